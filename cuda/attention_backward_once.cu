@@ -5,12 +5,10 @@
  * A warpgroup has 64 keys. A row of dq sums over the keys of both, so ds, [keys, queries], goes through shared memory,
  * and each warpgroup makes a part of a tile's dq, 64 rows of at most 64 columns, one tile later, when it does not have
  * to wait for the other.
- */
-#include "cuda/attention_backward.cuh"
+ *
+ * So heads of at most 96 columns; wider ones by clusters of blocks (attention_backward_cluster.cu). */
+#include "cuda/attention_backward_once.cuh"
 #include "cuda/attention_own.h"
-#include "cuda/head_map.cuh"
-
-enum { DQ_GROUP = 16 };
 
 template <int DIM> struct once_plan {
     static constexpr int dim = DIM, users = 2, others = DIM > 64 ? 64 : 128, resident = 1;
@@ -18,7 +16,7 @@ template <int DIM> struct once_plan {
     static constexpr int part = DIM < 64 ? DIM : 64;  /* columns of dq that a warpgroup makes */
     static constexpr bool of_keys = true, aligned = true;
     /* Are tiles brought by the copy engine, told by one warp, or by the threads of a warpgroup? As is faster. */
-    static constexpr bool by_engine = DIM == 64 || DIM == 96;
+    static constexpr bool by_engine = DIM >= 64;
     static constexpr int bringers = by_engine ? +WARP : +WARPGROUP;
     static constexpr int stages = DIM == 64 ? 2 : 3, own_places = DIM > 64 ? 1 : 2; /* as shared memory allows */
     static constexpr int rows = WARPGROUP_ROWS * users, threads = (users + 1) * WARPGROUP;
@@ -34,20 +32,6 @@ template <typename PLAN> struct once_memory {
     struct place ds_places[2];
 };
 
-/* What the copy engine is told of keys, values, queries and d_o. */
-struct once_maps {
-    struct head_maps x, y, other_x, other_y;
-};
-
-/* Sums of dq, in f32: [heads, queries, room]. Rows of a whole tile of queries are in the order of its accumulators, so
- * that a warp adds to neighbours: [part][warp][half][16 columns][lane][4]. Rows of a segment's last tile, where it is
- * not whole, are in their own order; of 16 columns those that a lane has are neighbours. */
-struct once_call : backward_call {
-    struct once_maps maps; /* for plans by the engine */
-    float *dq;
-    uint32_t head_stride; /* of dq */
-};
-
 /* Products may read the tile from now on. */
 template <typename plan, int PLACES>
 __device__ __forceinline__ void wait_brought(struct place *places, const struct turn<PLACES> &turn)
@@ -58,72 +42,6 @@ __device__ __forceinline__ void wait_brought(struct place *places, const struct 
         wait_filled(places, turn);
 }
 
-/* Without a branch: products are under way. */
-__device__ __forceinline__ void add_four(float *to, bool real, float a, float b, float c, float d)
-{
-    asm volatile("{\n.reg .pred real;\nsetp.ne.b32 real, %5, 0;\n"
-                 "@real red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};\n}\n" ::"l"(to),
-                 "f"(a), "f"(b), "f"(c), "f"(d), "r"(static_cast<int>(real))
-                 : "memory");
-}
-
-/* Nothing below is begun before numbers, none below 0, are there: the compiler would wait for products first and
- * compute then. */
-template <int TILES> __device__ __forceinline__ void finished(const float (&x)[TILES][4])
-{
-    uint32_t any = 0;
-#pragma unroll
-    for (int j = 0; j < TILES; j++)
-#pragma unroll
-        for (int e = 0; e < 4; e++)
-            any |= __float_as_uint(x[j][e]);
-    asm volatile("{\n.reg .pred never;\nsetp.lt.s32 never, %0, 0;\n@never st.shared.b32 [%1], %0;\n}\n" ::"r"(any),
-                 "r"(0)
-                 : "memory");
-}
-
-/* Where a tile's dq goes. */
-struct dq_tile {
-    uint32_t first; /* of the sums */
-    int rows;
-};
-
-/* A warp's part of a tile of dq. */
-struct dq_part {
-    int row, col; /* of the tile */
-    int at;       /* in a whole tile */
-};
-
-template <typename plan> __device__ __forceinline__ struct dq_part dq_part_of(int warp)
-{
-    constexpr bool by_rows = plan::others > WARPGROUP_ROWS;
-    return {(by_rows ? warp : warp % 4) * 16, by_rows ? 0 : warp / 4 * plan::part, warp * 16 * plan::part};
-}
-
-/* The same without the first columns. */
-__device__ __forceinline__ struct dq_part from_group(const struct dq_part &part, int group)
-{
-    return {part.row, part.col + group * DQ_GROUP, part.at + group * WARP * 4};
-}
-
-/* Calls f with each four numbers of the first GROUPS of the accumulators, where they are, and whether they are: not
- * those of rows behind the tile's and of columns from `dim` on. */
-template <typename plan, int GROUPS = plan::part / DQ_GROUP, typename F>
-__device__ __forceinline__ void for_each_four(float *sums, const struct dq_part &part, const struct dq_tile &tile,
-                                              int dim, F f)
-{
-    bool whole = tile.rows >= plan::others;
-    int row = part.row + fragment_row();
-    float *to = sums + (tile.first +
-                        (whole ? part.at + lane_of_thread() * 4 : row * plan::room + part.col + 2 * fragment_col()));
-    int group_step = whole ? WARP * 4 : DQ_GROUP, half_step = whole ? plan::part / DQ_GROUP * WARP * 4 : 8 * plan::room;
-#pragma unroll
-    for (int half = 0; half < 2; half++, to += half_step)
-#pragma unroll
-        for (int group = 0; group < GROUPS; group++)
-            f(half, group, to + group * group_step, part.col + group * DQ_GROUP < dim && row + 8 * half < tile.rows);
-}
-
 template <typename plan>
 __device__ __forceinline__ void differentiate_once(const struct once_call &once, struct once_memory<plan> &memory)
 {
@@ -131,7 +49,6 @@ __device__ __forceinline__ void differentiate_once(const struct once_call &once,
     const backward_call &call = once;
     struct backward_memory<plan> &tiles = memory.tiles;
     int warpgroup = uniform(threadIdx.x / WARPGROUP), warp_of_group = uniform(threadIdx.x / WARP) % 4;
-    float scale_log2 = call.scale * static_cast<float>(M_LOG2E);
     struct turn<plan::own_places> item_turn;
     struct turn<plan::stages> now;
     struct turn<2> fresh, ripe; /* ds: written, and read */
@@ -158,51 +75,13 @@ __device__ __forceinline__ void differentiate_once(const struct once_call &once,
         auto begin_p = [&] {
             wait_brought<plan>(tiles.places, now);
             uint64_t other_x = plan::other_tile::described(tiles.other_x[uniform(now.at)]);
-            products_begin();
-#pragma unroll
-            for (int step = 0; step < DIM / 16; step++)
-                multiply(p[0], plan::own_tile::along_columns(own_x, step),
-                         plan::other_tile::along_columns(other_x, step), step > 0);
-            products_group();
+            begin_product<plan>(p[0], own_x, other_x);
         };
         auto begin_ds = [&] {
             uint64_t other_y = plan::other_tile::described(tiles.other_y[uniform(now.at)]);
-            products_begin();
-#pragma unroll
-            for (int step = 0; step < DIM / 16; step++)
-                multiply(ds, plan::own_tile::along_columns(own_y, step), plan::other_tile::along_columns(other_y, step),
-                         step > 0);
-            products_group();
+            begin_product<plan>(ds, own_y, other_y);
         };
         uint32_t weights[plan::others / 16][4], left[plan::others / 16][4];
-        /* Scores become gradients, in pairs. */
-        auto gradients = [&](int at) {
-            const float *base = tiles.base[now.at] + fragment_col(), *delta = tiles.delta[now.at] + fragment_col();
-            products_wait<1>();
-            hold(p[0]);
-            if (at < visible(segment, true, warp().first + 15, call.causal).begin ||
-                at + plan::others > visible(segment, true, warp().first, call.causal).end)
-                hide(p, segment, true, warp().first, at, call.causal);
-#pragma unroll
-            for (int j = 0; j < plan::others / 8; j++) {
-                float2 of = *reinterpret_cast<const float2 *>(base + 8 * j);
-#pragma unroll
-                for (int e = 0; e < 4; e++)
-                    p[0][j][e] = exp2_fast(p[0][j][e] * scale_log2 - (e % 2 ? of.y : of.x));
-            }
-            finished(p[0]);
-            products_wait<0>();
-            hold(ds);
-#pragma unroll
-            for (int j = 0; j < plan::others / 8; j++) {
-                float2 of = *reinterpret_cast<const float2 *>(delta + 8 * j);
-#pragma unroll
-                for (int e = 0; e < 4; e++)
-                    ds[j][e] = p[0][j][e] * (ds[j][e] - (e % 2 ? of.y : of.x));
-            }
-            pairs_of(p[0], weights);
-            pairs_of(ds, left);
-        };
         auto put_ds = [&] {
             wait_emptied(memory.ds_places, fresh);
             if (!idle) {
@@ -219,14 +98,7 @@ __device__ __forceinline__ void differentiate_once(const struct once_call &once,
         auto add_keys = [&] {
             uint64_t other_x = plan::other_tile::described(tiles.other_x[uniform(now.at)]);
             uint64_t other_y = plan::other_tile::described(tiles.other_y[uniform(now.at)]);
-            products_begin();
-#pragma unroll
-            for (int step = 0; step < plan::others / 16; step++)
-                multiply_weighted(dy, weights[step], plan::other_tile::along_rows(other_y, step));
-#pragma unroll
-            for (int step = 0; step < plan::others / 16; step++)
-                multiply_weighted(dx, left[step], plan::other_tile::along_rows(other_x, step));
-            products_group();
+            begin_adding<plan>(dx, dy, weights, left, other_x, other_y);
         };
         float dq[plan::part / 8][4];
         auto begin_dq = [&] {
@@ -251,10 +123,7 @@ __device__ __forceinline__ void differentiate_once(const struct once_call &once,
         auto end_dq = [&](const struct dq_tile &to) {
             warp_arrives(&memory.ds_places[ripe.at].emptied);
             ripe.next();
-            for_each_four<plan>(once.dq, part, to, call.dim, [&](int half, int group, float *at, bool real) {
-                const float(&a)[4] = dq[2 * group], (&b)[4] = dq[2 * group + 1];
-                add_four(at, real, a[2 * half], a[2 * half + 1], b[2 * half], b[2 * half + 1]);
-            });
+            add_to_sums<plan>(once, dq, part, to);
         };
 
         struct range seen = tiles_seen<plan>(seen_by(segment, true, item.work.first, rows, call.causal));
@@ -276,7 +145,8 @@ __device__ __forceinline__ void differentiate_once(const struct once_call &once,
         /* What is left of the tile before, which the first one lacks: its dq. */
         auto work_on = [&](auto first, auto last) {
             begin_ds();
-            gradients(at);
+            make_gradients<plan>(call, segment, warp().first, at, tiles.base[now.at], tiles.delta[now.at], p, ds,
+                                 weights, left);
             put_ds();
             add_keys();
             struct dq_tile here = tile_at();
@@ -471,8 +341,10 @@ int attention_backward_once_rows(int64_t head_dim, bool keys)
 {
     int rows = 0;
     visit_once_dim(head_dim, [&](auto dim) {
-        using plan = once_plan<dim.value>;
-        rows = keys ? plan::rows : plan::others;
+        if constexpr (dim.value == cluster_cut::dim)
+            rows = keys ? cluster_cut::keys : cluster_cut::others;
+        else
+            rows = keys ? once_plan<dim.value>::rows : once_plan<dim.value>::others;
     });
     return rows;
 }
@@ -499,20 +371,26 @@ void attention_backward_once(const struct cuda_target *target, const struct atte
     struct rounding_call rounding = {*queries, sums, call.head_stride, dq, heads, dim, args->scale, turned};
     unsigned blocks = static_cast<unsigned>(queries->most * heads);
     visit_once_dim(dim, [&](auto padded_dim) {
-        using plan = once_plan<padded_dim.value>;
-        constexpr int shared = sizeof(struct once_memory<plan>);
-        static_assert(shared <= 232448, "what a block may have");
-        if constexpr (plan::by_engine) {
-            auto maps = [&](const struct tensor &x, int rows) {
-                return head_maps(x, dim, plan::own_tile::width, rows);
-            };
-            call.maps = {maps(args->k, plan::rows), maps(args->v, plan::rows), maps(args->q, plan::others),
-                         maps(args->d_o, plan::others)};
+        if constexpr (padded_dim.value == cluster_cut::dim) {
+            attention_backward_by_clusters(target, args, call);
+            if (blocks > 0)
+                round_dq<cluster_cut><<<blocks, 256, 0, target->stream>>>(rounding);
+        } else {
+            using plan = once_plan<padded_dim.value>;
+            constexpr int shared = sizeof(struct once_memory<plan>);
+            static_assert(shared <= 232448, "what a block may have");
+            if constexpr (plan::by_engine) {
+                auto maps = [&](const struct tensor &x, int rows) {
+                    return head_maps(x, dim, plan::own_tile::width, rows);
+                };
+                call.maps = {maps(args->k, plan::rows), maps(args->v, plan::rows), maps(args->q, plan::others),
+                             maps(args->d_o, plan::others)};
+            }
+            run_items(target, backward_once<plan>, call, plan::threads, plan::resident, shared);
+            CUDA_CHECK_LAUNCH("attention_backward with scores once");
+            if (blocks > 0)
+                round_dq<plan><<<blocks, 256, 0, target->stream>>>(rounding);
         }
-        run_items(target, backward_once<plan>, call, plan::threads, plan::resident, shared);
-        CUDA_CHECK_LAUNCH("attention_backward with scores once");
-        if (blocks > 0)
-            round_dq<plan><<<blocks, 256, 0, target->stream>>>(rounding);
     });
     CUDA_CHECK_LAUNCH("attention_backward's dq rounded");
 }

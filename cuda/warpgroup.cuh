@@ -63,6 +63,12 @@ template <int NAME, int COUNT> __device__ __forceinline__ void threads_meet()
     asm volatile("bar.sync %0, %1;\n" ::"n"(NAME), "n"(COUNT) : "memory");
 }
 
+/* The same without waiting for the others. */
+template <int NAME, int COUNT> __device__ __forceinline__ void threads_arrive()
+{
+    asm volatile("bar.arrive %0, %1;\n" ::"n"(NAME), "n"(COUNT) : "memory");
+}
+
 /* Among this warpgroup, the INDEX-th; names from NAME on, of three warpgroups. */
 template <int NAME> __device__ __forceinline__ void warpgroup_meets(int index)
 {
@@ -157,10 +163,10 @@ template <int ROWS, int DIM> struct panels {
     }
 
     /* A tile in shared memory as products get it: address, bytes to the next panel and to the next eight rows in units
-     * of 16, and how chunks are permuted. */
+     * of 16, and how chunks are permuted. In a cluster of blocks an address names its block too, above 24 bits. */
     __device__ __forceinline__ static uint64_t described(const char *tile)
     {
-        return shared_address(tile) / 16 | static_cast<uint64_t>(panel_bytes / 16) << 16 |
+        return (shared_address(tile) & 0xffffff) / 16 | static_cast<uint64_t>(panel_bytes / 16) << 16 |
                static_cast<uint64_t>(8 * row_bytes / 16) << 32 | mode << 62;
     }
 

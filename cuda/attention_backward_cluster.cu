@@ -1,0 +1,383 @@
+/* Attention backward with scores computed once, as attention_backward_once.cu has it, for heads of more than 96
+ * columns, by clusters of two blocks, which have 256 keys: each block 128, a warpgroup 64. What costs most here is what
+ * passes between multiprocessors and the second-level cache, and both blocks pass over the same queries:
+ *
+ * A tile of 64 queries, q and d_o, is brought to both blocks at once; each asks for half of the columns.
+ *
+ * The blocks take turns to make a tile's dq over all 256 keys, so that half as much is added to it: one sends its ds to
+ * the other, which has the keys of both. A block makes a tile's dq while it works on the next one, whose ds it sends.
+ */
+#include "cuda/attention_backward_once.cuh"
+#include "cuda/cluster.cuh"
+
+struct cluster_plan : cluster_cut {
+    static constexpr int users = 2, resident = 1, stages = 2;
+    static constexpr bool of_keys = true, aligned = true;
+    static constexpr int rows = WARPGROUP_ROWS * users, threads = (users + 1) * WARPGROUP; /* of a block */
+    using own_tile = panels<rows, dim>;
+    using other_tile = panels<others, dim>;
+    using ds_tile = panels<rows, others>;
+    /* Registers of a thread: one warp brings tiles, and needs few. */
+    static constexpr int bringing = 24, working = 240;
+    static_assert(cluster_cut::keys == 2 * rows, "of both blocks");
+};
+
+struct cluster_memory {
+    alignas(1024) char keys[2][cluster_plan::own_tile::bytes]; /* of the cluster's first block and of its second */
+    char values[cluster_plan::own_tile::bytes];                /* of this block */
+    char other_x[cluster_plan::stages][cluster_plan::other_tile::bytes];
+    char other_y[cluster_plan::stages][cluster_plan::other_tile::bytes];
+    char ds[2][cluster_plan::ds_tile::bytes]; /* of the keys of both, in a tile whose dq this block makes */
+    char sent[cluster_plan::ds_tile::bytes];  /* ds on its way to the other block */
+    float base[cluster_plan::stages][cluster_plan::others], delta[cluster_plan::stages][cluster_plan::others];
+    struct item items[ITEM_SLOTS];
+    int tickets[2];
+    struct place own_place, places[cluster_plan::stages]; /* emptied by both blocks */
+    struct place sums;                                    /* ds: filled by both, emptied by this one */
+    uint64_t may_send;                                    /* the other's ds are emptied */
+    struct place ticket_places[2];                        /* filled in the second block, emptied in the first */
+};
+
+/* Tickets, which the first block takes for both. By one thread of each. */
+struct cluster_tickets {
+    struct turn<2> turn;
+    __device__ __forceinline__ int take(struct cluster_memory &memory, const struct work_list &list, int rank)
+    {
+        struct place *place = &memory.ticket_places[turn.at];
+        int *shared = &memory.tickets[turn.at], ticket;
+        if (rank == 0) {
+            ticket = atomicAdd(list.tickets, 1);
+            barrier_wait_passed_on(&place->emptied, turn.parity ^ 1);
+            store_in_block(address_in_block(shared, 1), ticket);
+            barrier_arrive_passing_on(address_in_block(&place->filled, 1));
+        } else {
+            barrier_wait_passed_on(&place->filled, turn.parity);
+            ticket = *const_cast<volatile int *>(shared);
+            barrier_arrive_passing_on(address_in_block(&place->emptied, 0));
+        }
+        turn.next();
+        return ticket;
+    }
+};
+
+/* One warp brings all tiles. */
+__device__ __forceinline__ void bring_in_cluster(const struct once_call &call, struct cluster_memory &memory)
+{
+    using plan = cluster_plan;
+    constexpr int row_bytes = plan::dim * static_cast<int>(sizeof(__nv_bfloat16));
+    const int rank = rank_in_cluster(), lane = lane_of_thread();
+    const struct once_maps &maps = call.maps;
+    struct cluster_tickets tickets;
+    struct turn<1> item_turn;
+    struct turn<plan::stages> now;
+    int ticket = 0;
+    if (lane == 0) {
+        memory.items[0] = item_of(call.list, call.heads, call.share, tickets.take(memory, call.list, rank));
+        ticket = tickets.take(memory, call.list, rank);
+    }
+    for (int n = 0;; n++, item_turn.next()) {
+        const struct item &item = memory.items[n % ITEM_SLOTS];
+        __syncwarp();
+        wait_emptied(&memory.own_place, item_turn);
+        uint64_t *filled = &memory.own_place.filled;
+        if (item.head < 0) {
+            if (lane == 0)
+                barrier_arrive(filled);
+            return;
+        }
+        const struct segment &segment = item.work.segment;
+        int rows = min(plan::keys, segment.kv_length - item.work.first);
+        struct range seen = tiles_seen<plan>(seen_by(segment, true, item.work.first, rows, call.causal));
+        int seeing = seen.begin < seen.end ? rows : 0; /* rows that see nothing may be anything */
+        int own = min(max(seeing - rank * plan::rows, 0), plan::rows);
+        int own_row = segment.kv_start + item.work.first + rank * plan::rows;
+        if (lane == 0)
+            barrier_arrive_expecting(filled, (seeing + own) * row_bytes);
+        __syncwarp();
+        bring_panels<plan::rows, plan::dim, 2, true>(memory.keys[rank], maps.x, item.head, own_row, own, 0, filled);
+        bring_panels<plan::rows, plan::dim, 2, false>(memory.values, maps.y, item.head, own_row, own, 0, filled);
+        /* What comes next, when it does not keep products waiting. */
+        int until_asked = plan::stages;
+        auto ask = [&] {
+            if (lane == 0) {
+                struct item next = item_of(call.list, call.heads, call.share, ticket);
+                if (next.head >= 0)
+                    ticket = tickets.take(memory, call.list, rank);
+                memory.items[(n + 1) % ITEM_SLOTS] = next;
+            }
+            __syncwarp();
+        };
+        int head = item.head * call.share, end_head = head + call.share;
+        for (; head < end_head; head++)
+            for (int at = seen.begin; at < seen.end; at += plan::others, now.next()) {
+                int left = min(segment.q_length - at, plan::others), row = segment.q_start + at;
+                wait_emptied(memory.places, now);
+                filled = &memory.places[now.at].filled;
+                if (lane == 0)
+                    barrier_expect(filled, 2 * left * row_bytes);
+                __syncwarp();
+                bring_panels<plan::others, plan::dim, 1, true>(memory.other_x[now.at], maps.other_x, head, row, left,
+                                                               rank, filled);
+                bring_panels<plan::others, plan::dim, 1, true>(memory.other_y[now.at], maps.other_y, head, row, left,
+                                                               rank, filled);
+#pragma unroll
+                for (int i = lane; i < plan::others; i += WARP) {
+                    const float2 *of = call.statistics.row(head) + row + i;
+                    copy_async<4>(&memory.base[now.at][i], &of->x, i < left);
+                    copy_async<4>(&memory.delta[now.at][i], &of->y, i < left);
+                }
+                barrier_arrive_behind_copies(filled);
+                if (--until_asked == 0)
+                    ask();
+            }
+        if (until_asked > 0)
+            ask();
+    }
+}
+
+/* Warpgroups multiply by turns: one does while the other works on scores. */
+__device__ __forceinline__ void turn_begins(int warpgroup)
+{
+    if (warpgroup == 0)
+        threads_meet<1, cluster_plan::users * WARPGROUP>();
+    else
+        threads_meet<2, cluster_plan::users * WARPGROUP>();
+}
+
+__device__ __forceinline__ void turn_passes(int warpgroup)
+{
+    if (warpgroup == 0)
+        threads_arrive<2, cluster_plan::users * WARPGROUP>();
+    else
+        threads_arrive<1, cluster_plan::users * WARPGROUP>();
+}
+
+__device__ __forceinline__ void differentiate_in_cluster(const struct once_call &call, struct cluster_memory &memory)
+{
+    using plan = cluster_plan;
+    constexpr int DIM = plan::dim;
+    const int rank = uniform(rank_in_cluster());
+    int warpgroup = uniform(threadIdx.x / WARPGROUP), warp_of_group = uniform(threadIdx.x / WARP) % 4;
+    struct turn<1> item_turn, fresh, sending;
+    struct turn<plan::stages> now;
+    /* This lane's matrices of ds, in a tile; 16 columns further: exclusive or with 32, as chunks are permuted. */
+    int warp_row = warpgroup * WARPGROUP_ROWS + warp_of_group * 16;
+    uint32_t ds_at = plan::ds_tile::chunk_at(warp_row + lane_of_thread() % 16, lane_of_thread() / 16);
+    uint32_t ds_own = shared_address(memory.ds[rank]), ds_sent = shared_address(memory.sent);
+    const struct dq_part part = dq_part_of<plan>(warpgroup * 4 + warp_of_group);
+    uint64_t keys_all[2] = {plan::own_tile::described(memory.keys[0]), plan::own_tile::described(memory.keys[1])};
+    uint64_t ds_all[2] = {plan::ds_tile::described(memory.ds[0]), plan::ds_tile::described(memory.ds[1])};
+    int own_row = warpgroup * WARPGROUP_ROWS * plan::own_tile::row_bytes;
+    uint64_t own_x = plan::own_tile::described(memory.keys[rank] + own_row);
+    uint64_t own_y = plan::own_tile::described(memory.values + own_row);
+    if (warpgroup == 1)
+        turn_passes(warpgroup);
+    for (int n = 0;; n++, item_turn.next()) {
+        wait_there(&memory.own_place, item_turn);
+        const struct item &item = memory.items[n % ITEM_SLOTS];
+        if (item.head < 0)
+            return;
+        const struct segment &segment = item.work.segment;
+        auto warp_first = [&] { return item.work.first + rank * plan::rows + warp_row; };
+        int rows = min(plan::keys, segment.kv_length - item.work.first);
+
+        float dx[DIM / 8][4] = {}, dy[DIM / 8][4] = {};
+        float p[1][plan::others / 8][4], ds[plan::others / 8][4];
+        struct range seen = tiles_seen<plan>(seen_by(segment, true, item.work.first, rows, call.causal));
+        int per_head = (max(seen.end - seen.begin, 0) + plan::others - 1) / plan::others, count = per_head * call.share;
+        int head = item.head * call.share, at = seen.begin, of_head = 0;
+        auto begin_p = [&] {
+            wait_there(memory.places, now);
+            uint64_t other_x = plan::other_tile::described(memory.other_x[uniform(now.at)]);
+            begin_product<plan>(p[0], own_x, other_x);
+        };
+        auto begin_ds = [&] {
+            uint64_t other_y = plan::other_tile::described(memory.other_y[uniform(now.at)]);
+            begin_product<plan>(ds, own_y, other_y);
+        };
+        uint32_t weights[plan::others / 16][4], left[plan::others / 16][4];
+        /* A warp sends as much as it gets. */
+        auto put_ds = [&](bool mine) {
+            constexpr int bytes = 16 * plan::ds_tile::row_bytes;
+            int from = warp_row * plan::ds_tile::row_bytes;
+            uint32_t to = ds_at + (mine ? ds_own : ds_sent);
+            barrier_wait(mine ? &memory.sums.emptied : &memory.may_send, (mine ? fresh.parity : sending.parity) ^ 1);
+#pragma unroll
+            for (int step = 0; step < plan::others / 16; step++)
+                store_matrices(recomputed(to) ^ 32 * step, left[step]);
+            shared_writes_to_products();
+            __syncwarp();
+            if (lane_of_thread() == 0) {
+                if (mine)
+                    barrier_arrive_expecting(&memory.sums.filled, bytes);
+                else
+                    send_to_block<bytes>(address_in_block(memory.ds[rank] + from, rank ^ 1), memory.sent + from,
+                                         address_in_block(&memory.sums.filled, rank ^ 1));
+            }
+            if (mine)
+                fresh.next();
+            else
+                sending.next();
+        };
+        auto add_keys = [&] {
+            uint64_t other_x = plan::other_tile::described(memory.other_x[uniform(now.at)]);
+            uint64_t other_y = plan::other_tile::described(memory.other_y[uniform(now.at)]);
+            begin_adding<plan>(dx, dy, weights, left, other_x, other_y);
+        };
+        float dq[plan::part / 8][4];
+        auto begin_dq = [&] {
+            barrier_wait(&memory.sums.filled, fresh.parity ^ 1);
+            products_begin();
+#pragma unroll
+            for (int block = 0; block < 2; block++) {
+                uint64_t b = plan::own_tile::further(keys_all[block], warpgroup * plan::own_tile::panel_bytes);
+#pragma unroll
+                for (int step = 0; step < plan::rows / 16; step++)
+                    multiply_transposed(dq, plan::ds_tile::along_rows(ds_all[block], step),
+                                        plan::own_tile::along_rows(b, step), block + step > 0);
+            }
+            products_group();
+        };
+        auto end_dq = [&](const struct dq_tile &to) {
+            warp_arrives_in_both(&memory.sums.emptied, &memory.may_send, rank);
+            add_to_sums<plan>(call, dq, part, to);
+        };
+
+        struct dq_tile before = {};
+        auto tile_at = [&]() -> struct dq_tile {
+            return {head * call.head_stride + static_cast<uint32_t>(segment.q_start + at) * DIM, segment.q_length - at};
+        };
+        auto next = [&] {
+            now.next();
+            at += plan::others;
+            if (at >= seen.end)
+                at = seen.begin;
+            if (++of_head == per_head)
+                of_head = 0, head++;
+        };
+        /* `mine`: this block is to make the tile's dq. If not, it makes that of the tile before. */
+        auto work_on = [&](auto mine, auto first, auto last) {
+            constexpr bool sums = !mine.value && !first.value;
+            begin_ds();
+            make_gradients<plan>(call, segment, warp_first(), at, memory.base[now.at], memory.delta[now.at], p, ds,
+                                 weights, left);
+            put_ds(mine.value);
+            turn_begins(warpgroup);
+            add_keys();
+            struct dq_tile here = tile_at();
+            if (sums)
+                begin_dq();
+            products_wait<sums ? 1 : 0>();
+            hold(dx);
+            hold(dy);
+            warp_arrives_in_both(&memory.places[now.at].emptied, &memory.places[now.at].emptied, rank);
+            next();
+            if (!last.value)
+                begin_p();
+            turn_passes(warpgroup);
+            if (sums) {
+                products_wait<last.value ? 0 : 1>();
+                hold(dq);
+                end_dq(before);
+            }
+            before = here;
+        };
+        constexpr constant<true> yes;
+        constexpr constant<false> no;
+        if (count > 0) {
+            int left_over = count;
+            begin_p();
+            do {
+                if (rank == 1) {
+                    if (left_over == 1) {
+                        work_on(no, yes, yes);
+                        break;
+                    }
+                    work_on(no, yes, no);
+                    left_over--;
+                }
+#pragma unroll 1
+                for (; left_over > 2; left_over -= 2) {
+                    work_on(yes, no, no);
+                    work_on(no, no, no);
+                }
+                if (left_over == 2) {
+                    work_on(yes, no, no);
+                    work_on(no, no, yes);
+                } else {
+                    work_on(yes, no, yes);
+                    begin_dq();
+                    products_wait<0>();
+                    hold(dq);
+                    end_dq(before);
+                }
+            } while (false);
+        }
+        struct warp_rows own = {warp_first(), max(0, min(16, segment.kv_length - warp_first()))};
+        int64_t row = static_cast<int64_t>(segment.kv_start) + own.first;
+        struct angle_rows angle_rows = angle_rows_of(call.turned, row, own.count);
+        warp_arrives_in_both(&memory.own_place.emptied, &memory.own_place.emptied, rank);
+
+        struct angles<DIM / 16> angles = angles_at<DIM / 16>(call.turned, angle_rows, 0);
+        store_gradient(dy, 1.0f, call.dy, row, item.head * call.dim, own.count, call.dim);
+        turn_back(dx, call.turned, angles);
+        store_gradient(dx, call.scale, call.dx, row, item.head * call.dim, own.count, call.dim);
+    }
+}
+
+__cluster_dims__(2, 1, 1) __global__ static void __launch_bounds__(cluster_plan::threads, cluster_plan::resident)
+    backward_by_clusters(const __grid_constant__ struct once_call call)
+{
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    using plan = cluster_plan;
+    extern __shared__ __align__(1024) char shared[];
+    auto &memory = *reinterpret_cast<struct cluster_memory *>(shared);
+    if (threadIdx.x == 0) {
+        constexpr int warps = plan::users * WARPGROUP / WARP;
+        place_start(&memory.own_place, 2, 1, warps);
+        for (int i = 0; i < plan::stages; i++)
+            place_start(&memory.places[i], 2, WARP, warps);
+        place_start(&memory.sums, 1, warps, warps);
+        barrier_start(&memory.may_send, warps);
+        for (int i = 0; i < 2; i++)
+            place_start(&memory.ticket_places[i], 1, 1, 1);
+        barriers_started();
+    }
+    /* Rows behind a segment's last count nothing as long as they are numbers: at first they are zeros, then what a tile
+     * before had there. */
+    constexpr int bytes = offsetof(struct cluster_memory, ds);
+    for (int i = threadIdx.x * 16; i < bytes; i += plan::threads * 16)
+        *reinterpret_cast<uint4 *>(shared + i) = uint4();
+    shared_writes_to_products();
+    __syncthreads();
+    cluster_meets();
+    if (threadIdx.x >= plan::users * WARPGROUP) {
+        registers_give<plan::bringing>();
+        if (threadIdx.x < plan::users * WARPGROUP + WARP)
+            bring_in_cluster(call, memory);
+    } else {
+        registers_get<plan::working>();
+        differentiate_in_cluster(call, memory);
+    }
+    __syncwarp();
+    cluster_meets(); /* nobody reaches into a block that has ended */
+#endif
+}
+
+void attention_backward_by_clusters(const struct cuda_target *target, const struct attention_backward_args *args,
+                                    struct once_call call)
+{
+    using plan = cluster_plan;
+    constexpr int shared = sizeof(struct cluster_memory);
+    static_assert(shared <= 232448, "what a block may have");
+    auto maps = [&](const struct tensor &x, int rows) { return head_maps(x, call.dim, plan::own_tile::width, rows); };
+    call.maps = {maps(args->k, plan::rows), maps(args->v, plan::rows), maps(args->q, plan::others),
+                 maps(args->d_o, plan::others)};
+    int64_t most = call.list.most * call.heads, held = target->multiprocessors / 2;
+    if (most == 0)
+        return;
+    CUDA_CHECK(cudaFuncSetAttribute(backward_by_clusters, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
+    unsigned blocks = static_cast<unsigned>(2 * (most < held ? most : held));
+    backward_by_clusters<<<blocks, plan::threads, shared, target->stream>>>(call);
+    CUDA_CHECK_LAUNCH("attention_backward with scores once, by clusters");
+}
