@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "io/checkpoint_private.h"
+#include "step/initialise.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -91,6 +92,18 @@ static inline char *save_step(struct training *t)
     char *path = checkpoint_path(folder, engine_updates(&t->toy.engine));
     CHECK(save(t, path, true) == ERROR_NONE);
     return path;
+}
+
+/* A training with checkpoints of its steps 2 and 3, as which it is left. The paths are freed with free(). */
+static inline void save_two(struct training *t, char **before, char **path)
+{
+    struct model_settings settings = toy_settings(TOY_LLAMA);
+    training_create(t, world, &settings, DTYPE_F32);
+    engine_initialise(&t->toy.engine, 5);
+    train(t, 2);
+    *before = save_step(t);
+    train(t, 1);
+    *path = save_step(t);
 }
 
 /* One bit of the file at `at` differs: is it noticed? */

@@ -8,7 +8,6 @@
 #include "base/memory.h"
 #include "io/inspect.h"
 #include "step/snapshot.h"
-#include "step/initialise.h"
 
 #include <fcntl.h>
 #include <mpi.h>
@@ -412,14 +411,9 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN);
     folder = rank_folder_create(world, "t_checkpoint");
 
-    struct model_settings settings = toy_settings(TOY_LLAMA);
     struct training saved;
-    training_create(&saved, world, &settings, DTYPE_F32);
-    engine_initialise(&saved.toy.engine, 5);
-    train(&saved, 2);
-    char *before = save_step(&saved); /* not the newest */
-    train(&saved, 1);
-    char *path = save_step(&saved), *whole = in_folder("whole.h5");
+    char *before, *path, *whole = in_folder("whole.h5");
+    save_two(&saved, &before, &path);
     CHECK(save(&saved, whole, true) == ERROR_NONE);
     sleep(1); /* a file does not depend on when it is written */
     uint64_t digest = checkpoint_digest(world, &saved.toy.engine);

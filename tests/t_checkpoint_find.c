@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "step/initialise.h"
 
 #include <mpi.h>
 #include <stdlib.h>
@@ -186,14 +185,9 @@ int main(int argc, char **argv)
     log_open(world->rank);
     folder = rank_folder_create(world, "t_checkpoint_find");
 
-    struct model_settings settings = toy_settings(TOY_LLAMA);
     struct training saved;
-    training_create(&saved, world, &settings, DTYPE_F32);
-    engine_initialise(&saved.toy.engine, 5);
-    train(&saved, 2);
-    char *before = save_step(&saved);
-    train(&saved, 1);
-    char *path = save_step(&saved);
+    char *before, *path;
+    save_two(&saved, &before, &path);
 
     test_load(&saved, path, checkpoint_digest(world, &saved.toy.engine));
     test_damage(path, before);

@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "io/hdf5_file.h"
-#include "step/initialise.h"
 
 #include <mpi.h>
 #include <stdlib.h>
