@@ -10,6 +10,7 @@
 #include "cuda/cudnn_attention.h"
 #include "cuda/kernel.h"
 #include "cuda/nccl_group.h"
+#include "cuda/nccl_watchdog.h"
 
 #include <cublasLt.h>
 #include <cuda_profiler_api.h>
@@ -131,7 +132,7 @@ static const unsigned char *identity(struct executor *executor)
 static double waited(struct executor *executor)
 {
     (void)executor;
-    return nccl_group_seconds();
+    return nccl_watchdog_seconds();
 }
 #else
 #define waited NULL

@@ -1,23 +1,13 @@
 #include "cuda/nccl_group.h"
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/thread.h"
 #include "cuda/kernel.h"
+#include "cuda/nccl_watchdog.h"
 
 #include <nccl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-enum { PENDING = 16384 /* collectives on their way that the watchdog can name */ };
-enum { WATCH_NANOSECONDS = 20 * 1000 * 1000 /* between two looks of a watchdog */ };
-
-static int64_t microseconds; /* that watchdogs have found the device in collectives; added to and read atomically */
-
-/* How many collectives of a group the device has come to, and is behind. */
-enum { BEGUN, DONE, PLACES };
 
 /* NCCL's window on memory of the group: what other ranks write into without taking multiprocessors. */
 struct window;
@@ -29,20 +19,8 @@ struct nccl_group {
     ncclComm_t nccl;
     ncclComm_t lanes[RELAY_COUNT]; /* to ranks beside this one, one way; NULL before the first relay */
     struct window *windows;
-    bool registered;    /* all of them */
-    uint64_t *counters; /* [PLACES], the device's */
-    uint64_t *seen;     /* [PLACES], the same in the host's memory, some microseconds later */
-
-    pthread_t watchdog;
-    pthread_mutex_t lock; /* guards what follows */
-    pthread_cond_t changed;
-    bool stop;
-    const char *inside; /* the call of NCCL in which the main thread is; NULL: none */
-    double inside_since;
-    int64_t launched, finished; /* collectives that streams were given; that are done, as the watchdog has seen */
-    const char *names[PENDING]; /* of collective i, at i % PENDING: those between */
-    int64_t followed;           /* the watchdog's own: the number of the collective that it has seen begun; -1: none */
-    double since;               /* and when, by clock_seconds */
+    bool registered; /* all of them */
+    struct nccl_watchdog watchdog;
 };
 
 static void check(ncclResult_t status, const char *what)
@@ -52,168 +30,40 @@ static void check(ncclResult_t status, const char *what)
 }
 #define CHECK_NCCL(call) check((call), #call)
 
-/* -- Watchdog ----------------------------------------------------------------------------------------------------
- * A thread that looks every 20 ms at the oldest collective on its way, and at the call of NCCL in which the main thread
- * is: making a group, and the first collective of a kind, wait for the other ranks too. The device counts the
- * collectives that it comes to and leaves, whether they were launched one by one or are part of a recording, so the
- * watchdog needs no call of CUDA. The clock of a collective runs from when the device has come to it, so the host may
- * be ahead as far as it likes. What takes too long ends the process by error_fatal, whose hooks know that this is not
- * the main thread. Nothing is aborted first: the process is not to go on, the driver ends what it has on the device,
- * and the launcher ends the other ranks. */
-
-static int64_t count_of(const struct nccl_group *own, int place)
-{
-    return (int64_t)__atomic_load_n(&own->seen[place], __ATOMIC_ACQUIRE);
-}
-
-static bool is_late(const struct nccl_group *own, double since)
-{
-    return own->settings.timeout > 0 && clock_seconds() - since > own->settings.timeout;
-}
-
-/* name: of a collective, or of a call of NCCL in front of it */
-static void give_up(const struct nccl_group *own, const char *name, int64_t number, double waited)
-{
-    char missing[512];
-    comm_missing(own->comm, missing, sizeof missing);
-    error_fatal("%s number %lld of group \"%s\" has not finished on rank %d of its %d after %.0f s (comm.timeout); "
-                "missing: %s",
-                name, (long long)number, own->group.name, own->group.rank, own->group.size, waited, missing);
-}
-
-static void check_asynchronous(ncclComm_t nccl, const char *name)
+static void check_one(ncclComm_t nccl, const char *name)
 {
     ncclResult_t status;
     CHECK_NCCL(ncclCommGetAsyncError(nccl, &status));
     check(status, name);
 }
 
-/* Looks at the oldest collective that is not done. */
-static void follow(struct nccl_group *own, int64_t oldest, const char *name)
+/* For the watchdog: an error of a collective on its way, on any communicator of the group, is fatal. */
+static void check_asynchronous(void *self, const char *name)
 {
-    check_asynchronous(own->nccl, name);
+    const struct nccl_group *own = self;
+    check_one(own->nccl, name);
     for (int lane = 0; lane < RELAY_COUNT; lane++) {
         ncclComm_t open = __atomic_load_n(&own->lanes[lane], __ATOMIC_ACQUIRE);
         if (open != NULL)
-            check_asynchronous(open, name);
+            check_one(open, name);
     }
-    if (count_of(own, BEGUN) <= oldest)
-        return;
-    if (own->followed != oldest) {
-        own->followed = oldest;
-        own->since = clock_seconds();
-    }
-    if (is_late(own, own->since))
-        give_up(own, name, oldest, clock_seconds() - own->since);
-}
-
-/* What went by since the last look counts whole, or not at all. */
-static void sample(const struct nccl_group *own, double since)
-{
-    const int64_t done = count_of(own, DONE); /* first: what begins in between is in a collective, too */
-    if (count_of(own, BEGUN) > done)
-        __atomic_fetch_add(&microseconds, (int64_t)(1e6 * (clock_seconds() - since)), __ATOMIC_RELAXED);
-}
-
-double nccl_group_seconds(void)
-{
-    return 1e-6 * (double)__atomic_load_n(&microseconds, __ATOMIC_RELAXED);
-}
-
-static void *watch(void *self)
-{
-    struct nccl_group *own = self;
-    const struct timespec pause = {0, WATCH_NANOSECONDS};
-    pthread_mutex_lock(&own->lock);
-    while (!own->stop) {
-        const int64_t done = count_of(own, DONE);
-        if (done > own->finished) {
-            own->finished = done;
-            pthread_cond_broadcast(&own->changed);
-        }
-        if (own->inside == NULL && own->finished >= own->launched) {
-            pthread_cond_wait(&own->changed, &own->lock);
-            continue;
-        }
-        const char *inside = own->inside;
-        const bool late = inside != NULL && is_late(own, own->inside_since);
-        const int64_t oldest = own->finished;
-        const char *name = oldest < own->launched ? own->names[oldest % PENDING] : NULL;
-        pthread_mutex_unlock(&own->lock);
-        if (late)
-            give_up(own, inside, oldest, own->settings.timeout);
-        if (name != NULL)
-            follow(own, oldest, name);
-        const double slept = clock_seconds();
-        nanosleep(&pause, NULL);
-        sample(own, slept);
-        pthread_mutex_lock(&own->lock);
-    }
-    pthread_mutex_unlock(&own->lock);
-    return NULL;
-}
-
-static void start_watchdog(struct nccl_group *own)
-{
-    pthread_mutex_init(&own->lock, NULL);
-    pthread_cond_init(&own->changed, NULL);
-    own->followed = -1;
-    own->watchdog = thread_start(watch, own, "a watchdog of collectives");
-}
-
-static void stop_watchdog(struct nccl_group *own)
-{
-    pthread_mutex_lock(&own->lock);
-    own->stop = true;
-    pthread_cond_broadcast(&own->changed);
-    pthread_mutex_unlock(&own->lock);
-    pthread_join(own->watchdog, NULL);
-    pthread_cond_destroy(&own->changed);
-    pthread_mutex_destroy(&own->lock);
-}
-
-/* Around each call of NCCL that may wait for other ranks. */
-static void enter(struct nccl_group *own, const char *name)
-{
-    pthread_mutex_lock(&own->lock);
-    own->inside = name;
-    own->inside_since = clock_seconds();
-    pthread_cond_broadcast(&own->changed);
-    pthread_mutex_unlock(&own->lock);
-}
-
-static void leave(struct nccl_group *own)
-{
-    pthread_mutex_lock(&own->lock);
-    own->inside = NULL;
-    pthread_mutex_unlock(&own->lock);
-}
-
-/* A stream is given a collective, alone or in a recording. */
-static void launched(void *self, const char *name)
-{
-    struct nccl_group *own = self;
-    pthread_mutex_lock(&own->lock);
-    while (own->launched - own->finished == PENDING) /* so far ahead of the device */
-        pthread_cond_wait(&own->changed, &own->lock);
-    own->names[own->launched++ % PENDING] = name;
-    pthread_cond_broadcast(&own->changed);
-    pthread_mutex_unlock(&own->lock);
 }
 
 /* A collective is put on the stream between these, or into the recording that is being made. */
 static void begin(struct nccl_group *own, cudaStream_t stream, const char *name)
 {
-    if (!own->settings.at_replay(own->settings.executor, launched, own, name))
-        launched(own, name);
-    cuda_progress(stream, &own->counters[BEGUN], &own->seen[BEGUN]);
-    enter(own, name);
+    struct nccl_watchdog *w = &own->watchdog;
+    if (!own->settings.at_replay(own->settings.executor, nccl_watchdog_launched, w, name))
+        nccl_watchdog_launched(w, name);
+    cuda_progress(stream, &w->counters[WATCHDOG_BEGUN], &w->seen[WATCHDOG_BEGUN]);
+    nccl_watchdog_enter(w, name);
 }
 
 static void end(struct nccl_group *own, cudaStream_t stream)
 {
-    leave(own);
-    cuda_progress(stream, &own->counters[DONE], &own->seen[DONE]);
+    struct nccl_watchdog *w = &own->watchdog;
+    nccl_watchdog_leave(w);
+    cuda_progress(stream, &w->counters[WATCHDOG_DONE], &w->seen[WATCHDOG_DONE]);
 }
 
 /* -- Collectives ------------------------------------------------------------------------------------------------- */
@@ -419,9 +269,9 @@ static void nccl_relay(struct group *group, struct stream *stream, const struct 
 {
     struct nccl_group *of = group->self;
     if (of->lanes[RELAY_TO_NEXT] == NULL) {
-        enter(of, "the first relay");
+        nccl_watchdog_enter(&of->watchdog, "the first relay");
         open_lanes(of);
-        leave(of);
+        nccl_watchdog_leave(&of->watchdog);
     }
     COLLECT(group, stream, "relay", relay_beside, of, args);
 }
@@ -450,9 +300,9 @@ static ncclResult_t initialise(struct nccl_group *own, ncclUniqueId id)
 static ncclWindow_t open_window(struct nccl_group *own, void *memory, int64_t bytes)
 {
     ncclWindow_t handle = NULL;
-    enter(own, "the registration of memory");
+    nccl_watchdog_enter(&own->watchdog, "the registration of memory");
     ncclResult_t status = ncclCommWindowRegister(own->nccl, memory, (size_t)bytes, &handle, NCCL_WIN_COLL_SYMMETRIC);
-    leave(own);
+    nccl_watchdog_leave(&own->watchdog);
     if (comm_max_i64(own->comm, status != ncclSuccess) == 0)
         return handle;
     if (status == ncclSuccess && handle != NULL)
@@ -561,17 +411,14 @@ static void nccl_destroy(struct group *group)
 {
     struct nccl_group *own = group->self;
     struct executor *executor = own->settings.executor;
-    pthread_mutex_lock(&own->lock);
-    while (own->finished < own->launched) /* the watchdog asks NCCL about them */
-        pthread_cond_wait(&own->changed, &own->lock);
-    pthread_mutex_unlock(&own->lock);
-    enter(own, "the end");
+    nccl_watchdog_drain(&own->watchdog); /* it asks NCCL about them */
+    nccl_watchdog_enter(&own->watchdog, "the end");
     close_lanes(own);
     CHECK_NCCL(ncclCommDestroy(own->nccl));
-    leave(own);
-    stop_watchdog(own);
-    executor->class->release(executor, own->counters, MEMORY_DEVICE);
-    executor->class->release(executor, own->seen, MEMORY_HOST);
+    nccl_watchdog_leave(&own->watchdog);
+    nccl_watchdog_stop(&own->watchdog);
+    executor->class->release(executor, own->watchdog.counters, MEMORY_DEVICE);
+    executor->class->release(executor, own->watchdog.seen, MEMORY_HOST);
     memory_free(own);
 }
 
@@ -608,13 +455,19 @@ struct group *nccl_group_create(struct comm *comm, const char *name, const struc
         CHECK_NCCL(ncclGetUniqueId(&id));
     comm_broadcast(comm, &id, sizeof id, 0);
     struct executor *executor = settings->executor;
-    const int64_t bytes = PLACES * (int64_t)sizeof(uint64_t);
-    own->counters = executor->class->allocate(executor, bytes, MEMORY_DEVICE);
-    own->seen = executor->class->allocate(executor, bytes, MEMORY_HOST);
-    start_watchdog(own);
-    enter(own, "the beginning");
+    const int64_t bytes = WATCHDOG_PLACES * (int64_t)sizeof(uint64_t);
+    struct nccl_watchdog *w = &own->watchdog;
+    w->group = &own->group;
+    w->comm = comm;
+    w->timeout = settings->timeout;
+    w->check = check_asynchronous;
+    w->self = own;
+    w->counters = executor->class->allocate(executor, bytes, MEMORY_DEVICE);
+    w->seen = executor->class->allocate(executor, bytes, MEMORY_HOST);
+    nccl_watchdog_start(w);
+    nccl_watchdog_enter(w, "the beginning");
     CHECK_NCCL(initialise(own, id));
-    leave(own);
+    nccl_watchdog_leave(w);
     connect(own);
     return &own->group;
 }

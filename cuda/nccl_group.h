@@ -29,10 +29,6 @@ struct group *nccl_group_create(struct comm *comm, const char *name, const struc
 /* Do groups on one node copy between memory that they have given without taking multiprocessors? */
 bool nccl_group_copies(void);
 
-/* Seconds that the device has been in collectives of all groups of this process so far, waiting for other ranks or not.
- * The watchdogs see it by samples, 50 a second, so of 10 seconds it is right to 0.2 or so. */
-double nccl_group_seconds(void);
-
 /* As NCCL numbers itself: 22809 is 2.28.9. */
 int nccl_group_version(void);
 
