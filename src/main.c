@@ -25,8 +25,8 @@ static void dump_launches(void)
     launch_dump(stderr);
 }
 
-/* MPI is the main thread's alone (FUNNELED). Where another one fails (a watchdog, the loader's), the process ends
- * without a word to MPI, of which its launcher takes notice, and ends the other ranks. */
+/* MPI is the main thread's alone (FUNNELED). Where another one fails (a watchdog, the loader's, a checkpoint's), the
+ * process ends without a word to MPI, of which its launcher takes notice, and ends the other ranks. */
 static void abort_all_ranks(void)
 {
     int main_thread;

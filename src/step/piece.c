@@ -119,3 +119,10 @@ int piece_visit_shares(struct engine *engine, int kinds, int (*visit)(void *self
 {
     return visit_all(engine, kinds, share_slab, visit, self);
 }
+
+int piece_visit_share_parts(struct engine *engine, int kinds, int (*visit)(void *self, const struct piece *piece),
+                            void *self)
+{
+    struct splitter splitter = {visit, self};
+    return visit_all(engine, kinds, share_slab, split_piece, &splitter);
+}

@@ -42,4 +42,8 @@ int piece_visit_held(struct engine *engine, int kinds, int (*visit)(void *self, 
 int piece_visit_shares(struct engine *engine, int kinds, int (*visit)(void *self, const struct piece *piece),
                        void *self);
 
+/* The same in parts of at most PIECE_BYTES; shares that are empty have none. */
+int piece_visit_share_parts(struct engine *engine, int kinds, int (*visit)(void *self, const struct piece *piece),
+                            void *self);
+
 #endif

@@ -39,28 +39,10 @@ static int add_bytes(void *self, const struct piece *piece)
     return ERROR_NONE;
 }
 
-struct part_visit {
-    int (*visit)(void *self, const struct piece *piece);
-    void *self;
-};
-
-static int split_share(void *self, const struct piece *share)
-{
-    const struct part_visit *to = self;
-    return piece_split(share, to->visit, to->self);
-}
-
-/* The share in parts of at most PIECE_BYTES, as fetch_shares has them. */
-static void visit_parts(struct engine *engine, int (*visit)(void *self, const struct piece *piece), void *self)
-{
-    struct part_visit to = {visit, self};
-    piece_visit_shares(engine, PIECE_KINDS, split_share, &to);
-}
-
 int64_t snapshot_bytes(struct engine *engine)
 {
     int64_t bytes = 0;
-    visit_parts(engine, add_bytes, &bytes);
+    piece_visit_share_parts(engine, PIECE_KINDS, add_bytes, &bytes);
     return bytes;
 }
 
@@ -94,7 +76,7 @@ static int add_part(void *self, const struct piece *piece)
 void snapshot_create(struct snapshot *s, struct engine *engine)
 {
     *s = (struct snapshot){.engine = engine};
-    visit_parts(engine, add_part, s);
+    piece_visit_share_parts(engine, PIECE_KINDS, add_part, s);
     s->chunks = memory_allocate(s->chunk_count * (int64_t)sizeof *s->chunks);
 }
 

@@ -12,7 +12,7 @@ struct snapshot_part;
 
 struct snapshot {
     struct engine *engine;       /* borrowed */
-    struct snapshot_part *parts; /* [count], in the order of piece_visit_shares */
+    struct snapshot_part *parts; /* [count], in the order of piece_visit_share_parts */
     int64_t count, capacity;
     int64_t *chunk_bytes; /* [chunks] */
     char **chunks;        /* [chunks] of the executor's host memory; the first `grown` of them are there */

@@ -1,7 +1,6 @@
 #include "train/comparison.h"
 #include "base/duration.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "base/memory.h"
 #include "base/thousands.h"
 #include "deck/deck.h"
@@ -476,9 +475,8 @@ static int read_run(struct run *run, const char *name, int number, int64_t warm_
     const bool says_nothing = run->history.start_count == 0 && run->history.row_count == 0;
     if (code == ERROR_NONE && run->history.damaged > 0 && says_nothing)
         code = error_user("%s: is no log of a run; name its output.folder, or the log.jsonl in that", log);
-    if (code == ERROR_NONE && run->history.damaged > 0)
-        log_warn("%s: %lld damaged lines are left out, the first is line %lld; was the file edited?", log,
-                 (long long)run->history.damaged, (long long)run->history.first_damaged);
+    if (code == ERROR_NONE)
+        history_warn(&run->history, log);
     free(log);
     if (code != ERROR_NONE)
         return code;

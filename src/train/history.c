@@ -1,5 +1,6 @@
 #include "train/history.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/open.h"
 #include "base/text.h"
@@ -289,6 +290,13 @@ void history_destroy(struct history *history)
     free(history->last_steps);
     free(history->timers);
     free(history->step_seconds);
+}
+
+void history_warn(const struct history *h, const char *path)
+{
+    if (h->damaged > 0)
+        log_warn("%s: %lld damaged lines are left out, the first is line %lld; was the file edited?", path,
+                 (long long)h->damaged, (long long)h->first_damaged);
 }
 
 const struct history_validation *history_best(const struct history *history)

@@ -88,6 +88,9 @@ struct history {
 int history_read(struct history *history, const char *path);
 void history_destroy(struct history *history);
 
+/* Warns of damaged lines, if the log has any. path: of the log. */
+void history_warn(const struct history *history, const char *path);
+
 /* The validation of the lowest loss, the first of several; NULL: there is none. */
 const struct history_validation *history_best(const struct history *history);
 

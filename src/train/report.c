@@ -1,6 +1,5 @@
 #include "train/report.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "base/memory.h"
 #include "base/quantile.h"
 #include "base/text.h"
@@ -449,9 +448,7 @@ int report_run(const char *folder, const char *out)
         report->verdict = verdict_of(&report->history, lock_is_held(folder));
         report->settings = read_settings(folder);
         gather_facts(report);
-        if (report->history.damaged > 0)
-            log_warn("%s: %lld damaged lines are left out, the first is line %lld; was the file edited?", log,
-                     (long long)report->history.damaged, (long long)report->history.first_damaged);
+        history_warn(&report->history, log);
         char *page = out != NULL ? memory_string(out) : memory_format("%s/report.html", folder);
         code = save_page(report, page);
         print_text(report); /* a page that cannot be written takes nothing from it */
