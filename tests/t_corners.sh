@@ -60,6 +60,7 @@ corner()
 corner short_rows data.row_tokens=16 data.window=4
 corner overlap data.overlap=61
 corner one_segment data.max_segments=1
+corner any_segments data.max_segments=2147483647
 corner one_head model.heads=1 model.kv_heads=1
 corner narrow model.head_dim=2 model.heads=1 model.kv_heads=1 model.hidden=1 model.ffn=1 optimizer.lr=0.05
 corner large_vocabulary model.vocabulary=300
@@ -89,6 +90,8 @@ for name in $corners; do
 done
 check "one step: ends with 0" finished one_step
 check "logits in slices: the same losses" close_losses "$work/sliced.losses" "$work/whole.losses" 1e-6
+check "as many segments as a row may have: the same losses" \
+    close_losses "$work/any_segments.losses" "$work/whole.losses" 1e-6
 check "gains as their distance from 1: the same losses" \
     close_losses "$work/zero_centered.losses" "$work/whole.losses" 1e-6
 check "which no Hugging Face model has" refuses_export

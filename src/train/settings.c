@@ -46,17 +46,17 @@ static struct megatron_settings megatron_settings(const struct deck *deck)
 struct loader_settings settings_of_loader(const struct deck *deck)
 {
     const struct family *family = family_of(model_family_from_deck(deck));
-    const int64_t window = deck->data.window > 0 ? deck->data.window : deck->data.row_tokens;
+    const int64_t row = deck->data.row_tokens, window = deck->data.window > 0 ? deck->data.window : row;
     return (struct loader_settings){
         .stores = deck->data.source == DECK_DATA_RANDOM ? NULL : deck->data.train,
         .weights = deck->data.weights,
         .megatron = megatron_settings(deck),
         .random = random_settings(deck, family),
         .seed = (uint64_t)deck->train.seed,
-        .row_tokens = deck->data.row_tokens,
+        .row_tokens = row,
         .window = window,
         .overlap = deck->data.overlap,
-        .max_segments = deck->data.max_segments,
+        .max_segments = deck->data.max_segments < row ? deck->data.max_segments : row, /* each has a token or more */
         .global_rows = deck->train.global_batch,
         .micro_rows = deck->train.micro_batch,
         .format = deck->data.format == DECK_FORMAT_PADDED ? LOADER_PADDED : LOADER_PACKED,
