@@ -4,11 +4,12 @@
 #include "cuda/head_map.cuh"
 
 /* How the work is cut, by what was fastest on an H200: narrow heads are bound by exponentials, for which two blocks of
- * a multiprocessor take turns. */
+ * a multiprocessor take turns. Of wide ones each key and value that is brought should serve many queries; as many keys
+ * as registers allow are taken at a time. */
 template <int DIM> struct forward_plan {
     static constexpr bool narrow = DIM <= 32;
-    static constexpr int users = DIM >= 64 && DIM <= 96 ? 3 : 2, resident = narrow ? 2 : 1;
-    static constexpr int keys = narrow ? 64 : DIM == 80 || DIM == 96 ? 96 : 128;
+    static constexpr int users = narrow ? 2 : 3, resident = narrow ? 2 : 1;
+    static constexpr int keys = narrow ? 64 : DIM <= 64 ? 128 : DIM <= 96 ? 96 : 80;
     static constexpr int stages = 3, q_places = DIM > 64 ? 1 : 2; /* as shared memory allows */
     static constexpr int rows = WARPGROUP_ROWS * users, threads = (users + 1) * WARPGROUP;
     static constexpr int room = DIM <= 64 ? DIM : 128; /* columns of a tile, of which products read DIM */

@@ -164,6 +164,28 @@ __device__ __forceinline__ void hide(float (&s)[BLOCKS][TILES][4], const struct 
         }
 }
 
+/* Takes a thread's scores of two rows into the largest of each. Devices from sm_90 on have an instruction for the
+ * largest of three integers, and floats above 0 are ordered as their bits are. So bits are compared, and floats only
+ * where a row of the warp has none above 0. */
+template <int TILES> __device__ __forceinline__ void take_largest(const float (&s)[TILES][4], float (&most)[2])
+{
+    int bits[2] = {max(__float_as_int(most[0]), 0), max(__float_as_int(most[1]), 0)};
+#pragma unroll
+    for (int j = 0; j < TILES; j++)
+#pragma unroll
+        for (int half = 0; half < 2; half++)
+            bits[half] = __vimax3_s32(bits[half], __float_as_int(s[j][2 * half]), __float_as_int(s[j][2 * half + 1]));
+    if (!__any_sync(0xffffffffu, bits[0] == 0 || bits[1] == 0)) {
+        most[0] = __int_as_float(bits[0]), most[1] = __int_as_float(bits[1]);
+        return;
+    }
+#pragma unroll
+    for (int j = 0; j < TILES; j++)
+#pragma unroll
+        for (int half = 0; half < 2; half++)
+            most[half] = fmaxf(most[half], fmaxf(s[j][2 * half], s[j][2 * half + 1]));
+}
+
 /* Takes scores into each row's running maximum and sum: they become exp(scale (score - largest)), and what has been
  * summed before is to be rescaled by `change`. A row that sees nothing yet stays at 0. A thread's two rows go side by
  * side: each is a chain. */
@@ -174,11 +196,7 @@ __device__ __forceinline__ void weigh(float (&s)[BLOCKS][TILES][4], float scale_
 #pragma unroll
     for (int i = 0; i < BLOCKS; i++) {
         float most[2] = {largest[i][0], largest[i][1]}, base[2];
-#pragma unroll
-        for (int j = 0; j < TILES; j++)
-#pragma unroll
-            for (int half = 0; half < 2; half++)
-                most[half] = fmaxf(most[half], fmaxf(s[i][j][2 * half], s[i][j][2 * half + 1]));
+        take_largest(s[i], most);
 #pragma unroll
         for (int distance = 1; distance < 4; distance *= 2)
 #pragma unroll

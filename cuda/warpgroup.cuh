@@ -203,11 +203,13 @@ template <int ROWS, int DIM> struct panels {
 /* d [64, n] = a [64, 16] b [n, 16]', both in shared memory; plus d before when `add`. */
 template <int TILES> __device__ __forceinline__ void multiply(float (&d)[TILES][4], uint64_t a, uint64_t b, int add)
 {
-    static_assert(TILES == 4 || TILES == 8 || TILES == 12 || TILES == 16, "widths that are used");
+    static_assert(TILES == 4 || TILES == 8 || TILES == 10 || TILES == 12 || TILES == 16, "widths that are used");
     if constexpr (TILES == 4)
         PRODUCT("0, 0", 32, SIXTEEN(0), NAMES_16, "%16", "%17", "%18");
     else if constexpr (TILES == 8)
         PRODUCT("0, 0", 64, THIRTY_TWO(0), NAMES_32, "%32", "%33", "%34");
+    else if constexpr (TILES == 10)
+        PRODUCT("0, 0", 80, FORTY(0), NAMES_40, "%40", "%41", "%42");
     else if constexpr (TILES == 12)
         PRODUCT("0, 0", 96, FORTY_EIGHT(0), NAMES_48, "%48", "%49", "%50");
     else

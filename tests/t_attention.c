@@ -27,6 +27,7 @@ static bool of_cudnn, once;
 static bool of_full_rows; /* where a layout has rows, each is one segment */
 static bool in_parts;     /* several launches for each, with gradients in f32 */
 static bool adding;       /* to old gradients */
+static bool far_apart;    /* scores: sums of exp that are not taken from the largest are 0 or infinite */
 
 /* At most four rows of equal lengths that hold `tokens` in all. */
 static int32_t rows_of(int64_t tokens)
@@ -268,7 +269,7 @@ static void test_attention_case(enum dtype dtype, const struct attention_shape *
                                        .scale = 1.0f / sqrtf((float)shape->head_dim),
                                        .causal = causal};
     int64_t keys = lay_out(trial, layout, tokens, false, &f.segments), cols = shape->heads * shape->head_dim;
-    lay_tensors(trial, dtype, shape, tokens, keys, 1.0, qkv);
+    lay_tensors(trial, dtype, shape, tokens, keys, far_apart ? 12.0 : 1.0, qkv);
     if (layout == LAYOUT_HOLES && !of_cudnn)
         poison_holes(&f.segments, qkv);
     f.q = qkv[0], f.k = qkv[1], f.v = qkv[2];
@@ -287,7 +288,7 @@ static void test_attention_case(enum dtype dtype, const struct attention_shape *
     trial = create_trial(dtype, shape, tokens, layout, causal);
     keys = lay_out(trial, layout, tokens, true, &f.segments);
     const bool turned = keys == tokens && shape->head_dim % 2 == 0 && (layout % 2 == 0) == causal;
-    lay_tensors(trial, dtype, shape, tokens, keys, 1.0, qkv);
+    lay_tensors(trial, dtype, shape, tokens, keys, far_apart ? 12.0 : 1.0, qkv);
     lay_tensors(trial, gradient_type(dtype), shape, tokens, keys, 1.0, d_qkv);
     f.q = qkv[0], f.k = qkv[1], f.v = qkv[2];
     f.o = trial_matrix(trial, dtype, tokens, cols, strided(layout), 1.0);
@@ -584,6 +585,15 @@ static void test_long(void)
             test_attention_case(DTYPE_BF16, &shapes[s], 500, causal ? LAYOUT_ONE : LAYOUT_CACHE, causal != 0);
 }
 
+/* Rows whose scores are all below 0, and far: the first of a causal segment. */
+static void test_far_apart(void)
+{
+    far_apart = true;
+    for (int64_t s = 1; s < COUNT(shapes); s++)
+        test_attention_case(DTYPE_BF16, &shapes[s], 129, LAYOUT_MANY, true);
+    far_apart = false;
+}
+
 static void test_attention(bool small)
 {
     for (int64_t d = 0; d < 2; d++)
@@ -738,7 +748,7 @@ int main(int count, char **arguments)
     if (!of_cudnn && !once)
         test_steps();
     if (!small && !of_cudnn)
-        test_long(), test_in_parts(), test_adding(), test_merge(), test_ranks();
+        test_long(), test_far_apart(), test_in_parts(), test_adding(), test_merge(), test_ranks();
     if (on_device && !of_cudnn && !small)
         test_padded(), test_many_items(), test_wrapped(launch_again, false);
     if (once)
