@@ -235,6 +235,9 @@ def median(run):
     return statistics.median(line["step_seconds"][0] for line in lines if line["event"] == "step" and line["step"] > 2)
 assert one["exposed"] == "" and abs(float(two["exposed"]) - (1 - median("free") / median("run"))) < 1e-6
 PYTHON
+rm free/*-2-*/free/log.jsonl # as if that training had failed
+sweep lists/weak.cfg -o free --no-transfers "$library"
+check "one that has failed is not run again by itself" test $code -eq 0 -a -z "$(ls free/*-2-*/free/log.jsonl 2>/dev/null)"
 check "with the library" grep -q "LD_PRELOAD=$(realpath "$library")'.*free.txt" free/*-2-*/job.sh
 sweep lists/weak.cfg -o free --no-transfers "$work/none.so"
 check "no such library: code" test $code -eq 2

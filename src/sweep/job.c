@@ -83,6 +83,11 @@ bool sweep_job_is_freed(const struct sweep_place *place, const struct sweep_case
     return place->no_transfers[0] != '\0' && c->ranks > 1;
 }
 
+bool sweep_job_was_freed(const struct sweep_place *place, const struct sweep_case *c)
+{
+    return is_there(place, c, "free.txt");
+}
+
 static void remove_leavings(const struct sweep_place *place, const struct sweep_case *c)
 {
     static const char *const folders[] = {"run", "free", ""}; /* the last one is the case's own */

@@ -30,8 +30,9 @@ char *sweep_job_path(const struct sweep_place *place, const struct sweep_case *c
 /* The first line of such a file, NULL where there is none; freed with free(). */
 char *sweep_job_line(const struct sweep_place *place, const struct sweep_case *c, const char *name);
 
-/* Is the case trained a second time, into the folder free/, with transfers that take no time? */
+/* Is the case trained a second time, into the folder free/, with transfers that take no time? Has it been? */
 bool sweep_job_is_freed(const struct sweep_place *place, const struct sweep_case *c);
+bool sweep_job_was_freed(const struct sweep_place *place, const struct sweep_case *c);
 
 enum sweep_state sweep_job_state(const struct sweep_place *place, const struct sweep_case *c);
 

@@ -32,12 +32,19 @@ static bool is_too_large(const struct sweep *sweep, const struct sweep_case *c)
     return sweep->settings->most_ranks > 0 && c->ranks > sweep->settings->most_ranks;
 }
 
+/* Of a case that has run: is its second training missing, or to be tried again? */
+static bool lacks_exposed(const struct sweep *sweep, const struct outcome *o, const struct sweep_case *c)
+{
+    return sweep_job_is_freed(&sweep->place, c) && isnan(o->exposed) &&
+           (sweep->settings->retry || !sweep_job_was_freed(&sweep->place, c));
+}
+
 static bool is_due(const struct sweep *sweep, const struct outcome *o, const struct sweep_case *c)
 {
     if (c->refusal != NULL || strcmp(o->state, "running") == 0 || is_too_large(sweep, c))
         return false;
     if (strcmp(o->state, "done") == 0)
-        return sweep_job_is_freed(&sweep->place, c) && isnan(o->exposed);
+        return lacks_exposed(sweep, o, c);
     return strcmp(o->state, "new") == 0 || (sweep->settings->retry && (failed(o) || strcmp(o->state, "waiting") == 0));
 }
 
