@@ -16,7 +16,8 @@ struct profiler {
 
 /* For a run on so many ranks. ERROR_USER: the keys make no sense together, or name ranks that are not there. */
 int profiler_check(const struct deck *deck, int64_t ranks);
-/* Ranks that are not to be profiled launch as those that are. Borrows the deck. */
+/* Ranks that are not to be profiled launch as those that are: within the profile's steps nothing is replayed on any.
+ * Borrows the deck. */
 void profiler_create(struct profiler *profiler, const struct deck *deck, int rank);
 
 /* Around step number `step`, from 1. The end of the last step, or of the run's last one where that comes before, waits
