@@ -188,16 +188,16 @@ bool windows_index_map(struct windows_index *index, const struct windows_layout 
 /* -- The side file is made ---------------------------------------------------------------------------------------- */
 
 /* A file being written; its lock says that its maker lives. */
-struct draft {
+struct index_file {
     FILE *file;
     XXH3_state_t *hash;
 };
 
 static int receive_in_file(void *self, const uint64_t *entries, int64_t count)
 {
-    struct draft *draft = self;
-    XXH3_64bits_update(draft->hash, entries, (size_t)count * sizeof *entries);
-    return fwrite(entries, sizeof *entries, (size_t)count, draft->file) == (size_t)count ? ERROR_NONE
+    struct index_file *index = self;
+    XXH3_64bits_update(index->hash, entries, (size_t)count * sizeof *entries);
+    return fwrite(entries, sizeof *entries, (size_t)count, index->file) == (size_t)count ? ERROR_NONE
                                                                                          : ERROR_ENVIRONMENT;
 }
 
@@ -235,18 +235,18 @@ static int open_temporary(const char *path, bool create, bool *busy)
     return -1;
 }
 
-static int write_index(const struct token_store *store, const struct windows_layout *layout, struct draft *draft)
+static int write_index(const struct token_store *store, const struct windows_layout *layout, struct index_file *index)
 {
     struct windows_header header = header_of(store, layout);
-    int code = fwrite(&header, sizeof header, 1, draft->file) == 1 ? ERROR_NONE : ERROR_ENVIRONMENT;
+    int code = fwrite(&header, sizeof header, 1, index->file) == 1 ? ERROR_NONE : ERROR_ENVIRONMENT;
     if (code == ERROR_NONE)
-        code = scan(store, layout, &header, receive_in_file, draft);
+        code = scan(store, layout, &header, receive_in_file, index);
     if (code == ERROR_NONE && store->has_checksum)
         code = token_store_verify(store);
-    header.hash = finish_hash(draft->hash, &header);
-    bool written = code == ERROR_NONE && fseeko(draft->file, 0, SEEK_SET) == 0 &&
-                   fwrite(&header, sizeof header, 1, draft->file) == 1 && fflush(draft->file) == 0 &&
-                   fsync(fileno(draft->file)) == 0;
+    header.hash = finish_hash(index->hash, &header);
+    bool written = code == ERROR_NONE && fseeko(index->file, 0, SEEK_SET) == 0 &&
+                   fwrite(&header, sizeof header, 1, index->file) == 1 && fflush(index->file) == 0 &&
+                   fsync(fileno(index->file)) == 0;
     return code != ERROR_NONE ? code : written ? ERROR_NONE : ERROR_ENVIRONMENT;
 }
 
@@ -254,17 +254,17 @@ static int write_index(const struct token_store *store, const struct windows_lay
 static int make(const struct token_store *store, const struct windows_layout *layout, const char *path,
                 const char *temporary, int descriptor)
 {
-    struct draft draft = {fdopen(descriptor, "wb"), start_hash()};
+    struct index_file made = {fdopen(descriptor, "wb"), start_hash()};
     int code = ERROR_ENVIRONMENT;
-    if (draft.file == NULL)
+    if (made.file == NULL)
         close(descriptor);
     else
-        code = write_index(store, layout, &draft);
+        code = write_index(store, layout, &made);
     if (code != ERROR_NONE || rename(temporary, path) != 0) /* before the lock is given up */
         unlink(temporary);
-    if (draft.file != NULL)
-        fclose(draft.file);
-    XXH3_freeState(draft.hash);
+    if (made.file != NULL)
+        fclose(made.file);
+    XXH3_freeState(made.hash);
     return code == ERROR_ENVIRONMENT ? ERROR_NONE : code;
 }
 
