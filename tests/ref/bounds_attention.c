@@ -111,7 +111,8 @@ void bounds_attention_forward(struct trial *trial, const struct attention_forwar
 
 /* p = exp(s - lse) with the stored lse, off by r p: e_j, the roundings of the argument and exp. dp = d_o v' and
  * delta = d_o o' are off by gamma(d + 1) of their magnitudes, so ds = p (dp - delta) by
- * p (r |dp - delta| + gamma(d + 1) (|d_o| |v|' + |d_o| |o|') + 3 u |dp - delta|).
+ * p (r |dp - delta| + gamma(d + 1) (|d_o| |v|' + |d_o| |o|') + 3 u |dp - delta|), and both by what is left of exp's
+ * smallest numbers.
  * dq, dk: scale times sums of ds k and ds q; dv: a sum of p d_o. Each sum adds gamma(its length) of its magnitude; the
  * length for dk and dv is at most the rows of q times the heads that share a kv head. An old value is one more term. */
 static void backward_row(const struct attention_backward_args *args, const struct reference_span *span, int64_t head,
@@ -130,7 +131,9 @@ static void backward_row(const struct attention_backward_args *args, const struc
         double s = scale * qk.sum, p = exp(s - lse), difference = fabs(dp.sum - delta.sum);
         double r = bounds_gamma((double)dim + 3.0) * scale * qk.magnitude + 2.0 * BOUNDS_U * (fabs(s) + fabs(lse)) +
                    BOUNDS_FUNCTION;
-        double ds_error = p * (r * difference + gamma * (dp.magnitude + delta.magnitude) + 3.0 * BOUNDS_U * difference);
+        double ds_error =
+            p * (r * difference + gamma * (dp.magnitude + delta.magnitude) + 3.0 * BOUNDS_U * difference) +
+            BOUNDS_EXP_FLOOR * difference;
         double ds = p * difference;
         for (int64_t c = 0; c < dim; c++) {
             double k = fabs(reference_load(&args->k, key, kv_head * dim + c));
@@ -138,7 +141,7 @@ static void backward_row(const struct attention_backward_args *args, const struc
             double d_o = fabs(reference_load(&args->d_o, row, head * dim + c));
             add(dq, row, head * dim + c, second_order * scale * (ds_error + ds * (over_keys + round)) * k);
             add(dk, key, kv_head * dim + c, second_order * scale * (ds_error + ds * (over_queries + round)) * q);
-            add(dv, key, kv_head * dim + c, second_order * p * (r + over_queries + round) * d_o);
+            add(dv, key, kv_head * dim + c, second_order * (p * (r + over_queries + round) + BOUNDS_EXP_FLOOR) * d_o);
         }
     }
 }
