@@ -325,7 +325,7 @@ __device__ __forceinline__ void differentiate_in_cluster(const struct once_call 
     }
 }
 
-__cluster_dims__(2, 1, 1) __global__ static void __launch_bounds__(cluster_plan::threads, cluster_plan::resident)
+IN_CLUSTERS __global__ static void __launch_bounds__(cluster_plan::threads, cluster_plan::resident)
     backward_by_clusters(const __grid_constant__ struct once_call call)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL

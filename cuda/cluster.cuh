@@ -5,6 +5,13 @@
 
 #include "cuda/warpgroup.cuh"
 
+/* A kernel runs in clusters of two blocks. For devices without clusters nvcc refuses to be told so. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+#define IN_CLUSTERS
+#else
+#define IN_CLUSTERS __cluster_dims__(2, 1, 1)
+#endif
+
 /* This block's number in the cluster. */
 __device__ __forceinline__ int rank_in_cluster()
 {

@@ -1,7 +1,8 @@
 #!/bin/bash
 # Guards what is known of kernels on GPUs. Each op has a row in bench/gpu/ops or bench/gpu/attention. As ptxas counts, no
 # kernel takes more registers, stack (where registers are spilled) or shared memory than tests/kernels.txt says,
-# which this script writes anew when its argument is "record".
+# which this script writes anew when its argument is "record". Files whose kernels are for sm_90a alone compile for
+# other devices too: configure does so where it finds no GPU.
 set -u
 build=${abs_top_builddir:-$PWD} top=${abs_top_srcdir:-$(dirname "$0")/..}
 table=$top/tests/kernels.txt arch=sm_90a status=0
@@ -31,7 +32,15 @@ facts()
     done | c++filt | sed -E 's/ void / /' | LC_ALL=C sort -k 5
 }
 
-compiler=$("$(sed -n 's/^NVCC = //p' "$build/Makefile")" --version 2>/dev/null | grep -o 'V[0-9.]*$')
+nvcc=$(sed -n 's/^NVCC = //p' "$build/Makefile")
+compiler=$("$nvcc" --version 2>/dev/null | grep -o 'V[0-9.]*$')
+for source in $(grep -l __CUDA_ARCH_FEAT_SM90_ALL "$top"/cuda/*.cu); do
+    [ -n "$compiler" ] || break
+    if ! "$nvcc" -std=c++17 -arch=sm_80 -I"$top" -I"$top/src" -cubin -o /dev/null "$source"; then
+        echo "$source does not compile for sm_80"
+        status=1
+    fi
+done
 flags=$(sed -n 's/^NVCCFLAGS = //p' "$build/Makefile")
 identity="# nvcc $compiler $flags, for $arch: registers, bytes of stack, spilled, of static shared memory; file, kernel"
 if [ -z "$compiler" ] || ! grep -qs "for '$arch'" "$build"/cuda/*.ptxas; then
