@@ -122,6 +122,7 @@ a JSON line of 20 MB            | $prepare -o y.h5 long_line.jsonl          | 0 
 output is the input             | $prepare -o g.fa g.fa                     | 2 | is an input and the output
 output is a folder              | $prepare -o taken.h5 g.fa                 | 2 | taken.h5: exists and is no regular file
 import over its source          | import llama_tiny -o llama_tiny/model-00001-of-00003.safetensors | 2 | model-00001-of-00003.safetensors: is an input and the output
+report of endless tokens        | report made --tokens inf                  | 2 | --tokens inf: must be a finite number, 0 or above
 report over its log             | report made -o made/log.jsonl             | 2 | made/log.jsonl: is an input and the output
 output where no folder can be   | $prepare -o g.fa/x.h5 g.fa                | 2 | g.fa/x.h5: its folder cannot be made: Not a directory
 no such tokenizer               | prepare --tokenizer none -o x.h5 g.fa     | 2 | none

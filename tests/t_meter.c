@@ -766,6 +766,45 @@ static void check_stragglers(void)
     }
 }
 
+/* Step `step` is trained, and no row is due. */
+static struct meter_row count_step(struct meter *meter, int64_t step)
+{
+    const struct meter_row row = {step, 2, 1e-3, 1, 0, 640 * step, 600 * step};
+    meter_count(meter, &row, 2e3, 1e3, &(struct meter_work){600, 704});
+    return row;
+}
+
+/* The step at which a run diverges has a row: also where a line told of it before, and behind a return. */
+static void check_diverged_row(void)
+{
+    const struct executor_class class = {.name = "cpu"};
+    struct executor executor = {.class = &class};
+    struct comm *world = comm_self();
+    const struct meter_settings settings = {
+        .folder = folder, .steps_total = 9, .prometheus = "", .row_tokens = 64, .threads = 1, .executor = &executor};
+    struct meter *meter = memory_allocate(sizeof *meter);
+    char *log = memory_format("%s/log.jsonl", folder);
+    unlink(log);
+    meter_open(meter, world, &settings);
+    struct meter_row row = count_step(meter, 1);
+    meter_step(meter, &row);
+    count_step(meter, 2);
+    row = count_step(meter, 3);
+    meter_note(meter, 3, "skipped", "a note of the step comes first");
+    meter_diverged(meter, &row, "diverged");
+    CHECK(holds(log, "\"event\":\"step\",\"step\":3,", 1) && holds(log, "\"event\":\"step\"", 2));
+    meter_rewind(meter, 1, false, 0);
+    row = count_step(meter, 2);
+    meter_diverged(meter, &row, "diverged again");
+    CHECK(holds(log, "\"event\":\"step\",\"step\":2,", 1) && holds(log, "\"event\":\"step\"", 2));
+    meter_diverged(meter, &row, "shown already");
+    CHECK(holds(log, "\"event\":\"step\"", 2));
+    meter_close(meter);
+    comm_destroy(world);
+    memory_free(meter);
+    free(log);
+}
+
 int main(void)
 {
     CHECK(mkdtemp(folder) != NULL);
@@ -782,6 +821,7 @@ int main(void)
     check_statistics();
     check_nvml();
     check_gpu_run();
+    check_diverged_row();
     check_label();
     check_stragglers();
     char *remove = memory_format("rm -r %s", folder);

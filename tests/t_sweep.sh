@@ -289,6 +289,8 @@ wrong 'deck = "small.cfg"; keys = { train : { seed = [1, "x"]; }; };' 'wrong.cfg
 wrong 'deck = "small.cfg"; keys = { train : { seed = []; }; };' 'seed: has no value'
 wrong 'deck = "small.cfg"; keys = { train : { steps = 9; }; };' 'steps: is a key that the sweep sets itself'
 wrong 'deck = "small.cfg"; keys = { log : { every = 9; }; };' 'every: is a key that the sweep sets itself'
+wrong 'deck = "small.cfg"; scaling = "weak"; rows = 4; keys = { train : { global_batch = [8, 16]; }; };' \
+    'wrong.cfg:1: rows: sets train.global_batch, which stands among keys'
 wrong 'deck = "small.cfg"; keys = 3;' 'keys: must be a group'
 wrong 'deck = "small.cfg"; launch = "mpirun x";' 'launch: must have {command}'
 wrong 'deck = "small.cfg"; submit = "sbatch";' 'submit: must have {script}'

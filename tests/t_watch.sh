@@ -13,6 +13,7 @@ go_on()
 go_on train.steps=5 device.peak=1
 check "a run ends with 0" codes_are 0 2
 cp "$work/out" "$work/table"
+check "what was written beside steps has a timer" grep -q '"name":"writing beside steps"' "$run/log.jsonl"
 rm "$run"/step_00000005.h5*
 go_on train.steps=9 device.peak=1
 check "it goes on" says "at step 4"
@@ -119,6 +120,7 @@ matrices = 2 * (32 * (32 + 2 * 16) + 32 * 32 + 3 * 32 * 64) + 32 * 256
 assert start["flops_per_token_causal"] == 6 * matrices + 2 * 12 * 32 * 65 / 2
 timers = [line for line in lines if line["event"] == "timers"][-1]["timers"]
 names = {timer["name"]: timer for timer in timers}
+assert "writing beside steps" not in names, names  # at a run's end steps wait
 assert names["training steps"]["calls"] == 2 and names["all"]["kind"] == "all"
 assert all(t["minimum"] <= t["mean"] <= t["maximum"] for t in timers)
 assert 0 < names["training steps"]["mean"] <= names["all"]["mean"]
@@ -241,6 +243,8 @@ check "a warm-up alone compares nothing" cmp <("$CISTRON" report "$run" -o "$wor
     <("$CISTRON" report "$run" -o "$work/one.html" --warm-up 3 2>&1)
 (cd "$work" && "$CISTRON" report run other/log.jsonl --target "$target" --tokens 3e9 --warm-up 1 >out 2>said)
 check "several runs" test $? -eq 0
+check "days to as many tokens as are always told: once" \
+    test "$(cd "$work" && "$CISTRON" report run other/log.jsonl --tokens 1e12 -o twice.html 2>/dev/null | grep -c 'days to 1e+12')" -eq 1
 check "a damaged line is left out there too" grep -q 'the first is line 3' "$work/said"
 if [ -n "$python" ]; then
     check "are what their logs say" "$python" - "$work" "$target" <<'PYTHON'

@@ -23,7 +23,7 @@ static int run(const struct environment *environment, char **arguments, int coun
     if (warm_up < 0)
         return error_user("--warm-up %lld: must be 0 or above", (long long)warm_up);
     if (!(tokens >= 0) || isinf(tokens))
-        return error_user("--tokens %g: must be 0 or above", tokens);
+        return error_user("--tokens %g: must be a finite number, 0 or above", tokens);
     const bool compares = count > 1 || !isnan(target) || tokens > 0;
     return compares ? comparison_run(arguments, count, &(struct comparison_settings){out, target, tokens, warm_up})
                     : report_run(arguments[0], out);

@@ -266,6 +266,15 @@ static int add_axes(const struct reader *reader, struct axes *axes, const config
     return code;
 }
 
+/* The key that `rows` sets. */
+static int check_rows(const struct reader *reader, const struct settings *s, const struct axes *axes)
+{
+    for (int a = 0; a < axes->count && s->rows != NULL; a++)
+        if (strcmp(axes->axes[a].key, "train.global_batch") == 0)
+            return wrong(reader, s->rows, "sets train.global_batch, which stands among keys");
+    return ERROR_NONE;
+}
+
 static int read_axes(const struct reader *reader, const struct settings *s, struct axes *axes)
 {
     int code = ERROR_NONE;
@@ -274,7 +283,7 @@ static int read_axes(const struct reader *reader, const struct settings *s, stru
             code = config_setting_is_group(s->keys[k])
                        ? add_axes(reader, axes, s->keys[k], "")
                        : wrong(reader, s->keys[k], "must be a group, { }, of a deck's sections");
-    return code;
+    return code == ERROR_NONE ? check_rows(reader, s, axes) : code;
 }
 
 static int64_t combinations(const struct axes *axes)
