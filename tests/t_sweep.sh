@@ -171,7 +171,7 @@ check "a case that was killed is run again, alone" test "$(begun)" -eq 1
 # -- Ctrl-C ------------------------------------------------------------------------------------------------------------
 cat >stopped.cfg <<'END'
 deck = "small.cfg";
-launch = "sh -c 'trap \"exit 1\" INT; touch begun; sleep 60 & wait' {command}"; # as mpirun ends
+launch = "sh -c 'trap \"touch ended; exit 1\" INT; touch begun; sleep 60 & wait' {command}"; # as mpirun ends
 END
 python3 - "$CISTRON" <<'PYTHON'
 import os, signal, subprocess, sys, time
@@ -192,6 +192,7 @@ except ProcessLookupError:
 PYTHON
 sweep stopped.cfg --show
 check "Ctrl-C: the case has begun" test -e begun
+check "Ctrl-C: its training is ended" test -e ended
 check "Ctrl-C: the case has not failed" test $code -eq 0
 check "Ctrl-C: it is to come" says ", 1 to come"
 sweep lists/all.cfg --retry
