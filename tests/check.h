@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int check_failures, check_count;
@@ -55,6 +56,13 @@ static inline int check_end(void)
 {
     printf("%d checks, %d failed\n", check_count, check_failures);
     return check_failures != 0;
+}
+
+/* For the arguments of a program that is run by hand. */
+_Noreturn static inline void check_unknown_argument(const char *argument, const char *known)
+{
+    fprintf(stderr, "unknown argument \"%s\": it may be %s\n", argument, known);
+    exit(2);
 }
 
 /* What a test returns when it cannot run here (automake's SKIP). */

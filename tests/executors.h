@@ -2,6 +2,8 @@
 #ifndef TESTS_EXECUTORS_H
 #define TESTS_EXECUTORS_H
 
+#include "check.h"
+
 #include "cpu/cpu.h"
 #ifdef CISTRON_CUDA
 #include "cuda/attention.h"
@@ -12,8 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EXECUTOR_SKIP = 77 };
-
 /* "cuda": the first GPU, deterministic; "mma": the same, attention by the products of single warps that every GPU has;
  * "once" and "cudnn": not deterministic, and attention is that of the own backward that computes scores once, or
  * cuDNN's, where it takes it; a test without a GPU, or a build without cuDNN, is skipped. Else the CPU's with so many
@@ -21,8 +21,11 @@ enum { EXECUTOR_SKIP = 77 };
 static inline struct executor *executor_named(const char *name)
 {
     const bool cudnn = strcmp(name, "cudnn") == 0, once = strcmp(name, "once") == 0, mma = strcmp(name, "mma") == 0;
-    if (!cudnn && !once && !mma && strcmp(name, "cuda") != 0)
+    if (!cudnn && !once && !mma && strcmp(name, "cuda") != 0) {
+        if (atoi(name) < 1)
+            check_unknown_argument(name, "a number of threads, cuda, mma, once or cudnn");
         return cpu_executor_create(atoi(name));
+    }
 #ifdef CISTRON_CUDA
     if (cuda_device_count() > 0 && (!cudnn || cuda_has_cudnn())) {
         cuda_attention_take(cudnn ? ATTENTION_CUDNN : once ? ATTENTION_ONCE : ATTENTION_FASTEST);
@@ -31,7 +34,7 @@ static inline struct executor *executor_named(const char *name)
     }
 #endif
     printf("skipped: no GPU here%s\n", cudnn ? ", or no cuDNN" : "");
-    exit(EXECUTOR_SKIP);
+    exit(CHECK_SKIP);
 }
 
 /* Launches of attention that what "once" or "cudnn" name has served. */

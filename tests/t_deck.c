@@ -589,6 +589,8 @@ int main(int count, char *arguments[])
         deck_print_markdown(stdout);
         return 0;
     }
+    if (count > 1)
+        check_unknown_argument(arguments[count - 1], "--markdown");
     if (mkdtemp(folder) == NULL)
         return 1;
     /* Where the system has it, a locale with a decimal comma for all that follows. */

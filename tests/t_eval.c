@@ -68,7 +68,8 @@ static struct outcome run(struct comm *self, device_make *make_executor, const j
     int code = inference_open(inference, self, checkpoint, make_executor);
     int64_t tokens = way->windows * way->context, at_once = 4 * way->windows;
     if (code == ERROR_NONE) {
-        inference_lay_out(inference, &(struct inference_shape){MEMORY_EVALUATE, tokens, at_once, 0, false, 0});
+        inference_lay_out(inference,
+                          &(struct inference_shape){.use = MEMORY_EVALUATE, .tokens = tokens, .segments = at_once});
         code = inference_start(inference);
     }
     const struct score_settings settings = {.windows = {.input = fasta,

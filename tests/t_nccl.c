@@ -290,10 +290,13 @@ static int test_on_gpus(struct comm *world, bool hangs, bool in_gather)
 
 int main(int argc, char **argv)
 {
+    const bool hangs = argc > 1 && strcmp(argv[1], "hang") == 0;
+    const bool in_gather = hangs && argc > 2 && strcmp(argv[2], "gather") == 0;
+    if (argc > 1 + hangs + in_gather)
+        check_unknown_argument(argv[1 + hangs + in_gather], "hang, or hang gather");
     MPI_Init(&argc, &argv);
     struct comm *world = comm_open_mpi();
-    const bool hangs = argc > 1 && strcmp(argv[1], "hang") == 0;
-    int code = test_on_gpus(world, hangs, hangs && argc > 2 && strcmp(argv[2], "gather") == 0);
+    int code = test_on_gpus(world, hangs, in_gather);
     if (code == CHECK_SKIP && world->rank == 0)
         printf("skipped: no two GPUs here\n");
     comm_destroy(world);

@@ -271,6 +271,8 @@ static int hang(void)
 
 int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "hang") != 0)
+        check_unknown_argument(argv[1], "hang");
     MPI_Init(&argc, &argv);
     world = comm_open_mpi();
     cpu = cpu_executor_create(1);
