@@ -76,7 +76,7 @@ static void test_none(struct training *t)
 {
     const struct carried none = {0};
     struct carried read;
-    hid_t file;
+    hid_t file = H5I_INVALID_HID;
     CHECK(save(t, &none, true) == ERROR_NONE && hdf5_open(&file, path) == ERROR_NONE);
     CHECK(H5Lexists(file, "carried", H5P_DEFAULT) == 0);
     H5Fclose(file);

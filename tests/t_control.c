@@ -81,7 +81,14 @@ static void test_requests(void)
     CHECK(control_poll(&control, &why) == CONTROL_NONE);
     control_saved(&control, 1700);
     CHECK(control_poll(&control, &why) == CONTROL_NONE);
-    control_written(&control, 1800); /* one that is under way, and another, would not fit any more */
+    control_written(&control, 1790); /* one that is under way, and another, would not leave a hundredth */
+    CHECK(control_poll(&control, &why) == CONTROL_STOP && strstr(why, "walltime") != NULL);
+    control_close(&control);
+
+    control_open(&control, self, stores_path("."), 360000, 0);
+    control_written(&control, 179900); /* they leave a minute, which is enough */
+    CHECK(control_poll(&control, &why) == CONTROL_NONE);
+    control_written(&control, 179980);
     CHECK(control_poll(&control, &why) == CONTROL_STOP && strstr(why, "walltime") != NULL);
     control_close(&control);
 

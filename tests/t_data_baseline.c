@@ -105,7 +105,7 @@ static void test_baseline(void)
     check_baseline("esm2", proteins, 2, proteins + 1, 2, 3);
 
     const char *fit = stores_path("fit.h5"), *held = stores_path("held.h5"), *none = stores_path("none.h5");
-    struct token_store *fitted, *other, *empty;
+    struct token_store *fitted, *other = NULL, *empty;
     double nats;
     int64_t symbols;
     stores_write(fit, train, 3);

@@ -126,7 +126,7 @@ static void test_windows(void)
 /* Changes 8 bytes of a file, late enough for its time of change to move. */
 static void add_one(const char *path, off_t place)
 {
-    int64_t value;
+    int64_t value = 0;
     usleep(20000);
     int file = open(path, O_RDWR);
     CHECK(file >= 0 && pread(file, &value, sizeof value, place) == sizeof value);

@@ -122,7 +122,7 @@ def folder(shop):
     run = under_way(shop, path)
     os.rename(path, away)
     ends(run, 1)
-    found = say(run, "^cistron: .*gone/.*No such file or directory")
+    found = say(run, "^cistron: .*gone[/:].*No such file or directory")
     os.rename(away, path)
     shop.finish(path, RANKS)
     shop.check_equal(path, RANKS)
