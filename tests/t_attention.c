@@ -696,10 +696,20 @@ static void test_steps(void)
                                 (slots + s) % 2 != 0);
 }
 
+/* One to six tiles of 64 queries: two blocks of a GPU that pass over the same queries take turns, and an odd number of
+ * tiles ends otherwise than an even one. Heads that share keys would make it even. */
+static void test_turns(void)
+{
+    static const struct attention_shape own_keys = {1, 1, 128};
+    for (int64_t tiles = 1; tiles <= 6; tiles++)
+        for (int causal = 0; causal < 2; causal++)
+            test_attention_case(DTYPE_BF16, &own_keys, 64 * tiles - 5 * causal, LAYOUT_ONE, causal != 0);
+}
+
 /* Heads that kernels pad. */
 static void test_padded(void)
 {
-    static const struct attention_shape padded[3] = {{2, 1, 40}, {4, 1, 80}, {2, 2, 96}};
+    static const struct attention_shape padded[5] = {{2, 1, 40}, {4, 1, 80}, {2, 2, 96}, {3, 3, 104}, {2, 1, 120}};
     for (int64_t s = 0; s < COUNT(padded); s++)
         for (int causal = 0; causal < 2; causal++)
             test_attention_case(DTYPE_BF16, &padded[s], 300, causal ? LAYOUT_HOLES : LAYOUT_MIXED, causal != 0);
@@ -750,7 +760,7 @@ int main(int count, char **arguments)
     if (!small && !of_cudnn)
         test_long(), test_far_apart(), test_in_parts(), test_adding(), test_merge(), test_ranks();
     if (on_device && !of_cudnn && !small)
-        test_padded(), test_many_items(), test_wrapped(launch_again, false);
+        test_padded(), test_turns(), test_many_items(), test_wrapped(launch_again, false);
     if (once)
         CHECK(executor_launches(false) > 0);
     executors_close();
