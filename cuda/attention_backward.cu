@@ -312,8 +312,9 @@ static void run(const struct cuda_target *target, const struct attention_backwar
     CUDA_CHECK_LAUNCH("attention_backward of queries");
 }
 
-/* Sums of dq beyond this are not asked for. */
+/* Sums of dq beyond so many bytes are not asked for. */
 static const int64_t most_sums = (int64_t)576 << 20;
+static_assert(most_sums / sizeof(float) <= UINT32_MAX, "kernels count sums in 32 bits");
 
 bool cuda_own_attention_backward_has_once(const struct attention_backward_args *args)
 {

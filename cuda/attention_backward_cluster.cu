@@ -12,7 +12,7 @@
 
 struct cluster_plan : cluster_cut {
     static constexpr int users = 2, resident = 1, stages = 2;
-    static constexpr bool of_keys = true, aligned = true;
+    static constexpr bool aligned = true;
     static constexpr int rows = WARPGROUP_ROWS * users, threads = (users + 1) * WARPGROUP; /* of a block */
     using own_tile = panels<rows, dim>;
     using other_tile = panels<others, dim>;
@@ -33,8 +33,8 @@ struct cluster_memory {
     struct item items[ITEM_SLOTS];
     int tickets[2];
     struct place own_place, places[cluster_plan::stages]; /* emptied by both blocks */
-    struct place sums;                                    /* ds: filled by both, emptied by this one */
-    uint64_t may_send;                                    /* the other's ds are emptied */
+    struct place sums;                                    /* of ds: filled by both, emptied by this one */
+    uint64_t may_send;                                    /* the other block has emptied its ds */
     struct place ticket_places[2];                        /* filled in the second block, emptied in the first */
 };
 
@@ -158,7 +158,7 @@ __device__ __forceinline__ void differentiate_in_cluster(const struct once_call 
     constexpr int DIM = plan::dim;
     const int rank = uniform(rank_in_cluster());
     int warpgroup = uniform(threadIdx.x / WARPGROUP), warp_of_group = uniform(threadIdx.x / WARP) % 4;
-    struct turn<1> item_turn, fresh, sending;
+    struct turn<1> item_turn, fresh, sending; /* fresh: ds that stay here */
     struct turn<plan::stages> now;
     /* This lane's matrices of ds, in a tile; 16 columns further: exclusive or with 32, as chunks are permuted. */
     int warp_row = warpgroup * WARPGROUP_ROWS + warp_of_group * 16;
@@ -196,7 +196,7 @@ __device__ __forceinline__ void differentiate_in_cluster(const struct once_call 
             begin_product<plan>(ds, own_y, other_y);
         };
         uint32_t weights[plan::others / 16][4], left[plan::others / 16][4];
-        /* A warp sends as much as it gets. */
+        /* Where ds stay here, a warp expects as many bytes from the other block as a warp there sends. */
         auto put_ds = [&](bool mine) {
             constexpr int bytes = 16 * plan::ds_tile::row_bytes;
             int from = warp_row * plan::ds_tile::row_bytes;

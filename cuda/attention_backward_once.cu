@@ -6,7 +6,7 @@
  * and each warpgroup makes a part of a tile's dq, 64 rows of at most 64 columns, one tile later, when it does not have
  * to wait for the other.
  *
- * So heads of at most 96 columns; wider ones by clusters of blocks (attention_backward_cluster.cu). */
+ * For heads of at most 96 columns; wider ones are worked on by clusters of blocks (attention_backward_cluster.cu). */
 #include "cuda/attention_backward_once.cuh"
 #include "cuda/attention_own.h"
 
@@ -142,7 +142,7 @@ __device__ __forceinline__ void differentiate_once(const struct once_call &once,
             if (++of_head == per_head)
                 of_head = 0, head++;
         };
-        /* What is left of the tile before, which the first one lacks: its dq. */
+        /* A tile, but for its dq, and the dq of the tile before. */
         auto work_on = [&](auto first, auto last) {
             begin_ds();
             make_gradients<plan>(call, segment, warp().first, at, tiles.base[now.at], tiles.delta[now.at], p, ds,

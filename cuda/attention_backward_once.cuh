@@ -16,7 +16,7 @@ struct once_maps {
  * that a warp adds to neighbours: [part][warp][half][16 columns][lane][4]. Rows of a segment's last tile, where it is
  * not whole, are in their own order; of 16 columns those that a lane has are neighbours. */
 struct once_call : backward_call {
-    struct once_maps maps; /* for plans by the engine */
+    struct once_maps maps; /* where the copy engine brings tiles */
     float *dq;
     uint32_t head_stride; /* of dq */
 };
@@ -69,8 +69,9 @@ __device__ __forceinline__ struct dq_part from_group(const struct dq_part &part,
     return {part.row, part.col + group * DQ_GROUP, part.at + group * WARP * 4};
 }
 
-/* Calls f with each four numbers of the first GROUPS of the accumulators, where they are, and whether they are: not
- * those of rows behind the tile's and of columns from `dim` on. */
+/* Calls f for each four numbers that a lane has in the first GROUPS groups of 16 columns: their half and group, where
+ * in `sums` they are, and whether they are real: in a row of the tile, and in a group that begins before column `dim`.
+ */
 template <typename plan, int GROUPS = plan::part / DQ_GROUP, typename F>
 __device__ __forceinline__ void for_each_four(float *sums, const struct dq_part &part, const struct dq_tile &tile,
                                               int dim, F f)

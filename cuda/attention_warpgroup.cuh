@@ -23,8 +23,8 @@ struct place {
     uint64_t filled, emptied;
 };
 
-/* Each thread that brings tiles arrives once, or `announcers` in all, and each warp that uses them, or `releasers` of
- * each warpgroup. */
+/* Each thread that brings tiles arrives once, or `announcers` in all. Of each of the users, which are warpgroups or the
+ * blocks of a cluster, each warp arrives when it has used them, or `releasers` of them. */
 __device__ __forceinline__ void place_start(struct place *place, int users, int announcers = WARPGROUP,
                                             int releasers = WARPGROUP / WARP)
 {

@@ -3,6 +3,7 @@
 #ifndef CUDA_CLUSTER_CUH
 #define CUDA_CLUSTER_CUH
 
+#include "cuda/device.cuh"
 #include "cuda/warpgroup.cuh"
 
 /* A kernel runs in clusters of two blocks. For devices without clusters nvcc refuses to be told so. */
@@ -40,13 +41,15 @@ __device__ __forceinline__ void barriers_started()
     asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
 }
 
-/* At a barrier of any block. What the thread has read, others may write over; what it wrote is not passed on. */
+/* At a barrier of any block. What the thread has read, others may write over; what it wrote is not passed on to the
+ * other block. */
 __device__ __forceinline__ void barrier_arrive_in_block(uint32_t barrier)
 {
     asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];\n" ::"r"(barrier) : "memory");
 }
 
-/* A warp arrives at a barrier of its block and at one of the other. */
+/* A warp arrives at a barrier of its block and at one of the other. racecheck follows no lane by another's word: it
+ * takes what the warp has read before, and what is written over it then, for a race. */
 __device__ __forceinline__ void warp_arrives_in_both(uint64_t *here, uint64_t *there, int rank)
 {
     int lane = threadIdx.x % WARP;

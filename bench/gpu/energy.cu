@@ -6,8 +6,8 @@ extern "C" {
 #include "base/clock.h"
 #include "train/nvml.h"
 }
+#include "cuda/cluster.cuh"
 #include "cuda/device.cuh"
-#include "cuda/warpgroup.cuh"
 
 #include <math.h>
 #include <stdio.h>
@@ -156,14 +156,8 @@ template <enum access ACCESS> static void measure_cached(const char *name, uint4
             [=] { cached<ACCESS><<<blocks, THREADS, shared>>>(words, CACHED / 16, rounds); });
 }
 
-__device__ __forceinline__ unsigned in_block(const void *place, unsigned rank)
-{
-    unsigned there;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(place)), "r"(rank));
-    return there;
-}
-
-__device__ __forceinline__ void cluster_meets()
+/* As cluster_meets(), of warps whose threads are apart. */
+__device__ __forceinline__ void threads_of_cluster_meet()
 {
     asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory");
 }
@@ -173,17 +167,16 @@ static __global__ void brought(const char *from, int rounds, int size)
 {
     extern __shared__ __align__(128) char tiles[];
     __shared__ uint64_t filled[STAGES], emptied[STAGES];
-    unsigned rank;
-    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    const unsigned rank = rank_in_cluster();
     const int share = STAGE_BYTES / size;
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; i++) {
             barrier_start(&filled[i], 1);
             barrier_start(&emptied[i], size);
         }
-        asm volatile("fence.mbarrier_init.release.cluster;");
+        barriers_started();
     }
-    cluster_meets();
+    threads_of_cluster_meet();
     int64_t at = (int64_t)(blockIdx.x / size) * 131 * STAGE_BYTES % CACHED;
     for (int round = 0; threadIdx.x == 0 && round < rounds + STAGES - 1; round++) {
         if (round < rounds) {
@@ -211,12 +204,10 @@ static __global__ void brought(const char *from, int rounds, int size)
             continue;
         barrier_wait(&filled[stage], (done / STAGES) & 1);
         for (int to = 0; to < size; to++)
-            asm volatile(
-                "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(in_block(&emptied[stage], to))
-                : "memory");
+            barrier_arrive_passing_on(address_in_block(&emptied[stage], to));
     }
     __syncthreads();
-    cluster_meets();
+    threads_of_cluster_meet();
 }
 
 static void measure_brought(const void *from, int size)
@@ -305,12 +296,10 @@ static __global__ void __launch_bounds__(THREADS) shared_reads(const uint4 *from
         nobody = 1;
 }
 
-static __global__ void __launch_bounds__(THREADS) __cluster_dims__(2) shared_sends(const uint4 *from, int rounds)
+static __global__ void __launch_bounds__(THREADS) IN_CLUSTERS shared_sends(const uint4 *from, int rounds)
 {
     const uint4 *tile = filled_tile(from);
-    unsigned rank;
-    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    const unsigned to = in_block(tile + threadIdx.x, rank ^ 1);
+    const unsigned to = address_in_block(tile + threadIdx.x, rank_in_cluster() ^ 1);
     uint4 x = tile[threadIdx.x];
     cluster_meets();
     for (int round = 0; round < rounds; round++) {
