@@ -12,6 +12,7 @@
 #include "cuda/cuda.h"
 #endif
 
+#include <fcntl.h>
 #include <hdf5.h>
 #include <limits.h>
 #include <mpi.h>
@@ -144,9 +145,22 @@ static int make_executor(struct executor **executor, const struct device_request
     return cpu_executor_make(executor, request);
 }
 
+/* A standard stream that is closed is given to /dev/null: else the next file or socket that the program or MPI opens
+ * would have its number, and get what is printed. */
+static void open_standard_streams(void)
+{
+    int descriptor;
+    do
+        descriptor = open("/dev/null", O_RDWR);
+    while (descriptor >= 0 && descriptor <= STDERR_FILENO);
+    if (descriptor >= 0)
+        close(descriptor);
+}
+
 int main(int argc, char **argv)
 {
     static const struct environment environment = {features, make_executor, with_ranks};
+    open_standard_streams();
     waiting_choose(argv);
     signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit on a file's size fails instead, and is told */
     H5dont_atexit();          /* where it would try again to write a file that it could not, and crash (1.10) */

@@ -22,6 +22,8 @@ done
 printf 'ACGT\n' >headless.fa
 printf '>a\n>b\n\n>c\n' >hollow.fa
 printf '>a\nAC\377GT\n' >latin.fa
+printf '>a one\rACGT\rACGT\r>b\rAC\r' >mac.fa
+printf '\357\273\277{"text": "ACGT"}\n' >mark.jsonl
 { printf '>' && head -c 2000000 /dev/zero | tr '\0' A; } >long_name.fa
 { printf '>a\n' && head -c 20000000 /dev/zero | tr '\0' A; } >long_line.fa
 printf '>a\nACGTACGTACGTACGTACGTACGTACGTAC\n>b\nACGTACGTACGTACGTACGT\n>c\n\n>d\nACGTACGTAC\n' >few.fa
@@ -101,6 +103,9 @@ damaged zstd                    | $prepare damaged.zst                      | 2 
 no header                       | $prepare headless.fa                      | 2 | headless.fa:1: not FASTA
 headers alone                   | $prepare hollow.fa                        | 2 | no record has a sequence
 a header line without end       | $prepare long_name.fa                     | 2 | long_name.fa:1: header line longer
+line ends of old Macs           | $prepare mac.fa                           | 2 | mac.fa:1: a carriage return within the line
+a byte order mark in a record   | $prepare mark.jsonl                       | 2 | mark.jsonl: it begins with a byte order mark
+the same, of a named format     | $prepare --input-format lines mark.jsonl  | 2 | mark.jsonl: it begins with a byte order mark
 a folder for FASTA              | $prepare folder                           | 2 | folder: this folder holds no files
 a pattern for nothing           | $prepare no*such.fa                       | 2 | no*such.fa: no file matches
 nothing on standard input       | $prepare -                                | 2 | <stdin>: holds no FASTA record
@@ -121,6 +126,11 @@ an empty JSON lines file        | $prepare --field x -                      | 2 
 a JSON line of 20 MB            | $prepare -o y.h5 long_line.jsonl          | 0 | 20000000 bases
 output is the input             | $prepare -o g.fa g.fa                     | 2 | is an input and the output
 output is a folder              | $prepare -o taken.h5 g.fa                 | 2 | taken.h5: exists and is no regular file
+output is a folder to be        | $prepare -o fresh/ g.fa                   | 2 | fresh/: names a folder
+output is standard output       | $prepare -o - g.fa                        | 2 | -: standard output cannot be this output
+a file for a folder             | import llama_tiny/config.json -o x.h5     | 2 | config.json: cannot read the folder: Not a directory
+another tokenizer than a Llama's | import llama_tiny -o x.h5 --tokenizer esm2 | 2 | cistron: --tokenizer esm2: a model of family llama learns from nucleotide
+two inputs                      | eval --checkpoint made --fasta g.fa --input few.fa -o y.h5 | 2 | --fasta and --input: give one of them
 import over its source          | import llama_tiny -o llama_tiny/model-00001-of-00003.safetensors | 2 | model-00001-of-00003.safetensors: is an input and the output
 report of endless tokens        | report made --tokens inf                  | 2 | --tokens inf: must be a finite number, 0 or above
 report over its log             | report made -o made/log.jsonl             | 2 | made/log.jsonl: is an input and the output
@@ -134,6 +144,7 @@ nothing to inspect              | inspect                                   | 2 
 inspecting text                 | inspect deck.cfg                          | 2 | deck.cfg: is no HDF5 file
 inspecting an empty folder      | inspect folder                            | 2 | holds no checkpoint
 a store alone for a baseline    | baseline g.train.h5                       | 2 | arguments are missing
+a wrong order behind a good one | baseline --orders 3,13 g.train.h5 g.valid.h5 | 2 | --orders 3,13: an order must be between 0 and 12 for nucleotide tokens
 no such option of deck          | deck --frob                               | 2 | --frob: is no option
 no such command                 | frobnicate                                | 2 | unknown command "frobnicate"
 
@@ -200,6 +211,7 @@ micro-batches that do not divide | plan --ranks 4 deck.cfg model.layers=8 parall
 parts, of what ranks of a row have left | plan --ranks 8 deck.cfg model.layers=4 parallel.pipeline=2 parallel.virtual=2 train.micro_batch=1 train.global_batch=5 parallel.context=0 device.memory=0.0001 | 2 | key device.memory: a rank needs
 ranks of a row, state to be chosen | plan --ranks 2 deck.cfg parallel.shard=auto parallel.context=4 | 2 | parallel.context = 4: must divide the number of ranks, 2
 sizes that cannot be halved     | measure -o rates.cfg --largest 1000       | 2 | --largest 1000: must be a power of two
+a folder for rates              | measure -o folder --quick                 | 2 | folder: exists and is no regular file
 ranks that do not share state   | train deck.cfg parallel.shard=full parallel.shard_size=3 | 2 | parallel.shard_size = 3: must divide
 ranks of no sharding group      | train deck.cfg parallel.shard_size=2      | 2 | parallel.shard_size = 2: needs parallel.shard
 whole gradients, summed early   | train deck.cfg parallel.shard=optimizer parallel.reduce=micro_batch | 2 | parallel.reduce = "micro_batch"
@@ -233,6 +245,7 @@ a run that may not be           | train deck.cfg output.folder=made train.resume
 a store under an old name       | train deck.cfg data.train=again.h5 output.folder=stopped train.steps=9 | 2 | is another store
 another model at resume         | $from_run output.folder=made model.layers=3 | 2 | model.layers: 2 in the checkpoint, 3 now
 other rows at resume            | $from_run output.folder=made data.row_tokens=32 | 2 | data.row_tokens: 64 in the checkpoint
+a deck where a run writes its   | train deck.cfg output.folder=.            | 2 | ./deck.cfg, which is there and is not of a run
 no such checkpoint              | train deck.cfg train.resume=none.h5       | 2 | none.h5: cannot find
 a store for a checkpoint        | train deck.cfg train.resume=g.train.h5    | 2 | g.train.h5: is no checkpoint
 a final model to go on from     | $from_run train.resume=made/final_model.h5 | 2 | without optimizer state
@@ -275,11 +288,15 @@ run_cases()
     done <"$1"
 }
 
+cp deck.cfg own.cfg
 count=0
 run_cases cases
 check "at least 40 cases" test $count -ge 40
 HOME=$work/made "$CISTRON" prepare --tokenizer nucleotide '--output=~/homely.h5' g.fa >out 2>&1
 check "~ in an option is the home folder" test -f made/homely.h5
+check "what is not prepared makes no folder" test ! -e fresh
+check "the user's deck is as it was" cmp deck.cfg own.cfg
+stopped_at_work "$work/rates.cfg" measure device.kind=cpu
 check "no input was touched" cmp g.fa <(gzip -dc whole.gz)
 
 # -- Hostile files: what stands in them, and under their names, is of somebody who means harm

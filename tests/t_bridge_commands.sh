@@ -29,6 +29,7 @@ once()
 
 cd "$work" || exit 1
 check "import" ends 0 import "$golden/llama_tiny" -o llama.h5 --tokenizer nucleotide
+check "a tokenizer that was named is not missed in the folder" test "$(grep -c warning: out)" -eq 0
 check "says what it is" once "llama.h5: llama, 31904 parameters, tokenizer nucleotide, 0 tensors carried along"
 check "inspect" ends 0 inspect llama.h5
 check "the deck holds the model" says 'family = "llama"'
@@ -88,7 +89,7 @@ check "generate of it" ends 3 generate --checkpoint broken.h5 --prompt ACGT --to
 check "says so" once "broken.h5: the model gives no finite numbers"
 check "nothing was made" test ! -e broken.json -a ! -e broken.vectors
 check "import of nothing" ends 2 import none -o new.h5
-check "says so" once "none: cannot be opened: No such file or directory"
+check "says so" once "none: cannot read the folder: No such file or directory"
 check "import of a file" ends 2 import llama.h5 -o new.h5
 check "import to nowhere" ends 2 import "$golden/llama_tiny" -o none/new.h5
 check "says so" once "none/new.h5: cannot be written"

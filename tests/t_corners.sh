@@ -170,6 +170,12 @@ fi
 
 (cd / && env -u HOME "$CISTRON" train "$work/deck.cfg" output.folder="$work/o/bare" train.steps=2 >"$work/out" 2>&1)
 check "no HOME" test $? -eq 0
+# where a stream is closed a file or socket of the run would have its number, and get what is printed
+"$CISTRON" train "$work/deck.cfg" output.folder="$work/o/closed" train.steps=2 <&- >&- 2>&-
+check "no standard streams" test $? -eq 0
+"$CISTRON" train "$work/deck.cfg" output.folder="$work/o/mute" train.steps=2 2>"$work/out" >&-
+check "no standard output" test $? -eq 0
+check "no standard output: nothing is said of it" test ! -s "$work/out"
 if [ "$(nproc)" -gt 1 ] && command -v taskset >/dev/null; then
     first=$(taskset -cp $$ | sed 's/.*: *\([0-9]*\).*/\1/')
     taskset -c "$first" "$CISTRON" train "$work/deck.cfg" device.threads=0 output.folder="$work/o/bound" train.steps=2 \

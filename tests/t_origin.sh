@@ -93,6 +93,7 @@ refuse()
 }
 refuse 2 "key model.hidden: 32 there, 64 by the deck" model.initialise_from="$file" model.hidden=64
 refuse 1 "key model.heads: 4 there, 8 by the deck" model.initialise_from="$file" model.heads=8
+refuse 1 "key model.heads: 4 there, 1 by the deck" model.initialise_from="$file" model.heads=1
 refuse 1 "key model.vocabulary: 256 there, 300 by the deck" model.initialise_from="$file" model.vocabulary=300
 refuse 1 'key model.tied: "no" there, "yes" by the deck' model.initialise_from="$file" model.tied=yes
 refuse 1 "key model.norm_zero_centered: false there, true by the deck" model.initialise_from="$file" \

@@ -96,6 +96,11 @@ void disk_remove_leavings(const char *beginning, bool folders)
 int disk_check_output(const char *path, const char *const inputs[], int64_t count)
 {
     struct stat there, input;
+    const size_t length = strlen(path);
+    if (strcmp(path, "-") == 0)
+        return error_user("-: standard output cannot be this output; name a file (./- for one of this name)");
+    if (length > 0 && path[length - 1] == '/')
+        return error_user("%s: names a folder; name a file in it", path);
     if (stat(path, &there) != 0)
         return ERROR_NONE;
     if (!S_ISREG(there.st_mode))

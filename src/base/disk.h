@@ -23,7 +23,8 @@ void disk_remove_leavings(const char *beginning, bool folders);
 void disk_remove_folder(const char *path);
 
 /* Checks that an output, which will be written under a temporary name and renamed to `path`, may replace what is at
- * `path`. ERROR_USER: that is no regular file, or it is one of inputs[count], by whatever name. "-" is no input. */
+ * `path`. ERROR_USER: that is no regular file, or it is one of inputs[count], by whatever name ("-" is no input); or
+ * the path is "-" or ends with "/". */
 int disk_check_output(const char *path, const char *const inputs[], int64_t count);
 /* The same where the inputs are all files of a folder but those with this ending, which are earlier outputs. */
 int disk_check_outside(const char *path, const char *folder, const char *ending);

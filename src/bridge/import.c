@@ -17,6 +17,7 @@
 #include "io/shape.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
@@ -299,13 +300,13 @@ static int choose_tokenizer(struct import *import)
 {
     const struct family *family = family_of(import->settings.family);
     const struct tokenizer *nucleotide = tokenizer_find("nucleotide");
+    const char *name = import->given->tokenizer;
     if (family->tokenizer != NULL)
         import->tokenizer = tokenizer_find(family->tokenizer);
     else if (tokenizer_files_match(nucleotide, import->given->folder))
         import->tokenizer = nucleotide;
-    else
+    else if (name == NULL)
         open_own_tokenizer(import);
-    const char *name = import->given->tokenizer;
     if (name == NULL)
         return check_ids(import, import->tokenizer, "its tokenizer");
     const struct tokenizer *wanted = tokenizer_find(name);
@@ -352,13 +353,15 @@ static int check_form(const char *folder)
     char *found = NULL;
     bool good = false;
     DIR *listing = opendir(folder);
-    for (const struct dirent *e = NULL; listing != NULL && (e = readdir(listing)) != NULL;) {
+    if (listing == NULL)
+        return error_user("%s: cannot read the folder: %s; name the one with config.json and model.safetensors", folder,
+                          strerror(errno));
+    for (const struct dirent *e = NULL; (e = readdir(listing)) != NULL;) {
         good = good || fnmatch("*.safetensors*", e->d_name, 0) == 0;
         for (int i = 0; others[i] != NULL && found == NULL; i++)
             found = fnmatch(others[i], e->d_name, 0) == 0 ? memory_string(e->d_name) : NULL;
     }
-    if (listing != NULL)
-        closedir(listing);
+    closedir(listing);
     int code = found == NULL || good
                    ? ERROR_NONE
                    : error_user("%s: holds %s, and only safetensors are read: save the model with "

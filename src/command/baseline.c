@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "command/command.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,27 +16,42 @@ static void print(const char *name, double nats, int64_t symbols, const struct t
            tokenizer_unit(store->tokenizer));
 }
 
+/* All of them, before the first is computed. */
+static int check_orders(const struct tokenizer *tokenizer)
+{
+    if (orders[0] == '\0')
+        return error_user("--orders: its list is empty");
+    const int most = tokenizer_is_text(tokenizer) ? INT_MAX : baseline_max_order(tokenizer); /* text is refused later */
+    for (const char *at = orders; *at != '\0';) {
+        char *end;
+        long order = strtol(at, &end, 10);
+        if (end == at || (*end != ',' && *end != '\0'))
+            return error_user("--orders %s: must be numbers with commas between", orders);
+        if (order < 0 || order > most)
+            return error_user("--orders %s: an order must be between 0 and %d for %s tokens", orders, most,
+                              tokenizer->name);
+        at = *end == ',' ? end + 1 : end;
+    }
+    return ERROR_NONE;
+}
+
 static int print_orders(const struct token_store *train, const struct token_store *valid)
 {
     if (orders == NULL)
         orders = train->tokenizer->bases ? "3,6" : "0,1";
-    if (orders[0] == '\0')
-        return error_user("--orders: its list is empty");
-    for (const char *at = orders; *at != '\0';) {
+    int code = check_orders(train->tokenizer);
+    for (const char *at = orders; *at != '\0' && code == ERROR_NONE;) {
         char *end, name[32];
         long order = strtol(at, &end, 10);
-        if (end == at || (*end != ',' && *end != '\0'))
-            return error_user("--orders %s: must be numbers with commas between", orders);
         double nats;
         int64_t symbols;
-        int code = baseline_evaluate(train, valid, order, &nats, &symbols);
-        if (code != ERROR_NONE)
-            return code;
+        code = baseline_evaluate(train, valid, order, &nats, &symbols);
         snprintf(name, sizeof name, "order-%ld", order);
-        print(name, nats, symbols, valid);
+        if (code == ERROR_NONE)
+            print(name, nats, symbols, valid);
         at = *end == ',' ? end + 1 : end;
     }
-    return ERROR_NONE;
+    return code;
 }
 
 /* It is read whole in any case. */

@@ -4,6 +4,7 @@
 #include "infer/eval.h"
 
 static struct eval_settings given = {.overlap = EVAL_OVERLAP, .seed = EVAL_SEED, .field = "text"};
+static const char *fasta, *input;
 static device_make *make_executor;
 
 static int evaluate(struct comm *world, void *self)
@@ -15,6 +16,9 @@ static int run(const struct environment *environment, char **arguments, int coun
 {
     (void)arguments;
     (void)count;
+    if (fasta != NULL && input != NULL)
+        return error_user("eval: --fasta and --input: give one of them");
+    given.input = fasta != NULL ? fasta : input;
     if (given.input == NULL)
         return error_user("eval: --fasta is missing, or --input; cistron eval --help tells more");
     make_executor = environment->make_executor;
@@ -23,8 +27,8 @@ static int run(const struct environment *environment, char **arguments, int coun
 
 static const struct command_option options[] = {
     {"checkpoint", 0, "FILE", COMMAND_PATH, true, &given.checkpoint, "a checkpoint, or a run folder"},
-    {"fasta", 0, "FILE", COMMAND_PATH, false, &given.input, "records to score (plain, .gz or .zst)"},
-    {"input", 0, "FILE", COMMAND_PATH, false, &given.input, "the same, for what is no FASTA: JSON lines, text"},
+    {"fasta", 0, "FILE", COMMAND_PATH, false, &fasta, "records to score (plain, .gz or .zst)"},
+    {"input", 0, "FILE", COMMAND_PATH, false, &input, "the same, for what is no FASTA: JSON lines, text"},
     {"input-format", 0, "NAME", COMMAND_TEXT, false, &given.input_format,
      "of the records, as cistron prepare has it; else told by the file's name and content"},
     {"field", 0, "NAME", COMMAND_TEXT, false, &given.field, "JSON lines: what holds a record's sequence (text)"},

@@ -1,9 +1,10 @@
 /* cistron measure */
+#include "base/disk.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "command/command.h"
 #include "comm/threads.h"
-#include "io/draft.h"
+#include "infer/output.h"
 #include "train/measure.h"
 #include "train/rates_file.h"
 
@@ -18,18 +19,24 @@ static char **overrides;
 static int override_count;
 static device_make *make_executor;
 
+static int open_output(struct draft *draft)
+{
+    int code = disk_check_output(output, NULL, 0);
+    return code == ERROR_NONE ? output_open(draft, output) : code;
+}
+
 static int write_rates(struct comm *world, struct executor *executor)
 {
     struct rates rates;
     struct draft draft = {0};
-    int code = comm_agree(world, world->rank == 0 ? draft_open(&draft, output) : ERROR_NONE);
+    int code = comm_agree(world, world->rank == 0 ? open_output(&draft) : ERROR_NONE);
     if (code != ERROR_NONE) /* before what takes minutes */
         return code;
     rates_default(&rates, &deck);
     measure_rates(&rates, world, executor, &settings);
     if (world->rank == 0)
         rates_file_write(&rates, draft.file);
-    code = comm_agree(world, draft_close(&draft, ERROR_NONE));
+    code = comm_agree(world, output_close(&draft, ERROR_NONE));
     if (code == ERROR_NONE && world->rank == 0)
         log_info("# %d rates of %s on %d ranks: %s", rates.count, rates.device, world->size, output);
     return code;

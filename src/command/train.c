@@ -18,7 +18,7 @@ static int train(struct comm *world, void *self)
 {
     const struct train_arguments *a = self;
     if (a->from == NULL && a->deck == NULL)
-        return comm_agree(world, error_user("train: needs a deck, such as quickstart, or --from a checkpoint"));
+        return comm_agree(world, error_user("train: needs a deck, such as quickstart.cfg, or --from a checkpoint"));
     return run_train(world, a->deck, a->from, a->overrides, a->override_count, a->make_executor);
 }
 

@@ -59,19 +59,34 @@ static int refuse_binary(const struct fasta *fasta, unsigned char c)
                       (long long)fasta->line, (unsigned)c);
 }
 
+/* A file with line ends of old Macs is one line, and its sequences would be taken for a header's words. */
+static int check_line_end(const struct fasta *fasta, const char *first, const char *stop)
+{
+    while (stop > first && stop[-1] == '\r')
+        stop--;
+    if (memchr(first, '\r', (size_t)(stop - first)) == NULL)
+        return ERROR_NONE;
+    return error_user(
+        "%s:%lld: a carriage return within the line, as line ends of old Macs are: write \\n for each \\r",
+        source_name(fasta->source), (long long)fasta->line);
+}
+
 /* Takes one whole header line. *done is false when more bytes must be read first. */
 static int take_name(struct fasta *fasta, struct record_piece *piece, bool *done)
 {
     const char *text = fasta->buffer + fasta->begin;
     int64_t available = fasta->end - fasta->begin;
     const char *newline = memchr(text, '\n', (size_t)available);
+    const char *stop = newline != NULL ? newline : text + available;
     *done = newline != NULL || fasta->at_end;
+    int code = check_line_end(fasta, text, stop);
+    if (code != ERROR_NONE)
+        return code;
     if (!*done && available == BUFFER_BYTES)
         return error_user("%s:%lld: header line longer than %d bytes; this is not FASTA", source_name(fasta->source),
                           (long long)fasta->line, BUFFER_BYTES);
     if (!*done)
         return ERROR_NONE;
-    const char *stop = newline != NULL ? newline : text + available;
     const char *first = text + 1;
     while (first < stop && is_blank(*first))
         first++;

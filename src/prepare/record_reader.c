@@ -77,16 +77,27 @@ static int find_format(const struct record_class **class, const char *name)
     return ERROR_NONE;
 }
 
+/* What editors on Windows put before UTF-8. It is part of a text, but of nothing else. */
+static int refuse_mark(const char *path, const uint8_t *head, int64_t bytes)
+{
+    if (bytes < 3 || memcmp(head, "\xef\xbb\xbf", 3) != 0)
+        return ERROR_NONE;
+    return error_user("%s: it begins with a byte order mark; save it as UTF-8 without one", path);
+}
+
 static int choose(const struct record_class **class, struct source *source, const struct record_settings *settings)
 {
     const uint8_t *head;
     int64_t bytes;
     *class = NULL;
+    int code = source_head(source, &head, &bytes);
+    if (code == ERROR_NONE && settings->content == RECORD_CHARACTERS)
+        code = refuse_mark(source_name(source), head, bytes);
+    if (code != ERROR_NONE)
+        return code;
     if (settings->format != NULL)
         return find_format(class, settings->format);
-    int code = source_head(source, &head, &bytes);
-    if (code == ERROR_NONE)
-        code = foreign_refuse(source_name(source), head, bytes);
+    code = foreign_refuse(source_name(source), head, bytes);
     if (code == ERROR_NONE)
         *class = told_by_name(source_name(source), settings->content);
     if (code == ERROR_NONE && *class == NULL)

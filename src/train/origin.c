@@ -98,6 +98,21 @@ static void tell_overruled(const struct deck *deck, const struct deck *found, co
     }
 }
 
+/* Of a deck that was completed: sizes that it gave and those of the checkpoint together may make no model at all, so
+ * they are compared before anything is made of them. */
+static int check_given_sizes(const char *path, const struct deck *deck, const struct model_settings *found)
+{
+    struct model_settings given = *found;
+    given.family = model_family_from_deck(deck);
+    given.layers = deck->model.layers;
+    given.hidden = deck->model.hidden;
+    given.ffn = deck->model.ffn;
+    given.heads = deck->model.heads;
+    given.kv_heads = deck->model.kv_heads;
+    given.head_dim = deck->model.head_dim;
+    return check_sizes(path, &given, found);
+}
+
 /* Completes the deck from the checkpoint, and checks that what the deck itself gives fits. */
 static int take_model(struct comm *world, struct deck *deck, const char *path)
 {
@@ -109,7 +124,10 @@ static int take_model(struct comm *world, struct deck *deck, const char *path)
         return code;
     inherit(deck, &from);
     /* the sizes of a preset that the deck names are given too, though not each by its key */
-    code = model_settings_from_deck(&wanted, given.model.preset[0] != '\0' ? &given : deck, 0);
+    const bool preset = given.model.preset[0] != '\0';
+    code = preset ? ERROR_NONE : check_given_sizes(path, deck, &found);
+    if (code == ERROR_NONE)
+        code = model_settings_from_deck(&wanted, preset ? &given : deck, 0);
     if (code == ERROR_NONE)
         code = check_sizes(path, &wanted, &found);
     code = comm_agree(world, code);

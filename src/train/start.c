@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/open.h"
 #include "io/draft.h"
 #include "io/file.h"
 
@@ -62,17 +63,54 @@ int start_read_deck(struct comm *world, struct deck *deck, const char *path, con
                         : read_deck_from(world, deck, from, overrides, count);
 }
 
+static bool holds_run(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    bool found = false;
+    for (struct dirent *entry = dir ? readdir(dir) : NULL; entry != NULL; entry = readdir(dir))
+        found = found || strncmp(entry->d_name, "step_", 5) == 0 || strcmp(entry->d_name, "log.jsonl") == 0;
+    if (dir != NULL)
+        closedir(dir);
+    return found;
+}
+
+/* The first line of a run's deck.cfg, by which a deck of the user's own is told from it. */
+static const char written[] = "# what cistron made of a run's deck; written anew at each start\n";
+
+static bool is_own_deck(const char *path)
+{
+    char line[sizeof written] = "";
+    FILE *file = open_stream(path);
+    if (file == NULL)
+        return false;
+    const bool whole = fgets(line, sizeof line, file) != NULL;
+    fclose(file);
+    return whole && strcmp(line, written) == 0;
+}
+
+/* Rank 0. */
+static int write_deck(const char *folder, const char *path, const char *text)
+{
+    struct draft draft;
+    struct stat status;
+    if (stat(path, &status) == 0 && S_ISREG(status.st_mode) && !is_own_deck(path) && !holds_run(folder))
+        return error_user("key output.folder = \"%s\": a new run writes its deck to %s, which is there and is not of a "
+                          "run; give that file another name, or choose another folder",
+                          folder, path);
+    int code = draft_open(&draft, path);
+    if (code != ERROR_NONE)
+        return code;
+    fputs(written, draft.file);
+    fputs(text, draft.file);
+    return draft_close(&draft, code);
+}
+
 int start_write_deck(struct comm *world, const char *folder, const char *text)
 {
     int code = ERROR_NONE;
     if (world->rank == 0) {
-        struct draft draft;
         char *path = memory_format("%s/deck.cfg", folder);
-        code = draft_open(&draft, path);
-        if (code == ERROR_NONE) {
-            fputs(text, draft.file);
-            code = draft_close(&draft, code);
-        }
+        code = write_deck(folder, path, text);
         free(path);
     }
     return comm_agree(world, code);
@@ -120,17 +158,6 @@ void start_clean_folder(struct comm *world, const struct deck *deck)
 {
     if (world->rank == 0)
         clean_folder(deck->output.folder);
-}
-
-static bool holds_run(const char *folder)
-{
-    DIR *dir = opendir(folder);
-    bool found = false;
-    for (struct dirent *entry = dir ? readdir(dir) : NULL; entry != NULL; entry = readdir(dir))
-        found = found || strncmp(entry->d_name, "step_", 5) == 0 || strcmp(entry->d_name, "log.jsonl") == 0;
-    if (dir != NULL)
-        closedir(dir);
-    return found;
 }
 
 /* For train.resume = "never". */

@@ -37,7 +37,7 @@ int start_check(const struct session *session, const struct checkpoint_meta *met
 int start_place(const struct session *session, const struct checkpoint_meta *meta, const char *path,
                 struct blend_position *place, char **told);
 
-/* Writes FOLDER/deck.cfg, the effective deck. */
+/* Writes FOLDER/deck.cfg, the effective deck. ERROR_USER: a new run would replace a deck of the user's own. */
 int start_write_deck(struct comm *world, const char *folder, const char *text);
 
 #endif
