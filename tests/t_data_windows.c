@@ -1,4 +1,5 @@
 /* From stores to windows, and the order in which they come. */
+#include "base/thread.h"
 #include "data/shuffle.h"
 #include "data/token_store.h"
 #include "data/windows.h"
@@ -228,8 +229,16 @@ static void test_damage(void)
     comm_destroy(world);
 }
 
-/* A store that is cut short while it is read ends the program with a message, not by a signal. */
-static void test_cut(void)
+static void *read_some(void *store)
+{
+    int32_t tokens[10];
+    token_store_read(store, 5000, 10, tokens);
+    return NULL;
+}
+
+/* A store that is cut short while it is read ends the program with a message, not by a signal: also where a thread reads
+ * it, as a loader's does. */
+static void test_cut(bool by_thread)
 {
     const char *path = stores_path("cut.h5");
     char said[400] = "", wanted[500];
@@ -239,10 +248,12 @@ static void test_cut(void)
     pid_t child = fork();
     if (child == 0) {
         struct token_store *store;
-        int32_t tokens[10];
         CHECK(dup2(ends[1], STDERR_FILENO) >= 0 && token_store_open(&store, path) == ERROR_NONE);
         CHECK(truncate(path, 0) == 0);
-        token_store_read(store, 5000, 10, tokens);
+        if (by_thread)
+            pthread_join(thread_start(read_some, store, "a test"), NULL);
+        else
+            read_some(store);
         _exit(0);
     }
     close(ends[1]);
@@ -341,7 +352,8 @@ int main(void)
     stores_begin();
     test_windows();
     test_damage();
-    test_cut();
+    test_cut(false);
+    test_cut(true);
     test_shuffle();
     test_signals();
     stores_end();

@@ -17,7 +17,7 @@
 /* Where a rank's time goes: parts of its loop, and what passes beside the loop. */
 enum meter_timer {
     METER_STEP,
-    METER_DATA, /* within a step */
+    METER_DATA, /* what a step waits for its rows; METER_STEP leaves it out */
     METER_VALIDATION,
     METER_CHECKPOINT, /* what a run waits for one */
     METER_PARTS,
