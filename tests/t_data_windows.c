@@ -236,8 +236,8 @@ static void *read_some(void *store)
     return NULL;
 }
 
-/* A store that is cut short while it is read ends the program with a message, not by a signal: also where a thread reads
- * it, as a loader's does. */
+/* A store that is cut short while it is read ends the program with a message, not by a signal: also where a thread
+ * reads it, as a loader's does. */
 static void test_cut(bool by_thread)
 {
     const char *path = stores_path("cut.h5");

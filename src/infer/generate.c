@@ -101,9 +101,6 @@ static void report_prompts(const struct generator *g)
     const long long lowered = (long long)census_lowered(&g->prompts.census);
     if (lowered > 0)
         fprintf(stderr, "# prompt: %lld lower-case letters are read as capitals (--case keep keeps them)\n", lowered);
-    if (g->prompts.stops > 0)
-        fprintf(stderr, "# prompt: %lld stop symbols '*' at ends of records are dropped\n",
-                (long long)g->prompts.stops);
     census_warn(&g->prompts.census);
 }
 

@@ -12,8 +12,7 @@ struct reading {
     struct prompts *prompts;
     const struct prompts_settings *settings;
     struct encoder *encoder;
-    struct record_stops stops; /* of proteins */
-    bool open;                 /* the last of the list is being read */
+    bool open; /* the last of the list is being read */
 };
 
 /* -- Growing ------------------------------------------------------------------------------------------------------ */
@@ -93,7 +92,6 @@ static int end_prompt(struct reading *r)
     struct prompts *p = r->prompts;
     if (!r->open)
         return ERROR_NONE;
-    record_stops_end(&r->stops);
     r->open = false;
     const struct prompt prompt = p->list[p->count - 1];
     int code = ERROR_NONE;
@@ -110,12 +108,9 @@ static int end_prompt(struct reading *r)
 
 /* -- Records ------------------------------------------------------------------------------------------------------ */
 
-static int take_piece(struct reading *r, struct record_piece *piece)
+static int take_piece(struct reading *r, const struct record_piece *piece)
 {
     if (piece->kind == RECORD_SEQUENCE) {
-        const struct tokenizer *tokenizer = r->settings->tokenizer;
-        if (r->encoder == NULL && !tokenizer->bases && record_stops_take(&r->stops, piece))
-            add_text(r->prompts, "*", 1);
         add_text(r->prompts, piece->text, piece->length);
         return ERROR_NONE;
     }
@@ -169,7 +164,6 @@ int prompts_read(struct prompts *prompts, const struct prompts_settings *setting
     if (tokenizer_is_text(settings->tokenizer))
         r.encoder = encoder_open(settings->tokenizer);
     code = settings->input != NULL ? read_file(&r) : read_given(&r);
-    prompts->stops = r.stops.dropped;
     encoder_close(r.encoder);
     return code;
 }

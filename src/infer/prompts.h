@@ -27,7 +27,6 @@ struct prompts {
     int32_t *tokens;
     int64_t text_bytes, text_room, token_count, token_room, room;
     struct census census;
-    int64_t stops; /* symbols '*' dropped at ends of protein records */
 };
 
 /* Local; prompts_destroy in any case. ERROR_USER: no such file, none of records, none at all; one is empty and has no
