@@ -389,9 +389,11 @@ static void test_sampling(void)
         {{.temperature = 0.5, .seed = 2}, {4.0 / 22, 1.0 / 22, 16.0 / 22, 1.0 / 22}},
         {{.temperature = 1, .top_k = 2, .seed = 3}, {1.0 / 3, 0, 2.0 / 3, 0}},
         {{.temperature = 1, .top_k = 3, .seed = 4}, {0.25 / 0.875, 0.125 / 0.875, 0.5 / 0.875, 0}},
-        {{.temperature = 1, .top_p = 0.6, .seed = 5}, {1.0 / 3, 0, 2.0 / 3, 0}},
-        {{.temperature = 1, .top_p = 0.4, .seed = 6}, {0, 0, 1, 0}},
-        {{.temperature = 0, .seed = 7}, {0, 0, 1, 0}},
+        {{.temperature = 1, .top_p = 0.51, .seed = 5}, {1.0 / 3, 0, 2.0 / 3, 0}},
+        {{.temperature = 1, .top_p = 0.49, .seed = 6}, {0, 0, 1, 0}},
+        {{.temperature = 1, .top_k = 3, .top_p = 0.58, .seed = 7}, {1.0 / 3, 0, 2.0 / 3, 0}}, /* of 0.875 */
+        {{.temperature = 1, .top_k = 3, .top_p = 0.56, .seed = 8}, {0, 0, 1, 0}},
+        {{.temperature = 0, .seed = 9}, {0, 0, 1, 0}},
     };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         int seen[4] = {0}, again = 0;

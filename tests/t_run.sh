@@ -4,6 +4,12 @@
 . "$abs_top_srcdir/tests/lib.sh"
 small_deck || exit 1
 
+# rates FOLDER: "step rate" of each step
+rates()
+{
+    sed -n 's/.*"event":"step","step":\([0-9]*\),.*"lr":\([^,]*\),.*/\1 \2/p' "$1/log.jsonl"
+}
+
 # twice the same
 ranks 2 train "$work/deck.cfg" checkpoint.every=4
 check "a run ends with 0" codes_are 0 2
@@ -16,6 +22,9 @@ losses "$work/run" >"$work/again.losses"
 check "12 losses" test "$(wc -l <"$work/first.losses")" -eq 12
 check "the same deck twice: the same losses" cmp "$work/first.losses" "$work/again.losses"
 check "and the same digest" test "$(digest "$work/first" 12)" = "$(digest "$work/run" 12)"
+check "the learning rates of the warm-up: a step's is that of the steps before it" \
+    close_losses <(rates "$work/first" | sed -n '2,4p') <(printf '%s\n' "2 0.000333333333" "3 0.000666666667" "4 0.001") 1e-9
+check "the first step's is 0" test "$(rates "$work/first" | head -n 1)" = "1 0"
 check "a digest is there" test -n "$(digest "$work/first" 12)"
 for file in step_00000004.h5 step_00000008.h5 step_00000012.h5 final_model.h5 deck.cfg log.jsonl; do
     check "$file" test -f "$work/first/$file"
@@ -32,6 +41,17 @@ ranks 2 train "$work/deck.cfg" train.seed=43 output.folder="$work/seed"
 losses "$work/seed" >"$work/seed.losses"
 check "another seed: other losses" test "$(cmp "$work/first.losses" "$work/seed.losses" 2>&1)"
 
+# a row every 5 steps, and of the first and the last
+ranks 2 train "$work/deck.cfg" log.every=5 output.folder="$work/rows"
+check "rows of steps 1, 5, 10 and 12, of the same run" \
+    cmp <(losses "$work/rows") <(grep -E '^(1|5|10|12) ' "$work/first.losses")
+
+# embedding and head have a learning rate of their own
+ranks 2 train "$work/deck.cfg" optimizer.decoupled_lr=0.001 output.folder="$work/alike"
+ranks 2 train "$work/deck.cfg" optimizer.decoupled_lr=0.002 output.folder="$work/decoupled"
+check "a rate of its own that is the same changes nothing" cmp "$work/first.losses" <(losses "$work/alike")
+check "another one does" test "$(cmp "$work/first.losses" <(losses "$work/decoupled") 2>&1)"
+
 # restart on the same ranks: stopped after 5 steps, and again after 9, in mid-epoch
 restart="$work/restart"
 ranks 2 train "$work/deck.cfg" output.folder="$restart" train.steps=5
@@ -40,6 +60,7 @@ check "it says where it goes on" says "step_00000005.h5 at step 5"
 ranks 2 train "$work/deck.cfg" output.folder="$restart"
 losses "$restart" >"$work/restart.losses"
 check "restarted: the same losses bit for bit" cmp "$work/first.losses" "$work/restart.losses"
+check "restarted: the same learning rates" cmp <(rates "$work/first") <(rates "$restart")
 check "restarted: the same digest" test "$(digest "$work/first" 12)" = "$(digest "$restart" 12)"
 ranks 2 train "$work/deck.cfg" output.folder="$restart"
 check "a finished run is left alone" says "finished"
