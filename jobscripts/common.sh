@@ -13,6 +13,13 @@
 #   CISTRON_GPU_MEMORY   GiB of a GPU, for the plan, since the node that plans may have none
 set -u
 
+case ${1:-} in
+-h | --help) # what the script itself says of it
+    sed -n '2,/^#SBATCH/{/^#SBATCH/d;s/^# \{0,1\}//p}' "$0"
+    exit
+    ;;
+esac
+
 # asked OPTION: the number that the script's own #SBATCH lines give it, nothing where they do not
 asked()
 {

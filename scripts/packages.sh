@@ -195,6 +195,8 @@ build_time()
 build_cistron()
 {
     local said source=$PWD
+    [[ $source != *[[:space:]\\\"\'\#\$\&\`]* ]] ||
+        fail "$source: autotools cannot build below a folder with blanks, quotes or one of \\ # \$ & in its name: rename it"
     # a tree that was configured in place is used as it is
     build=build
     [ -f config.status ] && build=.

@@ -194,6 +194,7 @@ window beyond the row           | train deck.cfg data.window=128            | 2 
 overlap beyond the window       | train deck.cfg data.overlap=64            | 2 | data.overlap = 64
 batch past 31 bits              | train deck.cfg train.micro_batch=2147483647 | 2 | train.micro_batch = 2147483647
 more ranks than rows            | train deck.cfg train.global_batch=1 train.steps=1 output.folder=one | 0 | # 2 ranks
+parts of a token store          | train deck.cfg data.parts=9,1 train.steps=1 output.folder=whole | 0 | warning: key data.parts = "9,1": parts Megatron data sets alone
 longer than the preset's        | train deck.cfg model.preset=og2_7b data.row_tokens=8208 | 2 | data.row_tokens = 8208: sequences are longer than the 8192 tokens of model.preset = "og2_7b"
 longer than the model's         | train deck.cfg model.positions=32 data.window=33 | 2 | data.window = 33: sequences are longer than the 32 tokens of model.positions
 ranks that do not share rows    | train deck.cfg parallel.context=3         | 2 | parallel.context = 3: must divide the number of ranks, 2

@@ -41,6 +41,23 @@ check "zsh: begins as compinit wants it" grep -qx '#compdef cistron' "$abs_top_b
 check "another shell: exit code 2" test $? -eq 2
 check "another shell: what there is" says "completions fish: must be bash or zsh"
 
+# the manual page has every option of each command
+"$CISTRON" completions bash | sed -n "s/^ *\([a-z]*\)) words='\(--.*\) --help' ;;/\1 \2/p" >"$work/options"
+check "options are found" test "$(wc -w <"$work/options")" -ge 60
+while read -r command options; do
+    section=$(awk -v head=".SS $command" '/^\.S[SH]/ { inside = $0 == head } inside' "$abs_top_srcdir/doc/cistron.1")
+    for option in $options; do
+        check "the manual page: $command $option" grep -qF -- "${option//-/\\-}" <<<"$section"
+    done
+done <"$work/options"
+
+# a folder in which autotools cannot build
+mkdir -p "$work/a blank/scripts" "$work/a blank/b"
+cp "$abs_top_srcdir/scripts/packages.sh" "$work/a blank/scripts"
+(cd "$work/a blank/b" && bash -c '. ../scripts/packages.sh; configure_options=(); build_cistron' >"$work/out" 2>&1)
+check "a blank in the folder's path: exit code 2" test $? -eq 2
+check "a blank in the folder's path: is told" says "a blank/b: autotools cannot build below a folder with blanks"
+
 # missing TABLE: what packages_need says of these packages
 missing()
 {

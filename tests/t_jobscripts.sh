@@ -9,6 +9,13 @@ scripts=$abs_top_srcdir/jobscripts
 here=$CISTRON
 check "the program knows their folder" test "$("$CISTRON" jobscripts)" -ef "$scripts"
 
+for script in "$scripts"/*.slurm "$scripts/benchmark"; do
+    "$script" --help >out 2>&1
+    check "$script --help: exit code 0" test $? -eq 0
+    check "$script --help: how to call it" grep -q "jobscripts/$(basename "$script")" out
+    check "$script --help: its head alone" test "$(grep -c '^#\|^set\|SBATCH --' out)" -eq 0
+done
+
 # Stand-ins that say what they were given. `cistron` leaves what only it knows to the real one.
 mkdir bin spool
 cat >bin/cistron <<END

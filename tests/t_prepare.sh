@@ -241,5 +241,14 @@ for signal in INT TERM HUP USR1 USR2; do
     check "no temporary file after SIG$signal" test -z "$(ls -A "write$signal")"
 done
 
+# A Megatron data set is named by its prefix, or by either of its files.
+printf '>a\nACGT\n' >four.fa
+mkdir sets
+for name in set set.bin set.idx set.h5; do
+    "$cistron" prepare --tokenizer nucleotide --format megatron -o "sets/$name" four.fa >/dev/null
+    check "the files of a Megatron data set named $name" test "$(ls sets | tr '\n' ' ')" = "set.bin set.idx "
+    rm sets/*
+done
+
 echo "$count checks, $failures failed"
 [ $failures -eq 0 ]

@@ -74,6 +74,8 @@ check "of another rank the log shows nothing" test "$(grep -c '"event":"profile"
 ranks 2 "${run[@]}" output.folder="$work/other" profile.start=13 profile.stop=99 train.steps=14 profile.collectives=true
 check "a run that ends before its profile shows what there is" says "# profile of 2 steps to step 14;"
 check "and its collectives" says "# collectives of steps 13 to 14: "
+ranks 2 "${run[@]}" output.folder="$work/other" profile.start=15 profile.stop=16 train.steps=14
+check "a profile behind the run's end is told" says "warning: key profile.start = 15: there is no profile"
 "$CISTRON" "${run[@]}" output.folder="$work/other" profile.start=15 profile.stop=99999999 train.steps=100000000 \
     >"$work/out" 2>&1 &
 for _ in $(seq 200); do

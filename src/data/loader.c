@@ -452,6 +452,14 @@ const char *loader_store_path(const struct loader *loader, int64_t store)
     return loader->set.list.paths[store];
 }
 
+bool loader_has_megatron(const struct loader *loader)
+{
+    for (int d = 0; d < loader->set.list.count; d++)
+        if (loader->set.stores[d].megatron != NULL)
+            return true;
+    return false;
+}
+
 double loader_wait_seconds(const struct loader *loader)
 {
     return loader->wait_seconds;

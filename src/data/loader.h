@@ -97,6 +97,8 @@ bool loader_has_position(const struct loader *loader, const struct blend_positio
 /* The loader's stores; none with random data. Borrowed. */
 const struct lineage *loader_lineage(const struct loader *loader);
 const char *loader_store_path(const struct loader *loader, int64_t store);
+/* Is any of them a Megatron data set? */
+bool loader_has_megatron(const struct loader *loader);
 /* The place at which this loader goes on where one of other stores or weights was at `old` (blend_carry). */
 struct blend_position loader_carry(const struct loader *loader, const struct blend_position *old, const int64_t *from);
 

@@ -126,19 +126,31 @@ static int check_output(const struct prepare *prepare, const char *output)
     return code;
 }
 
+/* Bytes of an output's name without its ending: that of a store, or of either file of a Megatron data set. */
+static int stem_length(const char *out, bool megatron)
+{
+    static const char *const endings[] = {".h5", ".bin", ".idx"};
+    const size_t length = strlen(out);
+    for (int i = 0; i < (megatron ? 3 : 1); i++) {
+        const size_t rest = strlen(endings[i]);
+        if (length > rest && strcmp(out + length - rest, endings[i]) == 0)
+            return (int)(length - rest);
+    }
+    return (int)length;
+}
+
 /* Outputs' paths; of Megatron data sets the prefixes. */
 static int name_outputs(struct prepare *prepare)
 {
     const struct prepare_settings *settings = prepare->settings;
     const char *out = settings->output, *ending = prepare->megatron ? "" : ".h5";
-    size_t length = strlen(out);
-    if (length > 3 && strcmp(out + length - 3, ".h5") == 0)
-        length -= 3;
+    const int length = stem_length(out, prepare->megatron);
     for (int i = 0; i < prepare->split.parts; i++) {
         struct output *output = &prepare->outputs[i];
-        output->path = settings->split == NULL
-                           ? memory_string(out)
-                           : memory_format("%.*s.%s%s", (int)length, out, prepare->split.part[i].name, ending);
+        if (settings->split != NULL)
+            output->path = memory_format("%.*s.%s%s", length, out, prepare->split.part[i].name, ending);
+        else
+            output->path = prepare->megatron ? memory_format("%.*s", length, out) : memory_string(out);
         int code = check_output(prepare, output->path);
         if (code != ERROR_NONE)
             return code;

@@ -64,6 +64,9 @@ void profiler_create(struct profiler *profiler, const struct deck *deck, int ran
                                   .rank = rank,
                                   .listed = read_list(deck->profile.ranks, rank).listed,
                                   .folder = deck->profile.collectives ? deck->output.folder : NULL};
+    if (deck->profile.start > deck->train.steps)
+        log_warn("key profile.start = %lld: there is no profile, since the run ends at train.steps = %lld",
+                 (long long)deck->profile.start, (long long)deck->train.steps);
 }
 
 void profiler_before(struct profiler *profiler, struct executor *executor, int64_t step)

@@ -75,6 +75,17 @@ static int create_loaders(struct session *s)
     return ERROR_NONE;
 }
 
+/* Who thinks that the key parts token stores would validate on what is learned from. */
+static void warn_of_parts(const struct session *s)
+{
+    const bool used = loader_has_megatron(s->train) || (s->valid != NULL && loader_has_megatron(s->valid));
+    if (s->deck.data.source == DECK_DATA_STORE && s->deck.data.parts[0] != '\0' && !used)
+        log_warn(
+            "key data.parts = \"%s\": parts Megatron data sets alone, and each token store is taken whole; cistron "
+            "prepare --split parts those",
+            s->deck.data.parts);
+}
+
 /* Are the stores' tokens those that the model's family is made for? */
 static int check_tokens(const struct session *s)
 {
@@ -285,6 +296,7 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
         code = comm_agree(s->world, check_tokens(s));
     if (code != ERROR_NONE)
         return code;
+    warn_of_parts(s);
     struct model_settings settings;
     code = comm_agree(world, settings_of_model(&settings, &s->planned, loader_vocabulary(s->train), s->executor));
     if (code == ERROR_NONE)
