@@ -86,6 +86,11 @@ kill -USR1 $!
 wait $!
 check "a run that is stopped within its profile" test $? -eq 85
 check "shows it too" grep -qE '^# profile of [0-9]+ steps to step [0-9]+;' "$work/out"
+ranks 2 "${run[@]}" output.folder="$work/back" profile.start=2 profile.stop=99 optimizer.lr=1e30 checkpoint.every=1 \
+    train.on_divergence=rewind
+check "a run that diverges within its profile" codes_are 3 2
+check "shows it, with the step that was made six times" says "# profile of 7 steps to step 3;"
+check "and calls of a step" grep -qE '^# gradient_scale +[0-9]+ +[0-9]+ +1\.0 ' "$work/out"
 
 # refuse TEXT KEY=VALUE...
 refuse()

@@ -79,6 +79,7 @@ void profiler_before(struct profiler *profiler, struct executor *executor, int64
     else
         profile_follow(true);
     profiler->on = true;
+    profiler->steps = 0;
 }
 
 /* One line for each, times in microseconds. */
@@ -118,13 +119,14 @@ static void write_collectives(const struct profiler *profiler, int64_t step)
 
 void profiler_after(struct profiler *profiler, struct meter *meter, int64_t step)
 {
+    profiler->steps += profiler->on;
     if (step >= profiler->stop)
         profiler_end(profiler, meter, step);
 }
 
 void profiler_end(struct profiler *profiler, struct meter *meter, int64_t step)
 {
-    if (!profiler->on || step < profiler->start) /* before it: after a rewind */
+    if (!profiler->on)
         return;
     profiler->on = false;
     if (!profiler->listed) {
@@ -133,7 +135,7 @@ void profiler_end(struct profiler *profiler, struct meter *meter, int64_t step)
     }
     int count;
     const struct profile_row *rows = profile_stop(&count);
-    meter_profile(meter, step, step - profiler->start + 1, rows, count);
+    meter_profile(meter, step, profiler->steps, rows, count);
     if (profiler->folder != NULL)
         write_collectives(profiler, step);
 }

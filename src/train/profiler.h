@@ -11,6 +11,7 @@ struct profiler {
     int rank;
     bool listed;        /* it is one of profile.ranks */
     const char *folder; /* where it writes its collectives, borrowed; NULL: it does not */
+    int64_t steps;      /* so far, those that are made again behind a return to a checkpoint included */
     bool on;
 };
 
@@ -24,7 +25,7 @@ void profiler_create(struct profiler *profiler, const struct deck *deck, int ran
  * for the device and shows what was found. */
 void profiler_before(struct profiler *profiler, struct executor *executor, int64_t step);
 void profiler_after(struct profiler *profiler, struct meter *meter, int64_t step);
-/* Where the run stops after this step: shows what a profile that is on has found so far. */
+/* Where the run ends after this step, for whatever reason: shows what a profile that is on has found so far. */
 void profiler_end(struct profiler *profiler, struct meter *meter, int64_t step);
 
 #endif

@@ -227,5 +227,6 @@ int run_loop(struct run *run)
         if (code == ERROR_NONE)
             code = keep_up(run);
     }
+    profiler_end(&run->profiler, &run->meter, run->step);
     return code;
 }
