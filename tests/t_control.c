@@ -85,6 +85,13 @@ static void test_requests(void)
     CHECK(control_poll(&control, &why) == CONTROL_STOP && strstr(why, "walltime") != NULL);
     control_close(&control);
 
+    control_open(&control, self, stores_path("."), 3600, 0);
+    control.last_poll -= 2370; /* as if a step had taken so long; half as long again is within */
+    CHECK(control_poll(&control, &why) == CONTROL_NONE);
+    control.last_poll -= 2380;
+    CHECK(control_poll(&control, &why) == CONTROL_STOP && strstr(why, "walltime") != NULL);
+    control_close(&control);
+
     control_open(&control, self, stores_path("."), 360000, 0);
     control_written(&control, 179900); /* they leave a minute, which is enough */
     CHECK(control_poll(&control, &why) == CONTROL_NONE);

@@ -36,6 +36,17 @@ for n in 1 3; do
     check "$n ranks: one line of the log" test "$(wc -l <"$work/run/log.jsonl")" -eq $((lines + 1))
     check "$n ranks: behind those before" cmp "$work/log" <(head -n "$lines" "$work/run/log.jsonl")
 done
+# evaluated ROWS: "labels loss" of an evaluation on so many rows
+evaluated()
+{
+    cp "$work/log" "$work/run/log.jsonl"
+    ranks 2 train "$work/deck.cfg" validation.rows="$1"
+    echo "$(values evaluation labels "$work/run" 12) $(values evaluation loss "$work/run" 12)"
+}
+evaluated 1000000 >"$work/at_once"
+evaluated 0 >"$work/in_steps" # of train.global_batch rows
+check "all rows, in many steps and in one" close_losses "$work/in_steps" "$work/at_once" 1e-9
+check "they are more than validation.rows" test "$(cut -d ' ' -f 1 "$work/at_once")" -gt $((16 * 64))
 check "checkpoints, models and deck stand" cmp "$work/files" <(files)
 check "the validation of the run stands" test "$(values validation loss "$work/run" 12)" = "$own"
 "$CISTRON" report "$work/run" >"$work/out" 2>&1
