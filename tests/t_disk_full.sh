@@ -70,7 +70,8 @@ cp -r "$work/start" "$run"
 shimmed "SHIM_RANK=0 SHIM_FAIL=pwrite:3:ENOSPC:1" "${settings[@]}" checkpoint.on_failure=continue
 check "continue: the run ends with 0" codes_are 0 2
 check "continue: what happened is said" says "$full"
-check "continue: the log has it" grep -q '"event":"save_failed","step":4' "$run/log.jsonl"
+check "continue: the log has it, and no other" \
+    test "$(grep -o '"event":"save_failed","step":[0-9]*' "$run/log.jsonl")" = '"event":"save_failed","step":4'
 check "continue: the next save is made" test -f "$run/step_00000006.h5"
 losses "$run" >"$work/run.losses"
 check "continue: the losses are those of the whole run" cmp "$work/whole.losses" "$work/run.losses"

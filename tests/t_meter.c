@@ -661,6 +661,8 @@ static void check_gpu_run(void)
     char *log = memory_format("%s/log.jsonl", folder), *metrics = memory_format("%s/gpu.prom", folder);
     unlink(log);
     meter_open(meter, world, &settings);
+    meter->marked -= 100; /* as if it had been so long ago, with a validation that is no time of the step */
+    meter_add(meter, METER_VALIDATION, 100);
     for (int64_t step = 1; step <= 2; step++) {
         const struct meter_row row = {step, 2, 1e-3, 1, 7, 640 * step, 600 * step};
         meter_count(meter, &row, 2e3, 1e3, &(struct meter_work){600, 704});
@@ -675,6 +677,11 @@ static void check_gpu_run(void)
     meter_end(meter, ERROR_NONE, "2 steps");
     meter_close(meter);
     CHECK(holds(log, "\"planned_memory\":12345,", 1) && holds(log, "\"event\":\"end\",\"step\":2,", 1));
+    struct history history;
+    CHECK(history_read(&history, log) == ERROR_NONE && history.row_count == 2);
+    for (int64_t i = 0; i < history.row_count; i++)
+        CHECK(history.rows[i].seconds > 0 && history.rows[i].seconds < 50);
+    history_destroy(&history);
     CHECK(holds(log, "\"grad_norm_outliers\":7,", 2) && holds(metrics, "cistron_gradient_norm_outliers_total{", 1));
     CHECK(holds(log, "\"consumed_tokens\":1280,\"consumed_unpadded_tokens\":1200,\"consumed_samples\":20,", 1));
     CHECK(holds(log,

@@ -89,9 +89,9 @@ def store(shop):
     ends(run, 2)
     shutil.copy(kept, path)
     shop.check_equal(folder, RANKS)
-    # other content in the same file: nothing that was learned of it is saved
+    # other content in the same file: nothing that was learned of it is saved, and no run goes on with it
     folder = os.path.join(shop.work, "overwritten")
-    run = under_way(shop, folder)
+    run = under_way(shop, folder, ["checkpoint.on_failure=continue"])
     with open(other, "rb") as content, open(path, "r+b") as file:
         file.write(content.read())
     ends(run, 2)
