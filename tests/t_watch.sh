@@ -235,6 +235,14 @@ check "energy, and that of a token" says "energy             0.0004167 kWh of th
 "$CISTRON" report "$run" -o "$work/none/page.html" >"$work/out" 2>&1
 check "nowhere to write: exit code 2" test $? -eq 2
 
+# -- a return to a checkpoint, whose save is under way -----------------------------------------------------------------
+(export LD_PRELOAD="$abs_top_builddir/tests/shim.so" SHIM_FOLDER="$work/back" SHIM_MATCH=.h5 SHIM_DELAY=pwrite:0.02
+    ranks 2 train "$work/deck.cfg" output.folder="$work/back" optimizer.lr=1e30 checkpoint.every=1 train.on_divergence=rewind \
+        data.valid= validation.every=0)
+check "a run that returns" grep -q '"event":"rewind"' "$work/back/log.jsonl"
+rest=$(sed -n 's/.*"name":"the rest","kind":"part","calls":1,"minimum":\([^,]*\),.*/\1/p' "$work/back/log.jsonl")
+check "has waited for the save once: the rest of the time is $rest s" awk -v rest="$rest" 'BEGIN { exit !(rest > 0) }'
+
 # -- several runs ------------------------------------------------------------------------------------------------------
 ranks 1 train "$work/deck.cfg" output.folder="$work/other" train.steps=20 optimizer.lr=0.02 validation.every=0 data.valid= \
     train.seed=5 device.peak=2
