@@ -176,6 +176,9 @@ check "no standard streams" test $? -eq 0
 "$CISTRON" train "$work/deck.cfg" output.folder="$work/o/mute" train.steps=2 2>"$work/out" >&-
 check "no standard output" test $? -eq 0
 check "no standard output: nothing is said of it" test ! -s "$work/out"
+OMP_NUM_THREADS=100000 "$CISTRON" train "$work/deck.cfg" device.threads=0 output.folder="$work/o/many" train.steps=1 \
+    >"$work/out" 2>&1
+check "more threads than OpenMP can start are not started" test $? -eq 0
 if [ "$(nproc)" -gt 1 ] && command -v taskset >/dev/null; then
     first=$(taskset -cp $$ | sed 's/.*: *\([0-9]*\).*/\1/')
     taskset -c "$first" "$CISTRON" train "$work/deck.cfg" device.threads=0 output.folder="$work/o/bound" train.steps=2 \

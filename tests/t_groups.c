@@ -7,6 +7,7 @@
 #include "comm/copying_group.h"
 #include "comm/grid.h"
 #include "comm/placement.h"
+#include "comm/threads.h"
 #include "core/launch.h"
 #include "cpu/cpu.h"
 #include "data/loader.h"
@@ -14,6 +15,7 @@
 #include "ref/late.h"
 
 #include <mpi.h>
+#include <omp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -564,6 +566,7 @@ int main(int argc, char **argv)
     struct executor *cpu = cpu_executor_create(1);
     struct stream stream = {cpu, STREAM_COMPUTE, NULL};
     CHECK(world->size == 6);
+    CHECK(threads_choose(world, 3) == 3 && omp_get_max_threads() == 3); /* where no number is named too */
     test_placement();
     test_shapes(world);
     test_kinds();

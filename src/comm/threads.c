@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "deck/deck.h"
 
+#include <omp.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -53,11 +54,11 @@ int threads_choose(struct comm *node, int64_t wanted)
         log_warn("%d threads of each rank share %d CPUs, which is slow; leave device.threads = 0 and OMP_NUM_THREADS "
                  "unset",
                  asked, threads);
-    if (asked > 0)
-        return asked;
-    if (idle > 0) /* a launcher binds alike on all nodes, so rank 0's own tells */
+    if (asked == 0 && idle > 0) /* a launcher binds alike on all nodes, so rank 0's own tells */
         log_warn("%d CPUs of this node are outside the affinity masks of its ranks and stay idle; "
                  "give mpirun --bind-to none or --map-by slot:PE=n",
                  idle);
+    threads = asked > 0 ? asked : threads;
+    omp_set_num_threads(threads); /* else work that names no number, such as initial weights, takes every CPU */
     return threads;
 }

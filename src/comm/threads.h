@@ -12,8 +12,8 @@ int threads_for_rank(struct comm *node, int *idle);
 /* `wanted` if that is positive, else OMP_NUM_THREADS, at most DECK_MAXIMUM_THREADS; 0 when neither says. */
 int threads_asked(int64_t wanted);
 
-/* The threads to use: threads_asked's, else threads_for_rank's, with a warning of CPUs that stay idle. Collective over
- * the ranks of a node. */
+/* The threads to use: threads_asked's, else threads_for_rank's, with a warning of CPUs that stay idle; OpenMP takes as
+ * many from then on where no number is named. Collective over the ranks of a node. */
 int threads_choose(struct comm *node, int64_t wanted);
 
 #endif
