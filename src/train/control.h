@@ -42,7 +42,7 @@ bool control_stopping(struct control *control);
 /* The state is saved, or copied to be saved beside the steps, which took so many seconds. This also satisfies requests
  * to save that came meanwhile. */
 void control_saved(struct control *control, double seconds);
-/* Its file is whole: from the beginning of the save to here so many seconds went by. */
+/* Its file is whole, and older ones are removed: from the beginning of the save to here so many seconds went by. */
 void control_written(struct control *control, double seconds);
 
 #endif

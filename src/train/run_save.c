@@ -90,32 +90,43 @@ static void tell_save(struct run *run, const struct checkpoint_written *written,
     meter_add_wait(&run->meter, METER_CHECKPOINT, ending);
     if (saving->beside)
         meter_add(&run->meter, METER_WRITE, written->seconds);
-    control_written(&run->control, written->seconds + ending);
     meter_checkpoint(&run->meter, saving->step, &save);
+}
+
+/* Removes checkpoints that are no longer kept beside the one that was saved. */
+static int prune(struct run *run)
+{
+    const struct deck *deck = &run->session.deck;
+    const double start = clock_seconds();
+    const struct checkpoint_rule rule = {
+        .keep = deck->checkpoint.keep,
+        .keep_every = deck->checkpoint.keep_every,
+        /* as of this save: a validation since then may have found a better step, whose file is yet to be written */
+        .best_step = deck->checkpoint.keep_best ? run->saving.meta.best_step : 0};
+    const int code = checkpoint_prune(run->session.world, deck->output.folder, &rule);
+    meter_add_wait(&run->meter, METER_CHECKPOINT, clock_seconds() - start);
+    return code;
 }
 
 /* Ends the save that is under way, and removes checkpoints that are no longer kept. */
 static int end_save(struct run *run)
 {
-    struct session *s = &run->session;
     struct saving *saving = &run->saving;
     struct checkpoint_written written;
     const double start = clock_seconds();
     comm_begin_long_work();
     int code = checkpoint_end(saving->save, &written);
     comm_end_long_work();
-    if (code == ERROR_NONE)
+    const bool whole = code == ERROR_NONE;
+    if (whole)
         tell_save(run, &written, clock_seconds() - start);
-    if (code == ERROR_NONE && saving->of_step) {
+    if (whole && saving->of_step) {
         run->digest = written.digest;
         run->digest_step = run->saved_step = saving->step;
-        const struct checkpoint_rule rule = {
-            .keep = s->deck.checkpoint.keep,
-            .keep_every = s->deck.checkpoint.keep_every,
-            /* as of this save: a validation since then may have found a better step, whose file is yet to be written */
-            .best_step = s->deck.checkpoint.keep_best ? saving->meta.best_step : 0};
-        code = checkpoint_prune(s->world, s->deck.output.folder, &rule);
+        code = prune(run);
     }
+    if (whole)
+        control_written(&run->control, written.seconds + clock_seconds() - start);
     destroy_saving(saving);
     return code;
 }
