@@ -226,7 +226,7 @@ more layers to offload than are | train deck.cfg memory.offload_layers=2,4  | 2 
 no such device                  | train deck.cfg device.kind=cuda           | 2 | device.kind
 no such time                    | train deck.cfg train.walltime=soon        | 2 | train.walltime
 
-no store                        | train deck.cfg data.train=none.h5         | 2 | none.h5: cannot open the token store
+no store                        | train deck.cfg data.train=none.h5         | 2 | none.h5: cannot open the token store: No such file or directory; cistron prepare makes one for data.train
 FASTA for a store               | train deck.cfg data.train=g.fa            | 2 | g.fa: is not a token store
 a folder for a store            | train deck.cfg data.train=folder          | 2 | folder: cannot open the token store: Is a directory
 an empty store                  | train deck.cfg data.train=empty           | 2 | empty: is no token store: it is empty
@@ -247,7 +247,7 @@ a store under an old name       | train deck.cfg data.train=again.h5 output.fold
 another model at resume         | $from_run output.folder=made model.layers=3 | 2 | model.layers: 2 in the checkpoint, 3 now
 other rows at resume            | $from_run output.folder=made data.row_tokens=32 | 2 | data.row_tokens: 64 in the checkpoint
 a deck where a run writes its   | train deck.cfg output.folder=.            | 2 | ./deck.cfg, which is there and is not of a run
-no such checkpoint              | train deck.cfg train.resume=none.h5       | 2 | none.h5: cannot find
+no such checkpoint              | train deck.cfg train.resume=none.h5       | 2 | key train.resume = "none.h5": cannot find a checkpoint or run folder
 a store for a checkpoint        | train deck.cfg train.resume=g.train.h5    | 2 | g.train.h5: is no checkpoint
 a final model to go on from     | $from_run train.resume=made/final_model.h5 | 2 | without optimizer state
 a truncated checkpoint          | train deck.cfg train.resume=cut.step.h5   | 2 | cut.step.h5: is damaged

@@ -6,11 +6,13 @@
 #include "data/hdf5_member.h"
 #include "data/tokenizer_member.h"
 
+#include <errno.h>
 #include <hdf5.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <xxhash.h>
 
 enum { NAME_BYTES = TOKENIZER_NAME_BYTES };
@@ -159,6 +161,10 @@ static int read_layout(hid_t file, struct token_store *store)
 
 static int read_file(struct token_store *store)
 {
+    struct stat status;
+    if (stat(store->path, &status) != 0 && errno == ENOENT) /* of a deck that comes with the program, say */
+        return error_user("%s: cannot open the token store: %s; cistron prepare makes one for data.train or data.valid",
+                          store->path, strerror(ENOENT));
     int code = mapping_open(&store->map, store->path, "token store");
     if (code != ERROR_NONE)
         return code;

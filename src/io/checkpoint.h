@@ -157,6 +157,10 @@ int checkpoint_find_to_load(struct comm *world, const char *where, char **path, 
  * free(). Collective. */
 char *checkpoint_set_aside(struct comm *world, const char *path);
 
+/* Is anything there? Collective. ERROR_USER: no; the message begins with `before`, the path and `behind`, by which a
+ * caller names the key or option that it comes from. */
+int checkpoint_look(struct comm *world, const char *before, const char *where, const char *behind);
+
 /* Records the error that a checkpoint is needed and the folder has none; a run that has not saved one yet gets its own
  * message. The message begins with `before`, the folder and `after` ("--from ", "run", ""). Always returns ERROR_USER.
  */

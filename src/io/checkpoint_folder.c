@@ -174,21 +174,26 @@ static int find_in_folder(struct comm *world, const char *folder, bool tensors, 
     return comm_agree(world, code);
 }
 
+int checkpoint_look(struct comm *world, const char *before, const char *where, const char *behind)
+{
+    struct stat status;
+    int code = ERROR_NONE;
+    if (world->rank == 0 && stat(where, &status) != 0)
+        code = error_user("%s%s%s: cannot find a checkpoint or run folder there: %s", before, where, behind,
+                          strerror(errno));
+    return comm_agree(world, code);
+}
+
 static int find(struct comm *world, const char *where, bool tensors, char **path, char **aside)
 {
     *path = *aside = NULL;
-    int code = ERROR_NONE;
     int64_t is_folder = 0;
-    if (world->rank == 0) {
-        struct stat status;
-        if (stat(where, &status) != 0)
-            code = error_user("%s: cannot find a checkpoint or run folder there: %s", where, strerror(errno));
-        else
-            is_folder = S_ISDIR(status.st_mode);
-    }
-    code = comm_agree(world, code);
+    struct stat status;
+    int code = checkpoint_look(world, "", where, "");
     if (code != ERROR_NONE)
         return code;
+    if (world->rank == 0)
+        is_folder = stat(where, &status) == 0 && S_ISDIR(status.st_mode);
     comm_broadcast(world, &is_folder, sizeof is_folder, 0);
     if (is_folder)
         return find_in_folder(world, where, tensors, path, aside);

@@ -138,9 +138,14 @@ static int take_model(struct comm *world, struct deck *deck, const char *path)
 
 int origin_take(struct comm *world, struct deck *deck, char **path)
 {
-    int code = checkpoint_find(world, deck->model.initialise_from, path);
+    static const char key[] = "key model.initialise_from = \"";
+    const char *from = deck->model.initialise_from;
+    *path = NULL;
+    int code = checkpoint_look(world, key, from, "\"");
+    if (code == ERROR_NONE)
+        code = checkpoint_find(world, from, path);
     if (code == ERROR_NONE && *path == NULL)
-        code = comm_agree(world, checkpoint_none("key model.initialise_from = \"", deck->model.initialise_from, "\""));
+        code = comm_agree(world, checkpoint_none(key, from, "\""));
     if (code == ERROR_NONE)
         code = take_model(world, deck, *path);
     if (code != ERROR_NONE) {

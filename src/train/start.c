@@ -235,7 +235,11 @@ int start_find(struct comm *world, const struct deck *deck, char **path, char **
     if (code != ERROR_NONE || *path != NULL)
         return code;
     free(*aside);
-    code = checkpoint_find_to_load(world, automatic ? deck->output.folder : deck->train.resume, path, aside);
+    *aside = NULL;
+    if (!automatic)
+        code = checkpoint_look(world, "key train.resume = \"", deck->train.resume, "\"");
+    if (code == ERROR_NONE)
+        code = checkpoint_find_to_load(world, automatic ? deck->output.folder : deck->train.resume, path, aside);
     if (code == ERROR_NONE && *path == NULL && !automatic)
         code = comm_agree(world, checkpoint_none("key train.resume = \"", deck->train.resume, "\""));
     return code;
