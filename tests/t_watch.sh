@@ -244,10 +244,10 @@ rest=$(sed -n 's/.*"name":"the rest","kind":"part","calls":1,"minimum":\([^,]*\)
 check "has waited for the save once: the rest of the time is $rest s" awk -v rest="$rest" 'BEGIN { exit !(rest > 0) }'
 
 # -- what a removal of old checkpoints takes ---------------------------------------------------------------------------
-(export LD_PRELOAD="$abs_top_builddir/tests/shim.so" SHIM_FOLDER="$work/pruned" SHIM_MATCH=step_ SHIM_DELAY=unlink:1
-    ranks 2 train "$work/deck.cfg" output.folder="$work/pruned" train.steps=6 checkpoint.every=2 checkpoint.keep=1 data.valid= \
+(export LD_PRELOAD="$abs_top_builddir/tests/shim.so" SHIM_FOLDER="$work/pruned" SHIM_MATCH=step_ SHIM_DELAY=unlink:0.6
+    ranks 2 train "$work/deck.cfg" output.folder="$work/pruned" train.steps=8 checkpoint.every=2 checkpoint.keep=1 data.valid= \
         validation.every=0)
-check "a run that removes old checkpoints" test "$(ls "$work"/pruned/step_*.h5)" = "$work/pruned/step_00000006.h5"
+check "a run that removes old checkpoints" test "$(ls "$work"/pruned/step_*.h5)" = "$work/pruned/step_00000008.h5"
 check "which takes time, but not of its steps" test \
     "$(sed -n 's/.*"step_seconds":\[\([0-9]*\).*/\1/p' "$work/pruned/log.jsonl" | sort -u)" = 0
 
