@@ -663,11 +663,20 @@ static void check_gpu_run(void)
     meter_open(meter, world, &settings);
     meter->marked -= 100; /* as if it had been so long ago, with a validation that is no time of the step */
     meter_add(meter, METER_VALIDATION, 100);
+    meter->started -= 7200;
+    char *table;
+    size_t bytes;
+    FILE *const standard = stdout;
+    stdout = open_memstream(&table, &bytes);
     for (int64_t step = 1; step <= 2; step++) {
         const struct meter_row row = {step, 2, 1e-3, 1, 7, 640 * step, 600 * step};
         meter_count(meter, &row, 2e3, 1e3, &(struct meter_work){600, 704});
         meter_step(meter, &row);
     }
+    fclose(stdout);
+    stdout = standard;
+    CHECK(strstr(table, " 2:00:00\n") != NULL && strstr(table, " 0:00:00\n") != NULL); /* time left */
+    free(table);
     CHECK(holds(metrics, "cistron_finished{", 1) && holds(metrics, "\"} 0\n", 4)); /* three reasons, and not finished */
     const double apart = meter->watch.apart, saves = meter->watch.work[STRAGGLER_SAVE];
     meter_add(meter, METER_WRITE, 100); /* by a thread: the steps lose nothing */
@@ -679,8 +688,12 @@ static void check_gpu_run(void)
     CHECK(holds(log, "\"planned_memory\":12345,", 1) && holds(log, "\"event\":\"end\",\"step\":2,", 1));
     struct history history;
     CHECK(history_read(&history, log) == ERROR_NONE && history.row_count == 2);
-    for (int64_t i = 0; i < history.row_count; i++)
-        CHECK(history.rows[i].seconds > 0 && history.rows[i].seconds < 50);
+    for (int64_t i = 0; i < history.row_count; i++) {
+        const struct history_row *row = &history.rows[i];
+        CHECK(row->seconds > 0 && row->seconds < 50);
+        CHECK(row->step == i + 1 && row->loss == 2 && row->learning_rate == 1e-3 && row->grad_norm == 1);
+        CHECK(row->outliers == 7 && row->tokens == 640 * row->step && row->unpadded == 600 * row->step);
+    }
     history_destroy(&history);
     CHECK(holds(log, "\"grad_norm_outliers\":7,", 2) && holds(metrics, "cistron_gradient_norm_outliers_total{", 1));
     CHECK(holds(log, "\"consumed_tokens\":1280,\"consumed_unpadded_tokens\":1200,\"consumed_samples\":20,", 1));
