@@ -195,6 +195,19 @@ check "Ctrl-C: the case has begun" test -e begun
 check "Ctrl-C: its training is ended" test -e ended
 check "Ctrl-C: the case has not failed" test $code -eq 0
 check "Ctrl-C: it is to come" says ", 1 to come"
+
+# -- A sweep that is killed takes the training with it -----------------------------------------------------------------
+cat >killed.cfg <<'END'
+deck = "small.cfg";
+launch = "sh -c 'trap \"touch dead; exit 1\" TERM; touch alive; sleep 60 & wait' {command}";
+END
+"$CISTRON" sweep killed.cfg >/dev/null 2>&1 &
+for _ in $(seq 300); do [ -e alive ] && break; sleep 0.1; done
+kill -KILL $!
+for _ in $(seq 100); do [ -e dead ] && break; sleep 0.1; done
+check "killed: the case has begun" test -e alive
+check "killed: its training is ended" test -e dead
+
 sweep lists/all.cfg --retry
 check "what failed is tried again, what two groups have once" test "$(begun)" -eq 4
 echo 'optimizer = { lr = 0.002; };' >>small.cfg

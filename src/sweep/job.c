@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -212,11 +213,12 @@ static void write_training(FILE *file, const struct sweep_place *place, const st
 }
 
 /* A signal ends the training, and then the script by that signal: what launchers make of Ctrl-C would else be the
- * case's exit code, and it would have failed. */
+ * case's exit code, and it would have failed. While the training ends, the others count for nothing: Ctrl-C ends the
+ * sweep too, which then sends TERM (run_shell). */
 static void write_traps(FILE *file)
 {
     fputs("for s in INT TERM HUP; do\n"
-          "    trap \"trap $s; kill -$s \\$! 2>/dev/null && wait \\$!; kill -$s \\$\\$\" $s\n"
+          "    trap \"trap '' INT TERM HUP; kill -$s \\$! 2>/dev/null && wait \\$!; trap $s; kill -$s \\$\\$\" $s\n"
           "done\n",
           file);
 }
@@ -295,6 +297,7 @@ static int run_shell(char *const arguments[], int *status)
     fflush(NULL);
     const pid_t child = fork();
     if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM); /* a training that outlived the sweep would slow down the next one's cases */
         execvp("bash", arguments);
         _exit(127);
     }
