@@ -487,7 +487,7 @@ static void test_places(void)
     CHECK(import_folder(golden("esm2_tiny"), in_folder(work, "none/here.h5"), NULL) == ERROR_USER);
     CHECK(import_folder(golden("esm2_tiny"), out, NULL) == ERROR_USER);
     CHECK(import_folder(in_folder(work, "none"), in_folder(work, "x.h5"), NULL) == ERROR_USER);
-    CHECK(strstr(error_message(), "none: cannot be opened: No such file") != NULL);
+    CHECK(strstr(error_message(), "none: cannot read the folder: No such file") != NULL);
     error_clear();
     free(file);
     free(out);

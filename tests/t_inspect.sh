@@ -48,7 +48,7 @@ check "its place in the data" json "$file" "len(o['stores']) == 1 and o['stores'
 check "its validations" json "$file" "o['validation_step'] == 12 and o['best_step'] == ${best#* } and abs(o['best_loss'] / ${best% *} - 1) < 1e-5"
 check "its tensors" json "$file" "{'name': 'model.layers.1.mlp.down_proj.weight', 'type': 'f32', 'shape': [32, 64]} in o['tensors']"
 check "its groups" json "$file" "[g['group'] for g in o['groups']] == ['model', 'optim/m', 'optim/v'] and all(g['tensors'] == len(o['tensors']) for g in o['groups'])"
-check "its deck" json "$file" "o['deck'] == open('$work/run/deck.cfg').read()"
+check "its deck" json "$file" "o['deck'] == open('$work/run/deck.cfg').read().split('\n', 1)[1]"
 check "a run folder is its newest checkpoint" json "$work/run" "o['step'] == 12 and o['path'] == '$file'"
 check "a final model" json "$work/run/final_model.h5" "o['kind'] == 'model' and len(o['groups']) == 1"
 for what in "$store" "$file" "$work/run/final_model.h5"; do
