@@ -320,8 +320,7 @@ bool cuda_own_attention_backward_has_once(const struct attention_backward_args *
 {
     const struct tensor *tensors[8];
     int count = narrow_tensors(args, tensors);
-    return args->head_dim <= CUDA_WIDEST_HEAD &&
-           attention_backward_once_sums(args) <= most_sums &&
+    return args->head_dim <= CUDA_WIDEST_HEAD && attention_backward_once_sums(args) <= most_sums &&
            attention_runs_by_warpgroups(tensors, count, args->head_dim);
 }
 

@@ -31,6 +31,11 @@ template <typename plan> __device__ __forceinline__ struct range tiles_seen(cons
     return seen;
 }
 
+template <typename plan> __device__ __forceinline__ int tiles_of(const struct range &seen)
+{
+    return (max(seen.end - seen.begin, 0) + plan::others - 1) / plan::others;
+}
+
 /* Where the angles of a lane's two rows are, of a warp's `rows` rows from `row` of all on. To be asked for well before
  * the angles, and these well before they are used: each look at memory is long. */
 struct angle_rows {
@@ -145,12 +150,11 @@ __device__ __forceinline__ void bring(const backward_call &call, const FROM &fro
 {
     constexpr int ROOM = plan::room;
     constexpr bool KEYS = plan::of_keys;
-    struct items_ahead ahead;
     struct turn<plan::own_places> item_turn;
     struct turn<plan::stages> now;
     int thread = threadIdx.x % WARPGROUP;
     if (thread == 0)
-        ahead.begin(call.list, call.heads, call.share, memory.items);
+        memory.items[0] = item_of(call.list, call.heads, call.share, atomicAdd(call.list.tickets, 1));
     for (int n = 0;; n++, item_turn.next()) {
         const struct item &item = memory.items[n % ITEM_SLOTS];
         threads_meet<1, plan::bringers>();
@@ -162,8 +166,6 @@ __device__ __forceinline__ void bring(const backward_call &call, const FROM &fro
             barrier_arrive_behind_copies(filled);
             return;
         }
-        if (thread == 0)
-            ahead.ask(call.list, call.heads, call.share);
         const struct segment &segment = item.work.segment;
         int rows = min(plan::rows, (KEYS ? segment.kv_length : segment.q_length) - item.work.first);
         int own_row = (KEYS ? segment.kv_start : segment.q_start) + item.work.first;
@@ -173,8 +175,15 @@ __device__ __forceinline__ void bring(const backward_call &call, const FROM &fro
         bring_part<plan::rows, ROOM>(memory.own_y[item_turn.at], from.y, item.head, own_row, brought, call.dim, filled);
         barrier_arrive_behind_copies(filled);
         int head = KEYS ? item.head * call.share : item.other, end_head = head + (KEYS ? call.share : 1);
+        int ticket = 0;
+        auto take = [&] {
+            if (thread == 0)
+                ticket = atomicAdd(call.list.tickets, 1);
+        };
+        struct tiles_left left_over(tiles_of<plan>(seen) * (end_head - head), take);
         for (; head < end_head; head++)
             for (int at = seen.begin; at < seen.end; at += plan::others, now.next()) {
+                left_over.next(take);
                 int left = (KEYS ? segment.q_length : segment.kv_length) - at;
                 int row = (KEYS ? segment.q_start : segment.kv_start) + at;
                 filled = &memory.places[now.at].filled;
@@ -190,7 +199,7 @@ __device__ __forceinline__ void bring(const backward_call &call, const FROM &fro
                 barrier_arrive_behind_copies(filled);
             }
         if (thread == 0)
-            memory.items[(n + 1) % ITEM_SLOTS] = ahead.next;
+            memory.items[(n + 1) % ITEM_SLOTS] = item_of(call.list, call.heads, call.share, ticket);
     }
 }
 

@@ -70,11 +70,8 @@ __device__ __forceinline__ void bring_in_cluster(const struct once_call &call, s
     struct cluster_tickets tickets;
     struct turn<1> item_turn;
     struct turn<plan::stages> now;
-    int ticket = 0;
-    if (lane == 0) {
+    if (lane == 0)
         memory.items[0] = item_of(call.list, call.heads, call.share, tickets.take(memory, call.list, rank));
-        ticket = tickets.take(memory, call.list, rank);
-    }
     for (int n = 0;; n++, item_turn.next()) {
         const struct item &item = memory.items[n % ITEM_SLOTS];
         __syncwarp();
@@ -96,20 +93,17 @@ __device__ __forceinline__ void bring_in_cluster(const struct once_call &call, s
         __syncwarp();
         bring_panels<plan::rows, plan::dim, 2, true>(memory.keys[rank], maps.x, item.head, own_row, own, 0, filled);
         bring_panels<plan::rows, plan::dim, 2, false>(memory.values, maps.y, item.head, own_row, own, 0, filled);
-        /* What comes next, when it does not keep products waiting. */
-        int until_asked = plan::stages;
-        auto ask = [&] {
-            if (lane == 0) {
-                struct item next = item_of(call.list, call.heads, call.share, ticket);
-                if (next.head >= 0)
-                    ticket = tickets.take(memory, call.list, rank);
-                memory.items[(n + 1) % ITEM_SLOTS] = next;
-            }
+        int first_head = item.head * call.share, tiles = tiles_of<plan>(seen), ticket = 0;
+        auto take = [&] {
+            if (lane == 0)
+                ticket = tickets.take(memory, call.list, rank);
             __syncwarp();
         };
-        int head = item.head * call.share, end_head = head + call.share;
-        for (; head < end_head; head++)
-            for (int at = seen.begin; at < seen.end; at += plan::others, now.next()) {
+        struct tiles_left left_over(tiles * call.share, take);
+        for (int tile = 0; tile < tiles; tile++)
+            for (int head = first_head; head < first_head + call.share; head++, now.next()) {
+                left_over.next(take);
+                int at = seen.begin + (item.from_end ? tiles - 1 - tile : tile) * plan::others;
                 int left = min(segment.q_length - at, plan::others), row = segment.q_start + at;
                 wait_emptied(memory.places, now);
                 filled = &memory.places[now.at].filled;
@@ -127,11 +121,10 @@ __device__ __forceinline__ void bring_in_cluster(const struct once_call &call, s
                     copy_async<4>(&memory.delta[now.at][i], &of->y, i < left);
                 }
                 barrier_arrive_behind_copies(filled);
-                if (--until_asked == 0)
-                    ask();
             }
-        if (until_asked > 0)
-            ask();
+        if (lane == 0)
+            memory.items[(n + 1) % ITEM_SLOTS] = item_of(call.list, call.heads, call.share, ticket);
+        __syncwarp();
     }
 }
 
@@ -180,12 +173,17 @@ __device__ __forceinline__ void differentiate_in_cluster(const struct once_call 
         const struct segment &segment = item.work.segment;
         auto warp_first = [&] { return item.work.first + rank * plan::rows + warp_row; };
         int rows = min(plan::keys, segment.kv_length - item.work.first);
+        /* The first query that sees any key of this warpgroup. */
+        auto sees_from = [&] {
+            int first = item.work.first + rank * plan::rows + warpgroup * WARPGROUP_ROWS;
+            return visible(segment, true, first, call.causal).begin;
+        };
 
         float dx[DIM / 8][4] = {}, dy[DIM / 8][4] = {};
         float p[1][plan::others / 8][4], ds[plan::others / 8][4];
         struct range seen = tiles_seen<plan>(seen_by(segment, true, item.work.first, rows, call.causal));
-        int per_head = (max(seen.end - seen.begin, 0) + plan::others - 1) / plan::others, count = per_head * call.share;
-        int head = item.head * call.share, at = seen.begin, of_head = 0;
+        int tiles = tiles_of<plan>(seen), count = tiles * call.share, head = 0; /* head: of those that share keys */
+        int at = seen.begin + (item.from_end ? tiles - 1 : 0) * plan::others;
         auto begin_p = [&] {
             wait_there(memory.places, now);
             uint64_t other_x = plan::other_tile::described(memory.other_x[uniform(now.at)]);
@@ -245,32 +243,45 @@ __device__ __forceinline__ void differentiate_in_cluster(const struct once_call 
 
         struct dq_tile before = {};
         auto tile_at = [&]() -> struct dq_tile {
-            return {head * call.head_stride + static_cast<uint32_t>(segment.q_start + at) * DIM, segment.q_length - at};
+            return {(item.head * call.share + head) * call.head_stride +
+                        static_cast<uint32_t>(segment.q_start + at) * DIM,
+                    segment.q_length - at};
         };
         auto next = [&] {
             now.next();
-            at += plan::others;
-            if (at >= seen.end)
-                at = seen.begin;
-            if (++of_head == per_head)
-                of_head = 0, head++;
+            if (++head == call.share)
+                head = 0, at += item.from_end ? -plan::others : plan::others;
         };
-        /* `mine`: this block is to make the tile's dq. If not, it makes that of the tile before. */
-        auto work_on = [&](auto mine, auto first, auto last) {
+        /* `mine`: this block is to make the tile's dq. If not, it makes that of the tile before. `sees`: whether any of
+         * the tile's queries sees any of the warpgroup's keys. */
+        auto work = [&](auto mine, auto first, auto last, auto sees) {
             constexpr bool sums = !mine.value && !first.value;
-            begin_ds();
-            make_gradients<plan>(call, segment, warp_first(), at, memory.base[now.at], memory.delta[now.at], p, ds,
-                                 weights, left);
+            if (sees.value) {
+                begin_ds();
+                make_gradients<plan>(call, segment, warp_first(), at, memory.base[now.at], memory.delta[now.at], p, ds,
+                                     weights, left);
+            } else {
+                products_wait<0>();
+                hold(p[0]);
+#pragma unroll
+                for (int step = 0; step < plan::others / 16; step++)
+#pragma unroll
+                    for (int e = 0; e < 4; e++)
+                        left[step][e] = 0;
+            }
             put_ds(mine.value);
             turn_begins(warpgroup);
-            add_keys();
+            if (sees.value)
+                add_keys();
             struct dq_tile here = tile_at();
             if (sums)
                 begin_dq();
-            products_wait<sums ? 1 : 0>();
-            hold(dx);
-            hold(dy);
-            warp_arrives_in_both(&memory.places[now.at].emptied, &memory.places[now.at].emptied, rank);
+            if (sees.value) {
+                products_wait<sums ? 1 : 0>();
+                hold(dx);
+                hold(dy);
+            }
+            threads_arrive_in_both(&memory.places[now.at].emptied, &memory.places[now.at].emptied, rank);
             next();
             if (!last.value)
                 begin_p();
@@ -284,6 +295,12 @@ __device__ __forceinline__ void differentiate_in_cluster(const struct once_call 
         };
         constexpr constant<true> yes;
         constexpr constant<false> no;
+        auto work_on = [&](auto mine, auto first, auto last) {
+            if (at + plan::others > sees_from())
+                work(mine, first, last, yes);
+            else
+                work(mine, first, last, no);
+        };
         if (count > 0) {
             int left_over = count;
             begin_p();
@@ -316,7 +333,7 @@ __device__ __forceinline__ void differentiate_in_cluster(const struct once_call 
         struct warp_rows own = {warp_first(), max(0, min(16, segment.kv_length - warp_first()))};
         int64_t row = static_cast<int64_t>(segment.kv_start) + own.first;
         struct angle_rows angle_rows = angle_rows_of(call.turned, row, own.count);
-        warp_arrives_in_both(&memory.own_place.emptied, &memory.own_place.emptied, rank);
+        threads_arrive_in_both(&memory.own_place.emptied, &memory.own_place.emptied, rank);
 
         struct angles<DIM / 16> angles = angles_at<DIM / 16>(call.turned, angle_rows, 0);
         store_gradient(dy, 1.0f, call.dy, row, item.head * call.dim, own.count, call.dim);
@@ -333,10 +350,10 @@ IN_CLUSTERS __global__ static void __launch_bounds__(cluster_plan::threads, clus
     extern __shared__ __align__(1024) char shared[];
     auto &memory = *reinterpret_cast<struct cluster_memory *>(shared);
     if (threadIdx.x == 0) {
-        constexpr int warps = plan::users * WARPGROUP / WARP;
-        place_start(&memory.own_place, 2, 1, warps);
+        constexpr int warps = plan::users * WARPGROUP / WARP, releasers = plan::users * WARPGROUP + warps;
+        place_start(&memory.own_place, 1, 1, releasers);
         for (int i = 0; i < plan::stages; i++)
-            place_start(&memory.places[i], 2, WARP, warps);
+            place_start(&memory.places[i], 1, WARP, releasers);
         place_start(&memory.sums, 1, warps, warps);
         barrier_start(&memory.may_send, warps);
         for (int i = 0; i < 2; i++)
@@ -377,7 +394,9 @@ void attention_backward_by_clusters(const struct cuda_target *target, const stru
     if (most == 0)
         return;
     CUDA_CHECK(cudaFuncSetAttribute(backward_by_clusters, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
-    unsigned blocks = static_cast<unsigned>(2 * (most < held ? most : held));
+    int clusters = static_cast<int>(most < held ? most : held);
+    call.list.workers = call.causal ? clusters : 0;
+    unsigned blocks = static_cast<unsigned>(2 * clusters);
     backward_by_clusters<<<blocks, plan::threads, shared, target->stream>>>(call);
     CUDA_CHECK_LAUNCH("attention_backward with scores once, by clusters");
 }

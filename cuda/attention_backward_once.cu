@@ -127,7 +127,7 @@ __device__ __forceinline__ void differentiate_once(const struct once_call &once,
         };
 
         struct range seen = tiles_seen<plan>(seen_by(segment, true, item.work.first, rows, call.causal));
-        int per_head = (max(seen.end - seen.begin, 0) + plan::others - 1) / plan::others, count = per_head * call.share;
+        int per_head = tiles_of<plan>(seen), count = per_head * call.share;
         int head = item.head * call.share, at = seen.begin, of_head = 0;
         struct dq_tile before = {};
         auto tile_at = [&]() -> struct dq_tile {
@@ -271,7 +271,7 @@ struct rounding_call {
 template <typename plan> __global__ static void __launch_bounds__(256) round_dq(const struct rounding_call call)
 {
     int index = blockIdx.x / call.heads, head = blockIdx.x % call.heads;
-    if (index >= *call.queries.count)
+    if (index >= call.queries.totals->items)
         return;
     const struct work work = call.queries.items[index];
     int64_t row = static_cast<int64_t>(work.segment.q_start) + work.first;

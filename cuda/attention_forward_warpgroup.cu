@@ -49,10 +49,9 @@ template <int DIM>
 __device__ __forceinline__ void bring(const struct forward_call &call, struct forward_memory<DIM> &memory)
 {
     using plan = forward_plan<DIM>;
-    struct items_ahead ahead;
     struct turn<plan::q_places> item_turn;
     struct turn<plan::stages> now;
-    ahead.begin(call.list, call.heads, call.share, memory.items);
+    memory.items[0] = item_of(call.list, call.heads, call.share, atomicAdd(call.list.tickets, 1));
     for (int n = 0;; n++, item_turn.next()) {
         const struct item &item = memory.items[n % ITEM_SLOTS];
         wait_emptied(memory.q_places, item_turn);
@@ -61,19 +60,21 @@ __device__ __forceinline__ void bring(const struct forward_call &call, struct fo
             barrier_arrive(filled);
             return;
         }
-        ahead.ask(call.list, call.heads, call.share);
         const struct segment &segment = item.work.segment;
         bring_rows<plan::rows, plan::room>(memory.q[item_turn.at], call.q, item.head, segment.q_start + item.work.first,
                                            filled);
         int rows = min(plan::rows, segment.q_length - item.work.first), head = item.other, row = segment.kv_start;
-        int tiles = tiles_seen<DIM>(segment, item.work.first, rows, call.causal);
+        int tiles = tiles_seen<DIM>(segment, item.work.first, rows, call.causal), ticket = 0;
+        auto take = [&] { ticket = atomicAdd(call.list.tickets, 1); };
+        struct tiles_left left_over(tiles, take);
         for (int tile = 0; tile < tiles; tile++, now.next(), row += plan::keys) {
+            left_over.next(take);
             wait_emptied(memory.k_places, now);
             bring_rows<plan::keys, plan::room>(memory.k[now.at], call.k, head, row, &memory.k_places[now.at].filled);
             wait_emptied(memory.v_places, now);
             bring_rows<plan::keys, plan::room>(memory.v[now.at], call.v, head, row, &memory.v_places[now.at].filled);
         }
-        memory.items[(n + 1) % ITEM_SLOTS] = ahead.next;
+        memory.items[(n + 1) % ITEM_SLOTS] = item_of(call.list, call.heads, call.share, ticket);
     }
 }
 

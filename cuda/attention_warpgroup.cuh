@@ -74,20 +74,22 @@ template <int PLACES> __device__ __forceinline__ void wait_filled(struct place *
     shared_writes_to_products();
 }
 
-/* The items that a block works on, in turn. One thread of those that bring tiles asks for them ahead of time, so that
- * it does not wait for memory: for a ticket two items before, for what it stands for one item before. */
-struct items_ahead {
-    int ticket = 0;
-    struct item next = {};
-    __device__ __forceinline__ void begin(const struct work_list &list, int heads, int share, struct item *slots)
+/* A block takes the ticket of its next item when it has so many tiles of this one still to bring: it does not wait for
+ * the ticket, and nobody waits for an item that a busy block has taken. */
+enum { TICKET_AHEAD = 4 };
+
+/* Counts an item's tiles and calls take() when it is time. */
+struct tiles_left {
+    int count;
+    template <typename F> __device__ __forceinline__ tiles_left(int tiles, F take) : count(tiles)
     {
-        slots[0] = item_of(list, heads, share, atomicAdd(list.tickets, 1));
-        ticket = atomicAdd(list.tickets, 1);
+        if (count < TICKET_AHEAD)
+            take();
     }
-    __device__ __forceinline__ void ask(const struct work_list &list, int heads, int share)
+    template <typename F> __device__ __forceinline__ void next(F take)
     {
-        next = item_of(list, heads, share, ticket);
-        ticket = atomicAdd(list.tickets, 1);
+        if (count-- == TICKET_AHEAD)
+            take();
     }
 };
 

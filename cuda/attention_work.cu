@@ -116,14 +116,20 @@ __global__ static void __launch_bounds__(THREADS)
     make_lists(const struct segment_tables tables, const struct sides sides, bool causal)
 {
     __shared__ int start[BUCKETS]; /* counts, then the first place behind each bucket's items so far */
-    __shared__ int next;
+    __shared__ int next, longest, all;
     const struct attention_side &side = sides.at[blockIdx.x];
     int mine = BUCKETS - 1 - threadIdx.x;
     start[mine] = 0;
+    if (mine == 0)
+        longest = all = 0;
     __syncthreads();
     for_each_tile(tables, side, causal, [&](const work &, int bucket) { atomicAdd(&start[bucket], 1); });
     __syncthreads();
     int count = start[mine];
+    if (count > 0) {
+        atomicMax(&longest, mine);
+        atomicAdd(&all, count * mine);
+    }
     for (int distance = 1; distance < BUCKETS; distance *= 2) { /* sums from the longest on */
         int before = mine + distance < BUCKETS ? start[mine + distance] : 0;
         __syncthreads();
@@ -144,7 +150,7 @@ __global__ static void __launch_bounds__(THREADS)
     if (threadIdx.x < ATTENTION_TICKETS)
         side.list.tickets[threadIdx.x] = 0;
     if (mine == 0)
-        *side.list.count = static_cast<int>(min(static_cast<int64_t>(next), side.list.most));
+        *side.list.totals = {static_cast<int>(min(static_cast<int64_t>(next), side.list.most)), longest, all};
 }
 
 static struct segment_tables tables_of(const struct attention_segments *segments)

@@ -22,14 +22,21 @@ struct work {
     int first; /* row, counted in the segment */
 };
 
+/* Of a list's items. */
+struct work_totals {
+    int items;
+    int longest, all; /* other rows that they see, in units that are coarse */
+};
+
 /* So many launches may use a list, each with a ticket of its own. */
 enum { ATTENTION_TICKETS = 128 };
 
 struct work_list {
-    int *count;   /* of items */
-    int *tickets; /* here: the next ticket, one for each item and head, heads first */
+    struct work_totals *totals;
+    int *tickets; /* here: the next ticket, one for each item and head */
     struct work *items;
     int64_t most; /* items: by shapes */
+    int workers;  /* of causal attention: blocks or clusters that take tickets; of other 0 */
 };
 
 /* Queries or keys, in one direction. */
@@ -67,8 +74,9 @@ inline struct work_list take_work_list(char *base, int64_t *used, int64_t rows, 
 {
     struct work_list list = {};
     list.most = rows > 0 ? rows / tile + 2 * slots + 1 + rows / ATTENTION_WINDOW : 0;
-    list.count = reinterpret_cast<int *>(take(base, used, (1 + ATTENTION_TICKETS) * (int64_t)sizeof(int)));
-    list.tickets = list.count + 1;
+    list.totals = reinterpret_cast<struct work_totals *>(
+        take(base, used, (int64_t)sizeof(struct work_totals) + ATTENTION_TICKETS * (int64_t)sizeof(int)));
+    list.tickets = reinterpret_cast<int *>(list.totals + 1);
     list.items = reinterpret_cast<struct work *>(take(base, used, list.most * (int64_t)sizeof(struct work)));
     return list;
 }
@@ -105,19 +113,36 @@ __device__ __forceinline__ struct range visible(const struct segment &s, bool ke
 /* What a block works on, in its shared memory: registers are what kernels are short of. */
 struct item {
     struct work work;
-    int head;  /* -1: there is no more */
-    int other; /* head / share, where that is the other side's */
+    int head;      /* -1: there is no more */
+    int other;     /* head / share, where that is the other side's */
+    bool from_end; /* the other side's tiles are passed over from the last to the first */
 };
 
-/* The item of a ticket. */
+/* The item of a ticket. Heads are taken in sections, and in a section the items, longest first, each with all heads:
+ * what blocks read at a time should stay in the second-level cache.
+ *
+ * Items of causal attention have all lengths. Of them a section is to take as long as its longest: then all blocks are
+ * about to be done with it when the next begins. The last section is larger, so that the shortest are left for the end.
+ * A block gets one of the longer half, and when it is through with that, one of the shorter half, which takes what is
+ * left of the section's time. Of keys, the longer half passes over queries from the end, where all begin at the same
+ * time, and the shorter half to the end, where all are at the same time: so all are near the same queries. */
 __device__ __forceinline__ struct item item_of(const struct work_list &list, int heads, int share, int ticket)
 {
     struct item item = {};
-    item.head = ticket < *list.count * heads ? ticket % heads : -1;
-    if (item.head >= 0) {
-        item.other = item.head / share;
-        item.work = list.items[ticket / heads];
+    const struct work_totals totals = *list.totals;
+    if (ticket >= totals.items * heads) {
+        item.head = -1;
+        return item;
     }
+    int together = heads;
+    if (list.workers > 0 && totals.all > 0)
+        together = min(max((2 * totals.longest * list.workers + totals.all) / (2 * totals.all), 1), heads);
+    int section = min(ticket / (totals.items * together), heads / together - 1), first = section * together;
+    int size = section == heads / together - 1 ? heads - first : together, at = ticket - totals.items * first;
+    item.head = first + at % size;
+    item.other = item.head / share;
+    item.work = list.items[at / size];
+    item.from_end = list.workers > 0 && 2 * (at / size) < totals.items;
     return item;
 }
 
@@ -244,7 +269,10 @@ inline void run_items(const struct cuda_target *target, void (*kernel)(const J),
     if (most == 0)
         return;
     CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
-    kernel<<<static_cast<unsigned>(most < held ? most : held), threads, shared, target->stream>>>(job);
+    int blocks = static_cast<int>(most < held ? most : held);
+    J of_blocks = job;
+    of_blocks.list.workers = job.causal ? blocks : 0;
+    kernel<<<static_cast<unsigned>(blocks), threads, shared, target->stream>>>(of_blocks);
 }
 
 /* A gradient as backward kernels write it: in their own type, or in f32, perhaps onto what is there. */

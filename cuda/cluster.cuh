@@ -48,8 +48,17 @@ __device__ __forceinline__ void barrier_arrive_in_block(uint32_t barrier)
     asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];\n" ::"r"(barrier) : "memory");
 }
 
-/* A warp arrives at a barrier of its block and at one of the other. racecheck follows no lane by another's word: it
- * takes what the warp has read before, and what is written over it then, for a race. */
+/* All threads of a warp arrive at a barrier of their block, and the warp at one of the other. racecheck follows no
+ * thread by another's word, so this is for what threads read themselves, products aside. */
+__device__ __forceinline__ void threads_arrive_in_both(uint64_t *here, uint64_t *there, int rank)
+{
+    barrier_arrive(here);
+    __syncwarp();
+    if (threadIdx.x % WARP == 0)
+        barrier_arrive_in_block(address_in_block(there, rank ^ 1));
+}
+
+/* A warp arrives at a barrier of its block and at one of the other. */
 __device__ __forceinline__ void warp_arrives_in_both(uint64_t *here, uint64_t *there, int rank)
 {
     int lane = threadIdx.x % WARP;
