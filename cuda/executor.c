@@ -159,6 +159,8 @@ static int64_t scratch_of(const struct cuda_target *target, enum op op, const vo
         return cuda_attention_backward_workspace(target, args);
     case OP_XENT_STAT:
         return cuda_xent_stat_workspace(target, args);
+    case OP_XENT_BOTH:
+        return cuda_xent_both_workspace(target, args);
     case OP_XENT_MERGE:
         return cuda_xent_merge_workspace(target, args);
     case OP_QUANTIZE:

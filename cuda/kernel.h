@@ -53,6 +53,7 @@ int64_t cuda_gelu_backward_workspace(const struct cuda_target *target, const str
 int64_t cuda_attention_forward_workspace(const struct cuda_target *target, const struct attention_forward_args *args);
 int64_t cuda_attention_backward_workspace(const struct cuda_target *target, const struct attention_backward_args *args);
 int64_t cuda_xent_stat_workspace(const struct cuda_target *target, const struct xent_stat_args *args);
+int64_t cuda_xent_both_workspace(const struct cuda_target *target, const struct xent_both_args *args);
 int64_t cuda_xent_merge_workspace(const struct cuda_target *target, const struct xent_merge_args *args);
 int64_t cuda_quantize_workspace(const struct cuda_target *target, const struct quantize_args *args);
 int64_t cuda_quantization_statistic_workspace(const struct cuda_target *target,

@@ -30,7 +30,7 @@ inline unsigned team_blocks(int64_t rows, dim3 block, int64_t most)
 
 /* Memory through which the warps of a team exchange M values each. */
 template <int M> struct team_memory {
-    float of[M][TEAM_WARPS];
+    float of[M][WARP]; /* a block has no more warps */
 };
 
 /* Lane i gets warp i's values; lanes without a warp get `other`. */

@@ -4,11 +4,23 @@
 
 #include <algorithm>
 
-enum { XENT_TEAM = 512, XENT_RESIDENT = 2, XENT_AHEAD = 4 };
+enum { XENT_TEAM = 512, XENT_RESIDENT = 2, XENT_AHEAD = 4, XENT_LARGE_TEAM = 1024 };
+
+/* Shared memory of a multiprocessor for copies of rows, at most. */
+enum { COPY_BYTES = 216 << 10 };
+
+/* The first packs of a row in shared memory, each for the thread that has read it. */
+template <typename T, int N> struct row_copy {
+    pack<T, N> *at;
+    int packs;
+};
+
+enum row_pass { READ_ROW, COPY_ROW, READ_COPY };
 
 /* Calls use(first element, values) for all of a row's elements that are this thread's. */
-template <int N, typename T, typename Pack, typename Single>
-__device__ __forceinline__ void each_logit(const T *row, int cols, Pack use_pack, Single use_single)
+template <int N, enum row_pass PASS, typename T, typename Pack, typename Single>
+__device__ __forceinline__ void each_logit(const T *row, int cols, const struct row_copy<T, N> &copy, Pack use_pack,
+                                           Single use_single)
 {
     int packs = cols / N;
     for (int first = threadIdx.x; first < packs; first += XENT_AHEAD * blockDim.x) {
@@ -16,7 +28,9 @@ __device__ __forceinline__ void each_logit(const T *row, int cols, Pack use_pack
 #pragma unroll
         for (int i = 0; i < XENT_AHEAD; i++) {
             int p = first + i * blockDim.x;
-            if (p < packs)
+            if (PASS == READ_COPY && p < copy.packs)
+                in[i] = copy.at[p];
+            else if (p < packs)
                 in[i] = load_pack<N>(row + p * N);
         }
 #pragma unroll
@@ -24,6 +38,8 @@ __device__ __forceinline__ void each_logit(const T *row, int cols, Pack use_pack
             int p = first + i * blockDim.x;
             if (p >= packs)
                 break;
+            if (PASS == COPY_ROW && p < copy.packs)
+                copy.at[p] = in[i];
             float v[N];
             unpack(in[i], v);
             use_pack(p * N, v);
@@ -54,41 +70,78 @@ template <int N> __device__ __forceinline__ void add_exps(struct running_sum &ru
 }
 
 /* Of a row: every thread of the team gets it. */
-template <int N, typename T>
-__device__ __forceinline__ struct running_sum sum_row(const T *x, int cols, team_memory<1> &memory)
+template <int N, enum row_pass PASS, typename T>
+__device__ __forceinline__ struct running_sum sum_row(const T *x, int cols, const struct row_copy<T, N> &copy,
+                                                      team_memory<1> &memory)
 {
     struct running_sum running = {-0x1p100f, 0.0f}; /* finite: the difference of two is no NaN */
     auto add_pack = [&](int, const float(&v)[N]) { add_exps(running, v); };
     auto add_single = [&](int, const float(&v)[1]) { add_exps(running, v); };
-    each_logit<N>(x, cols, add_pack, add_single);
+    each_logit<N, PASS>(x, cols, copy, add_pack, add_single);
     float largest = team_max(running.largest, memory);
     return {largest, team_sum(running.sum * exponential(running.largest - largest), memory)};
 }
 
-/* partial: for each block the sum of its losses and the number of its labels. */
-template <typename T, int N>
-__global__ void __launch_bounds__(XENT_TEAM, XENT_RESIDENT)
-    xent_stat(view<const T> logits, const int32_t *labels, float *loss, float *lse, double2 *partial)
+/* A row becomes its gradient; `target`: the label's column, which may be outside of it. Where label < 0 the row is
+ * written, not read. */
+template <int N, enum row_pass PASS, typename T>
+__device__ __forceinline__ void subtract_row(T *x, int cols, const struct row_copy<T, N> &copy, int label, int target,
+                                             float row_lse)
 {
+    if (label < 0) {
+        const float zeros[N] = {}, zero[1] = {};
+        int packs = cols / N;
+        for (int p = threadIdx.x; p < packs; p += blockDim.x)
+            store(x + p * N, zeros);
+        for (int c = packs * N + threadIdx.x; c < cols; c += blockDim.x)
+            store(x + c, zero);
+        return;
+    }
+    auto subtract = [&](int first, auto &v) {
+        constexpr int count = sizeof v / sizeof v[0];
+#pragma unroll
+        for (int i = 0; i < count; i++)
+            v[i] = exponential(v[i] - row_lse) - (first + i == target ? 1.0f : 0.0f);
+        store(x + first, v);
+    };
+    each_logit<N, PASS>(x, cols, copy, subtract, subtract);
+}
+
+/* partial: for each block the sum of its losses and the number of its labels. BOTH: rows become their gradients, and
+ * copied_packs of a row are kept in shared memory meanwhile; then a block has one team. */
+template <typename T, int N, bool BOTH>
+__global__ void __launch_bounds__(BOTH ? XENT_LARGE_TEAM : XENT_TEAM, BOTH ? 1 : XENT_RESIDENT)
+    xent_stat(view<T> logits, const int32_t *labels, float *loss, float *lse, double2 *partial, int copied_packs)
+{
+    extern __shared__ __align__(16) char copied[];
     __shared__ team_memory<1> memory;
-    __shared__ double2 of_team[XENT_TEAM / WARP];
+    __shared__ double2 of_team[WARP];
+    const struct row_copy<T, N> copy = {
+        reinterpret_cast<pack<T, N> *>(copied), copied_packs
+    };
     double2 total = {0.0, 0.0};
     for (int64_t row = (int64_t)blockIdx.x * blockDim.y + threadIdx.y; row < logits.rows;
          row += gridDim.x * blockDim.y) {
         int label = labels[row];
         float row_loss = 0.0f, row_lse = 0.0f;
+        T *x = logits.row(row);
         if (label >= 0) {
-            const T *x = logits.row(row);
-            struct running_sum all = sum_row<N>(x, (int)logits.cols, memory);
+            float target = to_float(x[label]);
+            struct running_sum all = sum_row < N, BOTH ? COPY_ROW : READ_ROW > (x, (int)logits.cols, copy, memory);
             float log_sum = logf(all.sum);
             row_lse = all.largest + log_sum;
-            row_loss = all.largest - to_float(x[label]) + log_sum;
+            row_loss = all.largest - target + log_sum;
             total.x += (double)row_loss;
             total.y += 1.0;
         }
+        if (BOTH) {
+            __syncwarp(); /* all have read the label's logit */
+            subtract_row<N, READ_COPY>(x, (int)logits.cols, copy, label, label, row_lse);
+        }
         if (threadIdx.x == 0) {
             loss[row] = row_loss;
-            lse[row] = row_lse;
+            if (!BOTH)
+                lse[row] = row_lse;
         }
     }
     if (threadIdx.x == 0)
@@ -127,17 +180,26 @@ struct xent_cut {
     unsigned blocks;
 };
 
-static struct xent_cut cut(const struct tensor &logits, int n, int multiprocessors)
+/* By teams of so many threads at most, of which a multiprocessor has `resident`, or more that are smaller. */
+static struct xent_cut cut(const struct tensor &logits, int n, int64_t team, int64_t resident, int multiprocessors)
 {
-    dim3 block = team_block(logits.cols / n, XENT_AHEAD, XENT_TEAM);
-    int64_t resident = XENT_RESIDENT * (XENT_TEAM / (block.x * block.y));
+    dim3 block = team_block(logits.cols / n, XENT_AHEAD, team);
+    resident *= team / (block.x * block.y);
     return {block, team_blocks(logits.rows, block, multiprocessors * resident)};
 }
 
 /* By the shape alone, which is the order of the total. */
-static struct xent_cut total_cut(const struct tensor &logits, int n)
+static struct xent_cut stat_cut(const struct tensor &logits, int n)
 {
-    return cut(logits, n, USUAL_MULTIPROCESSORS);
+    return cut(logits, n, XENT_TEAM, XENT_RESIDENT, USUAL_MULTIPROCESSORS);
+}
+
+/* Of rows that are copied, the longest have a multiprocessor for themselves. */
+static struct xent_cut both_cut(const struct tensor &logits, int n)
+{
+    return logits.cols * dtype_size(logits.dtype) > COPY_BYTES / 2
+               ? cut(logits, n, XENT_LARGE_TEAM, 1, USUAL_MULTIPROCESSORS)
+               : stat_cut(logits, n);
 }
 
 /* Calls f as visit_packs does; rows need not consist of packs. */
@@ -152,30 +214,79 @@ template <typename F> static void visit_logits(const struct tensor &logits, F f)
     });
 }
 
+/* Of the sums of losses. */
+template <typename CUT> static int64_t partial_bytes(const struct tensor &logits, CUT cut)
+{
+    unsigned blocks = cut(logits, 1).blocks; /* where packs do not fit, and where they do */
+    visit(logits.dtype, [&](auto zero) { blocks = std::max(blocks, cut(logits, pack_width<decltype(zero)>).blocks); });
+    return blocks * (int64_t)sizeof(double2);
+}
+
 int64_t cuda_xent_stat_workspace(const struct cuda_target *, const struct xent_stat_args *args)
 {
-    unsigned blocks = total_cut(args->logits, 1).blocks; /* where packs do not fit, and where they do */
-    visit(args->logits.dtype,
-          [&](auto zero) { blocks = std::max(blocks, total_cut(args->logits, pack_width<decltype(zero)>).blocks); });
-    return blocks * (int64_t)sizeof(double2);
+    return partial_bytes(args->logits, stat_cut);
+}
+
+int64_t cuda_xent_both_workspace(const struct cuda_target *, const struct xent_both_args *args)
+{
+    return partial_bytes(args->logits, both_cut);
+}
+
+/* Behind the kernel that has left the sums of so many blocks. */
+static void add_partial(const struct cuda_target *target, unsigned blocks, const struct tensor &total)
+{
+    CUDA_CHECK_LAUNCH("cross-entropy");
+    xent_total<<<1, TOTAL_THREADS, 0, target->stream>>>(reinterpret_cast<const double2 *>(target->workspace),
+                                                        (int)blocks, static_cast<double *>(total.data));
+    CUDA_CHECK_LAUNCH("xent_total");
 }
 
 void cuda_xent_stat(const struct cuda_target *target, const struct xent_stat_args *args)
 {
-    double2 *partial = reinterpret_cast<double2 *>(target->workspace);
     if (args->logits.rows == 0)
         return;
     visit_logits(args->logits, [&](auto zero, auto width) {
         using T = decltype(zero);
         constexpr int N = decltype(width)::value;
-        struct xent_cut c = total_cut(args->logits, N);
-        xent_stat<T, N><<<c.blocks, c.block, 0, target->stream>>>(
-            view_of<const T>(args->logits), static_cast<const int32_t *>(args->labels.data),
-            static_cast<float *>(args->loss.data), static_cast<float *>(args->lse.data), partial);
-        CUDA_CHECK_LAUNCH("xent_stat");
-        xent_total<<<1, TOTAL_THREADS, 0, target->stream>>>(partial, (int)c.blocks,
-                                                            static_cast<double *>(args->total.data));
-        CUDA_CHECK_LAUNCH("xent_total");
+        struct xent_cut c = stat_cut(args->logits, N);
+        xent_stat<T, N, false><<<c.blocks, c.block, 0, target->stream>>>(
+            view_of<T>(args->logits), static_cast<const int32_t *>(args->labels.data),
+            static_cast<float *>(args->loss.data), static_cast<float *>(args->lse.data),
+            reinterpret_cast<double2 *>(target->workspace), 0);
+        add_partial(target, c.blocks, args->total);
+    });
+}
+
+/* Shared memory that a block of this device may ask for, at most COPY_BYTES. */
+static int64_t most_copied()
+{
+    static const int64_t most = [] {
+        int device = 0, bytes = 0;
+        CUDA_CHECK(cudaGetDevice(&device));
+        CUDA_CHECK(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+        return std::min<int64_t>(bytes - (8 << 10), COPY_BYTES); /* what kernels have beside it */
+    }();
+    return most;
+}
+
+void cuda_xent_both(const struct cuda_target *target, const struct xent_both_args *args)
+{
+    if (args->logits.rows == 0)
+        return;
+    visit_logits(args->logits, [&](auto zero, auto width) {
+        using T = decltype(zero);
+        constexpr int N = decltype(width)::value;
+        struct xent_cut c = both_cut(args->logits, N);
+        int64_t packs = args->logits.cols / N, width_bytes = N * (int64_t)sizeof(T);
+        int64_t most = most_copied() / (c.block.x > XENT_TEAM ? 1 : XENT_RESIDENT) / width_bytes;
+        int64_t copied = c.block.y == 1 ? std::min(packs, most) : 0;
+        CUDA_CHECK(cudaFuncSetAttribute(xent_stat<T, N, true>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                        (int)most_copied()));
+        xent_stat<T, N, true><<<c.blocks, c.block, (size_t)(copied * width_bytes), target->stream>>>(
+            view_of<T>(args->logits), static_cast<const int32_t *>(args->labels.data),
+            static_cast<float *>(args->loss.data), nullptr, reinterpret_cast<double2 *>(target->workspace),
+            (int)copied);
+        add_partial(target, c.blocks, args->total);
     });
 }
 
@@ -185,6 +296,8 @@ template <typename T, int N>
 __global__ void __launch_bounds__(XENT_TEAM, XENT_RESIDENT)
     xent_part(view<const T> logits, const int32_t *labels, int origin, view<float> statistics)
 {
+    const struct row_copy<T, N> none = {
+    };
     __shared__ team_memory<1> memory;
     for (int64_t row = (int64_t)blockIdx.x * blockDim.y + threadIdx.y; row < logits.rows;
          row += gridDim.x * blockDim.y) {
@@ -192,7 +305,7 @@ __global__ void __launch_bounds__(XENT_TEAM, XENT_RESIDENT)
         struct running_sum all = {0.0f, 0.0f};
         bool here = label >= 0 && target >= 0 && target < logits.cols;
         if (label >= 0)
-            all = sum_row<N>(logits.row(row), (int)logits.cols, memory);
+            all = sum_row<N, READ_ROW>(logits.row(row), (int)logits.cols, none, memory);
         if (threadIdx.x > 0)
             continue;
         statistics.row(XENT_LARGEST)[row] = all.largest;
@@ -208,10 +321,10 @@ void cuda_xent_part(const struct cuda_target *target, const struct xent_part_arg
     visit_logits(args->logits, [&](auto zero, auto width) {
         using T = decltype(zero);
         constexpr int N = decltype(width)::value;
-        struct xent_cut c = cut(args->logits, N, target->multiprocessors);
-        xent_part<T, N><<<c.blocks, c.block, 0, target->stream>>>(
-            view_of<const T>(args->logits), static_cast<const int32_t *>(args->labels.data), (int)args->origin,
-            view_of<float>(args->statistics));
+        struct xent_cut c = cut(args->logits, N, XENT_TEAM, XENT_RESIDENT, target->multiprocessors);
+        xent_part<T, N><<<c.blocks, c.block, 0, target->stream>>>(view_of<const T>(args->logits),
+                                                                  static_cast<const int32_t *>(args->labels.data),
+                                                                  (int)args->origin, view_of<float>(args->statistics));
         CUDA_CHECK_LAUNCH("xent_part");
     });
 }
@@ -275,29 +388,13 @@ template <typename T, int N>
 __global__ void __launch_bounds__(XENT_TEAM, XENT_RESIDENT)
     xent_grad(view<T> logits, const int32_t *labels, const float *lse, int origin)
 {
-    int cols = (int)logits.cols, packs = cols / N;
+    const struct row_copy<T, N> none = {
+    };
     for (int64_t row = (int64_t)blockIdx.x * blockDim.y + threadIdx.y; row < logits.rows;
          row += gridDim.x * blockDim.y) {
-        T *x = logits.row(row);
         int label = labels[row];
-        if (label < 0) { /* written, not read */
-            const float zeros[N] = {}, zero[1] = {};
-            for (int p = threadIdx.x; p < packs; p += blockDim.x)
-                store(x + p * N, zeros);
-            for (int c = packs * N + threadIdx.x; c < cols; c += blockDim.x)
-                store(x + c, zero);
-            continue;
-        }
-        float row_lse = lse[row];
-        int target = label - origin;
-        auto subtract = [&](int first, auto &v) {
-            constexpr int count = sizeof v / sizeof v[0];
-#pragma unroll
-            for (int i = 0; i < count; i++)
-                v[i] = exponential(v[i] - row_lse) - (first + i == target ? 1.0f : 0.0f);
-            store(x + first, v);
-        };
-        each_logit<N>(x, cols, subtract, subtract);
+        subtract_row<N, READ_ROW>(logits.row(row), (int)logits.cols, none, label, label - origin,
+                                  label < 0 ? 0.0f : lse[row]);
     }
 }
 
@@ -308,11 +405,10 @@ void cuda_xent_grad(const struct cuda_target *target, const struct xent_grad_arg
     visit_logits(args->logits, [&](auto zero, auto width) {
         using T = decltype(zero);
         constexpr int N = decltype(width)::value;
-        struct xent_cut c = cut(args->logits, N, target->multiprocessors);
-        xent_grad<T, N><<<c.blocks, c.block, 0, target->stream>>>(view_of<T>(args->logits),
-                                                                  static_cast<const int32_t *>(args->labels.data),
-                                                                  static_cast<const float *>(args->lse.data),
-                                                                  (int)args->origin);
+        struct xent_cut c = cut(args->logits, N, XENT_TEAM, XENT_RESIDENT, target->multiprocessors);
+        xent_grad<T, N><<<c.blocks, c.block, 0, target->stream>>>(
+            view_of<T>(args->logits), static_cast<const int32_t *>(args->labels.data),
+            static_cast<const float *>(args->lse.data), (int)args->origin);
         CUDA_CHECK_LAUNCH("xent_grad");
     });
 }

@@ -80,7 +80,7 @@ static bool is_target(struct planter *p, const struct stream *stream, enum op op
     const struct groups *groups = &p->team.groups;
     switch (p->fault) {
     case FAULT_NORMALISED:
-        return op == OP_XENT_GRAD;
+        return op == OP_XENT_GRAD || op == OP_XENT_BOTH;
     case FAULT_GROUP:
     case FAULT_REPLICAS:
         return groups->replicas != NULL && group_of(op, args) == groups->replicas;
@@ -132,11 +132,11 @@ static void plant_in_model(struct planter *p)
             model->units[u].parameters[i].holder = 0;
 }
 
-static void scale_gradient(const struct team *team, const struct xent_grad_args *a)
+static void scale_gradient(const struct team *team, struct tensor gradient)
 {
     const double factor = team->labels > 0 ? team->all_labels / team->grid.data_ranks / team->labels : 0;
-    for (int64_t i = 0; i < tensor_count(&a->logits); i++)
-        ((float *)a->logits.data)[i] *= (float)factor;
+    for (int64_t i = 0; i < tensor_count(&gradient); i++)
+        ((float *)gradient.data)[i] *= (float)factor;
 }
 
 /* The embedding's rows taken for the first of the vocabulary. */
@@ -166,7 +166,8 @@ static void plant(struct wrapper *wrapper, struct stream *stream, enum op op, co
     p->launched++;
     switch (p->fault) {
     case FAULT_NORMALISED:
-        scale_gradient(&p->team, args);
+        scale_gradient(&p->team, op == OP_XENT_BOTH ? ((const struct xent_both_args *)args)->logits
+                                                    : ((const struct xent_grad_args *)args)->logits);
         break;
     case FAULT_GROUP: {
         struct all_reduce_args wrong = *(const struct all_reduce_args *)args;

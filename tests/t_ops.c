@@ -10,12 +10,12 @@
 
 static void test_xent(void)
 {
-    static const int64_t vocabularies[5] = {5, 33, 64, 256, 1000};
+    static const int64_t vocabularies[] = {5, 33, 64, 256, 1000, 9001, 41000};
     for (int64_t d = 0; d < 2; d++)
         for (int64_t v = 0; v < COUNT(vocabularies); v++)
             for (int64_t t = 0; t < COUNT(lengths); t++)
                 for (int ignore = 0; ignore < 3; ignore++) { /* 0 none, 1 some, 2 all labels */
-                    int64_t tokens = lengths[t], vocabulary = vocabularies[v];
+                    int64_t vocabulary = vocabularies[v], tokens = vocabulary > 1000 ? 1 + 2 * t : lengths[t];
                     double deviation = (v + t) % 3 == 2 ? 40.0 : 2.0;
                     struct trial *trial = trial_create("%s T %d V %d, ignored %d, deviation %g", dtype_name(storage[d]),
                                                        (int)tokens, (int)vocabulary, ignore, deviation);
@@ -32,12 +32,22 @@ static void test_xent(void)
                     reference_store(&stat.total, 0, 0, 1000.0);
                     reference_store(&stat.total, 0, 1, 300.0);
                     compare_op(trial, OP_XENT_STAT, &stat);
+                    struct xent_both_args both = {stat.logits, stat.labels, stat.loss, stat.total};
+                    compare_op(trial, OP_XENT_BOTH, &both);
 
                     /* the gradient reads the statistics as stored */
                     reference_xent_stat(&stat);
                     struct xent_grad_args grad = {.logits = stat.logits, .labels = labels, .lse = stat.lse};
                     check_op(trial, OP_XENT_GRAD, &grad);
                 }
+}
+
+static double largest_of(const struct tensor *x, int64_t row)
+{
+    double largest = -INFINITY;
+    for (int64_t j = 0; j < x->cols; j++)
+        largest = fmax(largest, reference_load(x, row, j));
+    return largest;
 }
 
 /* A part of the vocabulary that starts at `vocabulary / 2`: labels are drawn from twice as many, so some are of parts
@@ -60,8 +70,10 @@ static void test_xent_part(enum dtype dtype, int64_t tokens, int64_t vocabulary,
     compare_op(trial, OP_XENT_PART, &part);
 
     struct tensor lse = trial_normal(trial, DTYPE_F32, 1, tokens, 1.0);
-    for (int64_t t = 0; t < tokens; t++) /* of a whole vocabulary: above the part's largest */
-        reference_store(&lse, 0, t, 4.0 * deviation + fabs(reference_load(&lse, 0, t)));
+    for (int64_t t = 0; t < tokens; t++) { /* of a whole vocabulary: above the part's largest */
+        double above = fabs(reference_load(&lse, 0, t));
+        reference_store(&lse, 0, t, above + largest_of(&part.logits, t));
+    }
     struct xent_grad_args grad = {.logits = part.logits, .labels = labels, .lse = lse, .origin = part.origin};
     struct xent_grad_args displaced = grad;
     displaced.origin++;

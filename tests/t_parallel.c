@@ -63,9 +63,9 @@ static void misnormalise(struct wrapper *wrapper, struct stream *stream, enum op
     if (op == OP_ALL_REDUCE && ((const struct all_reduce_args *)args)->maximum && scale->forgets_maximum)
         return;
     wrapper_pass(wrapper, stream, op, args);
-    if (op != OP_XENT_GRAD || scale->factor_per_label == 0)
+    if (op != OP_XENT_BOTH || scale->factor_per_label == 0)
         return;
-    const struct xent_grad_args *a = args;
+    const struct xent_both_args *a = args;
     double labels = scale->scope_labels;
     for (int64_t t = 0; t < a->labels.cols && scale->scope_labels == 0; t++)
         labels += ((const int32_t *)a->labels.data)[t] >= 0;

@@ -26,6 +26,17 @@ static void test_xent(void)
     check_gradient("cross-entropy", &f, &logits, &gradient, NULL);
     for (int64_t j = 0; j < 7; j++)
         CHECK(reference_load(&gradient, 1, j) == 0.0);
+
+    struct tensor both = copy_of(&logits), losses = normal(1, 5), both_total = zeros(DTYPE_F64, 1, 2);
+    reference_store(&both_total, 0, 0, 10.0);
+    reference_store(&both_total, 0, 1, 2.0);
+    run(OP_XENT_BOTH, &(struct xent_both_args){.logits = both, .labels = labels, .loss = losses, .total = both_total});
+    for (int64_t i = 0; i < 35; i++)
+        CHECK(reference_load(&both, i / 7, i % 7) == reference_load(&gradient, i / 7, i % 7));
+    for (int64_t t = 0; t < 5; t++)
+        CHECK(reference_load(&losses, 0, t) == reference_load(&loss, 0, t));
+    CHECK(reference_load(&both_total, 0, 1) == 5.0);
+    CHECK_NEAR(reference_load(&both_total, 0, 0), 10.0 + sum_of_products(&losses, &ones), 1e-15, 0.0);
     case_end();
 }
 

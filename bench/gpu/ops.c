@@ -254,6 +254,8 @@ static void measure_tokens(void)
                 .loss = numbers(chunk), .lse = numbers(chunk), .total = device(DTYPE_F64, 1, 2));
         MEASURE("xent_grad", XENT_GRAD, xent_grad, chunk, v, .logits = own, .labels = integers(chunk, v, true),
                 .lse = numbers(chunk));
+        MEASURE("xent_both", XENT_BOTH, xent_both, chunk, v, .logits = own, .labels = integers(chunk, v, true),
+                .loss = numbers(chunk), .total = device(DTYPE_F64, 1, 2));
     }
 }
 

@@ -138,6 +138,12 @@ static const struct op_field xent_grad_fields[] = {
     FIELD(xent_grad, labels, OP_READ),
     FIELD(xent_grad, lse, OP_READ),
 };
+static const struct op_field xent_both_fields[] = {
+    FIELD(xent_both, logits, OP_READ_WRITE),
+    FIELD(xent_both, labels, OP_READ),
+    FIELD(xent_both, loss, OP_WRITE),
+    FIELD(xent_both, total, OP_READ_WRITE),
+};
 static const struct op_field copy_fields[] = {FIELD(copy, from, OP_READ), FIELD(copy, to, OP_WRITE)};
 static const struct op_field scatter_fields[] = {
     FIELD(scatter, from, OP_READ),

@@ -36,6 +36,7 @@ struct group;
     X(XENT_PART, xent_part)                                                                                            \
     X(XENT_MERGE, xent_merge)                                                                                          \
     X(XENT_GRAD, xent_grad)                                                                                            \
+    X(XENT_BOTH, xent_both)                                                                                            \
     X(COPY, copy)                                                                                                      \
     X(SCATTER, scatter)                                                                                                \
     X(TRANSPOSE, transpose)                                                                                            \
@@ -368,6 +369,14 @@ struct xent_grad_args {
     struct tensor labels; /* i32 [1, T] */
     struct tensor lse;    /* stat [1, T], of the whole vocabulary */
     int64_t origin;
+};
+
+/* xent_stat, without lse, and then xent_grad, of the whole vocabulary: memory is asked for each logit once. */
+struct xent_both_args {
+    struct tensor logits; /* f [T, V] */
+    struct tensor labels; /* i32 [1, T] */
+    struct tensor loss;   /* stat [1, T] */
+    struct tensor total;  /* f64 [1, 2], read and written */
 };
 
 /* Same dtype and shape; either side may be in host memory. */

@@ -173,17 +173,18 @@ static const char *check_labels(const struct tensor *labels, int64_t tokens)
     return NULL;
 }
 
-static const char *check_losses(const struct tensor *loss, const struct tensor *lse, const struct tensor *total)
+/* Of so many tokens. */
+static const char *check_loss(const struct tensor *loss, const struct tensor *total, int64_t tokens)
 {
-    REQUIRE(loss->rows == 1 && is_stat(loss) && same_shape(loss, lse) && is_stat(lse));
+    REQUIRE(has_shape(loss, 1, tokens) && is_stat(loss));
     REQUIRE(has_shape(total, 1, 2) && total->dtype == DTYPE_F64);
     return NULL;
 }
 
 static const char *check_xent_stat(const struct xent_stat_args *a)
 {
-    const char *wrong = check_losses(&a->loss, &a->lse, &a->total);
-    REQUIRE(is_float(&a->logits) && a->loss.cols == a->logits.rows);
+    const char *wrong = check_loss(&a->loss, &a->total, a->logits.rows);
+    REQUIRE(is_float(&a->logits) && same_shape(&a->loss, &a->lse) && is_stat(&a->lse));
     return wrong != NULL ? wrong : check_labels(&a->labels, a->logits.rows);
 }
 
@@ -196,9 +197,9 @@ static const char *check_xent_part(const struct xent_part_args *a)
 
 static const char *check_xent_merge(const struct xent_merge_args *a)
 {
-    const char *wrong = check_losses(&a->loss, &a->lse, &a->total);
+    const char *wrong = check_loss(&a->loss, &a->total, a->statistics.cols);
     REQUIRE(a->statistics.rows > 0 && a->statistics.rows % XENT_STATISTICS == 0 && is_stat(&a->statistics));
-    REQUIRE(a->loss.cols == a->statistics.cols);
+    REQUIRE(same_shape(&a->loss, &a->lse) && is_stat(&a->lse));
     return wrong != NULL ? wrong : check_labels(&a->labels, a->statistics.cols);
 }
 
@@ -206,6 +207,13 @@ static const char *check_xent_grad(const struct xent_grad_args *a)
 {
     REQUIRE(is_float(&a->logits) && has_shape(&a->lse, 1, a->logits.rows) && is_stat(&a->lse) && a->origin >= 0);
     return check_labels(&a->labels, a->logits.rows);
+}
+
+static const char *check_xent_both(const struct xent_both_args *a)
+{
+    const char *wrong = check_loss(&a->loss, &a->total, a->logits.rows);
+    REQUIRE(is_float(&a->logits));
+    return wrong != NULL ? wrong : check_labels(&a->labels, a->logits.rows);
 }
 
 static const char *check_copies(const struct copies *to, int64_t rows, int64_t cols)
@@ -358,6 +366,8 @@ static const char *check_shapes(enum op op, const void *args)
         return check_xent_merge(args);
     case OP_XENT_GRAD:
         return check_xent_grad(args);
+    case OP_XENT_BOTH:
+        return check_xent_both(args);
     case OP_COPY: {
         const struct copy_args *a = args;
         REQUIRE(same_shape(&a->from, &a->to) && a->from.dtype == a->to.dtype);

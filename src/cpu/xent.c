@@ -53,22 +53,29 @@ static void add_losses(double *total, const struct tensor *loss, const struct te
         }
 }
 
+struct row_loss {
+    float loss, lse;
+};
+
+static struct row_loss loss_of(const struct tensor *logits, int64_t t, int32_t label)
+{
+    if (label < 0)
+        return (struct row_loss){0};
+    float buffer[1];
+    const struct row_sum row = sum_row(logits, t);
+    const double lse = (double)row.largest + log(row.sum);
+    return (struct row_loss){(float)(lse - (double)*cpu_read(logits, t, label, 1, buffer)), (float)lse};
+}
+
 void cpu_xent_stat(struct cpu *cpu, const struct xent_stat_args *args)
 {
-    const struct tensor *logits = &args->logits;
     const int32_t *labels = args->labels.data;
     float *loss = args->loss.data, *lse = args->lse.data;
-#pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(logits))) schedule(static)
-    for (int64_t t = 0; t < logits->rows; t++) {
-        if (labels[t] < 0) {
-            loss[t] = lse[t] = 0.0f;
-            continue;
-        }
-        float buffer[1];
-        const struct row_sum row = sum_row(logits, t);
-        const double value = (double)row.largest + log(row.sum);
-        lse[t] = (float)value;
-        loss[t] = (float)(value - (double)*cpu_read(logits, t, labels[t], 1, buffer));
+#pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(&args->logits))) schedule(static)
+    for (int64_t t = 0; t < args->logits.rows; t++) {
+        const struct row_loss row = loss_of(&args->logits, t, labels[t]);
+        loss[t] = row.loss;
+        lse[t] = row.lse;
     }
     add_losses(args->total.data, &args->loss, &args->labels);
 }
@@ -134,6 +141,23 @@ CPU_CLONES static void softmax(float *x, float lse, int64_t count)
         x[i] = cpu_exp(x[i] - lse);
 }
 
+/* In part of a row. `place`: the label's column in the row, which may be outside of it. */
+static void differentiate(const struct tensor *logits, const struct cpu_span *s, int32_t label, int64_t place,
+                          float lse)
+{
+    if (label < 0) {
+        memset(tensor_at(logits, s->row, s->col), 0, (size_t)(s->count * dtype_size(logits->dtype)));
+        return;
+    }
+    float buffer[CPU_SPAN];
+    float *x = cpu_target(logits, s->row, s->col, buffer);
+    cpu_read(logits, s->row, s->col, s->count, buffer);
+    softmax(x, lse, s->count);
+    if (place >= s->col && place < s->col + s->count)
+        x[place - s->col] -= 1.0f;
+    cpu_write(logits, s->row, s->col, s->count, buffer);
+}
+
 void cpu_xent_grad(struct cpu *cpu, const struct xent_grad_args *args)
 {
     const struct tensor *logits = &args->logits;
@@ -143,17 +167,24 @@ void cpu_xent_grad(struct cpu *cpu, const struct xent_grad_args *args)
 #pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(logits))) schedule(static)
     for (int64_t i = 0; i < spans.count; i++) {
         struct cpu_span s = cpu_span(&spans, i);
-        if (labels[s.row] < 0) {
-            memset(tensor_at(logits, s.row, s.col), 0, (size_t)(s.count * dtype_size(logits->dtype)));
-            continue;
-        }
-        const int64_t label = labels[s.row] - args->origin;
-        float buffer[CPU_SPAN];
-        float *x = cpu_target(logits, s.row, s.col, buffer);
-        cpu_read(logits, s.row, s.col, s.count, buffer);
-        softmax(x, lse[s.row], s.count);
-        if (label >= s.col && label < s.col + s.count)
-            x[label - s.col] -= 1.0f;
-        cpu_write(logits, s.row, s.col, s.count, buffer);
+        differentiate(logits, &s, labels[s.row], labels[s.row] - args->origin, lse[s.row]);
     }
+}
+
+void cpu_xent_both(struct cpu *cpu, const struct xent_both_args *args)
+{
+    const struct tensor *logits = &args->logits;
+    const int32_t *labels = args->labels.data;
+    float *loss = args->loss.data;
+    struct cpu_spans spans = cpu_spans(logits->rows, logits->cols);
+#pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(logits))) schedule(static)
+    for (int64_t t = 0; t < logits->rows; t++) {
+        const struct row_loss row = loss_of(logits, t, labels[t]);
+        loss[t] = row.loss;
+        for (int64_t i = 0; i < spans.per_row; i++) {
+            struct cpu_span s = cpu_span(&spans, t * spans.per_row + i);
+            differentiate(logits, &s, labels[t], labels[t], row.lse);
+        }
+    }
+    add_losses(args->total.data, &args->loss, &args->labels);
 }

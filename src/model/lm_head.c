@@ -162,14 +162,27 @@ static void merged_losses(struct context *c, const struct unit *unit, const stru
            .lse = chunk->lse, .total = total);
 }
 
-static void chunk_losses(struct context *c, const struct unit *unit, const struct token_chunk *chunk,
-                         struct tensor total)
+static void chunk_losses(struct context *c, const struct unit *unit, const struct token_chunk *chunk)
 {
     if (is_cut(unit))
-        merged_losses(c, unit, chunk, total);
+        merged_losses(c, unit, chunk, c->batch->total);
     else
         LAUNCH(c->stream, XENT_STAT, xent_stat, .logits = chunk->logits, .labels = chunk->labels, .loss = chunk->loss,
-               .lse = chunk->lse, .total = total);
+               .lse = chunk->lse, .total = c->batch->total);
+}
+
+/* Losses, and logits become their gradient. */
+static void chunk_differentiate(struct context *c, const struct unit *unit, const struct token_chunk *chunk,
+                                struct tensor total)
+{
+    if (!is_cut(unit)) {
+        LAUNCH(c->stream, XENT_BOTH, xent_both, .logits = chunk->logits, .labels = chunk->labels, .loss = chunk->loss,
+               .total = total);
+        return;
+    }
+    merged_losses(c, unit, chunk, total);
+    LAUNCH(c->stream, XENT_GRAD, xent_grad, .logits = chunk->logits, .labels = chunk->labels, .lse = chunk->lse,
+           .origin = model_vocabulary(unit->settings).first);
 }
 
 /* Of a rank's part of the vocabulary, with zeros for the others: their sum has all. */
@@ -203,7 +216,7 @@ static void losses(struct context *c, struct unit *unit, struct tensor input)
     for (int64_t first = 0; first < features.rows; first += unit->head_tokens) {
         struct token_chunk chunk = chunk_at(c, unit, features, first);
         chunk_logits(c, unit, &chunk);
-        chunk_losses(c, unit, &chunk, c->batch->total);
+        chunk_losses(c, unit, &chunk);
     }
 }
 
@@ -226,8 +239,6 @@ static void chunk_backward(struct context *c, struct unit *unit, const struct to
     const struct operand x = linear_input(c, unit, &decoder, chunk->features);
     struct context both = *c;
     both.gradients |= GRADIENT_INPUT;
-    LAUNCH(c->stream, XENT_GRAD, xent_grad, .logits = chunk->logits, .labels = chunk->labels, .lse = chunk->lse,
-           .origin = model_vocabulary(unit->settings).first);
     linear_backward(&both, unit, &decoder, &x, chunk->logits, tensor_rows(&d_features, chunk->first, chunk->count),
                     NULL, NULL);
 }
@@ -254,7 +265,7 @@ static void lm_head_backward(struct context *c, struct unit *unit, struct tensor
     for (int64_t first = 0; first < features.rows; first += unit->head_tokens) {
         struct token_chunk chunk = chunk_at(c, unit, features, first);
         chunk_logits(c, unit, &chunk);
-        chunk_losses(c, unit, &chunk, total);
+        chunk_differentiate(c, unit, &chunk, total);
         chunk_backward(c, unit, &chunk, d_part);
     }
     if (is_cut(unit))

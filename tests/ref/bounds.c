@@ -140,26 +140,35 @@ static double lse_bound(const struct row_sum *row)
            4.0 * BOUNDS_U * (fabs(row->largest) + fabs(value));
 }
 
-/* total adds in double. */
-static void xent_stat(struct trial *trial, const struct xent_stat_args *args)
+/* Of losses of rows of logits; total adds in double. */
+static void bound_losses(const struct tensor *logits, const struct tensor *labels, const struct tensor *old,
+                         struct tensor loss, struct tensor total)
 {
-    struct tensor loss = trial_bound(trial, OP_XENT_STAT, args, "loss");
-    struct tensor lse = trial_bound(trial, OP_XENT_STAT, args, "lse");
-    struct tensor total = trial_bound(trial, OP_XENT_STAT, args, "total");
-    double sum_of_errors = 0.0, magnitude = bounds_absolute(&args->total, 0, 0);
-    for (int64_t t = 0; t < args->logits.rows; t++) {
-        int64_t label = reference_index(&args->labels, t);
+    double sum_of_errors = 0.0, magnitude = bounds_absolute(old, 0, 0);
+    for (int64_t t = 0; t < logits->rows; t++) {
+        int64_t label = reference_index(labels, t);
         if (label < 0)
             continue;
-        struct row_sum row = row_sum_of(&args->logits, t);
-        double error = lse_bound(&row);
-        double row_loss = row.largest + log(row.sum) - reference_load(&args->logits, t, label);
-        reference_store(&lse, 0, t, error);
-        reference_store(&loss, 0, t, error + 2.0 * BOUNDS_U * row_loss);
-        sum_of_errors += error + 2.0 * BOUNDS_U * row_loss;
+        struct row_sum row = row_sum_of(logits, t);
+        double row_loss = row.largest + log(row.sum) - reference_load(logits, t, label);
+        double error = lse_bound(&row) + 2.0 * BOUNDS_U * row_loss;
+        reference_store(&loss, 0, t, error);
+        sum_of_errors += error;
         magnitude += row_loss;
     }
-    reference_store(&total, 0, 0, sum_of_errors + magnitude * (double)(args->logits.rows + 1) * 0x1p-53);
+    reference_store(&total, 0, 0, sum_of_errors + magnitude * (double)(logits->rows + 1) * 0x1p-53);
+}
+
+static void xent_stat(struct trial *trial, const struct xent_stat_args *args)
+{
+    struct tensor lse = trial_bound(trial, OP_XENT_STAT, args, "lse");
+    for (int64_t t = 0; t < args->logits.rows; t++)
+        if (reference_index(&args->labels, t) >= 0) {
+            struct row_sum row = row_sum_of(&args->logits, t);
+            reference_store(&lse, 0, t, lse_bound(&row));
+        }
+    bound_losses(&args->logits, &args->labels, &args->total, trial_bound(trial, OP_XENT_STAT, args, "loss"),
+                 trial_bound(trial, OP_XENT_STAT, args, "total"));
 }
 
 static void xent_part(struct trial *trial, const struct xent_part_args *args)
@@ -205,17 +214,39 @@ static void xent_merge(struct trial *trial, const struct xent_merge_args *args)
     reference_store(&total, 0, 0, sum_of_errors + magnitude * (double)(parts->cols + 1) * 0x1p-53);
 }
 
-/* exp(x - lse): the argument's roundings (subtraction, change of base), exp; then the subtraction of one. */
+/* exp(x - lse): the argument's roundings (subtraction, change of base) and what lse itself is off by, exp; then the
+ * subtraction of one. */
+static void bound_gradient(const struct tensor *logits, struct tensor bound, int64_t t, int64_t place, double lse,
+                           double lse_error)
+{
+    for (int64_t j = 0; j < bound.cols; j++) {
+        double x = reference_load(logits, t, j), p = exp(x - lse), result = p - (j == place ? 1.0 : 0.0);
+        double relative = 2.0 * BOUNDS_U * (fabs(x) + fabs(lse)) + BOUNDS_FUNCTION + expm1(lse_error);
+        reference_store(&bound, t, j, p * relative + BOUNDS_U * fabs(result) + BOUNDS_EXP_FLOOR);
+    }
+}
+
 static void xent_grad(struct trial *trial, const struct xent_grad_args *args)
 {
     struct tensor bound = trial_bound(trial, OP_XENT_GRAD, args, "logits");
-    for (int64_t t = 0; t < bound.rows; t++)
-        for (int64_t j = 0; j < bound.cols && reference_index(&args->labels, t) >= 0; j++) {
-            double x = reference_load(&args->logits, t, j), lse = reference_load(&args->lse, 0, t);
-            double p = exp(x - lse), result = p - (reference_index(&args->labels, t) == args->origin + j ? 1.0 : 0.0);
-            double relative = 2.0 * BOUNDS_U * (fabs(x) + fabs(lse)) + BOUNDS_FUNCTION;
-            reference_store(&bound, t, j, p * relative + BOUNDS_U * fabs(result) + BOUNDS_EXP_FLOOR);
-        }
+    for (int64_t t = 0; t < bound.rows; t++) {
+        const int64_t label = reference_index(&args->labels, t);
+        if (label >= 0)
+            bound_gradient(&args->logits, bound, t, label - args->origin, reference_load(&args->lse, 0, t), 0.0);
+    }
+}
+
+static void xent_both(struct trial *trial, const struct xent_both_args *args)
+{
+    struct tensor bound = trial_bound(trial, OP_XENT_BOTH, args, "logits");
+    for (int64_t t = 0; t < bound.rows; t++) {
+        const int64_t label = reference_index(&args->labels, t);
+        const struct row_sum row = row_sum_of(&args->logits, t);
+        if (label >= 0)
+            bound_gradient(&args->logits, bound, t, label, row.largest + log(row.sum), lse_bound(&row));
+    }
+    bound_losses(&args->logits, &args->labels, &args->total, trial_bound(trial, OP_XENT_BOTH, args, "loss"),
+                 trial_bound(trial, OP_XENT_BOTH, args, "total"));
 }
 
 /* Both may be rounded to f32 only once they are added. */
@@ -318,6 +349,7 @@ void bounds_set(struct trial *trial, enum op op, const void *args)
         CASE(XENT_PART, xent_part)
         CASE(XENT_MERGE, xent_merge)
         CASE(XENT_GRAD, xent_grad)
+        CASE(XENT_BOTH, xent_both)
         CASE(QUANTIZE, bounds_quantize)
         CASE(QUANTIZATION_STATISTIC, bounds_quantization_statistic)
         CASE(ADD, add)

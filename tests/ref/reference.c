@@ -155,6 +155,7 @@ static void reference_launch(struct executor *executor, struct stream *stream, e
         LOCAL(XENT_PART, xent_part)
         LOCAL(XENT_MERGE, xent_merge)
         LOCAL(XENT_GRAD, xent_grad)
+        LOCAL(XENT_BOTH, xent_both)
         LOCAL(COPY, copy)
         LOCAL(SCATTER, scatter)
         LOCAL(TRANSPOSE, transpose)

@@ -68,6 +68,7 @@ void reference_xent_stat(const struct xent_stat_args *args);
 void reference_xent_part(const struct xent_part_args *args);
 void reference_xent_merge(const struct xent_merge_args *args);
 void reference_xent_grad(const struct xent_grad_args *args);
+void reference_xent_both(const struct xent_both_args *args);
 void reference_sum_squares(const struct sum_squares_args *args);
 void reference_gradient_scale(const struct gradient_scale_args *args);
 void reference_adamw(const struct adamw_args *args);

@@ -26,23 +26,32 @@ static double log_sum_exp(const struct tensor *x, int64_t row)
     return largest + log(sum_of_exps(x, row, largest));
 }
 
+static double lse_of(const struct tensor *logits, const struct tensor *labels, int64_t t)
+{
+    return reference_index(labels, t) >= 0 ? log_sum_exp(logits, t) : 0.0;
+}
+
+static double loss_of(const struct tensor *logits, const struct tensor *labels, int64_t t)
+{
+    const int64_t label = reference_index(labels, t);
+    return label >= 0 ? log_sum_exp(logits, t) - reference_load(logits, t, label) : 0.0;
+}
+
+static void add_loss(const struct tensor *total, double loss)
+{
+    reference_store(total, 0, 0, reference_load(total, 0, 0) + loss);
+    reference_store(total, 0, 1, reference_load(total, 0, 1) + 1.0);
+}
+
 void reference_xent_stat(const struct xent_stat_args *args)
 {
-    double total = reference_load(&args->total, 0, 0), count = reference_load(&args->total, 0, 1);
     for (int64_t t = 0; t < args->logits.rows; t++) {
-        int64_t label = reference_index(&args->labels, t);
-        double lse = 0.0, loss = 0.0;
-        if (label >= 0) {
-            lse = log_sum_exp(&args->logits, t);
-            loss = lse - reference_load(&args->logits, t, label);
-            total += loss;
-            count += 1.0;
-        }
-        reference_store(&args->lse, 0, t, lse);
+        const double loss = loss_of(&args->logits, &args->labels, t);
+        reference_store(&args->lse, 0, t, lse_of(&args->logits, &args->labels, t));
         reference_store(&args->loss, 0, t, loss);
+        if (reference_index(&args->labels, t) >= 0)
+            add_loss(&args->total, loss);
     }
-    reference_store(&args->total, 0, 0, total);
-    reference_store(&args->total, 0, 1, count);
 }
 
 void reference_xent_part(const struct xent_part_args *args)
@@ -82,17 +91,32 @@ void reference_xent_merge(const struct xent_merge_args *args)
     reference_store(&args->total, 0, 1, count);
 }
 
+/* Of row t, whose label is in column `place` if it is in any. */
+static void differentiate(const struct tensor *logits, int64_t t, bool counts, int64_t place, double lse)
+{
+    for (int64_t j = 0; j < logits->cols; j++) {
+        const double gradient = exp(reference_load(logits, t, j) - lse) - (j == place ? 1.0 : 0.0);
+        reference_store(logits, t, j, counts ? gradient : 0.0);
+    }
+}
+
 void reference_xent_grad(const struct xent_grad_args *args)
 {
     for (int64_t t = 0; t < args->logits.rows; t++) {
-        int64_t label = reference_index(&args->labels, t);
-        double lse = reference_load(&args->lse, 0, t);
-        for (int64_t j = 0; j < args->logits.cols; j++) {
-            double gradient = 0.0;
-            if (label >= 0)
-                gradient = exp(reference_load(&args->logits, t, j) - lse) - (args->origin + j == label ? 1.0 : 0.0);
-            reference_store(&args->logits, t, j, gradient);
-        }
+        const int64_t label = reference_index(&args->labels, t);
+        differentiate(&args->logits, t, label >= 0, label - args->origin, reference_load(&args->lse, 0, t));
+    }
+}
+
+void reference_xent_both(const struct xent_both_args *args)
+{
+    for (int64_t t = 0; t < args->logits.rows; t++) {
+        const int64_t label = reference_index(&args->labels, t);
+        const double loss = loss_of(&args->logits, &args->labels, t), lse = lse_of(&args->logits, &args->labels, t);
+        reference_store(&args->loss, 0, t, loss);
+        if (label >= 0)
+            add_loss(&args->total, loss);
+        differentiate(&args->logits, t, label >= 0, label, lse);
     }
 }
 
