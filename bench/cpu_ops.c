@@ -209,6 +209,8 @@ static void measure_model(const struct model *m)
     MEASURE("", XENT_STAT, xent_stat, 0.0, .logits = logits, .labels = tokens, .loss = matrix(DTYPE_F32, 1, m->tokens),
             .lse = lse, .total = matrix(DTYPE_F64, 1, 2));
     MEASURE("", XENT_GRAD, xent_grad, 0.0, .logits = logits, .labels = tokens, .lse = lse);
+    MEASURE("", XENT_BOTH, xent_both, 0.0, .logits = logits, .labels = tokens, .loss = matrix(DTYPE_F32, 1, m->tokens),
+            .total = matrix(DTYPE_F64, 1, 2));
 
     int64_t n = 4 * (4 * m->hidden * m->hidden + 3 * m->hidden * m->ffn); /* four blocks of parameters */
     struct tensor master = matrix(DTYPE_F32, 1, n), gradient = matrix(DTYPE_F32, 1, n), v = matrix(DTYPE_F32, 1, n);

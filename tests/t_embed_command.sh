@@ -196,6 +196,10 @@ mistake "embeddings are no checkpoint" "mean1.h5" embed --checkpoint "$work/mean
 cp "$work/p.fa" "$work/mine.fa"
 mistake "output is the input" "mine.fa: is an input and the output" embed --checkpoint "$work/esm" --fasta "$work/mine.fa" -o "$work/mine.fa"
 check "which stays" cmp "$work/p.fa" "$work/mine.fa"
+cp "$work/p.fa" "$work/kept.h5"
+touch "$work/kept.h5.xxh3"
+mistake "output is some checkpoint" "kept.h5: is a checkpoint" embed --checkpoint "$work/esm" --fasta "$work/p.fa" -o "$work/kept.h5"
+check "which stays, too" cmp "$work/p.fa" "$work/kept.h5"
 
 # a record that no memory holds
 awk 'BEGIN { print ">huge"; for (i = 0; i < 200000; i++) print "MKVLAAGVSERTIDPKQNFYMHWCLLAGVSERTIDPKQNFYMHWCLAGVSERTIDPKQNFYMHWCLLLLLLAGVVAGVVAGVVLAGVSERTIDPKQNFYMH" }' >"$work/huge.fa"

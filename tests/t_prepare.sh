@@ -180,6 +180,8 @@ refuse 'both.jsonl:1: has no field "text"; --field' --tokenizer nucleotide -o x.
 refuse "plain.h5: is an HDF5 file" --tokenizer nucleotide -o x.h5 plain.h5
 refuse "absent.fa" --tokenizer nucleotide -o x.h5 two.fa absent.fa
 refuse "is an input and the output" --tokenizer nucleotide -o one.fa one.fa
+touch step_5.h5 step_5.h5.xxh3
+refuse "step_5.h5: is a checkpoint" --tokenizer nucleotide -o step_5.h5 one.fa
 refuse "would be empty" --tokenizer nucleotide --split train:0.5,valid:0.5 -o x.h5 two.fa
 refuse "sum to 0.9" --tokenizer nucleotide --split train:0.5,valid:0.4 -o x.h5 one.fa
 refuse "there is: nucleotide" --tokenizer protein -o x.h5 two.fa

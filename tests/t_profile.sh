@@ -18,7 +18,7 @@ calls = {}
 for row in rows:
     calls[row["op"]] = calls.get(row["op"], 0) + row["calls"]
 # 7 rows are 2 micro-batches of 2 rows on each of 2 ranks, of 2 layers and a head in one chunk
-expected = {"attention_forward": 4, "attention_backward": 4, "gemm": 2 * (2 * 4 * 3 + 3), "xent_grad": 2, "gradient_scale": 1}
+expected = {"attention_forward": 4, "attention_backward": 4, "gemm": 2 * (2 * 4 * 3 + 3), "xent_both": 2, "gradient_scale": 1}
 for op, number in expected.items():
     assert calls.get(op) == number, (op, calls.get(op), number)
 seconds = sum(line["seconds"] * 1 for line in lines if line["event"] == "step" and 4 <= line["step"] <= 6)

@@ -3,12 +3,14 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/temporary.h"
+#include "io/block.h"
 
 #include <stdlib.h>
 
 int output_check(const char *path, const char *input, const char *checkpoint)
 {
-    return disk_check_output(path, (const char *const[]){input, checkpoint}, 2);
+    const int code = disk_check_output(path, (const char *const[]){input, checkpoint}, 2);
+    return code == ERROR_NONE ? block_check_output(path) : code;
 }
 
 int output_open(struct draft *output, const char *path)

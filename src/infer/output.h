@@ -5,7 +5,7 @@
 
 #include "io/draft.h"
 
-/* Checks what `path` would replace: ERROR_USER unless that is a regular file and neither `input` nor `checkpoint`.
+/* Checks what `path` would replace: ERROR_USER unless that is a regular file, neither `input` nor any checkpoint.
  * Local, as all here. */
 int output_check(const char *path, const char *input, const char *checkpoint);
 

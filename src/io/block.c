@@ -213,3 +213,14 @@ char *block_side_path(const char *path)
 {
     return memory_format("%s.xxh3", path);
 }
+
+int block_check_output(const char *path)
+{
+    char *side = block_side_path(path);
+    const bool there = access(path, F_OK) == 0 && access(side, F_OK) == 0;
+    const int code =
+        there ? error_user("%s: is a checkpoint, of which %s has the hashes; choose another output", path, side)
+              : ERROR_NONE;
+    free(side);
+    return code;
+}

@@ -13,6 +13,7 @@
 #include "prepare/spool.h"
 #include "data/token_store.h"
 #include "deck/deck.h"
+#include "io/block.h"
 #include "prepare/megatron_writer.h"
 #include "prepare/token_store_writer.h"
 #include "base/temporary.h"
@@ -115,9 +116,11 @@ static int check_output(const struct prepare *prepare, const char *output)
 {
     static const char *const endings[] = {".bin", ".idx"};
     const struct prepare_settings *settings = prepare->settings;
-    if (!prepare->megatron)
-        return disk_check_output(output, settings->inputs, settings->input_count);
     int code = ERROR_NONE;
+    if (!prepare->megatron) {
+        code = disk_check_output(output, settings->inputs, settings->input_count);
+        return code == ERROR_NONE ? block_check_output(output) : code;
+    }
     for (int i = 0; i < 2 && code == ERROR_NONE; i++) {
         char *path = memory_format("%s%s", output, endings[i]);
         code = disk_check_output(path, settings->inputs, settings->input_count);
