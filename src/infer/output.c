@@ -1,5 +1,4 @@
 #include "infer/output.h"
-#include "base/disk.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/temporary.h"
@@ -9,8 +8,7 @@
 
 int output_check(const char *path, const char *input, const char *checkpoint)
 {
-    const int code = disk_check_output(path, (const char *const[]){input, checkpoint}, 2);
-    return code == ERROR_NONE ? block_check_output(path) : code;
+    return block_check_output(path, (const char *const[]){input, checkpoint}, 2);
 }
 
 int output_open(struct draft *output, const char *path)

@@ -1,4 +1,5 @@
 #include "io/block.h"
+#include "base/disk.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/open.h"
@@ -214,13 +215,12 @@ char *block_side_path(const char *path)
     return memory_format("%s.xxh3", path);
 }
 
-int block_check_output(const char *path)
+int block_check_output(const char *path, const char *const inputs[], int64_t count)
 {
+    int code = disk_check_output(path, inputs, count);
     char *side = block_side_path(path);
-    const bool there = access(path, F_OK) == 0 && access(side, F_OK) == 0;
-    const int code =
-        there ? error_user("%s: is a checkpoint, of which %s has the hashes; choose another output", path, side)
-              : ERROR_NONE;
+    if (code == ERROR_NONE && access(path, F_OK) == 0 && access(side, F_OK) == 0)
+        code = error_user("%s: is a checkpoint, of which %s has the hashes; choose another output", path, side);
     free(side);
     return code;
 }

@@ -116,14 +116,12 @@ static int check_output(const struct prepare *prepare, const char *output)
 {
     static const char *const endings[] = {".bin", ".idx"};
     const struct prepare_settings *settings = prepare->settings;
+    if (!prepare->megatron)
+        return block_check_output(output, settings->inputs, settings->input_count);
     int code = ERROR_NONE;
-    if (!prepare->megatron) {
-        code = disk_check_output(output, settings->inputs, settings->input_count);
-        return code == ERROR_NONE ? block_check_output(output) : code;
-    }
     for (int i = 0; i < 2 && code == ERROR_NONE; i++) {
         char *path = memory_format("%s%s", output, endings[i]);
-        code = disk_check_output(path, settings->inputs, settings->input_count);
+        code = block_check_output(path, settings->inputs, settings->input_count);
         free(path);
     }
     return code;

@@ -31,10 +31,10 @@ static double lse_of(const struct tensor *logits, const struct tensor *labels, i
     return reference_index(labels, t) >= 0 ? log_sum_exp(logits, t) : 0.0;
 }
 
-static double loss_of(const struct tensor *logits, const struct tensor *labels, int64_t t)
+static double loss_of(const struct tensor *logits, const struct tensor *labels, int64_t t, double lse)
 {
     const int64_t label = reference_index(labels, t);
-    return label >= 0 ? log_sum_exp(logits, t) - reference_load(logits, t, label) : 0.0;
+    return label >= 0 ? lse - reference_load(logits, t, label) : 0.0;
 }
 
 static void add_loss(const struct tensor *total, double loss)
@@ -46,8 +46,9 @@ static void add_loss(const struct tensor *total, double loss)
 void reference_xent_stat(const struct xent_stat_args *args)
 {
     for (int64_t t = 0; t < args->logits.rows; t++) {
-        const double loss = loss_of(&args->logits, &args->labels, t);
-        reference_store(&args->lse, 0, t, lse_of(&args->logits, &args->labels, t));
+        const double lse = lse_of(&args->logits, &args->labels, t);
+        const double loss = loss_of(&args->logits, &args->labels, t, lse);
+        reference_store(&args->lse, 0, t, lse);
         reference_store(&args->loss, 0, t, loss);
         if (reference_index(&args->labels, t) >= 0)
             add_loss(&args->total, loss);
@@ -112,7 +113,8 @@ void reference_xent_both(const struct xent_both_args *args)
 {
     for (int64_t t = 0; t < args->logits.rows; t++) {
         const int64_t label = reference_index(&args->labels, t);
-        const double loss = loss_of(&args->logits, &args->labels, t), lse = lse_of(&args->logits, &args->labels, t);
+        const double lse = lse_of(&args->logits, &args->labels, t);
+        const double loss = loss_of(&args->logits, &args->labels, t, lse);
         reference_store(&args->loss, 0, t, loss);
         if (label >= 0)
             add_loss(&args->total, loss);
