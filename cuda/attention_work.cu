@@ -1,6 +1,7 @@
 /* Attention's list of work, made once for all launches with the same segments, and rows that no segment covers. */
 #include "cuda/attention_work.cuh"
 #include "cuda/attention_own.h"
+#include "cuda/warpgroup.cuh"
 
 extern "C" {
 #include "base/error.h"
@@ -309,19 +310,6 @@ void attention_check(const struct tensor *const *tensors, int count, const struc
         error_fatal("cuda executor: attention with scale %g: must be positive", (double)scale);
 }
 
-enum { MARK = 8192 };
-
-/* Has so much shared memory in code for devices with warpgroups' products: which code a device runs is known then. */
-__global__ static void has_warpgroups(int *never)
-{
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    __shared__ volatile char mark[MARK];
-    mark[threadIdx.x] = 0;
-    if (never != nullptr)
-        *never = mark[blockDim.x - 1 - threadIdx.x];
-#endif
-}
-
 static bool warpgroups_taken = true;
 
 void cuda_own_attention_by_warpgroups(bool taken)
@@ -331,10 +319,6 @@ void cuda_own_attention_by_warpgroups(bool taken)
 
 bool attention_runs_by_warpgroups(const struct tensor *const *tensors, int count, int64_t head_dim)
 {
-    static const bool there = [] {
-        struct cudaFuncAttributes attributes;
-        CUDA_CHECK(cudaFuncGetAttributes(&attributes, has_warpgroups));
-        return attributes.sharedSizeBytes >= MARK;
-    }();
-    return there && warpgroups_taken && tensors[0]->dtype == DTYPE_BF16 && head_packs_fit(tensors, count, head_dim);
+    return warpgroups_run() && warpgroups_taken && tensors[0]->dtype == DTYPE_BF16 &&
+           head_packs_fit(tensors, count, head_dim);
 }

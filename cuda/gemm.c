@@ -1,8 +1,9 @@
-/* Matrix products by cuBLASLt. Its matrices are column-major, so a row-major d = op(a) op(b) is asked for as
- * d' = op(b)' op(a)': our b is its A, our a its B, and a row's bias is its column's. */
+/* Matrix products by cuBLASLt, or by kernels of our own where these are faster. The library's matrices are
+ * column-major, so a row-major d = op(a) op(b) is asked for as d' = op(b)' op(a)': our b is its A, our a its B, and a
+ * row's bias is its column's. */
 #include "base/error.h"
 #include "cuda/choice.h"
-#include "cuda/kernel.h"
+#include "cuda/gemm_gradient.h"
 #include "cuda/timing.h"
 
 #include <cublasLt.h>
@@ -33,7 +34,8 @@ struct plan {
     cublasLtMatmulDesc_t operation;
     cublasLtMatrixLayout_t a, b, c, d; /* the library's names */
     cublasLtMatmulAlgo_t algorithm;
-    bool suggested, final; /* algorithm is set; it will not be another */
+    bool own;              /* by gemm_gradient.h, not by the algorithm */
+    bool suggested, final; /* algorithm or own is set; it will not be another */
     bool absent;           /* with a sum: the library has none, or one that is slower than the sum apart */
     int64_t used;          /* when it was last asked for, counted in such askings */
 };
@@ -345,15 +347,28 @@ enum { CANDIDATES = 8, WAYS = CANDIDATES + 1 };
 /* A way to do a product, with its sum where there is one. */
 struct way {
     const struct plan *plan;
-    const cublasLtMatmulAlgo_t *algorithm;
-    bool sum_apart; /* makes sum_a with kernels of its own */
+    const cublasLtMatmulAlgo_t *algorithm; /* NULL: by gemm_gradient.h */
+    bool sum_apart;                        /* makes sum_a with kernels of its own */
 };
+
+static struct way way_of(const struct plan *plan, bool sum_apart)
+{
+    return (struct way){plan, plan->own ? NULL : &plan->algorithm, sum_apart};
+}
 
 static cublasStatus_t run_way(const struct way *way, const struct cuda_target *target, const struct gemm_args *args)
 {
     if (way->sum_apart)
         sum_left_operand(target, args);
-    return multiply(target, way->plan, args, way->algorithm);
+    if (way->algorithm != NULL)
+        return multiply(target, way->plan, args, way->algorithm);
+    cuda_gemm_gradient(target, args);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static bool may_be_own(const struct cuda_target *target, const struct gemm_args *args)
+{
+    return cuda_gemm_gradient_fits(args) && cuda_gemm_gradient_workspace(target, args) <= GEMM_WORKSPACE;
 }
 
 /* Those of a product, at most WAYS. */
@@ -395,9 +410,12 @@ static bool may_time(const struct cuda_target *target, const struct gemm_args *a
 /* What is kept of a choice: what the library says of its algorithm, for the algorithm itself is the library's own
  * memory, and a choice may be from a file that anybody wrote. No padding. */
 struct gemm_choice {
-    uint32_t apart; /* 1: of a product with its sum, which is not to be used: the sum is made apart */
+    uint32_t instead; /* of an algorithm: enum instead */
     uint32_t attributes[9];
 };
+
+/* In files: never renumbered. APART: of a product with its sum, which is not to be used: the sum is made apart. */
+enum instead { INSTEAD_NONE, INSTEAD_APART, INSTEAD_OWN };
 
 static struct gemm_choice choice_of(const cublasLtMatmulAlgo_t *algorithm)
 {
@@ -431,16 +449,17 @@ static int place_of(const struct gemm_choice *choice, const cublasLtMatmulHeuris
     return count;
 }
 
-/* Takes a choice that was kept, if it is one of what the library suggests now. */
-static bool find_choice(const struct cuda_target *target, struct plan *plan)
+/* Takes a choice that was kept, if it is one of what can be done or what the library suggests now. */
+static bool find_choice(const struct cuda_target *target, struct plan *plan, const struct gemm_args *args)
 {
     enum { SUGGESTIONS = 100 };
     cublasLtMatmulHeuristicResult_t suggested[SUGGESTIONS];
     struct gemm_choice choice;
     if (!choice_find(CHOICE_GEMM, &plan->key, sizeof plan->key, &choice, sizeof choice))
         return false;
-    plan->absent = plan->key.sum != 0 && choice.apart != 0;
-    if (plan->absent)
+    plan->absent = plan->key.sum != 0 && choice.instead == INSTEAD_APART;
+    plan->own = plan->key.sum == 0 && choice.instead == INSTEAD_OWN && may_be_own(target, args);
+    if (plan->absent || plan->own)
         return true;
     const int found = suggestions(target, plan, suggested, SUGGESTIONS), place = place_of(&choice, suggested, found);
     if (place < found)
@@ -455,23 +474,27 @@ static void choose(const struct cuda_target *target, struct plan *plan, const st
     cublasLtMatmulHeuristicResult_t candidates[CANDIDATES];
     struct way ways[WAYS];
     bool timed = may_time(target, args);
-    int found = 0, best = 0;
-    plan->final = timed || !target->rehearsal; /* else another call of this kind may still be timed */
-    if (find_choice(target, plan)) {
+    int found = 0, count, best = 0;
+    plan->own = apart == NULL && cuda_gemm_gradient_taken() && may_be_own(target, args);
+    plan->final = timed || plan->own || !target->rehearsal; /* else another call of this kind may still be timed */
+    if (plan->own || find_choice(target, plan, args)) {
         plan->suggested = plan->final = true;
         return;
     }
     if (apart == NULL || timed)
         found = suggestions(target, plan, candidates, timed ? CANDIDATES : 1);
-    for (int i = 0; i < found; i++)
-        ways[i] = (struct way){plan, &candidates[i].algo, false};
+    for (count = 0; count < found; count++)
+        ways[count] = (struct way){plan, &candidates[count].algo, false};
     if (apart != NULL)
-        ways[found] = (struct way){apart, &apart->algorithm, true};
+        ways[count++] = way_of(apart, true);
+    else if (timed && may_be_own(target, args))
+        ways[count++] = (struct way){plan, NULL, false};
     if (timed)
-        best = fastest(target, args, ways, found + (apart != NULL));
-    struct gemm_choice choice = {.apart = 1};
-    plan->absent = best == found;
-    if (!plan->absent) { /* as whoever takes the choice later will find it */
+        best = fastest(target, args, ways, count);
+    struct gemm_choice choice = {.instead = apart != NULL ? INSTEAD_APART : INSTEAD_OWN};
+    plan->absent = best == found && apart != NULL;
+    plan->own = best == found && apart == NULL;
+    if (best < found) { /* as whoever takes the choice later will find it */
         choice = choice_of(&candidates[best].algo);
         plan->algorithm = candidates[place_of(&choice, candidates, found)].algo;
     }
@@ -493,7 +516,7 @@ static struct plan *ready_plan(const struct cuda_target *target, const struct ge
 void cuda_gemm_reconsider(void)
 {
     for (int i = 0; i < plan_count; i++)
-        plans[i].suggested = plans[i].final = false;
+        plans[i].suggested = plans[i].final = plans[i].own = false;
 }
 
 /* -- The op ------------------------------------------------------------------------------------------------------ */
@@ -506,7 +529,7 @@ int64_t cuda_gemm_workspace(const struct cuda_target *target, const struct gemm_
     return sum > product ? sum : product;
 }
 
-/* All that cuBLASLt does, which is all but a bias that it does not take. */
+/* All but a bias that cuBLASLt does not take. */
 static void product(const struct cuda_target *target, const struct gemm_args *args)
 {
     int64_t k = args->transpose_a ? args->a.rows : args->a.cols;
@@ -521,11 +544,11 @@ static void product(const struct cuda_target *target, const struct gemm_args *ar
         cuda_product_factors(target, args->scale_a.data, args->scale_b.data, is_added_to(args),
                              (float *)target->workspace);
     const struct plan *plan = ready_plan(target, args, NULL);
-    struct way way = {plan, &plan->algorithm, tensor_present(&args->sum_a)};
+    struct way way = way_of(plan, tensor_present(&args->sum_a));
     if (may_sum_inside(target, args)) {
         const struct plan *inside = ready_plan(target, args, plan);
         if (!inside->absent)
-            way = (struct way){inside, &inside->algorithm, false};
+            way = way_of(inside, false);
     }
     CHECK_BLAS(run_way(&way, target, args));
 }

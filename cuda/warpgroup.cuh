@@ -8,6 +8,9 @@
 
 enum { WARPGROUP = 128 };
 
+/* Does the device run the code for sm_90a that this build has, if it has any? (warpgroup.cu) */
+bool warpgroups_run();
+
 /* -- Barriers in shared memory ----------------------------------------------------------------------------------- */
 
 /* A barrier passes through phases; each ends with the count-th arrival. */
@@ -184,12 +187,19 @@ template <int ROWS, int DIM> struct panels {
 #define FORTY(j) THIRTY_TWO(j), EIGHT(j + 8)
 #define FORTY_EIGHT(j) THIRTY_TWO(j), SIXTEEN(j + 8)
 #define SIXTY_FOUR(j) THIRTY_TWO(j), THIRTY_TWO(j + 8)
+#define HUNDRED_TWENTY_EIGHT(j) SIXTY_FOUR(j), SIXTY_FOUR(j + 16)
 #define NAMES_8 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define NAMES_16 NAMES_8 ", %8, %9, %10, %11, %12, %13, %14, %15"
 #define NAMES_32 NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define NAMES_40 NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39"
 #define NAMES_48 NAMES_40 ", %40, %41, %42, %43, %44, %45, %46, %47"
 #define NAMES_64 NAMES_48 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define NAMES_96                                                                                                       \
+    NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, "  \
+             "%84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define NAMES_128                                                                                                      \
+    NAMES_96 ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, "    \
+             "%113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 
 /* A product of 16 numbers each, of tiles in shared memory; plus d before when `add`. turned: "0, 0" where the 16 lie
  * along the rows of both tiles, "1, 1" where they are rows of both. */
@@ -247,23 +257,28 @@ __device__ __forceinline__ void multiply_weighted(float (&d)[TILES][4], const ui
 template <int TILES>
 __device__ __forceinline__ void multiply_transposed(float (&d)[TILES][4], uint64_t a, uint64_t b, int add)
 {
-    static_assert(TILES == 2 || TILES == 4 || TILES == 8, "widths that are used");
+    static_assert(TILES == 2 || TILES == 4 || TILES == 8 || TILES == 32, "widths that are used");
     if constexpr (TILES == 2)
         PRODUCT("1, 1", 16, EIGHT(0), NAMES_8, "%8", "%9", "%10");
     else if constexpr (TILES == 4)
         PRODUCT("1, 1", 32, SIXTEEN(0), NAMES_16, "%16", "%17", "%18");
-    else
+    else if constexpr (TILES == 8)
         PRODUCT("1, 1", 64, THIRTY_TWO(0), NAMES_32, "%32", "%33", "%34");
+    else
+        PRODUCT("1, 1", 256, HUNDRED_TWENTY_EIGHT(0), NAMES_128, "%128", "%129", "%130");
 }
 
 #undef WEIGHTED
 #undef PRODUCT
+#undef NAMES_128
+#undef NAMES_96
 #undef NAMES_64
 #undef NAMES_48
 #undef NAMES_40
 #undef NAMES_32
 #undef NAMES_16
 #undef NAMES_8
+#undef HUNDRED_TWENTY_EIGHT
 #undef SIXTY_FOUR
 #undef FORTY_EIGHT
 #undef FORTY

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Every op of the CUDA executor against the oracle: the programs that test the CPU's, on the GPU; attention also by the
-# kernels for GPUs without warpgroups' products, with scores computed once, and by cuDNN where it is in the build.
+# kernels for GPUs without warpgroups' products, with scores computed once, and by cuDNN where it is in the build;
+# products that make gradients of weights also by our own kernels.
 set -u
 for program in t_ops t_ops_matrix t_ops_quantize t_ops_layer t_attention; do
     echo "== $program"
@@ -9,6 +10,8 @@ for program in t_ops t_ops_matrix t_ops_quantize t_ops_layer t_attention; do
     [ $code -eq 77 ] && exit 77
     [ $code -ne 0 ] && failed=yes
 done
+echo "== t_ops_matrix, gradients by own products"
+"$abs_top_builddir/tests/t_ops_matrix" gradients || failed=yes
 echo "== t_attention without warpgroups"
 "$abs_top_builddir/tests/t_attention" mma || failed=yes
 echo "== t_attention, scores computed once"

@@ -1,4 +1,5 @@
-/* Products and embedding of the CPU executor against the oracle. */
+/* Products and embedding of the CPU executor against the oracle. With "gradients", the GPU's own products that make
+ * gradients of weights. */
 #include "ops.h"
 
 enum addend { ADDEND_NONE, ADDEND_SEPARATE, ADDEND_IN_PLACE, ADDEND_ACCUMULATE, ADDEND_COUNT };
@@ -88,6 +89,44 @@ static void test_gemm_sum_large(void)
                 enum addend addend = (s + d) % 2 ? ADDEND_ACCUMULATE : ADDEND_NONE;
                 test_gemm_bias_case(shapes[s], storage[d], DTYPE_F32, transposes, addend, false, true);
             }
+}
+
+/* So that some columns are left out on both sides, in rows that a GPU's copy engine can read. */
+static struct tensor inner_columns(struct trial *trial, enum dtype dtype, int64_t rows, int64_t cols, bool inner)
+{
+    struct tensor wide = trial_normal(trial, dtype, rows, cols + (inner ? 16 : 0), 1.0);
+    return tensor_columns(&wide, inner ? 8 : 0, cols);
+}
+
+/* A GPU's own products, by a few clusters of blocks: fewer tiles of 256 x 256 than clusters, and more. Tiles that are
+ * left over are each one part, or several parts, or first some in two parts, then one in four, then one in seven. Steps
+ * along k that end behind the last row. */
+static void test_gemm_gradients(void)
+{
+    static const struct {
+        int clusters;
+        int64_t m, n, k;
+    } shapes[] = {{3, 256, 256, 1},   {3, 256, 256, 64},    {3, 512, 256, 300},
+                  {5, 512, 768, 520}, {7, 256, 1280, 1810}, {2, 1024, 256, 130}};
+    int64_t cases = 0;
+    for (int64_t s = 0; s < COUNT(shapes); s++)
+        for (int accumulate = 0; accumulate < 2; accumulate++, cases++) {
+            const int64_t m = shapes[s].m, n = shapes[s].n, k = shapes[s].k;
+            const bool inner = (s + accumulate) % 2 != 0;
+            struct trial *trial =
+                trial_create("gradient m %d n %d k %d%s%s, %d clusters", (int)m, (int)n, (int)k,
+                             accumulate ? ", accumulate" : "", inner ? ", strided" : "", shapes[s].clusters);
+            trial_make_room(trial, 32 << 20);
+            struct gemm_args args = {.transpose_a = true, .accumulate = accumulate != 0};
+            args.a = inner_columns(trial, DTYPE_BF16, k, m, inner);
+            args.b = inner_columns(trial, DTYPE_BF16, k, n, inner);
+            args.d = inner_columns(trial, DTYPE_F32, m, n, inner);
+            if (s % 3 == 0)
+                args.sum_a = trial_normal(trial, DTYPE_F32, 1, m, 3.0);
+            executor_gradients(shapes[s].clusters);
+            check_op(trial, OP_GEMM, &args);
+        }
+    CHECK(executor_gradients(0) >= cases);
 }
 
 /* The sum over a's rows or columns is the same, bit for bit, on any number of threads. */
@@ -231,6 +270,11 @@ static void test_gemm_many_kinds(void)
 int main(int count, char **arguments)
 {
     executors_open(count, arguments);
+    if (count > 1 && strcmp(arguments[1], "gradients") == 0) {
+        test_gemm_gradients();
+        executors_close();
+        return check_end();
+    }
     test_gemm();
     if (on_device)
         test_gemm_many_kinds();

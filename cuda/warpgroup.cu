@@ -1,0 +1,25 @@
+#include "cuda/warpgroup.cuh"
+#include "cuda/kernel.h"
+
+enum { MARK = 8192 };
+
+/* Has so much shared memory in code for devices with warpgroups' products: which code a device runs is known then. */
+__global__ static void has_warpgroups(int *never)
+{
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    __shared__ volatile char mark[MARK];
+    mark[threadIdx.x] = 0;
+    if (never != nullptr)
+        *never = mark[blockDim.x - 1 - threadIdx.x];
+#endif
+}
+
+bool warpgroups_run()
+{
+    static const bool run = [] {
+        struct cudaFuncAttributes attributes;
+        CUDA_CHECK(cudaFuncGetAttributes(&attributes, has_warpgroups));
+        return attributes.sharedSizeBytes >= MARK;
+    }();
+    return run;
+}
