@@ -262,7 +262,7 @@ static struct gradient_call call_of(const struct cuda_target *target, const stru
     return call;
 }
 
-int64_t cuda_gemm_gradient_workspace(const struct cuda_target *target, const struct gemm_args *)
+int64_t cuda_gemm_gradient_workspace(const struct cuda_target *target)
 {
     return LEFT_OVER * clusters_of(target) * SIDE_ELEMENTS * static_cast<int64_t>(sizeof(float));
 }

@@ -15,7 +15,7 @@ extern "C" {
  */
 bool cuda_gemm_gradient_fits(const struct gemm_args *args);
 /* Bytes of scratch. */
-int64_t cuda_gemm_gradient_workspace(const struct cuda_target *target, const struct gemm_args *args);
+int64_t cuda_gemm_gradient_workspace(const struct cuda_target *target);
 /* The product alone, without sum_a; it must fit. */
 void cuda_gemm_gradient(const struct cuda_target *target, const struct gemm_args *args);
 
