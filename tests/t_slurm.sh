@@ -268,7 +268,7 @@ check "array: one task stops early" await 60 grep -q requeueing "$work/early.out
 check "array: that task alone is requeued" await 30 restarts_are "$early" "0 1 "
 for name in "${!id[@]}"; do
     case $name in plan.*) ;; *) continue ;; esac
-    check "$name: it ends" await 120 state_is "${id[$name]}" COMPLETED # the first waits for those before it
+    check "$name: it ends" await 300 state_is "${id[$name]}" COMPLETED # the first waits for those before it, one by one
     check "$name: is of its ranks" grep -q "a rank needs .*: it fits" "$work/$name.out"
 done
 
