@@ -593,6 +593,7 @@ struct executor *cuda_executor_create(int device, int sharing, const struct devi
         CUDA_CHECK(cudaStreamCreateWithPriority(&target->stream, cudaStreamNonBlocking, priority));
         target->multiprocessors = properties.multiProcessorCount;
         target->deterministic = request->deterministic;
+        target->alone = request->world == NULL || request->world->size == 1;
         target->blas = blas;
     }
     cuda->kept.at = allocate(&cuda->executor, CUDA_KEPT, MEMORY_DEVICE);

@@ -368,7 +368,7 @@ static cublasStatus_t run_way(const struct way *way, const struct cuda_target *t
 
 static bool may_be_own(const struct cuda_target *target, const struct gemm_args *args)
 {
-    return cuda_gemm_gradient_fits(args) && cuda_gemm_gradient_workspace(target) <= GEMM_WORKSPACE;
+    return target->alone && cuda_gemm_gradient_fits(args) && cuda_gemm_gradient_workspace(target) <= GEMM_WORKSPACE;
 }
 
 /* Those of a product, at most WAYS. */

@@ -1,7 +1,8 @@
 /* The product that makes a weight's gradient, by kernels of our own beside cuBLASLt's (gemm_gradient.cu): d [m, n] = a'
  * b, summed in f32 over k rows of bf16 a [k, m] and b [k, n], which are the tokens of a micro-batch. A d of few tiles
  * leaves cuBLASLt with multiprocessors that have none, or with small tiles, which move more bytes for each product;
- * here clusters share tiles that are left over. The order of all sums depends on the shape and the device alone. */
+ * here clusters share tiles that are left over. The order of all sums depends on the shape and the device alone.
+ * Clusters have their tiles from the start: not for where collectives take multiprocessors from some of them. */
 #ifndef CUDA_GEMM_GRADIENT_H
 #define CUDA_GEMM_GRADIENT_H
 

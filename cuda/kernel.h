@@ -27,6 +27,7 @@ struct cuda_target {
     char *workspace; /* of this stream */
     int multiprocessors;
     bool deterministic;
+    bool alone;                /* one rank: no collective takes multiprocessors meanwhile */
     bool rehearsal;            /* as in struct executor: launchers may run a kernel several times, to time it */
     struct choice_share share; /* and which keys they do it for */
     void *blas;                /* cublasLtHandle_t */
