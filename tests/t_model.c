@@ -240,6 +240,11 @@ static void check_protein_init(const struct parameter *p, enum model_family fami
     double sum = 0, squares = 0, largest = 0, count = 0, pad = 0, *values = initial_values(p), part[7];
     parameter_initial_values(p, 42, p->cols - 3, 7, part); /* of two rows, if there are two */
     CHECK(memcmp(part, values + p->cols - 3, sizeof *part * (p->rows > 1 ? 7 : 3)) == 0);
+    float *floats = memory_allocate((p->rows * p->cols - 1) * (int64_t)sizeof *floats);
+    parameter_initial_floats(p, 42, 1, p->rows * p->cols - 1, floats);
+    for (int64_t e = 1; e < p->rows * p->cols; e++)
+        CHECK(floats[e - 1] == (float)values[e]);
+    memory_free(floats);
     for (int64_t e = 0; e < p->rows * p->cols; e++) {
         double value = values[e];
         if (strstr(p->name, "word_embeddings") != NULL && e / p->cols == 1) {

@@ -147,11 +147,36 @@ static void test_runs(void)
         }
 }
 
+/* Floats are the rounded doubles, to the bit: of many numbers, so that some are near the middle between two floats, and
+ * of the factors that make some too small for a normal float, or zero. */
+static void test_normal_floats(void)
+{
+    enum { COUNT = 60001 };
+    static const double factors[] = {1, 0.02, 0.02 / 17, -3e5, 1e-38, 4e-46, 0};
+    static double normals[COUNT];
+    static float floats[COUNT + 1];
+    for (uint64_t f = 0; f < sizeof factors / sizeof *factors; f++)
+        for (uint64_t part = 0; part < 8; part++) {
+            const struct random_key key = {part, RANDOM_TEST, f};
+            const uint64_t first = part * 0x20000001u + f;
+            int64_t wrong = 0;
+            floats[COUNT] = -99;
+            random_normals(&key, first, COUNT, normals);
+            random_normal_floats(&key, first, COUNT, factors[f], floats);
+            for (int64_t i = 0; i < COUNT; i++) {
+                const float expected = (float)(factors[f] * normals[i]);
+                wrong += memcmp(&expected, &floats[i], sizeof expected) != 0;
+            }
+            CHECK(wrong == 0 && floats[COUNT] == -99);
+        }
+}
+
 int main(void)
 {
     test_formats();
     test_philox();
     test_series();
     test_runs();
+    test_normal_floats();
     return check_end();
 }

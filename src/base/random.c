@@ -1,6 +1,9 @@
 #include "base/random.h"
+#include "base/clones.h"
 
 #include <math.h>
+#include <stdbool.h>
+#include <string.h>
 
 /* Words in variables of their own: a compiler keeps them in registers. */
 void random_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
@@ -90,7 +93,7 @@ enum { RUN = 256 }; /* draws at a time: all their words fit the first cache */
 
 /* random_series_words of `count` indices from `first` on, the same round of all at a time, so that the compiler makes
  * vectors of it; out[word * count + i]. */
-static inline void draw_run(const struct random_series *series, uint64_t first, int count, uint32_t *out)
+CPU_INLINE void draw_run(const struct random_series *series, uint64_t first, int count, uint32_t *out)
 {
     uint32_t *c0 = out, *c1 = c0 + count, *c2 = c1 + count, *c3 = c2 + count;
     uint32_t k0 = series->key[0], k1 = series->key[1];
@@ -146,6 +149,98 @@ void random_normals(const struct random_key *key, uint64_t first, int64_t count,
             for (uint64_t half = (first + (uint64_t)done) & 1; half < 2 && done < count; half++)
                 out[done++] = pair[half];
         }
+    }
+}
+
+/* -- Normal floats ----------------------------------------------------------------------------------------------- */
+
+/* Most of the time of a normal number is that of log, sin and cos to the last bit. A float keeps 24 of the 53: loops
+ * that the compiler makes vectors of come near enough to know nearly always how it is rounded, and what they do not
+ * know is computed as random_normal does. */
+static const double doubt = 0x1p-40; /* relative; the loops err by less than 2^-44, the C library by 2^-52 */
+
+/* to_unit: conversions of signed 32 bits are what vectors have. */
+CPU_INLINE double near_unit(uint32_t high, uint32_t low)
+{
+    const double upper = (double)(int32_t)(high ^ 0x80000000u) + 0x1p31;
+    return upper * 0x1p-32 + (double)(int32_t)(low >> 11) * 0x1p-53;
+}
+
+/* log of 0 < x <= 1: of x = 2^exponent * m, where m is between the roots of 1/2 and 2, by the series of 2 atanh. */
+CPU_INLINE double near_log(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const uint32_t above = (uint32_t)(bits >> 32) - 0x3fe6a09eu;
+    const double exponent = (double)((int32_t)above >> 20);
+    double m;
+    bits -= (uint64_t)(above & 0xfff00000u) << 32;
+    memcpy(&m, &bits, sizeof m);
+    const double s = (m - 1) / (m + 1), z = s * s;
+    double sum = 1.0 / 19;
+    for (int k = 17; k > 0; k -= 2)
+        sum = sum * z + 1.0 / k;
+    return exponent * 0.69314718055994530942 + 2 * s * sum;
+}
+
+/* Of 0 <= angle <= 2 pi; rest: what is left beside a multiple of pi / 2, below 2^-30 not known well enough. */
+CPU_INLINE void near_turn(double angle, double *cosine, double *sine, double *rest)
+{
+    const double whole = 0x1.8p52; /* what is added to it has no fraction left */
+    const double quarter = (angle * 0.63661977236758134308 + whole) - whole;
+    const double r = (angle - quarter * 0x1.921fb544p+0) - quarter * 0x1.0b4611a626331p-34; /* pi / 2 in two parts */
+    const double z = r * r;
+    double c = 0, s = 0;
+    for (int k = 16; k > 0; k -= 2) {
+        c = (1 - c) * z * (1.0 / (k * (k - 1)));
+        s = (1 - s) * z * (1.0 / (k * (k + 1)));
+    }
+    c = 1 - c;
+    s = r - r * s;
+    const bool odd = quarter == 1 || quarter == 3;
+    const double x = odd ? s : c, y = odd ? c : s;
+    *cosine = quarter == 1 || quarter == 2 ? -x : x;
+    *sine = quarter == 2 || quarter == 3 ? -y : y;
+    *rest = fabs(r);
+}
+
+/* How (1 - doubt) x and (1 + doubt) x are rounded, and whether that is the same. */
+CPU_INLINE float rounded(double x, int32_t *unsure)
+{
+    const float low = (float)(x * (1 - doubt)), high = (float)(x * (1 + doubt));
+    *unsure |= low != high;
+    return low;
+}
+
+/* Elements 2 i and 2 i + 1 of each draw, and whether one of them is not known. */
+CPU_CLONES static void normal_run(const struct random_series *series, uint64_t first, double factor,
+                                  float even[restrict RUN], float odd[restrict RUN], int32_t unsure[restrict RUN])
+{
+    uint32_t words[4][RUN];
+    draw_run(series, first, RUN, words[0]);
+#pragma omp simd
+    for (int i = 0; i < RUN; i++) {
+        const double radius = sqrt(-2 * near_log(1 - near_unit(words[0][i], words[1][i])));
+        double cosine, sine, rest;
+        near_turn(6.283185307179586476925 * near_unit(words[2][i], words[3][i]), &cosine, &sine, &rest);
+        int32_t not_known = rest < 0x1p-30;
+        even[i] = rounded(radius * cosine * factor, &not_known);
+        odd[i] = rounded(radius * sine * factor, &not_known);
+        unsure[i] = not_known;
+    }
+}
+
+void random_normal_floats(const struct random_key *key, uint64_t first, int64_t count, double factor, float *out)
+{
+    const struct random_series series = random_series_of(key);
+    float values[2][RUN];
+    int32_t unsure[RUN];
+    for (int64_t done = 0; done < count;) {
+        const uint64_t begin = first + (uint64_t)done;
+        normal_run(&series, begin >> 1, factor, values[0], values[1], unsure);
+        for (uint64_t at = begin & 1; at < 2 * RUN && done < count; at++, done++)
+            out[done] = unsure[at >> 1] ? (float)(factor * random_normal(key, first + (uint64_t)done))
+                                        : values[at & 1][at >> 1];
     }
 }
 

@@ -37,6 +37,8 @@ double random_normal(const struct random_key *key, uint64_t index);
 /* Elements first .. first + count - 1 of the same: the same bits, several times faster. */
 void random_uniforms(const struct random_key *key, uint64_t first, int64_t count, double *out);
 void random_normals(const struct random_key *key, uint64_t first, int64_t count, double *out);
+/* (float)(factor * random_normal) of elements first .. first + count - 1: the same bits, again several times faster. */
+void random_normal_floats(const struct random_key *key, uint64_t first, int64_t count, double factor, float *out);
 
 /* A key prepared for drawing many elements: work that they share is done once. */
 struct random_series {

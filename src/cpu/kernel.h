@@ -3,27 +3,8 @@
 #ifndef CPU_KERNEL_H
 #define CPU_KERNEL_H
 
+#include "base/clones.h"
 #include "core/launch.h"
-
-/* A kernel with CPU_CLONES is compiled for several instruction sets; the dynamic linker picks one. So one binary runs
- * fast on different CPUs. The compiler does not clone OpenMP parallel regions: put them in an ordinary function that
- * calls a cloned kernel on a range. What a kernel calls in its loops must be CPU_INLINE, or it is compiled for the
- * baseline. */
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__) && !defined(CISTRON_NO_CLONES)
-#if __GNUC__ >= 12
-#define CPU_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
-#else
-#define CPU_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
-#endif
-#else
-#define CPU_CLONES
-#endif
-
-#if defined(__GNUC__)
-#define CPU_INLINE static inline __attribute__((always_inline))
-#else
-#define CPU_INLINE static inline
-#endif
 
 enum {
     CPU_SPAN = 1024,       /* elements that an element-wise kernel takes at a time: a few spans fit in the L1 cache */

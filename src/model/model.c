@@ -105,11 +105,25 @@ int model_parameters(const struct model *model)
     return count;
 }
 
+static struct random_key key_of(const struct parameter *parameter, uint64_t seed)
+{
+    return (struct random_key){seed, RANDOM_INIT, random_hash_name(parameter->name)};
+}
+
+/* Of elements first .. first + count - 1, those that are zeros whatever the others are: `begin` <= i < `end`. */
+static void find_zeros(const struct parameter *parameter, int64_t first, int64_t count, int64_t *begin, int64_t *end)
+{
+    const int64_t row = parameter->initial.zero_row, cols = row < 0 ? 0 : parameter->cols, from = row * cols - first;
+    *begin = from < 0 ? 0 : from < count ? from : count;
+    *end = from + cols < 0 ? 0 : from + cols < count ? from + cols : count;
+}
+
 void parameter_initial_values(const struct parameter *parameter, uint64_t seed, int64_t first, int64_t count,
                               double *values)
 {
     const struct initial *initial = &parameter->initial;
-    const struct random_key key = {seed, RANDOM_INIT, random_hash_name(parameter->name)};
+    const struct random_key key = key_of(parameter, seed);
+    int64_t zero, end;
     switch (initial->kind) {
     case INIT_NORMAL:
         random_normals(&key, (uint64_t)first, count, values);
@@ -126,9 +140,29 @@ void parameter_initial_values(const struct parameter *parameter, uint64_t seed, 
             values[i] = initial->value;
         break;
     }
-    for (int64_t i = 0; initial->zero_row >= 0 && i < count; i++)
-        if ((first + i) / parameter->cols == initial->zero_row)
-            values[i] = 0;
+    for (find_zeros(parameter, first, count, &zero, &end); zero < end; zero++)
+        values[zero] = 0;
+}
+
+void parameter_initial_floats(const struct parameter *parameter, uint64_t seed, int64_t first, int64_t count,
+                              float *values)
+{
+    enum { SOME = 512 };
+    double some[SOME];
+    if (parameter->initial.kind == INIT_NORMAL) {
+        const struct random_key key = key_of(parameter, seed);
+        int64_t zero, end;
+        random_normal_floats(&key, (uint64_t)first, count, parameter->initial.value, values);
+        for (find_zeros(parameter, first, count, &zero, &end); zero < end; zero++)
+            values[zero] = 0;
+        return;
+    }
+    for (int64_t done = 0; done < count; done += SOME) {
+        const int64_t part = count - done < SOME ? count - done : SOME;
+        parameter_initial_values(parameter, seed, first + done, part, some);
+        for (int64_t i = 0; i < part; i++)
+            values[done + i] = (float)some[i];
+    }
 }
 
 double rope_table_value(const struct model_settings *settings, int64_t position, int64_t column)

@@ -33,6 +33,9 @@ int model_parameters(const struct model *model);
  * Keyed by (seed, name, element), so they do not depend on layout or pieces. */
 void parameter_initial_values(const struct parameter *parameter, uint64_t seed, int64_t first, int64_t count,
                               double *values);
+/* The same rounded to f32, of normal ones in a quarter of the time. */
+void parameter_initial_floats(const struct parameter *parameter, uint64_t seed, int64_t first, int64_t count,
+                              float *values);
 
 /* The table that rope ops read, [positions, head_dim] values: cosines then sines of position * frequency. */
 double rope_table_value(const struct model_settings *settings, int64_t position, int64_t column);

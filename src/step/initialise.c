@@ -14,12 +14,13 @@ struct initialiser {
 /* At most MOST values of the slab, to [1, slab.count]. */
 static void fill_few(const struct parameter *parameter, uint64_t seed, struct slab slab, const struct tensor *to)
 {
-    double values[MOST];
     for (int64_t done = 0; done < slab.count;) {
         struct run run = slab_run(parameter, (struct slab){slab.first + done, slab.count - done});
-        parameter_initial_values(parameter, seed, run.first, run.count, values);
-        for (int64_t i = 0; i < run.count; i++)
-            tensor_put(to, 0, done + i, values[i]);
+        void *at = tensor_at(to, 0, done);
+        if (to->dtype == DTYPE_F64)
+            parameter_initial_values(parameter, seed, run.first, run.count, at);
+        else
+            parameter_initial_floats(parameter, seed, run.first, run.count, at);
         done += run.count;
     }
 }
