@@ -1,5 +1,6 @@
 #!/bin/bash
-# Units never allocate, copy, or name a library: src/model's objects ask the linker for no such symbol.
+# Units never allocate, copy, or name a library: src/model's objects ask the linker for no such symbol. What is to be
+# compiled for several instruction sets (base/clones.h) is.
 set -u
 build=${abs_top_builddir:-$PWD}
 if ! command -v nm >/dev/null; then
@@ -21,5 +22,16 @@ for object in "${objects[@]}"; do
         status=1
     fi
 done
+cloned='defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)'
+compiler=$(sed -n 's/^CC = //p' "$build/Makefile")
+if printf '#include <stdlib.h>\n#if %s\nyes\n#endif\n' "$cloned" | $compiler -E -P - | grep -q '^yes' &&
+    ! grep -q CISTRON_NO_CLONES "$build/Makefile"; then
+    for source in $(cd "$abs_top_srcdir" && grep -l '^CPU_CLONES' src/*/*.c); do
+        if ! nm "$build/${source%.c}.o" | grep -q '\.resolver$'; then
+            echo "$source: compiled for one instruction set"
+            status=1
+        fi
+    done
+fi
 [ $status -eq 0 ] && echo "${#objects[@]} objects clean"
 exit $status

@@ -1,6 +1,8 @@
 #ifndef BASE_CLONES_H
 #define BASE_CLONES_H
 
+#include <stdlib.h> /* __GLIBC__ */
+
 /* Functions for whatever instructions the processor has. A kernel with CPU_CLONES is compiled for several instruction
  * sets; the dynamic linker picks one. So one binary runs fast on different CPUs. The compiler does not clone OpenMP
  * parallel regions: put them in an ordinary function that calls a cloned kernel on a range. What a kernel calls in its
