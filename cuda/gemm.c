@@ -476,7 +476,7 @@ static void choose(const struct cuda_target *target, struct plan *plan, const st
     bool timed = may_time(target, args);
     int found = 0, count, best = 0;
     plan->own = apart == NULL && cuda_gemm_gradient_taken() && may_be_own(target, args);
-    plan->final = timed || plan->own || !target->rehearsal; /* else another call of this kind may still be timed */
+    plan->final = timed || !target->rehearsal; /* else another call of this kind may still be timed */
     if (plan->own || find_choice(target, plan, args)) {
         plan->suggested = plan->final = true;
         return;
@@ -516,7 +516,7 @@ static struct plan *ready_plan(const struct cuda_target *target, const struct ge
 void cuda_gemm_reconsider(void)
 {
     for (int i = 0; i < plan_count; i++)
-        plans[i].suggested = plans[i].final = plans[i].own = false;
+        plans[i].suggested = plans[i].final = false;
 }
 
 /* -- The op ------------------------------------------------------------------------------------------------------ */

@@ -22,9 +22,9 @@ for object in "${objects[@]}"; do
         status=1
     fi
 done
-cloned='defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)'
 compiler=$(sed -n 's/^CC = //p' "$build/Makefile")
-if printf '#include <stdlib.h>\n#if %s\nyes\n#endif\n' "$cloned" | $compiler -E -P - | grep -q '^yes' &&
+wanted=$(grep '^#if.*__GLIBC__' "$abs_top_srcdir/src/base/clones.h") || status=1
+if printf '#include <stdlib.h>\n%s\nyes\n#endif\n' "$wanted" | $compiler -E -P - | grep -q '^yes' &&
     ! grep -q CISTRON_NO_CLONES "$build/Makefile"; then
     for source in $(cd "$abs_top_srcdir" && grep -l '^CPU_CLONES' src/*/*.c); do
         if ! nm "$build/${source%.c}.o" | grep -q '\.resolver$'; then

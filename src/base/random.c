@@ -57,9 +57,11 @@ uint64_t random_bits(const struct random_key *key, uint64_t index)
     return (uint64_t)out[0] << 32 | out[1];
 }
 
-static double to_unit(uint32_t high, uint32_t low)
+/* The upper 53 of 64 bits, which a double has: exact. Vectors have conversions of signed 32 bits. */
+CPU_INLINE double to_unit(uint32_t high, uint32_t low)
 {
-    return (double)(((uint64_t)high << 32 | low) >> 11) * 0x1p-53;
+    const double upper = (double)(int32_t)(high ^ 0x80000000u) + 0x1p31;
+    return upper * 0x1p-32 + (double)(int32_t)(low >> 11) * 0x1p-53;
 }
 
 static double radius_of(uint32_t high, uint32_t low)
@@ -159,13 +161,6 @@ void random_normals(const struct random_key *key, uint64_t first, int64_t count,
  * know is computed as random_normal does. */
 static const double doubt = 0x1p-40; /* relative; the loops err by less than 2^-44, the C library by 2^-52 */
 
-/* to_unit: conversions of signed 32 bits are what vectors have. */
-CPU_INLINE double near_unit(uint32_t high, uint32_t low)
-{
-    const double upper = (double)(int32_t)(high ^ 0x80000000u) + 0x1p31;
-    return upper * 0x1p-32 + (double)(int32_t)(low >> 11) * 0x1p-53;
-}
-
 /* log of 0 < x <= 1: of x = 2^exponent * m, where m is between the roots of 1/2 and 2, by the series of 2 atanh. */
 CPU_INLINE double near_log(double x)
 {
@@ -220,9 +215,9 @@ CPU_CLONES static void normal_run(const struct random_series *series, uint64_t f
     draw_run(series, first, RUN, words[0]);
 #pragma omp simd
     for (int i = 0; i < RUN; i++) {
-        const double radius = sqrt(-2 * near_log(1 - near_unit(words[0][i], words[1][i])));
+        const double radius = sqrt(-2 * near_log(1 - to_unit(words[0][i], words[1][i])));
         double cosine, sine, rest;
-        near_turn(6.283185307179586476925 * near_unit(words[2][i], words[3][i]), &cosine, &sine, &rest);
+        near_turn(6.283185307179586476925 * to_unit(words[2][i], words[3][i]), &cosine, &sine, &rest);
         int32_t not_known = rest < 0x1p-30;
         even[i] = rounded(radius * cosine * factor, &not_known);
         odd[i] = rounded(radius * sine * factor, &not_known);

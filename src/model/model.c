@@ -110,12 +110,9 @@ static struct random_key key_of(const struct parameter *parameter, uint64_t seed
     return (struct random_key){seed, RANDOM_INIT, random_hash_name(parameter->name)};
 }
 
-/* Of elements first .. first + count - 1, those that are zeros whatever the others are: `begin` <= i < `end`. */
-static void find_zeros(const struct parameter *parameter, int64_t first, int64_t count, int64_t *begin, int64_t *end)
+static bool is_zero(const struct parameter *parameter, int64_t element)
 {
-    const int64_t row = parameter->initial.zero_row, cols = row < 0 ? 0 : parameter->cols, from = row * cols - first;
-    *begin = from < 0 ? 0 : from < count ? from : count;
-    *end = from + cols < 0 ? 0 : from + cols < count ? from + cols : count;
+    return parameter->initial.zero_row >= 0 && element / parameter->cols == parameter->initial.zero_row;
 }
 
 void parameter_initial_values(const struct parameter *parameter, uint64_t seed, int64_t first, int64_t count,
@@ -123,7 +120,6 @@ void parameter_initial_values(const struct parameter *parameter, uint64_t seed, 
 {
     const struct initial *initial = &parameter->initial;
     const struct random_key key = key_of(parameter, seed);
-    int64_t zero, end;
     switch (initial->kind) {
     case INIT_NORMAL:
         random_normals(&key, (uint64_t)first, count, values);
@@ -140,8 +136,9 @@ void parameter_initial_values(const struct parameter *parameter, uint64_t seed, 
             values[i] = initial->value;
         break;
     }
-    for (find_zeros(parameter, first, count, &zero, &end); zero < end; zero++)
-        values[zero] = 0;
+    for (int64_t i = 0; i < count; i++)
+        if (is_zero(parameter, first + i))
+            values[i] = 0;
 }
 
 void parameter_initial_floats(const struct parameter *parameter, uint64_t seed, int64_t first, int64_t count,
@@ -151,10 +148,10 @@ void parameter_initial_floats(const struct parameter *parameter, uint64_t seed, 
     double some[SOME];
     if (parameter->initial.kind == INIT_NORMAL) {
         const struct random_key key = key_of(parameter, seed);
-        int64_t zero, end;
         random_normal_floats(&key, (uint64_t)first, count, parameter->initial.value, values);
-        for (find_zeros(parameter, first, count, &zero, &end); zero < end; zero++)
-            values[zero] = 0;
+        for (int64_t i = 0; i < count; i++)
+            if (is_zero(parameter, first + i))
+                values[i] = 0;
         return;
     }
     for (int64_t done = 0; done < count; done += SOME) {

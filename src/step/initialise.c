@@ -11,8 +11,8 @@ struct initialiser {
     uint64_t seed;
 };
 
-/* At most MOST values of the slab, to [1, slab.count]. */
-static void fill_few(const struct parameter *parameter, uint64_t seed, struct slab slab, const struct tensor *to)
+/* The values of the slab, to [1, slab.count]. */
+static void fill_slab(const struct parameter *parameter, uint64_t seed, struct slab slab, const struct tensor *to)
 {
     for (int64_t done = 0; done < slab.count;) {
         struct run run = slab_run(parameter, (struct slab){slab.first + done, slab.count - done});
@@ -32,7 +32,7 @@ static void fill(const struct parameter *parameter, uint64_t seed, struct slab s
     for (int64_t begin = 0; begin < slab.count; begin += MOST) {
         const int64_t count = slab.count - begin < MOST ? slab.count - begin : MOST;
         const struct tensor part = tensor_columns(to, begin, count);
-        fill_few(parameter, seed, (struct slab){slab.first + begin, count}, &part);
+        fill_slab(parameter, seed, (struct slab){slab.first + begin, count}, &part);
     }
 }
 
