@@ -75,7 +75,7 @@ struct sorted_tokens {
 };
 
 /* to += from. */
-template <int N> __device__ __forceinline__ void add_to(float *to, const float (&from)[N])
+template <typename T, int N> __device__ __forceinline__ void add_to(T *to, const float (&from)[N])
 {
     float sum[N];
     load(to, sum);
@@ -85,11 +85,10 @@ template <int N> __device__ __forceinline__ void add_to(float *to, const float (
     store(to, sum);
 }
 
-/* scale may be NULL: 1. dweight is added to. */
-template <typename T, int N>
-__global__ void __launch_bounds__(PIECE_THREADS)
-    sum_pieces(struct sorted_tokens sorted, const float *scale, view<const T> dy, view<float> dweight,
-               struct piece_sums sums)
+/* scale may be NULL: 1. dweight is added to, at most once a row by this or sum_runs. */
+template <typename T, typename D, int N>
+__global__ void __launch_bounds__(PIECE_THREADS) sum_pieces(struct sorted_tokens sorted, const float *scale,
+                                                            view<const T> dy, view<D> dweight, struct piece_sums sums)
 {
     __shared__ int32_t rows[PIECE], tokens[PIECE];
     __shared__ float factors[PIECE];
@@ -106,8 +105,8 @@ __global__ void __launch_bounds__(PIECE_THREADS)
     int32_t first_token = tokens[0], last_token = tokens[length - 1];
     if (blockIdx.y == 0 && threadIdx.x == 0) {
         sums.first[piece] = first_token;
-        sums.begins[piece] = after == last_token && !(before == first_token && first_token == last_token) &&
-                             sorted.counts(last_token);
+        sums.begins[piece] =
+            after == last_token && !(before == first_token && first_token == last_token) && sorted.counts(last_token);
     }
     int64_t col = ((int64_t)blockIdx.y * PIECE_THREADS + threadIdx.x) * N;
     if (col >= dy.cols)
@@ -148,9 +147,9 @@ __global__ void __launch_bounds__(PIECE_THREADS)
 /* Threads of a block: columns, in packs, and lanes that take turns at the pieces of a run. */
 enum { RUN_COLUMNS = 64, RUN_LANES = 4 };
 
-template <int N>
+template <typename D, int N>
 __global__ void __launch_bounds__(RUN_COLUMNS *RUN_LANES)
-    sum_runs(struct piece_sums sums, int64_t pieces, view<float> dweight)
+    sum_runs(struct piece_sums sums, int64_t pieces, view<D> dweight)
 {
     __shared__ float lanes[RUN_LANES][N][RUN_COLUMNS];
     int64_t piece = blockIdx.x, col = ((int64_t)blockIdx.y * RUN_COLUMNS + threadIdx.x) * N, cols = dweight.cols;
@@ -199,6 +198,29 @@ static void clear(const struct cuda_target *target, const struct tensor &x)
     cuda_fill(target, &zero);
 }
 
+template <typename D>
+static void launch_backward(const struct cuda_target *target, const struct embedding_backward_args *args,
+                            const struct sorted_tokens &sorted, const struct piece_sums &sums, int64_t pieces)
+{
+    const struct tensor &dy = args->dy;
+    visit(dy.dtype, [&](auto zero) {
+        using T = decltype(zero);
+        constexpr int N = pack_width<T>;
+        bool wide = packs_fit(dy, N) && packs_fit(args->dweight, N);
+        auto kernel = wide ? sum_pieces<T, D, N> : sum_pieces<T, D, 1>;
+        dim3 grid((unsigned)pieces, (unsigned)ceil_div(dy.cols, PIECE_THREADS * (wide ? N : 1)));
+        kernel<<<grid, PIECE_THREADS, 0, target->stream>>>(sorted, static_cast<const float *>(args->scale.data),
+                                                           view_of<const T>(dy), view_of<D>(args->dweight), sums);
+        CUDA_CHECK_LAUNCH("embedding_backward");
+    });
+    constexpr int N = pack_width<float>;
+    bool wide = packs_fit(args->dweight, N);
+    auto kernel = wide ? sum_runs<D, N> : sum_runs<D, 1>;
+    dim3 grid((unsigned)pieces, (unsigned)ceil_div(dy.cols, RUN_COLUMNS * (wide ? N : 1)));
+    kernel<<<grid, dim3(RUN_COLUMNS, RUN_LANES), 0, target->stream>>>(sums, pieces, view_of<D>(args->dweight));
+    CUDA_CHECK_LAUNCH("embedding_backward");
+}
+
 void cuda_embedding_backward(const struct cuda_target *target, const struct embedding_backward_args *args)
 {
     const struct tensor &dy = args->dy;
@@ -211,20 +233,5 @@ void cuda_embedding_backward(const struct cuda_target *target, const struct embe
     struct token_rows rows = rows_of(args->tokens, args->origin, args->dweight);
     const int32_t *order = token_order(target, rows, dy.rows, reinterpret_cast<char *>(sums.begins + pieces));
     struct sorted_tokens sorted = {rows, order, dy.rows, args->padding - args->origin};
-    visit(dy.dtype, [&](auto zero) {
-        using T = decltype(zero);
-        constexpr int N = pack_width<T>;
-        bool wide = packs_fit(dy, N) && packs_fit(args->dweight, N);
-        auto kernel = wide ? sum_pieces<T, N> : sum_pieces<T, 1>;
-        dim3 grid((unsigned)pieces, (unsigned)ceil_div(dy.cols, PIECE_THREADS * (wide ? N : 1)));
-        kernel<<<grid, PIECE_THREADS, 0, target->stream>>>(sorted, static_cast<const float *>(args->scale.data),
-                                                           view_of<const T>(dy), view_of<float>(args->dweight), sums);
-        CUDA_CHECK_LAUNCH("embedding_backward");
-    });
-    constexpr int N = pack_width<float>;
-    bool wide = packs_fit(args->dweight, N);
-    auto kernel = wide ? sum_runs<N> : sum_runs<1>;
-    dim3 grid((unsigned)pieces, (unsigned)ceil_div(dy.cols, RUN_COLUMNS * (wide ? N : 1)));
-    kernel<<<grid, dim3(RUN_COLUMNS, RUN_LANES), 0, target->stream>>>(sums, pieces, view_of<float>(args->dweight));
-    CUDA_CHECK_LAUNCH("embedding_backward");
+    visit(args->dweight.dtype, [&](auto zero) { launch_backward<decltype(zero)>(target, args, sorted, sums, pieces); });
 }

@@ -123,7 +123,7 @@ void cuda_gradient_scale(const struct cuda_target *target, const struct gradient
 
 /* -- AdamW -------------------------------------------------------------------------------------------------------- */
 
-/* Weights, whole or in halves, and the type of gradients and moments beside them. */
+/* Weights, whole or in halves, and the type of moments beside them. */
 template <typename T> struct whole_weights {
     using state = T;
     T *at;
@@ -165,10 +165,10 @@ struct halved_weights {
 };
 
 /* Buffers of one row. */
-template <typename WEIGHTS> struct adamw_buffers {
+template <typename WEIGHTS, typename G> struct adamw_buffers {
     using state = typename WEIGHTS::state;
     WEIGHTS weights;
-    const state *gradient;
+    const G *gradient;
     state *m, *v;
     const float *step, *scale;
     double beta1, beta2, eps, weight_decay, lr_factor;
@@ -194,7 +194,8 @@ template <typename BUFFERS> __device__ __forceinline__ struct adamw_constants co
 }
 
 /* The operations and roundings of src/cpu/optimizer.c, none of them fused. */
-template <int N, typename WEIGHTS> __global__ WALK_BOUNDS void adamw(struct walk walk, struct adamw_buffers<WEIGHTS> b)
+template <int N, typename WEIGHTS, typename G>
+__global__ WALK_BOUNDS void adamw(struct walk walk, struct adamw_buffers<WEIGHTS, G> b)
 {
     if (isnan(*b.scale))
         return;
@@ -204,7 +205,8 @@ template <int N, typename WEIGHTS> __global__ WALK_BOUNDS void adamw(struct walk
     __syncthreads();
     struct loaded {
         typename WEIGHTS::template loaded<N> weight;
-        pack<typename WEIGHTS::state, N> gradient, m, v;
+        pack<G, N> gradient;
+        pack<typename WEIGHTS::state, N> m, v;
     };
     walk_packs<2>(
         walk,
@@ -231,12 +233,12 @@ template <int N, typename WEIGHTS> __global__ WALK_BOUNDS void adamw(struct walk
         });
 }
 
-template <typename WEIGHTS>
-static void launch_adamw(const struct cuda_target *target, const struct adamw_args *args, WEIGHTS weights)
+template <typename G, typename WEIGHTS>
+static void launch_with_gradient(const struct cuda_target *target, const struct adamw_args *args, WEIGHTS weights)
 {
     using T = typename WEIGHTS::state;
-    const struct adamw_buffers<WEIGHTS> b = {
-        weights, static_cast<const T *>(args->gradient.data), static_cast<T *>(args->m.data),
+    const struct adamw_buffers<WEIGHTS, G> b = {
+        weights, static_cast<const G *>(args->gradient.data), static_cast<T *>(args->m.data),
             static_cast<T *>(args->v.data), static_cast<const float *>(args->step.data),
             static_cast<const float *>(args->scale.data), args->beta1, args->beta2, args->eps, args->weight_decay,
             args->lr_factor
@@ -246,9 +248,15 @@ static void launch_adamw(const struct cuda_target *target, const struct adamw_ar
     for (const struct tensor *t : {&args->weight, &args->gradient, &args->m, &args->v})
         wide = wide && packs_fit(*t, N);
     if (wide)
-        walk_launch(target, "adamw", adamw<N, WEIGHTS>, 1, args->weight.cols / N, b);
+        walk_launch(target, "adamw", adamw<N, WEIGHTS, G>, 1, args->weight.cols / N, b);
     else
-        walk_launch(target, "adamw", adamw<1, WEIGHTS>, 1, args->weight.cols, b);
+        walk_launch(target, "adamw", adamw<1, WEIGHTS, G>, 1, args->weight.cols, b);
+}
+
+template <typename WEIGHTS>
+static void launch_adamw(const struct cuda_target *target, const struct adamw_args *args, WEIGHTS weights)
+{
+    visit(args->gradient.dtype, [&](auto zero) { launch_with_gradient<decltype(zero)>(target, args, weights); });
 }
 
 void cuda_adamw(const struct cuda_target *target, const struct adamw_args *args)

@@ -207,12 +207,12 @@ static void test_adamw(void)
 {
     static const int64_t counts[5] = {1, 7, 64, 129, 40001};
     for (int64_t c = 0; c < COUNT(counts); c++)
-        for (int kind = 0; kind < 3; kind++) { /* all in f32, a weight in halves, all in bf16 */
-            const bool halves = kind == 1;
-            const enum dtype moments = storage[kind / 2];
+        for (int kind = 0; kind < 4; kind++) { /* all in f32, a weight in halves, and its gradient bf16, all bf16 */
+            const bool halves = kind == 1 || kind == 2;
+            const enum dtype moments = storage[kind / 3], gradient = storage[kind / 2];
             struct trial *trial = trial_create("n %d, kind %d", (int)counts[c], kind);
             struct adamw_args args = {.weight = trial_normal(trial, storage[kind > 0], 1, counts[c], 1.0),
-                                      .gradient = trial_normal(trial, moments, 1, counts[c], 50.0),
+                                      .gradient = trial_normal(trial, gradient, 1, counts[c], 50.0),
                                       .m = trial_normal(trial, moments, 1, counts[c], 0.5),
                                       .v = trial_normal(trial, moments, 1, counts[c], 0.5),
                                       .step = trial_empty(trial, DTYPE_F32, 1, ADAMW_STEP_COUNT),

@@ -160,6 +160,12 @@ static struct tensor token_scales(struct trial *trial, int64_t tokens)
     return scale;
 }
 
+/* Of an embedding's gradient: either, by the shape. */
+static enum dtype sums_type(int64_t tokens, int64_t vocabulary)
+{
+    return storage[(tokens + vocabulary) / 2 % 2];
+}
+
 /* With factors, and a padding token, which is one that is there. */
 static void test_scaled_embedding(enum dtype dtype, int64_t tokens, int64_t vocabulary, int64_t width, bool accumulate)
 {
@@ -176,11 +182,12 @@ static void test_scaled_embedding(enum dtype dtype, int64_t tokens, int64_t voca
 
     trial = trial_create("scaled: %s T %d V %d H %d%s", dtype_name(dtype), (int)tokens, (int)vocabulary, (int)width,
                          accumulate ? ", accumulate" : "");
-    struct embedding_backward_args backward = {.tokens = trial_draw_integers(trial, tokens, (int32_t)vocabulary),
-                                               .scale = token_scales(trial, tokens),
-                                               .dy = trial_matrix(trial, dtype, tokens, width, accumulate, 1.0),
-                                               .dweight = trial_normal(trial, DTYPE_F32, vocabulary, width, 1.0),
-                                               .accumulate = accumulate};
+    struct embedding_backward_args backward = {
+        .tokens = trial_draw_integers(trial, tokens, (int32_t)vocabulary),
+        .scale = token_scales(trial, tokens),
+        .dy = trial_matrix(trial, dtype, tokens, width, accumulate, 1.0),
+        .dweight = trial_normal(trial, sums_type(tokens, vocabulary), vocabulary, width, 1.0),
+        .accumulate = accumulate};
     backward.padding = tokens > 1 ? ((const int32_t *)backward.tokens.data)[1] : -1;
     struct embedding_backward_args mistaken = backward;
     mistaken.scale = (struct tensor){0};
@@ -212,7 +219,8 @@ static void test_embedding_part(enum dtype dtype, int64_t tokens, int64_t rows, 
     struct embedding_backward_args backward = {.tokens = forward.tokens,
                                                .scale = forward.scale,
                                                .dy = trial_matrix(trial, dtype, tokens, width, scaled, 1.0),
-                                               .dweight = trial_normal(trial, DTYPE_F32, rows, width, 1.0),
+                                               .dweight =
+                                                   trial_normal(trial, sums_type(tokens, rows), rows, width, 1.0),
                                                .padding = reference_index(&forward.tokens, 0),
                                                .origin = forward.origin,
                                                .accumulate = scaled};
@@ -248,7 +256,7 @@ static void test_embedding(void)
                 struct embedding_backward_args backward = {
                     .tokens = trial_draw_integers(trial, tokens, (int32_t)vocabulary),
                     .dy = trial_matrix(trial, storage[d], tokens, width, t % 2, 1.0),
-                    .dweight = trial_normal(trial, DTYPE_F32, vocabulary, width, 1.0),
+                    .dweight = trial_normal(trial, storage[(v / 2 + t / 2) % 2], vocabulary, width, 1.0),
                     .padding = -1,
                     .accumulate = (v + t) % 2};
                 check_op(trial, OP_EMBEDDING_BACKWARD, &backward);

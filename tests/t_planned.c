@@ -434,6 +434,7 @@ int main(int argc, char **argv)
         "precision.compute=bf16",
         "precision.compute=bf16 precision.recipe=delayed memory.recompute=full",
         "precision.compute=bf16 precision.masters=false",
+        "precision.compute=bf16 precision.gradients=bf16",
     };
     static const char *const layouts[] = {
         "parallel.shard=none",

@@ -546,7 +546,8 @@ static void test_plan(struct executor *cpu, struct toy_options options)
     struct toy toy;
     options.executor = plan;
     toy_create(&toy, &options);
-    struct schedule schedule = schedule_create(MICRO_BATCHES, options.slots, options.split_backward);
+    const int micro_batches = options.settings.rounds_gradients ? 1 : MICRO_BATCHES;
+    struct schedule schedule = schedule_create(micro_batches, options.slots, options.split_backward);
     engine_step(&toy.engine, &schedule, batches, 1e-2);
     engine_evaluate(&toy.engine, batches, 1);
     const struct budget *budget = &toy.engine.budget;
@@ -779,6 +780,13 @@ int main(void)
                                                  .no_masters = options.compute == DTYPE_BF16 && policy >= 2};
             test_plan(cpu, options);
         }
+        struct toy_options rounded = options;
+        rounded.groups = NULL;
+        rounded.slots = 1;
+        rounded.compute = DTYPE_BF16;
+        rounded.sharding = (struct sharding){.bf16_gradients = true};
+        rounded.settings.rounds_gradients = true;
+        test_plan(cpu, rounded);
         for (int recipe = DECK_RECIPE_DELAYED; recipe <= DECK_RECIPE_NVFP4; recipe++) {
             options.settings.precision = toy_precision(recipe);
             options.settings.precision.makes_copies = recipe % 2 == 1;

@@ -167,7 +167,8 @@ static void test_equal(struct executor *cpu, struct layout layout, struct holder
         /* sums of one micro-batch are taken in the same order, by ranks; of several, by micro-batches first; the norm's
          * squares are added up cut by cut, so its last bit may differ; where copies have few bits, an element that lies
          * between two of their numbers may take the other, and moves by up to 1/16 of itself */
-        const bool rounds = holders[i].sharding.bf16_sums || holders[i].sharding.no_masters;
+        const struct sharding *s = &holders[i].sharding;
+        const bool rounds = s->bf16_sums || s->bf16_gradients || s->no_masters;
         const bool few_bits = layout.recipe != DECK_RECIPE_NONE && layout.micro_batches > 1;
         const double bound = rounds ? 1e-2 : layout.compute != DTYPE_F32 || few_bits ? 2e-3 : 2e-6;
         CHECK(loss <= bound);
@@ -314,14 +315,14 @@ static float gradient_of(const struct contributions *c, int64_t element, const s
                 x[0] = sum_of(x, ranks, travels);
             for (int r = 0; r < (cut ? 1 : ranks); r++) {
                 x[r] += kept[r];
-                kept[r] = s->no_masters ? rounded(x[r]) : x[r];
+                kept[r] = s->no_masters || s->bf16_gradients ? rounded(x[r]) : x[r];
             }
             if (last)
                 sum = cut ? x[0] : sum_of(x, ranks, travels);
         }
         total += sum;
     }
-    return s->no_masters ? rounded(total) : total;
+    return s->no_masters || s->bf16_gradients ? rounded(total) : total;
 }
 
 static void test_gradients(struct executor *cpu, struct layout layout, struct holders holders)
@@ -519,6 +520,10 @@ int main(int argc, char **argv)
                                            {&four, {.level = SHARD_OPTIMIZER, .bf16_sums = true}},
                                            {&four, {.level = SHARD_FULL, .bf16_sums = true, .no_masters = true}},
                                            {&two, {.level = SHARD_OPTIMIZER, .no_masters = true}}};
+    const struct holders kept[HALF] = {{&two, {.level = SHARD_FULL, .bf16_gradients = true}},
+                                       {&four, {.level = SHARD_OPTIMIZER, .bf16_gradients = true}},
+                                       {&four, {.level = SHARD_GRADIENTS, .bf16_gradients = true, .bf16_sums = true}},
+                                       {&two, {.level = SHARD_OPTIMIZER, .bf16_gradients = true}}};
     for (enum toy_kind kind = TOY_LLAMA; kind < TOY_KINDS; kind++) {
         const struct layout one = {kind, DTYPE_F32, 1, 1, false, DECK_RECOMPUTE_NONE, DECK_RECIPE_NONE};
         const struct layout split = {kind, DTYPE_F32, 3, 2, true, DECK_RECOMPUTE_NORMS, DECK_RECIPE_NONE};
@@ -548,6 +553,9 @@ int main(int argc, char **argv)
         {&four, {.level = SHARD_FULL, .whole_gradients = true, .no_masters = true, .bf16_sums = true}},
         {&four, {.level = SHARD_OPTIMIZER, .no_masters = true}},
         {NULL, {.no_masters = true}},
+        {&two, {.level = SHARD_FULL, .bf16_gradients = true}},
+        {&four, {.level = SHARD_GRADIENTS, .whole_gradients = true, .bf16_gradients = true, .bf16_sums = true}},
+        {NULL, {.bf16_gradients = true}},
     };
     for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
         test_gradients(cpu, two_batches, exact[i]);
@@ -556,6 +564,8 @@ int main(int argc, char **argv)
     const struct layout all_bf16 = {TOY_ESM2, DTYPE_BF16, 3, 1, false, DECK_RECOMPUTE_NORMS, DECK_RECIPE_NONE};
     test_equal(cpu, all_bf16, everyone, rounding);
     test_equal(cpu, two_batches, (struct holders){NULL, {.no_masters = true}}, rounding);
+    test_equal(cpu, all_bf16, everyone, kept);
+    test_replays(cpu, two_batches, kept[0]);
     test_replays(cpu, all_bf16, rounding[0]);
     test_replays(cpu, all_bf16, rounding[3]);
     test_files(cpu);

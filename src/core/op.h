@@ -116,7 +116,7 @@ struct embedding_backward_args {
     struct tensor tokens;  /* i32 [1, T] */
     struct tensor scale;   /* optional f32 [1, T]; absent: 1 */
     struct tensor dy;      /* f [T, H] */
-    struct tensor dweight; /* stat [V, H] */
+    struct tensor dweight; /* f [V, H]; as bf16 each sum is rounded once */
     int64_t padding;       /* -1: none */
     int64_t origin;        /* as in embedding_forward */
     bool accumulate;
@@ -532,7 +532,7 @@ enum adamw_step { ADAMW_LR, ADAMW_CORRECTION_1, ADAMW_CORRECTION_2, ADAMW_STEP_C
 struct adamw_args {
     struct tensor weight;   /* f [1, n], of the type of m and v; with low it is bf16, and they are the parts of split */
     struct tensor low;      /* optional i16 [1, n] */
-    struct tensor gradient; /* f [1, n], of the type of m and v */
+    struct tensor gradient; /* f [1, n] */
     struct tensor m, v;     /* f [1, n]; with low stat */
     struct tensor step;     /* stat [1, ADAMW_STEP_COUNT] */
     struct tensor scale;    /* stat [1, 1] */

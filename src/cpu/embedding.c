@@ -59,15 +59,25 @@ CPU_CLONES static void add_scaled(const float *from, float scale, float *restric
         to[i] += from[i] * scale;
 }
 
-/* Columns first .. end - 1 of all vocabulary rows: one thread sees every token, in order. */
-static void backward_columns(const struct embedding_backward_args *args, int64_t first, int64_t end)
+/* Sums that are not fp32 in the end are made in fp32 first, all of them. */
+int64_t cpu_embedding_backward_workspace(const struct cpu *cpu, const struct embedding_backward_args *args)
+{
+    (void)cpu;
+    return args->dweight.dtype == DTYPE_F32 ? 0 : tensor_count(&args->dweight) * (int64_t)sizeof(float);
+}
+
+/* Columns first .. end - 1 of all vocabulary rows: one thread sees every token, in order. sums: fp32, like dweight. */
+static void backward_columns(const struct embedding_backward_args *args, const struct tensor *sums, int64_t first,
+                             int64_t end)
 {
     const int32_t *tokens = args->tokens.data;
     const float *scale = tensor_present(&args->scale) ? args->scale.data : NULL;
     const struct tensor *dy = &args->dy, *dweight = &args->dweight;
-    if (!args->accumulate)
-        for (int64_t v = 0; v < dweight->rows; v++)
-            memset(tensor_at(dweight, v, first), 0, (size_t)(end - first) * sizeof(float));
+    for (int64_t v = 0; v < sums->rows; v++)
+        if (!args->accumulate)
+            memset(tensor_at(sums, v, first), 0, (size_t)(end - first) * sizeof(float));
+        else if (dweight->dtype != DTYPE_F32)
+            cpu_widen(tensor_at(dweight, v, first), dweight->dtype, tensor_at(sums, v, first), end - first);
     for (int64_t t = 0; t < dy->rows; t++) {
         const int64_t v = row_of(tokens[t], args->origin, dweight);
         for (int64_t col = first; col < end && v >= 0 && tokens[t] != args->padding; col += CPU_SPAN) {
@@ -75,18 +85,24 @@ static void backward_columns(const struct embedding_backward_args *args, int64_t
             float buffer[CPU_SPAN];
             const float *from = cpu_read(dy, t, col, count, buffer);
             if (scale != NULL)
-                add_scaled(from, scale[t], tensor_at(dweight, v, col), count);
+                add_scaled(from, scale[t], tensor_at(sums, v, col), count);
             else
-                cpu_add_span(from, tensor_at(dweight, v, col), count);
+                cpu_add_span(from, tensor_at(sums, v, col), count);
         }
     }
+    for (int64_t v = 0; v < sums->rows && dweight->dtype != DTYPE_F32; v++)
+        cpu_narrow(tensor_at(sums, v, first), tensor_at(dweight, v, first), dweight->dtype, end - first);
 }
 
 void cpu_embedding_backward(struct cpu *cpu, const struct embedding_backward_args *args)
 {
-    enum { LINE = CPU_LINE / sizeof(float) }; /* two threads never write to one cache line */
+    enum { LINE = CPU_LINE / sizeof(uint16_t) }; /* two threads never write to one cache line */
     int parts = cpu_threads(cpu, tensor_count(&args->dy) + tensor_count(&args->dweight));
+    const struct tensor *to = &args->dweight;
+    const struct tensor sums =
+        to->dtype == DTYPE_F32 ? *to : tensor_matrix(cpu->workspace, DTYPE_F32, to->rows, to->cols);
 #pragma omp parallel for num_threads(parts) schedule(static)
     for (int i = 0; i < parts; i++)
-        backward_columns(args, cpu_part(args->dy.cols, parts, i, LINE), cpu_part(args->dy.cols, parts, i + 1, LINE));
+        backward_columns(args, &sums, cpu_part(args->dy.cols, parts, i, LINE),
+                         cpu_part(args->dy.cols, parts, i + 1, LINE));
 }

@@ -13,6 +13,8 @@ static int64_t workspace(struct executor *executor, enum op op, const void *args
     switch (op) {
     case OP_GEMM:
         return cpu_gemm_workspace(cpu, args);
+    case OP_EMBEDDING_BACKWARD:
+        return cpu_embedding_backward_workspace(cpu, args);
     case OP_RMSNORM_BACKWARD:
         return cpu_rmsnorm_backward_workspace(cpu, args);
     case OP_LAYERNORM_BACKWARD:

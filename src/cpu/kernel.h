@@ -27,6 +27,7 @@ OP_DEVICE_TABLE(X)
 
 /* Bytes of scratch that an op needs; only for ops that need any. */
 int64_t cpu_gemm_workspace(const struct cpu *cpu, const struct gemm_args *args);
+int64_t cpu_embedding_backward_workspace(const struct cpu *cpu, const struct embedding_backward_args *args);
 int64_t cpu_rmsnorm_backward_workspace(const struct cpu *cpu, const struct rmsnorm_backward_args *args);
 int64_t cpu_layernorm_backward_workspace(const struct cpu *cpu, const struct layernorm_backward_args *args);
 int64_t cpu_attention_forward_workspace(const struct cpu *cpu, const struct attention_forward_args *args);

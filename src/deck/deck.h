@@ -163,6 +163,7 @@ struct deck {
         int weight_gradients; /* enum deck_weight_gradients */
         int weight_copies;    /* enum deck_weight_copies */
         bool masters;
+        int gradients; /* enum deck_compute */
         int64_t first_layers_bf16, last_layers_bf16;
         char fp8_layers[DECK_STRING], fp4_layers[DECK_STRING], linears[DECK_STRING];
         bool head;

@@ -386,6 +386,10 @@ const struct deck_row deck_table[] = {
     {BOOL(precision.masters, true), .restart = RESTART_TOLD,
      .doc = "false: weights, gradients and moments are bf16 alone, 8 bytes a parameter; small updates of large weights "
             "are lost. Needs precision.compute = \"bf16\"."},
+    {CHOICE(precision.gradients, DECK_COMPUTE_FP32, "fp32", "bf16"), .restart = RESTART_TOLD,
+     .doc = "How gradients are kept between a micro-batch and the update. \"bf16\": 2 bytes a parameter for 4; what "
+            "micro-batches and ranks add is summed in fp32, and rounded after each micro-batch. Faster where a step is "
+            "one micro-batch of one rank, whose products then write it. Needs precision.compute = \"bf16\"."},
     {INT(precision.first_layers_bf16, 0, 0, LAYERS), .unit = "layers", .restart = RESTART_TOLD,
      .doc = "So many layers at the start of the model are not quantized, whatever the lists below say."},
     {INT(precision.last_layers_bf16, 0, 0, LAYERS), .unit = "layers", .restart = RESTART_TOLD,

@@ -63,6 +63,16 @@ static void hold_twice(struct unit *table, const struct unit *head)
     table->here |= table->held_twice && head->here;
 }
 
+/* Not those of weights that a unit, or two of them, add to in several parts: they are summed in fp32. */
+static void round_gradients(struct model *model, const struct unit *head)
+{
+    for (int u = 0; u < model->unit_count; u++) {
+        struct unit *unit = &model->units[u];
+        const bool in_parts = unit == head && head->head_tokens < head->tokens;
+        unit->rounds_gradients = model->settings.rounds_gradients && !in_parts && unit != unit_lender(head);
+    }
+}
+
 void model_create(struct model *model, const struct model_settings *settings, int64_t tokens, int64_t head_tokens)
 {
     const int slices = stage_slices(&settings->cut), boundaries = slices - 1;
@@ -84,6 +94,7 @@ void model_create(struct model *model, const struct model_settings *settings, in
     lm_head_declare(head, embedding, head_tokens);
     snprintf(head->name, sizeof head->name, "lm_head");
     hold_twice(embedding, head);
+    round_gradients(model, head);
     find_chunks(model);
     memory_free(dealt);
 }

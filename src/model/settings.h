@@ -76,6 +76,8 @@ struct model_settings {
     struct row_cut rows;
     struct layer_cut layer;
     struct stage_cut cut;
+    /* A step has one micro-batch, on this rank alone, and gradients are kept as bf16: so ops make them. */
+    bool rounds_gradients;
     int embedding_ranks; /* that make the embedding's gradient of what they gather; 0 and 1: it is summed over ranks */
     struct precision precision; /* of the blocks' linear layers; zeros: all compute in the compute type */
     struct recompute recompute; /* of the blocks' backward */

@@ -130,6 +130,7 @@ struct unit {
     bool decoupled[STORAGE_COUNT]; /* have they the learning rate of embedding and head */
     int64_t head_tokens;           /* head only: tokens per chunk */
     bool complete_gradients;       /* each rank makes those of all ranks' tokens: they need no sum over ranks */
+    bool rounds_gradients;         /* its ops write those of matrices as bf16; nothing is added to them later */
 
     /* Set by a weight store between acquire and release, and between open and close of gradients. */
     void *weight_base[STORAGE_COUNT];
@@ -284,7 +285,7 @@ struct tensor unit_weight(const struct context *context, const struct unit *unit
 struct tensor unit_copy(const struct context *context, const struct unit *unit, int id);
 /* The row copy of a weight, where the store has it in place of the weight. */
 struct tensor unit_row_copy(const struct unit *unit, int id);
-/* Its gradient (fp32), valid between open and close. */
+/* Its gradient, fp32 or as unit->rounds_gradients says, valid between open and close. */
 struct tensor unit_gradient(const struct context *context, const struct unit *unit, int id);
 /* Where the unit must write the sum of UNIT_INPUT_GRADIENT: it reaches the unit before as context->output_gradient_sum.
  * Absent where UNIT_INPUT_GRADIENT_SUM is not declared, or the backward does not make both gradients. */

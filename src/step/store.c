@@ -79,7 +79,7 @@ static struct tensor flat_tensor(struct budget *budget, int64_t count, enum dtyp
 static struct group *gradient_group(const struct flat_store *own)
 {
     struct group *replicas = own->groups->replicas;
-    if (own->no_masters || own->exact.gradient > 0) /* what is summed is rounded into them */
+    if (own->rounds || own->exact.gradient > 0) /* what is summed is rounded into them */
         return NULL;
     return own->ranks > 1 && !own->cut_gradients ? own->groups->reduce : group_size(replicas) > 1 ? replicas : NULL;
 }
@@ -123,15 +123,16 @@ static void create_holding(struct flat_store *own, struct holding *holding, cons
         holding->copies = budget_allocate(r->budget, unit->copy_bytes, BUDGET_WEIGHTS);
         own->store.copies += unit->copy_bytes;
     }
-    const enum dtype dtype = own->no_masters ? DTYPE_BF16 : r->statistic;
+    const enum dtype gradient = own->rounds ? DTYPE_BF16 : r->statistic;
+    const enum dtype moment = own->no_masters ? DTYPE_BF16 : r->statistic;
     const int64_t summed = own->cut_gradients ? cut : all, gradients = own->exact.gradient > 0 ? cut : summed;
     holding->gradients = tensor_vector(
-        budget_allocate_gathered(r->budget, gradients * dtype_size(dtype), BUDGET_GRADIENTS, gradient_group(own)),
-        dtype, gradients);
+        budget_allocate_gathered(r->budget, gradients * dtype_size(gradient), BUDGET_GRADIENTS, gradient_group(own)),
+        gradient, gradients);
     if (own->exact.gradient > 0)
         holding->sums = flat_tensor(r->budget, summed, DTYPE_F64, BUDGET_GRADIENTS);
-    holding->m = flat_tensor(r->budget, cut, dtype, BUDGET_OPTIMIZER);
-    holding->v = flat_tensor(r->budget, cut, dtype, BUDGET_OPTIMIZER);
+    holding->m = flat_tensor(r->budget, cut, moment, BUDGET_OPTIMIZER);
+    holding->v = flat_tensor(r->budget, cut, moment, BUDGET_OPTIMIZER);
     own->store.copies += store_create_rows(own, unit, holding, r->budget);
 }
 
@@ -150,9 +151,10 @@ static struct most most_of(const struct flat_store *own, const struct store_requ
         for (int visit = turn; visit < r->visits[c].count; visit += STORE_TURNS) {
             const struct unit *unit = units[visit];
             const int64_t all = own->ranks * own->holdings[unit->index].cut;
+            const int64_t contributed = unit->rounds_gradients ? unit->elements[STORAGE_VECTOR] : all;
             if (store_reads(units, r->visits[c].count, visit, backward))
                 most.values = all > most.values ? all : most.values;
-            most.gradients = all > most.gradients ? all : most.gradients;
+            most.gradients = contributed > most.gradients ? contributed : most.gradients;
             most.copies = unit->copy_bytes > most.copies ? unit->copy_bytes : most.copies;
         }
     }
@@ -185,7 +187,7 @@ static void create_sums(struct flat_store *own, const struct store_request *r)
         if (!own->holdings[u].complete && own->holdings[u].cut > cut)
             cut = own->holdings[u].cut;
     const bool rounds = own->ranks > 1 && r->sharding.bf16_sums;
-    const struct group *summed = own->no_masters ? contribution_group(own) : gradient_group(own); /* by replicas */
+    const struct group *summed = own->rounds ? contribution_group(own) : gradient_group(own); /* by replicas */
     const int64_t rounded = own->ranks * cut * dtype_size(DTYPE_BF16), all = own->ranks * cut * dtype_size(DTYPE_F32);
     if (rounds) {
         own->sent = budget_allocate_gathered(r->budget, rounded, BUDGET_EXCHANGE, reduce);
@@ -217,9 +219,10 @@ struct store *store_create(const struct store_request *r)
     own->cut_gradients =
         own->ranks > 1 && r->trains && r->sharding.level >= SHARD_GRADIENTS && !r->sharding.whole_gradients;
     own->no_masters = r->trains && r->sharding.no_masters;
+    own->rounds = r->trains && (r->sharding.bf16_gradients || r->sharding.no_masters);
     if (r->trains)
         own->exact = r->sharding.exact;
-    own->contributes = own->cut_gradients || own->no_masters || own->exact.gradient > 0;
+    own->contributes = own->cut_gradients || own->rounds || own->exact.gradient > 0;
     own->copies = r->trains && r->statistic == DTYPE_F32 && own->exact.gradient <= 0 && own->reduce->executor->copies;
     own->unit_count = r->model->unit_count;
     own->units = r->model->units;

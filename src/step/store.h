@@ -76,10 +76,11 @@ struct sharding {
     enum shard_level level;
     bool whole_gradients; /* from SHARD_GRADIENTS on: they stay whole, 4 bytes, and are scattered once a step */
     bool bf16_sums;       /* gradients travel between the ranks of a sharding group as bf16, and are added in fp32 */
+    bool bf16_gradients;  /* gradients are kept as bf16, 2 bytes; what micro-batches and ranks add is summed in fp32 */
     bool no_masters;      /* values, gradients and moments are bf16, without remainders: 8 bytes a parameter in all */
     /* Gradients are summed in f64, exactly, and rounded to fp32 once. Sums take 8 bytes a parameter, or 8 / n, and
      * gradients 4 / n. Where sums are whole they travel, in f64; else what each micro-batch adds does, in fp32. Not
-     * with bf16_sums, no_masters or gradients that ranks make of what they gather. */
+     * with bf16_sums, bf16_gradients, no_masters or gradients that ranks make of what they gather. */
     struct exact_units exact;
 };
 
@@ -102,7 +103,7 @@ struct store_request {
     const struct groups *groups;
     struct sharding sharding;
     enum dtype compute;            /* of the weights that units read */
-    enum dtype statistic;          /* of masters, gradients and moments; with no_masters they are bf16 */
+    enum dtype statistic;          /* of masters, gradients and moments that are not bf16 */
     bool trains;                   /* false: no gradients, moments or copies; gradients are never opened */
     const struct context *context; /* what units make copies of their weights in: unit_class.copy_weights */
     const struct visits *visits;   /* of each of the model's chunks */

@@ -3,13 +3,14 @@
 #include "step/store_private.h"
 
 /* A unit writes all of its weights' gradients. What it leaves alone is the padding between them, which is summed and
- * measured with them. (That at the buffer's end is in no shard.) */
+ * measured with them. (That at the buffer's end is in no shard.) In the gradients that are kept it stays zero. */
 static void clear_padding(const struct unit *unit, struct stream *stream, enum dtype dtype)
 {
     for (int w = 0; w < unit->weight_count; w++) {
         const struct weight *weight = &unit->weights[w];
         const int64_t elements = weight->rows * weight->cols, end = weight->offset + elements;
-        if (weight->home == unit && weight->room > elements)
+        const bool kept = unit->rounds_gradients && weight->storage == STORAGE_MATRIX;
+        if (weight->home == unit && weight->room > elements && !kept)
             LAUNCH(stream, FILL, fill,
                    .x = tensor_vector((char *)unit->gradient_base[weight->storage] + end * dtype_size(dtype), dtype,
                                       weight->room - elements),
@@ -30,6 +31,12 @@ static void open_contribution(struct store *store, struct unit *unit, struct str
     to->fresh = fresh;
     own->contributed = true;
     store_point(unit, to->values, own->statistic, unit->gradient_base);
+    if (unit->rounds_gradients) { /* the matrices' go where they are kept */
+        if (!fresh)
+            error_fatal("bug: unit %s adds to gradients that it has rounded", unit->name);
+        unit->gradient_base[STORAGE_VECTOR] = to->values;
+        unit->gradient_base[STORAGE_MATRIX] = store_holding(store, unit)->gradients.data;
+    }
     unit->gradient_fresh = true;
     clear_padding(unit, stream, own->statistic);
 }
@@ -180,6 +187,16 @@ static void take_rounded(struct flat_store *own, const struct holding *holding, 
         LAUNCH(own->reduce, SPLIT, split, .from = flat, .high = kept);
 }
 
+/* The vectors' of a unit that rounds its matrices' itself; nothing is added to them, here or on another rank. */
+static void take_vectors(struct flat_store *own, const struct holding *holding, const struct contribution *from)
+{
+    const struct unit *unit = &own->units[holding - own->holdings];
+    const int64_t matrices = unit->elements[STORAGE_MATRIX], vectors = unit->elements[STORAGE_VECTOR];
+    if (vectors > 0)
+        LAUNCH(own->reduce, SPLIT, split, .from = tensor_vector(from->values, own->statistic, vectors),
+               .high = tensor_columns(&holding->gradients, matrices, vectors));
+}
+
 static void add_exactly(struct flat_store *own, struct tensor from, struct tensor to, bool fresh)
 {
     LAUNCH(own->reduce, EXACT_ADD, exact_add, .from = from, .to = to, .unit = own->exact.gradient,
@@ -221,11 +238,15 @@ static void start_sum(struct flat_store *own, const struct pending_sum *next, st
     event_wait(&own->complete, own->reduce);
     if (from == NULL) {
         take(own, holding, holding->gradients, true, true);
+    } else if (own->units[holding - own->holdings].rounds_gradients) {
+        take_vectors(own, holding, from);
     } else {
         const struct tensor flat = tensor_vector(from->values, own->statistic, own->ranks * holding->cut);
         (own->exact.gradient > 0 ? take_exactly
-         : own->no_masters       ? take_rounded
+         : own->rounds           ? take_rounded
                                  : take)(own, holding, flat, from->fresh, next->last);
+    }
+    if (from != NULL) {
         from->pending = false;
         event_record(&from->added, own->reduce);
     }

@@ -62,7 +62,8 @@ struct flat_store {
     const struct context *context;
     enum dtype compute, statistic;
     bool trains, cut_values, cut_gradients;
-    bool no_masters; /* gradients are bf16 */
+    bool no_masters;
+    bool rounds; /* gradients are kept as bf16 */
     struct exact_units exact;
     bool contributes; /* a micro-batch's gradients are made in a buffer, and then added to those that are kept */
     bool copies;      /* sums may be made of copies (struct executor) */

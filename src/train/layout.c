@@ -38,6 +38,7 @@ struct sharding layout_sharding(const struct deck *deck)
         .level = level,
         .whole_gradients = level >= SHARD_GRADIENTS && deck->parallel.reduce == DECK_REDUCE_STEP,
         .bf16_sums = deck->parallel.reduce_as == DECK_COMPUTE_BF16,
+        .bf16_gradients = deck->precision.gradients == DECK_COMPUTE_BF16,
         .no_masters = !deck->precision.masters,
         .exact = exact_units(deck),
     };
@@ -166,6 +167,8 @@ static int check_reproducible(const struct deck *deck)
         return error_user(needs, "device.deterministic = true");
     if (!deck->precision.masters)
         return error_user(needs, "precision.masters = true");
+    if (deck->precision.gradients == DECK_COMPUTE_BF16)
+        return error_user(needs, "precision.gradients = \"fp32\"");
     if (deck->parallel.reduce_as == DECK_COMPUTE_BF16)
         return error_user(needs, "parallel.reduce_as = \"fp32\"");
     if (deck->parallel.tensor > 1)
@@ -191,6 +194,9 @@ int layout_check(const struct deck *deck, int64_t ranks)
     if (code == ERROR_NONE && !deck->precision.masters && deck->precision.compute != DECK_COMPUTE_BF16)
         code = error_user("key precision.masters = false: weights, gradients and moments are bf16 then; needs "
                           "precision.compute = \"bf16\"");
+    if (code == ERROR_NONE && deck->precision.gradients == DECK_COMPUTE_BF16 &&
+        deck->precision.compute != DECK_COMPUTE_BF16)
+        code = error_user("key precision.gradients = \"bf16\": needs precision.compute = \"bf16\"");
     return code;
 }
 

@@ -368,12 +368,19 @@ static int embedding_ranks(const struct deck *deck, const struct model_settings 
     return !model->tied && !deck->train.reproducible && gathered < summed ? sizes.data : 1;
 }
 
+static bool rounds_gradients(const struct deck *deck, int64_t ranks)
+{
+    const struct sharding sharding = layout_sharding(deck);
+    return (sharding.bf16_gradients || sharding.no_masters) && ranks == 1 && settings_micro_batches(deck, ranks) == 1;
+}
+
 void settings_create_model(struct model *model, const struct deck *deck, const struct model_settings *settings,
                            int64_t ranks, int rank)
 {
     struct model_settings own = *settings;
     own.layer = layout_layers(deck, rank);
     own.cut = layout_stages(deck, ranks, rank);
+    own.rounds_gradients = rounds_gradients(deck, ranks);
     own.embedding_ranks = embedding_ranks(deck, settings, ranks);
     model_create(model, &own, settings_tokens(deck), settings_head_tokens(deck));
 }

@@ -55,14 +55,15 @@ static void gradients_open(struct store *store, struct unit *unit, struct stream
 {
     const struct poison *p = (const struct poison *)store;
     const struct engine_settings *settings = &p->engine->settings;
-    const enum dtype dtype = settings->memory.statistic;
+    const enum dtype statistic = settings->memory.statistic;
     p->inner->class->gradients_open(p->inner, unit, stream, fresh);
     const struct sharding *sharding = &settings->sharding;
     const bool cut = group_size(p->engine->groups.gather) > 1 && sharding->level >= SHARD_GRADIENTS;
-    if (!sharding->no_masters && (!cut || sharding->whole_gradients))
+    if (!sharding->no_masters && !sharding->bf16_gradients && (!cut || sharding->whole_gradients))
         return;
     for (int w = 0; w < unit->weight_count; w++) {
         const struct weight *weight = &unit->weights[w];
+        const enum dtype dtype = unit->rounds_gradients && weight->storage == STORAGE_MATRIX ? DTYPE_BF16 : statistic;
         if (weight->home == unit)
             spoil(stream, (char *)unit->gradient_base[weight->storage] + weight->offset * dtype_size(dtype), dtype,
                   weight->rows * weight->cols);

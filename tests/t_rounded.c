@@ -1,0 +1,173 @@
+/* Gradients that are kept as bf16, on one rank: whether ops write them so or they are rounded behind sums in fp32, they
+ * are the fp32 gradients, rounded once; trainings follow each other as closely, and recordings to the bit. */
+#include "check.h"
+
+#include "base/memory.h"
+#include "cpu/cpu.h"
+#include "ref/late.h"
+#include "ref/poison.h"
+#include "ref/toy.h"
+
+#include <stdlib.h>
+
+enum { STEPS = 4, TOKENS = 48, ROWS = 2, PART = 20, FORMS = 3 };
+
+/* rounds: ops write the matrices' where they may. */
+struct form {
+    struct sharding sharding;
+    bool rounds, replays;
+};
+
+struct made {
+    struct toy toy;
+    struct poison poison;
+};
+
+static void make(struct made *made, struct executor *executor, enum toy_kind kind, int64_t head_tokens,
+                 struct form form)
+{
+    struct toy_options options = toy_options(executor);
+    options.settings = toy_settings(kind);
+    options.settings.vocabulary = 41; /* so that there is padding behind matrices */
+    options.settings.rounds_gradients = form.rounds;
+    options.compute = DTYPE_BF16;
+    options.sharding = form.sharding;
+    options.head_tokens = head_tokens;
+    options.replays = form.replays;
+    toy_create(&made->toy, &options);
+    poison_store(&made->poison, &made->toy.engine);
+}
+
+static void differentiate(struct made *made)
+{
+    struct schedule schedule = schedule_create(1, 1, false);
+    struct batch batch;
+    toy_batch(&batch, ROWS, TOKENS, 3);
+    engine_gradients(&made->toy.engine, &schedule, &batch);
+    batch_destroy(&batch);
+    schedule_destroy(&schedule);
+}
+
+struct outcome {
+    double losses[STEPS], norms[STEPS];
+    char *state; /* freed with free() */
+    int64_t bytes;
+};
+
+static struct outcome train(struct made *made)
+{
+    struct outcome outcome;
+    struct schedule schedule = schedule_create(1, 1, false);
+    for (int s = 0; s < STEPS; s++) {
+        struct batch batch;
+        toy_batch(&batch, ROWS, TOKENS, (uint64_t)(10 + s));
+        const struct engine_result result = engine_step(&made->toy.engine, &schedule, &batch, 1e-2);
+        outcome.losses[s] = result.loss_sum / result.labels;
+        outcome.norms[s] = result.grad_norm;
+        batch_destroy(&batch);
+    }
+    schedule_destroy(&schedule);
+    outcome.state = toy_state(&made->toy, &outcome.bytes);
+    return outcome;
+}
+
+/* Is x that fp32 number as bf16? Ties: a product rounds them to even, `split` away from zero. */
+static bool is_rounded(double x, double from)
+{
+    return x == (double)bf16_to_f32(f32_to_bf16((float)from)) || x == (double)bf16_to_f32(f32_high_alone((float)from));
+}
+
+/* Elements of `made` that are not those of `exact`, rounded; how many were compared. Of a tied table all that the head
+ * adds is rounded before the embedding adds to it. */
+static int64_t wrong_gradients(struct made *made, struct made *exact, int64_t *compared)
+{
+    int64_t wrong = 0;
+    for (int u = made->toy.model.settings.tied; u < made->toy.model.unit_count; u++)
+        for (int s = 0; s < STORAGE_COUNT; s++) {
+            struct store *store = made->toy.engine.store, *other = exact->toy.engine.store;
+            const struct shard is = store->class->shard(store, &made->toy.model.units[u], (enum storage)s);
+            const struct shard was = other->class->shard(other, &exact->toy.model.units[u], (enum storage)s);
+            CHECK(is.gradient.cols == was.gradient.cols);
+            for (int64_t i = 0; i < is.gradient.cols; i++)
+                wrong += !is_rounded(tensor_get(&is.gradient, 0, i), tensor_get(&was.gradient, 0, i));
+            CHECK(is.gradient.cols == 0 || (is.gradient.dtype == DTYPE_BF16 && was.gradient.dtype == DTYPE_F32));
+            *compared += is.gradient.cols;
+        }
+    return wrong;
+}
+
+static void test_gradients(struct executor *cpu, enum toy_kind kind, int64_t head_tokens, struct form form)
+{
+    struct made made, exact;
+    int64_t compared = 0;
+    make(&exact, cpu, kind, head_tokens, (struct form){.rounds = false});
+    make(&made, cpu, kind, head_tokens, form);
+    differentiate(&exact);
+    differentiate(&made);
+    const int64_t wrong = wrong_gradients(&made, &exact, &compared);
+    if (!CHECK(wrong == 0 && compared > 10000))
+        fprintf(stderr, "    model %d, head_tokens %d, rounds %d: %lld of %lld\n", (int)kind, (int)head_tokens,
+                form.rounds, (long long)wrong, (long long)compared);
+    toy_destroy(&made.toy);
+    toy_destroy(&exact.toy);
+}
+
+/* Summed in fp32 first, written as bf16, and that replayed. */
+static void test_trainings(struct executor *cpu, enum toy_kind kind, int64_t head_tokens, struct sharding sharding)
+{
+    struct executor *late = late_executor_create(cpu);
+    const struct form forms[FORMS] = {{sharding, false, false}, {sharding, true, false}, {sharding, true, true}};
+    struct made made[FORMS];
+    struct outcome of[FORMS];
+    for (int i = 0; i < FORMS; i++) {
+        make(&made[i], forms[i].replays ? late : cpu, kind, head_tokens, forms[i]);
+        of[i] = train(&made[i]);
+    }
+    CHECK(of[2].bytes == of[1].bytes && memcmp(of[2].state, of[1].state, (size_t)of[1].bytes) == 0);
+    CHECK(check_apart(of[1].losses, of[0].losses, STEPS) <= 5e-3);
+    CHECK(check_apart(of[1].norms, of[0].norms, STEPS) <= 5e-2);
+    CHECK(late_replays(late) > 0);
+    printf("model %d: losses %.1e, norms %.1e\n", (int)kind, check_apart(of[1].losses, of[0].losses, STEPS),
+           check_apart(of[1].norms, of[0].norms, STEPS));
+    /* what is written where it stays needs no room elsewhere */
+    const struct budget *kept = &made[0].toy.engine.budget, *written = &made[1].toy.engine.budget;
+    CHECK(written->bytes[BUDGET_EXCHANGE] < kept->bytes[BUDGET_EXCHANGE]);
+    for (int i = 0; i < FORMS; i++) {
+        toy_destroy(&made[i].toy);
+        free(of[i].state);
+    }
+    late->class->destroy(late);
+}
+
+/* A tied table has two contributions, and a head in parts adds up its own. */
+static void test_units(struct executor *cpu)
+{
+    for (enum toy_kind kind = TOY_LLAMA; kind < TOY_KINDS; kind++)
+        for (int parts = 0; parts < 2; parts++) {
+            struct made made;
+            make(&made, cpu, kind, parts ? PART : 0, (struct form){.sharding.bf16_gradients = true, .rounds = true});
+            const struct model *model = &made.toy.model;
+            for (int u = 0; u < model->unit_count; u++) {
+                const struct unit *unit = &model->units[u];
+                const bool tied = u == 0 && model->settings.tied, cut = u + 1 == model->unit_count && parts;
+                CHECK(unit->rounds_gradients == !(tied || cut));
+            }
+            toy_destroy(&made.toy);
+        }
+}
+
+int main(void)
+{
+    struct executor *cpu = cpu_executor_create(1);
+    const struct sharding bf16 = {.bf16_gradients = true}, no_masters = {.no_masters = true};
+    for (enum toy_kind kind = TOY_LLAMA; kind < TOY_KINDS; kind++) {
+        for (int i = 0; i < 4; i++)
+            test_gradients(cpu, kind, i % 2 ? PART : 0, (struct form){.sharding = bf16, .rounds = i >= 2});
+        test_gradients(cpu, kind, 0, (struct form){.sharding = no_masters, .rounds = true});
+        test_trainings(cpu, kind, kind % 2 ? PART : 0, bf16);
+        test_trainings(cpu, kind, kind % 2 ? 0 : PART, no_masters);
+    }
+    test_units(cpu);
+    cpu->class->destroy(cpu);
+    return check_end();
+}
