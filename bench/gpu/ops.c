@@ -242,6 +242,8 @@ static void measure_tokens(void)
         MEASURE("scatter", SCATTER, scatter, t, h, .from = own, .rows = integers(t, t, false), .to = matrix(2 * t, h));
         MEASURE("embedding_backward", EMBEDDING_BACKWARD, embedding_backward, t, h, .tokens = integers(t, v, true),
                 .dy = own, .dweight = device(DTYPE_F32, v, h), .padding = -1);
+        MEASURE("embedding_backward to bf16", EMBEDDING_BACKWARD, embedding_backward, t, h,
+                .tokens = integers(t, v, true), .dy = own, .dweight = matrix(v, h), .padding = -1);
         MEASURE("embedding_backward, adding", EMBEDDING_BACKWARD, embedding_backward, t, h,
                 .tokens = integers(t, v, true), .dy = own, .dweight = filled(DTYPE_F32, v, h), .padding = -1,
                 .accumulate = true);
@@ -266,6 +268,9 @@ static void measure_updates(void)
     printf("\n");
     MEASURE("adamw, weights in halves", ADAMW, adamw, 1, n, .weight = own, .low = device(DTYPE_I16, 1, n),
             .gradient = numbers(n), .m = numbers(n), .v = numbers(n), .step = numbers(ADAMW_STEP_COUNT),
+            .scale = numbers(1), .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .lr_factor = 1);
+    MEASURE("adamw, and a bf16 gradient", ADAMW, adamw, 1, n, .weight = own, .low = device(DTYPE_I16, 1, n),
+            .gradient = matrix(1, n), .m = numbers(n), .v = numbers(n), .step = numbers(ADAMW_STEP_COUNT),
             .scale = numbers(1), .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .lr_factor = 1);
     MEASURE("adamw, all in bf16", ADAMW, adamw, 1, n, .weight = own, .gradient = matrix(1, n), .m = matrix(1, n),
             .v = matrix(1, n), .step = numbers(ADAMW_STEP_COUNT), .scale = numbers(1), .beta1 = 0.9, .beta2 = 0.95,
