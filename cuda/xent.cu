@@ -1,6 +1,5 @@
 /* Cross-entropy. A team a row. A row's packs end before its last elements where the vocabulary is no multiple of their
  * width (rows are padded): the rest is taken singly. */
-#include "cuda/mma.cuh"
 #include "cuda/team.cuh"
 
 #include <algorithm>
@@ -10,35 +9,18 @@ enum { XENT_TEAM = 512, XENT_RESIDENT = 2, XENT_AHEAD = 4, XENT_LARGE_TEAM = 102
 /* Shared memory of a multiprocessor for copies of rows, at most. */
 enum { COPY_BYTES = 216 << 10 };
 
-/* The first packs of a row in shared memory, each for one thread, which has it brought there. */
+/* The first packs of a row in shared memory, each for the thread that has read it. */
 template <typename T, int N> struct row_copy {
     pack<T, N> *at;
     int packs;
-
-    /* A pack of a row sets out for its place, of which nothing is wanted any more. */
-    __device__ __forceinline__ void bring(const T *row, int p) const
-    {
-        if constexpr (sizeof(pack<T, N>) >= 4)
-            copy_async<sizeof(pack<T, N>)>(&at[p], row + p * N, true);
-        else
-            at[p] = load_pack<N>(row + p * N);
-    }
-
-    __device__ __forceinline__ void bring_all(const T *row) const
-    {
-        for (int p = threadIdx.x; p < packs; p += blockDim.x)
-            bring(row, p);
-    }
 };
 
-/* Of a row's first packs: read from memory; read from the copy; likewise, and those of another row set out for it. */
-enum row_pass { READ_ROW, READ_COPY, REPLACE_COPY };
+enum row_pass { READ_ROW, COPY_ROW, READ_COPY };
 
-/* Calls use(first element, values) for all of a row's elements that are this thread's. next: REPLACE_COPY's other row;
- * NULL: there is none. */
+/* Calls use(first element, values) for all of a row's elements that are this thread's. */
 template <int N, enum row_pass PASS, typename T, typename Pack, typename Single>
-__device__ __forceinline__ void each_logit(const T *row, int cols, const struct row_copy<T, N> &copy, const T *next,
-                                           Pack use_pack, Single use_single)
+__device__ __forceinline__ void each_logit(const T *row, int cols, const struct row_copy<T, N> &copy, Pack use_pack,
+                                           Single use_single)
 {
     int packs = cols / N;
     for (int first = threadIdx.x; first < packs; first += XENT_AHEAD * blockDim.x) {
@@ -46,7 +28,7 @@ __device__ __forceinline__ void each_logit(const T *row, int cols, const struct 
 #pragma unroll
         for (int i = 0; i < XENT_AHEAD; i++) {
             int p = first + i * blockDim.x;
-            if (PASS != READ_ROW && p < copy.packs)
+            if (PASS == READ_COPY && p < copy.packs)
                 in[i] = copy.at[p];
             else if (p < packs)
                 in[i] = load_pack<N>(row + p * N);
@@ -56,11 +38,11 @@ __device__ __forceinline__ void each_logit(const T *row, int cols, const struct 
             int p = first + i * blockDim.x;
             if (p >= packs)
                 break;
+            if (PASS == COPY_ROW && p < copy.packs)
+                copy.at[p] = in[i];
             float v[N];
             unpack(in[i], v);
             use_pack(p * N, v);
-            if (PASS == REPLACE_COPY && p < copy.packs && next != nullptr)
-                copy.bring(next, p);
         }
     }
     for (int c = packs * N + threadIdx.x; c < cols; c += blockDim.x) {
@@ -95,16 +77,16 @@ __device__ __forceinline__ struct running_sum sum_row(const T *x, int cols, cons
     struct running_sum running = {-0x1p100f, 0.0f}; /* finite: the difference of two is no NaN */
     auto add_pack = [&](int, const float(&v)[N]) { add_exps(running, v); };
     auto add_single = [&](int, const float(&v)[1]) { add_exps(running, v); };
-    each_logit<N, PASS, T>(x, cols, copy, nullptr, add_pack, add_single);
+    each_logit<N, PASS>(x, cols, copy, add_pack, add_single);
     float largest = team_max(running.largest, memory);
     return {largest, team_sum(running.sum * exponential(running.largest - largest), memory)};
 }
 
 /* A row becomes its gradient; `target`: the label's column, which may be outside of it. Where label < 0 the row is
- * written, not read. next: as in each_logit. */
+ * written, not read. */
 template <int N, enum row_pass PASS, typename T>
-__device__ __forceinline__ void subtract_row(T *x, int cols, const struct row_copy<T, N> &copy, const T *next,
-                                             int label, int target, float row_lse)
+__device__ __forceinline__ void subtract_row(T *x, int cols, const struct row_copy<T, N> &copy, int label, int target,
+                                             float row_lse)
 {
     if (label < 0) {
         const float zeros[N] = {}, zero[1] = {};
@@ -113,8 +95,6 @@ __device__ __forceinline__ void subtract_row(T *x, int cols, const struct row_co
             store(x + p * N, zeros);
         for (int c = packs * N + threadIdx.x; c < cols; c += blockDim.x)
             store(x + c, zero);
-        if (PASS == REPLACE_COPY && next != nullptr)
-            copy.bring_all(next);
         return;
     }
     auto subtract = [&](int first, auto &v) {
@@ -124,12 +104,11 @@ __device__ __forceinline__ void subtract_row(T *x, int cols, const struct row_co
             v[i] = exponential(v[i] - row_lse) - (first + i == target ? 1.0f : 0.0f);
         store(x + first, v);
     };
-    each_logit<N, PASS, T>(x, cols, copy, next, subtract, subtract);
+    each_logit<N, PASS>(x, cols, copy, subtract, subtract);
 }
 
 /* partial: for each block the sum of its losses and the number of its labels. BOTH: rows become their gradients, and
- * copied_packs of a row are in shared memory meanwhile; then a block has one team. The next row's come while this one's
- * gradient is written. */
+ * copied_packs of a row are kept in shared memory meanwhile; then a block has one team. */
 template <typename T, int N, bool BOTH>
 __global__ void __launch_bounds__(BOTH ? XENT_LARGE_TEAM : XENT_TEAM, BOTH ? 1 : XENT_RESIDENT)
     xent_stat(view<T> logits, const int32_t *labels, float *loss, float *lse, double2 *partial, int copied_packs)
@@ -141,18 +120,14 @@ __global__ void __launch_bounds__(BOTH ? XENT_LARGE_TEAM : XENT_TEAM, BOTH ? 1 :
         reinterpret_cast<pack<T, N> *>(copied), copied_packs
     };
     double2 total = {0.0, 0.0};
-    int64_t first = (int64_t)blockIdx.x * blockDim.y + threadIdx.y, step = gridDim.x * blockDim.y;
-    if (BOTH && first < logits.rows)
-        copy.bring_all(logits.row(first));
-    for (int64_t row = first; row < logits.rows; row += step) {
+    for (int64_t row = (int64_t)blockIdx.x * blockDim.y + threadIdx.y; row < logits.rows;
+         row += gridDim.x * blockDim.y) {
         int label = labels[row];
         float row_loss = 0.0f, row_lse = 0.0f;
         T *x = logits.row(row);
-        if (BOTH)
-            copy_async_wait();
         if (label >= 0) {
             float target = to_float(x[label]);
-            struct running_sum all = sum_row < N, BOTH ? READ_COPY : READ_ROW > (x, (int)logits.cols, copy, memory);
+            struct running_sum all = sum_row < N, BOTH ? COPY_ROW : READ_ROW > (x, (int)logits.cols, copy, memory);
             float log_sum = logf(all.sum);
             row_lse = all.largest + log_sum;
             row_loss = all.largest - target + log_sum;
@@ -161,8 +136,7 @@ __global__ void __launch_bounds__(BOTH ? XENT_LARGE_TEAM : XENT_TEAM, BOTH ? 1 :
         }
         if (BOTH) {
             __syncwarp(); /* all have read the label's logit */
-            const T *next = row + step < logits.rows ? logits.row(row + step) : nullptr;
-            subtract_row<N, REPLACE_COPY, T>(x, (int)logits.cols, copy, next, label, label, row_lse);
+            subtract_row<N, READ_COPY>(x, (int)logits.cols, copy, label, label, row_lse);
         }
         if (threadIdx.x == 0) {
             loss[row] = row_loss;
@@ -419,8 +393,8 @@ __global__ void __launch_bounds__(XENT_TEAM, XENT_RESIDENT)
     for (int64_t row = (int64_t)blockIdx.x * blockDim.y + threadIdx.y; row < logits.rows;
          row += gridDim.x * blockDim.y) {
         int label = labels[row];
-        subtract_row<N, READ_ROW, T>(logits.row(row), (int)logits.cols, none, nullptr, label, label - origin,
-                                     label < 0 ? 0.0f : lse[row]);
+        subtract_row<N, READ_ROW>(logits.row(row), (int)logits.cols, none, label, label - origin,
+                                  label < 0 ? 0.0f : lse[row]);
     }
 }
 
