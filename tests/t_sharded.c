@@ -167,8 +167,7 @@ static void test_equal(struct executor *cpu, struct layout layout, struct holder
         /* sums of one micro-batch are taken in the same order, by ranks; of several, by micro-batches first; the norm's
          * squares are added up cut by cut, so its last bit may differ; where copies have few bits, an element that lies
          * between two of their numbers may take the other, and moves by up to 1/16 of itself */
-        const struct sharding *s = &holders[i].sharding;
-        const bool rounds = s->bf16_sums || s->bf16_gradients || s->no_masters;
+        const bool rounds = holders[i].sharding.bf16_sums || sharding_rounds(&holders[i].sharding);
         const bool few_bits = layout.recipe != DECK_RECIPE_NONE && layout.micro_batches > 1;
         const double bound = rounds ? 1e-2 : layout.compute != DTYPE_F32 || few_bits ? 2e-3 : 2e-6;
         CHECK(loss <= bound);
@@ -315,14 +314,14 @@ static float gradient_of(const struct contributions *c, int64_t element, const s
                 x[0] = sum_of(x, ranks, travels);
             for (int r = 0; r < (cut ? 1 : ranks); r++) {
                 x[r] += kept[r];
-                kept[r] = s->no_masters || s->bf16_gradients ? rounded(x[r]) : x[r];
+                kept[r] = sharding_rounds(s) ? rounded(x[r]) : x[r];
             }
             if (last)
                 sum = cut ? x[0] : sum_of(x, ranks, travels);
         }
         total += sum;
     }
-    return s->no_masters || s->bf16_gradients ? rounded(total) : total;
+    return sharding_rounds(s) ? rounded(total) : total;
 }
 
 static void test_gradients(struct executor *cpu, struct layout layout, struct holders holders)

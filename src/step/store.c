@@ -219,7 +219,7 @@ struct store *store_create(const struct store_request *r)
     own->cut_gradients =
         own->ranks > 1 && r->trains && r->sharding.level >= SHARD_GRADIENTS && !r->sharding.whole_gradients;
     own->no_masters = r->trains && r->sharding.no_masters;
-    own->rounds = r->trains && (r->sharding.bf16_gradients || r->sharding.no_masters);
+    own->rounds = r->trains && sharding_rounds(&r->sharding);
     if (r->trains)
         own->exact = r->sharding.exact;
     own->contributes = own->cut_gradients || own->rounds || own->exact.gradient > 0;

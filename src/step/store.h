@@ -90,6 +90,12 @@ static inline bool sharding_cuts_values(const struct sharding *sharding, const s
     return sharding->level == SHARD_FULL && group_size(groups->gather) > 1;
 }
 
+/* Are gradients kept as bf16? */
+static inline bool sharding_rounds(const struct sharding *sharding)
+{
+    return sharding->bf16_gradients || sharding->no_masters;
+}
+
 /* Bytes that a rank receives in a step of so many micro-batches while so many gradients are summed: over the `ranks` of
  * a sharding group, and over `replicas` of it. */
 int64_t store_sum_bytes(const struct sharding *sharding, int ranks, int replicas, int64_t elements,

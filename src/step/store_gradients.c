@@ -230,6 +230,20 @@ static void take_exactly(struct flat_store *own, const struct holding *holding, 
     LAUNCH(own->reduce, EXACT_READ, exact_read, .from = sum, .to = holding->gradients);
 }
 
+static void take_contribution(struct flat_store *own, const struct holding *holding, const struct contribution *from,
+                              bool last)
+{
+    const struct tensor flat = tensor_vector(from->values, own->statistic, own->ranks * holding->cut);
+    if (own->units[holding - own->holdings].rounds_gradients)
+        take_vectors(own, holding, from);
+    else if (own->exact.gradient > 0)
+        take_exactly(own, holding, flat, from->fresh, last);
+    else if (own->rounds)
+        take_rounded(own, holding, flat, from->fresh, last);
+    else
+        take(own, holding, flat, from->fresh, last);
+}
+
 static void start_sum(struct flat_store *own, const struct pending_sum *next, struct stream *stream)
 {
     struct holding *holding = next->holding;
@@ -238,15 +252,8 @@ static void start_sum(struct flat_store *own, const struct pending_sum *next, st
     event_wait(&own->complete, own->reduce);
     if (from == NULL) {
         take(own, holding, holding->gradients, true, true);
-    } else if (own->units[holding - own->holdings].rounds_gradients) {
-        take_vectors(own, holding, from);
     } else {
-        const struct tensor flat = tensor_vector(from->values, own->statistic, own->ranks * holding->cut);
-        (own->exact.gradient > 0 ? take_exactly
-         : own->rounds           ? take_rounded
-                                 : take)(own, holding, flat, from->fresh, next->last);
-    }
-    if (from != NULL) {
+        take_contribution(own, holding, from, next->last);
         from->pending = false;
         event_record(&from->added, own->reduce);
     }

@@ -371,7 +371,7 @@ static int embedding_ranks(const struct deck *deck, const struct model_settings 
 static bool rounds_gradients(const struct deck *deck, int64_t ranks)
 {
     const struct sharding sharding = layout_sharding(deck);
-    return (sharding.bf16_gradients || sharding.no_masters) && ranks == 1 && settings_micro_batches(deck, ranks) == 1;
+    return sharding_rounds(&sharding) && ranks == 1 && settings_micro_batches(deck, ranks) == 1;
 }
 
 void settings_create_model(struct model *model, const struct deck *deck, const struct model_settings *settings,

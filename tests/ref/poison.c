@@ -59,7 +59,7 @@ static void gradients_open(struct store *store, struct unit *unit, struct stream
     p->inner->class->gradients_open(p->inner, unit, stream, fresh);
     const struct sharding *sharding = &settings->sharding;
     const bool cut = group_size(p->engine->groups.gather) > 1 && sharding->level >= SHARD_GRADIENTS;
-    if (!sharding->no_masters && !sharding->bf16_gradients && (!cut || sharding->whole_gradients))
+    if (!sharding_rounds(sharding) && (!cut || sharding->whole_gradients))
         return;
     for (int w = 0; w < unit->weight_count; w++) {
         const struct weight *weight = &unit->weights[w];
