@@ -46,8 +46,8 @@ check "2 layers of 4 linears of 3 operands" test "$(measured 1 | head -n 1 | gre
 check "two ranks find at the first step what one finds" test "$(measured 1 | head -n 1)" = "$(measured 2 | head -n 1)"
 check "no step has made a scale before the first" test "$(operand 2 1 2 down gradient scale)" = 1
 check "nor a smaller one" test "$(operand 2 1 2 down gradient least_scale)" = 1
-check "so gradients underflow" above_zero "$(operand 2 1 1 qkv gradient underflow)"
-check "which scales put right" test "$(operand 2 3 1 qkv gradient underflow)" = 0
+check "so gradients underflow" above_zero "$(operand 2 1 1 up gradient underflow)"
+check "which scales put right" test "$(operand 2 3 1 up gradient underflow)" = 0
 check "scales: one for each micro-batch" test "$(operand 2 3 1 qkv gradient scales)" = 4
 
 # nothing is changed by it
