@@ -233,8 +233,9 @@ __global__ WALK_BOUNDS void adamw(struct walk walk, struct adamw_buffers<WEIGHTS
         });
 }
 
+/* G: the gradient's type. */
 template <typename G, typename WEIGHTS>
-static void launch_with_gradient(const struct cuda_target *target, const struct adamw_args *args, WEIGHTS weights)
+static void launch_adamw(const struct cuda_target *target, const struct adamw_args *args, WEIGHTS weights)
 {
     using T = typename WEIGHTS::state;
     const struct adamw_buffers<WEIGHTS, G> b = {
@@ -253,20 +254,15 @@ static void launch_with_gradient(const struct cuda_target *target, const struct 
         walk_launch(target, "adamw", adamw<1, WEIGHTS, G>, 1, args->weight.cols, b);
 }
 
-template <typename WEIGHTS>
-static void launch_adamw(const struct cuda_target *target, const struct adamw_args *args, WEIGHTS weights)
-{
-    visit(args->gradient.dtype, [&](auto zero) { launch_with_gradient<decltype(zero)>(target, args, weights); });
-}
-
 void cuda_adamw(const struct cuda_target *target, const struct adamw_args *args)
 {
     void *weight = args->weight.data, *low = args->low.data;
-    if (tensor_present(&args->low))
-        launch_adamw(target, args, halved_weights{static_cast<uint16_t *>(weight), static_cast<int16_t *>(low)});
-    else
-        visit(args->weight.dtype, [&](auto zero) {
-            using T = decltype(zero);
-            launch_adamw(target, args, whole_weights<T>{static_cast<T *>(weight)});
-        });
+    const bool halves = tensor_present(&args->low);
+    visit(halves ? args->gradient.dtype : args->weight.dtype, [&](auto zero) {
+        using T = decltype(zero);
+        if (halves)
+            launch_adamw<T>(target, args, halved_weights{static_cast<uint16_t *>(weight), static_cast<int16_t *>(low)});
+        else
+            launch_adamw<T>(target, args, whole_weights<T>{static_cast<T *>(weight)});
+    });
 }

@@ -532,7 +532,7 @@ enum adamw_step { ADAMW_LR, ADAMW_CORRECTION_1, ADAMW_CORRECTION_2, ADAMW_STEP_C
 struct adamw_args {
     struct tensor weight;   /* f [1, n], of the type of m and v; with low it is bf16, and they are the parts of split */
     struct tensor low;      /* optional i16 [1, n] */
-    struct tensor gradient; /* f [1, n] */
+    struct tensor gradient; /* f [1, n], of the type of m and v, or bf16 with low */
     struct tensor m, v;     /* f [1, n]; with low stat */
     struct tensor step;     /* stat [1, ADAMW_STEP_COUNT] */
     struct tensor scale;    /* stat [1, 1] */

@@ -289,7 +289,8 @@ static const char *check_adamw(const struct adamw_args *a)
 {
     REQUIRE(same_shape(&a->weight, &a->gradient));
     REQUIRE(tensor_present(&a->low) ? check_split(&a->m, &a->weight, &a->low) == NULL : a->weight.dtype == a->m.dtype);
-    REQUIRE(is_float(&a->m) && a->m.dtype == a->v.dtype && is_float(&a->gradient));
+    REQUIRE(is_float(&a->m) && a->m.dtype == a->v.dtype);
+    REQUIRE(a->gradient.dtype == a->m.dtype || (tensor_present(&a->low) && a->gradient.dtype == DTYPE_BF16));
     REQUIRE(same_shape(&a->weight, &a->m) && same_shape(&a->weight, &a->v));
     REQUIRE(has_shape(&a->step, 1, ADAMW_STEP_COUNT) && tensor_count(&a->scale) == 1);
     return NULL;
