@@ -283,8 +283,8 @@ struct tensor unit_row_copy(const struct unit *unit, int id)
 struct tensor unit_gradient(const struct context *context, const struct unit *unit, int id)
 {
     const struct weight *weight = &unit->weights[id];
-    const bool rounded = weight->home->rounds_gradients && weight->storage == STORAGE_MATRIX;
-    return weight_view(weight, weight->home->gradient_base[weight->storage], rounded ? DTYPE_BF16 : context->statistic);
+    return weight_view(weight, weight->home->gradient_base[weight->storage],
+                       unit_gradient_dtype(weight->home, weight->storage, context->statistic));
 }
 
 struct tensor unit_sum_input_gradient(struct context *context, const struct unit *unit)

@@ -285,7 +285,13 @@ struct tensor unit_weight(const struct context *context, const struct unit *unit
 struct tensor unit_copy(const struct context *context, const struct unit *unit, int id);
 /* The row copy of a weight, where the store has it in place of the weight. */
 struct tensor unit_row_copy(const struct unit *unit, int id);
-/* Its gradient, fp32 or as unit->rounds_gradients says, valid between open and close. */
+/* The element type in which ops write the gradients of its own weights of that class. */
+static inline enum dtype unit_gradient_dtype(const struct unit *unit, enum storage storage, enum dtype statistic)
+{
+    return unit->rounds_gradients && storage == STORAGE_MATRIX ? DTYPE_BF16 : statistic;
+}
+
+/* A weight's gradient, valid between open and close. */
 struct tensor unit_gradient(const struct context *context, const struct unit *unit, int id);
 /* Where the unit must write the sum of UNIT_INPUT_GRADIENT: it reaches the unit before as context->output_gradient_sum.
  * Absent where UNIT_INPUT_GRADIENT_SUM is not declared, or the backward does not make both gradients. */

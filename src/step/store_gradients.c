@@ -3,14 +3,14 @@
 #include "step/store_private.h"
 
 /* A unit writes all of its weights' gradients. What it leaves alone is the padding between them, which is summed and
- * measured with them. (That at the buffer's end is in no shard.) In the gradients that are kept it stays zero. */
-static void clear_padding(const struct unit *unit, struct stream *stream, enum dtype dtype)
+ * measured with them. (That at the buffer's end is in no shard.) */
+static void clear_padding(const struct unit *unit, struct stream *stream, enum dtype statistic)
 {
     for (int w = 0; w < unit->weight_count; w++) {
         const struct weight *weight = &unit->weights[w];
         const int64_t elements = weight->rows * weight->cols, end = weight->offset + elements;
-        const bool kept = unit->rounds_gradients && weight->storage == STORAGE_MATRIX;
-        if (weight->home == unit && weight->room > elements && !kept)
+        const enum dtype dtype = unit_gradient_dtype(unit, weight->storage, statistic);
+        if (weight->home == unit && weight->room > elements)
             LAUNCH(stream, FILL, fill,
                    .x = tensor_vector((char *)unit->gradient_base[weight->storage] + end * dtype_size(dtype), dtype,
                                       weight->room - elements),

@@ -63,7 +63,7 @@ static void gradients_open(struct store *store, struct unit *unit, struct stream
         return;
     for (int w = 0; w < unit->weight_count; w++) {
         const struct weight *weight = &unit->weights[w];
-        const enum dtype dtype = unit->rounds_gradients && weight->storage == STORAGE_MATRIX ? DTYPE_BF16 : statistic;
+        const enum dtype dtype = unit_gradient_dtype(unit, weight->storage, statistic);
         if (weight->home == unit)
             spoil(stream, (char *)unit->gradient_base[weight->storage] + weight->offset * dtype_size(dtype), dtype,
                   weight->rows * weight->cols);
