@@ -52,6 +52,8 @@ if ! bash "$sandbox" start >"$work/sandbox" 2>&1 {alive}>&-; then
     skip "Slurm's daemons do not start here"
 fi
 eval "$(bash "$sandbox" env)"
+echo MinJobAge=3600 >>"$SLURM_CONF" # Slurm forgets jobs that ended longer ago than this: five minutes by itself
+scontrol reconfigure
 [ "$(sinfo --noheader --Node --states=idle | wc -l)" -eq $NODES ] || skip "Slurm's nodes do not come up here"
 
 # the job script calls the mpirun that the program was built with, and Slurm decides who runs where
@@ -124,6 +126,21 @@ state_is()
     [[ " $2 " = *" $(job "$1" JobState) "* ]]
 }
 
+has_ended()
+{
+    [[ "$(job "$1" JobState | paste -s -d ' ') " =~ ^((COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL|OUT_OF_MEMORY)\ )+$ ]]
+}
+
+# ends SECONDS ID "STATES": it ends in that time, in one of these states; else what Slurm knows of it is shown
+ends()
+{
+    await "$1" has_ended "$2"
+    state_is "$2" "$3" && return
+    scontrol --oneliner show job "$2" | cut -c1-600 | sed 's/^/    | /' >&2
+    grep -hE "JobId=$2\b|\[$2\.|batch job $2 " "$SB"/log/slurm*.log | tail -n 20 | sed 's/^/    | /' >&2
+    return 1
+}
+
 # cleared ID: nothing is left of the job's life on the nodes; a step of the next one has the same name
 cleared()
 {
@@ -181,7 +198,8 @@ cat >"$work/stops_early" <<END
 exit 0
 END
 chmod +x "$work/probe" "$work/stops_early"
-part="--nodelist=n2 --nodes=1 --time=2"
+# A warning that is due before a job's start would come while the job starts, and end it.
+part="--nodelist=n2 --nodes=1 --time=2 --signal=B:USR1@20"
 for launcher in $launchers; do
     id[task.$launcher]=$(CISTRON=$work/probe CISTRON_LAUNCHER=$launcher aside task.$launcher $part --ntasks-per-node=2 \
         --gpus-per-task=1 --cpus-per-task=1 "$script" x)
@@ -213,7 +231,7 @@ for launcher in $launchers; do
     id[$name]=$(CISTRON_LAUNCHER=$launcher submit $name "$script" --time=10)
     check "$name: it runs" await 60 has_trained "$work/$name"
     if [ $launcher = srun ]; then scancel "${id[$name]}"; else scancel --batch --signal=TERM "${id[$name]}"; fi
-    check "$name: it ends" await 30 state_is "${id[$name]}" "FAILED CANCELLED"
+    check "$name: it ends" ends 30 "${id[$name]}" "FAILED CANCELLED"
     check "$name: it does not come back" test "$(job "${id[$name]}" Restarts)" = 0
     check "$name: it has saved" test "$(saved "$work/$name")" = "$(last_logged "$work/$name")"
 done
@@ -221,7 +239,7 @@ done
 # An array: %a is a task's number.
 steps=2
 array=$(submit seed "$script" "--time=10 --array=1-2" train.seed=%a "output.folder=$work/seed-%a")
-check "array: it ends" await 90 state_is "$array" COMPLETED
+check "array: it ends" ends 90 "$array" COMPLETED
 for task in 1 2; do
     check "array: task $task has its seed" grep -q "seed = $task;" "$work/seed-$task/deck.cfg"
     check "array: task $task has trained" test "$(last_logged "$work/seed-$task")" = 2
@@ -245,8 +263,8 @@ done
 
 # What ran aside
 for launcher in $launchers; do
-    check "$launcher: a GPU for each task: it ends" await 60 state_is "${id[task.$launcher]}" COMPLETED
-    check "$launcher: a part of a node: it ends" await 60 state_is "${id[node.$launcher]}" COMPLETED
+    check "$launcher: a GPU for each task: it ends" ends 60 "${id[task.$launcher]}" COMPLETED
+    check "$launcher: a part of a node: it ends" ends 60 "${id[node.$launcher]}" COMPLETED
     one='^[0-3] [0-3]$' # a rank has one that the other has not; under mpirun both choose among both
     [ $launcher = srun ] || one='^[0-3],[0-3]$'
     check "$launcher: a GPU for each task" grep -qE "$one" <<<"$(sees task.$launcher)"
@@ -254,13 +272,13 @@ for launcher in $launchers; do
     check "$launcher: GPUs of the node" test "$(sees node.$launcher)" = 0,1,2
     check "$launcher: threads of a task" test "$(grep -c ' runs 2$' "$work/node.$launcher.out")" -eq 1
 done
-check "exit code 3: it ends" await 60 state_is "${id[three]}" FAILED
+check "exit code 3: it ends" ends 60 "${id[three]}" FAILED
 check "exit code 3: it does not come back" test "$(job "${id[three]}" Restarts) $(job "${id[three]}" ExitCode)" = "0 3:0"
-check "exit code 2: it ends" await 60 state_is "${id[user]}" FAILED
+check "exit code 2: it ends" ends 60 "${id[user]}" FAILED
 check "exit code 2: it does not come back" test "$(job "${id[user]}" Restarts) $(job "${id[user]}" ExitCode)" = "0 2:0"
-check "no program: it ends" await 60 state_is "${id[lost]}" FAILED
+check "no program: it ends" ends 60 "${id[lost]}" FAILED
 check "no program: it is said" grep -q "nowhere/cistron: " "$work/lost.out"
-check "ranks apart: they end" await 60 state_is "${id[alone]}" FAILED
+check "ranks apart: they end" ends 60 "${id[alone]}" FAILED
 check "ranks apart: one line says why" test "$(grep -c 'cistron: .*srun .*--mpi=pmix' "$work/alone.out")" -eq 1
 check "ranks apart: exit code 2" test "$(job "${id[alone]}" ExitCode)" = 2:0
 check "ranks apart: they do not train" test ! -e "$work/alone"
@@ -268,14 +286,14 @@ check "array: one task stops early" await 60 grep -q requeueing "$work/early.out
 check "array: that task alone is requeued" await 30 restarts_are "$early" "0 1 "
 for name in "${!id[@]}"; do
     case $name in plan.*) ;; *) continue ;; esac
-    check "$name: it ends" await 300 state_is "${id[$name]}" COMPLETED # the first waits for those before it, one by one
+    check "$name: it ends" ends 300 "${id[$name]}" COMPLETED # the first waits for those before it, one by one
     check "$name: is of its ranks" grep -q "a rank needs .*: it fits" "$work/$name.out"
 done
 
-check "without the trap: it ends" await 90 state_is "${id[no_trap]}" "FAILED TIMEOUT"
+check "without the trap: it ends" ends 90 "${id[no_trap]}" "FAILED TIMEOUT"
 check "without the trap: it does not come back" test "$(job "${id[no_trap]}" Restarts)" = 0
 for launcher in $launchers; do
-    check "$launcher: finished" await 90 state_is "${id[$launcher]}" COMPLETED
+    check "$launcher: finished" ends 90 "${id[$launcher]}" COMPLETED
     check "$launcher: in its second life" test "$(job "${id[$launcher]}" Restarts)" = 1
     check "$launcher: went on from its checkpoint" grep -q "continuing from" "$work/$launcher.out"
     check "$launcher: one file has both lives" test "$(grep -c '# memory of a rank' "$work/$launcher.out")" -eq 2
@@ -283,16 +301,16 @@ done
 
 steps=$most
 id[whole]=$(CISTRON_LAUNCHER=mpirun submit whole "$script" --time=10)
-check "limit: it is killed there" await 120 state_is "${id[limit]}" TIMEOUT
+check "limit: it is killed there" ends 120 "${id[limit]}" TIMEOUT
 check "limit: it does not come back" test "$(job "${id[limit]}" Restarts)" = 0
 step=$(saved "$work/limit")
 check "limit: the checkpoint before is left" test "${step:-0}" -eq 20
 sed -i "s/steps = [0-9]*/steps = 30/" "$work/limit.cfg"
 last[limit]=30
 id[limit]=$(CISTRON_LAUNCHER=mpirun resubmit limit "$script" --time=10)
-check "limit: submitted again, it finishes" await 90 state_is "${id[limit]}" COMPLETED
+check "limit: submitted again, it finishes" ends 90 "${id[limit]}" COMPLETED
 check "limit: from its last checkpoint" grep -q "continuing from $work/limit/step_$(printf %08d "$step").h5" "$work/limit.out"
-check "a run that is left alone" await 200 state_is "${id[whole]}" COMPLETED
+check "a run that is left alone" ends 200 "${id[whole]}" COMPLETED
 losses "$work/whole" >"$work/whole.losses"
 for run in $launchers limit; do
     losses "$work/$run" >"$work/losses"
