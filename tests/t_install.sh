@@ -2,7 +2,8 @@
 # What a new user meets around the program: completions of both shells (the installed files are what the program prints,
 # and offer commands, options and keys where these can stand; zsh's are left out where it is not installed), the line
 # that names missing packages, that git ignores what README's examples leave in a clone, that a release (make dist) has
-# all that git has and configures where no autotools are, and that the recipe for Spack asks for what configure has.
+# all that git has and configures where no autotools are, that an installed tree may be moved, and that the recipe for
+# Spack asks for what configure has.
 . "$abs_top_srcdir/tests/lib.sh"
 
 # bash_offers WORD...: what may stand for the last word
@@ -92,5 +93,22 @@ if git -C "$abs_top_srcdir" rev-parse >/dev/null 2>&1; then
     check "it configures and would build" test $? -eq 0
     check "without autotools" test ! -e "$work/called"
 fi
+# an installed tree that was moved
+make -s -C "$abs_top_builddir" install DESTDIR="$work/staged" >"$work/out" 2>&1
+check "it installs" test $? -eq 0
+installed=$(cd "$work/staged" && find . -path '*/bin/cistron' | sed 's|^\./||; s|/bin/cistron$||')
+mv "$work/staged/$installed" "$work/moved"
+check "moved: it finds its job scripts" test "$("$work/moved/bin/cistron" jobscripts)" = "$work/moved/share/cistron/jobscripts"
+check "moved: they are there" test -f "$work/moved/share/cistron/jobscripts/common.sh"
+(cd "$work" && "$work/moved/bin/cistron" plan quickstart) >"$work/out" 2>&1
+check "moved: it finds its decks" says "deck quickstart is $work/moved/share/cistron/input/quickstart.cfg"
+ln "$work/moved/bin/cistron" "$work/cistron" # the program alone
+"$work/cistron" jobscripts >"$work/out"
+check "the program alone: where they were to be" says "/$installed/share/cistron/jobscripts"
+
+# a machine that gives programs less stack than the usual 8 MiB
+(ulimit -s 512 && exec "$CISTRON" plan quickstart) >"$work/out" 2>&1
+check "half a MiB of stack is enough to plan" test $? -eq 0
+
 command -v python3 >/dev/null && check "Spack's recipe" python3 "$abs_top_srcdir/tests/interop/spack_recipe.py" "$abs_top_srcdir" >"$work/out"
 finish

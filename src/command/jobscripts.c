@@ -1,16 +1,19 @@
 /* cistron jobscripts */
 #include "base/error.h"
-#include "base/path.h"
+#include "base/shipped.h"
 #include "command/command.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static int run(const struct environment *environment, char **arguments, int count)
 {
     (void)environment;
     (void)arguments;
     (void)count;
-    puts(path_is_built() ? CISTRON_SOURCE_JOBSCRIPTS : CISTRON_JOBSCRIPTS);
+    char *folder = shipped_folder("jobscripts");
+    puts(folder);
+    free(folder);
     return ERROR_NONE;
 }
 

@@ -1,15 +1,16 @@
 #include "deck/locate.h"
 #include "base/memory.h"
 #include "base/path.h"
+#include "base/shipped.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-const char *deck_folder(void)
+char *deck_folder(void)
 {
-    return path_is_built() ? CISTRON_SOURCE_DECKS : CISTRON_DECKS;
+    return shipped_folder("input");
 }
 
 static bool is_file(const char *path)
@@ -28,8 +29,10 @@ char *deck_locate(const char *base, const char *name)
     }
     if (strchr(name, '/') != NULL || is_file(first))
         return first;
-    char *others[] = {memory_format("%s.cfg", first), memory_format("%s/%s", deck_folder(), name),
-                      memory_format("%s/%s.cfg", deck_folder(), name)};
+    char *folder = deck_folder();
+    char *others[] = {memory_format("%s.cfg", first), memory_format("%s/%s", folder, name),
+                      memory_format("%s/%s.cfg", folder, name)};
+    free(folder);
     char *found = NULL;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (found == NULL && is_file(others[i]))

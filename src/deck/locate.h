@@ -8,8 +8,7 @@
  * candidate. */
 char *deck_locate(const char *base, const char *name);
 
-/* The folder of the decks that come with the program: the one in the source tree if the program runs from the folder it
- * was built in, otherwise the installed one. */
-const char *deck_folder(void);
+/* The folder of the decks that come with the program, freed with free(). */
+char *deck_folder(void);
 
 #endif

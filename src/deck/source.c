@@ -440,7 +440,9 @@ static char *advice(const char *name)
         return memory_string("; a deck's file comes before KEY=VALUE");
     if (strchr(name, '/') != NULL)
         return memory_string("");
-    return memory_format("; nor is it one of the decks in %s", deck_folder());
+    char *folder = deck_folder(), *text = memory_format("; nor is it one of the decks in %s", folder);
+    free(folder);
+    return text;
 }
 
 int deck_source_add_file(struct deck_source *source, const char *name)

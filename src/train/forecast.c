@@ -340,7 +340,9 @@ void forecast_rehearse(struct forecast *f, const struct deck *deck, struct execu
 {
     const struct grid_shape shape = layout_shape(deck);
     int numbers[GRID_KINDS];
+    memory_free(f->kinds);
     f->kind_count = grid_kinds(&shape, (int)f->ranks, numbers);
+    f->kinds = memory_allocate(f->kind_count * (int64_t)sizeof *f->kinds);
     for (int i = 0; i < f->kind_count; i++)
         f->kinds[i] = rehearse_step(deck, &f->model, f->ranks, numbers[i], target, rates);
 }
@@ -399,5 +401,7 @@ void forecast_destroy(struct forecast *f)
 {
     free(f->quantized);
     free(f->data_missing);
+    memory_free(f->kinds);
     f->quantized = f->data_missing = NULL;
+    f->kinds = NULL;
 }

@@ -39,7 +39,7 @@ struct forecast {
     char *quantized; /* what is, and how; owned */
     int64_t parameters;
 
-    struct forecast_rank kinds[GRID_KINDS];
+    struct forecast_rank *kinds; /* of ranks [kind_count]; owned */
     int kind_count;
     double batches;        /* bytes of host memory that the loader's batches take on a rank */
     int64_t micro_batches; /* of a rank, a step */

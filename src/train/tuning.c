@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/shipped.h"
 #include "core/choice.h"
 #include "io/choices.h"
 #include "train/tuning_file.h"
@@ -56,6 +57,13 @@ static bool has_files(const struct deck *deck)
     return !deck->device.deterministic && strcmp(deck->device.tuning_file, "none") != 0;
 }
 
+static char *shipped_path(struct executor *executor)
+{
+    char *folder = shipped_folder("tuning"), *path = file_in(folder, executor);
+    free(folder);
+    return path;
+}
+
 /* The user's own; NULL: there is none. */
 static char *own_path(struct executor *executor, const struct deck *deck)
 {
@@ -102,7 +110,7 @@ static bool add_known(struct executor *executor, const struct deck *deck, const 
 {
     bool known = false;
     if (has_files(deck)) {
-        char *paths[] = {file_in(tuning_shipped_folder(), executor), own_path(executor, deck)};
+        char *paths[] = {shipped_path(executor), own_path(executor, deck)};
         for (int i = 0; i < 2; i++) {
             known |= paths[i] != NULL && add_file(executor, paths[i]);
             free(paths[i]);

@@ -21,7 +21,4 @@ struct tuning_bytes tuning_file_read(const char *path);
  * ERROR_USER: refused, no tuning file, or its folder cannot be written. */
 int tuning_file_add(const char *path, const struct tuning_bytes *choices);
 
-/* The folder of the files that come with the program (in tuning_shipped.c, for tests have another). */
-const char *tuning_shipped_folder(void);
-
 #endif
