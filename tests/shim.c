@@ -1,12 +1,13 @@
 /* A library to preload (LD_PRELOAD=shim.so) that makes storage slow, full or deadly on purpose, and writes down what a
- * program does there. It acts on calls of open, pwrite, fsync, rename, unlink, close and fcntl's locks for paths at or
- * below SHIM_FOLDER (an absolute path, as the program spells it); an fsync of that folder itself counts as
+ * program does there. It acts on calls of open, pread, pwrite, fsync, rename, unlink, close and fcntl's locks for paths
+ * at or below SHIM_FOLDER (an absolute path, as the program spells it); an fsync of that folder itself counts as
  * fsync_folder.
  * - SHIM_MATCH=TEXT: only paths that hold TEXT (rename: its source)
  * - SHIM_RANK=N: only the process whose OMPI_COMM_WORLD_RANK is N
  * - SHIM_DELAY=CALL:SECONDS: each such call sleeps first
  * - SHIM_KILL=CALL:N: SIGKILL to the process itself in place of its Nth such call
- * - SHIM_FAIL=CALL:N:ERROR: its Nth such call and all later ones fail; ERROR is ENOSPC, EIO, ENOLCK, EINVAL
+ * - SHIM_FAIL=CALL:N:ERROR[:COUNT]: its Nth such call and all later ones, or so many, fail; ERROR is ENOSPC, EIO,
+ *   ENOLCK, EINVAL
  * - SHIM_TRACE=FILE: appends "START END RANK CALL PATH" for each such call that was made; seconds, one clock for all
  *   processes
  * - SHIM_CLOCK=SECONDS: from its hundredth reading on, the clock of the day is so far ahead
@@ -32,6 +33,7 @@ enum { DESCRIPTORS = 4096, PATH_BYTES = 1024 };
 
 enum call {
     CALL_OPEN,
+    CALL_PREAD,
     CALL_PWRITE,
     CALL_FSYNC,
     CALL_FSYNC_FOLDER,
@@ -42,8 +44,8 @@ enum call {
     CALLS
 };
 
-static const char *const call_names[CALLS] = {"open",   "pwrite", "fsync", "fsync_folder",
-                                              "rename", "unlink", "close", "lock"};
+static const char *const call_names[CALLS] = {"open",   "pread",  "pwrite", "fsync", "fsync_folder",
+                                              "rename", "unlink", "close",  "lock"};
 
 static struct {
     const char *folder, *match, *rank, *trace;
@@ -225,6 +227,29 @@ static int open_with(const char *name, const char *path, int flags, mode_t mode)
     }
 OPEN(open)
 OPEN(open64)
+
+static ssize_t pread_with(const char *name, int descriptor, void *data, size_t bytes, off_t offset)
+{
+    ssize_t (*function)(int, void *, size_t, off_t);
+    char path[PATH_BYTES];
+    *(void **)&function = real(name);
+    if (!path_of(descriptor, path))
+        return function(descriptor, data, bytes, offset);
+    double start = now();
+    ssize_t got = before(CALL_PREAD) ? function(descriptor, data, bytes, offset) : -1;
+    after(CALL_PREAD, path, start);
+    return got;
+}
+
+ssize_t pread(int descriptor, void *data, size_t bytes, off_t offset)
+{
+    return pread_with("pread", descriptor, data, bytes, offset);
+}
+
+ssize_t pread64(int descriptor, void *data, size_t bytes, off64_t offset)
+{
+    return pread_with("pread64", descriptor, data, bytes, offset);
+}
 
 static ssize_t pwrite_with(const char *name, int descriptor, const void *data, size_t bytes, off_t offset)
 {

@@ -89,6 +89,50 @@ check "continue, beside steps: the next save is made" test -f "$run/step_0000000
 losses "$run" >"$work/run.losses"
 check "continue, beside steps: the losses are those of the whole run" cmp "$work/whole.losses" "$work/run.losses"
 
+# Reads that fail for a moment: the run goes on from what was saved, or says that it cannot read.
+rm -rf "$run"
+RANKS_SECONDS=60 ranks 1 train "$work/deck.cfg" "${settings[@]}" checkpoint.keep=9 train.steps=4 checkpoint.at_end=false
+check "a run to read from" codes_are 0 1
+rm -rf "$work/saved"
+mv "$run" "$work/saved"
+# reading SHIM: goes on for a step, from a copy
+reading()
+{
+    rm -rf "$run"
+    cp -r "$work/saved" "$run"
+    # shellcheck disable=SC2086
+    (export LD_PRELOAD="$abs_top_builddir/tests/shim.so" SHIM_FOLDER="$run" SHIM_MATCH=step_00000004.h5 $1
+        exec "$CISTRON" train "$work/deck.cfg" "${settings[@]}" train.steps=5) >"$work/out" 2>&1
+}
+reading "SHIM_TRACE=$work/reads"
+check "read without a failure" test $? -eq 0
+whole=$(digest "$run" 5) reads=$(grep -c ' pread ' "$work/reads") again=0
+check "there are reads" test "$reads" -ge 100
+for tenths in 3 4 5 6 7 8 9; do
+    reading "SHIM_FAIL=pread:$((reads * tenths / 10)):EIO:4"
+    case $? in
+    0)
+        again=$((again + 1))
+        check "reads $tenths/10 of the way that fail for a moment: the same state" test "$(digest "$run" 5)" = "$whole"
+        ;;
+    1) check "a read that fails is said" says "Input/output error" ;;
+    esac
+    check "nothing is set aside" test ! -e "$run/step_00000004.h5.bad"
+done
+check "the run went on after failures" test $again -ge 1
+damaged=$work/saved/step_00000004.h5
+bytes=$(stat -c %s "$damaged")
+for place in 9 8 7; do # damage of numbers, in its last third
+    printf '\125\252\125' | dd of="$damaged" bs=1 seek=$((bytes * place / 10)) conv=notrunc status=none
+done
+for failing in "" "SHIM_FAIL=pread:20:EIO:1" "SHIM_FAIL=pread:40:EIO:1"; do
+    # shellcheck disable=SC2086
+    (export LD_PRELOAD="$abs_top_builddir/tests/shim.so" SHIM_FOLDER="$work/saved" SHIM_MATCH=step_00000004.h5 $failing
+        exec "$CISTRON" inspect --verify "$damaged") >"$work/out" 2>&1
+    check "damage is found, ${failing:-without failures}" test $? -eq 2
+    check "damage is said, ${failing:-without failures}" says "is damaged"
+done
+
 # a slow disk: steps go on while it writes, the next save waits, and so does the end
 rm -rf "$run"
 shimmed "SHIM_MATCH=.h5.tmp SHIM_RANK=1 SHIM_DELAY=pwrite:0.1" "${settings[@]}" checkpoint.every=3 train.steps=8 checkpoint.keep=9

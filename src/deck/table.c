@@ -286,7 +286,7 @@ const struct deck_row deck_table[] = {
     {REAL(device.memory, 0, 0, INFINITY), .unit = "GiB", .restart = RESTART_FREE,
      .doc =
          "Memory that a rank may use: a deck that needs more is refused, with what to change. 0 takes a rank's share "
-         "of the memory that is free, among the ranks of a node."},
+         "of the memory that is free, among the ranks of a node, and of what a job's or container's limit leaves."},
     {REAL(device.peak, 0, 0, INFINITY), .unit = "TFLOP/s", .restart = RESTART_FREE,
      .doc = "Arithmetic peak of a rank's device, against which the log counts utilisation (MFU) and `cistron plan` the "
             "time of a step; 0 counts none."},

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/open.h"
+#include "base/thread.h"
 #include "io/checkpoint_private.h"
 #include "io/file.h"
 #include "step/engine.h"
@@ -227,51 +228,48 @@ static char *place_in_engine(const struct reader *r, const struct part *part)
     return direct ? value->data : NULL;
 }
 
-/* A thread's failure is found once more, for its message. */
-static int read_again(struct reader *r, const struct part *part, char *to)
+/* thread_each, and whether the file was found damaged. */
+static int by_threads(struct reader *r, int64_t count, int (*work)(void *self, int64_t i), void *self)
 {
-    int code = read_part(r, part, to);
+    const int code = thread_each(count, READ_THREADS, work, self);
     r->damaged = code == ERROR_USER;
     return code;
 }
 
-static int read_direct(struct reader *r)
+static int read_in_place(void *self, int64_t i)
 {
-    int64_t bad = r->count; /* the first */
-#pragma omp parallel for schedule(dynamic) reduction(min : bad) num_threads(READ_THREADS)
-    for (int64_t i = 0; i < r->count; i++) {
-        char *to = place_in_engine(r, &r->parts[i]);
-        if (to != NULL && read_part(r, &r->parts[i], to) != ERROR_NONE) {
-            bad = i < bad ? i : bad;
-            error_clear(); /* the message is this thread's */
-        }
-    }
-    return bad < r->count ? read_again(r, &r->parts[bad], place_in_engine(r, &r->parts[bad])) : ERROR_NONE;
+    struct reader *r = self;
+    char *to = place_in_engine(r, &r->parts[i]);
+    return to != NULL ? read_part(r, &r->parts[i], to) : ERROR_NONE;
+}
+
+/* Parts from `first` on, and a buffer for each, of PIECE_BYTES. */
+struct staged {
+    struct reader *reader;
+    int64_t first;
+    char *buffers;
+};
+
+static int read_to_buffer(void *self, int64_t i)
+{
+    const struct staged *s = self;
+    const struct part *part = &s->reader->parts[s->first + i];
+    return part->offset >= 0 ? read_part(s->reader, part, s->buffers + i * PIECE_BYTES) : ERROR_NONE;
 }
 
 /* Parts [first, first + count) into buffers of the staging, then to the device. */
 static int read_staged(struct reader *r, int64_t first, int64_t count, char *buffers)
 {
-    int codes[READ_THREADS] = {ERROR_NONE};
-#pragma omp parallel for schedule(static) num_threads(READ_THREADS) if (count > 1)
-    for (int64_t i = 0; i < count; i++) {
-        if (r->parts[first + i].offset >= 0)
-            codes[i] = read_part(r, &r->parts[first + i], buffers + i * PIECE_BYTES);
-        error_clear(); /* the message is this thread's */
-    }
-    for (int64_t i = 0; i < count; i++) {
+    int code = by_threads(r, count, read_to_buffer, &(struct staged){r, first, buffers});
+    for (int64_t i = 0; i < count && code == ERROR_NONE; i++) {
         const struct part *part = &r->parts[first + i];
         char *buffer = buffers + i * PIECE_BYTES;
-        int code = ERROR_NONE;
         if (part->offset < 0)
             code = read_by_hdf5(r, &part->piece, buffer);
-        else if (codes[i] != ERROR_NONE)
-            code = read_again(r, part, buffer);
-        if (code != ERROR_NONE)
-            return code;
-        master_write(&r->engine->streams[STREAM_COMPUTE], buffer, &part->piece.device);
+        if (code == ERROR_NONE)
+            master_write(&r->engine->streams[STREAM_COMPUTE], buffer, &part->piece.device);
     }
-    return ERROR_NONE;
+    return code;
 }
 
 /* Leaves the parts that are not read yet. */
@@ -290,7 +288,7 @@ static int read_own(struct reader *r)
     struct executor *executor = r->engine->executor;
     struct stream *stream = &r->engine->streams[STREAM_COMPUTE];
     stream_synchronize(stream);
-    int code = read_direct(r), half = 0;
+    int code = by_threads(r, r->count, read_in_place, r), half = 0;
     drop_direct(r);
     char *staging = executor->class->allocate(executor, 2 * READ_THREADS * (int64_t)PIECE_BYTES, MEMORY_HOST);
     struct event sent[2] = {{0}, {0}};
@@ -305,21 +303,11 @@ static int read_own(struct reader *r)
     return code;
 }
 
-/* Blocks of this rank that it has not read whole. */
-static int check_rest(struct reader *r)
+/* A block of this rank that it has not read whole. */
+static int check_rest(void *self, int64_t block)
 {
-    int64_t bad = r->list->count; /* the first */
-#pragma omp parallel for schedule(dynamic) reduction(min : bad) num_threads(READ_THREADS)
-    for (int64_t b = 0; b < r->list->count; b++)
-        if (r->mine[b] && checkpoint_check_block(r->descriptor, r->path, &r->list->blocks[b]) != ERROR_NONE) {
-            bad = b < bad ? b : bad;
-            error_clear();
-        }
-    if (bad == r->list->count)
-        return ERROR_NONE;
-    int code = checkpoint_check_block(r->descriptor, r->path, &r->list->blocks[bad]);
-    r->damaged = code == ERROR_USER;
-    return code;
+    const struct reader *r = self;
+    return r->mine[block] ? checkpoint_check_block(r->descriptor, r->path, &r->list->blocks[block]) : ERROR_NONE;
 }
 
 static int open_reader(struct reader *r)
@@ -341,7 +329,7 @@ static int read_open(struct reader *r, int kinds)
     deal_blocks(r);
     int code = read_own(r);
     if (code == ERROR_NONE)
-        code = check_rest(r);
+        code = by_threads(r, r->list->count, check_rest, r);
     if (code == ERROR_NONE && kinds == PIECE_KINDS)
         code = checkpoint_read_scales(r->file, r->path, r->engine);
     memory_free(r->mine);

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/open.h"
+#include "base/thread.h"
 #include "io/block.h"
 #include "io/checkpoint_private.h"
 
@@ -64,27 +65,34 @@ int checkpoint_check_block(int descriptor, const char *path, const struct block 
     return code == ERROR_NONE ? checkpoint_compare_block(block, hash, path) : code;
 }
 
-/* Every rank: the blocks that start in its part of the file; of tensors too, or not. */
+/* Blocks that start in a range of bytes; of tensors too, or not. */
+struct checking {
+    const struct block_list *list;
+    const char *path;
+    int descriptor;
+    int64_t begin, end;
+    bool tensors;
+};
+
+static int check_block(void *self, int64_t i)
+{
+    const struct checking *c = self;
+    const struct block *block = &c->list->blocks[i];
+    const bool meant = block->offset >= c->begin && block->offset < c->end && (c->tensors || !block->tensor);
+    return meant ? checkpoint_check_block(c->descriptor, c->path, block) : ERROR_NONE;
+}
+
+/* Every rank: its part of the file. */
 static int check_blocks(const struct block_list *list, bool tensors, const char *path, int rank, int ranks)
 {
     const struct block *last = &list->blocks[list->count - 1];
-    const int64_t bytes = last->offset + last->length, begin = bytes * rank / ranks, end = bytes * (rank + 1) / ranks;
-    int descriptor = open_file(path);
-    if (descriptor < 0)
+    const int64_t bytes = last->offset + last->length;
+    struct checking checking = {list, path, open_file(path), bytes * rank / ranks, bytes * (rank + 1) / ranks, tensors};
+    if (checking.descriptor < 0)
         return error_environment("%s: cannot open it: %s", path, open_failure());
-    int64_t bad = list->count; /* the first */
     /* one thread alone would wait for the disk and for the hash in turn */
-#pragma omp parallel for schedule(dynamic) reduction(min : bad) num_threads(VERIFY_THREADS)
-    for (int64_t i = 0; i < list->count; i++) {
-        const struct block *block = &list->blocks[i];
-        if (block->offset >= begin && block->offset < end && (tensors || !block->tensor) &&
-            checkpoint_check_block(descriptor, path, block) != ERROR_NONE) {
-            bad = i < bad ? i : bad;
-            error_clear(); /* the message is this thread's */
-        }
-    }
-    int code = bad < list->count ? checkpoint_check_block(descriptor, path, &list->blocks[bad]) : ERROR_NONE;
-    close(descriptor);
+    const int code = thread_each(list->count, VERIFY_THREADS, check_block, &checking);
+    close(checking.descriptor);
     return code;
 }
 

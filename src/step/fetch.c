@@ -1,5 +1,6 @@
 #include "step/fetch.h"
 #include "base/error.h"
+#include "base/thread.h"
 #include "step/engine.h"
 #include "step/exchange.h"
 
@@ -33,25 +34,16 @@ int fetch_visit_runs(const struct piece *piece, const char *content, int64_t *vi
 }
 
 /* What was not visited yet of piece i: where a call fails, the next begins with the same run. */
-static int visit_fetched(struct fetcher *f, int i)
+static int visit_fetched(void *self, int64_t i)
 {
-    return fetch_visit_runs(&f->pieces[i], f->staging + (int64_t)i * PIECE_BYTES, &f->visited[i], f->visit, f->self);
+    struct fetcher *f = self;
+    return fetch_visit_runs(&f->pieces[i], f->staging + i * PIECE_BYTES, &f->visited[i], f->visit, f->self);
 }
 
 static int visit_all_fetched(struct fetcher *f)
 {
-    bool failed[FETCH_THREADS] = {false};
-    int code = ERROR_NONE;
     engine_synchronize(f->engine);
-#pragma omp parallel for schedule(static) num_threads(FETCH_THREADS) if (f->count > 1)
-    for (int i = 0; i < f->count; i++) {
-        failed[i] = visit_fetched(f, i) != ERROR_NONE;
-        if (failed[i])
-            error_clear(); /* the message is this thread's */
-    }
-    for (int i = 0; i < f->count && code == ERROR_NONE; i++)
-        if (failed[i])
-            code = visit_fetched(f, i);
+    const int code = thread_each(f->count, FETCH_THREADS, visit_fetched, f);
     f->count = 0;
     return code;
 }

@@ -1,22 +1,13 @@
 #include "train/fit.h"
+#include "base/available.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "train/forecast.h"
 #include "train/settings.h"
 
-#include <stdio.h>
-
 int64_t fit_available(void)
 {
-    FILE *file = fopen("/proc/meminfo", "r");
-    char line[128];
-    long long kibi = 0;
-    while (file != NULL && fgets(line, sizeof line, file) != NULL)
-        if (sscanf(line, "MemAvailable: %lld kB", &kibi) == 1)
-            break;
-    if (file != NULL)
-        fclose(file);
-    return kibi * 1024;
+    return available_memory("");
 }
 
 int64_t fit_free(struct executor *target, int64_t sharing)
@@ -63,8 +54,8 @@ int fit_refuse(const struct fit *fit)
     bytes_text(limit, (double)fit->limit);
     if (fit->of_deck)
         return error_user("key device.memory: a rank needs %s and may use %s; %s", need, limit, fit->advice);
-    return error_user("a rank needs %s, and this machine has %s free for each (to plan for another "
-                      "machine, give a rank's GiB there as device.memory); %s",
+    return error_user("a rank needs %s, and this machine has %s free for each, within this job's limits (to plan for "
+                      "another machine, give a rank's GiB there as device.memory); %s",
                       need, limit, fit->advice);
 }
 

@@ -12,9 +12,9 @@ struct fit {
     char advice[FIT_TEXT]; /* what to change where need > limit, else "" */
 };
 
-/* Bytes that a rank may use: device.memory, or, where that is 0, this machine's MemAvailable divided by the `sharing`
- * ranks that run on it, or what target's device has left. Local. ERROR_ENVIRONMENT: this machine does not say what is
- * free. */
+/* Bytes that a rank may use: device.memory, or, where that is 0, what this machine can hand out divided by the
+ * `sharing` ranks that run on it, or what target's device has left. Local. ERROR_ENVIRONMENT: this machine does not say
+ * what is free. */
 int fit_limit(int64_t *limit, const struct deck *deck, int64_t sharing, struct executor *target);
 
 /* Of a limit, what a program that chooses by itself makes use of: all of device.memory; where that is 0, an eighth of
@@ -48,7 +48,7 @@ int fit_check_host(const struct deck *deck, int64_t bytes, int64_t host, const s
 int fit_check_training(const struct deck *deck, const struct model_settings *model, int64_t ranks, int64_t sharing,
                        struct executor *target);
 
-/* Bytes that this machine can still hand out; 0 when it does not say (proc(5), MemAvailable). */
+/* Bytes that this machine can still hand out to this job (base/available.h); 0 when it does not say. */
 int64_t fit_available(void);
 /* Bytes that a rank may still allocate on target's memory: of its device, or of this machine, where `sharing` ranks
  * divide them; 0 when neither says. */
