@@ -13,6 +13,8 @@ rm hub/lab/set/all
 seq 2000 >hub/lab/set/part/notes.txt
 seq 500 >hub/lab/set/bad.txt
 seq 500 >hub/lab/set/gone.txt
+mkdir -p hub/lab/slow
+seq 400000 >hub/lab/slow/slow.txt
 python3 "$abs_top_srcdir/tests/interop/hub.py" hub port &
 server=$!
 trap 'kill $server; wait $server 2>/dev/null; rm -rf "$work"' EXIT
@@ -57,6 +59,19 @@ check "is named" grep -q "gone.txt: .*404" err
 check "and the pipe says so by a NUL" test "$(head -c 1 out | od -An -tx1)" = " 00"
 (cat here/part/*.gz && cat out) | "$CISTRON" prepare --tokenizer nucleotide -o cut.h5 - >/dev/null 2>err
 check "so that prepare refuses what came before" test $? -eq 2 -a ! -e cut.h5
+"$fetch" -o here lab/slow 2>/dev/null &
+fetching=$!
+for _ in $(seq 100); do
+    [ -s here/slow.txt.part ] && break
+    sleep 0.1
+done
+check "it is fetching" test -s here/slow.txt.part
+kill -TERM $fetching
+wait $fetching
+check "ended by a signal: exit code 1" test $? -eq 1
+bytes=$(stat -c %s here/slow.txt.part)
+sleep 1
+check "nothing goes on fetching" test "$(stat -c %s here/slow.txt.part)" -eq "$bytes"
 fetch lab/other
 check "no such data set" grep -q "lab/other: cannot list" err
 fetch lab/set part '*.parquet'

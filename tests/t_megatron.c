@@ -394,6 +394,8 @@ static void test_refusals(const char *folder)
     CHECK_USER(megatron_store_open(&store, set), "is damaged: sequence 59 has");
     CHECK(remove(stores_path("set.bin")) == 0);
     CHECK_USER(megatron_store_open(&store, set), "cannot open the file of a Megatron data set's tokens");
+    CHECK(remove(stores_path("set.idx")) == 0); /* as when its folder goes away under a run that looks again */
+    CHECK_USER(megatron_store_open(&store, stores_path("set")), "set: is no Megatron data set");
     CHECK(megatron_prefix(stores_path("none")) == NULL && megatron_prefix(".bin") == NULL);
     free(index.bytes);
     free(bin.bytes);

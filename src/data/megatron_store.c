@@ -180,8 +180,7 @@ int megatron_store_open(struct megatron_store **out, const char *path)
 {
     struct megatron_store *store = memory_allocate(sizeof *store);
     store->prefix = megatron_prefix(path);
-    CHECK_BUG(store->prefix != NULL);
-    int code = open_files(store);
+    int code = store->prefix != NULL ? open_files(store) : error_user("%s: is no Megatron data set", path);
     if (code != ERROR_NONE) {
         megatron_store_close(store);
         store = NULL;

@@ -51,9 +51,9 @@ struct megatron_store {
  * without its ending .idx or .bin. NULL: it means none. */
 char *megatron_prefix(const char *path);
 
-/* path: of which megatron_prefix is not NULL. PREFIX.idx is read whole, PREFIX.bin is not. User errors: a file that is
- * missing, another magic, version or type, sizes and tables that do not fit each other or the files, no tokens.
- * *store is NULL after an error. */
+/* PREFIX.idx is read whole, PREFIX.bin is not. User errors: a path that means no prefix, a file that is missing,
+ * another magic, version or type, sizes and tables that do not fit each other or the files, no tokens. *store is NULL
+ * after an error. */
 int megatron_store_open(struct megatron_store **store, const char *path);
 void megatron_store_close(struct megatron_store *store);
 

@@ -7,6 +7,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+/* xxhash: see io/block.c */
+#include <xxhash.h>
 
 /* A window in its batch. */
 struct place {
@@ -35,6 +38,7 @@ struct scorer {
     double *totals;                /* [records so far] */
     int64_t *scored;               /* the same */
     int64_t records, computed;
+    uint64_t seen; /* a hash of all windows so far, which each rank reads */
 };
 
 /* Whether token t of a window is scored. */
@@ -61,6 +65,7 @@ static void put_window(struct scorer *s, const struct sliding_window *window, st
     const struct score_settings *settings = s->settings;
     const int64_t count = window->count;
     memcpy(s->tokens, window->tokens, (size_t)count * sizeof *s->tokens);
+    s->seen = XXH3_64bits_withSeed(s->tokens, (size_t)count * sizeof *s->tokens, s->seen);
     int64_t scored = settings->masking != NULL ? masking_apply(settings->masking, 0, window->record, window->before,
                                                                count, s->tokens, s->labels)
                                                : label_next(s, window);
@@ -121,6 +126,26 @@ static void extend_totals(struct scorer *s)
     }
 }
 
+/* Each rank reads all records, and what one has read the others cannot know. */
+static int check_file(const struct scorer *s)
+{
+    const char *input = s->settings->windows.input;
+    struct stat status;
+    if (s->world->size == 1 || (strcmp(input, "-") != 0 && (stat(input, &status) != 0 || S_ISREG(status.st_mode))))
+        return ERROR_NONE;
+    return error_user("%s: is no regular file, and each of the %d ranks reads all records: use a file, or one rank",
+                      strcmp(input, "-") != 0 ? input : "standard input", s->world->size);
+}
+
+static int compare_seen(const struct scorer *s)
+{
+    const int64_t own = (int64_t)s->seen, most = comm_max_i64(s->world, own), least = ~comm_max_i64(s->world, ~own);
+    if (most == least)
+        return ERROR_NONE;
+    return error_user("%s: ranks have read different records from it; it must be the same file for all of them",
+                      s->settings->windows.input);
+}
+
 /* A batch for each rank; *more is false when the file is at its end. */
 static int run_round(struct scorer *s, bool *more)
 {
@@ -129,6 +154,8 @@ static int run_round(struct scorer *s, bool *more)
     for (int t = 0; t < s->settings->teams && code == ERROR_NONE; t++)
         code = fill_batch(s, &s->lists[t], t == s->settings->team);
     code = comm_agree(s->world, code);
+    if (code == ERROR_NONE)
+        code = comm_agree(s->world, compare_seen(s));
     *more = code == ERROR_NONE && s->lists[0].count > 0;
     if (!*more)
         return code;
@@ -199,7 +226,10 @@ static void collect(struct scorer *s, struct score *score)
 int score_run(struct score *score, struct comm *world, struct engine *engine, const struct score_settings *settings)
 {
     struct scorer s = {.settings = settings, .world = world, .engine = engine};
-    int code = comm_agree(world, sliding_open(&s.windows, &settings->windows));
+    int code = check_file(&s);
+    if (code == ERROR_NONE)
+        code = sliding_open(&s.windows, &settings->windows);
+    code = comm_agree(world, code);
     if (code != ERROR_NONE) {
         sliding_close(s.windows);
         return code;

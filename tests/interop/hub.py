@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """hub.py FOLDER PORT_FILE: a data hub for tests on FOLDER/NAME/... that answers as huggingface.co does: lists of files in
 pages of two, files with ranges. It cuts each transfer after 1000 bytes the first three times, spoils the bytes of files
-named bad*, and refuses those named gone*."""
+named bad*, sends those named slow* little by little, and refuses those named gone*."""
 import hashlib
 import http.server
 import json
 import os
 import re
 import sys
+import time
 import urllib.parse
 
 root, port_file = sys.argv[1:]
@@ -46,6 +47,18 @@ class Hub(http.server.BaseHTTPRequestHandler):
         link = f'<http://{self.headers["Host"]}{self.path.split("&cursor")[0]}&cursor={first + 2}>; rel="next"'
         self.answer(200, json.dumps(entries).encode(), [("Link", link)] if more else [])
 
+    def drip(self, data):
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.close_connection = True
+        for i in range(0, len(data), 16384):
+            try:
+                self.wfile.write(data[i:i + 16384])
+            except OSError:
+                return
+            time.sleep(0.1)
+
     def file(self, path):
         name = os.path.basename(path)
         if name.startswith("gone"):
@@ -53,6 +66,8 @@ class Hub(http.server.BaseHTTPRequestHandler):
         data = open(os.path.join(root, path), "rb").read()
         if name.startswith("bad"):
             data = data[:-1] + b"?"
+        if name.startswith("slow"):
+            return self.drip(data)
         asked = re.match(r"bytes=(\d+)-", self.headers.get("Range", ""))
         at = int(asked[1]) if asked else 0
         cuts[path] = cuts.get(path, 0) + 1
