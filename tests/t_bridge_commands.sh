@@ -51,6 +51,13 @@ check "is told" once "warning: padded/config.json: key pad_token_id = 65: transf
 check "the same tensors" cmp <("$CISTRON" inspect llama.h5 | sed 1d) <("$CISTRON" inspect again.h5 | sed 1d)
 check "a slash at its end" ends 0 export --checkpoint llama.h5 -o slash/
 check "is none of its name" test -f slash/model.safetensors
+mkdir scratch
+ln -s "$work/scratch" link
+# shellcheck disable=SC2016
+check "a link to an empty folder, and what a killed export of this number left" bash -c \
+    'mkdir scratch.tmp-$$ && touch scratch.tmp-$$/model.safetensors && exec "$CISTRON" export --checkpoint llama.h5 -o link >"$0" 2>&1' "$work/out"
+check "the link stays one" test -L link
+check "its folder has the model, nothing else is left" test "$(cd scratch && echo ../scratch* model*)" = "../scratch model.safetensors"
 check "export of a folder in use" ends 2 export --checkpoint llama.h5 -o hf
 check "says so" once "hf: is there and not empty"
 check "a type" ends 2 export --checkpoint llama.h5 -o new --dtype fp16

@@ -147,6 +147,8 @@ static void test_fasta(void)
 
     write_file(plain, "wb", "ACGT\n", 5);
     CHECK_USER(read_all(plain, got, sizeof got), "a.fa:1: not FASTA");
+    write_file(plain, "wb", ">x\nAC\nACG>y\nACGT\n", 17);
+    CHECK_USER(read_all(plain, got, sizeof got), "a.fa:3: '>' within a line of sequence");
     write_file(plain, "wb", ">x\nAC\nA\0C\n", 10);
     CHECK_USER(read_all(plain, got, sizeof got), "a.fa:3: byte 0x00");
     write_file(plain, "wb", ">x\nAC\nA\x89G\n", 10);
@@ -248,6 +250,8 @@ static void test_bytes(void)
     CHECK_STRING(got, ">other ACGTTT");
     write_file(other, "wb", "AC\0", 3);
     CHECK_USER(records_read(&text, other, got, sizeof got), "other: holds byte 0x00");
+    write_file(other, "wb", "AC\nG\0\n", 6);
+    CHECK_USER(records_read(&lines, other, got, sizeof got), "other:2: holds byte 0x00: this is no text");
     write_file(other, "wb", "", 0);
     CHECK(records_read(&text, other, got, sizeof got) == ERROR_NONE);
     CHECK_STRING(got, ">other ");

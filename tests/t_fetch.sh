@@ -72,6 +72,20 @@ check "ended by a signal: exit code 1" test $? -eq 1
 bytes=$(stat -c %s here/slow.txt.part)
 sleep 1
 check "nothing goes on fetching" test "$(stat -c %s here/slow.txt.part)" -eq "$bytes"
+"$fetch" lab/slow >out 2>err &
+fetching=$!
+sleep 1
+kill -TERM $fetching
+wait $fetching
+check "a signal ends a pipe with 1" test $? -eq 1
+check "and a NUL" test "$(head -c 1 out | od -An -tx1)" = " 00"
+(printf 'some text\n' && cat out) | "$CISTRON" prepare --tokenizer "$abs_top_srcdir/tests/golden/bpe_tiny" -o cut.h5 - >/dev/null 2>err
+check "which is no text either" test $? -eq 2 -a ! -e cut.h5
+mkdir -p other/part
+seq 3000 | head -c "$(stat -c %s hub/lab/set/part/notes.txt)" >other/part/notes.txt
+sed -i 's/1/2/' other/part/notes.txt
+fetch -o other lab/set part notes.txt
+check "another file of the same size is replaced" cmp hub/lab/set/part/notes.txt other/part/notes.txt
 fetch lab/other
 check "no such data set" grep -q "lab/other: cannot list" err
 fetch lab/set part '*.parquet'

@@ -410,9 +410,11 @@ static void test_sampling(void)
     }
     const double equal[3] = {1, 1, 0};
     CHECK(sample_token(&(struct sampling){0}, equal, 3, 0, 0) == 0); /* the lowest id of equals */
-    const double broken[2] = {NAN, NAN};
-    CHECK(sample_token(&(struct sampling){.temperature = 1}, broken, 2, 0, 0) == -1);
-    CHECK(sample_token(&(struct sampling){0}, broken, 2, 0, 0) == -1);
+    const double broken[][2] = {{NAN, NAN}, {1, NAN}, {1, INFINITY}, {1, -INFINITY}};
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        CHECK(sample_token(&(struct sampling){.temperature = 1}, broken[i], 2, 0, 0) == -1);
+        CHECK(sample_token(&(struct sampling){.allowed = (const bool[]){true, false}}, broken[i], 2, 0, 0) == -1);
+    }
 }
 
 enum { PADDED = 64 /* ids of a model that has more than its tokenizer */ };

@@ -47,7 +47,8 @@ static void test_memory(void)
     write_text("sys/fs/cgroup/system.slice/job_7/memory.max", "8000000\n");
     write_text("sys/fs/cgroup/system.slice/job_7/memory.current", "5000000\n");
     CHECK(available_memory(root) == 3000000);
-    write_text("sys/fs/cgroup/system.slice/job_7/memory.stat", "anon 3500000\ninactive_file 1500000\nactive_file 0\n");
+    write_text("sys/fs/cgroup/system.slice/job_7/memory.stat",
+               "anon 3500000\ninactive_file 1200000\nactive_file 300000\n");
     CHECK(available_memory(root) == 4500000); /* the step's own and the slice have no limit */
     write_text("sys/fs/cgroup/system.slice/job_7/step_0/memory.max", "4000000\n");
     CHECK(available_memory(root) == 1000000); /* the tightest */
@@ -61,7 +62,8 @@ static void test_memory(void)
     CHECK(available_memory(root) == 32000 * 1024);
     write_text("sys/fs/cgroup/memory/slurm/job_7/memory.limit_in_bytes", "7000000\n");
     write_text("sys/fs/cgroup/memory/slurm/job_7/memory.usage_in_bytes", "6000000\n");
-    write_text("sys/fs/cgroup/memory/slurm/job_7/memory.stat", "inactive_file 1\ntotal_inactive_file 2000000\n");
+    write_text("sys/fs/cgroup/memory/slurm/job_7/memory.stat",
+               "inactive_file 1\ntotal_inactive_file 1500000\ntotal_active_file 500000\n");
     CHECK(available_memory(root) == 3000000);
 
     begin("container"); /* which sees its own group as the top, and is told a path of the host's */

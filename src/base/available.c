@@ -22,26 +22,34 @@ static int64_t number_in(const char *folder, const char *file, const char *key)
     return number;
 }
 
-/* Where a version of control groups says what memory a group may use and uses, and how much of that is files that can
- * be dropped. A line of /proc/self/cgroup, behind its number, begins with `kind`, and goes on with the group's path. */
+/* Where a version of control groups says what memory a group may use and uses, and how much of that is pages of files,
+ * which are given up where memory is wanted, as MemAvailable counts them. A line of /proc/self/cgroup, behind its
+ * number, begins with `kind`, and goes on with the group's path. */
 struct version {
-    const char *kind, *folder, *limit, *used, *files;
+    const char *kind, *folder, *limit, *used, *files[2];
 };
 
 static const struct version versions[] = {
-    {":", "/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"},
-    {"memory:", "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"},
+    {":", "/sys/fs/cgroup", "memory.max", "memory.current", {"active_file", "inactive_file"}},
+    {"memory:",
+     "/sys/fs/cgroup/memory",
+     "memory.limit_in_bytes",
+     "memory.usage_in_bytes",
+     {"total_active_file", "total_inactive_file"}},
 };
 
 /* A group without limit leaves all there is. */
 static int64_t left_by(const char *folder, const struct version *version)
 {
     const int64_t limit = number_in(folder, version->limit, NULL), used = number_in(folder, version->used, NULL);
-    const int64_t files = number_in(folder, "memory.stat", version->files);
+    int64_t left = limit - used;
     if (limit < 0 || used < 0)
         return INT64_MAX;
-    const int64_t held = used > files && files > 0 ? used - files : used;
-    return limit > held ? limit - held : 1;
+    for (int i = 0; i < 2; i++) {
+        const int64_t bytes = number_in(folder, "memory.stat", version->files[i]);
+        left += bytes > 0 ? bytes : 0;
+    }
+    return left > 1 ? left : 1;
 }
 
 /* The least that the group and those that it is in leave. Of a path that the process's mounts do not have, as in a

@@ -51,8 +51,11 @@ int folder_check_free(const char *path)
 
 int folder_draft_open(struct folder_draft *draft, const char *path)
 {
-    draft->path = plain_path(path);
+    char *real = realpath(path, NULL); /* a link to an empty folder stays one */
+    draft->path = plain_path(real != NULL ? real : path);
+    free(real);
     draft->temporary = memory_format("%s.tmp-%ld", draft->path, (long)getpid());
+    disk_remove_folder(draft->temporary); /* a killed process of this number left it */
     if (mkdir(draft->temporary, 0777) == 0)
         return ERROR_NONE;
     int code = error_user("%s: cannot be made: %s", draft->temporary, strerror(errno));

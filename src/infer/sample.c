@@ -53,12 +53,16 @@ static bool is_allowed(const struct sampling *s, int64_t token)
     return s->allowed == NULL || s->allowed[token];
 }
 
+/* Of the allowed tokens. -1: a logit, of any token, is not finite. */
 static int32_t likeliest(const struct sampling *s, const double *logits, int64_t vocabulary)
 {
     int32_t best = -1;
-    for (int64_t v = 0; v < vocabulary; v++)
-        if (isfinite(logits[v]) && is_allowed(s, v) && (best < 0 || logits[v] > logits[best]))
+    for (int64_t v = 0; v < vocabulary; v++) {
+        if (!isfinite(logits[v]))
+            return -1;
+        if (is_allowed(s, v) && (best < 0 || logits[v] > logits[best]))
             best = (int32_t)v;
+    }
     return best;
 }
 
@@ -69,7 +73,7 @@ static double list_candidates(const struct sampling *s, const double *logits, in
     double sum = 0;
     for (int64_t v = 0; v < vocabulary; v++) {
         const double weight = is_allowed(s, v) ? exp((logits[v] - largest) / s->temperature) : 0;
-        if (!isfinite(weight) || weight <= 0)
+        if (weight <= 0)
             continue;
         r->heap[r->count++] = (struct candidate){weight, (int32_t)v};
         sum += weight;

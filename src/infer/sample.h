@@ -15,7 +15,7 @@ struct sampling {
 
 /* The token at `position` of sequence number `sequence`, from logits[vocabulary]. Temperature, then top_k, then top_p
  * (Holtzman et al. 2020, "The curious case of neural text degeneration"); of equally likely tokens the lowest id counts
- * as likelier. The random number depends on seed, sequence and position alone. -1: no logit of an allowed token is
+ * as likelier. The random number depends on seed, sequence and position alone. -1: a logit, of any token, is not
  * finite. */
 int32_t sample_token(const struct sampling *sampling, const double *logits, int64_t vocabulary, uint64_t sequence,
                      int64_t position);

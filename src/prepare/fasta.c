@@ -114,6 +114,9 @@ static int take_sequence(struct fasta *fasta, struct record_piece *piece)
     *piece = (struct record_piece){RECORD_SEQUENCE, text, length};
     if (!record_clean(text, &piece->length, &wrong))
         return refuse_binary(fasta, wrong);
+    if (memchr(text, '>', (size_t)piece->length) != NULL)
+        return error_user("%s:%lld: '>' within a line of sequence: does a file before it end without a line end?",
+                          source_name(fasta->source), (long long)fasta->line);
     if (piece->length > 0 && !fasta->in_record)
         return error_user("%s:%lld: not FASTA: a record must begin with a line '>name'", source_name(fasta->source),
                           (long long)fasta->line);

@@ -82,6 +82,16 @@ static void begin_record(struct text *text, struct record_piece *piece)
     *piece = (struct record_piece){RECORD_NAME, text->name, (int64_t)strlen(text->name)};
 }
 
+/* Text may be any bytes but NUL, which is what binary data and UTF-16 have, and what scripts/fetch-dataset sends when
+ * it fails. */
+static bool is_good(const struct text *text, struct record_piece *piece, char *bytes, unsigned char *wrong)
+{
+    *wrong = 0;
+    if (text->content == RECORD_BYTES)
+        return memchr(bytes, '\0', (size_t)piece->length) == NULL;
+    return record_clean(bytes, &piece->length, wrong);
+}
+
 /* Takes what the buffer holds of the present record, perhaps nothing, and ends the record where it ends. */
 static int take(struct text *text, struct record_piece *piece)
 {
@@ -95,12 +105,13 @@ static int take(struct text *text, struct record_piece *piece)
     text->in_record = newline == NULL && !(text->at_end && text->begin == text->end);
     *piece = (struct record_piece){RECORD_SEQUENCE, bytes, length};
     unsigned char wrong;
-    if (text->content == RECORD_BYTES || record_clean(bytes, &piece->length, &wrong))
+    if (is_good(text, piece, bytes, &wrong))
         return ERROR_NONE;
+    const char *what = text->content == RECORD_BYTES ? "text" : "sequence";
     if (text->lines)
-        return error_user("%s:%lld: holds byte 0x%02x: this is no sequence", source_name(text->source),
-                          (long long)text->records, (unsigned)wrong);
-    return error_user("%s: holds byte 0x%02x: this is no sequence", source_name(text->source), (unsigned)wrong);
+        return error_user("%s:%lld: holds byte 0x%02x: this is no %s", source_name(text->source),
+                          (long long)text->records, (unsigned)wrong, what);
+    return error_user("%s: holds byte 0x%02x: this is no %s", source_name(text->source), (unsigned)wrong, what);
 }
 
 static int next(void *reader, struct record_piece *piece)
