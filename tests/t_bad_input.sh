@@ -221,6 +221,8 @@ reproducible, bf16 sums         | train deck.cfg train.reproducible=true device.
 bf16 sums of replicas           | train deck.cfg parallel.reduce_as=bf16    | 2 | parallel.reduce_as = "bf16"
 no masters beside fp32          | train deck.cfg precision.masters=false    | 2 | precision.masters = false
 bf16 gradients beside fp32      | train deck.cfg precision.gradients=bf16   | 2 | precision.gradients = "bf16": needs precision.compute = "bf16"
+reproducible, chosen chunks     | train deck.cfg train.reproducible=true device.deterministic=true memory.head_tokens=0 | 2 | train.reproducible = true: needs a number in memory.head_tokens
+an empty output                 | sweep deck.cfg --output=                    | 2 | --output: its value is empty
 reproducible, bf16 gradients    | train deck.cfg train.reproducible=true device.deterministic=true precision.compute=bf16 precision.gradients=bf16 | 2 | train.reproducible = true: needs precision.gradients = "fp32"
 policies of too many layers     | train deck.cfg memory.recompute_layers=full:1-3 | 2 | layers are 1 to 2, by model.layers
 a policy without layers         | train deck.cfg memory.recompute_layers=full | 2 | memory.recompute_layers = "full": must be policies

@@ -200,6 +200,13 @@ assert len(single) == 1 and single[0]["text"] == both[0]["text"]
 assert open(f"{sys.argv[1]}/single").read() == "ACGT" + both[0]["text"] + "\n"
 END
 
+for what in --help --version "train --help"; do
+    # shellcheck disable=SC2086
+    "$CISTRON" $what >/dev/full 2>"$work/out"
+    check "$what to a full device: exit code 1" test $? -eq 1
+done
+"$CISTRON" generate --checkpoint "$work/none" --prompt --help >"$work/out" 2>&1
+check "--help as an option's value is one" test $? -eq 2
 "$CISTRON" generate --checkpoint "$work/run" --tokens 3 >/dev/full 2>"$work/out"
 check "a full disk behind standard output: exit code 1" test $? -eq 1
 check "and said" says "standard output could not be written"

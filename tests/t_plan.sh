@@ -215,6 +215,9 @@ plan "$work/deck.cfg" --ranks 4 $wide parallel.shard=auto device.memory=1
 cp "$work/out" "$work/table"
 check "auto, room for all" grep -qE '^  optimizer .* chosen$' "$work/table"
 check "auto: every level, in one group and in two" test "$(sed -n '/^layouts/,/^memory/p' "$work/table" | grep -c '^  ')" -eq 7
+# shellcheck disable=SC2086
+plan "$work/deck.cfg" --ranks 4 $wide parallel.shard=auto device.memory=1 parallel.reduce=step
+check "auto: a key that is not for what is chosen" grep -qE '^  optimizer .* chosen$' "$work/out"
 # needs NAME: GiB of a rank by the table of layouts
 needs()
 {

@@ -52,6 +52,16 @@ check "the validation of the run stands" test "$(values validation loss "$work/r
 "$CISTRON" report "$work/run" >"$work/out" 2>&1
 check "the run has still finished" says finished
 
+# also where the run has gone on behind its final model
+cp -r "$work/run" "$work/longer"
+ranks 2 train "$work/deck.cfg" output.folder="$work/longer" train.steps=16 checkpoint.at_end=false checkpoint.every=4
+check "a longer run" codes_are 0 2
+files_longer=$(cd "$work/longer" && stat -c '%n %Y %i %s' *.h5 *.xxh3 deck.cfg)
+ranks 2 train "$work/deck.cfg" output.folder="$work/longer" train.steps=14 checkpoint.export_final=true
+check "evaluated with fewer steps" codes_are 0 2
+check "its final model of 12 steps stands" test "$files_longer" = "$(cd "$work/longer" && stat -c '%n %Y %i %s' *.h5 *.xxh3 deck.cfg)"
+check "nothing is exported" test ! -e "$work/longer/final_model"
+
 # -- another decay: constant at first, then warm-up, stable, decay as if it had been so from the start
 decay="schedule.kind=linear schedule.hold=2 schedule.decay=7"
 ranks 2 train "$work/deck.cfg" $decay output.folder="$work/whole"

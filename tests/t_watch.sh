@@ -240,6 +240,7 @@ check "nowhere to write: exit code 2" test $? -eq 2
     ranks 2 train "$work/deck.cfg" output.folder="$work/back" optimizer.lr=1e30 checkpoint.every=1 train.on_divergence=rewind \
         data.valid= validation.every=0)
 check "a run that returns" grep -q '"event":"rewind"' "$work/back/log.jsonl"
+check "its last steps begin with one that was" grep -q '"last_steps":\[{"step":[1-9]' "$work/back/log.jsonl"
 rest=$(sed -n 's/.*"name":"the rest","kind":"part","calls":1,"minimum":\([^,]*\),.*/\1/p' "$work/back/log.jsonl")
 check "has waited for the save once: the rest of the time is $rest s" awk -v rest="$rest" 'BEGIN { exit !(rest > 0) }'
 

@@ -33,7 +33,8 @@ int disk_make_folder(const char *folder, char **at)
 {
     char *path = memory_string(folder);
     int failure = 0;
-    for (char *slash = strchr(path + 1, '/'); slash != NULL && failure == 0; slash = strchr(slash + 1, '/')) {
+    for (char *slash = strchr(path + (path[0] != '\0'), '/'); slash != NULL && failure == 0;
+         slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         failure = make_one(path);
         if (failure == 0)

@@ -66,7 +66,7 @@ char *command_usage(const struct command *command)
     return usage;
 }
 
-static int print_help(const struct command *command)
+static void print_help(const struct command *command)
 {
     char *usage = command_usage(command);
     printf("usage: cistron %s%s\n\n%s\n", command->name, usage, command->help);
@@ -78,7 +78,6 @@ static int print_help(const struct command *command)
         printf("  %-26s %s\n", form, command->options[i].help);
         free(form);
     }
-    return ERROR_NONE;
 }
 
 static void print_usage(FILE *file)
@@ -113,7 +112,7 @@ static int set_value(const struct command_option *option, const char *text)
         *(int64_t *)option->value = strtoll(text, &rest, 10);
     else
         *(double *)option->value = strtod(text, &rest);
-    if ((option->kind == COMMAND_TEXT || option->kind == COMMAND_PATH) && option->required && text[0] == '\0')
+    if ((option->kind == COMMAND_PATH || (option->kind == COMMAND_TEXT && option->required)) && text[0] == '\0')
         return error_user("--%s: its value is empty; an unset variable in the command line?", option->name);
     if (*rest != '\0' || errno != 0 || (rest == text && option->kind >= COMMAND_INTEGER))
         return error_user("--%s %s: must be a %s", option->name, text,
@@ -121,12 +120,32 @@ static int set_value(const struct command_option *option, const char *text)
     return ERROR_NONE;
 }
 
-/* Fills the options' values; the other arguments end up from argv[optind] on. */
-static int parse(const struct command *command, int argc, char **argv)
+/* Is all there that must be, and no more? given: of the options. */
+static int check_complete(const struct command *command, const bool *given, int count, char **arguments)
+{
+    char *what = NULL;
+    for (int i = 0; i < option_count(command) && what == NULL; i++)
+        if (command->options[i].required && !given[i])
+            what = memory_format("--%s is missing", command->options[i].name);
+    if (what == NULL && count < command->least)
+        what = memory_string("arguments are missing");
+    if (what == NULL && command->most >= 0 && count > command->most)
+        what = memory_format("\"%s\": one argument too many", arguments[command->most]);
+    for (int a = 0; a < count && what == NULL; a++)
+        if (arguments[a][0] == '\0')
+            what = memory_string("an argument is empty; an unset variable in the command line?");
+    int code = what != NULL ? usage_error(command, what) : ERROR_NONE;
+    free(what);
+    return code;
+}
+
+/* Fills the options' values; the other arguments end up from argv[optind] on. *help: that is asked for, and nothing
+ * else counts. */
+static int parse(const struct command *command, int argc, char **argv, bool *help)
 {
     enum { FIRST = 256 /* behind all letters */ };
     int count = option_count(command), chosen, code = ERROR_NONE;
-    struct option *table = memory_allocate((count + 1) * (int64_t)sizeof *table);
+    struct option *table = memory_allocate((count + 2) * (int64_t)sizeof *table);
     bool *given = memory_allocate(count + 1);
     char letters[2 * 64 + 2] = ":"; /* says nothing itself */
     for (int i = 0; i < count; i++) {
@@ -136,9 +155,11 @@ static int parse(const struct command *command, int argc, char **argv)
             snprintf(letters + strlen(letters), sizeof letters - strlen(letters), "%c%s", option->letter,
                      option->argument ? ":" : "");
     }
+    table[count] = (struct option){"help", no_argument, NULL, FIRST + count};
     optind = 1;
     opterr = 0;
-    while (code == ERROR_NONE && (chosen = getopt_long(argc, argv, letters, table, NULL)) != -1) {
+    *help = false;
+    while (code == ERROR_NONE && !*help && (chosen = getopt_long(argc, argv, letters, table, NULL)) != -1) {
         int i = chosen - FIRST;
         for (int k = 0; k < count; k++)
             if (chosen < FIRST && command->options[k].letter == chosen)
@@ -148,27 +169,15 @@ static int parse(const struct command *command, int argc, char **argv)
                                        chosen == ':' ? "needs a value" : "is no option of this command");
             code = usage_error(command, what);
             free(what);
+        } else if (i == count) {
+            *help = true;
         } else {
             given[i] = true;
             code = set_value(&command->options[i], optarg);
         }
     }
-    for (int i = 0; i < count && code == ERROR_NONE; i++)
-        if (command->options[i].required && !given[i]) {
-            char *what = memory_format("--%s is missing", command->options[i].name);
-            code = usage_error(command, what);
-            free(what);
-        }
-    if (code == ERROR_NONE && argc - optind < command->least)
-        code = usage_error(command, "arguments are missing");
-    if (code == ERROR_NONE && command->most >= 0 && argc - optind > command->most) {
-        char *what = memory_format("\"%s\": one argument too many", argv[optind + command->most]);
-        code = usage_error(command, what);
-        free(what);
-    }
-    for (int a = optind; a < argc && code == ERROR_NONE; a++)
-        if (argv[a][0] == '\0')
-            code = usage_error(command, "an argument is empty; an unset variable in the command line?");
+    if (code == ERROR_NONE && !*help)
+        code = check_complete(command, given, argc - optind, argv + optind);
     memory_free(table);
     memory_free(given);
     return code;
@@ -176,21 +185,27 @@ static int parse(const struct command *command, int argc, char **argv)
 
 /* -- Running ----------------------------------------------------------------------------------------------------- */
 
-static int run_command(const struct command *command, const struct environment *environment, int argc, char **argv)
+/* What was printed must have arrived. */
+static int end(int code)
 {
-    for (int a = 1; a < argc && strcmp(argv[a], "--") != 0; a++)
-        if (strcmp(argv[a], "--help") == 0)
-            return print_help(command);
-    int code = parse(command, argc, argv);
-    if (code != ERROR_NONE && launcher_rank() != 0)
-        error_clear(); /* place 0 says it */
-    if (code == ERROR_NONE)
-        code = command->run(environment, argv + optind, argc - optind);
     if ((fflush(stdout) != 0 || ferror(stdout)) && code == ERROR_NONE)
         code = error_environment("standard output could not be written in full; look for space where it goes");
     if (code != ERROR_NONE && error_message()[0] != '\0')
         error_tell();
     return code;
+}
+
+static int run_command(const struct command *command, const struct environment *environment, int argc, char **argv)
+{
+    bool help;
+    int code = parse(command, argc, argv, &help);
+    if (code != ERROR_NONE && launcher_rank() != 0)
+        error_clear(); /* place 0 says it */
+    if (help)
+        print_help(command);
+    else if (code == ERROR_NONE)
+        code = command->run(environment, argv + optind, argc - optind);
+    return end(code);
 }
 
 int command_main(const struct environment *environment, int argc, char **argv)
@@ -202,11 +217,11 @@ int command_main(const struct environment *environment, int argc, char **argv)
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         print_usage(stdout);
-        return ERROR_NONE;
+        return end(ERROR_NONE);
     }
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
         printf("cistron %s (%s)\n", PACKAGE_VERSION, environment->features());
-        return ERROR_NONE;
+        return end(ERROR_NONE);
     }
     for (int i = 0; commands[i] != NULL; i++)
         if (strcmp(argv[1], commands[i]->name) == 0)

@@ -115,8 +115,9 @@ const struct deck_row deck_table[] = {
     {BOOL(train.reproducible, false), .restart = RESTART_TOLD,
      .doc =
          "Losses, gradients and updates have the same bits on any number of ranks, whatever they share of the state, "
-         "with the same train.global_batch, train.micro_batch and parallel.context: what is added over micro-batches "
-         "and ranks is rounded first, so that sums are exact. Takes up to 8 bytes a parameter more. Needs "
+         "with the same train.global_batch, train.micro_batch, parallel.context and memory.head_tokens: what is added "
+         "over micro-batches and ranks is rounded first, so that sums are exact. Takes up to 8 bytes a parameter more. "
+         "Needs "
          "device.deterministic; the kind of device and a CPU's threads must be the same."},
     {CHOICE(train.on_divergence, DECK_DIVERGENCE_STOP, "stop", "skip", "rewind"), .restart = RESTART_TOLD,
      .doc = "When a step's loss or gradient is not finite, its update is never made: \"stop\" ends the run with exit "
@@ -281,7 +282,7 @@ const struct deck_row deck_table[] = {
 
     {CHOICE(device.kind, DECK_DEVICE_AUTO, "auto", "cpu", "cuda"), .restart = RESTART_TOLD,
      .doc = "What computes; \"auto\" takes CUDA where the build and the machine have it."},
-    {INT(device.threads, 0, 0, DECK_MAXIMUM_THREADS), .restart = RESTART_FREE,
+    {INT(device.threads, 0, 0, DECK_MAXIMUM_THREADS), .restart = RESTART_TOLD,
      .doc = "CPU threads of a rank; 0 shares the CPUs of the affinity mask out among the ranks of the node."},
     {REAL(device.memory, 0, 0, INFINITY), .unit = "GiB", .restart = RESTART_FREE,
      .doc =
@@ -451,7 +452,7 @@ const struct deck_row deck_table[] = {
          "all layers. A run that goes on with as many ranks takes it again where it still fits."},
     {STRING(memory.fitted_offload, ""), .restart = RESTART_FREE,
      .doc = "Written likewise: the layers that it offloads, where memory.offload_layers names none."},
-    {INT(memory.head_tokens, 1024, 0, INDEX), .unit = "tokens", .restart = RESTART_FREE,
+    {INT(memory.head_tokens, 1024, 0, INDEX), .unit = "tokens", .restart = RESTART_TOLD,
      .doc =
          "Tokens whose logits are in memory at a time: a chunk. Each chunk reads and writes the gradient of the "
          "head's matrix. 0: the program chooses, as many as pay for their memory, and more where that is left over."},

@@ -177,6 +177,8 @@ static int check_reproducible(const struct deck *deck)
         return error_user(needs, "parallel.pipeline = 1");
     if (deck->parallel.context == 0)
         return error_user(needs, "a number in parallel.context, for how rows are cut changes what is rounded");
+    if (deck->memory.head_tokens == 0)
+        return error_user(needs, "a number in memory.head_tokens, for the head's chunks change what is rounded");
     return ERROR_NONE;
 }
 

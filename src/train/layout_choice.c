@@ -113,6 +113,8 @@ int layout_choose(struct layout_choice *choice, struct deck *deck, int64_t vocab
     deck->parallel.shard = choice->candidates[0].shard;
     deck->parallel.shard_size = choice->candidates[0].shard_size;
     deck->parallel.context = choice->candidates[0].context;
+    if (deck->parallel.shard < DECK_SHARD_GRADIENTS) /* which reduce is not for */
+        deck->parallel.reduce = DECK_REDUCE_AUTO;
     return ERROR_NONE;
 }
 

@@ -37,8 +37,9 @@ bool layout_open(const struct deck *deck);
 /* Writes what is chosen into deck->parallel: parallel.shard and, where that is "auto" and the deck gives no
  * parallel.shard_size, its size; and where parallel.context is 0, 1 or the smallest number with which any layout fits.
  * Where none does, the one that needs the least. With memory.recompute = "fit" each is judged with what layers would
- * make again then. vocabulary: of the data. Local; the same on all ranks whose targets are alike. ERROR_USER: keys that
- * are out of range or do not fit each other. Destroy the choice in any case. */
+ * make again then. parallel.reduce becomes "auto" where the level has no other. vocabulary: of the data. Local; the
+ * same on all ranks whose targets are alike. ERROR_USER: keys that are out of range or do not fit each other. Destroy
+ * the choice in any case. */
 int layout_choose(struct layout_choice *choice, struct deck *deck, int64_t vocabulary,
                   const struct layout_place *place);
 void layout_choice_destroy(struct layout_choice *choice);

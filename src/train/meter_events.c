@@ -218,7 +218,7 @@ void meter_diverged(struct meter *meter, const struct meter_row *row, const char
     journal_list(journal, "last_steps");
     for (int64_t step = row->step - count + 1; step <= row->step; step++) {
         const struct meter_row *r = &meter->last[step % METER_LAST];
-        if (r->step != step) /* made again behind a rewind */
+        if (step < 1 || r->step != step) /* made again behind a rewind */
             continue;
         const struct tensorboard_scalar scalars[] = {{"last_steps/loss", r->loss},
                                                      {"last_steps/learning_rate", r->learning_rate},

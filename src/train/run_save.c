@@ -232,7 +232,8 @@ static int save_final(struct run *run, const char *path)
 int run_finish(struct run *run)
 {
     struct session *s = &run->session;
-    if (!s->deck.checkpoint.at_end)
+    /* fewer steps than this folder's run has done: it was evaluated alone */
+    if (!s->deck.checkpoint.at_end || (run->step > s->deck.train.steps && run->saved_step == run->step))
         return ERROR_NONE;
     char *path = memory_format("%s/final_model.h5", s->deck.output.folder);
     bool there = false;
