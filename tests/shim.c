@@ -228,7 +228,7 @@ static int open_with(const char *name, const char *path, int flags, mode_t mode)
 OPEN(open)
 OPEN(open64)
 
-static ssize_t pread_with(const char *name, int descriptor, void *data, size_t bytes, off_t offset)
+static ssize_t transfer(const char *name, enum call call, int descriptor, void *data, size_t bytes, off_t offset)
 {
     ssize_t (*function)(int, void *, size_t, off_t);
     char path[PATH_BYTES];
@@ -236,43 +236,20 @@ static ssize_t pread_with(const char *name, int descriptor, void *data, size_t b
     if (!path_of(descriptor, path))
         return function(descriptor, data, bytes, offset);
     double start = now();
-    ssize_t got = before(CALL_PREAD) ? function(descriptor, data, bytes, offset) : -1;
-    after(CALL_PREAD, path, start);
-    return got;
+    ssize_t moved = before(call) ? function(descriptor, data, bytes, offset) : -1;
+    after(call, path, start);
+    return moved;
 }
 
-ssize_t pread(int descriptor, void *data, size_t bytes, off_t offset)
-{
-    return pread_with("pread", descriptor, data, bytes, offset);
-}
-
-ssize_t pread64(int descriptor, void *data, size_t bytes, off64_t offset)
-{
-    return pread_with("pread64", descriptor, data, bytes, offset);
-}
-
-static ssize_t pwrite_with(const char *name, int descriptor, const void *data, size_t bytes, off_t offset)
-{
-    ssize_t (*function)(int, const void *, size_t, off_t);
-    char path[PATH_BYTES];
-    *(void **)&function = real(name);
-    if (!path_of(descriptor, path))
-        return function(descriptor, data, bytes, offset);
-    double start = now();
-    ssize_t written = before(CALL_PWRITE) ? function(descriptor, data, bytes, offset) : -1;
-    after(CALL_PWRITE, path, start);
-    return written;
-}
-
-ssize_t pwrite(int descriptor, const void *data, size_t bytes, off_t offset)
-{
-    return pwrite_with("pwrite", descriptor, data, bytes, offset);
-}
-
-ssize_t pwrite64(int descriptor, const void *data, size_t bytes, off64_t offset)
-{
-    return pwrite_with("pwrite64", descriptor, data, bytes, offset);
-}
+#define TRANSFER(NAME, CALL, DATA)                                                                                     \
+    ssize_t NAME(int descriptor, DATA data, size_t bytes, off_t offset)                                                \
+    {                                                                                                                  \
+        return transfer(#NAME, CALL, descriptor, (void *)data, bytes, offset);                                         \
+    }
+TRANSFER(pread, CALL_PREAD, void *)
+TRANSFER(pread64, CALL_PREAD, void *)
+TRANSFER(pwrite, CALL_PWRITE, const void *)
+TRANSFER(pwrite64, CALL_PWRITE, const void *)
 
 int fsync(int descriptor)
 {

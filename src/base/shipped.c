@@ -1,4 +1,5 @@
 #include "base/shipped.h"
+#include "base/disk.h"
 #include "base/memory.h"
 
 #include <limits.h>
@@ -7,13 +8,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* `path` without its last `parts` parts, in place. */
-static void cut(char *path, int parts)
-{
-    for (char *slash; parts > 0 && (slash = strrchr(path, '/')) != NULL; parts--)
-        *slash = '\0';
-}
 
 static bool is_folder(const char *path)
 {
@@ -24,11 +18,13 @@ static bool is_folder(const char *path)
 char *shipped_folder(const char *name)
 {
     static const char built[] = CISTRON_BUILD_FOLDER "/";
-    char program[PATH_MAX + 1] = "";
+    char program[PATH_MAX + 1] = "/";
     if (readlink("/proc/self/exe", program, PATH_MAX) > 0 && strncmp(program, built, strlen(built)) == 0)
         return memory_format("%s/%s", CISTRON_SOURCE_FOLDER, name);
-    cut(program, 2);
-    char *beside = memory_format("%s/share/cistron/%s", program, name);
+    char *bin = disk_folder(program), *prefix = disk_folder(bin);
+    char *beside = memory_format("%s/share/cistron/%s", prefix, name);
+    free(bin);
+    free(prefix);
     if (is_folder(beside))
         return beside;
     free(beside);

@@ -117,8 +117,7 @@ const struct deck_row deck_table[] = {
          "Losses, gradients and updates have the same bits on any number of ranks, whatever they share of the state, "
          "with the same train.global_batch, train.micro_batch, parallel.context and memory.head_tokens: what is added "
          "over micro-batches and ranks is rounded first, so that sums are exact. Takes up to 8 bytes a parameter more. "
-         "Needs "
-         "device.deterministic; the kind of device and a CPU's threads must be the same."},
+         "Needs device.deterministic; the kind of device and a CPU's threads must be the same."},
     {CHOICE(train.on_divergence, DECK_DIVERGENCE_STOP, "stop", "skip", "rewind"), .restart = RESTART_TOLD,
      .doc = "When a step's loss or gradient is not finite, its update is never made: \"stop\" ends the run with exit "
             "code 3, \"skip\" goes on with the next step and ends the run so at the tenth in a row. \"rewind\" goes "

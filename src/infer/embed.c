@@ -1,4 +1,5 @@
 #include "infer/embed.h"
+#include "base/available.h"
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -113,7 +114,7 @@ static int check_memory(const struct embedder *e)
     struct executor *executor = e->inference->executor;
     const bool apart = executor->class->available != NULL;
     struct comm *node = comm_split_node(e->world);
-    int64_t machine = fit_available() / node->size, free_for_engine = fit_free(executor, node->size);
+    int64_t machine = available_memory("") / node->size, free_for_engine = fit_free(executor, node->size);
     comm_destroy(node);
     /* engine_embed copies them once */
     int64_t vectors = 2 * e->batch_tokens * e->inference->settings.hidden * (int64_t)sizeof(float);

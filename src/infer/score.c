@@ -137,13 +137,16 @@ static int check_file(const struct scorer *s)
                       strcmp(input, "-") != 0 ? input : "standard input", s->world->size);
 }
 
+/* Collective. */
 static int compare_seen(const struct scorer *s)
 {
     const int64_t own = (int64_t)s->seen, most = comm_max_i64(s->world, own), least = ~comm_max_i64(s->world, ~own);
     if (most == least)
         return ERROR_NONE;
-    return error_user("%s: ranks have read different records from it; it must be the same file for all of them",
-                      s->settings->windows.input);
+    const int code =
+        error_user("%s: ranks have read different records from it; it must be the same file for all of them",
+                   s->settings->windows.input);
+    return comm_agree(s->world, code);
 }
 
 /* A batch for each rank; *more is false when the file is at its end. */
@@ -155,7 +158,7 @@ static int run_round(struct scorer *s, bool *more)
         code = fill_batch(s, &s->lists[t], t == s->settings->team);
     code = comm_agree(s->world, code);
     if (code == ERROR_NONE)
-        code = comm_agree(s->world, compare_seen(s));
+        code = compare_seen(s);
     *more = code == ERROR_NONE && s->lists[0].count > 0;
     if (!*more)
         return code;

@@ -5,14 +5,9 @@
 #include "train/forecast.h"
 #include "train/settings.h"
 
-int64_t fit_available(void)
-{
-    return available_memory("");
-}
-
 int64_t fit_free(struct executor *target, int64_t sharing)
 {
-    return target->class->available != NULL ? target->class->available(target) : fit_available() / sharing;
+    return target->class->available != NULL ? target->class->available(target) : available_memory("") / sharing;
 }
 
 int fit_limit(int64_t *limit, const struct deck *deck, int64_t sharing, struct executor *target)
@@ -22,7 +17,7 @@ int fit_limit(int64_t *limit, const struct deck *deck, int64_t sharing, struct e
     if (deck->device.memory > 0)
         return ERROR_NONE;
     *limit = fit_free(target, sharing);
-    if (*limit == 0 && fit_available() == 0)
+    if (*limit == 0 && available_memory("") == 0)
         return error_environment("/proc/meminfo does not say MemAvailable; set device.memory");
     return ERROR_NONE;
 }
@@ -62,7 +57,8 @@ int fit_refuse(const struct fit *fit)
 int64_t fit_host(const struct deck *deck, int64_t ranks, int64_t sharing)
 {
     const struct loader_settings loading = settings_of_loader(deck);
-    const double room = (double)(fit_available() / sharing) - loader_bytes(&loading, ranks / settings_sharing(deck));
+    const double room =
+        (double)(available_memory("") / sharing) - loader_bytes(&loading, ranks / settings_sharing(deck));
     return room > 0 ? (int64_t)room : 0;
 }
 

@@ -48,8 +48,6 @@ int fit_check_host(const struct deck *deck, int64_t bytes, int64_t host, const s
 int fit_check_training(const struct deck *deck, const struct model_settings *model, int64_t ranks, int64_t sharing,
                        struct executor *target);
 
-/* Bytes that this machine can still hand out to this job (base/available.h); 0 when it does not say. */
-int64_t fit_available(void);
 /* Bytes that a rank may still allocate on target's memory: of its device, or of this machine, where `sharing` ranks
  * divide them; 0 when neither says. */
 int64_t fit_free(struct executor *target, int64_t sharing);

@@ -210,7 +210,7 @@ void meter_diverged(struct meter *meter, const struct meter_row *row, const char
     struct journal *journal = &meter->journal;
     if (meter->shown.step < row->step)
         meter_step(meter, row);
-    int64_t count = meter->steps < METER_LAST ? meter->steps : METER_LAST;
+    int64_t count = row->step < METER_LAST ? row->step : METER_LAST;
     log_info("# the run has diverged; its last steps, each on its own:");
     log_info("#%9s %9s %10s %10s", "step", "loss", "rate", "norm");
     meter_begin_line(meter, "diverged", row->step);
@@ -218,7 +218,7 @@ void meter_diverged(struct meter *meter, const struct meter_row *row, const char
     journal_list(journal, "last_steps");
     for (int64_t step = row->step - count + 1; step <= row->step; step++) {
         const struct meter_row *r = &meter->last[step % METER_LAST];
-        if (step < 1 || r->step != step) /* made again behind a rewind */
+        if (r->step != step) /* not of this program, or made again behind a rewind */
             continue;
         const struct tensorboard_scalar scalars[] = {{"last_steps/loss", r->loss},
                                                      {"last_steps/learning_rate", r->learning_rate},

@@ -1,4 +1,5 @@
 #include "train/session.h"
+#include "base/available.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -51,7 +52,7 @@ static void create_groups(struct session *s)
 static int create_loaders(struct session *s)
 {
     struct loader_settings settings = settings_of_loader(&s->deck);
-    settings.memory = fit_available() / s->grid.node->size;
+    settings.memory = available_memory("") / s->grid.node->size;
     int code = loader_create(&s->train, &settings, s->world, s->grid.data_rank, s->grid.data_ranks);
     if (code != ERROR_NONE)
         return code;
@@ -64,7 +65,7 @@ static int create_loaders(struct session *s)
     settings.megatron.ordered = false;
     settings.shuffle = false;
     settings.once = true;
-    settings.memory = fit_available() / s->grid.node->size;
+    settings.memory = available_memory("") / s->grid.node->size;
     if (s->deck.validation.rows > 0)
         settings.global_rows = s->deck.validation.rows; /* the whole set is one loader step */
     code = loader_create(&s->valid, &settings, s->world, s->grid.data_rank, s->grid.data_ranks);
