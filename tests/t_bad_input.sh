@@ -10,7 +10,7 @@ edit="$abs_top_builddir/tests/hdf5_edit"
 
 cd "$work" || exit 1
 : >empty
-head -c 3000 /dev/urandom >binary
+printf '\1\2ACGT\n\377' >binary
 mkdir folder taken.h5
 gzip -c g.fa >whole.gz
 head -c 5000 whole.gz >cut.gz

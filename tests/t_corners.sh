@@ -142,8 +142,10 @@ check "damaged checkpoints: the last good one is taken" says "step_00000004.h5 a
 check "damaged checkpoints: the same losses" close_losses "$work/damaged.losses" "$work/run.losses" 1e-6
 
 cp -r "$work/o/run" "$work/o/garbage"
-{ head -c 20000 /dev/urandom; printf '{"event":"step","step":9999,"loss":1,"lr":1}\n{"event":"step","st'; } \
-    >>"$work/o/garbage/log.jsonl"
+{
+    head -c 20000 "$work/o/run/step_00000012.h5"
+    printf 'X{"event":"step","step":9999,"loss":1,"lr":1}\n{"event":"step","st'
+} >>"$work/o/garbage/log.jsonl"
 alone garbage train.steps=14
 check "garbage in the log: ends with 0" finished garbage
 check "garbage in the log: whole lines of both runs" test "$(cut -d ' ' -f 1 "$work/garbage.losses" | tr '\n' ' ')" = \
