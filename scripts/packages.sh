@@ -226,8 +226,9 @@ transformers_begin()
     fi
     say "transformers: installing for tests, in the background (log: $folder.log)"
     rm -rf "$folder"
-    { # tests/lib.sh waits for the lock
-        flock -o "$folder.lock" timeout 600 sh -c 'python3 -m venv "$1" && "$1/bin/pip" install -q --no-cache-dir torch transformers h5py numpy tiktoken pyarrow &&
+    { # tests/lib.sh waits for the lock; versions with which the tests pass, so that a release of another project breaks none
+        flock -o "$folder.lock" timeout 600 sh -c 'python3 -m venv "$1" && "$1/bin/pip" install -q --no-cache-dir \
+            torch==2.15.0 transformers==5.24.0 h5py==3.16.0 numpy==2.4.6 tiktoken==0.14.0 pyarrow==26.0.1 &&
             "$1/bin/python" -c "import torch, transformers, h5py" && touch "$1/ready"' sh "$folder" ||
             echo "it did not succeed within 10 minutes"
     } >"$folder.log" 2>&1 </dev/null &

@@ -4,6 +4,7 @@
 set -u
 work=$(mktemp -d "${TMPDIR:-/tmp}/cistron-test.XXXXXX")
 trap 'rm -rf "$work"' EXIT
+export OMPI_MCA_orte_tmpdir_base=$work # where launchers share a folder, one that ends may remove it as another starts
 checks=0
 failures=0
 
@@ -92,7 +93,7 @@ stopped_at_work()
     local output=$1
     shift
     "$CISTRON" "$@" -o "$output" >"$work/out" 2>&1 &
-    for _ in $(seq 200); do
+    for _ in $(seq 1200); do
         compgen -G "$output.tmp*" >/dev/null && break
         sleep 0.05
     done

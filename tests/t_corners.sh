@@ -12,7 +12,7 @@ alone()
 {
     local name=$1
     shift
-    timeout --kill-after=5 60 "$CISTRON" train "$work/deck.cfg" validation.every=0 output.folder="$work/o/$name" "$@" \
+    timeout --kill-after=5 180 "$CISTRON" train "$work/deck.cfg" validation.every=0 output.folder="$work/o/$name" "$@" \
         >"$work/$name.out" 2>&1
     echo $? >"$work/$name.code"
     losses "$work/o/$name" >"$work/$name.losses"
@@ -213,7 +213,7 @@ endless()
     env -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT --ignore-signal=INT "$@" bash -c 'exec -a odd "$CISTRON" "$@"' sh train \
         "$work/deck.cfg" train.steps=1000000000 validation.every=0 output.folder="$work/o/$name" >"$work/out" 2>&1 &
     pid=$!
-    for _ in $(seq 600); do
+    for _ in $(seq 2400); do
         [ -s "$work/o/$name/log.jsonl" ] && break
         sleep 0.05
     done

@@ -194,17 +194,21 @@ static void test_damage(void)
     check_walk(windows, &layout);
     windows_close(windows);
     CHECK(unlink(left) == 0 && token_store_verify(store) == ERROR_NONE);
+    int held[2];
+    char byte;
+    CHECK(pipe(held) == 0);
     pid_t child = fork();
     if (child == 0) {
         struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
         int file = open(left, O_RDWR | O_CREAT, 0600);
-        CHECK(file >= 0 && fcntl(file, F_OFD_SETLK, &whole) == 0);
+        if (file < 0 || fcntl(file, F_OFD_SETLK, &whole) != 0 || write(held[1], "", 1) != 1)
+            _exit(1);
         usleep(400000);
         _exit(0); /* as one that is killed */
     }
-    while (access(left, F_OK) != 0)
-        usleep(10000);
-    usleep(50000);
+    close(held[1]);
+    CHECK(read(held[0], &byte, 1) == 1); /* 0 where the child failed */
+    close(held[0]);
     CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->index.map != NULL);
     CHECK(waitpid(child, NULL, WNOHANG) == child);
     windows_close(windows);

@@ -135,7 +135,7 @@ done
 
 # a slow disk: steps go on while it writes, the next save waits, and so does the end
 rm -rf "$run"
-shimmed "SHIM_MATCH=.h5.tmp SHIM_RANK=1 SHIM_DELAY=pwrite:0.1" "${settings[@]}" checkpoint.every=3 train.steps=8 checkpoint.keep=9
+RANKS_SECONDS=180 shimmed "SHIM_MATCH=.h5.tmp SHIM_RANK=1 SHIM_DELAY=pwrite:0.3" "${settings[@]}" checkpoint.every=3 train.steps=8 checkpoint.keep=9
 check "a slow disk: the run ends with 0" codes_are 0 2
 order=$(sed -n 's/^{"event":"\([a-z]*\)","step":\([0-9]*\).*/\1 \2/p' "$run/log.jsonl" | grep '^step\|^checkpoint' | tr '\n' ',')
 check "a slow disk: $order" test "$order" = "step 1,step 2,step 3,step 4,step 5,step 6,checkpoint 3,step 7,step 8,checkpoint 6,checkpoint 8,checkpoint 8,"

@@ -202,7 +202,8 @@ mistake "output is some checkpoint" "kept.h5: is a checkpoint" embed --checkpoin
 check "which stays, too" cmp "$work/p.fa" "$work/kept.h5"
 
 # a record that no memory holds
-awk 'BEGIN { print ">huge"; for (i = 0; i < 200000; i++) print "MKVLAAGVSERTIDPKQNFYMHWCLLAGVSERTIDPKQNFYMHWCLAGVSERTIDPKQNFYMHWCLLLLLLAGVVAGVVAGVVLAGVSERTIDPKQNFYMH" }' >"$work/huge.fa"
+lines=$(awk '/^MemAvailable/ { print int($2 / 100) }' /proc/meminfo) # twice what both ranks have, at 1 kB a residue and rank
+awk -v lines="$lines" 'BEGIN { print ">huge"; for (i = 0; i < lines; i++) print "MKVLAAGVSERTIDPKQNFYMHWCLLAGVSERTIDPKQNFYMHWCLAGVSERTIDPKQNFYMHWCLLLLLLAGVVAGVVAGVVLAGVSERTIDPKQNFYMH" }' >"$work/huge.fa"
 # shellcheck disable=SC2086
 mistake "a record too long for the memory" "--max-length cuts records short" $vectors "$work/huge.fa"
 

@@ -18,7 +18,7 @@ seq 400000 >hub/lab/slow/slow.txt
 python3 "$abs_top_srcdir/tests/interop/hub.py" hub port &
 server=$!
 trap 'kill $server; wait $server 2>/dev/null; rm -rf "$work"' EXIT
-for _ in $(seq 100); do
+for _ in $(seq 600); do
     [ -e port ] && break
     sleep 0.1
 done
@@ -61,7 +61,7 @@ check "and the pipe says so by a NUL" test "$(head -c 1 out | od -An -tx1)" = " 
 check "so that prepare refuses what came before" test $? -eq 2 -a ! -e cut.h5
 "$fetch" -o here lab/slow 2>/dev/null &
 fetching=$!
-for _ in $(seq 100); do
+for _ in $(seq 600); do
     [ -s here/slow.txt.part ] && break
     sleep 0.1
 done
@@ -72,9 +72,13 @@ check "ended by a signal: exit code 1" test $? -eq 1
 bytes=$(stat -c %s here/slow.txt.part)
 sleep 1
 check "nothing goes on fetching" test "$(stat -c %s here/slow.txt.part)" -eq "$bytes"
-"$fetch" lab/slow >out 2>err &
+mkdir fetching
+TMPDIR=$work/fetching "$fetch" lab/slow >out 2>err &
 fetching=$!
-sleep 1
+for _ in $(seq 600); do
+    compgen -G "fetching/*/file0.part" >/dev/null && break
+    sleep 0.1
+done
 kill -TERM $fetching
 wait $fetching
 check "a signal ends a pipe with 1" test $? -eq 1

@@ -535,7 +535,7 @@ static void *ask(void *self)
 /* A rank waits, as for a device, while a thread of it asks for whom; another one waits too, the third is asleep. */
 static void test_missing(struct comm *world)
 {
-    enum { ASLEEP = 2, OTHERS = 3, SECONDS = 5 };
+    enum { ASLEEP = 2, OTHERS = 3, SECONDS = 8 };
     struct comm *part = comm_split(world, world->rank / OTHERS);
     struct question question = {.comm = part, .answered = part->rank > 0};
     struct waiting waiting = {0};
@@ -551,7 +551,7 @@ static void test_missing(struct comm *world)
     if (part->rank == 0) {
         char host[128] = "", wanted[256];
         gethostname(host, sizeof host - 1);
-        snprintf(wanted, sizeof wanted, "rank %d on %s", world->rank / OTHERS * OTHERS + ASLEEP, host);
+        snprintf(wanted, sizeof wanted, "rank %d on %.59s", world->rank / OTHERS * OTHERS + ASLEEP, host);
         CHECK(pthread_join(thread, NULL) == 0);
         if (!CHECK(strcmp(question.missing, wanted) == 0))
             printf("missing: %s\n", question.missing);

@@ -51,7 +51,7 @@ mkfifo "$work/pipe"
 ranks 1 eval --checkpoint "$work/run" --fasta - -o "$work/piped.json" --overlap 16 <"$work/g.fa"
 check "eval on one rank takes a pipe" close_numbers "$work/eval1.json" "$work/piped.json" 0
 for input in - "$work/pipe"; do
-    RANKS_SECONDS=30 ranks 2 eval --checkpoint "$work/run" --fasta "$input" -o "$work/none.json"
+    RANKS_SECONDS=60 ranks 2 eval --checkpoint "$work/run" --fasta "$input" -o "$work/none.json"
     check "eval on 2 ranks, $input: exit code 2" codes_are 2 2
     check "eval on 2 ranks, $input: is said" says "is no regular file, and each of the 2 ranks reads all records"
 done
@@ -60,7 +60,7 @@ genome 3 400 600 700 700 700 >"$work/rank1.fa"
 # shellcheck disable=SC2016
 printf '#!/bin/sh\nexec "%s" "$@" --fasta "%s/rank$OMPI_COMM_WORLD_RANK.fa"\n' "$CISTRON" "$work" >"$work/own_file"
 chmod +x "$work/own_file"
-RANKS_SECONDS=30 CISTRON=$work/own_file ranks 2 eval --checkpoint "$work/run" -o "$work/none.json"
+RANKS_SECONDS=60 CISTRON=$work/own_file ranks 2 eval --checkpoint "$work/run" -o "$work/none.json"
 check "eval of other records on another rank: exit code 2" codes_are 2 2
 check "eval of other records on another rank: is said" says "ranks have read different records from it"
 check "eval: no result of these" test ! -e "$work/none.json"

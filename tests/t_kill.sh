@@ -190,7 +190,7 @@ while_held()
 {
     local text="rank 1 killed $2"
     start SHIM_RANK=0 SHIM_MATCH=step_ SHIM_DELAY="$1:1"
-    check "$text: the moment is there" await 20 left_now "$3"
+    check "$text: the moment is there" await 60 left_now "$3"
     kill_rank 1
     ended "$text"
 }

@@ -5,7 +5,7 @@ needs pkill
 small_deck || exit 1
 $MPIRUN -n 2 "$CISTRON" train "$work/deck.cfg" train.steps=10000000 checkpoint.every=20 >"$work/first" 2>&1 &
 launcher=$!
-for _ in $(seq 300); do
+for _ in $(seq 1200); do
     [ -s "$work/run/lock" ] && grep -q 'step_00000020.h5' "$work/first" && break
     sleep 0.1
 done

@@ -190,7 +190,7 @@ refuse "there is: nucleotide" --tokenizer protein -o x.h5 two.fa
 for signal in HUP TERM KILL; do
     mkdir "stop$signal"
     mkfifo "pipe$signal"
-    "$cistron" prepare --tokenizer nucleotide -o "stop$signal/x.h5" "pipe$signal" >/dev/null 2>&1 &
+    env --default-signal=HUP "$cistron" prepare --tokenizer nucleotide -o "stop$signal/x.h5" "pipe$signal" >/dev/null 2>&1 &
     pid=$!
     exec 3>"pipe$signal"
     for turn in 1 2 3 4 5 6 7 8; do
@@ -213,7 +213,7 @@ done >large.fa
 
 # Stopped in the moment in which its unnamed files still have names.
 mkdir named
-LD_PRELOAD="$abs_top_builddir/tests/shim.so" SHIM_FOLDER="$PWD/named" SHIM_DELAY=unlink:0.5 \
+LD_PRELOAD="$abs_top_builddir/tests/shim.so" SHIM_FOLDER="$PWD/named" SHIM_DELAY=unlink:2 \
     "$cistron" prepare --tokenizer nucleotide -o "$PWD/named/x.h5" two.fa >/dev/null 2>&1 &
 pid=$!
 while [ -z "$(ls -A named)" ] && kill -0 $pid 2>/dev/null; do
@@ -228,11 +228,9 @@ check "none of them is left" test -z "$(ls -A named)"
 # warns with.
 for signal in INT TERM HUP USR1 USR2; do
     mkdir "write$signal"
-    (
-        trap - INT # a shell has its background jobs ignore it
-        exec env LD_PRELOAD="$abs_top_builddir/tests/shim.so" SHIM_FOLDER="$PWD/write$signal" SHIM_DELAY=pwrite:0.5 \
-            "$cistron" prepare --tokenizer nucleotide -o "$PWD/write$signal/x.h5" large.fa
-    ) >/dev/null 2>&1 &
+    # a shell has its background jobs ignore INT, nohup HUP
+    env --default-signal=INT,HUP LD_PRELOAD="$abs_top_builddir/tests/shim.so" SHIM_FOLDER="$PWD/write$signal" \
+        SHIM_DELAY=pwrite:0.5 "$cistron" prepare --tokenizer nucleotide -o "$PWD/write$signal/x.h5" large.fa >/dev/null 2>&1 &
     pid=$!
     while [ ! -e "write$signal/x.h5.tmp-$pid" ] && kill -0 $pid 2>/dev/null; do
         sleep 0.01

@@ -78,7 +78,7 @@ ranks 2 "${run[@]}" output.folder="$work/other" profile.start=15 profile.stop=16
 check "a profile behind the run's end is told" says "warning: key profile.start = 15: there is no profile"
 "$CISTRON" "${run[@]}" output.folder="$work/other" profile.start=15 profile.stop=99999999 train.steps=100000000 \
     >"$work/out" 2>&1 &
-for _ in $(seq 200); do
+for _ in $(seq 1200); do
     grep -q '"step":16,' "$work/other/log.jsonl" && break
     sleep 0.05
 done

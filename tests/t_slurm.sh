@@ -53,6 +53,7 @@ if ! bash "$sandbox" start >"$work/sandbox" 2>&1 {alive}>&-; then
 fi
 eval "$(bash "$sandbox" env)"
 echo MinJobAge=3600 >>"$SLURM_CONF" # Slurm forgets jobs that ended longer ago than this: five minutes by itself
+sed -i 's/^KillWait=.*/KillWait=30/' "$SLURM_CONF" # what a cancelled job has for its step and its save
 scontrol reconfigure
 [ "$(sinfo --noheader --Node --states=idle | wc -l)" -eq $NODES ] || skip "Slurm's nodes do not come up here"
 
@@ -162,8 +163,8 @@ saved()
     ls "$1" | sed -n 's/^step_0*\([0-9]*\)\.h5$/\1/p' | sort -n | tail -n 1
 }
 
-# The shortest limit there is, and a warning 20 to 50 s ahead of it
-limit="--time=1 --signal=B:USR1@20"
+# A warning 20 to 50 s behind the start: not while a job starts on a loaded machine
+limit="--time=2 --signal=B:USR1@70"
 launchers=mpirun
 srun --mpi=list 2>&1 | grep -qw pmix && launchers="srun mpirun"
 declare -A id last
@@ -231,7 +232,7 @@ for launcher in $launchers; do
     id[$name]=$(CISTRON_LAUNCHER=$launcher submit $name "$script" --time=10)
     check "$name: it runs" await 60 has_trained "$work/$name"
     if [ $launcher = srun ]; then scancel "${id[$name]}"; else scancel --batch --signal=TERM "${id[$name]}"; fi
-    check "$name: it ends" ends 30 "${id[$name]}" "FAILED CANCELLED"
+    check "$name: it ends" ends 120 "${id[$name]}" "FAILED CANCELLED"
     check "$name: it does not come back" test "$(job "${id[$name]}" Restarts)" = 0
     check "$name: it has saved" test "$(saved "$work/$name")" = "$(last_logged "$work/$name")"
 done
@@ -239,7 +240,7 @@ done
 # An array: %a is a task's number.
 steps=2
 array=$(submit seed "$script" "--time=10 --array=1-2" train.seed=%a "output.folder=$work/seed-%a")
-check "array: it ends" ends 90 "$array" COMPLETED
+check "array: it ends" ends 240 "$array" COMPLETED
 for task in 1 2; do
     check "array: task $task has its seed" grep -q "seed = $task;" "$work/seed-$task/deck.cfg"
     check "array: task $task has trained" test "$(last_logged "$work/seed-$task")" = 2
@@ -249,7 +250,7 @@ done
 # and it needs no more than a few steps then.
 most=30
 for launcher in $launchers; do
-    check "$launcher: requeued" await 90 state_is "${id[$launcher]}" PENDING
+    check "$launcher: requeued" await 150 state_is "${id[$launcher]}" PENDING
     check "$launcher: stopped by the warning" grep -q "a signal asks to stop" "$work/$launcher.out"
     step=$(saved "$work/$launcher")
     check "$launcher: every step is saved" test "${step:-none}" = "$(last_logged "$work/$launcher")"
@@ -258,7 +259,7 @@ for launcher in $launchers; do
     last[$launcher]=$steps
     [ $steps -gt $most ] && most=$steps
     await 60 cleared "${id[$launcher]}"
-    await 30 scontrol update "JobId=${id[$launcher]}" StartTime=now
+    await 30 scontrol update "JobId=${id[$launcher]}" StartTime=now TimeLimit=10 # without another warning
 done
 
 # What ran aside
@@ -290,10 +291,10 @@ for name in "${!id[@]}"; do
     check "$name: is of its ranks" grep -q "a rank needs .*: it fits" "$work/$name.out"
 done
 
-check "without the trap: it ends" ends 90 "${id[no_trap]}" "FAILED TIMEOUT"
+check "without the trap: it ends" ends 240 "${id[no_trap]}" "FAILED TIMEOUT"
 check "without the trap: it does not come back" test "$(job "${id[no_trap]}" Restarts)" = 0
 for launcher in $launchers; do
-    check "$launcher: finished" ends 90 "${id[$launcher]}" COMPLETED
+    check "$launcher: finished" ends 240 "${id[$launcher]}" COMPLETED
     check "$launcher: in its second life" test "$(job "${id[$launcher]}" Restarts)" = 1
     check "$launcher: went on from its checkpoint" grep -q "continuing from" "$work/$launcher.out"
     check "$launcher: one file has both lives" test "$(grep -c '# memory of a rank' "$work/$launcher.out")" -eq 2
@@ -308,7 +309,7 @@ check "limit: the checkpoint before is left" test "${step:-0}" -eq 20
 sed -i "s/steps = [0-9]*/steps = 30/" "$work/limit.cfg"
 last[limit]=30
 id[limit]=$(CISTRON_LAUNCHER=mpirun resubmit limit "$script" --time=10)
-check "limit: submitted again, it finishes" ends 90 "${id[limit]}" COMPLETED
+check "limit: submitted again, it finishes" ends 240 "${id[limit]}" COMPLETED
 check "limit: from its last checkpoint" grep -q "continuing from $work/limit/step_$(printf %08d "$step").h5" "$work/limit.out"
 check "a run that is left alone" ends 200 "${id[whole]}" COMPLETED
 losses "$work/whole" >"$work/whole.losses"
@@ -331,7 +332,7 @@ both_ended()
 {
     [ "$(find "$work/sweep" -name exit | wc -l)" -eq 2 ]
 }
-check "a sweep: its jobs end" await 90 both_ended
+check "a sweep: its jobs end" await 240 both_ended
 timeout 60 "$CISTRON" sweep "$work/list.cfg" -o "$work/sweep" >"$work/out" 2>&1
 check "a sweep: they are collected" test "$(grep -c ',done,0,' "$work/sweep/results.csv")" -eq 2
 echo "$launchers: $most steps at most"

@@ -12,7 +12,7 @@ import tempfile
 import time
 
 PATIENCE = 90      # seconds, for anything
-TIMEOUT = 2        # seconds: comm.timeout where a rank stands still for good
+TIMEOUT = 5        # seconds: comm.timeout where a rank stands still for good
 KEPT = 3           # checkpoints
 STOPS = {"term": signal.SIGTERM, "int": signal.SIGINT, "hup": signal.SIGHUP, "usr1": signal.SIGUSR1}
 

@@ -1,7 +1,6 @@
 #include "bridge/safetensors_writer.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/temporary.h"
 #include "io/draft.h"
 #include "io/file.h"
 
@@ -105,7 +104,6 @@ static int begin_file(struct safetensors_writer *writer, const struct safetensor
     int code = draft_open(&output->draft, output->path);
     if (code != ERROR_NONE)
         return code;
-    temporary_register(output->draft.temporary);
     json_t *header = make_header(writer, tensors, file);
     char *text = json_dumps(header, JSON_COMPACT);
     json_decref(header);
@@ -233,17 +231,6 @@ static int remove_index(const struct safetensors_writer *writer)
     return writer->files == 1 ? ERROR_NONE : file_remove(writer->outputs[writer->files].path);
 }
 
-static int close_output(struct output *output, int code)
-{
-    if (output->draft.file == NULL)
-        return code;
-    char *temporary = memory_string(output->draft.temporary);
-    code = draft_close(&output->draft, code);
-    temporary_forget(temporary);
-    free(temporary);
-    return code;
-}
-
 int safetensors_writer_commit(struct safetensors_writer *writer)
 {
     int code = ERROR_NONE;
@@ -256,7 +243,7 @@ int safetensors_writer_commit(struct safetensors_writer *writer)
     if (code == ERROR_NONE)
         code = remove_index(writer);
     for (int i = 0; i < writer->output_count && code == ERROR_NONE; i++) {
-        code = close_output(&writer->outputs[i], code);
+        code = draft_close(&writer->outputs[i].draft, code);
         writer->outputs[i].placed = code == ERROR_NONE;
     }
     if (code == ERROR_NONE)
@@ -270,7 +257,7 @@ void safetensors_writer_destroy(struct safetensors_writer *writer)
     if (writer == NULL)
         return;
     for (int i = 0; i < writer->output_count; i++) {
-        close_output(&writer->outputs[i], ERROR_ENVIRONMENT);
+        draft_close(&writer->outputs[i].draft, ERROR_ENVIRONMENT);
         if (writer->outputs[i].placed && !writer->committed)
             file_remove(writer->outputs[i].path);
         free(writer->outputs[i].path);

@@ -188,7 +188,7 @@ static void mpi_missing(struct comm *comm, char *text, int64_t bytes)
     pthread_mutex_lock(&wanted.lock);
     wanted.comm = comm;
     clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += (time_t)(5 * ATTEND_SECONDS);
+    end.tv_sec += (time_t)(10 * ATTEND_SECONDS); /* on a busy machine its turn comes late */
     while (wanted.comm != NULL && failed == 0)
         failed = pthread_cond_timedwait(&wanted.answered, &wanted.lock, &end);
     snprintf(text, (size_t)bytes, "%s", wanted.comm == NULL ? wanted.presence.text : "unknown, this rank is at work");

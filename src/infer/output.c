@@ -1,10 +1,7 @@
 #include "infer/output.h"
 #include "base/error.h"
-#include "base/memory.h"
 #include "base/temporary.h"
 #include "io/block.h"
-
-#include <stdlib.h>
 
 int output_check(const char *path, const char *input, const char *checkpoint)
 {
@@ -13,11 +10,10 @@ int output_check(const char *path, const char *input, const char *checkpoint)
 
 int output_open(struct draft *output, const char *path)
 {
+    temporary_catch_signals();
     int code = draft_open(output, path);
-    if (code == ERROR_NONE) {
-        temporary_register(output->temporary);
-        temporary_catch_signals();
-    }
+    if (code != ERROR_NONE)
+        temporary_release_signals();
     return code;
 }
 
@@ -25,10 +21,7 @@ int output_close(struct draft *output, int code)
 {
     if (output->file == NULL)
         return code;
-    char *temporary = memory_string(output->temporary);
     code = draft_close(output, code);
-    temporary_forget(temporary);
     temporary_release_signals();
-    free(temporary);
     return code;
 }

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/open.h"
+#include "base/temporary.h"
 #include "io/file.h"
 
 #include <errno.h>
@@ -13,6 +14,7 @@
 
 static void forget(struct draft *draft)
 {
+    temporary_forget(draft->temporary);
     free(draft->path);
     free(draft->temporary);
     *draft = (struct draft){NULL};
@@ -22,6 +24,7 @@ int draft_open(struct draft *draft, const char *path)
 {
     draft->path = memory_string(path);
     draft->temporary = memory_format("%s.tmp-%ld", path, (long)getpid());
+    temporary_register(draft->temporary);
     int descriptor = open_new(draft->temporary);
     draft->file = descriptor < 0 ? NULL : fdopen(descriptor, "w");
     if (draft->file != NULL)

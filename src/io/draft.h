@@ -1,5 +1,5 @@
 /* Files that appear under their name when they are whole: a draft is written beside it first. A kill or a full disk
- * leaves the file that was there before. */
+ * leaves the file that was there before; signals that base/temporary.h catches leave no draft. */
 #ifndef IO_DRAFT_H
 #define IO_DRAFT_H
 
