@@ -194,6 +194,8 @@ static void collect_gradients(struct engine *e, struct outcome *o)
     for (int u = 0; u < e->model->unit_count; u++)
         for (int s = 0; s < STORAGE_COUNT; s++) {
             struct shard shard = e->store->class->shard(e->store, &e->model->units[u], (enum storage)s);
+            if (!tensor_present(&shard.gradient))
+                continue;
             struct tensor host = fetch(&e->streams[0], &shard.gradient);
             o->gradient_bits =
                 memory_grow(o->gradient_bits, (o->gradient_count + shard.gradient.cols) * (int64_t)sizeof(double));

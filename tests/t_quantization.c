@@ -545,7 +545,9 @@ static void test_random(void)
 static void test_activations(void)
 {
     struct tensor values = normal(9, 40), x = zeros(DTYPE_BF16, 9, 40), dy = zeros(DTYPE_BF16, 9, 20);
-    run(OP_COPY, &(struct copy_args){.from = values, .to = x});
+    for (int64_t i = 0; i < 9; i++)
+        for (int64_t j = 0; j < 40; j++)
+            reference_store(&x, i, j, reference_load(&values, i, j));
     for (int64_t i = 0; i < 9; i++)
         for (int64_t j = 0; j < 20; j++)
             reference_store(&dy, i, j, reference_load(&x, 8 - i, j));
@@ -589,7 +591,7 @@ static void test_history(void)
     static const double wanted[40] = {1, 2, 3, 3, 3, 3, 3, 3, 3, 2, 1, 4, 4, 4, 4, 4, 4, 4, 4, 1,
                                       1, 1, 5, 5, 5, 5, 5, 5, 5, 1, 1, 1, 8, 8, 8, 8, 8, 8, 8, 9};
     struct tensor amax = zeros(DTYPE_F32, 2, 1), scale = zeros(DTYPE_F32, 2, 1), largest = zeros(DTYPE_F32, 2, 1);
-    struct tensor latest = copy_of(&scale);
+    struct tensor latest = zeros(DTYPE_F32, 2, 1);
     struct tensor window = zeros(DTYPE_F32, 2, 7), only = zeros(DTYPE_F32, 2, 7);
     double last = 1.0;
     for (int64_t i = 0; i < 2; i++) {
