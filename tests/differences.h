@@ -63,6 +63,16 @@ static inline struct tensor copy_of(const struct tensor *x)
     return to;
 }
 
+/* x, rounded to another type. */
+static inline struct tensor rounded_copy(enum dtype dtype, const struct tensor *x)
+{
+    struct tensor to = zeros(dtype, x->rows, x->cols);
+    for (int64_t i = 0; i < x->rows; i++)
+        for (int64_t j = 0; j < x->cols; j++)
+            reference_store(&to, i, j, reference_load(x, i, j));
+    return to;
+}
+
 static inline double sum_of_products(const struct tensor *x, const struct tensor *y)
 {
     double sum = 0.0;

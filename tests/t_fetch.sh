@@ -72,6 +72,20 @@ check "ended by a signal: exit code 1" test $? -eq 1
 bytes=$(stat -c %s here/slow.txt.part)
 sleep 1
 check "nothing goes on fetching" test "$(stat -c %s here/slow.txt.part)" -eq "$bytes"
+# ended while it lists
+mkdir stub
+printf '#!/bin/sh\ntouch listing\nsleep 1\nexec "%s" "$@"\n' "$(command -v curl)" >stub/curl
+chmod +x stub/curl
+PATH=$work/stub:$PATH "$fetch" lab/slow >out 2>err &
+fetching=$!
+for _ in $(seq 600); do
+    [ -e listing ] && break
+    sleep 0.1
+done
+kill -TERM $fetching
+wait $fetching
+check "a signal ends a listing with 1" test $? -eq 1
+check "and a NUL in the pipe" test "$(head -c 1 out | od -An -tx1)" = " 00"
 mkdir fetching
 TMPDIR=$work/fetching "$fetch" lab/slow >out 2>err &
 fetching=$!
@@ -79,6 +93,7 @@ for _ in $(seq 600); do
     compgen -G "fetching/*/file0.part" >/dev/null && break
     sleep 0.1
 done
+check "it is fetching for a pipe" compgen -G "fetching/*/file0.part" >/dev/null
 kill -TERM $fetching
 wait $fetching
 check "a signal ends a pipe with 1" test $? -eq 1
