@@ -125,7 +125,16 @@ static bool key_of(const struct cuda_target *target, const struct call *call, st
 
 static bool takes_once(const struct cuda_target *target, const struct call *call)
 {
-    return call->backward != NULL && !target->deterministic && cuda_own_attention_backward_has_once(call->backward);
+    const struct attention_backward_args *b = call->backward;
+    return b != NULL && cuda_own_attention_backward_has_once(b) &&
+           (!target->deterministic || cuda_own_attention_backward_once_repeats(b));
+}
+
+/* Without timing: for tests, or by a device that times nothing. */
+static bool takes_nothing_but_once(const struct cuda_target *target, const struct call *call)
+{
+    return (taken == ATTENTION_ONCE || (taken == ATTENTION_FASTEST && target->deterministic)) &&
+           takes_once(target, call);
 }
 
 /* NULL: it has not been planned. */
@@ -334,7 +343,7 @@ static bool has_times(struct kind *kind)
 /* `kind` may be NULL. */
 static enum way way_of(const struct cuda_target *target, struct kind *kind, const struct call *call)
 {
-    if (taken == ATTENTION_ONCE && takes_once(target, call))
+    if (takes_nothing_but_once(target, call))
         return BY_OWN_ONCE;
     if (kind == NULL || taken == ATTENTION_OWN || taken == ATTENTION_ONCE)
         return BY_OWN;
@@ -439,7 +448,7 @@ static int64_t workspace_of(const struct cuda_target *target, const struct kind 
 static int64_t workspace(const struct cuda_target *target, const struct call *call, int64_t own)
 {
     struct attention_key key;
-    if (taken == ATTENTION_ONCE && takes_once(target, call))
+    if (takes_nothing_but_once(target, call))
         return larger(own, cuda_own_attention_backward_workspace(target, call->backward, true));
     if (!key_of(target, call, &key))
         return own;

@@ -349,6 +349,17 @@ int attention_backward_once_rows(int64_t head_dim, bool keys)
     return rows;
 }
 
+/* Two numbers have one sum. Clusters pass over the queries of a causal segment in an order that other segments decide.
+ */
+bool cuda_own_attention_backward_once_repeats(const struct attention_backward_args *args)
+{
+    const struct attention_segments &s = args->segments;
+    bool by_clusters = false;
+    visit_once_dim(args->head_dim, [&](auto dim) { by_clusters = dim.value == cluster_cut::dim; });
+    return !(by_clusters && args->causal) && s.kv_length.data == s.q_length.data && s.longest > 0 &&
+           s.longest <= 2 * attention_backward_once_rows(args->head_dim, true);
+}
+
 void attention_backward_once(const struct cuda_target *target, const struct attention_backward_args *args,
                              const struct work_list *queries, const struct work_list *keys, float2 *statistics,
                              float *sums, const struct rotation &turned)

@@ -16,6 +16,9 @@ void cuda_own_attention_forward(const struct cuda_target *target, const struct a
 void cuda_own_attention_backward(const struct cuda_target *target, const struct attention_backward_args *args,
                                  bool once);
 bool cuda_own_attention_backward_has_once(const struct attention_backward_args *args);
+/* Whether that one's results are the same in whatever order blocks come, and whatever other segments there are: no more
+ * than two blocks add to a row of dq. (attention_backward_once.cu) */
+bool cuda_own_attention_backward_once_repeats(const struct attention_backward_args *args);
 /* Of arguments with positions: whether the backward turns dq and dk back itself. If not, that is left to do. */
 bool cuda_own_attention_backward_turns(const struct attention_backward_args *args);
 int64_t cuda_own_attention_forward_workspace(const struct cuda_target *target,

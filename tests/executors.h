@@ -16,10 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "cuda": the first GPU, deterministic; "mma": the same, attention by the products of single warps that every GPU has;
- * "gradients": the same, gradients of weights by our own products where they fit; "once" and "cudnn": not
- * deterministic, and attention is that of the own backward that computes scores once, or cuDNN's, where it takes it; a
- * test without a GPU, or a build without cuDNN, is skipped. Else the CPU's with so many threads. */
+/* "cuda": the first GPU, deterministic, attention's backward in two passes; "mma": the same, attention by the products
+ * of single warps that every GPU has; "gradients": the same, gradients of weights by our own products where they fit;
+ * "once" and "cudnn": not deterministic, and attention is that of the own backward that computes scores once, or
+ * cuDNN's, where it takes it; a test without a GPU, or a build without cuDNN, is skipped. Else the CPU's with so many
+ * threads. */
 static inline struct executor *executor_named(const char *name)
 {
     const bool cudnn = strcmp(name, "cudnn") == 0, once = strcmp(name, "once") == 0, mma = strcmp(name, "mma") == 0;
@@ -31,7 +32,7 @@ static inline struct executor *executor_named(const char *name)
     }
 #ifdef CISTRON_CUDA
     if (cuda_device_count() > 0 && (!cudnn || cuda_has_cudnn())) {
-        cuda_attention_take(cudnn ? ATTENTION_CUDNN : once ? ATTENTION_ONCE : ATTENTION_FASTEST);
+        cuda_attention_take(cudnn ? ATTENTION_CUDNN : once ? ATTENTION_ONCE : ATTENTION_OWN);
         cuda_own_attention_by_warpgroups(!mma);
         cuda_gemm_gradient_take(gradients ? INT_MAX : 0);
         return cuda_executor_create(0, 1, &(struct device_request){.deterministic = !cudnn && !once});
@@ -50,6 +51,14 @@ static inline int64_t executor_gradients(int clusters)
 #else
     (void)clusters;
     return 0;
+#endif
+}
+
+/* From now on attention of any executor here is as a training has it. */
+static inline void executor_attention_as_trained(void)
+{
+#ifdef CISTRON_CUDA
+    cuda_attention_take(ATTENTION_FASTEST);
 #endif
 }
 

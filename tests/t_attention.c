@@ -744,6 +744,26 @@ static void test_adding(void)
     adding = false;
 }
 
+/* What a deterministic GPU computes scores once of: short segments, of whose queries no more than two blocks know keys.
+ * Repeated launches must give the same bits, as all of such a GPU. */
+static void test_short(void)
+{
+    static const struct attention_shape few[5] = {{2, 1, 32}, {2, 2, 64}, {1, 1, 96}, {1, 1, 16}, {1, 1, 128}};
+    executor_attention_as_trained();
+    for (int64_t s = 0; s < COUNT(few); s++)
+        for (int causal = 0; causal < 2; causal++) {
+            const bool wide = few[s].head_dim > 96;
+            int64_t before = executor_launches(false);
+            test_attention_case(DTYPE_BF16, &few[s], wide ? 500 : 256, LAYOUT_ONE, causal != 0);
+            CHECK((executor_launches(false) > before) == !(wide && causal));
+            before = executor_launches(false);
+            test_attention_case(DTYPE_BF16, &few[s], wide ? 516 : 260, LAYOUT_ONE, causal != 0);
+            CHECK(executor_launches(false) == before);
+            test_attention_case(DTYPE_BF16, &few[s], wide ? 516 : 260, LAYOUT_HOLES, causal != 0);
+            CHECK((executor_launches(false) > before) == !(wide && causal));
+        }
+}
+
 int main(int count, char **arguments)
 {
     bool small = count > 1 && strcmp(arguments[1], "small") == 0;
@@ -763,6 +783,8 @@ int main(int count, char **arguments)
         test_padded(), test_turns(), test_many_items(), test_wrapped(launch_again, false);
     if (once)
         CHECK(executor_launches(false) > 0);
+    if (count > 1 && strcmp(arguments[1], "cuda") == 0)
+        test_short();
     executors_close();
     return check_end();
 }

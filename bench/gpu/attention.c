@@ -200,8 +200,7 @@ static const char *take(int implementation, const struct shape *s)
     static const char *const names[IMPLEMENTATIONS] = {"own", "once", "cuDNN"};
     static const enum attention_taken taken[IMPLEMENTATIONS] = {ATTENTION_OWN, ATTENTION_ONCE, ATTENTION_CUDNN};
     const bool narrow = s->dtype == DTYPE_BF16 && s->dim % 8 == 0;
-    if ((implementation == 1 && (!narrow || s->dim <= 32)) ||
-        (implementation == 2 && (!narrow || !cuda_has_cudnn() || has_cache(s))))
+    if ((implementation == 1 && !narrow) || (implementation == 2 && (!narrow || !cuda_has_cudnn() || has_cache(s))))
         return NULL;
     cuda_attention_take(taken[implementation]);
     return names[implementation];
@@ -511,6 +510,8 @@ static void measure_all(void)
         even("16 x 1024 full, 40 heads of 128", 16, 1024, 40, 128, false),
         even("32 x 1024 full, 20 heads of 32", 32, 1024, 20, 32, false),
         even("32 x 1024 full, 20 heads of 16", 32, 1024, 20, 16, false),
+        even("128 x 256 full, 20 heads of 64", 128, 256, 20, 64, false),
+        even("128 x 256 full, 20 heads of 16", 128, 256, 20, 16, false),
         proteins("101 proteins up to 1024, 20 heads of 64", 101, 101, 20, 64),
         proteins("the same in 256 slots", 101, 256, 20, 64),
         proteins("50 proteins in 128 slots, 40 heads of 128", 50, 128, 40, 128),
