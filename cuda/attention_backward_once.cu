@@ -349,8 +349,7 @@ int attention_backward_once_rows(int64_t head_dim, bool keys)
     return rows;
 }
 
-/* Two numbers have one sum. Clusters pass over the queries of a causal segment in an order that other segments decide.
- */
+/* Two numbers have one sum. Clusters pass over the queries of causal segments in an order that all segments decide. */
 bool cuda_own_attention_backward_once_repeats(const struct attention_backward_args *args)
 {
     const struct attention_segments &s = args->segments;

@@ -744,8 +744,8 @@ static void test_adding(void)
     adding = false;
 }
 
-/* What a deterministic GPU computes scores once of: short segments, of whose queries no more than two blocks know keys.
- * Repeated launches must give the same bits, as all of such a GPU. */
+/* A deterministic GPU computes scores once where no more than two blocks add to a row of dq: of short segments. A
+ * second launch must give the same bits. */
 static void test_short(void)
 {
     static const struct attention_shape few[5] = {{2, 1, 32}, {2, 2, 64}, {1, 1, 96}, {1, 1, 16}, {1, 1, 128}};

@@ -200,7 +200,7 @@ static const char *take(int implementation, const struct shape *s)
     static const char *const names[IMPLEMENTATIONS] = {"own", "once", "cuDNN"};
     static const enum attention_taken taken[IMPLEMENTATIONS] = {ATTENTION_OWN, ATTENTION_ONCE, ATTENTION_CUDNN};
     const bool narrow = s->dtype == DTYPE_BF16 && s->dim % 8 == 0;
-    if ((implementation == 1 && !narrow) || (implementation == 2 && (!narrow || !cuda_has_cudnn() || has_cache(s))))
+    if ((implementation > 0 && !narrow) || (implementation == 2 && (!cuda_has_cudnn() || has_cache(s))))
         return NULL;
     cuda_attention_take(taken[implementation]);
     return names[implementation];
