@@ -180,8 +180,7 @@ __device__ __forceinline__ void write_columns(const column_tile<OUT> &tile, cons
 
 template <typename T, enum scaling SCALING>
 struct copy_memory {
-    uint32_t column_words[TILE_WARPS][TILE_PACKS * square_words<T>];
-    uint32_t row_bits[TILE], warp_bits[TILE_WARPS];
+    uint32_t column_words[TILE_WARPS][TILE_PACKS * square_words<T>]; uint32_t row_bits[TILE], warp_bits[TILE_WARPS];
     alignas(16) float row_multiplier[TILE], column_multiplier[TILE];
     alignas(16) float sums[TILE_WARPS][TILE];
     column_tile<copy_element<SCALING>>
@@ -510,11 +509,11 @@ static inline struct copy_targets copy_targets_of(const struct copies &to, int64
     t.cols = cols;
     t.padded = tensor_present(&to.column) ? to.column.cols : rows;
     t.values = values.data;
-    t.values_stride = values.stride;
+    t.values_stride = tile_stride(values);
     t.row = to.row.data;
-    t.row_stride = to.row.stride;
+    t.row_stride = tile_stride(to.row);
     t.column = to.column.data;
-    t.column_stride = to.column.stride;
+    t.column_stride = tile_stride(to.column);
     t.row_scale = static_cast<float *>(to.row_scale.data);
     t.row_scale_stride = to.row_scale.stride;
     t.column_scale = static_cast<float *>(to.column_scale.data);

@@ -2,7 +2,12 @@
 #ifndef CUDA_DEVICE_CUH
 #define CUDA_DEVICE_CUH
 
+#include "cuda/address.h"
 #include "cuda/kernel.h"
+
+extern "C" {
+#include "base/error.h"
+}
 
 #include <cuda_bf16.h>
 #include <initializer_list>
@@ -213,6 +218,8 @@ template <typename T> struct view {
 
 template <typename T> inline view<T> view_of(const struct tensor &t)
 {
+    if (!address_counts_fit(t.rows, 0))
+        error_fatal("cuda executor: a matrix of %lld rows: at most 2^31 - 1", (long long)t.rows);
     return {static_cast<T *>(t.data), t.rows, t.cols, t.stride};
 }
 

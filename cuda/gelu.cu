@@ -158,9 +158,9 @@ static void forward_with_copies(const struct cuda_target *target, const struct g
     visit(x.dtype, [&](auto zero) {
         using T = decltype(zero);
         if (args->tanh_form)
-            launch_copies(target, "gelu_forward", gelu_source<T, true>{view_of<const T>(x)}, to, wide);
+            launch_copies(target, "gelu_forward", gelu_source<T, true>{tile_view_of<const T>(x)}, to, wide);
         else
-            launch_copies(target, "gelu_forward", gelu_source<T, false>{view_of<const T>(x)}, to, wide);
+            launch_copies(target, "gelu_forward", gelu_source<T, false>{tile_view_of<const T>(x)}, to, wide);
     });
 }
 
@@ -280,7 +280,7 @@ static void backward_with_copies(const struct cuda_target *target, const struct 
         to.partial = partial;
     visit(x.dtype, [&](auto zero) {
         using T = decltype(zero);
-        const view<const T> of_x = view_of<const T>(x), of_dy = view_of<const T>(dy);
+        const view<const T> of_x = tile_view_of<const T>(x), of_dy = tile_view_of<const T>(dy);
         if (args->tanh_form)
             launch_copies(target, "gelu_backward", gelu_gradient_source<T, true>{of_x, of_dy}, to, wide);
         else

@@ -60,8 +60,8 @@ void cuda_sum_squares(const struct cuda_target *target, const struct sum_squares
         visit_packs({x}, [&](auto zero, auto width) {
             using T = decltype(zero);
             constexpr int N = decltype(width)::value;
-            sum_squares<T, N><<<blocks, WALK_THREADS, 0, target->stream>>>(walk_of(blocks, x.rows, x.cols / N),
-                                                                           view_of<const T>(x), partial);
+            sum_squares<T, N><<<blocks, WALK_THREADS, 0, target->stream>>>(
+                walk_of("sum_squares", blocks, x.rows, x.cols / N), view_of<const T>(x), partial);
             CUDA_CHECK_LAUNCH("sum_squares");
         });
     sum_partial<<<1, WALK_THREADS, 0, target->stream>>>(partial, (int)blocks, static_cast<double *>(args->sum.data));

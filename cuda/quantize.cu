@@ -106,7 +106,7 @@ static void look(const struct cuda_target *target, const struct quantize_args *a
 {
     const struct tensor &x = args->x;
     const struct matrix_source<T> source = {
-        view_of<const T>(x)
+        tile_view_of<const T>(x)
     };
     const unsigned tiles = (unsigned)(ceil_div(x.rows, TILE) * ceil_div(x.cols, TILE));
     bool wide = false;
@@ -206,7 +206,7 @@ void cuda_quantize(const struct cuda_target *target, const struct quantize_args 
         if (looks_first(args->to))
             look<T>(target, args, reinterpret_cast<uint32_t *>(target->workspace + sums_bytes(args)), &to);
         bool wide = packs_fit(x, SIDE) && copies_fit(args->to, x.cols, {});
-        launch_quantize(target, matrix_source<T>{view_of<const T>(x)}, to, wide);
+        launch_quantize(target, matrix_source<T>{tile_view_of<const T>(x)}, to, wide);
     });
     if (copies_tiles(to) == 0)
         fill_scales(target, args->to);

@@ -82,21 +82,21 @@ template <int N> __device__ __forceinline__ struct slab slab_of(const struct sla
     return s;
 }
 
-/* Rows of a slab from the thread's first column on. They are less than 4 GiB apart, or there is one. */
+/* Rows of a slab from the thread's first column on. */
 template <typename T> struct rows_at {
     using byte = std::conditional_t<std::is_const_v<T>, const char, char>;
     byte *first;
-    uint32_t stride;
+    int64_t stride_bytes;
     __device__ __forceinline__ T *row(int r) const
     {
-        return reinterpret_cast<T *>(first + (uint64_t)(uint32_t)r * stride);
+        return reinterpret_cast<T *>(first + address_row((uint32_t)r, stride_bytes));
     }
 };
 
 template <typename T> __device__ __forceinline__ rows_at<T> slab_rows(const view<T> &x, const struct slab &s)
 {
     using byte = typename rows_at<T>::byte;
-    return {reinterpret_cast<byte *>(x.row(s.first_row) + s.first_col + s.col), (uint32_t)(x.stride * sizeof(T))};
+    return {reinterpret_cast<byte *>(x.row(s.first_row) + s.first_col + s.col), x.stride * (int64_t)sizeof(T)};
 }
 
 /* The first `count` of 16 bytes' elements, zeros for the others. WHOLE: all are wanted, and they are aligned. */

@@ -206,7 +206,7 @@ static void forward_with_copies(const struct cuda_target *target, const struct s
     const bool wide = width % SIDE == 0 && rows_fit(x, SIDE) && copies_fit(args->to, width, args->y);
     visit(x.dtype, [&](auto zero) {
         using T = decltype(zero);
-        launch_copies(target, "swiglu_forward", swiglu_source<T>{view_of<const T>(x)},
+        launch_copies(target, "swiglu_forward", swiglu_source<T>{tile_view_of<const T>(x)},
                       copy_targets_of(args->to, x.rows, width, args->y), wide);
     });
 }
@@ -232,7 +232,7 @@ static void backward_with_copies(const struct cuda_target *target, const struct 
     const struct copy_targets to = copy_targets_of(args->to, x.rows, x.cols, {});
     visit(x.dtype, [&](auto zero) {
         using T = decltype(zero);
-        const view<const T> of_x = view_of<const T>(x), of_dy = view_of<const T>(dy);
+        const view<const T> of_x = tile_view_of<const T>(x), of_dy = tile_view_of<const T>(dy);
         if constexpr (sizeof(T) == 2)
             if (wide && apart)
                 return launch_copies(target, "swiglu_backward", swiglu_gradients_source<T>{of_x, of_dy}, to, wide);

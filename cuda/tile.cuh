@@ -45,7 +45,24 @@ template <bool PAIRS = false> __device__ __forceinline__ struct place place_of(i
 
 /* -- Access -------------------------------------------------------------------------------------------------------- */
 
-/* The i-th row after the one at `from`, by one product of 32 bits: rows are less than 4 GiB apart, or there is one. */
+/* The distance between the rows of a matrix that kernels access by tiles. They multiply it in 32 bits, since registers
+ * for more would be spilled: more than 4 GiB is refused. */
+inline int64_t tile_stride(const struct tensor &t)
+{
+    if (!address_stride_fits(t.rows, t.stride * dtype_size(t.dtype)))
+        error_fatal("cuda executor: rows of a matrix of tiles are %lld elements apart: at most 4 GiB",
+                    (long long)t.stride);
+    return t.stride;
+}
+
+template <typename T> inline view<T> tile_view_of(const struct tensor &t)
+{
+    view<T> v = view_of<T>(t);
+    v.stride = tile_stride(t);
+    return v;
+}
+
+/* The i-th row after the one at `from`, of a matrix with a stride of tile_stride. */
 template <typename T> __device__ __forceinline__ T *rows_on(T *from, int64_t stride, int i)
 {
     using byte = std::conditional_t<std::is_const_v<T>, const char, char>;

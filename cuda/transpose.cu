@@ -46,7 +46,7 @@ void cuda_transpose(const struct cuda_target *target, const struct transpose_arg
     if (tiles == 0)
         return;
     const bool wide = rows_fit(from, SIDE) && copies_fit(column, from.cols, {});
-    (wide ? transpose<true>
-          : transpose<false>)<<<(unsigned)tiles, TILE_THREADS, 0, target->stream>>>(view_of<const uint8_t>(from), to);
+    (wide ? transpose<true> : transpose<false>)<<<(unsigned)tiles, TILE_THREADS, 0, target->stream>>>(
+        tile_view_of<const uint8_t>(from), to);
     CUDA_CHECK_LAUNCH("transpose");
 }

@@ -14,14 +14,17 @@ struct walk {
     uint32_t rows, packs, step_rows, step_packs;
 };
 
-inline struct walk walk_of(int64_t blocks, int64_t rows, int64_t packs)
+inline struct walk walk_of(const char *name, int64_t blocks, int64_t rows, int64_t packs)
 {
     int64_t step = blocks * WALK_THREADS;
+    if (!address_counts_fit(rows, packs))
+        error_fatal("cuda executor: %s of %lld rows of %lld packs: at most 2^31 - 1 of each", name, (long long)rows,
+                    (long long)packs);
     return {(uint32_t)rows, (uint32_t)packs, (uint32_t)(step / packs), (uint32_t)(step % packs)};
 }
 
 /* Launches kernel(walk, arguments...) unless the matrix is empty: as many blocks as are resident at once, so that there
- * is no last wave of a few. At most 2^31 rows, and as many packs in a row. */
+ * is no last wave of a few. At most 2^31 - 1 rows, and as many packs in a row. */
 template <typename... Parameters, typename... Arguments>
 inline void walk_launch(const struct cuda_target *target, const char *name, void (*kernel)(struct walk, Parameters...),
                         int64_t rows, int64_t packs, Arguments... arguments)
@@ -32,16 +35,16 @@ inline void walk_launch(const struct cuda_target *target, const char *name, void
     CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, WALK_THREADS, 0));
     int64_t most = (int64_t)target->multiprocessors * resident, needed = ceil_div(rows * packs, WALK_THREADS);
     int64_t blocks = needed < most ? needed : most;
-    kernel<<<(unsigned)blocks, WALK_THREADS, 0, target->stream>>>(walk_of(blocks, rows, packs), arguments...);
+    kernel<<<(unsigned)blocks, WALK_THREADS, 0, target->stream>>>(walk_of(name, blocks, rows, packs), arguments...);
     CUDA_CHECK_LAUNCH(name);
 }
 
-/* By two products of 32 bits: rows are less than 4 GiB apart, or there is one. */
+/* The address of pack `pack` of row `row`. */
 template <int N, typename T> __device__ __forceinline__ T *pack_at(const struct view<T> &x, uint32_t row, uint32_t pack)
 {
     using byte = std::conditional_t<std::is_const_v<T>, const char, char>;
-    byte *start = reinterpret_cast<byte *>(x.data) + (uint64_t)row * (uint32_t)(x.stride * sizeof(T));
-    return reinterpret_cast<T *>(start + (uint64_t)pack * (uint32_t)(N * sizeof(T)));
+    byte *start = reinterpret_cast<byte *>(x.data) + address_row(row, x.stride * (int64_t)sizeof(T));
+    return reinterpret_cast<T *>(start + address_pack(pack, N * sizeof(T)));
 }
 
 /* For each of this thread's packs: use(row, pack, load(row, pack)), with AHEAD loads on their way before the first is

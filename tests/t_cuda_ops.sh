@@ -3,7 +3,7 @@
 # kernels for GPUs without warpgroups' products, with scores computed once, and by cuDNN where it is in the build;
 # products that make gradients of weights also by our own kernels.
 set -u
-for program in t_ops t_ops_matrix t_ops_quantize t_ops_layer t_attention; do
+for program in t_ops t_ops_matrix t_ops_quantize t_ops_layer t_attention t_far; do
     echo "== $program"
     "$abs_top_builddir/tests/$program" cuda
     code=$?
