@@ -42,11 +42,16 @@ struct recording {
     int64_t count;
 };
 
+/* Streams with collectives. Across nodes all of their kernels together must find room on a GPU: a kernel that runs may
+ * wait for one that another rank has started and this one has not. */
+enum { COLLECTIVE_STREAMS = 5 };
+
 struct cuda {
     struct executor executor; /* first, so that a pointer to it is a pointer to this */
     struct cuda_target targets[STREAM_COUNT];
     struct cuda_kept kept; /* of STREAM_COMPUTE */
     double timeout;
+    int most_ctas;  /* of a collective; 0: NCCL's own choice */
     int sharing;    /* ranks that have this GPU */
     int capability; /* of the GPU, 90 for 9.0 */
     struct placement_id id;
@@ -500,6 +505,7 @@ static struct group *make_nccl_group(struct cuda *cuda, struct comm *comm, const
                                      .targets = cuda->targets,
                                      .at_replay = at_replay,
                                      .timeout = cuda->timeout,
+                                     .most_ctas = cuda->most_ctas,
                                      .deterministic = cuda->targets[STREAM_COMPUTE].deterministic};
     return nccl_group_create(comm, name, &settings);
 }
@@ -577,9 +583,14 @@ struct executor *cuda_executor_create(int device, int sharing, const struct devi
     cuda->capability = 10 * properties.major + properties.minor;
     cuda->id = cuda_device_id(device);
 #ifdef CISTRON_NCCL
-    const bool one_node = request->world != NULL && request->node->size == request->world->size;
-    /* The same on all ranks, for it decides how buffers are cut. Where any share a device, the host sums. */
-    cuda->executor.copies = one_node && comm_max_i64(request->world, sharing > 1 || !nccl_group_copies()) == 0;
+    if (request->world != NULL && request->world->size > 1) {
+        const bool several_nodes = comm_max_i64(request->world, request->node->size < request->world->size) > 0;
+        const bool copies = nccl_group_prepare(several_nodes, request->world->rank == 0 && !request->quiet);
+        cuda->most_ctas = several_nodes ? properties.multiProcessorCount / COLLECTIVE_STREAMS : 0;
+        /* The same on all ranks, since it decides how buffers are divided. Where ranks share a device, the host sums.
+         */
+        cuda->executor.copies = comm_max_i64(request->world, sharing > 1 || !copies) == 0;
+    }
 #endif
     int lowest, highest;
     CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&lowest, &highest));

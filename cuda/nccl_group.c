@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "cuda/kernel.h"
+#include "cuda/nccl_versions.h"
 #include "cuda/nccl_watchdog.h"
 
 #include <nccl.h>
@@ -200,6 +201,18 @@ static void nccl_shift(struct group *group, struct stream *stream, const struct 
     COLLECT(group, stream, "shift", pass_on, group, args);
 }
 
+/* The configuration of all communicators of a group. */
+static ncclConfig_t config_of(const struct nccl_group *own)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    if (own->settings.most_ctas > 0)
+        config.maxCTAs = own->settings.most_ctas;
+#if NCCL_VERSION_CODE >= 22700
+    config.commName = own->group.name;
+#endif
+    return config;
+}
+
 /* In a lane rank 0 sends and rank 1 receives. Launches of one communicator run one after the other on all streams, so
  * a message in a communicator of several ranks would wait for others, and stages for each other. */
 enum { LANE_SENDS, LANE_RECEIVES, LANE_RANKS };
@@ -229,12 +242,14 @@ static void open_lanes(struct nccl_group *own)
     for (int way = 0; way < WAYS; way++)
         CHECK_NCCL(ncclGetUniqueId(&made[way]));
     comm_all_gather(own->comm, made, ids, sizeof made);
+    ncclConfig_t config = config_of(own);
     for (int i = 0; i < size * WAYS; i++) {
         const enum relay lane = lane_of(&own->group, i / WAYS, i % WAYS);
         ncclComm_t open;
         if (lane == RELAY_COUNT)
             continue;
-        CHECK_NCCL(ncclCommInitRank(&open, LANE_RANKS, ids[i], lane_sends(lane) ? LANE_SENDS : LANE_RECEIVES));
+        CHECK_NCCL(
+            ncclCommInitRankConfig(&open, LANE_RANKS, ids[i], lane_sends(lane) ? LANE_SENDS : LANE_RECEIVES, &config));
         __atomic_store_n(&own->lanes[lane], open, __ATOMIC_RELEASE); /* from here on the watchdog asks NCCL about it */
     }
     memory_free(ids);
@@ -288,13 +303,6 @@ struct window {
     ncclWindow_t handle; /* NULL: other ranks or this one could not register */
     struct window *next;
 };
-
-static ncclResult_t initialise(struct nccl_group *own, ncclUniqueId id)
-{
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
-    return ncclCommInitRankConfig(&own->nccl, own->group.size, id, own->group.rank, &config);
-}
 
 /* All ranks, or none. */
 static ncclWindow_t open_window(struct nccl_group *own, void *memory, int64_t bytes)
@@ -362,26 +370,10 @@ static void nccl_release(struct group *group, void *memory)
     memory_free(window);
 }
 
-bool nccl_group_copies(void)
-{
-    const char *windows = getenv("NCCL_WIN_ENABLE");
-    return windows == NULL || strcmp(windows, "0") != 0;
-}
-
 #else
 
 #define nccl_allocate NULL
 #define nccl_release NULL
-
-bool nccl_group_copies(void)
-{
-    return false;
-}
-
-static ncclResult_t initialise(struct nccl_group *own, ncclUniqueId id)
-{
-    return ncclCommInitRank(&own->nccl, own->group.size, id, own->group.rank);
-}
 
 #endif
 
@@ -445,7 +437,8 @@ static void pin_algorithm(void)
 struct group *nccl_group_create(struct comm *comm, const char *name, const struct nccl_settings *settings)
 {
     struct nccl_group *own = memory_allocate(sizeof *own);
-    own->group = (struct group){name, comm->rank, comm->size, &nccl_class, own};
+    own->group =
+        (struct group){.name = name, .rank = comm->rank, .size = comm->size, .class = &nccl_class, .self = own};
     own->comm = comm;
     own->settings = *settings;
     if (settings->deterministic)
@@ -466,10 +459,28 @@ struct group *nccl_group_create(struct comm *comm, const char *name, const struc
     w->seen = executor->class->allocate(executor, bytes, MEMORY_HOST);
     nccl_watchdog_start(w);
     nccl_watchdog_enter(w, "the beginning");
-    CHECK_NCCL(initialise(own, id));
+    ncclConfig_t config = config_of(own);
+#if NCCL_VERSION_CODE >= 22800
+    config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
+#endif
+    CHECK_NCCL(ncclCommInitRankConfig(&own->nccl, own->group.size, id, own->group.rank, &config));
     nccl_watchdog_leave(w);
     connect(own);
     return &own->group;
+}
+
+bool nccl_group_prepare(bool several_nodes, bool loud)
+{
+    int driver = 0;
+    CUDA_CHECK(cudaDriverGetVersion(&driver));
+    const char *nvls = getenv("NCCL_NVLS_ENABLE"), *windows = getenv("NCCL_WIN_ENABLE");
+    const struct nccl_use use = nccl_use_of(nccl_group_version(), driver, several_nodes, nvls, windows);
+    if (use.disable_nvls && setenv("NCCL_NVLS_ENABLE", "0", 0) == 0 && loud)
+        log_info("# NCCL_NVLS_ENABLE=0: with NVLS this version of NCCL can hang when two ranks gather by copy engines "
+                 "(NCCL 2.31.2 does not)");
+    if (use.order)
+        setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+    return use.copies && NCCL_VERSION_CODE >= NCCL_COPIES;
 }
 
 int nccl_group_version(void)

@@ -20,14 +20,17 @@ struct nccl_settings {
      * that the run ends and prints the collective's name, its sequence number and the last launches. 0: no limit. */
     double timeout;
     bool deterministic; /* the order of sums depends on the ranks' places alone */
+    int most_ctas;      /* thread blocks of a collective at most; 0: NCCL's own choice */
 };
 
 /* Collective over comm; every rank's current device must be its own. The group borrows comm and the executor. Failures
  * are fatal. */
 struct group *nccl_group_create(struct comm *comm, const char *name, const struct nccl_settings *settings);
 
-/* Do groups on one node copy between memory that they have given without taking multiprocessors? */
-bool nccl_group_copies(void);
+/* Sets NCCL's variables for this version and these nodes; those of the user stay. Before the first group is made.
+ * Local. Returns whether groups on one node copy between memory that they allocated without taking SMs. loud: logs what
+ * it changed. */
+bool nccl_group_prepare(bool several_nodes, bool loud);
 
 /* As NCCL numbers itself: 22809 is 2.28.9. */
 int nccl_group_version(void);
