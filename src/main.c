@@ -130,7 +130,7 @@ static int refuse_cuda(const struct device_request *request, const char *why)
 }
 
 /* "auto" computes on GPUs where every rank has some. */
-static int make_executor(struct executor **executor, const struct device_request *request)
+static int make_kind(struct executor **executor, const struct device_request *request)
 {
 #ifdef CISTRON_CUDA
     /* asking starts the driver: not for a deck that wants none */
@@ -143,6 +143,14 @@ static int make_executor(struct executor **executor, const struct device_request
     if (request->kind == DECK_DEVICE_CUDA)
         return refuse_cuda(request, why);
     return cpu_executor_make(executor, request);
+}
+
+static int make_executor(struct executor **executor, const struct device_request *request)
+{
+    int code = make_kind(executor, request);
+    if (code == ERROR_NONE && request->world != NULL)
+        (*executor)->node_block = comm_node_block(request->world, request->node);
+    return code;
 }
 
 /* A standard stream that is closed is given to /dev/null: else the next file or socket that the program or MPI opens

@@ -101,7 +101,16 @@ static struct exact_outcome first_exactly(int ranks, int context, const struct f
     return found;
 }
 
-/* Each level on so many ranks, one group of all and groups of two. */
+/* The ranks of a sharding group that count as one node: all, or a half or a third of them where gradients are cut. */
+static int next_near(const struct layout *layout)
+{
+    for (int near = layout->near == 0 ? layout->shard - 1 : layout->near - 1; near > 1; near--)
+        if (layout->shard % near == 0 && sharding_cuts_gradients(&layout->sharding))
+            return near;
+    return 0;
+}
+
+/* Each level on so many ranks, one group of all and groups of two. Groups of all are also divided by nodes. */
 static int try_exact_layouts(struct comm *comm, int context, const struct form *form, int places,
                              const struct exact_outcome *expected)
 {
@@ -110,15 +119,18 @@ static int try_exact_layouts(struct comm *comm, int context, const struct form *
         return 0;
     for (int level = 0; level < TEAM_SHARDINGS; level++)
         for (int shard = comm->size; shard > 0; shard = shard > 2 && comm->size % 2 == 0 ? 2 : 0) {
-            const struct layout layout = {.context = context,
-                                          .shard = level == 0 ? 1 : shard,
-                                          .method = DECK_CONTEXT_GATHER,
-                                          .sharding = team_shardings[level]};
-            const struct exact_outcome found = train_exactly(comm, layout, *form, places, EXACT);
-            if (!CHECK(same_bits(&found, expected)) && comm->rank == 0)
-                fprintf(stderr, "    not the same bits: %s; norm %.17g for %.17g\n",
-                        team_text(comm->size, &layout, form), found.norms[0], expected->norms[0]);
-            count++;
+            struct layout layout = {.context = context,
+                                    .shard = level == 0 ? 1 : shard,
+                                    .method = DECK_CONTEXT_GATHER,
+                                    .sharding = team_shardings[level]};
+            do {
+                const struct exact_outcome found = train_exactly(comm, layout, *form, places, EXACT);
+                if (!CHECK(same_bits(&found, expected)) && comm->rank == 0)
+                    fprintf(stderr, "    not the same bits: %s, nodes of %d; norm %.17g for %.17g\n",
+                            team_text(comm->size, &layout, form), layout.near, found.norms[0], expected->norms[0]);
+                count++;
+                layout.near = next_near(&layout);
+            } while (layout.near > 0);
         }
     return count;
 }

@@ -231,13 +231,62 @@ static void test_shared_rows(void)
     cpu->class->destroy(cpu);
 }
 
-/* -- How the embedding's gradient comes to be that of all ranks -------------------------------------------------- */
+/* -- Nodes ------------------------------------------------------------------------------------------------------- */
 
 struct plan_groups {
     struct grid_numbers sizes;
     struct group made[FORECAST_GROUPS];
     int count;
 };
+
+static struct group *sized_group(void *self, enum layout_axis axis, const char *name)
+{
+    struct plan_groups *groups = self;
+    groups->made[groups->count] = (struct group){.name = name, .size = layout_along(&groups->sizes, axis)};
+    return &groups->made[groups->count++];
+}
+
+/* Ranks of a sharding group that sum on a node first. */
+static int near_of(struct deck *deck, int shard, int shard_size, int tensor, int64_t ranks, int64_t block)
+{
+    deck->parallel.shard = shard;
+    deck->parallel.shard_size = shard_size;
+    deck->parallel.tensor = tensor;
+    return layout_shape_on(deck, ranks, block).near;
+}
+
+/* Which groups make sums of copies, and which sums are divided by nodes. */
+static void test_nodes(void)
+{
+    struct deck deck = toy_deck();
+    struct executor copier = {.copies = true, .node_block = 8};
+    CHECK(near_of(&deck, DECK_SHARD_FULL, 0, 1, 16, 8) == 0); /* fp32 sums are not made of all-to-alls */
+    deck.parallel.reduce_as = DECK_COMPUTE_BF16;
+    CHECK(near_of(&deck, DECK_SHARD_FULL, 0, 1, 16, 8) == 8 && near_of(&deck, DECK_SHARD_OPTIMIZER, 0, 1, 16, 8) == 8);
+    CHECK(near_of(&deck, DECK_SHARD_FULL, 0, 2, 16, 8) == 4);
+    CHECK(near_of(&deck, DECK_SHARD_FULL, 8, 1, 16, 8) == 0); /* a group on one node */
+    CHECK(near_of(&deck, DECK_SHARD_FULL, 0, 8, 16, 8) == 0); /* a group with one rank of each node */
+    CHECK(near_of(&deck, DECK_SHARD_FULL, 0, 1, 16, 16) == 0 && near_of(&deck, DECK_SHARD_FULL, 0, 1, 16, 0) == 0);
+    CHECK(near_of(&deck, DECK_SHARD_FULL, 0, 1, 16, 1) == 0);
+    deck.parallel.reduce_as = DECK_COMPUTE_FP32;
+    deck.train.reproducible = true;
+    CHECK(near_of(&deck, DECK_SHARD_FULL, 0, 1, 16, 8) == 8 && near_of(&deck, DECK_SHARD_GRADIENTS, 0, 1, 16, 4) == 4);
+    CHECK(near_of(&deck, DECK_SHARD_OPTIMIZER, 0, 1, 16, 8) == 0); /* whole gradients are scattered in f64 */
+
+    const struct grid_shape shape = {.tensor = 2, .context = 1, .shard = 4};
+    struct plan_groups on_two = {.sizes = grid_sizes(&shape, 16)}, on_one = on_two, without = on_two;
+    struct groups groups = layout_groups(&on_two.sizes, &copier, sized_group, &on_two);
+    CHECK(groups.tensor->copies && groups.gather->copies && groups.reduce->copies && groups.shared->copies);
+    CHECK(!groups.all->copies && !groups.data->copies && !groups.replicas->copies);
+    copier.node_block = 0;
+    groups = layout_groups(&on_one.sizes, &copier, sized_group, &on_one);
+    CHECK(groups.tensor->copies && groups.all->copies && groups.data->copies && groups.replicas->copies);
+    copier.copies = false;
+    groups = layout_groups(&without.sizes, &copier, sized_group, &without);
+    CHECK(!groups.tensor->copies && !groups.all->copies && !groups.replicas->copies);
+}
+
+/* -- How the embedding's gradient comes to be that of all ranks -------------------------------------------------- */
 
 static struct group *plan_group(void *self, enum layout_axis axis, const char *name)
 {
@@ -258,7 +307,7 @@ static int64_t moved_by(const struct deck *deck, const struct model_settings *se
     enum { MOST = 8 };
     const struct grid_shape shape = layout_shape(deck);
     struct plan_groups made = {.sizes = grid_sizes(&shape, ranks)};
-    const struct groups groups = layout_groups(&made.sizes, plan_group, &made);
+    const struct groups groups = layout_groups(&made.sizes, NULL, plan_group, &made);
     struct executor *plan = plan_executor_create(cpu);
     struct engine_settings engine_settings = settings_of_engine(deck, ranks, 0);
     struct model_settings own = *settings;
@@ -619,6 +668,7 @@ int main(void)
     test_positions();
     test_forecasts();
     test_neighbours();
+    test_nodes();
     test_embedding();
     test_published_flops();
     test_shared_rows();

@@ -405,6 +405,30 @@ static void test_room(void)
     CHECK(op_check(OP_ALL_REDUCE, &sum) != NULL && op_check(OP_REDUCE_SCATTER, &part) != NULL);
 }
 
+/* How six ranks lie on nodes, and how a sharding group is divided by them. */
+static void test_nodes(struct comm *world)
+{
+    static const int nodes[][7] = {{0, 0, 0, 0, 0, 0, 6}, {0, 0, 1, 1, 2, 2, 2}, {0, 0, 0, 1, 1, 1, 3},
+                                   {0, 1, 0, 1, 0, 1, 1}, {0, 0, 0, 0, 1, 1, 1}, {0, 1, 2, 3, 4, 5, 1}};
+    for (int i = 0; i < (int)(sizeof nodes / sizeof *nodes); i++) {
+        struct comm *node = comm_split(world, nodes[i][world->rank]);
+        CHECK(comm_node_block(world, node) == nodes[i][6]);
+        comm_destroy(node);
+    }
+    for (int near = 2; near <= 3; near++) {
+        const struct grid_shape shape = {.tensor = 1, .context = 1, .near = near};
+        const struct grid_numbers sizes = grid_sizes(&shape, world->size);
+        struct grid grid;
+        CHECK(grid_create(&grid, world, &shape) == ERROR_NONE && grid.near == NULL && grid.far == NULL);
+        grid_divide(&grid, &shape);
+        CHECK(grid.near->size == near && sizes.near == near && grid.near->rank == world->rank % near);
+        CHECK(grid.far->size == 6 / near && sizes.far == 6 / near && grid.far->rank == world->rank / near);
+        CHECK(comm_sum_i64(grid.near, world->rank) == near * (world->rank - grid.near->rank) + near * (near - 1) / 2);
+        grid_destroy(&grid);
+    }
+    CHECK(grid_check(&(struct grid_shape){.tensor = 1, .context = 1, .near = 4}, 6) != NULL);
+}
+
 static void test_kinds(void)
 {
     int shapes = 0;
@@ -611,6 +635,7 @@ int main(int argc, char **argv)
     CHECK(comm_sum_i64(world, world->rank) == 15 && comm_max_i64(world, -world->rank) == 0);
     struct comm_spread spread = comm_spread(world, world->rank);
     CHECK(spread.minimum == 0 && spread.maximum == 5 && fabs(spread.mean - 2.5) < 1e-12);
+    test_nodes(world);
     test_missing(world);
     comm_barrier(world);
     if (world->rank == 0)

@@ -144,6 +144,7 @@ static struct layout layout_of(const struct trial_case *c)
                             .chunks = pipelines[c->at[PIPELINE]].chunks};
     layout.sharding.bf16_sums = numbers[c->at[NUMBERS]].bf16_sums;
     layout.sharding.no_masters = numbers[c->at[NUMBERS]].no_masters;
+    layout.near = layout.sharding.bf16_sums && layout.shard > 2 && layout.shard % 2 == 0 && c->at[MICRO] > 0 ? 2 : 0;
     return layout;
 }
 

@@ -40,6 +40,7 @@ static void cut_create(struct cut *cut, int ranks)
                                   .reduce = comm_group_create(cut->grid.shard, NULL, "reduce"),
                                   .replicas = comm_group_create(cut->grid.replicas, NULL, "replicas")};
     cut->groups.all = cut->groups.data;
+    cut->groups.reduce->copies = cut->groups.replicas->copies = true; /* as on GPUs, so that sums need room */
 }
 
 static void cut_destroy(struct cut *cut)
@@ -506,7 +507,6 @@ int main(int argc, char **argv)
     cut_create(&four, 4);
     cut_create(&two, 2);
     struct executor *cpu = cpu_executor_create(1);
-    cpu->copies = true; /* as devices do, so that sums have room */
     const struct holders holders[2][HALF] = {{{&four, {.level = SHARD_FULL}},
                                               {&four, {.level = SHARD_OPTIMIZER}},
                                               {&two, {.level = SHARD_GRADIENTS}},

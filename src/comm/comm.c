@@ -365,13 +365,25 @@ static const struct group_class host_class = {.name = "host",
                                               .relay = host_relay,
                                               .destroy = host_destroy};
 
+int comm_node_block(struct comm *world, struct comm *node)
+{
+    const int64_t first = world->rank - node->rank; /* the node's first rank, where its ranks follow one another */
+    const bool follow = comm_max_i64(node, first) == -comm_max_i64(node, -first);
+    const int64_t most = comm_max_i64(world, node->size), fewest = -comm_max_i64(world, -node->size);
+    const bool scattered = comm_max_i64(world, !follow) > 0;
+    if (fewest == world->size)
+        return world->size;
+    return !scattered && most == fewest ? (int)most : 1;
+}
+
 struct group *comm_group_create(struct comm *comm, struct executor *executor, const char *name)
 {
     if (executor != NULL && executor->class->make_group != NULL)
         return executor->class->make_group(executor, comm, name);
     struct host_group *host = memory_allocate(sizeof *host);
     host->comm = comm;
-    host->group = (struct group){name, comm->rank, comm->size, &host_class, host};
+    host->group =
+        (struct group){.name = name, .rank = comm->rank, .size = comm->size, .class = &host_class, .self = host};
     return &host->group;
 }
 

@@ -78,6 +78,10 @@ void comm_shift(struct comm *comm, const void *in, void *out, int64_t bytes);
 void comm_relay(struct comm *comm, void *const data[RELAY_COUNT], const int64_t bytes[RELAY_COUNT]);
 struct comm *comm_split(struct comm *comm, int color);
 struct comm *comm_split_node(struct comm *comm);
+/* How the ranks of `world` lie on nodes; `node` is comm_split_node(world). Returns n where each node has n ranks that
+ * follow one another, the world's size where there is one node, and 1 where nodes have ranks in any other way.
+ * Collective over world. */
+int comm_node_block(struct comm *world, struct comm *node);
 
 /* The maximum and the sum of a value over all ranks. Collective. */
 int64_t comm_max_i64(struct comm *comm, int64_t value);

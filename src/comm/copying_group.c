@@ -82,7 +82,8 @@ static const struct group_class copying_class = {.name = "copying",
 struct group *copying_group_create(struct comm *comm, struct executor *executor, const char *name)
 {
     struct copying_group *own = memory_allocate(sizeof *own);
-    own->group = (struct group){name, comm->rank, comm->size, &copying_class, own};
+    own->group =
+        (struct group){.name = name, .rank = comm->rank, .size = comm->size, .class = &copying_class, .self = own};
     own->host = comm_group_create(comm, NULL, name);
     own->executor = executor;
     return &own->group;

@@ -18,12 +18,15 @@ const char *grid_check(const struct grid_shape *shape, int64_t ranks)
         return "do not divide into groups that have the same key and value heads";
     if (shape->shard < 0 || (shape->shard > 0 && stage_ranks / shape->tensor % shape->shard != 0))
         return "do not divide into groups that hold the model's state";
+    if (shape->near > 1 && (shape->shard > 0 ? shape->shard : stage_ranks / shape->tensor) % shape->near != 0)
+        return "do not divide into groups on nodes";
     return NULL;
 }
 
 struct grid_numbers grid_sizes(const struct grid_shape *shape, int ranks)
 {
     const int data = ranks / stages_of(shape) / shape->tensor, shard = shape->shard > 0 ? shape->shard : data;
+    const int near = shape->near > 1 ? shape->near : 1;
     return (struct grid_numbers){.all = ranks,
                                  .model = shape->tensor * shape->context,
                                  .tensor = shape->tensor,
@@ -31,6 +34,8 @@ struct grid_numbers grid_sizes(const struct grid_shape *shape, int ranks)
                                  .context = shape->context,
                                  .data = data,
                                  .shard = shard,
+                                 .near = near,
+                                 .far = shard / near,
                                  .replicas = data / shard,
                                  .stages = stages_of(shape)};
 }
@@ -46,6 +51,8 @@ struct grid_numbers grid_place(const struct grid_shape *shape, int ranks, int ra
                                  .context = data % sizes.context,
                                  .data = data,
                                  .shard = data % sizes.shard,
+                                 .near = data % sizes.shard % sizes.near,
+                                 .far = data % sizes.shard / sizes.near,
                                  .replicas = data / sizes.shard,
                                  .stages = rank / stage_ranks};
 }
@@ -90,7 +97,7 @@ int grid_create(struct grid *grid, struct comm *world, const struct grid_shape *
         return error_user("%d ranks %s", world->size, wrong);
     const struct grid_numbers sizes = grid_sizes(shape, world->size);
     const struct grid_numbers place = grid_place(shape, world->size, world->rank);
-    grid->world = world;
+    *grid = (struct grid){.world = world};
     grid->node = comm_split_node(world);
     grid->data_rank = place.data / sizes.context;
     grid->data_ranks = sizes.data / sizes.context;
@@ -105,6 +112,15 @@ int grid_create(struct grid *grid, struct comm *world, const struct grid_shape *
     return ERROR_NONE;
 }
 
+void grid_divide(struct grid *grid, const struct grid_shape *shape)
+{
+    const struct grid_numbers place = grid_place(shape, grid->world->size, grid->world->rank);
+    if (shape->near <= 1)
+        return;
+    grid->near = comm_split(grid->shard, place.far);
+    grid->far = comm_split(grid->shard, place.near);
+}
+
 void grid_destroy(struct grid *grid)
 {
     comm_destroy(grid->node);
@@ -114,6 +130,10 @@ void grid_destroy(struct grid *grid)
     comm_destroy(grid->context);
     comm_destroy(grid->data);
     comm_destroy(grid->shard);
+    if (grid->near != NULL) {
+        comm_destroy(grid->near);
+        comm_destroy(grid->far);
+    }
     comm_destroy(grid->replicas);
     comm_destroy(grid->stages);
 }

@@ -17,6 +17,7 @@ struct grid_shape {
     int shard;  /* ranks that hold the state of their part of the model once; 0: all that have this part */
     int alike;  /* so many tensor ranks that follow one another have the same key and value heads; 0 and 1: none */
     int stages; /* of a pipeline; 0 and 1: none */
+    int near;   /* ranks of a shard group that follow one another and share a node; 0 and 1: not known */
 };
 
 struct grid {
@@ -28,7 +29,9 @@ struct grid {
     struct comm *context;      /* that share this rank's rows and have its part of the model */
     struct comm *data;         /* that have this rank's part of the model; gradients are summed over them */
     struct comm *shard;        /* of these: that hold its state once between them */
-    struct comm *replicas;     /* of these: that hold the same cut as this rank */
+    struct comm *near;         /* of `shard`: the ranks on this rank's node; NULL before grid_divide */
+    struct comm *far;          /* of `shard`: one rank of each node, at this rank's place on it; likewise */
+    struct comm *replicas;     /* of `data`: that hold the same cut as this rank */
     struct comm *stages;       /* one of each stage: those at this rank's place, with its data */
     int data_rank, data_ranks; /* this rank's number among those that have other data than it, and of how many */
 };
@@ -40,7 +43,7 @@ const char *grid_check(const struct grid_shape *shape, int64_t ranks);
 /* The sizes of a rank's groups, or its numbers in them; `all` are all ranks. `data` and what divides it count ranks of
  * one tensor rank. */
 struct grid_numbers {
-    int all, model, tensor, alike, context, data, shard, replicas, stages;
+    int all, model, tensor, alike, context, data, shard, near, far, replicas, stages;
 };
 
 /* Of a shape that fits so many ranks; `rank` is one of them. */
@@ -56,6 +59,8 @@ int grid_kinds(const struct grid_shape *shape, int ranks, int kinds[GRID_KINDS])
 
 /* Collective. A shape that does not fit is ERROR_USER, the same on all ranks. */
 int grid_create(struct grid *grid, struct comm *world, const struct grid_shape *shape);
+/* Divides the ranks of `shard` by nodes, where shape->near > 1; the shape is else that of grid_create. Collective. */
+void grid_divide(struct grid *grid, const struct grid_shape *shape);
 void grid_destroy(struct grid *grid);
 
 #endif

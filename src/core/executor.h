@@ -21,9 +21,12 @@ struct executor {
      * share: the keys that it times itself. */
     bool rehearsal;
     struct choice_share share;
-    /* Its groups move memory that they have given without taking multiprocessors, so sums may be made of copies (`room`
-     * of collectives). */
+    /* On one node, its groups move memory that they allocated without taking SMs, so that sums may be made of copies
+     * (`room` of collectives). */
     bool copies;
+    /* Set by the executor's user: the ranks of the world are on nodes in blocks of this size (comm_node_block). 0: all
+     * are on one node. */
+    int node_block;
 };
 
 struct stream {

@@ -20,6 +20,7 @@ struct group {
     int rank, size;
     const struct group_class *class;
     void *self;
+    bool copies; /* sums take room for copies: all ranks are on one node, and the executor copies (struct executor) */
 };
 
 /* Each is collective over the group and ordered on the stream; where one rank launches it, no other replays it from a

@@ -127,7 +127,7 @@ static bool lacks_room(const struct inference *inference, const struct grid_shap
     comm_destroy(node);
     struct planned planned = {.sizes = grid_sizes(shape, world->size),
                               .place = grid_place(shape, world->size, world->rank)};
-    const struct groups groups = layout_groups(&planned.sizes, plan_group, &planned);
+    const struct groups groups = layout_groups(&planned.sizes, NULL, plan_group, &planned);
     return unused > 0 && need_with(inference, &groups) > unused; /* 0: nobody says */
 }
 
@@ -165,7 +165,7 @@ int inference_lay_out(struct inference *inference, const struct inference_shape 
         return code;
     inference->made = MADE_GRID;
     const struct grid_numbers sizes = grid_sizes(&grid, world->size);
-    inference->groups = layout_groups(&sizes, make_group, inference);
+    inference->groups = layout_groups(&sizes, NULL, make_group, inference);
     inference->made = MADE_GROUPS;
     inference->shares = shares;
     inference->teams = inference->grid.data_ranks;

@@ -27,11 +27,11 @@ void sequence_declare_room(struct unit *unit, int room, int64_t tokens, int64_t 
         unit_declare_tensor(unit, room, "room for a sum", tokens, columns, ROLE_VALUE);
 }
 
-/* Absent where the executor does not make sums of copies: then nothing is planned for it. */
+/* Absent where the group does not make sums of copies: then no memory is planned for it. */
 static struct tensor room_of(const struct context *c, const struct unit *unit, int id)
 {
     const struct tensor absent = {0};
-    return c->stream->executor->copies ? by_ranks(c, unit_tensor(c, unit, id)) : absent;
+    return c->tensor->copies ? by_ranks(c, unit_tensor(c, unit, id)) : absent;
 }
 
 void sequence_add_up(const struct context *c, const struct unit *unit, struct tensor partial, struct tensor sum,

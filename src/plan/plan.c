@@ -133,6 +133,7 @@ struct executor *plan_executor_create(struct executor *target)
     struct plan_executor *plan = memory_allocate(sizeof *plan);
     plan->base.class = &plan_class;
     plan->base.copies = target != NULL && target->copies;
+    plan->base.node_block = target != NULL ? target->node_block : 0;
     plan->target = target;
     plan->first_free = FIRST_ADDRESS;
     plan->next = target != NULL && target->class == &plan_class ? self(target)->next : &plan->first_free;

@@ -116,6 +116,7 @@ struct executor *record_executor_create(struct executor *inner)
     struct record_executor *record = memory_allocate(sizeof *record);
     record->base.class = &record_class;
     record->base.copies = inner->copies;
+    record->base.node_block = inner->node_block;
     memcpy(record->base.workspace_bytes, inner->workspace_bytes, sizeof inner->workspace_bytes);
     record->inner = inner;
     record->enabled = true;

@@ -16,6 +16,9 @@ struct groups {
     /* Of these, ranks that hold the model's state once between them. Weights are gathered in one group and gradients
      * reduced in the other: the same ranks with a communicator each, so that neither waits for the other. */
     struct group *gather, *reduce;
+    /* Of `reduce`, the ranks on this rank's node, and one rank of each node: sums that are made of all-to-alls are
+     * first made on each node, so that nodes exchange less. NULL: they are made in one step. */
+    struct group *near, *far;
     struct group *replicas; /* of `data`, ranks that hold the same cut of the state; may be `data` itself */
     struct group *context;  /* share rows of tokens, each with a part of every row */
     /* Share tokens, each with a part of every layer: units exchange activations in `tensor`. The same ranks with

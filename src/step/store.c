@@ -96,11 +96,18 @@ static struct group *gather_group(const struct flat_store *own)
     return own->ranks > 1 ? own->groups->gather : NULL;
 }
 
+/* Does the group sum copies, for which it needs room? */
+static bool sums_copies(const struct flat_store *own, const struct group *group)
+{
+    return own->copies && group_size(group) > 1 && group->copies;
+}
+
 static void create_holding(struct flat_store *own, struct holding *holding, const struct unit *unit,
                            const struct store_request *r)
 {
     /* where a sum over replicas is made of copies, each adds as large a part of a cut */
-    const int64_t parts = (int64_t)own->ranks * (own->copies ? group_size(own->groups->replicas) : 1);
+    const int64_t parts =
+        (int64_t)own->ranks * (sums_copies(own, own->groups->replicas) ? own->groups->replicas->size : 1);
     const int64_t step = parts * UNIT_ALIGNMENT;
     if (!unit->here)
         return;
@@ -195,9 +202,9 @@ static void create_sums(struct flat_store *own, const struct store_request *r)
     }
     if (own->exact.gradient > 0 && own->cut_gradients)
         own->received = budget_allocate_gathered(r->budget, all, BUDGET_EXCHANGE, reduce);
-    if (own->copies && own->ranks > 1 && !rounds)
+    if (own->ranks > 1 && sums_copies(own, reduce) && !rounds)
         own->room = budget_allocate_gathered(r->budget, all, BUDGET_EXCHANGE, reduce);
-    if (own->copies && group_size(replicas) > 1 && summed == replicas)
+    if (sums_copies(own, replicas) && summed == replicas)
         own->replicas_room =
             budget_allocate_gathered(r->budget, cut * dtype_size(DTYPE_F32), BUDGET_EXCHANGE, replicas);
 }
@@ -216,14 +223,13 @@ struct store *store_create(const struct store_request *r)
     own->ranks = r->sharding.level == SHARD_NONE ? 1 : group_size(r->groups->gather);
     own->rank = own->ranks > 1 ? group_rank(r->groups->gather) : 0;
     own->cut_values = sharding_cuts_values(&r->sharding, r->groups);
-    own->cut_gradients =
-        own->ranks > 1 && r->trains && r->sharding.level >= SHARD_GRADIENTS && !r->sharding.whole_gradients;
+    own->cut_gradients = own->ranks > 1 && r->trains && sharding_cuts_gradients(&r->sharding);
     own->no_masters = r->trains && r->sharding.no_masters;
     own->rounds = r->trains && sharding_rounds(&r->sharding);
     if (r->trains)
         own->exact = r->sharding.exact;
     own->contributes = own->cut_gradients || own->rounds || own->exact.gradient > 0;
-    own->copies = r->trains && r->statistic == DTYPE_F32 && own->exact.gradient <= 0 && own->reduce->executor->copies;
+    own->copies = r->trains && r->statistic == DTYPE_F32 && own->exact.gradient <= 0;
     own->unit_count = r->model->unit_count;
     own->units = r->model->units;
     own->holdings = memory_allocate((int64_t)sizeof *own->holdings * own->unit_count);

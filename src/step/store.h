@@ -90,6 +90,18 @@ static inline bool sharding_cuts_values(const struct sharding *sharding, const s
     return sharding->level == SHARD_FULL && group_size(groups->gather) > 1;
 }
 
+/* Do ranks of a sharding group hold cuts of gradients? */
+static inline bool sharding_cuts_gradients(const struct sharding *sharding)
+{
+    return sharding->level >= SHARD_GRADIENTS && !sharding->whole_gradients;
+}
+
+/* Are gradients summed over a sharding group by all-to-alls, and added here? */
+static inline bool sharding_exchanges(const struct sharding *sharding)
+{
+    return sharding->bf16_sums || (sharding->exact.gradient > 0 && sharding_cuts_gradients(sharding));
+}
+
 /* Are gradients kept as bf16? */
 static inline bool sharding_rounds(const struct sharding *sharding)
 {

@@ -74,17 +74,51 @@ void store_gradients_close(struct store *store, struct unit *unit, struct stream
         own->pending[own->pending_count++] = (struct pending_sum){holding, from, last};
 }
 
-/* The sum of what ranks have rounded, added in the order of ranks. */
+/* Ranks exchange parts: row r of `in` [ranks, cut] goes to rank r of the sharding group, row r of `out` comes from rank
+ * r. Divided by nodes, only the ranks of a node exchange: row k * near + j of `out` comes from rank j of this node, and
+ * is its part for the rank at this rank's place on node k. */
+static void exchange(struct flat_store *own, struct tensor in, struct tensor out)
+{
+    struct group *near = own->groups->near;
+    if (near == NULL) {
+        LAUNCH(own->reduce, ALL_TO_ALL, all_to_all, .group = own->groups->reduce, .in = in, .out = out);
+        return;
+    }
+    for (int64_t first = 0; first < in.rows; first += near->size)
+        LAUNCH(own->reduce, ALL_TO_ALL, all_to_all, .group = near, .in = tensor_rows(&in, first, near->size),
+               .out = tensor_rows(&out, first, near->size));
+}
+
+/* sum = the sum of rows of bf16 numbers, in their order, in fp32. */
+static void sum_rounded(struct flat_store *own, struct tensor rows, struct tensor sum)
+{
+    LAUNCH(own->reduce, JOIN, join, .high = tensor_rows(&rows, 0, 1), .to = sum);
+    for (int64_t r = 1; r < rows.rows; r++)
+        LAUNCH(own->reduce, ADD, add, .from = tensor_rows(&rows, r, 1), .to = sum);
+}
+
+/* The sum of bf16 parts. Divided by nodes, each node's sum is rounded to bf16 once more; the sums are made in `flat`,
+ * whose values have been sent. */
 static void scatter_rounded(struct flat_store *own, const struct holding *holding, struct tensor flat,
                             struct tensor sum)
 {
-    const struct tensor sent = store_rows(own, holding, own->sent, DTYPE_BF16);
-    const struct tensor received = store_rows(own, holding, own->received, DTYPE_BF16);
+    struct group *far = own->groups->far;
+    struct tensor sent = store_rows(own, holding, own->sent, DTYPE_BF16);
+    struct tensor received = store_rows(own, holding, own->received, DTYPE_BF16);
     LAUNCH(own->reduce, SPLIT, split, .from = flat, .high = tensor_vector(own->sent, DTYPE_BF16, flat.cols));
-    LAUNCH(own->reduce, ALL_TO_ALL, all_to_all, .group = own->groups->reduce, .in = sent, .out = received);
-    LAUNCH(own->reduce, JOIN, join, .high = tensor_rows(&received, 0, 1), .to = sum);
-    for (int r = 1; r < own->ranks; r++)
-        LAUNCH(own->reduce, ADD, add, .from = tensor_rows(&received, r, 1), .to = sum);
+    exchange(own, sent, received);
+    if (far != NULL) {
+        const struct tensor sums = tensor_matrix(flat.data, flat.dtype, far->size, holding->cut);
+        const int64_t near = own->groups->near->size;
+        for (int node = 0; node < far->size; node++)
+            sum_rounded(own, tensor_rows(&received, node * near, near), tensor_rows(&sums, node, 1));
+        LAUNCH(own->reduce, SPLIT, split, .from = tensor_vector(sums.data, sums.dtype, tensor_count(&sums)),
+               .high = tensor_vector(own->sent, DTYPE_BF16, tensor_count(&sums)));
+        sent = tensor_rows(&sent, 0, far->size);
+        received = tensor_rows(&received, 0, far->size);
+        LAUNCH(own->reduce, ALL_TO_ALL, all_to_all, .group = far, .in = sent, .out = received);
+    }
+    sum_rounded(own, received, sum);
 }
 
 /* For the parts of `summed`, one from each rank of a group; absent where the executor sums otherwise. */
@@ -197,20 +231,39 @@ static void take_vectors(struct flat_store *own, const struct holding *holding, 
                .high = tensor_columns(&holding->gradients, matrices, vectors));
 }
 
-static void add_exactly(struct flat_store *own, struct tensor from, struct tensor to, bool fresh)
+/* contributions: of how many `from` is the sum, at most. */
+static void add_exactly(struct flat_store *own, struct tensor from, struct tensor to, bool fresh, int64_t contributions)
 {
     LAUNCH(own->reduce, EXACT_ADD, exact_add, .from = from, .to = to, .unit = own->exact.gradient,
-           .most = own->exact.most, .accumulate = !fresh);
+           .most = own->exact.most * (double)contributions, .accumulate = !fresh);
 }
 
-/* Cut gradients: what each rank contributes to this rank's cut is rounded here, one rank after the other. */
+static void add_rows_exactly(struct flat_store *own, struct tensor rows, struct tensor to, bool fresh,
+                             int64_t contributions)
+{
+    for (int64_t r = 0; r < rows.rows; r++)
+        add_exactly(own, tensor_rows(&rows, r, 1), to, fresh && r == 0, contributions);
+}
+
+/* Cut gradients: what each rank contributes to this rank's cut is rounded here, one rank after the other. Divided by
+ * nodes, each node's exact sum travels in f64. Both buffers have room for these sums, since a node has two ranks of the
+ * group at least: `flat` for those of this node, `received` for those of all nodes. */
 static void add_parts(struct flat_store *own, const struct holding *holding, struct tensor flat, bool fresh)
 {
+    const struct groups *groups = own->groups;
     const struct tensor received = store_rows(own, holding, own->received, flat.dtype);
-    LAUNCH(own->reduce, ALL_TO_ALL, all_to_all, .group = own->groups->reduce,
-           .in = store_rows(own, holding, flat.data, flat.dtype), .out = received);
-    for (int r = 0; r < own->ranks; r++)
-        add_exactly(own, tensor_rows(&received, r, 1), holding->sums, fresh && r == 0);
+    exchange(own, store_rows(own, holding, flat.data, flat.dtype), received);
+    if (groups->far == NULL) {
+        add_rows_exactly(own, received, holding->sums, fresh, 1);
+        return;
+    }
+    const int64_t near = groups->near->size, nodes = groups->far->size;
+    const struct tensor sums = tensor_matrix(flat.data, DTYPE_F64, nodes, holding->cut);
+    const struct tensor all = tensor_matrix(own->received, DTYPE_F64, nodes, holding->cut);
+    for (int64_t node = 0; node < nodes; node++)
+        add_rows_exactly(own, tensor_rows(&received, node * near, near), tensor_rows(&sums, node, 1), true, 1);
+    LAUNCH(own->reduce, ALL_TO_ALL, all_to_all, .group = groups->far, .in = sums, .out = all);
+    add_rows_exactly(own, all, holding->sums, fresh, near);
 }
 
 /* Exact sums, whose order does not matter. */
@@ -221,7 +274,7 @@ static void take_exactly(struct flat_store *own, const struct holding *holding, 
     if (own->cut_gradients)
         add_parts(own, holding, flat, fresh);
     else
-        add_exactly(own, flat, holding->sums, fresh);
+        add_exactly(own, flat, holding->sums, fresh, 1);
     if (!last)
         return;
     if (!own->cut_gradients)
@@ -291,7 +344,7 @@ void store_gradients_wait(struct store *store, struct unit *unit, struct stream 
 int64_t store_sum_bytes(const struct sharding *sharding, int ranks, int replicas, int64_t elements,
                         int64_t micro_batches)
 {
-    const bool each = sharding->level >= SHARD_GRADIENTS && !sharding->whole_gradients;
+    const bool each = sharding_cuts_gradients(sharding);
     const int64_t whole = dtype_size(sharding->exact.gradient > 0 ? DTYPE_F64 : DTYPE_F32);
     const int64_t width = sharding->bf16_sums ? dtype_size(DTYPE_BF16) : each ? dtype_size(DTYPE_F32) : whole;
     const int64_t scattered = (each ? micro_batches : 1) * (ranks - 1) * elements / ranks * width;

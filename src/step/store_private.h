@@ -66,7 +66,7 @@ struct flat_store {
     bool rounds; /* gradients are kept as bf16 */
     struct exact_units exact;
     bool contributes; /* a micro-batch's gradients are made in a buffer, and then added to those that are kept */
-    bool copies;      /* sums may be made of copies (struct executor) */
+    bool copies;      /* sums may be made of copies, where the group does (struct group) */
     int rank, ranks;  /* of the sharding group; 0 and 1: this rank holds everything */
     int unit_count;
     struct unit *units;       /* the model's */

@@ -102,16 +102,20 @@ static struct group *make_group(void *self, enum layout_axis axis, const char *n
     return made;
 }
 
+/* rates: of the machine, NULL where only memory counts. */
 static void open_rehearsal(struct rehearsal *r, const struct deck *deck, const struct model_settings *model,
-                           int64_t ranks, int rank, struct executor *target)
+                           int64_t ranks, int rank, struct executor *target, const struct rates *rates)
 {
-    const struct grid_shape shape = layout_shape(deck);
+    const int64_t block = target != NULL && target->node_block > 0 ? target->node_block
+                          : rates != NULL                          ? rates->node
+                                                                   : 0;
+    const struct grid_shape shape = layout_shape_on(deck, ranks, block);
     *r = (struct rehearsal){.executor = plan_executor_create(target),
                             .sizes = grid_sizes(&shape, (int)ranks),
                             .place = grid_place(&shape, (int)ranks, rank)};
     settings_create_model(&r->model, deck, model, ranks, rank);
     struct engine_settings settings = settings_of_engine(deck, ranks, rank);
-    const struct groups groups = layout_groups(&r->sizes, make_group, r);
+    const struct groups groups = layout_groups(&r->sizes, r->executor, make_group, r);
     engine_create(&r->engine, r->executor, &r->model, &groups, &settings);
 }
 
@@ -138,7 +142,7 @@ static struct forecast_rank plan_neediest(const struct deck *deck, const struct 
     struct forecast_rank most = {.need = -1};
     for (int i = 0; i < count; i++) {
         struct rehearsal r;
-        open_rehearsal(&r, deck, model, ranks, kinds[i], target);
+        open_rehearsal(&r, deck, model, ranks, kinds[i], target, NULL);
         const int64_t need = need_of(&r.engine.budget, target);
         if (need > most.need) {
             most = (struct forecast_rank){.rank = kinds[i], .need = need};
@@ -308,7 +312,7 @@ static struct forecast_rank rehearse_step(const struct deck *deck, const struct 
     const int64_t filled = deck->parallel.pipeline / turn, fewest = filled > 2 ? filled : 2;
     const int64_t more = micro_batches / turn - fewest;
     struct rehearsal r;
-    open_rehearsal(&r, deck, model, ranks, number, target);
+    open_rehearsal(&r, deck, model, ranks, number, target, rates);
     struct forecast_rank rank = {.rank = number, .need = need_of(&r.engine.budget, target)};
     memcpy(rank.memory, r.engine.budget.bytes, sizeof rank.memory);
     rank.copies = r.engine.store->copies;

@@ -44,6 +44,17 @@ struct sharding layout_sharding(const struct deck *deck)
     };
 }
 
+struct grid_shape layout_shape_on(const struct deck *deck, int64_t ranks, int64_t block)
+{
+    struct grid_shape shape = layout_shape(deck);
+    const struct sharding sharding = layout_sharding(deck);
+    const struct grid_numbers sizes = grid_sizes(&shape, (int)ranks);
+    const int64_t near = block > 0 ? layout_neighbours(&sizes, LAYOUT_SHARD, block) : sizes.shard;
+    if (sharding_exchanges(&sharding) && near > 1 && near < sizes.shard)
+        shape.near = (int)near;
+    return shape;
+}
+
 struct row_cut layout_rows(const struct deck *deck, int64_t kv_heads)
 {
     struct row_cut rows = {(int)deck->parallel.context, (enum deck_context)deck->parallel.context_method};
@@ -241,18 +252,20 @@ char *layout_text(const struct deck *deck, int64_t ranks)
 int layout_along(const struct grid_numbers *numbers, enum layout_axis axis)
 {
     const int along[LAYOUT_AXES] = {
-        [LAYOUT_ALL] = numbers->all,           [LAYOUT_DATA] = numbers->data,       [LAYOUT_SHARD] = numbers->shard,
-        [LAYOUT_REPLICAS] = numbers->replicas, [LAYOUT_CONTEXT] = numbers->context, [LAYOUT_TENSOR] = numbers->tensor,
-        [LAYOUT_ALIKE] = numbers->alike,       [LAYOUT_STAGES] = numbers->stages};
+        [LAYOUT_ALL] = numbers->all,         [LAYOUT_DATA] = numbers->data,     [LAYOUT_SHARD] = numbers->shard,
+        [LAYOUT_NEAR] = numbers->near,       [LAYOUT_FAR] = numbers->far,       [LAYOUT_REPLICAS] = numbers->replicas,
+        [LAYOUT_CONTEXT] = numbers->context, [LAYOUT_TENSOR] = numbers->tensor, [LAYOUT_ALIKE] = numbers->alike,
+        [LAYOUT_STAGES] = numbers->stages};
     return along[axis];
 }
 
 struct comm *layout_comm(const struct grid *grid, enum layout_axis axis)
 {
     struct comm *const comms[LAYOUT_AXES] = {
-        [LAYOUT_ALL] = grid->world,         [LAYOUT_DATA] = grid->data,       [LAYOUT_SHARD] = grid->shard,
-        [LAYOUT_REPLICAS] = grid->replicas, [LAYOUT_CONTEXT] = grid->context, [LAYOUT_TENSOR] = grid->tensor,
-        [LAYOUT_ALIKE] = grid->alike,       [LAYOUT_STAGES] = grid->stages};
+        [LAYOUT_ALL] = grid->world,       [LAYOUT_DATA] = grid->data,     [LAYOUT_SHARD] = grid->shard,
+        [LAYOUT_NEAR] = grid->near,       [LAYOUT_FAR] = grid->far,       [LAYOUT_REPLICAS] = grid->replicas,
+        [LAYOUT_CONTEXT] = grid->context, [LAYOUT_TENSOR] = grid->tensor, [LAYOUT_ALIKE] = grid->alike,
+        [LAYOUT_STAGES] = grid->stages};
     return comms[axis];
 }
 
@@ -263,7 +276,7 @@ static int64_t stride_of(const struct grid_numbers *sizes, enum layout_axis axis
         return 1;
     if (axis == LAYOUT_STAGES)
         return (int64_t)sizes->tensor * sizes->data;
-    return (int64_t)sizes->tensor * (axis == LAYOUT_REPLICAS ? sizes->shard : 1);
+    return (int64_t)sizes->tensor * (axis == LAYOUT_REPLICAS ? sizes->shard : axis == LAYOUT_FAR ? sizes->near : 1);
 }
 
 static int64_t common_divisor(int64_t a, int64_t b)
@@ -278,24 +291,46 @@ int64_t layout_neighbours(const struct grid_numbers *sizes, enum layout_axis axi
     return near > 1 ? near : 1;
 }
 
-struct groups layout_groups(const struct grid_numbers *sizes, layout_make *make, void *self)
+/* How groups are made. */
+struct maker {
+    const struct grid_numbers *sizes;
+    const struct executor *executor;
+    layout_make *make;
+    void *self;
+};
+
+static struct group *make(const struct maker *m, enum layout_axis axis, const char *name)
 {
-    struct groups groups = groups_replicated(make(self, LAYOUT_DATA, "data"));
+    struct group *made = m->make(m->self, axis, name);
+    const int64_t size = layout_along(m->sizes, axis);
+    const int block = m->executor != NULL ? m->executor->node_block : 0;
+    made->copies =
+        m->executor != NULL && m->executor->copies && (block == 0 || layout_neighbours(m->sizes, axis, block) == size);
+    return made;
+}
+
+struct groups layout_groups(const struct grid_numbers *sizes, const struct executor *executor, layout_make *make_one,
+                            void *self)
+{
+    const struct maker m = {sizes, executor, make_one, self};
+    struct groups groups = groups_replicated(make(&m, LAYOUT_DATA, "data"));
     if (sizes->shard > 1) {
-        groups.gather = make(self, LAYOUT_SHARD, "gather");
-        groups.reduce = make(self, LAYOUT_SHARD, "reduce");
-        groups.replicas = sizes->replicas > 1 ? make(self, LAYOUT_REPLICAS, "replicas") : NULL;
+        groups.gather = make(&m, LAYOUT_SHARD, "gather");
+        groups.reduce = make(&m, LAYOUT_SHARD, "reduce");
+        groups.replicas = sizes->replicas > 1 ? make(&m, LAYOUT_REPLICAS, "replicas") : NULL;
+        groups.near = sizes->near > 1 ? make(&m, LAYOUT_NEAR, "near") : NULL;
+        groups.far = sizes->near > 1 ? make(&m, LAYOUT_FAR, "far") : NULL;
     }
     if (sizes->context > 1)
-        groups.context = make(self, LAYOUT_CONTEXT, "context");
+        groups.context = make(&m, LAYOUT_CONTEXT, "context");
     if (sizes->tensor > 1 || sizes->stages > 1)
-        groups.all = make(self, LAYOUT_ALL, "all");
+        groups.all = make(&m, LAYOUT_ALL, "all");
     if (sizes->stages > 1)
-        groups.stages = make(self, LAYOUT_STAGES, "stages");
+        groups.stages = make(&m, LAYOUT_STAGES, "stages");
     if (sizes->tensor > 1) {
-        groups.tensor = make(self, LAYOUT_TENSOR, "tensor");
-        groups.shared = make(self, LAYOUT_TENSOR, "shared");
-        groups.alike = sizes->alike > 1 && sizes->alike < sizes->tensor ? make(self, LAYOUT_ALIKE, "alike") : NULL;
+        groups.tensor = make(&m, LAYOUT_TENSOR, "tensor");
+        groups.shared = make(&m, LAYOUT_TENSOR, "shared");
+        groups.alike = sizes->alike > 1 && sizes->alike < sizes->tensor ? make(&m, LAYOUT_ALIKE, "alike") : NULL;
     }
     return groups;
 }
@@ -310,6 +345,8 @@ void layout_destroy(struct groups *groups)
 {
     destroy_group(groups->gather);
     destroy_group(groups->reduce);
+    destroy_group(groups->near);
+    destroy_group(groups->far);
     if (groups->replicas != groups->data)
         destroy_group(groups->replicas);
     destroy_group(groups->context);

@@ -10,6 +10,10 @@
 
 /* Of a deck that leaves nothing open (train/layout_choice.h). */
 struct grid_shape layout_shape(const struct deck *deck);
+/* As layout_shape, where the ranks lie on nodes in blocks of `block` (struct executor, node_block; 0: on one node).
+ * Sums of gradients that travel by all-to-alls are then divided by nodes (shape.near): on each node first, then between
+ * nodes, which receive as many times fewer bytes as a node has ranks of the group. */
+struct grid_shape layout_shape_on(const struct deck *deck, int64_t ranks, int64_t block);
 struct sharding layout_sharding(const struct deck *deck);
 
 /* How a model of so many heads cuts rows. */
@@ -43,6 +47,8 @@ enum layout_axis {
     LAYOUT_TENSOR,
     LAYOUT_ALIKE,
     LAYOUT_STAGES,
+    LAYOUT_NEAR, /* of a sharding group, the ranks on a node */
+    LAYOUT_FAR,  /* and one rank of each node */
     LAYOUT_AXES
 };
 typedef struct group *layout_make(void *self, enum layout_axis axis, const char *name);
@@ -54,8 +60,10 @@ struct comm *layout_comm(const struct grid *grid, enum layout_axis axis);
  * where groups lie unlike, at least so many. */
 int64_t layout_neighbours(const struct grid_numbers *sizes, enum layout_axis axis, int64_t node);
 
-/* The groups that ranks need: in one order, the same on all ranks. Collective if `make` is. */
-struct groups layout_groups(const struct grid_numbers *sizes, layout_make *make, void *self);
+/* The groups that ranks need, made in the same order on all ranks. Collective if `make` is. The executor, which may be
+ * NULL, decides which groups make sums of copies (struct group). */
+struct groups layout_groups(const struct grid_numbers *sizes, const struct executor *executor, layout_make *make,
+                            void *self);
 
 /* Destroys all. Collective. */
 void layout_destroy(struct groups *groups);

@@ -339,7 +339,7 @@ static void measure_size(struct bench *b, struct group *group, char *memory, cha
     const struct tensor absent = {0};
     const struct tensor whole = tensor_matrix(memory, DTYPE_F32, size, part / 4);
     const struct tensor own = tensor_rows(&whole, group->rank, 1);
-    const struct tensor copies = b->executor->copies ? tensor_matrix(room, DTYPE_F32, size, part / 4) : absent;
+    const struct tensor copies = group->copies ? tensor_matrix(room, DTYPE_F32, size, part / 4) : absent;
     const struct all_reduce_args reduce = {
         .group = group, .x = tensor_vector(memory, DTYPE_F32, all / 4), .room = copies};
     const struct reduce_scatter_args scatter = {.group = group, .in = whole, .out = own, .room = copies};
@@ -362,6 +362,8 @@ static void measure_group(struct bench *b, int size)
     const int64_t most = b->device ? 512 << 20 : 1 << 20, fewest = b->device ? 512 << 10 : 16 << 10;
     struct comm *comm = comm_split(b->world, b->world->rank / size);
     struct group *group = comm_group_create(comm, b->executor, "measure");
+    const int block = b->executor->node_block;
+    group->copies = b->executor->copies && (block == 0 || block % size == 0);
     char *memory = allocate_in(b, group, most), *room = allocate_in(b, group, most);
     for (int64_t all = most; all >= fewest && all >= (int64_t)size * PART; all /= 8)
         measure_size(b, group, memory, room, all / size / PART * PART * size);

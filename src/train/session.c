@@ -43,9 +43,10 @@ static int create_executor(struct session *s, device_make *make_executor)
 /* The groups of its collectives. */
 static void create_groups(struct session *s)
 {
-    const struct grid_shape shape = layout_shape(&s->planned);
+    const struct grid_shape shape = layout_shape_on(&s->planned, s->world->size, s->executor->node_block);
     const struct grid_numbers sizes = grid_sizes(&shape, s->world->size);
-    s->groups = layout_groups(&sizes, make_group, s);
+    grid_divide(&s->grid, &shape);
+    s->groups = layout_groups(&sizes, s->executor, make_group, s);
     s->made = MADE_GROUPS;
 }
 
@@ -187,23 +188,38 @@ static int create_layout(struct session *s)
 }
 
 /* The first exchange of a group connects its ranks, for which a library takes memory: now, so that what is free
- * afterwards is what a run may use. */
-static void connect_context(struct session *s, enum deck_context method)
+ * afterwards is what a run may use. OP_ALL_TO_ALL or OP_SHIFT, on the stream of a group's exchanges; NULL: no group. */
+static void connect_group(struct session *s, struct group *group, int stream_id, enum op op)
 {
-    struct group *group = s->groups.context;
-    if (group == NULL || method == DECK_CONTEXT_GATHER)
+    if (group == NULL)
         return;
-    struct stream stream = {s->executor, STREAM_EXCHANGE, NULL};
+    struct stream stream = {s->executor, stream_id, NULL};
     const int64_t bytes = 2 * group->size * dtype_size(DTYPE_I32);
     void *memory = s->executor->class->allocate(s->executor, bytes, MEMORY_DEVICE);
     const struct tensor both = tensor_matrix(memory, DTYPE_I32, 2 * group->size, 1);
     const struct tensor in = tensor_rows(&both, 0, group->size), out = tensor_rows(&both, group->size, group->size);
-    if (method == DECK_CONTEXT_HEADS)
+    if (op == OP_ALL_TO_ALL)
         LAUNCH(&stream, ALL_TO_ALL, all_to_all, .group = group, .in = in, .out = out);
     else
         LAUNCH(&stream, SHIFT, shift, .group = group, .in = tensor_rows(&in, 0, 1), .out = tensor_rows(&out, 0, 1));
     stream_synchronize(&stream);
     s->executor->class->release(s->executor, memory, MEMORY_DEVICE);
+}
+
+static void connect_context(struct session *s, enum deck_context method)
+{
+    if (method != DECK_CONTEXT_GATHER)
+        connect_group(s, s->groups.context, STREAM_EXCHANGE, method == DECK_CONTEXT_HEADS ? OP_ALL_TO_ALL : OP_SHIFT);
+}
+
+/* Where gradients are summed by all-to-alls. */
+static void connect_sums(struct session *s)
+{
+    const struct sharding sharding = layout_sharding(&s->planned);
+    if (!sharding_exchanges(&sharding))
+        return;
+    connect_group(s, s->groups.near != NULL ? s->groups.near : s->groups.reduce, STREAM_REDUCE, OP_ALL_TO_ALL);
+    connect_group(s, s->groups.far, STREAM_REDUCE, OP_ALL_TO_ALL);
 }
 
 /* Likewise, both ways. */
@@ -302,6 +318,8 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
     code = comm_agree(world, settings_of_model(&settings, &s->planned, loader_vocabulary(s->train), s->executor));
     if (code == ERROR_NONE)
         connect_context(s, settings.rows.method);
+    if (code == ERROR_NONE)
+        connect_sums(s);
     if (code == ERROR_NONE)
         connect_stages(s);
     if (code == ERROR_NONE && fit_chooses(deck))

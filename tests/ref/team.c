@@ -41,7 +41,10 @@ const char *team_text(int ranks, const struct layout *l, const struct form *f)
              "recompute %d, %d slots%s%s%s%s",
              ranks, l->stages, l->chunks, layout_tensor(l), l->whole_rows ? " with whole rows" : "", l->context,
              methods[l->method], l->shard, levels[l->sharding.level],
-             l->sharding.whole_gradients ? ", whole gradients" : "", l->sharding.bf16_sums ? ", bf16 sums" : "",
+             l->sharding.whole_gradients ? ", whole gradients" : "",
+             l->near > 0             ? ", bf16 sums by nodes"
+             : l->sharding.bf16_sums ? ", bf16 sums"
+                                     : "",
              l->sharding.no_masters ? ", no masters" : "", kinds[f->kind], f->gathers ? "gathered, " : "",
              f->packed ? "packed" : "padded", f->micro_batches, dtype_name(f->compute), f->recipe, (int)f->recompute,
              f->slots, f->split_backward ? ", split" : "", f->replays ? ", replayed" : "",
@@ -169,12 +172,14 @@ void team_create(struct team *team, struct comm *comm, struct executor *executor
                                      .context = layout->context,
                                      .shard = layout->shard,
                                      .alike = layer_cut_alike(&settings),
-                                     .stages = layout->stages};
+                                     .stages = layout->stages,
+                                     .near = layout->near};
     if (grid_create(&team->grid, comm, &shape) != ERROR_NONE)
         error_fatal("%s", error_message());
     const struct grid_numbers sizes = grid_sizes(&shape, comm->size);
     const struct grid_numbers place = grid_place(&shape, comm->size, comm->rank);
-    team->groups = layout_groups(&sizes, make_group, team);
+    grid_divide(&team->grid, &shape);
+    team->groups = layout_groups(&sizes, executor, make_group, team);
     const int64_t places = (int64_t)team->grid.data_ranks * form->micro_batches;
     team->rows = (TEAM_ROWS + places - 1) / places;
     struct toy_options options = toy_options(executor);

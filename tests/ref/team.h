@@ -21,6 +21,7 @@ struct layout {
     int tensor;         /* ranks that have a part of each layer; 0 is 1 */
     bool whole_rows;    /* of these each has all tokens between linear layers */
     int stages, chunks; /* of a pipeline; 0 and 1: none */
+    int near;           /* ranks of a sharding group that count as one node; 0: all */
 };
 
 /* What they train, and how each of them goes through its part. */
