@@ -42,8 +42,10 @@ struct recording {
     int64_t count;
 };
 
-/* Streams with collectives. Across nodes all of their kernels together must find room on a GPU: a kernel that runs may
- * wait for one that another rank has started and this one has not. */
+/* Streams with collectives. A kernel of NCCL may wait for one that another rank has started and this rank has not. On
+ * several nodes the kernels of all streams together therefore find room on a GPU: each takes an equal part of the SMs
+ * at most. (NCCL_LAUNCH_ORDER_IMPLICIT would order the launches instead. With it NCCL 2.28 fails to capture all-to-alls
+ * by copy engines.) */
 enum { COLLECTIVE_STREAMS = 5 };
 
 struct cuda {
@@ -585,7 +587,7 @@ struct executor *cuda_executor_create(int device, int sharing, const struct devi
 #ifdef CISTRON_NCCL
     if (request->world != NULL && request->world->size > 1) {
         const bool several_nodes = comm_max_i64(request->world, request->node->size < request->world->size) > 0;
-        const bool copies = nccl_group_prepare(several_nodes, request->world->rank == 0 && !request->quiet);
+        const bool copies = nccl_group_prepare(request->world->rank == 0 && !request->quiet);
         cuda->most_ctas = several_nodes ? properties.multiProcessorCount / COLLECTIVE_STREAMS : 0;
         /* The same on all ranks, since it decides how buffers are divided. Where ranks share a device, the host sums.
          */

@@ -469,17 +469,13 @@ struct group *nccl_group_create(struct comm *comm, const char *name, const struc
     return &own->group;
 }
 
-bool nccl_group_prepare(bool several_nodes, bool loud)
+bool nccl_group_prepare(bool loud)
 {
-    int driver = 0;
-    CUDA_CHECK(cudaDriverGetVersion(&driver));
     const char *nvls = getenv("NCCL_NVLS_ENABLE"), *windows = getenv("NCCL_WIN_ENABLE");
-    const struct nccl_use use = nccl_use_of(nccl_group_version(), driver, several_nodes, nvls, windows);
+    const struct nccl_use use = nccl_use_of(nccl_group_version(), nvls, windows);
     if (use.disable_nvls && setenv("NCCL_NVLS_ENABLE", "0", 0) == 0 && loud)
         log_info("# NCCL_NVLS_ENABLE=0: with NVLS this version of NCCL can hang when two ranks gather by copy engines "
                  "(NCCL 2.31.2 does not)");
-    if (use.order)
-        setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
     return use.copies && NCCL_VERSION_CODE >= NCCL_COPIES;
 }
 

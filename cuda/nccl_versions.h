@@ -11,31 +11,22 @@ enum {
     NCCL_COPIES = 22800,          /* first with collectives by copy engines */
     NCCL_MULTICAST_HANGS = 22804, /* first whose copy-engine collectives may hang on two ranks where NVLS is on */
     NCCL_MULTICAST_RUNS = 23102,  /* first that does not (NVIDIA/nccl issue 2241) */
-    NCCL_DRIVER_OVERLAPS = 12090, /* CUDA driver from which launch order costs no overlap, in CUDA graphs too */
-    NCCL_ORDERS_LAUNCHES = 22600, /* first with NCCL_LAUNCH_ORDER_IMPLICIT */
 };
 
 /* How a run uses NCCL. */
 struct nccl_use {
     bool copies;       /* gathers and sums by copy engines */
     bool disable_nvls; /* set NCCL_NVLS_ENABLE=0 */
-    bool order;        /* set NCCL_LAUNCH_ORDER_IMPLICIT=1 */
 };
 
 /* nvls and windows: NCCL_NVLS_ENABLE and NCCL_WIN_ENABLE of the environment, NULL where unset. Settings of the user
- * win: with NVLS demanded, a version that may hang does not copy. Several communicators launch on several streams.
- * Across nodes their kernels wait for each other's ranks, and where two ranks launch two of them in different orders,
- * with room for one on the GPU, neither starts. Launch order then has all ranks start them in program order. */
-static inline struct nccl_use nccl_use_of(int version, int driver, bool several_nodes, const char *nvls,
-                                          const char *windows)
+ * win: with NVLS demanded, a version that may hang does not copy. */
+static inline struct nccl_use nccl_use_of(int version, const char *nvls, const char *windows)
 {
     const bool hangs = version >= NCCL_MULTICAST_HANGS && version < NCCL_MULTICAST_RUNS;
     const bool wanted = version >= NCCL_COPIES && (windows == NULL || strcmp(windows, "0") != 0);
     const bool demanded = nvls != NULL && strcmp(nvls, "0") != 0;
-    return (struct nccl_use){.copies = wanted && !(hangs && demanded),
-                             .disable_nvls = wanted && hangs && nvls == NULL,
-                             .order =
-                                 several_nodes && version >= NCCL_ORDERS_LAUNCHES && driver >= NCCL_DRIVER_OVERLAPS};
+    return (struct nccl_use){.copies = wanted && !(hangs && demanded), .disable_nvls = wanted && hangs && nvls == NULL};
 }
 
 #endif

@@ -5,17 +5,12 @@
 
 static bool copies(int version, const char *nvls, const char *windows)
 {
-    return nccl_use_of(version, 12090, false, nvls, windows).copies;
+    return nccl_use_of(version, nvls, windows).copies;
 }
 
 static bool disables(int version, const char *nvls, const char *windows)
 {
-    return nccl_use_of(version, 12090, false, nvls, windows).disable_nvls;
-}
-
-static bool orders(int version, int driver, bool several_nodes)
-{
-    return nccl_use_of(version, driver, several_nodes, NULL, NULL).order;
+    return nccl_use_of(version, nvls, windows).disable_nvls;
 }
 
 int main(void)
@@ -30,8 +25,5 @@ int main(void)
     CHECK(!copies(23101, "2", NULL) && copies(23102, "1", NULL) && copies(22803, "1", NULL));
     CHECK(!disables(22804, "0", NULL) && !disables(22804, "1", NULL)); /* the user's setting stays */
     CHECK(!disables(22804, NULL, "0"));                                /* nothing copies, so NVLS may stay */
-
-    CHECK(orders(22803, 12090, true) && !orders(22803, 12090, false));
-    CHECK(!orders(22503, 12090, true) && !orders(22803, 12080, true));
     return check_end();
 }
