@@ -39,19 +39,17 @@ const struct command command_prepare = {
     .arguments = "FILES...",
     .summary = "turn FASTA, JSON, CSV, Parquet or text into a token store",
     .help =
-        "Reads FASTA, JSON lines, JSON arrays, CSV, TSV and text (plain, .gz or .zst; - is standard input) and "
-        "Parquet\n"
-        "files, and writes a token store. A folder stands for its files, a quoted pattern ('*.parquet') for those "
-        "that\n"
-        "match; a file without a record is a warning. A record is named by member or column record, else id, a string\n"
-        "or an integer, else by the number of its line, element or row, from 1. --split writes OUT.train.h5, "
-        "OUT.valid.h5, ... cut by\n"
-        "position. Lower-case (soft-masked) letters of nucleotides are read as capitals and counted. Proteins (esm2,\n"
-        "amplify): one stop symbol * at the end of a record is dropped; lower-case letters and other characters that\n"
-        "are no token become <unk> and are counted. The folder of OUT.h5 is made if it is not there.\n"
-        "Text: --tokenizer names a tokenizer.json of Hugging Face, a tokenizer.model of tiktoken (Llama 3), or a "
-        "folder\n"
-        "that holds one, byte-level BPE. Each record is encoded as a whole, and the store keeps the tokenizer's files.",
+        "Reads FASTA, JSON lines, JSON arrays, CSV, TSV and text (plain, .gz or .zst; - is standard input) and\n"
+        "Parquet files, and writes a token store. A folder stands for its files, a quoted pattern ('*.parquet')\n"
+        "for those that match; a file without a record is a warning. A record is named by member or column record,\n"
+        "else id, a string or an integer, else by the number of its line, element or row, from 1. --split writes\n"
+        "OUT.train.h5, OUT.valid.h5, ... cut by position. Lower-case (soft-masked) letters of nucleotides are read\n"
+        "as capitals and counted. Proteins (esm2, amplify): one stop symbol * at the end of a record is dropped;\n"
+        "lower-case letters and other characters that are no token become <unk> and are counted. The folder of\n"
+        "OUT.h5 is made if it is not there.\n"
+        "Text: --tokenizer names a tokenizer.json of Hugging Face, a tokenizer.model of tiktoken (Llama 3), or a\n"
+        "folder that holds one, byte-level BPE. Each record is encoded as a whole, and the store keeps the\n"
+        "tokenizer's files.",
     .options = options,
     .least = 1,
     .most = -1,
