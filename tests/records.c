@@ -22,7 +22,8 @@ static void end_record(void)
     if (record.name == NULL)
         return;
     printf("%s %lld\n", record.name, (long long)record.length);
-    fwrite(record.text, 1, (size_t)record.length, stdout);
+    if (record.length > 0)
+        fwrite(record.text, 1, (size_t)record.length, stdout);
     putchar('\n');
     free(record.name);
     record.name = NULL;
