@@ -1,5 +1,6 @@
 /* Prints the records of files, for tests that compare them with what others read:
- *   records characters|bytes FORMAT|- {FILE FIELD}...
+ *   records characters|bytes|skip FORMAT|- {FILE FIELD}...
+ * skip: bytes, and records without the field are left out.
  * For each record a line "NAME BYTES" and its bytes with a newline behind them; behind each file a line "end FILE", or
  * "error CODE MESSAGE". */
 #include "base/error.h"
@@ -21,7 +22,8 @@ static void end_record(void)
     if (record.name == NULL)
         return;
     printf("%s %lld\n", record.name, (long long)record.length);
-    fwrite(record.text, 1, (size_t)record.length, stdout);
+    if (record.length > 0)
+        fwrite(record.text, 1, (size_t)record.length, stdout);
     putchar('\n');
     free(record.name);
     record.name = NULL;
@@ -68,7 +70,10 @@ int main(int argc, char **argv)
     struct record_settings settings = {0};
     if (argc < 3)
         return ERROR_USER;
-    settings.content = strcmp(argv[1], "bytes") == 0 ? RECORD_BYTES : RECORD_CHARACTERS;
+    int64_t skipped;
+    settings.content = strcmp(argv[1], "characters") != 0 ? RECORD_BYTES : RECORD_CHARACTERS;
+    settings.may_be_empty = strcmp(argv[1], "skip") == 0;
+    settings.skipped = settings.may_be_empty ? &skipped : NULL;
     settings.format = strcmp(argv[2], "-") == 0 ? NULL : argv[2];
     for (int i = 3; i + 1 < argc; i += 2) {
         settings.field = argv[i + 1];

@@ -24,6 +24,16 @@ printf '>a\n>b\n\n>c\n' >hollow.fa
 printf '>a\nAC\377GT\n' >latin.fa
 printf '>a one\rACGT\rACGT\r>b\rAC\r' >mac.fa
 printf '\357\273\277{"text": "ACGT"}\n' >mark.jsonl
+printf '{"text": "ACGT"}\n' | iconv -t UTF-16 >wide.jsonl
+printf '@read\nACGT\n+\nIIII\n' >reads.fastq
+printf 'LOCUS       X 4 bp DNA\nORIGIN\n        1 acgt\n//\n' >genes.gb
+printf '[{"text": "ACGT", "id": 0}, {"text": "ACGT", "id": 1.5}]\n' >ids.json
+printf '[{"text": "ACGT"}, {"text": "AC' >open.json
+printf 'id,sequence\n0,ACGT\n' >table.csv
+printf 'id,text\n0,ACGT\n1,A,C\n' >ragged.csv
+printf '{"text": "ACGT"}\n{"text": null}\n{}\n' >null.jsonl
+printf '{"text": "ACGT", "a": 1e999, "b": NaN, "c": 99999999999999999999}\n' >members.jsonl
+printf 'ACGT\n' >plain.txt
 { printf '>' && head -c 2000000 /dev/zero | tr '\0' A; } >long_name.fa
 { printf '>a\n' && head -c 20000000 /dev/zero | tr '\0' A; } >long_line.fa
 printf '>a\nACGTACGTACGTACGTACGTACGTACGTAC\n>b\nACGTACGTACGTACGTACGT\n>c\n\n>d\nACGTACGTAC\n' >few.fa
@@ -93,7 +103,9 @@ prepare="prepare --tokenizer nucleotide -o x.h5"
 from_run="train deck.cfg data.train=g.train.h5"
 cat >cases <<END
 no FASTA file                   | $prepare none.fa                          | 2 | none.fa: cannot open: No such file
-an empty FASTA file             | $prepare empty                            | 2 | empty: holds no FASTA record
+an empty FASTA file             | $prepare empty                            | 2 | empty: holds no record
+empty files alone               | $prepare empty empty                      | 2 | empty: holds no record
+an empty file among others      | $prepare -o y.h5 few.fa empty             | 0 | warning: 1 of 2 files hold no record; the first of them is empty
 a binary file for FASTA         | $prepare binary                           | 2 | this is binary data, not FASTA text
 a byte beyond ASCII             | $prepare g.fa latin.fa                    | 2 | latin.fa:2: byte 0xff
 truncated gzip                  | $prepare cut.gz                           | 2 | cut.gz: the compressed file is truncated
@@ -104,11 +116,30 @@ no header                       | $prepare headless.fa                      | 2 
 headers alone                   | $prepare hollow.fa                        | 2 | no record has a sequence
 a header line without end       | $prepare long_name.fa                     | 2 | long_name.fa:1: header line longer
 line ends of old Macs           | $prepare mac.fa                           | 2 | mac.fa:1: a carriage return within the line
-a byte order mark in a record   | $prepare mark.jsonl                       | 2 | mark.jsonl: it begins with a byte order mark
-the same, of a named format     | $prepare --input-format lines mark.jsonl  | 2 | mark.jsonl: it begins with a byte order mark
+a byte order mark               | $prepare -o y.h5 mark.jsonl               | 0 | y.h5: 4 bases
+UTF-16                          | $prepare wide.jsonl                       | 2 | wide.jsonl: is UTF-16, UTF-8 is read; convert it: iconv -f UTF-16
+FASTQ                           | $prepare reads.fastq                      | 2 | reads.fastq: is a FASTQ file, which is not read (FASTA, JSON lines
+FASTQ to score                  | eval --checkpoint made --fasta reads.fastq -o y.json | 2 | reads.fastq: is a FASTQ file
+FASTQ to embed                  | embed --checkpoint made --fasta reads.fastq -o y.h5 | 2 | reads.fastq: is a FASTQ file
+FASTQ for prompts               | generate --checkpoint made --input reads.fastq | 2 | reads.fastq: is a FASTQ file
+GenBank                         | $prepare --input-format fasta genes.gb    | 2 | genes.gb: is a GenBank file
+an id that is a float           | $prepare ids.json                         | 2 | ids.json:1: member "id" is the record's name: it must be a string or an integer
+a JSON array cut short          | $prepare open.json                        | 2 | open.json:1: is not a JSON array of objects: the file ends within this element
+CSV without the column          | $prepare table.csv                        | 2 | table.csv: has no column "text"; --field names the one that holds the sequence. It has: id, sequence
+CSV                             | $prepare -o y.h5 --field sequence table.csv | 0 | y.h5: 4 bases
+a row of too many cells         | $prepare ragged.csv                       | 2 | ragged.csv:3: has 3 cells, the header has 2
+rows that are left out          | $prepare -o y.h5 --skip-bad ragged.csv    | 0 | 1 records without field "text" skipped (--skip-bad)
+a null for a sequence           | $prepare null.jsonl                       | 2 | null.jsonl:2: field "text" is null; --skip-bad leaves such records out
+nulls that are left out         | $prepare -o y.h5 --skip-bad null.jsonl    | 0 | 2 records without field "text" skipped (--skip-bad)
+nulls left out of an evaluation | eval --checkpoint made --input null.jsonl --skip-bad -o y.json | 0 | 2 records without field "text" skipped (--skip-bad)
+nulls left out of prompts       | generate --checkpoint made --input null.jsonl --skip-bad --tokens 2 | 0 | 2 records without the field skipped (--skip-bad)
+nothing but what is left out    | $prepare --skip-bad --field x null.jsonl  | 2 | null.jsonl: no record has a sequence: --skip-bad left out 3
+numbers that nobody asked for   | $prepare -o y.h5 members.jsonl            | 0 | y.h5: 4 bases
+a field of plain text           | $prepare --input-format lines --field x plain.txt | 2 | plain.txt: --field x: plain text has no fields
+prompts of a field of text      | generate --checkpoint made --field x --input plain.txt | 2 | plain.txt: --field x: plain text has no fields
 a folder for FASTA              | $prepare folder                           | 2 | folder: this folder holds no files
 a pattern for nothing           | $prepare no*such.fa                       | 2 | no*such.fa: no file matches
-nothing on standard input       | $prepare -                                | 2 | <stdin>: holds no FASTA record
+nothing on standard input       | $prepare -                                | 2 | <stdin>: holds no record
 a store for FASTA               | $prepare store.h5                         | 2 | store.h5: is an HDF5 file
 a line of 20 MB                 | $prepare -o y.h5 long_line.fa             | 0 | 20000000 bases
 records without sequence        | $prepare -o y.h5 few.fa                   | 0 | in 3 sequences
@@ -289,7 +320,7 @@ run_cases()
         check "$name: is said" says "$words"
         check "$name: once" test "$(grep -cF -- "$words" out)" -eq 1
         check "$name: nothing half-made is left" test -z "$(find . -name '*.tmp*' -o -name x.h5 -o -path './run/*.h5')"
-        rm -rf y.h5 run exported
+        rm -rf y.h5 y.json run exported
     done <"$1"
 }
 

@@ -101,7 +101,7 @@ static void test_protein_tokenizers(void)
     CHECK(memcmp(ids, golden, sizeof golden) == 0);
 }
 
-static const struct record_settings characters = {.field = "text"};
+static const struct record_settings characters = {.content = RECORD_CHARACTERS};
 
 static int read_all(const char *path, char *text, size_t room)
 {
@@ -154,7 +154,7 @@ static void test_fasta(void)
     write_file(plain, "wb", ">x\nAC\nA\x89G\n", 10);
     CHECK_USER(read_all(plain, got, sizeof got), "a.fa:3: byte 0x89");
     write_file(plain, "wb", "\n\n", 2);
-    CHECK_USER(read_all(plain, got, sizeof got), "no FASTA record");
+    CHECK_USER(read_all(plain, got, sizeof got), "a.fa: holds no record");
     CHECK_USER(read_all(stores_path("absent.fa"), got, sizeof got), "absent.fa: cannot open");
     CHECK_USER(read_all(stores_folder, got, sizeof got), "is a folder");
 }
@@ -174,8 +174,8 @@ static void test_jsonl(void)
                                "\n  \t\r\n"
                                "{\"id\": \"two\", \"text\": \"ac\\u0067t\\nN N\"}\n"
                                "{\"text\": \"\"}\n"
-                               "{\"record\": 7, \"text\": \"TT\"}";
-    static const char wanted[] = ">one ACGT>two acgtNN>5 >6 TT";
+                               "{\"record\": null, \"id\": 7, \"text\": \"TT\"}";
+    static const char wanted[] = ">one ACGT>two acgtNN>5 >7 TT";
     CHECK(read_text(path, text, got, sizeof got) == ERROR_NONE);
     CHECK_STRING(got, wanted);
     CHECK(read_text(plain, text, got, sizeof got) == ERROR_NONE); /* told by its first character */
@@ -211,7 +211,24 @@ static void test_jsonl(void)
         {"[\"ACGT\"]\n", "a.jsonl:1: is no JSON object"},
         {"{\"text\": \"A\"}\n{\"seq\": \"A\"}\n", "a.jsonl:2: has no field \"text\""},
         {"{\"text\": 5}\n", "a.jsonl:1: field \"text\" is no string"},
-        {"{\"text\": null}\n", "a.jsonl:1: field \"text\" is no string"},
+        {"{\"text\": NaN}\n", "a.jsonl:1: field \"text\" is no string"},
+        {"{\"text\": \"A\"}\n{\"text\": null}\n", "a.jsonl:2: field \"text\" is null; --skip-bad"},
+        {"{\"text\": \"A\", \"te\\u0078t\": \"C\"}\n", "a.jsonl:1: has member \"text\" 2 times"},
+        {"{\"text\": \"A\", \"id\": 1, \"id\": 2}\n", "a.jsonl:1: has member \"id\" 2 times"},
+        {"{\"text\": \"A\", \"id\": 1.5}\n",
+         "a.jsonl:1: member \"id\" is the record's name: it must be a string or an"},
+        {"{\"text\": \"A\", \"id\": 1e3}\n", "a.jsonl:1: member \"id\" is"},
+        {"{\"text\": \"A\", \"id\": true}\n", "a.jsonl:1: member \"id\" is"},
+        {"{\"text\": \"A\", \"record\": {\"id\": 1}}\n", "a.jsonl:1: member \"record\" is"},
+        {"{\"text\": \"A\", \"id\": [1]}\n", "a.jsonl:1: member \"id\" is"},
+        {"{\"text\": \"A\\ud800\"}\n", "a.jsonl:1: no JSON"},
+        {"{\"text\": \"A\\x\"}\n", "a.jsonl:1: no JSON: invalid escape (column 13)"},
+        {"{\"text\": \"A\", \"n\": 01}\n", "a.jsonl:1: no JSON: ',' or '}' is expected (column 21)"},
+        {"{\"text\": \"A\", \"n\": nul}\n", "a.jsonl:1: no JSON: a value is expected"},
+        {"{\"text\": \"A\", \"n\": -}\n", "a.jsonl:1: no JSON"},
+        {"{\"text\": \"A\", \"n\": [1}\n", "a.jsonl:1: no JSON: ',' or ']' is expected"},
+        {"{\"text\": \"A\",}\n", "a.jsonl:1: no JSON: a member's name is expected"},
+        {"{\"text\": \"A\", \"n\": \"\\\"}\n", "a.jsonl:1: no JSON: a string does not end"},
         {"{\"text\": \"AC\xc3\xa9\"}\n", "a.jsonl:1: field \"text\" holds byte 0xc3"},
         {"{\"text\": \"AC\\u0001\"}\n", "a.jsonl:1: field \"text\" holds byte 0x01"},
         {"{\"id\": \"a\\u0007b\", \"text\": \"A\"}\n", "a.jsonl:1: the record's name holds the control character 0x07"},
@@ -220,11 +237,292 @@ static void test_jsonl(void)
         CHECK_USER(read_text(path, mistakes[i].text, got, sizeof got), mistakes[i].words);
 }
 
+static void check_text(const struct record_settings *settings, const char *file, const char *text, const char *wanted)
+{
+    char got[512];
+    const char *path = stores_path(file);
+    write_file(path, "wb", text, strlen(text));
+    const int code = records_read(settings, path, got, sizeof got);
+    CHECK(code == ERROR_NONE);
+    if (code == ERROR_NONE)
+        CHECK_STRING(got, wanted);
+    else
+        fprintf(stderr, "    %s\n", error_message());
+    error_clear();
+}
+
+static void refuse_text(const struct record_settings *settings, const char *file, const char *text, const char *words)
+{
+    char got[512];
+    const char *path = stores_path(file);
+    write_file(path, "wb", text, strlen(text));
+    CHECK_USER(records_read(settings, path, got, sizeof got), words);
+}
+
+/* Ids are strings or integers, these as they are written; members that nobody asked for may be any JSON, and Python's
+ * numbers that are not finite. */
+static void test_members(void)
+{
+    static const struct record_settings bytes = {.content = RECORD_BYTES}, deep = {.field = "a.b.c"};
+    check_text(
+        &characters, "a.jsonl",
+        "{\"id\": 0, \"text\": \"A\"}\n{\"id\": -12, \"text\": \"C\"}\n"
+        "{\"id\": 123456789012345678901234567890, \"text\": \"G\"}\n{\"record\": 7, \"id\": 1.5, \"text\": \"T\"}\n"
+        "{\"record\": null, \"id\": \" x y\", \"text\": \"A\"}\n{\"id\": null, \"text\": \"C\"}\n",
+        ">0 A>-12 C>123456789012345678901234567890 G>7 T>x A>6 C");
+    check_text(
+        &characters, "a.jsonl",
+        "{\"n\": 18446744073709551616, \"m\": -1e999, \"text\": \"A\", \"x\": [NaN, {\"y\": Infinity}, -Infinity]}\n"
+        "{\"\\ud800\": \"\\ud83d\", \"t\": \"\\\\\", \"e\": \"a\\\"}\", \"text\": \"C\", \"z\": [], \"o\": {}}\n"
+        "{\"z\": \"\xff\", \"z\": 1, \"z\": -0.5E-7, \"\\u0074ext\": \"G\"}",
+        ">1 A>2 C>3 G");
+    check_text(
+        &deep, "a.jsonl",
+        "{\"a\": {\"x\": 1e999, \"b\": {\"c\": \"A\"}}}\n{\"a.b.c\": \"C\", \"a\": 1}\n{\"a\": {\"b.c\": \"G\"}}",
+        ">1 A>2 C>3 G");
+    refuse_text(&deep, "a.jsonl", "{\"a\": {\"b\": 5}}", "a.jsonl:1: has no field \"a.b.c\"");
+    refuse_text(&deep, "a.jsonl", "{\"a\": {\"b\": {\"c\": 5}}}", "a.jsonl:1: field \"a.b.c\" is no string");
+    refuse_text(&deep, "a.jsonl", "{\"a\": {}, \"a\": {}}", "a.jsonl:1: has member \"a\" 2 times");
+    refuse_text(&bytes, "a.jsonl", "{\"text\": \"\xc3\"}", "a.jsonl:1: no JSON");
+    enum { DEEP = 5000 };
+    char *nested = memory_format("{\"x\": %0*d%0*d, \"text\": \"A\"}", DEEP, 0, DEEP, 0);
+    memset(nested + 6, '[', DEEP);
+    memset(nested + 6 + DEEP, ']', DEEP);
+    refuse_text(&characters, "a.jsonl", nested,
+                "a.jsonl:1: no JSON: arrays and objects are nested too deep (column 2054)");
+    memset(nested + 6, ' ', DEEP - 2000);
+    memset(nested + 6 + DEEP + 2000, ' ', DEEP - 2000);
+    check_text(&characters, "a.jsonl", nested, ">1 A");
+    free(nested);
+}
+
+static void test_array(void)
+{
+    static const struct record_settings bytes = {.content = RECORD_BYTES}, json = {.format = "json"};
+    static const char text[] =
+        " [{\"id\": 5, \"text\": \"A,]}C\"},\n {\n\"n\": [1, {}],\n\"text\": \"\\\"\\\\\"}\n,{\"text\": \"G\"} ]\n\n";
+    static const char wanted[] = ">5 A,]}C>2 \"\\>3 G";
+    check_text(&characters, "a.json", text, wanted);
+    check_text(&bytes, "a.json", text, wanted);
+    check_text(&bytes, "other", text, wanted);
+    check_text(&json, "a.txt", text, wanted);
+    check_text(&characters, "a.json", "{\"text\": \"A\"}\n{\"text\": \"C\"}\n",
+               ">1 A>2 C"); /* lines, whatever the name */
+    static const struct {
+        const char *text, *words;
+    } mistakes[] = {
+        {"[]", "a.json: holds no record"},
+        {"[\n", "a.json:2: is not a JSON array of objects: the file ends within"},
+        {"[{\"text\": \"A\"}", "a.json:1: is not a JSON array of objects: the file ends within"},
+        {"[{\"text\": \"A\"},\n{\"text\": \"A]", "a.json:2: is not a JSON array of objects: the file ends within"},
+        {"[{\"text\": \"A\"}\n{\"text\": \"A\"}]", "a.json:1: no JSON: its end is expected"},
+        {"[{\"text\": \"A\"},\n]", "a.json:2: no JSON: a value is expected"},
+        {"[{\"text\": \"A\"}}", "a.json:1: is not a JSON array of objects: ',' or ']' is expected"},
+        {"[{\"text\": \"A\"}]\n\n[", "a.json:3: is not a JSON array of objects: text follows its end"},
+        {"[\n\"ACGT\"]", "a.json:2: is no JSON object"},
+        {"\"ACGT\"", "a.json:1: is not a JSON array of objects: it does not begin with ["},
+        {"[{\"text\": \"A\"},\n\n{\n\n\"text\": 5}]", "a.json:3: field \"text\" is no string"},
+        {"[{\n\"text\": \"A\"},\n{\"text\": 5}]", "a.json:3: field \"text\" is no string"},
+    };
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++)
+        refuse_text(&characters, "a.json", mistakes[i].text, mistakes[i].words);
+    /* elements that end around the end of the reader's buffer */
+    enum { BUFFER = 1 << 20 };
+    for (int blanks = BUFFER - 24; blanks < BUFFER; blanks++) {
+        char *long_text = memory_format("[{\"text\": \"A\", \"x\": \"%*s\\\"\"} ,\n{\"text\": \"C\"}]", blanks, "");
+        check_text(&characters, "a.json", long_text, ">1 A>2 C");
+        free(long_text);
+    }
+}
+
+static void test_csv(void)
+{
+    static const struct record_settings bytes = {.content = RECORD_BYTES}, named = {.format = "csv", .field = "b c"},
+                                        seq = {.field = "seq"}, byte_seq = {.field = "seq", .content = RECORD_BYTES},
+                                        id = {.field = "id"}, prompts = {.field = "seq", .lines = true};
+    check_text(
+        &bytes, "a.csv",
+        "id,text,more\r\n0,\"one, \"\"two\"\"\r\nthree\",x\r\n\r\n17,plain \"quoted\",\"\"\r\n,,\r\n\"a b\",\xff,",
+        ">0 one, \"two\"\r\nthree>17 plain \"quoted\">3 >a \xff");
+    check_text(&characters, "a.tsv", "text\tid\nAC,GT\t1\n\"T\"\t2\n", ">1 AC,GT>2 T");
+    check_text(&characters, "a.csv", "\"text\";id\nAC,GT;1\n", ">1 AC,GT");
+    check_text(&characters, "a.csv", "text\nAC\n\nGT", ">1 AC>2 GT");
+    check_text(&characters, "a.csv", "text,record,id\nA,r1,i1\nC,,i2\n", ">r1 A>2 C");
+    check_text(&named, "other", "a,b c,d\n1,\"A\"\"\"\"C\",3\n", ">1 A\"\"C");
+    check_text(&seq, "other", "name\tseq\nx\tACGT\n", ">1 ACGT");
+    check_text(&byte_seq, "a.txt", "name,seq\nx,ACGT\n", ">1 ACGT");
+    check_text(&prompts, "other", "name,seq\nx,ACGT\n", ">1 ACGT");
+    check_text(&id, "a.csv", "id,x\nACGT,1\n", ">ACGT ACGT");
+    static const struct {
+        const char *text, *words;
+    } mistakes[] = {
+        {"", "a.csv: holds no record"},
+        {"text,id\n", "a.csv: holds no record"},
+        {"id,seq,\"a\"\"b\"\nx,y,z\n",
+         "a.csv: has no column \"text\"; --field names the one that holds the sequence. It has: id, seq, a\"b"},
+        {"text,id,text\nA,B,C\n", "a.csv: has two columns \"text\""},
+        {"text,id,id\nA,B,C\n", "a.csv: has two columns \"id\""},
+        {"text,id\nA,1\nC\n", "a.csv:3: has 1 cells, the header has 2; --skip-bad"},
+        {"text,id\n\"A\n\",1\nC,2,\n", "a.csv:4: has 3 cells, the header has 2"},
+        {"text,id\nA,1\n\"C,2\nG,3\n", "a.csv:3: a cell that begins with a quote here does not end"},
+        {"text,id\n\"A\"C,2\n", "a.csv:2: text follows a quoted cell"},
+        {"text,id\n\"A\"\rC,2\n", "a.csv:2: text follows a quoted cell"},
+        {"text,id\nA\x01,2\n", "a.csv:2: column \"text\" holds byte 0x01: this is no sequence"},
+        {"text,id\nA,a\x01\n", "a.csv:2: the record's name holds the control character 0x01"},
+    };
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++)
+        refuse_text(&characters, "a.csv", mistakes[i].text, mistakes[i].words);
+    char got[64];
+    write_file(stores_path("a.csv"), "wb", "text\nA\0C\n", 9);
+    CHECK_USER(records_read(&bytes, stores_path("a.csv"), got, sizeof got),
+               "a.csv:2: column \"text\" holds byte 0x00: this is no text");
+    /* quotes, delimiters and line ends around the end of the reader's buffer */
+    enum { BUFFER = 1 << 20 };
+    for (int first = BUFFER - 24; first < BUFFER; first++) {
+        char *text = memory_format("x,text\n%*s,\"A\"\"\"\r\n\"\r\n\"", first, "");
+        text[strlen(text) - 1] = '\0'; /* a row of one cell, x: too few */
+        refuse_text(&characters, "a.csv", text, "a.csv:3: a cell that begins with a quote");
+        free(text);
+        text = memory_format("x,text\n%*s,\"A\"\"\"\r\n\"\r\n\",C", first, "");
+        check_text(&characters, "a.csv", text, ">1 A\">2 C");
+        free(text);
+    }
+}
+
+/* Records without the field are left out and counted where that is asked for; a file with none but these has no record.
+ */
+static void test_skipped(void)
+{
+    int64_t skipped = 0;
+    const struct record_settings skips = {.skipped = &skipped};
+    check_text(&skips, "a.jsonl", "{\"text\": null}\n{\"text\": \"A\"}\n{\"id\": 1.5}\n{\"text\": \"C\"}\n",
+               ">2 A>4 C");
+    CHECK(skipped == 2);
+    check_text(&skips, "a.json", "[{\"text\": null}, {\"text\": \"A\"}, {}]", ">2 A");
+    CHECK(skipped == 4);
+    check_text(&skips, "a.csv", "id,text\n1\n2,A\n3,C,T\n", ">2 A");
+    CHECK(skipped == 6);
+    refuse_text(&skips, "a.jsonl", "{\"text\": 5}", "a.jsonl:1: field \"text\" is no string");
+    refuse_text(&skips, "a.jsonl", "{\"text\": null", "a.jsonl:1: no JSON");
+    refuse_text(&skips, "a.jsonl", "{}\n{}\n", "a.jsonl: none of 2 records has field \"text\"; --field names");
+    /* files without a record, where they may be */
+    const struct record_settings any = {.may_be_empty = true},
+                                 field = {.field = "x", .content = RECORD_BYTES, .may_be_empty = true};
+    static const char *const files[] = {"a.jsonl", "a.json", "a.csv", "a.fa", "a.gb"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        check_text(&any, files[i], "", "");
+        check_text(&any, files[i], " \n\n", "");
+        check_text(&field, files[i], "", "");
+        refuse_text(&characters, files[i], "\n", "holds no record");
+    }
+}
+
+/* A byte order mark is never data; what is not UTF-8 is named; text has no fields. */
+static void test_marks(void)
+{
+    static const struct record_settings bytes = {.content = RECORD_BYTES},
+                                        text = {.format = "text", .content = RECORD_BYTES},
+                                        lines = {.format = "lines", .content = RECORD_BYTES};
+    check_text(&characters, "a.fa", "\xef\xbb\xbf>x\nAC\n", ">x AC");
+    check_text(&characters, "a.jsonl", "\xef\xbb\xbf{\"text\": \"A\"}\n", ">1 A");
+    check_text(&bytes, "other", "\xef\xbb\xbf{\"text\": \"A\"}\n", ">1 A");
+    check_text(&bytes, "a.json", "\xef\xbb\xbf[{\"text\": \"A\"}]\n", ">1 A");
+    check_text(&bytes, "a.csv", "\xef\xbb\xbftext,id\nA,b\n", ">b A");
+    check_text(&bytes, "a.csv", "\xef\xbb\xbf\"text\",id\nA,b\n", ">b A");
+    check_text(&bytes, "a.txt", "\xef\xbb\xbftext", ">a.txt text");
+    check_text(&text, "a.txt", "\xef\xbb\xbf@HD\ttext", ">a.txt @HD\ttext");
+    check_text(&lines, "a.txt",
+               "\xef\xbb\xbf"
+               "a\n\xef\xbb\xbf"
+               "b\n",
+               ">1 a>2 \xef\xbb\xbf"
+               "b");
+    static const struct {
+        const char *head;
+        size_t bytes;
+        const char *words;
+    } wide[] = {{"\xff\xfe{\0\"\0", 6, "is UTF-16, UTF-8 is read; convert it: iconv -f UTF-16 -t UTF-8"},
+                {"\xfe\xff\0{\0\"", 6, "is UTF-16, UTF-8 is read"},
+                {"\xff\xfe\0\0{\0\0\0", 8, "is UTF-32, UTF-8 is read"},
+                {"\0\0\xfe\xff\0\0\0{", 8, "is UTF-32, UTF-8 is read"},
+                {"{\0\"\0a\0\"\0:\0", 10, "is UTF-16LE, UTF-8 is read"},
+                {"\0{\0\"\0a\0\"\0:", 10, "is UTF-16BE, UTF-8 is read; convert it: iconv -f UTF-16BE"}};
+    const struct record_settings *const ways[] = {&characters, &bytes, &text};
+    char got[64];
+    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++)
+        for (int way = 0; way < 3; way++) {
+            write_file(stores_path("wide"), "wb", wide[i].head, wide[i].bytes);
+            CHECK_USER(records_read(ways[way], stores_path("wide"), got, sizeof got), wide[i].words);
+        }
+    static const struct record_settings field = {.field = "x", .content = RECORD_BYTES},
+                                        text_field = {.format = "text", .field = "x", .content = RECORD_BYTES},
+                                        prompts = {.field = "x", .lines = true};
+    refuse_text(&field, "a.txt", "some text", "a.txt: --field x: plain text has no fields; --input-format names");
+    refuse_text(&field, "other", "some text", "other: --field x: plain text has no fields");
+    refuse_text(&text_field, "other", "{\"x\": \"A\"}", "other: --field x: plain text has no fields");
+    refuse_text(&prompts, "other", "ACGT", "other: --field x: plain text has no fields");
+}
+
+/* Kinds of files that are not read, by whatever name and format but text. */
+static void test_foreign(void)
+{
+    static const struct record_settings bytes = {.content = RECORD_BYTES},
+                                        text = {.format = "text", .content = RECORD_BYTES}, fasta = {.format = "fasta"};
+    static const struct {
+        const char *text, *words;
+    } kinds[] = {
+        {"@read 1\nACGTN\n+\nIIIII\n",
+         "is a FASTQ file, which is not read (FASTA, JSON lines, JSON, CSV, TSV, Parquet and text are); give: seqtk"},
+        {"@read 1\r\nACGTN\r\n+read 1\r\nIIIII\r\n", "is a FASTQ file"},
+        {"@HD\tVN:1.6\n", "is a SAM file"},
+        {"@SQ\tSN:x\tLN:5\n", "is a SAM file"},
+        {"LOCUS       NC_000913  4641652 bp    DNA     circular CON 09-MAR-2022\n", "is a GenBank file"},
+        {"ID   X56734; SV 1; linear; mRNA; STD; PLN; 1859 BP.\n", "is an EMBL or UniProt flat file"},
+        {"ID   001R_FRG3G              Reviewed;         256 AA.\n", "is an EMBL or UniProt flat file"},
+        {"HEADER    OXYGEN TRANSPORT                        22-JUL-98   1A3N\n", "is a PDB file"},
+        {"ATOM      1  N   VAL A   1       6.204  16.869   4.854\n", "is a PDB file"},
+        {"data_1A3N\n# \n_entry.id   1A3N \n", "is an mmCIF file"},
+        {"data_x\nloop_\n", "is an mmCIF file"},
+        {"# STOCKHOLM 1.0\n", "is a Stockholm alignment"},
+        {"CLUSTAL W (1.82)", "is a Clustal alignment"},
+        {"BZh91AY&SYabc", "is a bzip2 file"},
+        {"PK\3\4abc", "is a zip archive"},
+        {"##fileformat=VCFv4.2\n", "is a VCF file"},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        refuse_text(&characters, "other", kinds[i].text, kinds[i].words);
+        refuse_text(&bytes, "a.txt", kinds[i].text, kinds[i].words);
+        refuse_text(&fasta, "a.fa", kinds[i].text, kinds[i].words);
+        char *wanted = memory_format(">other %s", kinds[i].text);
+        check_text(&text, "other", kinds[i].text, wanted);
+        free(wanted);
+    }
+    char *read = memory_format("@read\n%05000d", 0);
+    memset(read + 6, 'A', 5000);
+    refuse_text(&characters, "other", read, "is a FASTQ file"); /* a read longer than what is looked at */
+    free(read);
+    static const char *const texts[] = {"@someone\nhello\n",
+                                        "@someone\nhello you\n+1\n",
+                                        "ID   NAME\n",
+                                        "data_ is plural\n",
+                                        "data_x\nis a name\n",
+                                        "LOCUS\n",
+                                        "@",
+                                        "@\n",
+                                        "data_x"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char *wanted = memory_format(">other %s", texts[i]);
+        check_text(&bytes, "other", texts[i], wanted);
+        free(wanted);
+    }
+}
+
 /* Where bytes are wanted they stay as they are, and a name tells more than a first character does. */
 static void test_bytes(void)
 {
     char got[256];
-    const struct record_settings bytes = {.field = "a.text", .content = RECORD_BYTES};
+    const struct record_settings bytes = {.content = RECORD_BYTES},
+                                 member = {.field = "a.text", .content = RECORD_BYTES};
     const struct record_settings text = {.format = "text"}, lines = {.format = "lines", .content = RECORD_BYTES};
     const char *plain = stores_path("a b.txt"), *other = stores_path("other");
     static const char odd[] = "> it said\r\n\n\xff{\xc3\xa9\t\n";
@@ -234,7 +532,7 @@ static void test_bytes(void)
     CHECK(records_read(&lines, plain, got, sizeof got) == ERROR_NONE);
     CHECK_STRING(got, ">1 > it said>2 >3 \xff{\xc3\xa9\t");
     write_file(other, "wb", "{\"a\": {\"text\": \"\\u00e9 \\n\\u0000z\"}}\n", 36);
-    CHECK(records_read(&bytes, other, got, sizeof got) == ERROR_NONE);
+    CHECK(records_read(&member, other, got, sizeof got) == ERROR_NONE);
     CHECK_STRING(got, ">1 \xc3\xa9 \n");
     write_file(other, "wb", "no record's first character", 27);
     CHECK(records_read(&bytes, other, got, sizeof got) == ERROR_NONE);
@@ -256,8 +554,8 @@ static void test_bytes(void)
     CHECK(records_read(&text, other, got, sizeof got) == ERROR_NONE);
     CHECK_STRING(got, ">other ");
     CHECK_USER(records_read(&lines, other, got, sizeof got), "other: holds no record");
-    CHECK_USER(records_read(&(struct record_settings){.format = "csv"}, other, got, sizeof got),
-               "there is: fasta, jsonl");
+    CHECK_USER(records_read(&(struct record_settings){.format = "xml"}, other, got, sizeof got),
+               "there is: fasta, jsonl, json, csv");
     static const struct {
         const char *head;
         size_t bytes;
@@ -349,6 +647,12 @@ int main(void)
     test_protein_tokenizers();
     test_fasta();
     test_jsonl();
+    test_members();
+    test_array();
+    test_csv();
+    test_skipped();
+    test_marks();
+    test_foreign();
     test_bytes();
     test_text_seams();
     test_long_lines();

@@ -177,7 +177,7 @@ scored="eval --checkpoint $work/esm -o $work/bad.json --fasta $work/p.fa"
 # shellcheck disable=SC2086
 {
     mistake "no FASTA" "none.fa" $vectors "$work/none.fa"
-    mistake "empty FASTA" "empty.fa: holds no FASTA record" $vectors "$work/empty.fa"
+    mistake "empty FASTA" "empty.fa: holds no record" $vectors "$work/empty.fa"
     mistake "binary behind good records" "this is binary data" $vectors "$work/binary.fa"
     mistake "no such pool" "--pool max: must be mean" $vectors "$work/p.fa" --pool max
     mistake "an empty pool" "--pool : must be mean" $vectors "$work/p.fa" --pool ""

@@ -14,7 +14,7 @@ static const char *path;
 
 static int read_file(char *text, size_t room)
 {
-    const struct record_settings settings = {.field = "text"};
+    const struct record_settings settings = {0};
     write_file(path, "wb", file.data, file.size);
     return records_read(&settings, path, text, room);
 }
@@ -76,9 +76,12 @@ static void test_good(void)
     }
     put((struct parquet_page_text){.kind = 3, .plain = TWO + 2, .packed = bytes, .entries = 3, .definition = 2},
         packed);
-    CHECK(read_pages(&(struct parquet_file_text){.codec = 2, .entries = 3, .rows = 3, .required = 1}, got,
-                     sizeof got) == ERROR_NONE);
-    CHECK_STRING(got, ">1 abc>2 ad>3 ");
+    static const struct parquet_file_text optional = {.codec = 2, .entries = 3, .rows = 3, .required = 1};
+    CHECK_USER(read_pages(&optional, got, sizeof got), "a.parquet: row 3: column \"text\" is null; --skip-bad");
+    int64_t skipped = 0;
+    const struct record_settings skips = {.skipped = &skipped};
+    CHECK(records_read(&skips, path, got, sizeof got) == ERROR_NONE && skipped == 1);
+    CHECK_STRING(got, ">1 abc>2 ad");
 }
 
 /* A page of two strings that is wrong in one way. */

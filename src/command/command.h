@@ -30,6 +30,13 @@ struct command_option {
     const char *help;
 };
 
+/* The --skip-bad option of commands that read records; goes to *variable. */
+#define COMMAND_SKIP_BAD(variable)                                                                                     \
+    {                                                                                                                  \
+        "skip-bad", 0, NULL, COMMAND_FLAG, false, variable,                                                            \
+            "leave out records whose field is missing or null, and count them (else they are errors)"                  \
+    }
+
 /* The --case option of commands that read sequences; its value (prepare/census.h) goes to *variable. */
 #define COMMAND_CASE(variable)                                                                                         \
     {                                                                                                                  \

@@ -3,7 +3,7 @@
 #include "command/command.h"
 #include "infer/eval.h"
 
-static struct eval_settings given = {.overlap = EVAL_OVERLAP, .seed = EVAL_SEED, .field = "text"};
+static struct eval_settings given = {.overlap = EVAL_OVERLAP, .seed = EVAL_SEED};
 static const char *fasta, *input;
 static device_make *make_executor;
 
@@ -28,10 +28,12 @@ static int run(const struct environment *environment, char **arguments, int coun
 static const struct command_option options[] = {
     {"checkpoint", 0, "FILE", COMMAND_PATH, true, &given.checkpoint, "a checkpoint, or a run folder"},
     {"fasta", 0, "FILE", COMMAND_PATH, false, &fasta, "records to score (plain, .gz or .zst)"},
-    {"input", 0, "FILE", COMMAND_PATH, false, &input, "the same, for what is no FASTA: JSON lines, text"},
+    {"input", 0, "FILE", COMMAND_PATH, false, &input, "the same, for what is no FASTA: JSON, CSV, Parquet, text"},
     {"input-format", 0, "NAME", COMMAND_TEXT, false, &given.input_format,
      "of the records, as cistron prepare has it; else told by the file's name and content"},
-    {"field", 0, "NAME", COMMAND_TEXT, false, &given.field, "JSON lines: what holds a record's sequence (text)"},
+    {"field", 0, "NAME", COMMAND_TEXT, false, &given.field,
+     "JSON, CSV, TSV, Parquet: what holds a record's sequence (text)"},
+    COMMAND_SKIP_BAD(&given.skip_bad),
     {"output", 'o', "OUT.json", COMMAND_PATH, true, &given.output, "the result"},
     {"overlap", 0, "N", COMMAND_INTEGER, false, &given.overlap,
      "bases that a window takes over from the one before as context, 1 to --context less 1 (200, or half a window)"},
@@ -55,7 +57,7 @@ const struct command command_eval = {
             "cross-entropy and perplexity of each record and of all to OUT.json. Records longer than the context are\n"
             "scored in windows; each base counts once. Masked models (ESM-2, AMPLIFY) are scored as they are trained:\n"
             "windows with begin and end token, and the loss over the residues that are masked; --overlap, --bos and\n"
-            "--no-mask are not for them. Of text (JSON lines, Parquet, plain text) it also writes bits per byte and "
+            "--no-mask are not for them. Of text (JSON, CSV, Parquet, plain text) it also writes bits per byte and "
             "perplexity\n"
             "per word. Under mpirun or srun the windows are shared among the ranks. A run folder\n"
             "means its final_model.h5 or, where that is later, its newest checkpoint.",

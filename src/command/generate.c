@@ -3,7 +3,7 @@
 #include "infer/generate.h"
 
 static struct generate_settings given = {
-    .prompt = "", .field = "text", .tokens = 100, .samples = 1, .sampling = {.temperature = 1, .top_p = 1}};
+    .prompt = "", .tokens = 100, .samples = 1, .sampling = {.temperature = 1, .top_p = 1}};
 static int64_t seed = 42;
 static device_make *make_executor;
 
@@ -25,10 +25,11 @@ static const struct command_option options[] = {
     {"checkpoint", 0, "FILE", COMMAND_PATH, true, &given.checkpoint, "a checkpoint, or a run folder"},
     {"prompt", 0, "TEXT", COMMAND_TEXT, false, &given.prompt, "what the text begins with (nothing)"},
     {"input", 0, "FILE", COMMAND_PATH, false, &given.input,
-     "prompts: FASTA, JSON lines, or a line each (plain, .gz or .zst; - is standard input)"},
+     "prompts: FASTA, JSON, CSV, Parquet, or a line each (plain, .gz or .zst; - is standard input)"},
     {"input-format", 0, "NAME", COMMAND_TEXT, false, &given.input_format,
      "of the prompts, as cistron prepare has it; else told by the file's name and content"},
-    {"field", 0, "NAME", COMMAND_TEXT, false, &given.field, "JSON lines: what holds a prompt (text)"},
+    {"field", 0, "NAME", COMMAND_TEXT, false, &given.field, "JSON, CSV, TSV, Parquet: what holds a prompt (text)"},
+    COMMAND_SKIP_BAD(&given.skip_bad),
     {"output", 'o', "FILE", COMMAND_PATH, false, &given.output, "the results (- is standard output)"},
     {"output-format", 0, "NAME", COMMAND_TEXT, false, &given.output_format,
      "fasta or jsonl; else told by the output's name, or fasta, and of text jsonl"},

@@ -2,7 +2,7 @@
 #include "command/command.h"
 #include "prepare/prepare.h"
 
-static struct prepare_settings given = {.seed = 42, .field = "text"};
+static struct prepare_settings given = {.seed = 42};
 static int64_t seed = 42;
 
 static int run(const struct environment *environment, char **arguments, int count)
@@ -23,9 +23,11 @@ static const struct command_option options[] = {
     {"split", 0, "PARTS", COMMAND_TEXT, false, &given.split, "such as train:0.95,valid:0.05: a store for each part"},
     {"seed", 0, "N", COMMAND_INTEGER, false, &seed, "of the split (42)"},
     {"input-format", 0, "NAME", COMMAND_TEXT, false, &given.input_format,
-     "fasta, jsonl, parquet, text (a file is a record) or lines (a line is one); else told by name and content"},
+     "fasta, jsonl, json (an array of objects), csv, tsv, parquet, text (a file is a record) or lines (a line is one); "
+     "else told by name and content"},
     {"field", 0, "NAME", COMMAND_TEXT, false, &given.field,
-     "JSON lines, Parquet: what holds a record's sequence (text)"},
+     "JSON, CSV, TSV, Parquet: what holds a record's sequence (text)"},
+    COMMAND_SKIP_BAD(&given.skip_bad),
     COMMAND_CASE(&given.letter_case),
     {"threads", 0, "N", COMMAND_INTEGER, false, &given.threads, "that encode text (0: one for each CPU)"},
     {"output", 'o', "OUT.h5", COMMAND_PATH, true, &given.output,
@@ -35,18 +37,19 @@ static const struct command_option options[] = {
 const struct command command_prepare = {
     .name = "prepare",
     .arguments = "FILES...",
-    .summary = "turn FASTA, JSON lines, Parquet or text into a token store",
+    .summary = "turn FASTA, JSON, CSV, Parquet or text into a token store",
     .help =
-        "Reads FASTA files, JSON lines and text (plain, .gz or .zst; - is standard input) and Parquet files, and "
-        "writes\n"
-        "a token store. A folder stands for its files, a quoted pattern ('*.parquet') for those that match. A file\n"
-        "named *.jsonl or beginning with { holds JSON lines. --split writes OUT.train.h5, OUT.valid.h5, ... cut by\n"
-        "position. Lower-case (soft-masked) letters of nucleotides are read as capitals and counted. Proteins (esm2,\n"
-        "amplify): one stop symbol * at the end of a record is dropped; lower-case letters and other characters that\n"
-        "are no token become <unk> and are counted. The folder of OUT.h5 is made if it is not there.\n"
-        "Text: --tokenizer names a tokenizer.json of Hugging Face, a tokenizer.model of tiktoken (Llama 3), or a "
-        "folder\n"
-        "that holds one, byte-level BPE. Each record is encoded as a whole, and the store keeps the tokenizer's files.",
+        "Reads FASTA, JSON lines, JSON arrays, CSV, TSV and text (plain, .gz or .zst; - is standard input) and\n"
+        "Parquet files, and writes a token store. A folder stands for its files, a quoted pattern ('*.parquet')\n"
+        "for those that match; a file without a record is a warning. A record is named by member or column record,\n"
+        "else id, a string or an integer, else by the number of its line, element or row, from 1. --split writes\n"
+        "OUT.train.h5, OUT.valid.h5, ... cut by position. Lower-case (soft-masked) letters of nucleotides are read\n"
+        "as capitals and counted. Proteins (esm2, amplify): one stop symbol * at the end of a record is dropped;\n"
+        "lower-case letters and other characters that are no token become <unk> and are counted. The folder of\n"
+        "OUT.h5 is made if it is not there.\n"
+        "Text: --tokenizer names a tokenizer.json of Hugging Face, a tokenizer.model of tiktoken (Llama 3), or a\n"
+        "folder that holds one, byte-level BPE. Each record is encoded as a whole, and the store keeps the\n"
+        "tokenizer's files.",
     .options = options,
     .least = 1,
     .most = -1,

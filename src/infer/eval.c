@@ -6,6 +6,7 @@
 #include "infer/inference.h"
 #include "infer/output.h"
 #include "io/jsontext.h"
+#include "prepare/record_reader.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -201,6 +202,7 @@ static int shape_of(const struct inference *inference, const struct eval_setting
                                    .windows = {.input = s->input,
                                                .input_format = s->input_format,
                                                .field = s->field,
+                                               .skip_bad = s->skip_bad,
                                                .tokenizer = inference->tokenizer,
                                                .context = context,
                                                .overlap = overlap,
@@ -232,6 +234,7 @@ static int report(struct inference *inference, const struct eval_settings *s, co
     struct totals t = totals_of(score);
     if (!tokenizer_is_text(inference->tokenizer))
         census_report(&score->census, score->stops);
+    record_reader_report(score->skipped, s->field);
     if (t.tokens == 0)
         log_warn("%s: none of the %s could be scored", s->input, tokenizer_unit(inference->tokenizer));
     json_t *object = describe(inference, s, how, score);

@@ -12,6 +12,7 @@
 struct eval_settings {
     const char *checkpoint, *input, *output;
     const char *input_format, *field; /* of the records, as struct record_settings has them */
+    bool skip_bad;                    /* leave out records whose field is missing or null, and count them */
     int64_t
         overlap; /* tokens of a window that the one before has scored; EVAL_OVERLAP = 200, or half a shorter context */
     int64_t context; /* tokens of a window; 0 = as many as the model was trained on */

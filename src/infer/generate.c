@@ -102,6 +102,9 @@ static void report_prompts(const struct generator *g)
     if (lowered > 0)
         fprintf(stderr, "# prompt: %lld lower-case letters are read as capitals (--case keep keeps them)\n", lowered);
     census_warn(&g->prompts.census);
+    if (g->prompts.skipped > 0)
+        fprintf(stderr, "# prompts: %lld records without the field skipped (--skip-bad)\n",
+                (long long)g->prompts.skipped);
 }
 
 /* Rank 0's. */
@@ -112,6 +115,7 @@ static int read_prompts(struct generator *g)
                                               .input = s->input,
                                               .input_format = s->input_format,
                                               .field = s->field,
+                                              .skip_bad = s->skip_bad,
                                               .letter_case = s->letter_case,
                                               .tokenizer = g->inference->tokenizer,
                                               .begins = inference_begins(g->inference)};

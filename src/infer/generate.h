@@ -9,16 +9,17 @@
 struct generate_settings {
     const char *checkpoint, *prompt;
     const char *input, *input_format, *field; /* prompts of a file, as struct prompts_settings has them; NULL: prompt */
-    const char *output, *output_format;       /* NULL, or "-": standard output; as results_choose has it */
-    const char *letter_case;                  /* of the prompts (prepare/census.h); NULL */
-    const char *alphabet;                     /* characters that may be added; NULL: any */
-    int64_t tokens;                           /* to add to a prompt, at most */
-    int64_t samples;                          /* of a prompt */
-    int64_t batch;                            /* sequences that are computed at once; 0 = chosen */
-    int64_t context;          /* as in decode_settings; 0 = as many tokens as the model was trained on */
-    struct sampling sampling; /* `allowed` follows from the alphabet */
-    bool shard;               /* as inference_shape has it */
-    int64_t tensor;           /* ranks that have a part of each layer; 0: each has all */
+    bool skip_bad;
+    const char *output, *output_format; /* NULL, or "-": standard output; as results_choose has it */
+    const char *letter_case;            /* of the prompts (prepare/census.h); NULL */
+    const char *alphabet;               /* characters that may be added; NULL: any */
+    int64_t tokens;                     /* to add to a prompt, at most */
+    int64_t samples;                    /* of a prompt */
+    int64_t batch;                      /* sequences that are computed at once; 0 = chosen */
+    int64_t context;                    /* as in decode_settings; 0 = as many tokens as the model was trained on */
+    struct sampling sampling;           /* `allowed` follows from the alphabet */
+    bool shard;                         /* as inference_shape has it */
+    int64_t tensor;                     /* ranks that have a part of each layer; 0: each has all */
 };
 
 /* Goes on with each prompt, settings->samples times, up to settings->tokens tokens or to the end of sequence that the

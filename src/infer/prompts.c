@@ -126,7 +126,8 @@ static int read_file(struct reading *r)
     const struct record_settings how = {.format = s->input_format,
                                         .field = s->field,
                                         .content = r->encoder != NULL ? RECORD_BYTES : RECORD_CHARACTERS,
-                                        .lines = true};
+                                        .lines = true,
+                                        .skipped = s->skip_bad ? &r->prompts->skipped : NULL};
     struct source *source;
     struct record_reader *reader = NULL;
     struct record_piece piece = {.kind = RECORD_NAME};

@@ -9,6 +9,7 @@
 struct prompts_settings {
     const char *given;                        /* the text; used where input is NULL */
     const char *input, *input_format, *field; /* path, as source_open takes it; as struct record_settings has them */
+    bool skip_bad;                            /* leave out records whose field is missing or null, and count them */
     const char *letter_case;                  /* of prepare/census.h; NULL */
     const struct tokenizer *tokenizer;
     bool begins; /* the begin token stands before each */
@@ -25,6 +26,7 @@ struct prompts {
     int64_t count, longest /* tokens */;
     char *text;
     int32_t *tokens;
+    int64_t skipped; /* records */
     int64_t text_bytes, text_room, token_count, token_room, room;
     struct census census;
 };

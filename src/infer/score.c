@@ -216,7 +216,8 @@ static void collect(struct scorer *s, struct score *score)
                             .count = s->records,
                             .windows = s->computed,
                             .census = *sliding_census(s->windows),
-                            .stops = sliding_stops(s->windows)};
+                            .stops = sliding_stops(s->windows),
+                            .skipped = sliding_skipped(s->windows)};
     for (int64_t r = 0; r < s->records; r++)
         score->records[r] = (struct score_record){memory_string(sliding_name(s->windows, r)),
                                                   sliding_length(s->windows, r),

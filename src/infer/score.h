@@ -35,6 +35,7 @@ struct score {
     int64_t windows;      /* that were computed */
     struct census census; /* of the records' characters */
     int64_t stops;        /* symbols '*' dropped at their ends */
+    int64_t skipped;      /* records left out: their field is missing or null */
 };
 
 /* Scores the file. Windows are put into batches in the order of the file, whatever the ranks; team r computes batches

@@ -1,7 +1,7 @@
 #include "infer/sequences.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "prepare/fasta.h"
+#include "prepare/record_reader.h"
 #include "prepare/source.h"
 
 #include <stdlib.h>
@@ -85,11 +85,12 @@ static int end_record(struct sequences *s, struct reading *r)
 
 static int read_records(struct sequences *s, struct source *source, struct reading *r)
 {
-    struct fasta *fasta = fasta_create(source);
+    const struct record_settings settings = {.format = "fasta", .content = RECORD_CHARACTERS};
+    struct record_reader *reader;
     struct record_piece piece = {.kind = RECORD_NAME};
-    int code = ERROR_NONE;
+    int code = record_reader_create(&reader, source, &settings);
     while (code == ERROR_NONE && piece.kind != RECORD_END) {
-        code = fasta_next(fasta, &piece);
+        code = record_reader_next(reader, &piece);
         if (code != ERROR_NONE)
             break;
         if (piece.kind == RECORD_SEQUENCE) {
@@ -100,7 +101,7 @@ static int read_records(struct sequences *s, struct source *source, struct readi
         if (code == ERROR_NONE && piece.kind == RECORD_NAME)
             code = start_record(s, r, &piece);
     }
-    fasta_destroy(fasta);
+    record_reader_destroy(reader);
     return code;
 }
 

@@ -31,7 +31,7 @@ struct sequences {
 };
 
 /* Reads the file to its end. Local; sequences_destroy in any case. Errors: those of census_start, source_open,
- * fasta_next and spool_create. */
+ * record_reader_next and spool_create. */
 int sequences_read(struct sequences *sequences, const struct sequences_settings *settings);
 void sequences_destroy(struct sequences *sequences);
 

@@ -21,6 +21,7 @@ struct sliding {
     struct record_reader *reader;
     struct record *records; /* [count] */
     int64_t count, capacity;
+    int64_t skipped;           /* records */
     struct record_piece piece; /* what of it is not used yet */
     bool has_piece;
     struct record_piece next; /* waits for a '*' that stands before it, or for the text before it */
@@ -43,8 +44,10 @@ int sliding_open(struct sliding **sliding, const struct sliding_settings *settin
     struct sliding *w = *sliding = memory_allocate(sizeof *w);
     w->settings = *settings;
     const bool text = tokenizer_is_text(settings->tokenizer);
-    const struct record_settings how = {
-        .format = settings->input_format, .field = settings->field, .content = text ? RECORD_BYTES : RECORD_CHARACTERS};
+    const struct record_settings how = {.format = settings->input_format,
+                                        .field = settings->field,
+                                        .content = text ? RECORD_BYTES : RECORD_CHARACTERS,
+                                        .skipped = settings->skip_bad ? &w->skipped : NULL};
     int code = census_start(&w->census, settings->tokenizer, settings->letter_case);
     if (code == ERROR_NONE)
         code = source_open(&w->source, settings->input);
@@ -264,4 +267,9 @@ const struct census *sliding_census(const struct sliding *w)
 int64_t sliding_stops(const struct sliding *w)
 {
     return w->stops.dropped;
+}
+
+int64_t sliding_skipped(const struct sliding *w)
+{
+    return w->skipped;
 }

@@ -11,6 +11,7 @@
 struct sliding_settings {
     const char *input;                /* path, as source_open takes it */
     const char *input_format, *field; /* as struct record_settings has them */
+    bool skip_bad;                    /* leave out records whose field is missing or null, and count them */
     const struct tokenizer *tokenizer;
     int64_t context;         /* tokens of a window, special tokens included; at least 2, with `ends` 3 */
     int64_t overlap;         /* tokens; 1 <= overlap < context; with `ends` 0 */
@@ -45,6 +46,8 @@ int64_t sliding_words(const struct sliding *sliding, int64_t record);
 /* The census of the characters read so far; the number of stop symbols '*' dropped at ends of protein records. */
 const struct census *sliding_census(const struct sliding *sliding);
 int64_t sliding_stops(const struct sliding *sliding);
+/* The records left out so far. */
+int64_t sliding_skipped(const struct sliding *sliding);
 /* NULL is fine. */
 void sliding_close(struct sliding *sliding);
 

@@ -1,20 +1,29 @@
 #include "prepare/foreign.h"
 #include "base/error.h"
+#include "prepare/source.h"
 
+#include <ctype.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+
+static const char to_fasta[] = "give: samtools fasta FILE | cistron prepare ... -",
+                  to_parquet[] = "write it as Parquet", to_records[] = "write its texts as JSON lines or Parquet",
+                  from_flat[] = "make FASTA of it, with seqret or Biopython",
+                  from_structure[] = "give the FASTA file of its chains";
 
 static const struct {
     int64_t offset, length;
     const char *bytes, *what, *hint;
 } kinds[] = {
     {0, 8, "\x89HDF\r\n\x1a\n", "an HDF5 file", "a token store goes into a deck as it is (data.train)"},
-    {0, 8, "ARROW1\0\0", "an Arrow IPC (Feather) file", "write it as Parquet"},
-    {0, 4, "\xff\xff\xff\xff", "an Arrow IPC stream", "write it as Parquet"},
-    {0, 4, "Obj\x01", "an Avro file", "write it as Parquet"},
+    {0, 8, "ARROW1\0\0", "an Arrow IPC (Feather) file", to_parquet},
+    {0, 4, "\xff\xff\xff\xff", "an Arrow IPC stream", to_parquet},
+    {0, 4, "Obj\x01", "an Avro file", to_parquet},
     {0, 5, "%PDF-", "a PDF document", "take its text out first"},
     {257, 5, "ustar", "a tar archive", "unpack it and name its files, or give: tar -xO | cistron prepare ... -"},
     {0, 4, "PK\3\4", "a zip archive (or an office document)", "unpack it first"},
+    {0, 8, "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old office document", "write it as CSV or text"},
     {0, 6,
      "\xfd"
      "7zXZ\0",
@@ -23,24 +32,103 @@ static const struct {
     {0, 4, "\x04\x22\x4d\x18", "an lz4 file", "give: lz4 -dc FILE | cistron prepare ... -"},
     {0, 2, "\x1f\x8b", "compressed twice", "decompress it once"},
     {0, 4, "\x28\xb5\x2f\xfd", "compressed twice", "decompress it once"},
-    {0, 4, "BAM\1", "a BAM file", "give: samtools fasta FILE | cistron prepare ... -"},
-    {0, 5, "CRAM\3", "a CRAM file", "give: samtools fasta FILE | cistron prepare ... -"},
+    {0, 4, "BAM\1", "a BAM file", to_fasta},
+    {0, 5, "CRAM\3", "a CRAM file", to_fasta},
+    {0, 8, "NCBI.sra", "an SRA archive", "give: fasterq-dump --fasta --stdout FILE | cistron prepare ... -"},
     {0, 4, "\x43\x27\x41\x1a", "a 2bit file", "give: twoBitToFa FILE stdout | cistron prepare ... -"},
     {0, 16, "##fileformat=VCF", "a VCF file", "it holds variants, no sequences"},
     {0, 13, "##gff-version", "a GFF file", "it holds annotation; give its FASTA file"},
-    {0, 6, "\x93NUMPY", "a NumPy array", "write its texts as JSON lines or Parquet"},
-    {0, 15, "SQLite format 3", "an SQLite database", "write its texts as JSON lines or Parquet"},
+    {0, 4, "@HD\t", "a SAM file", to_fasta},
+    {0, 4, "@SQ\t", "a SAM file", to_fasta},
+    {0, 4, "@RG\t", "a SAM file", to_fasta},
+    {0, 4, "@PG\t", "a SAM file", to_fasta},
+    {0, 7, "LOCUS  ", "a GenBank file", from_flat},
+    {0, 10, "HEADER    ", "a PDB file", from_structure},
+    {0, 10, "REMARK    ", "a PDB file", from_structure},
+    {0, 7, "CRYST1 ", "a PDB file", from_structure},
+    {0, 10, "MODEL     ", "a PDB file", from_structure},
+    {0, 8, "ATOM    ", "a PDB file", from_structure},
+    {0, 13, "# STOCKHOLM 1", "a Stockholm alignment", from_flat},
+    {0, 7, "CLUSTAL", "a Clustal alignment", from_flat},
+    {0, 6, "#NEXUS", "a NEXUS file", from_flat},
+    {0, 6, "\x93NUMPY", "a NumPy array", to_records},
+    {0, 15, "SQLite format 3", "an SQLite database", to_records},
     {0, 4,
      "\x7f"
      "ELF",
      "a program", "name files of records"},
 };
 
+/* The line that begins at head[at], without its end; *next begins the line after it, -1 where the head ends first. */
+static int64_t line_length(const uint8_t *head, int64_t bytes, int64_t at, int64_t *next)
+{
+    const uint8_t *newline = memchr(head + at, '\n', (size_t)(bytes - at));
+    const int64_t stop = newline != NULL ? newline - head : bytes;
+    *next = newline != NULL ? stop + 1 : -1;
+    return stop - at - (stop > at && head[stop - 1] == '\r');
+}
+
+static bool begins(const uint8_t *head, int64_t bytes, const char *text)
+{
+    return bytes >= (int64_t)strlen(text) && memcmp(head, text, strlen(text)) == 0;
+}
+
+/* @name, letters, +: of long reads the head may end within the letters. */
+static bool is_fastq(const uint8_t *head, int64_t bytes)
+{
+    int64_t second, third, unused;
+    if (!begins(head, bytes, "@"))
+        return false;
+    line_length(head, bytes, 0, &second);
+    const int64_t length = second > 0 ? line_length(head, bytes, second, &third) : 0;
+    int64_t letters = 0;
+    while (letters < length && (isalpha(head[second + letters]) || memchr("*-.", head[second + letters], 3) != NULL))
+        letters++;
+    if (second < 0 || letters < length)
+        return false;
+    if (third < 0)
+        return bytes == SOURCE_HEAD && length > 100;
+    return line_length(head, bytes, third, &unused) > 0 && head[third] == '+';
+}
+
+/* ID, three blanks, and a name with what it is behind semicolons. */
+static bool is_embl(const uint8_t *head, int64_t bytes)
+{
+    int64_t second;
+    return begins(head, bytes, "ID   ") && memchr(head, ';', (size_t)line_length(head, bytes, 0, &second)) != NULL;
+}
+
+/* data_NAME, and soon a line that begins with the name of a category. */
+static bool is_mmcif(const uint8_t *head, int64_t bytes)
+{
+    int64_t at = 0;
+    if (!begins(head, bytes, "data_") || line_length(head, bytes, 0, &at) <= (int64_t)strlen("data_"))
+        return false;
+    for (; at > 0 && at < bytes; line_length(head, bytes, at, &at))
+        if (head[at] == '_' || begins(head + at, bytes - at, "loop_"))
+            return true;
+        else if (head[at] != '#' && head[at] != '\n' && head[at] != '\r')
+            return false;
+    return false;
+}
+
+static int refuse(const char *path, const char *what, const char *hint)
+{
+    return error_user("%s: is %s, which is not read (FASTA, JSON lines, JSON, CSV, TSV, Parquet and text are); %s",
+                      path, what, hint);
+}
+
 int foreign_refuse(const char *path, const uint8_t *head, int64_t bytes)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (bytes >= kinds[i].offset + kinds[i].length &&
             memcmp(head + kinds[i].offset, kinds[i].bytes, (size_t)kinds[i].length) == 0)
-            return error_user("%s: is %s, which prepare does not read; %s", path, kinds[i].what, kinds[i].hint);
+            return refuse(path, kinds[i].what, kinds[i].hint);
+    if (is_fastq(head, bytes))
+        return refuse(path, "a FASTQ file", "give: seqtk seq -A FILE | cistron prepare ... -");
+    if (is_embl(head, bytes))
+        return refuse(path, "an EMBL or UniProt flat file", from_flat);
+    if (is_mmcif(head, bytes))
+        return refuse(path, "an mmCIF file", from_structure);
     return ERROR_NONE;
 }

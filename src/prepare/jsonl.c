@@ -1,9 +1,11 @@
 #include "prepare/jsonl.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "prepare/json_members.h"
 #include "prepare/source.h"
 
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,13 +15,15 @@ struct jsonl {
     struct source *source;
     const char *field;
     enum record_content content;
-    char *buffer; /* [room], of which begin .. end - 1 is not used up yet */
+    int64_t *skipped; /* of record_settings */
+    char *buffer;     /* [room], of which begin .. end - 1 is not used up yet */
     int64_t room, begin, end;
-    int64_t line; /* number of the present line, from 1; 0 before the first */
-    int64_t records;
-    bool at_end;
+    int64_t line;       /* number of the line in which the present record begins, from 1; 0 before the first */
+    int64_t lines_more; /* of an array's element: line ends in it */
+    int64_t element;    /* of an array: the present one's number, from 1 */
+    bool array, opened, at_end;
     char *name;     /* of the present record, freed with free() */
-    char *sequence; /* of the present record, not handed on yet: in the buffer, over its line; NULL */
+    char *sequence; /* of the present record, not handed on yet: in the buffer, over its text; NULL */
     int64_t sequence_length;
 };
 
@@ -29,8 +33,18 @@ static int create(void **reader, struct source *source, const struct record_sett
     jsonl->source = source;
     jsonl->field = settings->field;
     jsonl->content = settings->content;
+    jsonl->skipped = settings->skipped;
     *reader = jsonl;
     return ERROR_NONE;
+}
+
+static int create_array(void **reader, struct source *source, const struct record_settings *settings)
+{
+    int code = create(reader, source, settings);
+    struct jsonl *jsonl = *reader;
+    jsonl->array = true;
+    jsonl->line = 1;
+    return code;
 }
 
 static void destroy(void *reader)
@@ -48,8 +62,9 @@ static int refill(struct jsonl *jsonl)
 {
     int64_t kept = jsonl->end - jsonl->begin, got;
     if (kept > JSONL_LINE_BYTES)
-        return error_user("%s:%lld: line longer than %d bytes; cut its sequence into several records",
-                          source_name(jsonl->source), (long long)jsonl->line, JSONL_LINE_BYTES);
+        return error_user("%s:%lld: %s longer than %d bytes; cut its sequence into several records",
+                          source_name(jsonl->source), (long long)jsonl->line, jsonl->array ? "element" : "line",
+                          JSONL_LINE_BYTES);
     if (jsonl->begin > 0)
         memmove(jsonl->buffer, jsonl->buffer + jsonl->begin, (size_t)kept);
     if (kept == jsonl->room) {
@@ -64,6 +79,8 @@ static int refill(struct jsonl *jsonl)
     jsonl->at_end = got == 0;
     return ERROR_NONE;
 }
+
+/* -- Lines -------------------------------------------------------------------------------------------------------- */
 
 /* The next line, which may be written over until the next call; *text is NULL behind the last. */
 static int take_line(struct jsonl *jsonl, char **text, int64_t *length)
@@ -99,84 +116,268 @@ static bool is_blank_line(const char *text, int64_t length)
     return i == length;
 }
 
-static int refuse_json(const struct jsonl *jsonl, json_error_t *error)
+/* The next line that is not blank; as take_line. */
+static int take_filled_line(struct jsonl *jsonl, char **text, int64_t *length)
 {
-    char *near = strstr(error->text, " near "); /* it cites the line, which may be anything */
-    if (near != NULL)
-        *near = '\0';
-    return error_user("%s:%lld: no JSON: %s (column %d)", source_name(jsonl->source), (long long)jsonl->line,
-                      error->text, error->column);
+    int code;
+    do
+        code = take_line(jsonl, text, length);
+    while (code == ERROR_NONE && *text != NULL && is_blank_line(*text, *length));
+    return code;
 }
 
-static int take_name(struct jsonl *jsonl, const json_t *object)
+/* -- Elements of an array ------------------------------------------------------------------------------------------ */
+
+static int refuse_array(const struct jsonl *jsonl, const char *what)
 {
-    const json_t *given = json_object_get(object, "record");
-    if (!json_is_string(given))
-        given = json_object_get(object, "id");
-    const char *text = json_is_string(given) ? json_string_value(given) : "", *word;
-    int64_t length;
-    unsigned char wrong;
-    if (!record_first_word(text, (int64_t)strlen(text), &word, &length, &wrong))
-        return error_user("%s:%lld: the record's name holds the control character 0x%02x", source_name(jsonl->source),
-                          (long long)jsonl->line, (unsigned)wrong);
-    free(jsonl->name);
-    jsonl->name = length > 0 ? memory_format("%.*s", (int)length, word) : memory_format("%lld", (long long)jsonl->line);
+    return error_user("%s:%lld: is not a JSON array of objects: %s", source_name(jsonl->source), (long long)jsonl->line,
+                      what);
+}
+
+/* The next byte behind blanks, which are dropped; EOF at the file's end. */
+static int peek(struct jsonl *jsonl, int *next)
+{
+    for (;;) {
+        for (; jsonl->begin < jsonl->end; jsonl->begin++) {
+            *next = (unsigned char)jsonl->buffer[jsonl->begin];
+            if (memchr(" \t\r\n", *next, 4) == NULL)
+                return ERROR_NONE;
+            jsonl->line += *next == '\n';
+        }
+        *next = EOF;
+        if (jsonl->at_end)
+            return ERROR_NONE;
+        int code = refill(jsonl);
+        if (code != ERROR_NONE)
+            return code;
+    }
+}
+
+/* Bytes of the element that begins here: up to the comma or bracket behind it, which are not in it. */
+static int measure_element(struct jsonl *jsonl, int64_t *length)
+{
+    int64_t depth = 0, at = 0;
+    bool quoted = false, escaped = false;
+    jsonl->lines_more = 0;
+    for (;; at++) {
+        if (jsonl->begin + at == jsonl->end) {
+            int code = jsonl->at_end ? refuse_array(jsonl, "the file ends within this element") : refill(jsonl);
+            if (code != ERROR_NONE)
+                return code;
+            if (jsonl->begin + at == jsonl->end)
+                return refuse_array(jsonl, "the file ends within this element");
+        }
+        const char c = jsonl->buffer[jsonl->begin + at];
+        if (!quoted && depth == 0 && (c == ',' || c == ']' || c == '}'))
+            break;
+        jsonl->lines_more += c == '\n';
+        if (!quoted)
+            depth += (c == '{' || c == '[') - (c == '}' || c == ']');
+        quoted ^= c == '"' && !escaped;
+        escaped = quoted && c == '\\' && !escaped;
+    }
+    *length = at;
     return ERROR_NONE;
 }
 
-/* The member of that name, else the one that its parts between dots lead to; NULL. */
-static const json_t *find_member(const json_t *object, const char *field)
+/* Goes to the next element; *there is false behind the last, where the file must end. */
+static int find_element(struct jsonl *jsonl, bool *there)
 {
-    const json_t *member = json_object_get(object, field);
-    const char *dot;
-    while (member == NULL && (dot = strchr(field, '.')) != NULL) {
-        char *part = memory_format("%.*s", (int)(dot - field), field);
-        object = json_object_get(object, part);
-        free(part);
-        field = dot + 1;
-        member = json_object_get(object, field);
+    int next;
+    int code = peek(jsonl, &next);
+    *there = false;
+    if (code != ERROR_NONE || (next == EOF && !jsonl->opened)) /* an empty file has no record */
+        return code;
+    if (next != (!jsonl->opened ? '[' : ',') && !(jsonl->opened && next == ']'))
+        return refuse_array(jsonl, jsonl->opened ? "',' or ']' is expected" : "it does not begin with [");
+    jsonl->begin++;
+    const bool first = !jsonl->opened;
+    jsonl->opened = true;
+    *there = next != ']';
+    code = peek(jsonl, &next);
+    if (code == ERROR_NONE && first && next == ']') {
+        *there = false;
+        jsonl->begin++;
+        code = peek(jsonl, &next);
     }
-    return member;
+    return code == ERROR_NONE && !*there && next != EOF ? refuse_array(jsonl, "text follows its end") : code;
 }
 
-/* Copies the sequence over the line that it was read from: no JSON string is shorter than what it stands for. */
-static int take_sequence(struct jsonl *jsonl, const json_t *object, char *line)
+/* As take_line, for the next element. */
+static int take_element(struct jsonl *jsonl, char **text, int64_t *length)
+{
+    bool there;
+    *text = NULL;
+    jsonl->line += jsonl->lines_more;
+    jsonl->lines_more = 0;
+    int code = find_element(jsonl, &there);
+    if (code == ERROR_NONE && there)
+        code = measure_element(jsonl, length);
+    if (code != ERROR_NONE || !there)
+        return code;
+    jsonl->element++;
+    *text = jsonl->buffer + jsonl->begin;
+    jsonl->begin += *length;
+    return ERROR_NONE;
+}
+
+/* -- Records ------------------------------------------------------------------------------------------------------- */
+
+static int refuse_json(const struct jsonl *jsonl, const char *what, int64_t column)
+{
+    if (what == json_no_object)
+        return error_user("%s:%lld: is no JSON object", source_name(jsonl->source), (long long)jsonl->line);
+    return error_user("%s:%lld: no JSON: %s (column %lld)", source_name(jsonl->source), (long long)jsonl->line, what,
+                      (long long)column);
+}
+
+static int refuse_twice(const struct jsonl *jsonl, const struct json_member *member)
+{
+    return error_user("%s:%lld: has member \"%.*s\" %lld times", source_name(jsonl->source), (long long)jsonl->line,
+                      (int)member->key_bytes, member->key, (long long)member->count);
+}
+
+static bool is_there(const struct json_member *member)
+{
+    return member->count > 0 && *member->value != 'n'; /* null */
+}
+
+static bool is_integer(const struct json_member *member)
+{
+    int64_t digits = *member->value == '-';
+    while (digits < member->bytes && member->value[digits] >= '0' && member->value[digits] <= '9')
+        digits++;
+    return digits == member->bytes;
+}
+
+/* Decodes a member's string, whose place in the present record's text is `column`; *string is for json_decref. */
+static int decode(const struct jsonl *jsonl, const struct json_member *member, int64_t column, json_t **string)
+{
+    json_error_t error;
+    const size_t flags = JSON_DECODE_ANY | (jsonl->content == RECORD_BYTES ? JSON_ALLOW_NUL : 0);
+    *string = json_loadb(member->value, (size_t)member->bytes, flags, &error);
+    if (*string != NULL)
+        return ERROR_NONE;
+    char *near = strstr(error.text, " near "); /* it cites the text, which may be anything */
+    if (near != NULL)
+        *near = '\0';
+    return refuse_json(jsonl, error.text, column + error.column);
+}
+
+static int take_name(struct jsonl *jsonl, const struct json_member *record, const struct json_member *id,
+                     const char *text)
+{
+    const struct json_member *given = is_there(record) ? record : id;
+    const char *word = given->value;
+    int64_t length = 0;
+    unsigned char wrong;
+    json_t *string = NULL;
+    int code = ERROR_NONE;
+    if (record->count > 1 || id->count > 1)
+        return refuse_twice(jsonl, record->count > 1 ? record : id);
+    if (is_there(given) && *given->value != '"') {
+        if (!is_integer(given))
+            return error_user("%s:%lld: member \"%s\" is the record's name: it must be a string or an integer",
+                              source_name(jsonl->source), (long long)jsonl->line, given->key);
+        length = given->bytes;
+    } else if (is_there(given)) {
+        code = decode(jsonl, given, given->value - text, &string);
+        if (code == ERROR_NONE &&
+            !record_first_word(json_string_value(string), (int64_t)json_string_length(string), &word, &length, &wrong))
+            code = error_user("%s:%lld: the record's name holds the control character 0x%02x",
+                              source_name(jsonl->source), (long long)jsonl->line, (unsigned)wrong);
+    }
+    if (code == ERROR_NONE) {
+        free(jsonl->name);
+        jsonl->name = length > 0 ? memory_format("%.*s", (int)length, word)
+                                 : memory_format("%lld", (long long)(jsonl->array ? jsonl->element : jsonl->line));
+    }
+    json_decref(string);
+    return code;
+}
+
+/* What a field asks for in an object: the member of its name; and that of its part before the first dot, in which the
+ * rest may be found. */
+static void ask(struct json_member members[2], const char *field)
+{
+    const char *dot = strchr(field, '.');
+    const int64_t bytes = (int64_t)strlen(field);
+    members[0] = (struct json_member){.key = field, .key_bytes = bytes};
+    members[1] = (struct json_member){.key = field, .key_bytes = dot != NULL ? dot - field : bytes};
+}
+
+/* The member that the field leads to, from what was found of it in the record's object; count is 0 where there is none.
+ */
+static int follow(const struct jsonl *jsonl, struct json_member found[2], struct json_member *member)
+{
+    int64_t at;
+    while (found[0].count == 0 && found[1].count == 1 && *found[1].value == '{') {
+        const struct json_member outer = found[1];
+        ask(found, outer.key + outer.key_bytes + 1);
+        json_members_find(outer.value, outer.bytes, found, 2, &at);
+    }
+    *member = found[0];
+    if (found[0].count == 0 && found[1].count > 1)
+        *member = found[1];
+    return member->count > 1 ? refuse_twice(jsonl, member) : ERROR_NONE;
+}
+
+/* Copies the sequence over the text that it was read from: no JSON string is shorter than what it stands for. */
+static int take_sequence(struct jsonl *jsonl, const struct json_member *member, char *text)
 {
     const char *name = source_name(jsonl->source);
     const long long number = (long long)jsonl->line;
-    const json_t *member = find_member(object, jsonl->field);
     unsigned char wrong;
-    if (member == NULL)
-        return error_user("%s:%lld: has no field \"%s\"; --field names the one that holds the sequence", name, number,
-                          jsonl->field);
-    if (!json_is_string(member))
+    json_t *string;
+    if (*member->value != '"')
         return error_user("%s:%lld: field \"%s\" is no string", name, number, jsonl->field);
-    int64_t length = (int64_t)json_string_length(member);
-    memcpy(line, json_string_value(member), (size_t)length);
-    if (jsonl->content == RECORD_CHARACTERS && !record_clean(line, &length, &wrong))
+    int code = decode(jsonl, member, member->value - text, &string);
+    if (code != ERROR_NONE)
+        return code;
+    int64_t length = (int64_t)json_string_length(string);
+    memcpy(text, json_string_value(string), (size_t)length);
+    json_decref(string);
+    if (jsonl->content == RECORD_CHARACTERS && !record_clean(text, &length, &wrong))
         return error_user("%s:%lld: field \"%s\" holds byte 0x%02x: this is no sequence", name, number, jsonl->field,
                           (unsigned)wrong);
-    jsonl->sequence = length > 0 ? line : NULL;
+    jsonl->sequence = length > 0 ? text : NULL;
     jsonl->sequence_length = length;
     return ERROR_NONE;
 }
 
-static int take_record(struct jsonl *jsonl, char *line, int64_t length)
+static int refuse_absent(const struct jsonl *jsonl, const struct json_member *member)
 {
-    json_error_t error;
-    size_t flags = jsonl->content == RECORD_BYTES ? JSON_ALLOW_NUL : 0;
-    json_t *object = json_loadb(line, (size_t)length, flags, &error);
-    if (object == NULL)
-        return refuse_json(jsonl, &error);
-    int code = ERROR_NONE;
-    if (!json_is_object(object))
-        code = error_user("%s:%lld: is no JSON object", source_name(jsonl->source), (long long)jsonl->line);
-    if (code == ERROR_NONE)
-        code = take_name(jsonl, object);
-    if (code == ERROR_NONE)
-        code = take_sequence(jsonl, object, line);
-    json_decref(object);
-    return code;
+    const char *name = source_name(jsonl->source);
+    if (member->count > 0)
+        return error_user("%s:%lld: field \"%s\" is null; --skip-bad leaves such records out", name,
+                          (long long)jsonl->line, jsonl->field);
+    return error_user("%s:%lld: has no field \"%s\"; --field names the one that holds the sequence, --skip-bad leaves "
+                      "records without it out",
+                      name, (long long)jsonl->line, jsonl->field);
+}
+
+/* *taken is false of a record that is skipped. */
+static int take_record(struct jsonl *jsonl, char *text, int64_t length, bool *taken)
+{
+    struct json_member members[4] = {[2] = {.key = "record", .key_bytes = 6}, [3] = {.key = "id", .key_bytes = 2}};
+    struct json_member member;
+    int64_t at;
+    ask(members, jsonl->field);
+    const char *wrong = json_members_find(text, length, members, 4, &at);
+    if (wrong != NULL)
+        return refuse_json(jsonl, wrong, at + 1);
+    int code = follow(jsonl, members, &member);
+    *taken = code == ERROR_NONE && is_there(&member);
+    if (code != ERROR_NONE)
+        return code;
+    if (!*taken) {
+        if (jsonl->skipped == NULL)
+            return refuse_absent(jsonl, &member);
+        ++*jsonl->skipped;
+        return ERROR_NONE;
+    }
+    code = take_name(jsonl, &members[2], &members[3], text);
+    return code == ERROR_NONE ? take_sequence(jsonl, &member, text) : code;
 }
 
 static int next(void *reader, struct record_piece *piece)
@@ -187,22 +388,22 @@ static int next(void *reader, struct record_piece *piece)
         jsonl->sequence = NULL;
         return ERROR_NONE;
     }
-    char *line;
-    int64_t length = 0;
-    int code;
-    do
-        code = take_line(jsonl, &line, &length);
-    while (code == ERROR_NONE && line != NULL && is_blank_line(line, length));
-    if (code == ERROR_NONE && line == NULL && jsonl->records == 0)
-        code = error_user("%s: holds no record", source_name(jsonl->source));
-    if (code == ERROR_NONE && line != NULL)
-        code = take_record(jsonl, line, length);
-    if (code != ERROR_NONE)
-        return code;
-    jsonl->records += line != NULL;
-    *piece = line == NULL ? (struct record_piece){.kind = RECORD_END}
-                          : (struct record_piece){RECORD_NAME, jsonl->name, (int64_t)strlen(jsonl->name)};
+    for (bool taken = false; !taken;) {
+        char *text;
+        int64_t length = 0;
+        int code = jsonl->array ? take_element(jsonl, &text, &length) : take_filled_line(jsonl, &text, &length);
+        if (code == ERROR_NONE && text == NULL) {
+            *piece = (struct record_piece){.kind = RECORD_END};
+            return ERROR_NONE;
+        }
+        if (code == ERROR_NONE)
+            code = take_record(jsonl, text, length, &taken);
+        if (code != ERROR_NONE)
+            return code;
+    }
+    *piece = (struct record_piece){RECORD_NAME, jsonl->name, (int64_t)strlen(jsonl->name)};
     return ERROR_NONE;
 }
 
 const struct record_class jsonl_class = {"jsonl", create, next, destroy};
+const struct record_class json_class = {"json", create_array, next, destroy};

@@ -12,6 +12,7 @@ enum { TEXT, NAME, COLUMNS };
 struct parquet {
     struct source *source;
     enum record_content content;
+    int64_t *skipped; /* of record_settings */
     struct parquet_footer *footer;
     struct parquet_column columns[COLUMNS];
     struct parquet_entries *entries[COLUMNS];
@@ -45,14 +46,19 @@ static int create(void **reader, struct source *source, const struct record_sett
     struct parquet *parquet = memory_allocate(sizeof *parquet);
     parquet->source = source;
     parquet->content = settings->content;
+    parquet->skipped = settings->skipped;
     *reader = parquet;
     int code = parquet_footer_read(&parquet->footer, source);
     if (code == ERROR_NONE)
         code = parquet_footer_find(parquet->footer, settings->field, &parquet->columns[TEXT]);
+    bool named = false;
+    if (code == ERROR_NONE)
+        code = parquet_footer_names(parquet->footer, "record", &parquet->columns[NAME], &named);
+    if (code == ERROR_NONE && !named)
+        code = parquet_footer_names(parquet->footer, "id", &parquet->columns[NAME], &named);
     if (code != ERROR_NONE)
         return code;
-    parquet->count = 1 + (parquet_footer_names(parquet->footer, "record", &parquet->columns[NAME]) ||
-                          parquet_footer_names(parquet->footer, "id", &parquet->columns[NAME]));
+    parquet->count = 1 + named;
     for (int i = 0; i < parquet->count; i++)
         parquet->entries[i] = parquet_entries_create(source, &parquet->columns[i]);
     return ERROR_NONE;
@@ -154,6 +160,27 @@ static int clean_text(struct parquet *parquet)
     return ERROR_NONE;
 }
 
+/* The next entry that is not null, or is an empty list; nulls are errors or left out. */
+static int next_record(struct parquet *parquet, struct parquet_entry *entry, bool *more)
+{
+    for (;;) {
+        int code = next_entry(parquet, entry, more);
+        if (code != ERROR_NONE || !*more)
+            return code;
+        if (entry->begins_row)
+            code = next_row(parquet);
+        else if (parquet->part == 0)
+            code = refuse_rows(parquet, TEXT);
+        parquet->part++;
+        if (code != ERROR_NONE || entry->present || entry->empty_list)
+            return code;
+        if (parquet->skipped == NULL)
+            return error_user("%s: row %lld: column \"%s\" is null; --skip-bad leaves such records out",
+                              source_name(parquet->source), (long long)parquet->row, parquet->columns[TEXT].name);
+        ++*parquet->skipped;
+    }
+}
+
 static int next(void *reader, struct record_piece *piece)
 {
     struct parquet *parquet = reader;
@@ -164,22 +191,14 @@ static int next(void *reader, struct record_piece *piece)
         parquet->text.length = 0;
         return ERROR_NONE;
     }
-    int code = next_entry(parquet, &entry, &more);
+    int code = next_record(parquet, &entry, &more);
     if (code != ERROR_NONE)
         return code;
     if (!more) {
         *piece = (struct record_piece){.kind = RECORD_END};
-        if (parquet->row == 0)
-            return error_user("%s: holds no record", source_name(parquet->source));
         return source_pass(parquet->source, INT64_MAX);
     }
-    if (entry.begins_row)
-        code = next_row(parquet);
-    else if (parquet->part == 0)
-        code = refuse_rows(parquet, TEXT);
-    parquet->part++;
-    if (code == ERROR_NONE)
-        code = make_name(parquet);
+    code = make_name(parquet);
     parquet->text = entry.string;
     if (code == ERROR_NONE && parquet->content == RECORD_CHARACTERS)
         code = clean_text(parquet);

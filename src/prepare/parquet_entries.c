@@ -3,6 +3,8 @@
 #include "base/memory.h"
 #include "prepare/parquet_pages.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +18,7 @@ struct parquet_entries {
     uint8_t *dictionary_text;          /* [text_room]; both freed with free() */
     int64_t dictionary_room, text_room;
     bool has_dictionary;
+    char digits[24]; /* of an integer */
 };
 
 struct parquet_entries *parquet_entries_create(struct source *source, const struct parquet_column *column)
@@ -23,6 +26,7 @@ struct parquet_entries *parquet_entries_create(struct source *source, const stru
     struct parquet_entries *entries = memory_allocate(sizeof *entries);
     entries->column = column;
     entries->pages = parquet_pages_create(source, column);
+    entries->strings.width = column->width;
     return entries;
 }
 
@@ -53,7 +57,7 @@ static int take_dictionary(struct parquet_entries *entries, const struct parquet
         return parquet_pages_damaged(entries->pages, "a second dictionary");
     if (page->encoding != PARQUET_PLAIN && page->encoding != PARQUET_PLAIN_DICTIONARY)
         return parquet_pages_damaged(entries->pages, "a dictionary in an encoding that is not read");
-    if (page->entries > bytes / 4) /* each has its length in front */
+    if (page->entries > bytes / (entries->column->width > 0 ? entries->column->width : 4)) /* or its length in front */
         return parquet_pages_damaged(entries->pages, "more strings in a dictionary than its bytes can hold");
     if (bytes >= entries->text_room) {
         entries->text_room = bytes + 1; /* never without an address */
@@ -86,12 +90,21 @@ static int level_width(int most)
     return width;
 }
 
+static bool is_read(int encoding, bool integers)
+{
+    if (encoding == PARQUET_DELTA_LENGTH || encoding == PARQUET_DELTA)
+        return !integers;
+    if (encoding == PARQUET_DELTA_BINARY || encoding == PARQUET_BYTE_STREAM_SPLIT)
+        return integers;
+    return encoding == PARQUET_PLAIN || encoding == PARQUET_PLAIN_DICTIONARY || encoding == PARQUET_RLE_DICTIONARY;
+}
+
 static int take_data(struct parquet_entries *entries, const struct parquet_page *page)
 {
     const int encoding = page->encoding;
     const bool indexed = encoding == PARQUET_PLAIN_DICTIONARY || encoding == PARQUET_RLE_DICTIONARY;
-    if (!indexed && encoding != PARQUET_PLAIN && encoding != PARQUET_DELTA_LENGTH && encoding != PARQUET_DELTA)
-        return parquet_pages_damaged(entries->pages, "strings in an encoding that is not read");
+    if (!is_read(encoding, entries->column->width > 0))
+        return parquet_pages_damaged(entries->pages, "values in an encoding that is not read");
     if (indexed && !entries->has_dictionary)
         return parquet_pages_damaged(entries->pages, "its dictionary is missing");
     if (page->entries > entries->chunk_left)
@@ -120,6 +133,21 @@ static bool next_level(struct parquet_runs *levels, int most, uint32_t *level)
     return most == 0 || (parquet_runs_next(levels, level) && *level <= (uint32_t)most);
 }
 
+/* Writes an integer, in its little-endian bytes, as decimal digits. */
+static void write_digits(struct parquet_entries *entries, struct parquet_string *string)
+{
+    uint64_t number = 0;
+    int length;
+    for (int64_t b = string->length - 1; b >= 0; b--)
+        number = number << 8 | string->text[b];
+    if (entries->column->no_sign)
+        length = snprintf(entries->digits, sizeof entries->digits, "%" PRIu64, number);
+    else
+        length = snprintf(entries->digits, sizeof entries->digits, "%" PRId64,
+                          string->length == 4 ? (int64_t)(int32_t)(uint32_t)number : (int64_t)number);
+    *string = (struct parquet_string){(const uint8_t *)entries->digits, length};
+}
+
 int parquet_entries_next(struct parquet_entries *entries, struct parquet_entry *entry, bool *more)
 {
     const struct parquet_column *column = entries->column;
@@ -138,8 +166,11 @@ int parquet_entries_next(struct parquet_entries *entries, struct parquet_entry *
         return parquet_pages_damaged(entries->pages, "its levels end early or are impossible");
     entry->begins_row = repetition == 0;
     entry->present = definition == (uint32_t)column->definition;
+    entry->empty_list = column->repetition > 0 && definition == (uint32_t)column->empty;
     if (entry->present && !parquet_strings_next(&entries->strings, &entry->string))
         return parquet_pages_damaged(entries->pages, "its strings end early or are impossible");
+    if (entry->present && column->width > 0)
+        write_digits(entries, &entry->string);
     entries->page_left--;
     entries->chunk_left--;
     return ERROR_NONE;

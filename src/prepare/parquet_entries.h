@@ -1,4 +1,5 @@
-/* The entries of a column of strings in a Parquet file, one after the other. Memory holds one page and one dictionary.
+/* The entries of a column of strings or integers in a Parquet file, one after the other. Memory holds one page and one
+ * dictionary.
  */
 #ifndef PREPARE_PARQUET_ENTRIES_H
 #define PREPARE_PARQUET_ENTRIES_H
@@ -8,8 +9,9 @@
 
 struct parquet_entry {
     bool begins_row;
-    bool present;                 /* else null, or an empty list */
-    struct parquet_string string; /* until the next call; empty where there is none */
+    bool present; /* else null, or an empty list: */
+    bool empty_list;
+    struct parquet_string string; /* until the next call; empty where there is none; an integer in decimal digits */
 };
 
 struct parquet_entries;

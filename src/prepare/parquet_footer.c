@@ -8,9 +8,11 @@
 #include <string.h>
 
 enum { MAGIC_BYTES = 4, TAIL_BYTES = 8, NAME_BYTES = 1 << 10, NAMES_TOLD = 8 };
-enum { TYPE_GROUP = -1, TYPE_BYTES = 6, TYPES = 8 };
+enum { TYPE_GROUP = -1, TYPE_INT32 = 1, TYPE_INT64 = 2, TYPE_BYTES = 6, TYPES = 8 };
 enum { REPETITION_OPTIONAL = 1, REPETITION_REPEATED = 2 };
-enum { CONVERTED_MAP = 1, CONVERTED_LIST = 3, LOGICAL_MAP = 2, LOGICAL_LIST = 3 };
+enum { CONVERTED_MAP = 1, CONVERTED_LIST = 3, CONVERTED_DECIMAL = 5, CONVERTED_TIMESTAMP_MICROS = 10 };
+enum { CONVERTED_UINT_8 = 11, CONVERTED_UINT_64 = 14 };
+enum { LOGICAL_MAP = 2, LOGICAL_LIST = 3, LOGICAL_DECIMAL = 5, LOGICAL_TIMESTAMP = 8, LOGICAL_INTEGER = 10 };
 
 /* A group or a column of the schema. */
 struct element {
@@ -22,6 +24,8 @@ struct element {
     bool repeated, optional;
     bool list, map; /* a group of these kinds has one repeated child that says nothing */
     bool silent;    /* and this is it, or the one child of that of a list */
+    bool quantity;  /* an integer that stands for a decimal number, a date or a time */
+    bool no_sign;
 };
 
 struct parquet_footer {
@@ -41,6 +45,18 @@ static int damaged(const struct parquet_footer *footer, const char *what)
 
 /* -- Schema ------------------------------------------------------------------------------------------------------ */
 
+static void read_integer_type(struct thrift *thrift, const struct thrift_field *outer, struct element *element)
+{
+    struct thrift_field field = {0};
+    if (!thrift_struct(thrift, outer))
+        return;
+    while (thrift_next(thrift, &field))
+        if (field.number == 2)
+            element->no_sign = !thrift_truth(thrift, &field);
+        else
+            thrift_skip(thrift, &field);
+}
+
 static void read_logical(struct thrift *thrift, const struct thrift_field *outer, struct element *element)
 {
     struct thrift_field field = {0};
@@ -49,7 +65,11 @@ static void read_logical(struct thrift *thrift, const struct thrift_field *outer
     while (thrift_next(thrift, &field)) { /* a union: one of them */
         element->list |= field.number == LOGICAL_LIST;
         element->map |= field.number == LOGICAL_MAP;
-        thrift_skip(thrift, &field);
+        element->quantity |= field.number >= LOGICAL_DECIMAL && field.number <= LOGICAL_TIMESTAMP;
+        if (field.number == LOGICAL_INTEGER)
+            read_integer_type(thrift, &field, element);
+        else
+            thrift_skip(thrift, &field);
     }
 }
 
@@ -75,6 +95,8 @@ static struct element read_element(struct thrift *thrift)
             element.children = value;
         element.list |= field.number == 6 && value == CONVERTED_LIST;
         element.map |= field.number == 6 && value == CONVERTED_MAP;
+        element.quantity |= field.number == 6 && value >= CONVERTED_DECIMAL && value <= CONVERTED_TIMESTAMP_MICROS;
+        element.no_sign |= field.number == 6 && value >= CONVERTED_UINT_8 && value <= CONVERTED_UINT_64;
     }
     return element;
 }
@@ -238,21 +260,54 @@ static bool write_name(const struct parquet_footer *footer, const struct element
     return true;
 }
 
-static const struct element *find_element(const struct parquet_footer *footer, const char *wanted)
+static int refuse_twice(const struct parquet_footer *footer, const char *name)
 {
-    char name[NAME_BYTES];
-    for (int64_t i = 1; i < footer->element_count; i++) {
-        const struct element *element = &footer->elements[i];
-        for (int with_silent = 0; with_silent < 2 && element->type != TYPE_GROUP; with_silent++)
-            if (write_name(footer, element, with_silent == 1, name) && strcmp(name, wanted) == 0)
-                return element;
-    }
-    return NULL;
+    return error_user("%s: has two columns \"%s\"", source_name(footer->source), name);
 }
 
-static struct parquet_column describe(const struct element *element, const char *name)
+/* *found is NULL where there is none. */
+static int find_element(const struct parquet_footer *footer, const char *wanted, const struct element **found)
 {
-    return (struct parquet_column){memory_string(name), element->place, element->definition, element->repetition};
+    char name[NAME_BYTES];
+    *found = NULL;
+    for (int64_t i = 1; i < footer->element_count; i++) {
+        const struct element *element = &footer->elements[i];
+        bool same = false;
+        for (int with_silent = 0; with_silent < 2 && element->type != TYPE_GROUP; with_silent++)
+            same |= write_name(footer, element, with_silent == 1, name) && strcmp(name, wanted) == 0;
+        if (same && *found != NULL)
+            return refuse_twice(footer, wanted);
+        if (same)
+            *found = element;
+    }
+    return ERROR_NONE;
+}
+
+static const char *type_name(const struct element *element)
+{
+    static const char *const types[TYPES] = {"BOOLEAN", "INT32",  "INT64",      "INT96",
+                                             "FLOAT",   "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"};
+    if (element->type == TYPE_GROUP)
+        return "a group";
+    return element->type >= 0 && element->type < TYPES ? types[element->type] : "an unknown type";
+}
+
+static struct parquet_column describe(const struct parquet_footer *footer, const struct element *element,
+                                      const char *name)
+{
+    const struct element *list = element;
+    while (list->depth > 0 && !list->repeated)
+        list = &footer->elements[list->parent];
+    return (struct parquet_column){.name = memory_string(name),
+                                   .place = element->place,
+                                   .type = element->type,
+                                   .definition = element->definition,
+                                   .repetition = element->repetition,
+                                   .empty = list->definition - 1,
+                                   .width = element->type == TYPE_INT32   ? 4
+                                            : element->type == TYPE_INT64 ? 8
+                                                                          : 0,
+                                   .no_sign = element->no_sign};
 }
 
 static int refuse_absent(const struct parquet_footer *footer, const char *wanted)
@@ -277,28 +332,48 @@ static int refuse_absent(const struct parquet_footer *footer, const char *wanted
 
 int parquet_footer_find(const struct parquet_footer *footer, const char *name, struct parquet_column *column)
 {
-    static const char *const types[TYPES] = {"BOOLEAN", "INT32",  "INT64",      "INT96",
-                                             "FLOAT",   "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"};
-    const struct element *element = find_element(footer, name);
+    const struct element *element;
+    int code = find_element(footer, name, &element);
+    if (code != ERROR_NONE)
+        return code;
     if (element == NULL)
         return refuse_absent(footer, name);
     if (element->type != TYPE_BYTES)
         return error_user("%s: column \"%s\" holds %s, no strings", source_name(footer->source), name,
-                          element->type >= 0 && element->type < TYPES ? types[element->type] : "an unknown type");
+                          type_name(element));
     if (element->repetition > 1)
         return error_user("%s: column \"%s\" holds lists of lists; strings and lists of strings are read",
                           source_name(footer->source), name);
-    *column = describe(element, name);
+    *column = describe(footer, element, name);
     return ERROR_NONE;
 }
 
-bool parquet_footer_names(const struct parquet_footer *footer, const char *name, struct parquet_column *column)
+int parquet_footer_names(const struct parquet_footer *footer, const char *name, struct parquet_column *column,
+                         bool *found)
 {
-    const struct element *element = find_element(footer, name);
-    if (element == NULL || element->type != TYPE_BYTES || element->repetition > 0)
-        return false;
-    *column = describe(element, name);
-    return true;
+    const struct element *named = NULL;
+    *found = false;
+    for (int64_t i = 1; i < footer->element_count; i++) {
+        const struct element *element = &footer->elements[i];
+        if (element->depth != 1 || element->length != (int64_t)strlen(name) ||
+            memcmp(element->text, name, (size_t)element->length) != 0)
+            continue;
+        if (named != NULL)
+            return refuse_twice(footer, name);
+        named = element;
+    }
+    if (named == NULL)
+        return ERROR_NONE;
+    const bool integer = (named->type == TYPE_INT32 || named->type == TYPE_INT64) && !named->quantity;
+    if (named->repeated || (named->type != TYPE_BYTES && !integer))
+        return error_user("%s: column \"%s\" names the records: it must hold strings or integers, and holds %s",
+                          source_name(footer->source), name,
+                          named->repeated   ? "lists"
+                          : named->quantity ? "decimal numbers, dates or times"
+                                            : type_name(named));
+    *column = describe(footer, named, name);
+    *found = true;
+    return ERROR_NONE;
 }
 
 /* -- Row groups -------------------------------------------------------------------------------------------------- */
@@ -356,16 +431,17 @@ static struct column_chunk read_chunk(struct thrift *thrift)
     return column;
 }
 
-static int check_chunk(const struct parquet_footer *footer, const struct column_chunk *column, const char *name)
+static int check_chunk(const struct parquet_footer *footer, const struct column_chunk *column,
+                       const struct parquet_column *wanted)
 {
-    const char *file = source_name(footer->source);
+    const char *file = source_name(footer->source), *name = wanted->name;
     const long long group = (long long)footer->group;
     if (column->encrypted)
         return error_user("%s: column \"%s\" is encrypted", file, name);
     if (column->elsewhere)
         return error_user("%s: column \"%s\" lies in another file; give one that holds its data", file, name);
     const struct parquet_chunk *chunk = &column->chunk;
-    if (column->type != TYPE_BYTES || chunk->entries < 0 || chunk->bytes < 0 || chunk->start < MAGIC_BYTES ||
+    if (column->type != wanted->type || chunk->entries < 0 || chunk->bytes < 0 || chunk->start < MAGIC_BYTES ||
         chunk->start > footer->limit || chunk->bytes > footer->limit - chunk->start)
         return error_user("%s: its Parquet footer is damaged: column \"%s\" of row group %lld would lie at %lld, %lld "
                           "bytes, outside the file's data",
@@ -382,8 +458,9 @@ static int read_chunks(struct parquet_footer *footer, const struct thrift_field 
         const struct column_chunk column = read_chunk(&footer->groups);
         for (int i = 0; i < count && code == ERROR_NONE; i++)
             if (columns[i].place == place) {
-                code = check_chunk(footer, &column, columns[i].name);
-                chunks[i] = column.chunk;
+                chunks[i] = column.chunk.entries == 0 ? (struct parquet_chunk){0} : column.chunk;
+                if (column.chunk.entries != 0)
+                    code = check_chunk(footer, &column, &columns[i]);
                 found++;
             }
     }

@@ -32,17 +32,21 @@ void parquet_runs_start(struct parquet_runs *runs, struct parquet_bytes bytes, i
 }
 
 /* The next `width` bits, the lowest first. */
-static bool take_bits(struct parquet_runs *runs, uint32_t *number)
+static bool take_bits(struct parquet_runs *runs, uint64_t *number)
 {
-    while (runs->bit_count < runs->width) {
-        if (runs->bytes.at == runs->bytes.end)
-            return false;
-        runs->bits |= (uint64_t)*runs->bytes.at++ << runs->bit_count;
-        runs->bit_count += 8;
+    *number = 0;
+    for (int taken = 0, count; taken < runs->width; taken += count) {
+        if (runs->bit_count == 0) {
+            if (runs->bytes.at == runs->bytes.end)
+                return false;
+            runs->bits = *runs->bytes.at++;
+            runs->bit_count = 8;
+        }
+        count = runs->width - taken < runs->bit_count ? runs->width - taken : runs->bit_count;
+        *number |= (uint64_t)(runs->bits & ((1u << count) - 1)) << taken;
+        runs->bits >>= count;
+        runs->bit_count -= count;
     }
-    *number = (uint32_t)(runs->bits & ((1ull << runs->width) - 1));
-    runs->bits >>= runs->width;
-    runs->bit_count -= runs->width;
     return true;
 }
 
@@ -76,16 +80,20 @@ bool parquet_runs_next(struct parquet_runs *runs, uint32_t *number)
         *number = runs->number;
         return true;
     }
+    uint64_t bits;
     runs->packed--;
-    return take_bits(runs, number);
+    if (!take_bits(runs, &bits))
+        return false;
+    *number = (uint32_t)bits;
+    return true;
 }
 
 /* -- Differences ------------------------------------------------------------------------------------------------- */
 
-bool parquet_deltas_start(struct parquet_deltas *deltas, struct parquet_bytes bytes)
+bool parquet_deltas_start(struct parquet_deltas *deltas, struct parquet_bytes bytes, int width)
 {
     uint64_t block, first;
-    *deltas = (struct parquet_deltas){.bytes = bytes, .first = true};
+    *deltas = (struct parquet_deltas){.bytes = bytes, .width = width, .first = true};
     if (!take_varint(&deltas->bytes, &block) || !take_varint(&deltas->bytes, &deltas->miniblocks) ||
         !take_varint(&deltas->bytes, &deltas->left) || !take_varint(&deltas->bytes, &first))
         return false;
@@ -110,7 +118,7 @@ static bool open_miniblock(struct parquet_deltas *deltas)
     }
     const int width = *deltas->widths.at++;
     const uint64_t room = (uint64_t)(bytes->end - bytes->at);
-    if (width > 32 || (width > 0 && deltas->length / 8 > room / (uint64_t)width))
+    if (width > deltas->width || (width > 0 && deltas->length / 8 > room / (uint64_t)width))
         return false;
     const uint64_t packed = deltas->length / 8 * (uint64_t)width;
     parquet_runs_start(&deltas->packed, (struct parquet_bytes){bytes->at, bytes->at + packed}, width);
@@ -121,7 +129,7 @@ static bool open_miniblock(struct parquet_deltas *deltas)
 
 bool parquet_deltas_next(struct parquet_deltas *deltas, int64_t *number)
 {
-    uint32_t difference = 0;
+    uint64_t difference = 0;
     if (deltas->left == 0)
         return false;
     if (!deltas->first) {
@@ -134,7 +142,7 @@ bool parquet_deltas_next(struct parquet_deltas *deltas, int64_t *number)
     }
     deltas->first = false;
     deltas->left--;
-    *number = (int64_t)(int32_t)(uint32_t)deltas->number; /* of 32 bits, in which differences wrap around */
+    *number = deltas->width == 32 ? (int32_t)(uint32_t)deltas->number : (int64_t)deltas->number;
     return true;
 }
 
@@ -143,7 +151,7 @@ bool parquet_deltas_next(struct parquet_deltas *deltas, int64_t *number)
 static bool take_deltas(struct parquet_bytes *bytes, struct parquet_deltas *deltas, int64_t most)
 {
     int64_t number;
-    if (!parquet_deltas_start(deltas, *bytes) || deltas->left > (uint64_t)most)
+    if (!parquet_deltas_start(deltas, *bytes, 32) || deltas->left > (uint64_t)most)
         return false;
     struct parquet_deltas copy = *deltas;
     while (copy.left > 0)
@@ -159,14 +167,16 @@ bool parquet_strings_start(struct parquet_strings *strings, enum parquet_encodin
                            int64_t most)
 {
     strings->encoding = encoding;
-    strings->last_length = 0;
+    strings->last_length = strings->place = 0;
     strings->prefixes.left = strings->lengths.left = 0;
     if (encoding == PARQUET_PLAIN_DICTIONARY || encoding == PARQUET_RLE_DICTIONARY) {
         const int width = bytes.at < bytes.end ? *bytes.at++ : 0;
         parquet_runs_start(&strings->indexes, bytes, width);
         return width <= 32;
     }
-    if (encoding != PARQUET_PLAIN && bytes.at < bytes.end) /* no bytes: all are null */
+    if (encoding == PARQUET_DELTA_BINARY && bytes.at < bytes.end)
+        return parquet_deltas_start(&strings->lengths, bytes, 8 * strings->width);
+    if ((encoding == PARQUET_DELTA || encoding == PARQUET_DELTA_LENGTH) && bytes.at < bytes.end) /* else all are null */
         if ((encoding == PARQUET_DELTA && !take_deltas(&bytes, &strings->prefixes, most)) ||
             !take_deltas(&bytes, &strings->lengths, most))
             return false;
@@ -214,13 +224,43 @@ static bool take_difference(struct parquet_strings *strings, struct parquet_stri
     return true;
 }
 
+/* An integer as the bytes that PLAIN has of it. */
+static bool take_number(struct parquet_strings *strings, struct parquet_string *string)
+{
+    int64_t number;
+    if (!parquet_deltas_next(&strings->lengths, &number))
+        return false;
+    for (int b = 0; b < strings->width; b++)
+        strings->value[b] = (uint8_t)((uint64_t)number >> 8 * b);
+    *string = (struct parquet_string){strings->value, strings->width};
+    return true;
+}
+
+/* Gathers an integer: the page has the first bytes of all, then the second ones, ... */
+static bool gather_number(struct parquet_strings *strings, struct parquet_string *string)
+{
+    const int64_t count = (strings->bytes.end - strings->bytes.at) / strings->width;
+    if (strings->place == count)
+        return false;
+    for (int b = 0; b < strings->width; b++)
+        strings->value[b] = strings->bytes.at[b * count + strings->place];
+    strings->place++;
+    *string = (struct parquet_string){strings->value, strings->width};
+    return true;
+}
+
 bool parquet_strings_next(struct parquet_strings *strings, struct parquet_string *string)
 {
     uint32_t index;
     int64_t length;
     switch (strings->encoding) {
     case PARQUET_PLAIN:
-        return take_plain(&strings->bytes, string);
+        return strings->width > 0 ? take_string(&strings->bytes, strings->width, string)
+                                  : take_plain(&strings->bytes, string);
+    case PARQUET_DELTA_BINARY:
+        return take_number(strings, string);
+    case PARQUET_BYTE_STREAM_SPLIT:
+        return gather_number(strings, string);
     case PARQUET_DELTA_LENGTH:
         return parquet_deltas_next(&strings->lengths, &length) && take_string(&strings->bytes, length, string);
     case PARQUET_DELTA:

@@ -52,7 +52,9 @@ struct prepare {
     struct progress progress;
     char **sources; /* [source_count]: "checksum path" */
     int64_t source_count;
-    int64_t empty_records;
+    int64_t empty_records, skipped_records;
+    int64_t empty_files;       /* without a record; */
+    char *first_empty_file;    /* freed with free() */
     int64_t text_bytes;        /* of text that was encoded */
     struct encoding *encoding; /* of a tokenizer of text; NULL for characters */
     int64_t token_bytes;
@@ -248,12 +250,16 @@ static int read_records(struct prepare *prepare, struct source *source)
     struct record_piece piece = {.kind = RECORD_NAME};
     const struct record_settings settings = {.format = prepare->settings->input_format,
                                              .field = prepare->settings->field,
-                                             .content = text ? RECORD_BYTES : RECORD_CHARACTERS};
+                                             .content = text ? RECORD_BYTES : RECORD_CHARACTERS,
+                                             .may_be_empty = true,
+                                             .skipped = prepare->settings->skip_bad ? &prepare->skipped_records : NULL};
+    int64_t records = 0;
     int code = record_reader_create(&reader, source, &settings);
     while (code == ERROR_NONE && piece.kind != RECORD_END) {
         code = record_reader_next(reader, &piece);
         if (code != ERROR_NONE)
             break;
+        records += piece.kind == RECORD_NAME;
         if (!text)
             code = read_characters(prepare, &piece);
         else if (piece.kind != RECORD_END)
@@ -262,6 +268,8 @@ static int read_records(struct prepare *prepare, struct source *source)
             show_progress(&prepare->progress, prepare->progress.before + source_raw_bytes(source));
     }
     record_reader_destroy(reader);
+    if (code == ERROR_NONE && records == 0 && prepare->empty_files++ == 0)
+        prepare->first_empty_file = memory_string(source_name(source));
     return code;
 }
 
@@ -365,6 +373,10 @@ static void report(const struct prepare *prepare)
                  (long long)output->tokens, tokenizer_unit(prepare->tokenizer),
                  100.0 * (double)output->tokens / (double)total, (long long)output->sequences, output->checksum);
     }
+    if (prepare->empty_files > 0)
+        log_warn("%lld of %lld files hold no record; the first of them is %s", (long long)prepare->empty_files,
+                 (long long)prepare->source_count, prepare->first_empty_file);
+    record_reader_report(prepare->skipped_records, prepare->settings->field);
     if (prepare->empty_records > 0)
         log_info("%lld empty records skipped", (long long)prepare->empty_records);
     if (prepare->encoding != NULL)
@@ -403,6 +415,18 @@ static int open_tokenizer(struct prepare *prepare)
     return ERROR_NONE;
 }
 
+static int refuse_nothing(const struct prepare *prepare)
+{
+    if (prepare->skipped_records > 0)
+        return error_user(
+            "%s: no record has a sequence: --skip-bad left out %lld; --field names the one that holds the "
+            "sequence",
+            prepare->settings->inputs[0], (long long)prepare->skipped_records);
+    if (prepare->empty_files == prepare->source_count)
+        return error_user("%s: holds no record", prepare->first_empty_file);
+    return error_user("%s: no record has a sequence, there is nothing to store", prepare->settings->inputs[0]);
+}
+
 static int run(struct prepare *prepare)
 {
     const struct prepare_settings *settings = prepare->settings;
@@ -426,7 +450,7 @@ static int run(struct prepare *prepare)
         code = encoding_finish(prepare->encoding);
     end_progress(&prepare->progress);
     if (code == ERROR_NONE && spool_records(prepare->spool) == 0)
-        code = error_user("%s: no record has a sequence, there is nothing to store", settings->inputs[0]);
+        code = refuse_nothing(prepare);
     if (code == ERROR_NONE)
         code = write_outputs(prepare);
     if (code == ERROR_NONE)
@@ -459,6 +483,7 @@ int prepare_run(const struct prepare_settings *given)
     tokenizer_close(prepare.tokenizer);
     spool_destroy(prepare.spool);
     free(prepare.name);
+    free(prepare.first_empty_file);
     memory_free(prepare.sources);
     memory_free(prepare.ids);
     inputs_destroy(&inputs);

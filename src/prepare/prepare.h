@@ -14,7 +14,8 @@ struct prepare_settings {
     const char *split;         /* "train:0.95,valid:0.05" or NULL */
     uint64_t seed;             /* of the split; 42 unless the user says otherwise */
     const char *input_format;  /* of all inputs; NULL: told file by file */
-    const char *field;         /* of JSON lines and Parquet, that holds a record's sequence */
+    const char *field;         /* as struct record_settings has it (prepare/record_class.h) */
+    bool skip_bad;             /* leave out records whose field is missing or null, and count them */
     const char *letter_case;   /* of prepare/census.h; NULL */
     int64_t threads;           /* that encode text; 0: one for each CPU of this process */
     const char *const *inputs; /* [input_count] files, folders, patterns (prepare/inputs.h); "-" is standard input */
@@ -27,8 +28,9 @@ struct prepare_settings {
  * are no token become unk; they, lower-case letters and dropped stop symbols are reported (prepare/census.h). Outputs
  * appear when all of them are complete, replacing older ones atomically; a failed or interrupted run leaves nothing but
  * the folder of the output, which is made if it is not there. Texts are encoded record by record, each as a whole; a
- * store is the same with any number of threads. User errors: all of inputs.h, record_reader.h, source.h, split.h,
- * tokenizer.h and encoding.h, an output that is also an input, no sequence at all. */
+ * store is the same with any number of threads. Files without a record are warned of, unless all are. User errors: all
+ * of inputs.h, record_reader.h, source.h, split.h, tokenizer.h and encoding.h, an output that is also an input, no
+ * sequence at all. */
 int prepare_run(const struct prepare_settings *given);
 
 #endif

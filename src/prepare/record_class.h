@@ -8,17 +8,19 @@ struct source;
 
 struct record_settings {
     const char *format; /* name of a class; NULL: told by the file's name and content (prepare/record_reader.h) */
-    const char *field;  /* of JSON lines and Parquet, that holds a record's sequence */
+    const char *field;  /* that holds a record's sequence, of formats that have fields; NULL: "text" */
     enum record_content content;
-    bool lines; /* plain text, by the file's name or content, is a record a line */
+    bool lines;        /* plain text, by the file's name or content, is a record a line */
+    bool may_be_empty; /* a file without a record is not an error */
+    int64_t *skipped;  /* counts records whose field is missing or null, which are left out; NULL: they are errors */
 };
 
 struct record_class {
     const char *name; /* as --input-format gives it */
-    /* Borrows the source, of which nothing has been read, and the settings' strings. *reader needs `destroy` even if
-     * this fails. */
+    /* Borrows the source, of which nothing has been read but a byte order mark, and what the settings point to, whose
+     * field is not NULL. *reader needs `destroy` even if this fails. */
     int (*create)(void **reader, struct source *source, const struct record_settings *settings);
-    /* The next piece: a name opens a record, any number of sequence pieces follow. */
+    /* The next piece: a name opens a record, any number of sequence pieces follow. A file may have no record. */
     int (*next)(void *reader, struct record_piece *piece);
     void (*destroy)(void *reader); /* takes NULL */
 };

@@ -1,6 +1,8 @@
 #include "prepare/record_reader.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/memory.h"
+#include "prepare/csv.h"
 #include "prepare/fasta.h"
 #include "prepare/foreign.h"
 #include "prepare/jsonl.h"
@@ -12,11 +14,14 @@
 
 struct record_reader {
     const struct record_class *class;
-    void *reader;
+    void *reader; /* NULL: the file has blanks alone */
+    const char *name;
+    struct record_settings settings;
+    int64_t records, skipped_before;
 };
 
-static const struct record_class *const classes[] = {&fasta_class, &jsonl_class, &text_class, &lines_class,
-                                                     &parquet_class};
+static const struct record_class *const classes[] = {&fasta_class, &jsonl_class, &json_class,  &csv_class,
+                                                     &tsv_class,   &text_class,  &lines_class, &parquet_class};
 enum { CLASSES = sizeof classes / sizeof *classes };
 
 /* What a name alone tells. A name such as .txt tells a text where bytes are wanted; sequences are found in files of
@@ -26,11 +31,14 @@ static const struct {
     const struct record_class *class;
     bool bytes_only;
 } endings[] = {
-    {".jsonl", &jsonl_class, false}, {".ndjson", &jsonl_class, false}, {".parquet", &parquet_class, false},
-    {".fa", &fasta_class, true},     {".fasta", &fasta_class, true},   {".fna", &fasta_class, true},
-    {".faa", &fasta_class, true},    {".ffn", &fasta_class, true},     {".txt", &text_class, true},
-    {".text", &text_class, true},    {".md", &text_class, true},
+    {".jsonl", &jsonl_class, false},     {".ndjson", &jsonl_class, false}, {".json", &json_class, false},
+    {".csv", &csv_class, false},         {".tsv", &tsv_class, false},      {".tab", &tsv_class, false},
+    {".parquet", &parquet_class, false}, {".fa", &fasta_class, true},      {".fasta", &fasta_class, true},
+    {".fna", &fasta_class, true},        {".faa", &fasta_class, true},     {".ffn", &fasta_class, true},
+    {".txt", &text_class, true},         {".text", &text_class, true},     {".md", &text_class, true},
 };
+
+static const char default_field[] = "text";
 
 static bool ends_with(const char *text, int64_t length, const char *end)
 {
@@ -51,18 +59,34 @@ static const struct record_class *told_by_name(const char *path, enum record_con
     return NULL;
 }
 
+static int64_t skip_blanks(const uint8_t *head, int64_t bytes, int64_t at)
+{
+    while (at < bytes && memchr(" \t\r\n", head[at], 4) != NULL)
+        at++;
+    return at;
+}
+
+static bool is_at(const uint8_t *head, int64_t bytes, int64_t at, char c)
+{
+    return at < bytes && head[at] == (uint8_t)c;
+}
+
 static const struct record_class *told_by_content(const uint8_t *head, int64_t bytes,
                                                   const struct record_settings *settings)
 {
     const bool characters = settings->content == RECORD_CHARACTERS;
-    int64_t at = 0;
+    const int64_t at = skip_blanks(head, bytes, 0);
     if (bytes >= 4 && memcmp(head, "PAR1", 4) == 0)
         return &parquet_class;
-    while (at < bytes && memchr(" \t\r\n", head[at], 4) != NULL)
-        at++;
-    if (at < bytes && head[at] == '{')
+    if (is_at(head, bytes, at, '{'))
         return &jsonl_class;
-    if (settings->lines && !(characters && at < bytes && head[at] == '>'))
+    if (is_at(head, bytes, at, '[') && is_at(head, bytes, skip_blanks(head, bytes, at + 1), '{'))
+        return &json_class;
+    if (characters && is_at(head, bytes, at, '>'))
+        return &fasta_class;
+    if (settings->field != NULL && csv_delimiter((const char *)head, bytes, settings->field) != '\0')
+        return &csv_class;
+    if (settings->lines)
         return &lines_class;
     return characters ? &fasta_class : &text_class;
 }
@@ -73,57 +97,124 @@ static int find_format(const struct record_class **class, const char *name)
         if (strcmp(name, classes[i]->name) == 0)
             *class = classes[i];
     if (*class == NULL)
-        return error_user("--input-format %s: unknown; there is: fasta, jsonl, text, lines, parquet", name);
+        return error_user("--input-format %s: unknown; there is: fasta, jsonl, json, csv, tsv, parquet, text, lines",
+                          name);
     return ERROR_NONE;
 }
 
-/* What editors on Windows put before UTF-8. It is part of a text, but of nothing else. */
-static int refuse_mark(const char *path, const uint8_t *head, int64_t bytes)
+static bool is_text(const struct record_class *class)
 {
-    if (bytes < 3 || memcmp(head, "\xef\xbb\xbf", 3) != 0)
-        return ERROR_NONE;
-    return error_user("%s: it begins with a byte order mark; save it as UTF-8 without one", path);
+    return class == &text_class || class == &lines_class;
 }
 
-static int choose(const struct record_class **class, struct source *source, const struct record_settings *settings)
+/* UTF-16 and UTF-32 by their byte order mark, UTF-16 also by what ASCII is in it. */
+static int refuse_wide(const char *path, const uint8_t *head, int64_t bytes)
 {
+    const char *kind = NULL;
+    if (bytes >= 4 && (memcmp(head, "\xff\xfe\0", 4) == 0 || memcmp(head, "\0\0\xfe\xff", 4) == 0))
+        kind = "UTF-32";
+    else if (bytes >= 2 && (memcmp(head, "\xff\xfe", 2) == 0 || memcmp(head, "\xfe\xff", 2) == 0))
+        kind = "UTF-16";
+    for (int zero = 0; zero < 2 && kind == NULL && bytes >= 8; zero++) {
+        int pairs = 0;
+        while (pairs < 4 && head[2 * pairs + zero] == 0 && head[2 * pairs + 1 - zero] >= '\t' &&
+               head[2 * pairs + 1 - zero] <= '~')
+            pairs++;
+        if (pairs == 4)
+            kind = zero == 1 ? "UTF-16LE" : "UTF-16BE";
+    }
+    if (kind == NULL)
+        return ERROR_NONE;
+    return error_user("%s: is %s, UTF-8 is read; convert it: iconv -f %s -t UTF-8", path, kind, kind);
+}
+
+/* The format by the file's name or else its first bytes. */
+static const struct record_class *tell(const char *path, const uint8_t *head, int64_t bytes,
+                                       const struct record_settings *settings)
+{
+    const struct record_class *class = told_by_name(path, settings->content);
+    if (class == &json_class && is_at(head, bytes, skip_blanks(head, bytes, 0), '{'))
+        class = &jsonl_class; /* so do many name JSON lines */
+    if (class == NULL || (is_text(class) && settings->field != NULL))
+        class = told_by_content(head, bytes, settings);
+    return settings->lines && class == &text_class ? &lines_class : class;
+}
+
+static int choose(const struct record_class **class, struct source *source, const struct record_settings *settings,
+                  bool *blank)
+{
+    const char *path = source_name(source);
     const uint8_t *head;
     int64_t bytes;
     *class = NULL;
     int code = source_head(source, &head, &bytes);
-    if (code == ERROR_NONE && settings->content == RECORD_CHARACTERS)
-        code = refuse_mark(source_name(source), head, bytes);
+    const bool all = bytes < SOURCE_HEAD;
+    if (code == ERROR_NONE && settings->format != NULL)
+        code = find_format(class, settings->format);
+    if (code == ERROR_NONE)
+        code = refuse_wide(path, head, bytes);
+    if (code == ERROR_NONE && bytes >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0) { /* what Windows puts before UTF-8 */
+        source_skip(source, 3);
+        head += 3;
+        bytes -= 3;
+    }
+    if (code == ERROR_NONE && (*class == NULL || !is_text(*class)))
+        code = foreign_refuse(path, head, bytes);
+    if (code == ERROR_NONE && *class == NULL)
+        *class = tell(path, head, bytes, settings);
     if (code != ERROR_NONE)
         return code;
-    if (settings->format != NULL)
-        return find_format(class, settings->format);
-    code = foreign_refuse(source_name(source), head, bytes);
-    if (code == ERROR_NONE)
-        *class = told_by_name(source_name(source), settings->content);
-    if (code == ERROR_NONE && *class == NULL)
-        *class = told_by_content(head, bytes, settings);
-    if (settings->lines && *class == &text_class)
-        *class = &lines_class;
+    const bool fields = !is_text(*class) || settings->field != NULL;
+    *blank = fields && *class != &parquet_class && all && skip_blanks(head, bytes, 0) == bytes;
+    if (fields && is_text(*class) && !*blank)
+        code = error_user("%s: --field %s: plain text has no fields; --input-format names the format of a file that "
+                          "does: jsonl, json, csv, tsv, parquet",
+                          path, settings->field);
     return code;
 }
 
 int record_reader_create(struct record_reader **out, struct source *source, const struct record_settings *settings)
 {
     const struct record_class *class;
+    bool blank;
     *out = NULL;
-    int code = choose(&class, source, settings);
+    int code = choose(&class, source, settings, &blank);
     if (code != ERROR_NONE)
         return code;
     struct record_reader *reader = memory_allocate(sizeof *reader);
     reader->class = class;
-    code = class->create(&reader->reader, source, settings);
+    reader->name = source_name(source);
+    reader->settings = *settings;
+    if (settings->field == NULL)
+        reader->settings.field = default_field;
+    if (settings->skipped != NULL)
+        reader->skipped_before = *settings->skipped;
+    if (!blank)
+        code = class->create(&reader->reader, source, &reader->settings);
     *out = reader;
     return code;
 }
 
+static int refuse_empty(const struct record_reader *reader)
+{
+    const int64_t *skipped = reader->settings.skipped;
+    if (skipped == NULL || *skipped == reader->skipped_before)
+        return error_user("%s: holds no record", reader->name);
+    return error_user("%s: none of %lld records has field \"%s\"; --field names the one that holds the sequence",
+                      reader->name, (long long)(*skipped - reader->skipped_before), reader->settings.field);
+}
+
 int record_reader_next(struct record_reader *reader, struct record_piece *piece)
 {
-    return reader->class->next(reader->reader, piece);
+    int code = ERROR_NONE;
+    *piece = (struct record_piece){.kind = RECORD_END};
+    if (reader->reader != NULL)
+        code = reader->class->next(reader->reader, piece);
+    if (code != ERROR_NONE)
+        return code;
+    reader->records += piece->kind == RECORD_NAME;
+    const bool empty = piece->kind == RECORD_END && reader->records == 0;
+    return empty && !reader->settings.may_be_empty ? refuse_empty(reader) : ERROR_NONE;
 }
 
 void record_reader_destroy(struct record_reader *reader)
@@ -132,4 +223,11 @@ void record_reader_destroy(struct record_reader *reader)
         return;
     reader->class->destroy(reader->reader);
     memory_free(reader);
+}
+
+void record_reader_report(int64_t skipped, const char *field)
+{
+    if (skipped > 0)
+        log_info("%lld records without field \"%s\" skipped (--skip-bad)", (long long)skipped,
+                 field != NULL ? field : default_field);
 }

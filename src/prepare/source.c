@@ -209,9 +209,14 @@ int source_head(struct source *source, const uint8_t **head, int64_t *bytes)
         code = read_plain(source, source->head + source->head_end, SOURCE_HEAD - source->head_end, &got);
         source->head_end += got;
     }
-    *head = source->head;
-    *bytes = source->head_end;
+    *head = source->head + source->head_begin;
+    *bytes = source->head_end - source->head_begin;
     return code;
+}
+
+void source_skip(struct source *source, int64_t bytes)
+{
+    source->head_begin += bytes;
 }
 
 int source_size(const struct source *source, int64_t *bytes)

@@ -12,10 +12,12 @@ struct source;
 int source_open(struct source **source, const char *path);
 /* Up to `capacity` plain bytes; *got is 0 at the end alone. User errors: truncated or damaged compressed data. */
 int source_read(struct source *source, void *buffer, int64_t capacity, int64_t *got);
-/* The first plain bytes, *bytes of them, without taking them: all of a short file, else SOURCE_HEAD. Only before the
- * first source_read, until which *head stays. Errors of source_read. */
+/* The first plain bytes that were not skipped, *bytes of them, without consuming them: up to SOURCE_HEAD of the file,
+ * or all of a short one. Only before the first source_read, until which *head stays. Errors of source_read. */
 enum { SOURCE_HEAD = 1 << 12 };
 int source_head(struct source *source, const uint8_t **head, int64_t *bytes);
+/* Leaves out the first bytes of those that source_head gave. */
+void source_skip(struct source *source, int64_t bytes);
 /* For formats that are not read from front to back: the bytes of the file itself, and some of them. Such a reader calls
  * source_pass instead of source_read, for what follows below: as if the file had been read up to that byte. User
  * errors: the file is compressed, standard input or no regular file; it has become shorter. */

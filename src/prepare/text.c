@@ -124,8 +124,6 @@ static int next(void *reader, struct record_piece *piece)
             return ERROR_NONE;
         }
         if (!text->in_record && text->at_end) {
-            if (text->records == 0)
-                return error_user("%s: holds no record", source_name(text->source));
             *piece = (struct record_piece){.kind = RECORD_END};
             return ERROR_NONE;
         }

@@ -38,6 +38,18 @@ static const struct {
     {PARQUET_RLE_DICTIONARY, "\1\3\2", 3},
 };
 
+/* 3 and 5, integers of 8 bytes, in the encodings that these alone have. */
+static const struct {
+    int encoding;
+    const char *bytes;
+    size_t size;
+} integers[] = {
+    {PARQUET_PLAIN, "\3\0\0\0\0\0\0\0\5\0\0\0\0\0\0\0", 16},
+    {PARQUET_DELTA_BINARY, "\x80\1\4\2\6\4\0\0\0\0", 10},
+    {PARQUET_BYTE_STREAM_SPLIT, "\3\5\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16},
+};
+enum { INTEGERS = 16 /* what is added to an encoding in an input; 8 bytes, or with 32 added 4 */ };
+
 static const struct parquet_file_text kinds_of_column[] = {
     {.entries = 2, .rows = 2}, {.entries = 3, .rows = 3, .required = 1}, {.entries = 3, .rows = 2, .required = 2}};
 
@@ -110,12 +122,17 @@ void fuzz_target_seeds(void (*add)(const void *data, size_t size))
         }
     for (int e = 0; e < 4; e++)
         add_kind(add, KIND_STRINGS, strings[e].encoding, strings[e].bytes, strings[e].size);
+    for (int e = 0; e < 3; e++)
+        for (int narrow = 0; narrow < 2; narrow++)
+            add_kind(add, KIND_STRINGS, integers[e].encoding + INTEGERS + 32 * narrow, integers[e].bytes,
+                     integers[e].size);
 }
 
 static void read_file(const struct parquet_out *file, enum record_content content)
 {
     const char *path = fuzz_path("input.parquet");
-    const struct record_settings settings = {.field = "text", .content = content};
+    int64_t skipped = 0;
+    const struct record_settings settings = {.field = "text", .content = content, .skipped = &skipped};
     struct record_piece piece = {.kind = RECORD_NAME};
     struct source *source;
     void *reader = NULL;
@@ -146,10 +163,15 @@ static void read_strings(int encoding, const uint8_t *data, size_t size)
 {
     static const struct parquet_string dictionary[] = {{(const uint8_t *)"abc", 3}, {(const uint8_t *)"", 0}};
     struct parquet_strings reader = {.dictionary = dictionary, .entries = 2};
+    if (encoding & INTEGERS)
+        reader.width = encoding & 32 ? 4 : 8;
+    encoding &= INTEGERS - 1;
     struct parquet_string string;
     int64_t count = 0;
     volatile unsigned sum = 0;
-    if (encoding != PARQUET_PLAIN && encoding != PARQUET_DELTA && encoding != PARQUET_DELTA_LENGTH)
+    const bool integer = encoding == PARQUET_DELTA_BINARY || encoding == PARQUET_BYTE_STREAM_SPLIT;
+    const bool text = encoding == PARQUET_DELTA || encoding == PARQUET_DELTA_LENGTH;
+    if (reader.width > 0 ? !integer && encoding != PARQUET_PLAIN : !text && encoding != PARQUET_PLAIN)
         encoding = PARQUET_RLE_DICTIONARY;
     if (parquet_strings_start(&reader, (enum parquet_encoding)encoding, (struct parquet_bytes){data, data + size},
                               1000000))

@@ -1,4 +1,4 @@
-/* What `cistron prepare` reads: FASTA, JSON lines and plain text; plain, gzip and zstd. */
+/* What `cistron prepare` reads: FASTA, JSON lines and arrays, CSV and plain text; plain, gzip and zstd. */
 #include "base/error.h"
 #include "prepare/record_reader.h"
 #include "prepare/source.h"
@@ -25,11 +25,23 @@ const char *const fuzz_target_words[] = {">",
                                          "\\ud800",
                                          "[[[[[[[[",
                                          "}\n",
+                                         "},\n{",
+                                         "[{",
+                                         "}]",
+                                         "\"id\":-1e9",
+                                         "NaN",
+                                         "\xef\xbb\xbf",
+                                         "text,id\n",
+                                         "\"\"",
+                                         "\",\r\n",
                                          NULL};
 
 static const char lines[] =
     "{\"text\": \"ACGTNNNNacgt\", \"record\": \"chr1 a name\"}\n\n  {\"id\": 3, \"text\": \"AC\\nGT\"}\r\n"
     "{\"text\": \"\", \"id\": \"empty\", \"more\": [1e5, {\"a\": null}, true]}\n{\"text\":\"\\u0041C\"}";
+static const char array[] =
+    "[{\"text\": \"AC\\\"GT\", \"id\": 0}, {\"n\": [1e999, -Infinity], \"text\": \"C\"}\n,\n{\"text\": \"\"} ]\n";
+static const char table[] = "\xef\xbb\xbfid,text,n\r\n0,\"AC\r\nGT\",\"a \"\"b\"\"\"\r\n\r\n17,C,\n,\"\",3";
 static const char text[] = ">chr1 a name and more\nACGTNNNNacgt\nRYKM\r\n\r\n>empty\n>chr2\nAC GT\tAC\n";
 
 enum { LONG_LINE = 3 << 20, ROOM = 64 << 10 };
@@ -63,6 +75,9 @@ void fuzz_target_seeds(void (*add)(const void *data, size_t size))
     add_zstd(add, text, sizeof text - 1);
     add(lines, sizeof lines - 1);
     add_zstd(add, lines, sizeof lines - 1);
+    add(array, sizeof array - 1);
+    add_gzip(add, table, sizeof table - 1);
+    add(table, sizeof table - 1);
     add("{\"sequence\": \"ACGT\"}\n", 22);
     char *line = malloc(LONG_LINE); /* longer than the reader's buffer */
     memset(line, 'A', LONG_LINE);
@@ -93,13 +108,17 @@ static int read_records(struct source *source, const struct record_settings *set
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    static int64_t skipped;
     static const struct record_settings ways[] = {{.field = "text"},
-                                                  {.field = "text", .content = RECORD_BYTES},
+                                                  {.content = RECORD_BYTES},
                                                   {.format = "text", .content = RECORD_BYTES},
-                                                  {.format = "lines"}};
+                                                  {.format = "lines"},
+                                                  {.format = "json", .field = "text", .skipped = &skipped},
+                                                  {.format = "csv", .field = "text", .content = RECORD_BYTES},
+                                                  {.format = "tsv", .skipped = &skipped}};
     const char *path = fuzz_path("input");
     fuzz_write(path, data, size);
-    for (int way = 0; way < 4; way++) {
+    for (int way = 0; way < 7; way++) {
         struct source *source;
         error_clear();
         int code = source_open(&source, path);

@@ -1,0 +1,7 @@
+#!/bin/bash
+# JSON and CSV as Python's own modules and pyarrow write them are read as they were written.
+. "$abs_top_srcdir/tests/lib.sh"
+needs python3
+check "JSON and CSV that Python writes" "$(transformers_python)" "$abs_top_srcdir/tests/interop/record_files.py" \
+    "$abs_top_builddir/tests/records" "$work"
+finish
