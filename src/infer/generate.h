@@ -17,6 +17,7 @@ struct generate_settings {
     int64_t batch;                            /* sequences that are computed at once; 0 = chosen */
     int64_t context;          /* as in decode_settings; 0 = as many tokens as the model was trained on */
     struct sampling sampling; /* `allowed` follows from the alphabet */
+    bool replace;             /* an output that is there */
     bool shard;               /* as inference_shape has it */
     int64_t tensor;           /* ranks that have a part of each layer; 0: each has all */
 };
