@@ -246,7 +246,7 @@ int sweep_run(const struct sweep_settings *settings)
         for (int i = 0; i < sweep.list.case_count; i++)
             outcome_destroy(&sweep.outcomes[i]);
         memory_free(sweep.outcomes);
-        lock_release(&lock);
+        lock_release(&lock, false);
     }
     sweep_list_destroy(&sweep.list);
     comm_destroy(self);
