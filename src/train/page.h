@@ -9,7 +9,7 @@
 void page_begin(FILE *file, const char *title);
 void page_end(FILE *file);
 
-/* Does the file begin as page_begin writes it? */
+/* Does the file begin as page_begin writes it, in this version or an earlier one? */
 bool page_is_own(const char *path);
 
 #endif
