@@ -100,7 +100,7 @@ static inline const char *golden(const char *name)
 static inline int import_folder(const char *folder, const char *output, const char *tokenizer)
 {
     error_clear();
-    return import_run(&(struct import_settings){folder, output, tokenizer, "test"});
+    return import_run(&(struct import_settings){folder, output, tokenizer, "test", true});
 }
 
 static inline int export_as(enum dialect dialect, const char *checkpoint, const char *folder, bool bf16,

@@ -44,7 +44,8 @@ static inline int records_prepare(const char *format, bool append_eod, const cha
                                               .field = "text",
                                               .letter_case = "keep",
                                               .inputs = &input,
-                                              .input_count = 1};
+                                              .input_count = 1,
+                                              .replace = true};
     return prepare_run(&settings);
 }
 

@@ -82,7 +82,7 @@ ranks 2 train deck.cfg data.train=again.h5 train.steps=4 checkpoint.every=2 vali
 check "a run to start from" codes_are 0 2
 mv run made
 genome 2 50000 >other.fa
-"$CISTRON" prepare --tokenizer nucleotide -o again.h5 other.fa >/dev/null || exit 1
+"$CISTRON" prepare --tokenizer nucleotide --force -o again.h5 other.fa >/dev/null || exit 1
 step=made/step_00000004.h5
 for name in cut flipped next bare sideless; do
     cp $step $name.step.h5
@@ -281,7 +281,7 @@ a run that may not be           | train deck.cfg output.folder=made train.resume
 a store under an old name       | train deck.cfg data.train=again.h5 output.folder=stopped train.steps=9 | 2 | is another store
 another model at resume         | $from_run output.folder=made model.layers=3 | 2 | model.layers: 2 in the checkpoint, 3 now
 other rows at resume            | $from_run output.folder=made data.row_tokens=32 | 2 | data.row_tokens: 64 in the checkpoint
-a deck where a run writes its   | train deck.cfg output.folder=.            | 2 | ./deck.cfg, which is there and is not of a run
+a deck where a run writes its   | train deck.cfg output.folder=.            | 2 | ./deck.cfg is there and is not of a run
 no such checkpoint              | train deck.cfg train.resume=none.h5       | 2 | key train.resume = "none.h5": cannot find a checkpoint or run folder
 a store for a checkpoint        | train deck.cfg train.resume=g.train.h5    | 2 | g.train.h5: is no checkpoint
 a final model to go on from     | $from_run train.resume=made/final_model.h5 | 2 | without optimizer state

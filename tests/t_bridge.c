@@ -474,9 +474,14 @@ static void test_places(void)
     char *config = memory_format("%s/config.json", out);
     mkdir(out, 0777);
     CHECK(export_file(file, out, false, EXPORT_SHARD_BYTES, false) == ERROR_NONE); /* an empty one may be there */
-    CHECK(unlink(config) == 0);
     CHECK(export_file(file, out, false, EXPORT_SHARD_BYTES, false) == ERROR_USER);
-    CHECK(strstr(error_message(), "is there and not empty") != NULL && !is_there(config));
+    CHECK(strstr(error_message(), "exists; name a new folder") != NULL);
+    char *aside = memory_format("%s/aside.json", work);
+    CHECK(rename(config, aside) == 0);
+    CHECK(export_file(file, out, false, 20000, true) == ERROR_USER); /* no export is without its config.json */
+    CHECK(strstr(error_message(), "is not empty and not an earlier export") != NULL && !is_there(config));
+    CHECK(rename(aside, config) == 0);
+    free(aside);
     CHECK(export_file(file, out, false, 20000, true) == ERROR_NONE);
     CHECK(is_there(config) && !is_there(in_folder(out, "model.safetensors")));
     glob_t left;

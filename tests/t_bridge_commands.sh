@@ -59,7 +59,7 @@ check "a link to an empty folder, and what a killed export of this number left" 
 check "the link stays one" test -L link
 check "its folder has the model, nothing else is left" test "$(cd scratch && echo ../scratch* model*)" = "../scratch model.safetensors"
 check "export of a folder in use" ends 2 export --checkpoint llama.h5 -o hf
-check "says so" once "hf: is there and not empty"
+check "says so" once "hf: exists; name a new folder"
 check "a type" ends 2 export --checkpoint llama.h5 -o new --dtype fp16
 check "says so" once "--dtype fp16: must be fp32 or bf16"
 check "a size" ends 2 export --checkpoint llama.h5 -o new --shard-size 0
@@ -168,14 +168,14 @@ until_whole()
 
 folder_is_whole()
 {
-    "$CISTRON" import "$work/killed" -o "$work/check.h5" >/dev/null 2>&1 &&
+    "$CISTRON" import "$work/killed" --force -o "$work/check.h5" >/dev/null 2>&1 &&
         [ -e "$work/killed/config.json" ] && [ -e "$work/killed/vocab.txt" ]
 }
 
 check "import" ends 0 import "$golden/esm2_tiny" -o esm2.h5
 for call in rename pwrite fsync; do
     kills=0
-    check "import, killed at any $call" until_whole $call killed.h5 "$CISTRON" export --checkpoint "$work/killed.h5" -o "$work/killed.h5.out" -- \
+    check "import, killed at any $call" until_whole $call killed.h5 "$CISTRON" export --checkpoint "$work/killed.h5" --force -o "$work/killed.h5.out" -- \
         import "$golden/esm2_tiny" -o "$work/killed.h5"
     check "there were kills" test $kills -ge 2
     echo "import, $call: $kills kills"

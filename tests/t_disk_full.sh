@@ -45,6 +45,8 @@ fails()
     check "$1: in one line, once" test "$(grep -c '^cistron: ' "$work/out")" -eq 1
     check "$1: the file is named" test "$(grep -c "^cistron: .*$run/step_00000004.h5" "$work/out")" -eq 1
     check "$1: the old file is as it was, nothing else is left" unharmed
+    check "$1: how to resume is said" says "# step 4 is not saved. With room for 0.40 MiB in $run"
+    check "$1: and from where" says "resumes from $run/step_00000002.h5"
 }
 full="No space left on device"
 fails "full when the file is made" "$full" "SHIM_MATCH=.h5.tmp SHIM_FAIL=open:1:ENOSPC"

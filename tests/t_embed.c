@@ -244,7 +244,7 @@ int main(void)
     CHECK(golden >= 0);
     const struct import_settings model = {.folder = weights, .output = checkpoint, .version = "t_embed"};
     CHECK(import_run(&model) == ERROR_NONE);
-    struct embed_settings settings = {.checkpoint = checkpoint, .fasta = fasta, .output = output};
+    struct embed_settings settings = {.checkpoint = checkpoint, .fasta = fasta, .output = output, .replace = true};
     for (int p = 0; p < 3; p++) {
         settings.pool = pools[p];
         run(self, settings, cpu_executor_make, result);

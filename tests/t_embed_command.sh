@@ -149,8 +149,8 @@ check "eval finds the validation loss again" close_losses <(awk '{ print $2, $1 
     <(awk '{ print $2, $1 }' "$work/evaluated") 2e-7
 ranks 2 eval --checkpoint "$work/esm" --fasta "$work/short.fa" -o "$work/seed.json" --seed 5
 check "another seed, other masks" test "$(cmp <(grep sum_log "$work/short.json") <(grep sum_log "$work/seed.json") 2>&1)"
-ranks 1 eval --checkpoint "$work/esm" --fasta "$work/short.fa" -o "$work/own.json" --seed 42
-check "the training's seed" cmp <(grep sum_log "$work/short.json") <(grep sum_log "$work/own.json")
+ranks 1 eval --checkpoint "$work/esm" --fasta "$work/short.fa" -o "$work/training.json" --seed 42
+check "the training's seed" cmp <(grep sum_log "$work/short.json") <(grep sum_log "$work/training.json")
 ranks 1 eval --checkpoint "$work/esm" --fasta "$work/short.fa" -o "$work/narrow.json" --context 20
 check "a narrower context" codes_are 0 1
 

@@ -68,7 +68,7 @@ check "eval: no result of these" test ! -e "$work/none.json"
 ranks 4 eval --checkpoint "$work/run" --fasta "$work/g.fa" -o "$work/teams.json" --overlap 16 --tensor 2
 check "eval by teams of 2 ends with 0" codes_are 0 4
 check "eval by teams of 2: the losses of 1" close_numbers "$work/eval1.json" "$work/teams.json" 1e-5
-ranks 2 eval --checkpoint "$work/run" --fasta "$work/g.fa" -o "$work/teams.json" --tensor 3
+ranks 2 eval --checkpoint "$work/run" --fasta "$work/g.fa" -o "$work/thirds.json" --tensor 3
 check "teams that ranks do not divide into" says "--tensor 3: must divide the number of ranks, 2"
 # 6 records of 40000 300 7000 20000 90 11000 bases: all but the first of each
 check "every base but a record's first" grep -q '"total_valid_tokens": 78384$\|"total_valid_tokens": 78384,' "$work/eval1.json"
@@ -91,7 +91,7 @@ sed '/>/!y/ACGT/acgt/' "$work/g.fa" >"$work/soft.fa"
 ranks 2 eval --checkpoint "$work/run" --fasta "$work/soft.fa" -o "$work/soft.json" --overlap 16
 check "soft-masked records: the same total" cmp <(grep token_weighted_ce "$work/soft.json") <(grep token_weighted_ce "$work/eval1.json")
 check "soft-masked records: counted" says "78390 of 78390 letters (100.0 %) are lower case"
-ranks 1 eval --checkpoint "$work/run" --fasta "$work/soft.fa" -o "$work/soft.json" --overlap 16 --case keep
+ranks 1 eval --checkpoint "$work/run" --fasta "$work/soft.fa" -o "$work/soft.json" --force --overlap 16 --case keep
 check "as they are they are unknown to this model" \
     test "$(cmp <(grep token_weighted_ce "$work/soft.json") <(grep token_weighted_ce "$work/eval1.json") 2>&1)"
 "$CISTRON" generate --checkpoint "$work/run" --prompt ACGTTGCA --tokens 20 --temperature 0 2>/dev/null | cut -c 9- >"$work/a"

@@ -98,7 +98,7 @@ cp "$store" "$work/x.h5"
 refuses "an offset of 2^62, inspect" "x.h5: damaged: offset 1 is not between" inspect "$work/x.h5"
 refuses "an offset of 2^62, baseline" "x.h5: damaged: offset 1 is not between" baseline "$work/x.h5" "$store"
 printf '>%s\nACGT\n' aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa >"$work/long.fa"
-"$CISTRON" prepare --tokenizer nucleotide -o "$work/x.h5" "$work/long.fa" >"$work/out" 2>&1
+"$CISTRON" prepare --tokenizer nucleotide --force -o "$work/x.h5" "$work/long.fa" >"$work/out" 2>&1
 for i in 3 5 7 9 11 13 15; do
     "$abs_top_builddir/tests/hdf5_edit" "$work/x.h5" "names[$i]" 10
 done
@@ -115,7 +115,7 @@ check "control characters in names" test "$(LC_ALL=C grep -c '[^ -~]' "$work/out
 place=$(printf "$work/$escapes.fa")
 printf '>a\nQQQQEEEE\n' >"$place"
 "$CISTRON" prepare --tokenizer nucleotide -o "$work/place.h5" "$place" >"$work/out" 2>&1
-"$CISTRON" prepare --tokenizer nucleotide -o "$work/place.h5" "$place.absent" >>"$work/out" 2>&1
+"$CISTRON" prepare --tokenizer nucleotide --force -o "$work/place.h5" "$place.absent" >>"$work/out" 2>&1
 "$CISTRON" inspect "$work/place.h5" >>"$work/out" 2>&1
 place=$(printf "$work/$escapes.h5")
 cp "$work/run/final_model.h5" "$place"

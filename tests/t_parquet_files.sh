@@ -51,8 +51,8 @@ check "one warning" says "warning: 2 of 3 files hold no record; the first of the
 # as_fasta PARQUET FASTA FIELD TOKENIZER: one store from both.
 as_fasta()
 {
-    "$CISTRON" prepare --tokenizer "$4" --field "$3" -o "$work/p.h5" "$1" >"$work/p" &&
-        "$CISTRON" prepare --tokenizer "$4" -o "$work/f.h5" "$2" >"$work/f" &&
+    "$CISTRON" prepare --tokenizer "$4" --field "$3" --force -o "$work/p.h5" "$1" >"$work/p" &&
+        "$CISTRON" prepare --tokenizer "$4" --force -o "$work/f.h5" "$2" >"$work/f" &&
         [ "$(sed -n 's/.*checksum //p' "$work/p")" = "$(sed -n 's/.*checksum //p' "$work/f")" ]
 }
 data=$CISTRON_SHARED/data

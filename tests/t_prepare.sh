@@ -88,7 +88,7 @@ cp one.fa many/1.fa
 cp two.fa many/2.fa
 : >many/.hidden
 for inputs in many many/ 'many/*.fa' 'many/[1-9].fa'; do
-    "$cistron" prepare --tokenizer nucleotide -o many.h5 "$inputs" >many.log
+    "$cistron" prepare --tokenizer nucleotide --force -o many.h5 "$inputs" >many.log
     check "files of $inputs" test "$(checksum many.log)" = "$(checksum plain.log)"
 done
 printf 'ACGT\n' >many/3.fa
@@ -101,17 +101,17 @@ awk '/^>/ { if (name) print "\"}"; name = substr($1, 2); printf "{\"record\": \"
 gzip -c both.jsonl >both.jsonl.gz
 cp both.jsonl named.txt
 for file in both.jsonl both.jsonl.gz named.txt; do
-    "$cistron" prepare --tokenizer nucleotide --field sequence -o jsonl.h5 $file >jsonl.log
+    "$cistron" prepare --tokenizer nucleotide --field sequence --force -o jsonl.h5 $file >jsonl.log
     check "JSON lines in $file" test "$(checksum jsonl.log)" = "$(checksum plain.log)"
 done
-"$cistron" prepare --tokenizer nucleotide --field sequence -o jsonl.h5 - <both.jsonl.gz >jsonl.log
+"$cistron" prepare --tokenizer nucleotide --field sequence --force -o jsonl.h5 - <both.jsonl.gz >jsonl.log
 check "JSON lines on standard input" test "$(checksum jsonl.log)" = "$(checksum plain.log)"
 tail -n 1 both.jsonl >second.jsonl
-"$cistron" prepare --tokenizer nucleotide --field sequence -o jsonl.h5 one.fa second.jsonl >jsonl.log
+"$cistron" prepare --tokenizer nucleotide --field sequence --force -o jsonl.h5 one.fa second.jsonl >jsonl.log
 check "FASTA and JSON lines together" test "$(checksum jsonl.log)" = "$(checksum plain.log)"
 if command -v zstd >/dev/null; then
     zstd -q -c both.jsonl >both.jsonl.zst
-    "$cistron" prepare --tokenizer nucleotide --field sequence -o jsonl.h5 both.jsonl.zst >jsonl.log
+    "$cistron" prepare --tokenizer nucleotide --field sequence --force -o jsonl.h5 both.jsonl.zst >jsonl.log
     check "JSON lines in zstd" test "$(checksum jsonl.log)" = "$(checksum plain.log)"
 fi
 

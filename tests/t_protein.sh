@@ -9,7 +9,7 @@ prepare()
 {
     local name=$1
     shift
-    "$CISTRON" prepare -o "$work/$name.h5" "$@" >"$work/out" 2>&1
+    "$CISTRON" prepare --force -o "$work/$name.h5" "$@" >"$work/out" 2>&1
 }
 
 # checksum NAME: of its store, as the last prepare said.

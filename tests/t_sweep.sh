@@ -276,6 +276,26 @@ sweep lists/batch.cfg -o refused
 check "a batch system that refuses: code" test $code -eq 1
 check "is told" says "cannot be submitted (exit code 1)"
 
+# -- decks and lists of others -----------------------------------------------------------------------------------------
+cat >lists/strange.cfg <<END
+deck = "../exports.cfg";
+steps = 2;
+warm_up = 0;
+keys = { data : { train = ["a\x1b[31mred", "b\x1b[31mred"]; }; };
+END
+cp small.cfg exports.cfg
+echo 'checkpoint = { export_final = true; keep_best = true; };' >>exports.cfg
+sweep lists/strange.cfg
+check "a deck that exports its model: code" test $code -eq 0
+check "both cases have run" says "2 cases, 0 to come"
+check "control characters of the list are seen" says 'a\x1b[31mred'
+check "and none moves the cursor" test "$(grep -c $'\x1b' out)" -eq 0
+mkdir mine && echo "mine" >mine/results.csv
+sweep lists/strange.cfg -o mine
+check "a table of the user's: code" test $code -eq 2
+check "a table of the user's: is told" says "mine/results.csv: exists, and its folder is not of a sweep"
+check "a table of the user's stays" test "$(cat mine/results.csv)" = mine
+
 # -- mistakes ----------------------------------------------------------------------------------------------------------
 # wrong TEXT MESSAGE: of a list
 wrong()

@@ -47,10 +47,10 @@ for _ in $(seq 60); do cat "$text"; done >long.txt
 for _ in $(seq 4); do cat long.txt train.txt; done >many.txt
 for threads in 1 2 5; do
     check "prepare on $threads threads" ends 0 prepare --tokenizer "$tokenizer" --input-format lines --threads $threads \
-        -o many.h5 many.txt many.txt
+        --force -o many.h5 many.txt many.txt
     many[threads]=$(sed -n 's/.*checksum //p' out)
     check "records longer than a job on $threads threads" ends 0 prepare --tokenizer "$tokenizer" --threads $threads \
-        -o long.h5 long.txt train.txt long.txt
+        --force -o long.h5 long.txt train.txt long.txt
     long[threads]=$(sed -n 's/.*checksum //p' out)
 done
 check "one store on any number of threads" test -n "${many[1]}" -a "${many[1]}" = "${many[2]}" -a "${many[1]}" = "${many[5]}"

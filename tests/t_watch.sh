@@ -257,7 +257,7 @@ ranks 1 train "$work/deck.cfg" output.folder="$work/other" train.steps=20 optimi
     train.seed=5 device.peak=2
 target=$(sed -n 's/^{"event":"validation".*"loss":\([^,]*\),.*/\1/p' "$run/log.jsonl" | head -n 1)
 check "a warm-up alone compares nothing" cmp <("$CISTRON" report "$run" -o "$work/one.html" 2>&1) \
-    <("$CISTRON" report "$run" -o "$work/one.html" --warm-up 3 2>&1)
+    <("$CISTRON" report "$run" -o "$work/one.html" --force --warm-up 3 2>&1)
 (cd "$work" && "$CISTRON" report run other/log.jsonl --target "$target" --tokens 3e9 --warm-up 1 >out 2>said)
 check "several runs" test $? -eq 0
 check "days to as many tokens as are always told: once" \
@@ -388,11 +388,11 @@ for _ in $(seq 1200); do
     grep -q '^ *50 ' "$work/long" && break
     sleep 0.05
 done
-"$CISTRON" report "$run" -o "$work/page.html" >"$work/out" 2>&1
+"$CISTRON" report "$run" --force -o "$work/page.html" >"$work/out" 2>&1
 check "verdict: running" says "verdict            running: last logged: step "
 kill -KILL $!
 wait $! 2>/dev/null
-"$CISTRON" report "$run" -o "$work/page.html" >"$work/out" 2>&1
+"$CISTRON" report "$run" --force -o "$work/page.html" >"$work/out" 2>&1
 check "verdict: killed" says "verdict            killed: last seen at step "
 
 # a checkpoint that is set aside, a log and event files that cannot be written: told, and the run goes on

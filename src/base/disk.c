@@ -48,6 +48,32 @@ int disk_make_folder(const char *folder, char **at)
     return failure;
 }
 
+int disk_missing(const char *folder)
+{
+    int count = 0;
+    char *path = memory_string(folder);
+    while (access(path, F_OK) != 0 && errno == ENOENT && strcmp(path, ".") != 0) {
+        char *above = disk_folder(path);
+        free(path);
+        path = above;
+        count++;
+    }
+    free(path);
+    return count;
+}
+
+void disk_remove_empty(const char *folder, int count)
+{
+    char *path = memory_string(folder);
+    for (int i = 0; i < count; i++) {
+        rmdir(path); /* one with content stays, and so do those above */
+        char *above = disk_folder(path);
+        free(path);
+        path = above;
+    }
+    free(path);
+}
+
 int disk_sync_folder(const char *path)
 {
     char *folder = disk_folder(path);
@@ -82,6 +108,9 @@ void disk_remove_leavings(const char *beginning, bool folders)
     for (const struct dirent *entry; listing != NULL && (entry = readdir(listing)) != NULL;) {
         if (strncmp(entry->d_name, start, strlen(start)) != 0)
             continue;
+        const char *rest = entry->d_name + strlen(start);
+        if (rest[strspn(rest, "0123456789")] != '\0')
+            continue;
         char *path = memory_format("%s/%s", folder, entry->d_name);
         if (folders)
             disk_remove_folder(path);
@@ -94,7 +123,17 @@ void disk_remove_leavings(const char *beginning, bool folders)
     free(folder);
 }
 
-int disk_check_output(const char *path, const char *const inputs[], int64_t count)
+bool disk_is_stream(const char *path)
+{
+    static const char *const open[] = {"/dev/std", "/dev/fd/", "/proc/self/fd/"};
+    struct stat status;
+    for (size_t i = 0; i < sizeof open / sizeof *open; i++)
+        if (strncmp(path, open[i], strlen(open[i])) == 0)
+            return true;
+    return stat(path, &status) == 0 && (S_ISCHR(status.st_mode) || S_ISFIFO(status.st_mode));
+}
+
+int disk_check_output(const char *path, int how, const char *const inputs[], int64_t count)
 {
     struct stat there, input;
     const size_t length = strlen(path);
@@ -102,14 +141,16 @@ int disk_check_output(const char *path, const char *const inputs[], int64_t coun
         return error_user("-: standard output cannot be this output; name a file (./- for one of this name)");
     if (length > 0 && path[length - 1] == '/')
         return error_user("%s: names a folder; name a file in it", path);
-    if (stat(path, &there) != 0)
+    if (stat(path, &there) != 0 || ((how & DISK_STREAM) != 0 && disk_is_stream(path)))
         return ERROR_NONE;
-    if (!S_ISREG(there.st_mode))
+    if (!S_ISREG(there.st_mode) || disk_is_stream(path))
         return error_user("%s: exists and is no regular file; choose another output", path);
     for (int64_t i = 0; i < count; i++)
         if (strcmp(inputs[i], "-") != 0 && stat(inputs[i], &input) == 0 && input.st_dev == there.st_dev &&
             input.st_ino == there.st_ino)
             return error_user("%s: is an input and the output; choose another output", path);
+    if ((how & DISK_REPLACE) == 0 && there.st_size > 0)
+        return error_user("%s: exists; name another output, or replace it with --force", path);
     return ERROR_NONE;
 }
 
@@ -128,7 +169,7 @@ int disk_check_outside(const char *path, const char *folder, const char *ending)
     for (const struct dirent *entry; code == ERROR_NONE && (entry = readdir(listing)) != NULL;) {
         char *input = memory_format("%s/%s", folder, entry->d_name);
         if (!ends_with(input, ending))
-            code = disk_check_output(path, (const char *const *)&input, 1);
+            code = disk_check_output(path, DISK_REPLACE | DISK_STREAM, (const char *const *)&input, 1);
         free(input);
     }
     closedir(listing);

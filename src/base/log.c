@@ -41,6 +41,18 @@ void log_info(const char *format, ...)
     lost = lost || (ferror(out) != 0 && errno == EPIPE);
 }
 
+void log_print(FILE *file, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    char *text = NULL;
+    if (vasprintf(&text, format, arguments) < 0)
+        error_fatal("out of memory");
+    va_end(arguments);
+    text_print(file, text);
+    free(text);
+}
+
 bool log_lost(void)
 {
     return lost;

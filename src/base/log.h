@@ -6,6 +6,7 @@
 #include "base/error.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 
 /* Names this process in messages; before it every process is rank 0. */
 void log_open(int rank);
@@ -20,5 +21,7 @@ void log_info(const char *format, ...) BASE_PRINTF(1, 2);
 /* A line on rank 0's standard error, "warning: " in front. Each format is printed once. Other ranks print nothing, so
  * the caller must bring to rank 0 what only they see. Say what to do about it. */
 void log_warn(const char *format, ...) BASE_PRINTF(1, 2);
+/* fprintf for what holds texts from files, made printable as text_print does (base/text.h). */
+void log_print(FILE *file, const char *format, ...) BASE_PRINTF(2, 3);
 
 #endif

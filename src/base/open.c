@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -75,6 +74,13 @@ int open_new(const char *path)
     if (unlink(path) != 0 && errno != ENOENT)
         return fail(errno);
     return open_regular(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
+}
+
+bool open_is_named(int descriptor, const char *path)
+{
+    struct stat own, named;
+    return fstat(descriptor, &own) == 0 && lstat(path, &named) == 0 && own.st_dev == named.st_dev &&
+           own.st_ino == named.st_ino;
 }
 
 int64_t open_size(int descriptor)

@@ -4,6 +4,7 @@
 #ifndef BASE_OPEN_H
 #define BASE_OPEN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -17,6 +18,8 @@ int open_own(const char *path, int flags);
 int open_trusted(const char *path, int flags);
 /* A new, empty file for writing and reading; what had the name is removed first. */
 int open_new(const char *path);
+/* Is the open file still the one of that name? Another program may have removed or replaced that. */
+bool open_is_named(int descriptor, const char *path);
 /* Bytes of an open regular file. */
 int64_t open_size(int descriptor);
 

@@ -343,7 +343,7 @@ int export_run(const struct export_settings *settings)
 {
     struct export *export = memory_allocate(sizeof *export);
     export->given = settings;
-    int code = settings->replace ? ERROR_NONE : folder_check_free(settings->folder);
+    int code = folder_check(settings->folder, settings->replace);
     if (code == ERROR_NONE)
         code = read_checkpoint(export);
     if (code == ERROR_NONE && !complete(export))

@@ -13,7 +13,7 @@ struct export_settings {
     const char *folder;     /* to be made; an empty one may be there */
     bool bf16;              /* weights are rounded to bf16, else f32 */
     int64_t shard_bytes;    /* of tensors in one file; EXPORT_SHARD_BYTES */
-    bool replace;           /* an existing `folder` is replaced */
+    bool replace;           /* an earlier export at `folder` is replaced */
     enum dialect dialect;
 };
 

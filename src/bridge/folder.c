@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,18 +36,53 @@ static int check_place(const char *path)
     return code;
 }
 
-int folder_check_free(const char *path)
+struct content {
+    bool any, config, weights, folder;
+};
+
+static struct content content_of(DIR *listing)
 {
-    bool filled = false;
+    struct content has = {false};
+    for (const struct dirent *entry = readdir(listing); entry != NULL; entry = readdir(listing)) {
+        struct stat status;
+        const char *ending = strrchr(entry->d_name, '.');
+        has.any = has.any || is_entry(entry->d_name);
+        has.config = has.config || strcmp(entry->d_name, "config.json") == 0;
+        has.weights = has.weights || (ending != NULL && strcmp(ending, ".safetensors") == 0);
+        has.folder =
+            has.folder ||
+            (is_entry(entry->d_name) &&
+             (fstatat(dirfd(listing), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 || S_ISDIR(status.st_mode)));
+    }
+    return has;
+}
+
+static bool is_link(const char *path)
+{
+    struct stat status;
+    char *plain = plain_path(path);
+    const bool link = lstat(plain, &status) == 0 && S_ISLNK(status.st_mode);
+    free(plain);
+    return link;
+}
+
+int folder_check(const char *path, bool replace)
+{
     DIR *listing = opendir(path);
     if (listing == NULL && errno == ENOENT)
         return check_place(path);
     if (listing == NULL)
         return error_user("%s: cannot be written: %s", path, strerror(errno));
-    for (const struct dirent *entry = readdir(listing); entry != NULL; entry = readdir(listing))
-        filled = filled || is_entry(entry->d_name);
+    const struct content has = content_of(listing);
     closedir(listing);
-    return filled ? error_user("%s: is there and not empty; name a new folder", path) : ERROR_NONE;
+    if (!has.any)
+        return ERROR_NONE;
+    if (is_link(path))
+        return error_user("%s: is a link to a folder that is not empty; name a new folder", path);
+    if (!has.config || !has.weights || has.folder)
+        return error_user("%s: is not empty and not an earlier export; name a new folder", path);
+    return replace ? ERROR_NONE
+                   : error_user("%s: exists; name a new folder, or replace this export with --force", path);
 }
 
 int folder_draft_open(struct folder_draft *draft, const char *path)

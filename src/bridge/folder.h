@@ -2,12 +2,16 @@
 #ifndef BRIDGE_FOLDER_H
 #define BRIDGE_FOLDER_H
 
+#include <stdbool.h>
+
 struct folder_draft {
     char *path, *temporary; /* owned; "<path>.tmp-<process>" */
 };
 
-/* Is there nothing at path, or an empty folder? ERROR_USER: anything else, or its own folder cannot be written. */
-int folder_check_free(const char *path);
+/* May a new folder get this path? ERROR_USER: a folder with content is there, and not `replace`; with it, one that no
+ * export has written (it lacks config.json or *.safetensors, or has a folder in it); a link to a folder with content;
+ * something else; a place that cannot be written. */
+int folder_check(const char *path, bool replace);
 
 /* Makes the folder draft->temporary, to be filled with files. ERROR_USER: it cannot be made; then there is nothing to
  * close. */

@@ -494,6 +494,8 @@ int import_run(const struct import_settings *settings)
     if (code == ERROR_NONE)
         code = disk_check_outside(settings->output, settings->folder, ".h5");
     if (code == ERROR_NONE)
+        code = disk_check_output(settings->output, settings->replace ? DISK_REPLACE : 0, NULL, 0);
+    if (code == ERROR_NONE)
         code = open_folder(import);
     if (code == ERROR_NONE) {
         model_create(&import->model, &import->settings, 1, 1);

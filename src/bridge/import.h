@@ -2,12 +2,15 @@
 #ifndef BRIDGE_IMPORT_H
 #define BRIDGE_IMPORT_H
 
+#include <stdbool.h>
+
 struct import_settings {
     const char *folder;
     const char *output;
     const char *tokenizer; /* its name; NULL: the family's own, for Llama nucleotide where the folder has that, else
                             * none */
     const char *version;   /* of the program, for the file */
+    bool replace;          /* an output that is there */
 };
 
 /* Writes the checkpoint: the weights in f32 (from f32, bf16, f16), the folder's other tensors, which are not trained

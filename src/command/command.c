@@ -1,5 +1,6 @@
 #include "command/command.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/path.h"
 #include "comm/launcher.h"
@@ -227,7 +228,7 @@ int command_main(const struct environment *environment, int argc, char **argv)
         if (strcmp(argv[1], commands[i]->name) == 0)
             return run_command(commands[i], environment, argc - 1, argv + 1);
     if (launcher_rank() == 0) {
-        fprintf(stderr, "cistron: unknown command \"%s\"\n", argv[1]);
+        log_print(stderr, "cistron: unknown command \"%s\"\n", argv[1]);
         print_usage(stderr);
     }
     return ERROR_USER;

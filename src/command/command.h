@@ -51,6 +51,13 @@ struct command_option {
             "the ranks hold the weights once between them, as they do by themselves where one has no room for all"     \
     }
 
+/* The --force option of commands that write a file or folder; goes to *variable. */
+#define COMMAND_FORCE(variable)                                                                                        \
+    {                                                                                                                  \
+        "force", 0, NULL, COMMAND_FLAG, false, variable,                                                               \
+            "replace an output that exists; inputs, devices and checkpoints stay in any case"                          \
+    }
+
 #define COMMAND_TENSOR(variable)                                                                                       \
     {                                                                                                                  \
         "tensor", 0, "N", COMMAND_INTEGER, false, variable,                                                            \

@@ -27,6 +27,7 @@ static const struct command_option options[] = {
     {"max-length", 0, "N", COMMAND_INTEGER, false, &given.max_length,
      "tokens of a record, special ones included, beyond which it is cut short (no limit)"},
     COMMAND_CASE(&given.letter_case),
+    COMMAND_FORCE(&given.replace),
     COMMAND_SHARD(&given.shard),
     COMMAND_TENSOR(&given.tensor),
     {0}};

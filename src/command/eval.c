@@ -45,6 +45,7 @@ static const struct command_option options[] = {
     {"no-mask", 0, NULL, COMMAND_FLAG, false, &given.no_mask, "score N and other letters too, not A C G T alone"},
     {"seed", 0, "N", COMMAND_INTEGER, false, &given.seed, "masked models: of the masks (the training's)"},
     COMMAND_CASE(&given.letter_case),
+    COMMAND_FORCE(&given.replace),
     COMMAND_SHARD(&given.shard),
     COMMAND_TENSOR(&given.tensor),
     {0}};

@@ -31,6 +31,7 @@ static int run(const struct environment *environment, char **arguments, int coun
 static const struct command_option options[] = {
     {"checkpoint", 0, "FILE", COMMAND_PATH, true, &given.checkpoint, "a checkpoint, or a run folder"},
     {"output", 'o', "FOLDER", COMMAND_PATH, true, &given.folder, "to be made; an empty one may be there"},
+    {"force", 0, NULL, COMMAND_FLAG, false, &given.replace, "replace FOLDER where it holds an earlier export"},
     {"dialect", 0, "NAME", COMMAND_TEXT, false, &dialect,
      "of the tensors: hf, Hugging Face's, or te, BioNeMo's for TransformerEngine (hf)"},
     {"dtype", 0, "TYPE", COMMAND_TEXT, false, &dtype, "of the weights: fp32 or bf16 (fp32)"},

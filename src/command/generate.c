@@ -47,6 +47,7 @@ static const struct command_option options[] = {
     {"top-p", 0, "P", COMMAND_REAL, false, &given.sampling.top_p,
      "choose among the fewest that have probability P together (1)"},
     {"seed", 0, "N", COMMAND_INTEGER, false, &seed, "of the random numbers (42)"},
+    COMMAND_FORCE(&given.replace),
     COMMAND_SHARD(&given.shard),
     COMMAND_TENSOR(&given.tensor),
     {0}};

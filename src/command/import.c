@@ -16,6 +16,7 @@ static int run(const struct environment *environment, char **arguments, int coun
 
 static const struct command_option options[] = {
     {"output", 'o', "F.h5", COMMAND_PATH, true, &given.output, "the checkpoint"},
+    {"force", 0, NULL, COMMAND_FLAG, false, &given.replace, "replace a file that exists, a checkpoint too"},
     {"tokenizer", 0, "NAME", COMMAND_TEXT, false, &given.tokenizer,
      "of a Llama: what its ids stand for (what the folder's own tokenizer says)"},
     {0}};

@@ -13,6 +13,7 @@
 enum { LEAST = 128, MOST = 32768 };
 
 static const char *output;
+static bool replace;
 static struct measure_settings settings;
 static struct deck deck;
 static char **overrides;
@@ -21,7 +22,7 @@ static device_make *make_executor;
 
 static int open_output(struct draft *draft)
 {
-    int code = disk_check_output(output, NULL, 0);
+    int code = disk_check_output(output, DISK_STREAM | (replace ? DISK_REPLACE : 0), NULL, 0);
     return code == ERROR_NONE ? output_open(draft, output) : code;
 }
 
@@ -79,6 +80,7 @@ static int run(const struct environment *environment, char **arguments, int coun
 
 static const struct command_option options[] = {
     {"output", 'o', "OUT.cfg", COMMAND_PATH, true, &output, "the file of rates"},
+    COMMAND_FORCE(&replace),
     {"largest", 0, "N", COMMAND_INTEGER, false, &settings.largest,
      "largest size of a product, a power of two (16384 on a GPU, else 512)"},
     {"quick", 0, NULL, COMMAND_FLAG, false, &settings.quick,

@@ -1,5 +1,6 @@
 /* cistron plan */
 #include "base/error.h"
+#include "base/text.h"
 #include "command/command.h"
 #include "train/fit_choice.h"
 #include "train/forecast_report.h"
@@ -92,7 +93,7 @@ static int run(const struct environment *environment, char **arguments, int coun
     node = node < ranks ? node : ranks;
     char *notes;
     int code = deck_read(&deck, arguments[0], arguments + 1, count - 1, &notes);
-    fputs(notes, stderr); /* standard output may be JSON */
+    text_print(stderr, notes); /* standard output may be JSON */
     free(notes);
     if (code == ERROR_NONE)
         code = complete(&deck);

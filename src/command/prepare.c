@@ -32,6 +32,7 @@ static const struct command_option options[] = {
     {"threads", 0, "N", COMMAND_INTEGER, false, &given.threads, "that encode text (0: one for each CPU)"},
     {"output", 'o', "OUT.h5", COMMAND_PATH, true, &given.output,
      "the store, or OUT.<part>.h5 for each part; Megatron: OUT"},
+    COMMAND_FORCE(&given.replace),
     {0}};
 
 const struct command command_prepare = {

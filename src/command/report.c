@@ -2,36 +2,52 @@
 #include "train/report.h"
 #include "base/disk.h"
 #include "base/error.h"
+#include "base/memory.h"
 #include "command/command.h"
 #include "train/comparison.h"
+#include "train/page.h"
 
 #include <math.h>
-#include <stddef.h>
+#include <stdlib.h>
 
 static const char *out;
+static bool replace;
 static double target = NAN, tokens;
 static int64_t warm_up = 10;
+
+/* The report in the run's own folder is the run's, and is written again with each call. */
+static int check_page(const char *page, bool own, char **arguments, int count)
+{
+    const int how = DISK_STREAM | (replace || (own && page_is_own(page)) ? DISK_REPLACE : 0);
+    int code = ERROR_NONE;
+    for (int i = 0; i < count && code == ERROR_NONE; i++)
+        code = disk_check_outside(page, arguments[i], ".html");
+    return code == ERROR_NONE ? disk_check_output(page, how, (const char *const *)arguments, count) : code;
+}
 
 static int run(const struct environment *environment, char **arguments, int count)
 {
     (void)environment;
-    int code = out != NULL ? disk_check_output(out, (const char *const *)arguments, count) : ERROR_NONE;
-    for (int i = 0; i < count && out != NULL && code == ERROR_NONE; i++)
-        code = disk_check_outside(out, arguments[i], ".html");
-    if (code != ERROR_NONE)
-        return code;
+    const bool compares = count > 1 || !isnan(target) || tokens > 0;
     if (warm_up < 0)
         return error_user("--warm-up %lld: must be 0 or above", (long long)warm_up);
     if (!(tokens >= 0) || isinf(tokens))
         return error_user("--tokens %g: must be a finite number, 0 or above", tokens);
-    const bool compares = count > 1 || !isnan(target) || tokens > 0;
-    return compares ? comparison_run(arguments, count, &(struct comparison_settings){out, target, tokens, warm_up})
-                    : report_run(arguments[0], out);
+    char *page = out != NULL ? memory_string(out)
+                 : compares  ? memory_string("comparison.html")
+                             : memory_format("%s/report.html", arguments[0]);
+    int code = check_page(page, out == NULL && !compares, arguments, count);
+    if (code == ERROR_NONE)
+        code = compares ? comparison_run(arguments, count, &(struct comparison_settings){page, target, tokens, warm_up})
+                        : report_run(arguments[0], page);
+    free(page);
+    return code;
 }
 
 static const struct command_option options[] = {
     {"output", 'o', "FILE", COMMAND_PATH, false, &out,
      "where the page goes (report.html in RUN_FOLDER; of several comparison.html here)"},
+    COMMAND_FORCE(&replace),
     {"target", 0, "LOSS", COMMAND_REAL, false, &target, "of several: tell the time to this validation loss"},
     {"tokens", 0, "N", COMMAND_REAL, false, &tokens, "of several: tell the days that so many tokens take"},
     {"warm-up", 0, "N", COMMAND_INTEGER, false, &warm_up, "of several: steps of a start that speeds leave out (10)"},

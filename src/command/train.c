@@ -35,7 +35,7 @@ static int run(const struct environment *environment, char **arguments, int coun
 
 static const struct command_option options[] = {
     {"from", 0, "CHECKPOINT", COMMAND_PATH, false, &given.from,
-     "go on from this checkpoint or run folder, with its own deck instead of DECK"},
+     "resume from this checkpoint or run folder with its own deck, in its folder unless output.folder is given"},
     {0}};
 
 const struct command command_train = {

@@ -2,6 +2,7 @@
 #include "base/available.h"
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/disk.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -84,7 +85,7 @@ static int read_input(struct embedder *e)
                                                 .end = e->masked,
                                                 .letter_case = s->letter_case,
                                                 .most = s->max_length};
-    int code = output_check(s->output, s->fasta, e->inference->path);
+    int code = output_check(s->output, s->replace ? DISK_REPLACE : 0, s->fasta, e->inference->path);
     if (code == ERROR_NONE)
         code = output_open(&e->output, s->output);
     if (code == ERROR_NONE)

@@ -12,6 +12,7 @@ struct embed_settings {
     const char *pool;   /* a name of io/embeddings.h */
     int64_t max_length; /* tokens of a record, special tokens included, beyond which it is cut short; 0 = no limit */
     const char *letter_case; /* of prepare/census.h; NULL */
+    bool replace;            /* an output that is there */
     bool shard;              /* as inference_shape has it */
     int64_t tensor;          /* ranks that have a part of each layer; 0: each has all */
 };

@@ -1,5 +1,6 @@
 #include "infer/eval.h"
 #include "base/clock.h"
+#include "base/disk.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -251,6 +252,11 @@ static int report(struct inference *inference, const struct eval_settings *s, co
     return code;
 }
 
+static int check_output(const struct inference *inference, const struct eval_settings *s)
+{
+    return output_check(s->output, DISK_STREAM | (s->replace ? DISK_REPLACE : 0), s->input, inference->path);
+}
+
 static int evaluate(struct inference *inference, const struct eval_settings *s, struct draft *output)
 {
     struct comm *world = inference->world;
@@ -259,7 +265,7 @@ static int evaluate(struct inference *inference, const struct eval_settings *s, 
     struct score score;
     int code = comm_agree(world, shape_of(inference, s, &how, &masking));
     if (code == ERROR_NONE)
-        code = comm_agree(world, world->rank == 0 ? output_check(s->output, s->input, inference->path) : ERROR_NONE);
+        code = comm_agree(world, world->rank == 0 ? check_output(inference, s) : ERROR_NONE);
     if (code == ERROR_NONE)
         code = comm_agree(world, world->rank == 0 ? output_open(output, s->output) : ERROR_NONE);
     if (code != ERROR_NONE)

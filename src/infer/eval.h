@@ -19,6 +19,7 @@ struct eval_settings {
     int64_t batch;   /* windows of that size computed at once; 0 = a few thousand tokens */
     int64_t seed;    /* of a masked model's masks; EVAL_SEED = the training's */
     bool bos, no_mask;
+    bool replace;            /* a file that is there */
     bool shard;              /* as inference_shape has it */
     int64_t tensor;          /* ranks that have a part of each layer; 0: each has all */
     const char *letter_case; /* of prepare/census.h; NULL */

@@ -1,5 +1,6 @@
 #include "infer/generate.h"
 #include "base/bytes.h"
+#include "base/disk.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -121,7 +122,8 @@ static int read_prompts(struct generator *g)
                                               .begins = inference_begins(g->inference)};
     int code = results_choose(&g->format, s->output_format, has_output(s) ? s->output : NULL, g->inference->tokenizer);
     if (code == ERROR_NONE && has_output(s))
-        code = output_check(s->output, s->input != NULL ? s->input : "-", g->inference->path);
+        code = output_check(s->output, DISK_STREAM | (s->replace ? DISK_REPLACE : 0), s->input != NULL ? s->input : "-",
+                            g->inference->path);
     if (code == ERROR_NONE)
         code = prompts_read(&g->prompts, &settings);
     if (code == ERROR_NONE && g->prompts.longest + s->tokens > MOST_POSITIONS)
@@ -138,7 +140,7 @@ static void report_start(const struct generator *g)
 {
     const struct inference *inference = g->inference;
     const int64_t most = g->longest + g->settings->tokens, half = g->context / 2;
-    fprintf(stderr, "# %s, step %lld\n", inference->path, (long long)inference->step);
+    log_print(stderr, "# %s, step %lld\n", inference->path, (long long)inference->step);
     if (most > g->context)
         fprintf(stderr,
                 "# up to %lld tokens with the prompt: the model sees the last %lld to %lld of them (--context)\n",

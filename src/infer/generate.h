@@ -20,6 +20,7 @@ struct generate_settings {
     struct sampling sampling;           /* `allowed` follows from the alphabet */
     bool shard;                         /* as inference_shape has it */
     int64_t tensor;                     /* ranks that have a part of each layer; 0: each has all */
+    bool replace;                       /* an output that is there */
 };
 
 /* Goes on with each prompt, settings->samples times, up to settings->tokens tokens or to the end of sequence that the

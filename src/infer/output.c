@@ -3,15 +3,15 @@
 #include "base/temporary.h"
 #include "io/block.h"
 
-int output_check(const char *path, const char *input, const char *checkpoint)
+int output_check(const char *path, int how, const char *input, const char *checkpoint)
 {
-    return block_check_output(path, (const char *const[]){input, checkpoint}, 2);
+    return block_check_output(path, how, (const char *const[]){input, checkpoint}, 2);
 }
 
 int output_open(struct draft *output, const char *path)
 {
     temporary_catch_signals();
-    int code = draft_open(output, path);
+    int code = draft_open_output(output, path);
     if (code != ERROR_NONE)
         temporary_release_signals();
     return code;

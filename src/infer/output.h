@@ -5,11 +5,11 @@
 
 #include "io/draft.h"
 
-/* Checks what `path` would replace: ERROR_USER unless that is a regular file, neither `input` nor any checkpoint.
+/* block_check_output of `path`, which is neither `input` nor `checkpoint`; how: of enum disk_output (base/disk.h).
  * Local, as all here. */
-int output_check(const char *path, const char *input, const char *checkpoint);
+int output_check(const char *path, int how, const char *input, const char *checkpoint);
 
-/* As draft_open and draft_close. output_close does nothing without an open draft. */
+/* As draft_open_output and draft_close. output_close does nothing without an open draft. */
 int output_open(struct draft *output, const char *path);
 int output_close(struct draft *output, int code);
 

@@ -215,12 +215,12 @@ char *block_side_path(const char *path)
     return memory_format("%s.xxh3", path);
 }
 
-int block_check_output(const char *path, const char *const inputs[], int64_t count)
+int block_check_output(const char *path, int how, const char *const inputs[], int64_t count)
 {
-    int code = disk_check_output(path, inputs, count);
+    int code = disk_check_output(path, how | DISK_REPLACE, inputs, count);
     char *side = block_side_path(path);
     if (code == ERROR_NONE && access(path, F_OK) == 0 && access(side, F_OK) == 0)
         code = error_user("%s: is a checkpoint, of which %s has the hashes; choose another output", path, side);
     free(side);
-    return code;
+    return code == ERROR_NONE ? disk_check_output(path, how, inputs, count) : code;
 }

@@ -42,7 +42,7 @@ int block_list_read(struct block_list *list, const char *path, int64_t *bytes);
 /* "<path>.xxh3"; freed with free(). */
 char *block_side_path(const char *path);
 
-/* disk_check_output, for an output that is no checkpoint: nor may it replace one. ERROR_USER. */
-int block_check_output(const char *path, const char *const inputs[], int64_t count);
+/* disk_check_output, for an output that is not a checkpoint: it never replaces a checkpoint. ERROR_USER. */
+int block_check_output(const char *path, int how, const char *const inputs[], int64_t count);
 
 #endif

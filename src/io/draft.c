@@ -14,7 +14,8 @@
 
 static void forget(struct draft *draft)
 {
-    temporary_forget(draft->temporary);
+    if (draft->temporary != NULL)
+        temporary_forget(draft->temporary);
     free(draft->path);
     free(draft->temporary);
     *draft = (struct draft){NULL};
@@ -36,14 +37,29 @@ int draft_open(struct draft *draft, const char *path)
     return code;
 }
 
+/* "a": where a shell has the stream append to a file, what that holds stays. */
+int draft_open_output(struct draft *draft, const char *path)
+{
+    if (!disk_is_stream(path))
+        return draft_open(draft, path);
+    *draft = (struct draft){.path = memory_string(path), .file = fopen(path, "ae")};
+    if (draft->file != NULL)
+        return ERROR_NONE;
+    int code = error_user("%s: cannot be written: %s", path, strerror(errno));
+    forget(draft);
+    return code;
+}
+
 static int cannot_write(const struct draft *draft, int failure)
 {
-    return error_environment("%s: cannot write it: %s", draft->temporary, strerror(failure));
+    return error_environment("%s: cannot write it: %s", draft->temporary != NULL ? draft->temporary : draft->path,
+                             strerror(failure));
 }
 
 int draft_flush(struct draft *draft)
 {
-    bool good = fflush(draft->file) == 0 && ferror(draft->file) == 0 && fsync(fileno(draft->file)) == 0;
+    const bool good = fflush(draft->file) == 0 && ferror(draft->file) == 0 &&
+                      (draft->temporary == NULL || fsync(fileno(draft->file)) == 0);
     return good ? ERROR_NONE : cannot_write(draft, errno);
 }
 
@@ -56,9 +72,9 @@ int draft_close(struct draft *draft, int code)
     /* some network file systems report a failed write no sooner than here */
     if (fclose(draft->file) != 0 && code == ERROR_NONE)
         code = cannot_write(draft, errno);
-    if (code == ERROR_NONE)
+    if (code == ERROR_NONE && draft->temporary != NULL)
         code = file_move(draft->temporary, draft->path);
-    if (code != ERROR_NONE)
+    if (code != ERROR_NONE && draft->temporary != NULL)
         unlink(draft->temporary);
     forget(draft);
     return code;

@@ -1,15 +1,16 @@
 #include "io/lock.h"
+#include "base/disk.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/open.h"
 #include "comm/launcher.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -56,23 +57,54 @@ static int held(const char *folder, const char *owner)
                       folder, owner[0] != '\0' ? owner : "it does not say which");
 }
 
-static int take(struct lock *lock, const char *folder, const char *path)
+/* Is this line all that the file holds, and one that describe_self has written, or is the file empty? */
+static bool is_own(int descriptor, const char *owner)
 {
+    char host[128];
+    long process;
+    return open_size(descriptor) == 0 || (open_size(descriptor) == (int64_t)strlen(owner) + 1 &&
+                                          sscanf(owner, "host %127[^,], process %ld", host, &process) == 2);
+}
+
+/* Is the lock all that the folder holds? */
+static bool is_alone(const char *path)
+{
+    int64_t entries = 0;
+    char *folder = disk_folder(path);
+    DIR *listing = opendir(folder);
+    while (listing != NULL && readdir(listing) != NULL)
+        entries++;
+    if (listing != NULL)
+        closedir(listing);
+    free(folder);
+    return entries == 3; /* "." and ".." */
+}
+
+static int take(struct lock *lock, const char *folder)
+{
+    const char *path = lock->path;
     char owner[OWNER_BYTES], self[OWNER_BYTES];
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     int locked = -1;
-    lock->descriptor = open_own(path, O_RDWR | O_CREAT);
-    if (lock->descriptor < 0)
-        return error_user("key output.folder = \"%s\": cannot be written: %s: %s", folder, path, open_failure());
     for (int i = 0; i < TRIES; i++) {
-        if (i > 0)
+        if (i > 0) {
             nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+            close(lock->descriptor);
+        }
+        lock->descriptor = open_own(path, O_RDWR | O_CREAT);
+        if (lock->descriptor < 0)
+            return error_user("key output.folder = \"%s\": cannot be written: %s: %s", folder, path, open_failure());
         locked = fcntl(lock->descriptor, F_OFD_SETLK, &whole);
-        if (locked == 0 || (errno != EAGAIN && errno != EACCES))
+        if (locked == 0 ? open_is_named(lock->descriptor, path) : errno != EAGAIN && errno != EACCES)
             break;
     }
     bool busy = locked != 0 && (errno == EAGAIN || errno == EACCES);
     read_owner(lock->descriptor, owner);
+    if (!is_own(lock->descriptor, owner))
+        return error_user(
+            "key output.folder = \"%s\": %s is there and is not the lock of a run; move it away, or choose "
+            "another folder",
+            folder, path);
     if (busy || (locked != 0 && alive_here(owner)))
         return held(folder, owner);
     if (locked != 0)
@@ -90,9 +122,8 @@ int lock_acquire(struct lock *lock, struct comm *world, const char *folder)
     *lock = (struct lock){.world = world, .descriptor = -1};
     int code = ERROR_NONE;
     if (world->rank == 0) {
-        char *path = memory_format("%s/lock", folder);
-        code = take(lock, folder, path);
-        free(path);
+        lock->path = memory_format("%s/lock", folder);
+        code = take(lock, folder);
         if (code != ERROR_NONE && lock->descriptor >= 0) {
             close(lock->descriptor); /* its line is another's */
             lock->descriptor = -1;
@@ -101,17 +132,21 @@ int lock_acquire(struct lock *lock, struct comm *world, const char *folder)
     return comm_agree(world, code);
 }
 
-void lock_release(struct lock *lock)
+void lock_release(struct lock *lock, bool leave_nothing)
 {
     if (lock->world == NULL)
         return;
     comm_barrier(lock->world); /* the other ranks have left the folder too */
     if (lock->descriptor >= 0) {
-        if (ftruncate(lock->descriptor, 0) != 0)
+        if (leave_nothing && is_alone(lock->path))
+            unlink(lock->path);
+        else if (ftruncate(lock->descriptor, 0) != 0)
             log_warn("the lock of the output folder could not be cleared: %s", strerror(errno));
         close(lock->descriptor);
         lock->descriptor = -1;
     }
+    free(lock->path);
+    lock->path = NULL;
 }
 
 bool lock_is_held(const char *folder)

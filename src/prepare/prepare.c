@@ -118,12 +118,13 @@ static int check_output(const struct prepare *prepare, const char *output)
 {
     static const char *const endings[] = {".bin", ".idx"};
     const struct prepare_settings *settings = prepare->settings;
+    const int how = settings->replace ? DISK_REPLACE : 0;
     if (!prepare->megatron)
-        return block_check_output(output, settings->inputs, settings->input_count);
+        return block_check_output(output, how, settings->inputs, settings->input_count);
     int code = ERROR_NONE;
     for (int i = 0; i < 2 && code == ERROR_NONE; i++) {
         char *path = memory_format("%s%s", output, endings[i]);
-        code = block_check_output(path, settings->inputs, settings->input_count);
+        code = block_check_output(path, how, settings->inputs, settings->input_count);
         free(path);
     }
     return code;

@@ -11,6 +11,7 @@ struct prepare_settings {
     const char *format;        /* NULL: a token store; "megatron": a Megatron data set */
     bool append_eod;           /* Megatron: the end token behind each record */
     const char *output;        /* OUT.h5; with a split OUT.<part>.h5 for each part; Megatron: without .h5, a prefix */
+    bool replace;              /* outputs that are there */
     const char *split;         /* "train:0.95,valid:0.05" or NULL */
     uint64_t seed;             /* of the split; 42 unless the user says otherwise */
     const char *input_format;  /* of all inputs; NULL: told file by file */

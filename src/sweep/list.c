@@ -24,9 +24,15 @@ const char *const sweep_scaling_names[SWEEP_SCALINGS] = {"none", "weak", "strong
 static const char usual_launch[] = "${MPIRUN:-mpirun --bind-to none} -n {ranks} {command}";
 
 /* What every case has: nothing beside the steps, and a line of the log for each. */
-static const char *const fixed_keys[] = {
-    "log.every=1",        "log.tensorboard=false",      "checkpoint.at_end=false", "checkpoint.asynchronous=false",
-    "checkpoint.every=0", "checkpoint.every_minutes=0", "train.resume=never"};
+static const char *const fixed_keys[] = {"log.every=1",
+                                         "log.tensorboard=false",
+                                         "checkpoint.at_end=false",
+                                         "checkpoint.export_final=false",
+                                         "checkpoint.keep_best=false",
+                                         "checkpoint.asynchronous=false",
+                                         "checkpoint.every=0",
+                                         "checkpoint.every_minutes=0",
+                                         "train.resume=never"};
 enum { FIXED_KEYS = sizeof fixed_keys / sizeof *fixed_keys };
 
 struct reader {

@@ -1,6 +1,7 @@
 #include "sweep/sweep.h"
 #include "base/disk.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/path.h"
 #include "comm/comm.h"
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct sweep {
     const struct sweep_settings *settings;
@@ -118,7 +120,7 @@ static void tell(const struct sweep *sweep, int i)
     if (isfinite(o->rate))
         printf(": %.0f tokens/s, %.4f s a step", o->rate, o->step_median);
     if (failed(o))
-        printf(" (exit code %lld): %s", (long long)o->exit_code, o->message);
+        log_print(stdout, " (exit code %lld): %s", (long long)o->exit_code, o->message);
     printf("\n");
     fflush(stdout);
 }
@@ -128,8 +130,8 @@ static int run_case(struct sweep *sweep, int i)
     const struct sweep_case *c = &sweep->list.cases[i];
     if (!is_due(sweep, &sweep->outcomes[i], c))
         return ERROR_NONE;
-    printf("[%d of %d] %s, %lld ranks%s%s: ", i + 1, sweep->list.case_count, c->name, (long long)c->ranks,
-           c->varied[0] != '\0' ? ", " : "", c->varied);
+    log_print(stdout, "[%d of %d] %s, %lld ranks%s%s: ", i + 1, sweep->list.case_count, c->name, (long long)c->ranks,
+              c->varied[0] != '\0' ? ", " : "", c->varied);
     fflush(stdout);
     int code = sweep_job_start(&sweep->place, c);
     if (code == ERROR_NONE)
@@ -170,8 +172,9 @@ static int sum_up(const struct sweep *sweep)
         open += sweep->outcomes[i].exit_code < 0;
     }
     const struct outcome *one = with_device(sweep);
-    printf("\n%d cases, %d to come; build %s; %s\nwritten: %s/results.h5 and results.csv\n", sweep->list.case_count,
-           open, sweep->place.build, one != NULL ? one->device : "no device yet", sweep->place.folder);
+    log_print(stdout, "\n%d cases, %d to come; build %s; %s\nwritten: %s/results.h5 and results.csv\n",
+              sweep->list.case_count, open, sweep->place.build, one != NULL ? one->device : "no device yet",
+              sweep->place.folder);
     return bad == 0
                ? ERROR_NONE
                : error_environment("%d of %d cases have failed, each with the message in its row; --retry runs them "
@@ -194,6 +197,25 @@ static int run_in_folder(struct sweep *sweep)
     return code == ERROR_NONE ? sum_up(sweep) : code;
 }
 
+/* A sweep writes its results again with each call, of the cases in its folder, which has its lock. In another folder,
+ * files of these names are not a sweep's. */
+static int check_folder(const char *folder)
+{
+    static const char *const names[] = {"results.csv", "results.h5", "weak.svg", "strong.svg"};
+    char *lock = memory_format("%s/lock", folder);
+    const bool own = access(lock, F_OK) == 0;
+    int code = ERROR_NONE;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !own && code == ERROR_NONE; i++) {
+        char *path = memory_format("%s/%s", folder, names[i]);
+        if (access(path, F_OK) == 0)
+            code = error_user(
+                "%s: exists, and its folder is not of a sweep (it has no lock); name another folder by -o", path);
+        free(path);
+    }
+    free(lock);
+    return code;
+}
+
 /* The folder, made and locked; *path: its absolute path, freed with free(). */
 static int enter_folder(const char *folder, struct comm *self, struct lock *lock, char **path)
 {
@@ -201,7 +223,8 @@ static int enter_folder(const char *folder, struct comm *self, struct lock *lock
     *path = failure == 0 ? realpath(folder, NULL) : NULL;
     if (*path == NULL)
         return error_user("%s: cannot be made: %s", folder, strerror(failure != 0 ? failure : errno));
-    return lock_acquire(lock, self, *path);
+    int code = check_folder(*path);
+    return code == ERROR_NONE ? lock_acquire(lock, self, *path) : code;
 }
 
 int sweep_run(const struct sweep_settings *settings)
@@ -223,7 +246,7 @@ int sweep_run(const struct sweep_settings *settings)
         for (int i = 0; i < sweep.list.case_count; i++)
             outcome_destroy(&sweep.outcomes[i]);
         memory_free(sweep.outcomes);
-        lock_release(&lock);
+        lock_release(&lock, false);
     }
     sweep_list_destroy(&sweep.list);
     comm_destroy(self);

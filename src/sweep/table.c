@@ -1,5 +1,6 @@
 #include "sweep/table.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "data/hdf5_member.h"
 #include "io/draft.h"
@@ -248,11 +249,11 @@ void table_print(const struct outcome *outcomes, int count)
         print_number(6, 2, 100 * o->waited);
         print_number(7, 2, o->planned_memory / GIB);
         print_number(7, 2, (isfinite(o->device_memory) ? o->device_memory : o->resident) / GIB);
-        printf("  %s", o->varied);
+        log_print(stdout, "  %s", o->varied);
         if (strcmp(o->state, "done") != 0)
             printf("%s%s", o->varied[0] != '\0' ? "; " : "", o->state);
         if (o->message[0] != '\0')
-            printf(" (%lld): %s", (long long)o->exit_code, o->message);
+            log_print(stdout, " (%lld): %s", (long long)o->exit_code, o->message);
         printf("\n");
     }
 }

@@ -1,6 +1,7 @@
 #include "train/comparison.h"
 #include "base/duration.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/thousands.h"
 #include "deck/deck.h"
@@ -389,7 +390,7 @@ static void write_page(FILE *file, const struct comparison *c)
 static int save_page(const struct comparison *c, const char *path)
 {
     struct draft draft;
-    int code = draft_open(&draft, path);
+    int code = draft_open_output(&draft, path);
     if (code != ERROR_NONE)
         return code;
     write_page(draft.file, c);
@@ -416,9 +417,9 @@ static void print_rows(const struct comparison *c, const struct rows *rows)
         printf("  %*s", widths[r], c->runs[r].letter);
     printf("\n");
     for (int i = 0; i < rows->count; i++) {
-        printf("%-*s", names, rows->rows[i].name);
+        log_print(stdout, "%-*s", names, rows->rows[i].name);
         for (int r = 0; r < c->count; r++)
-            printf("  %*s", widths[r], rows->rows[i].cells[r]);
+            log_print(stdout, "  %*s", widths[r], rows->rows[i].cells[r]);
         printf("\n");
     }
 }
@@ -426,7 +427,7 @@ static void print_rows(const struct comparison *c, const struct rows *rows)
 static void print_text(const struct comparison *c)
 {
     for (int r = 0; r < c->count; r++)
-        printf("%s  %s\n", c->runs[r].letter, c->runs[r].folder);
+        log_print(stdout, "%s  %s\n", c->runs[r].letter, c->runs[r].folder);
     printf("\n");
     print_rows(c, &c->facts);
     if (has_footnote(c))
@@ -502,14 +503,13 @@ static void destroy_run(struct run *run)
 
 static int compare(struct comparison *c)
 {
-    const char *path = c->settings->out != NULL ? c->settings->out : "comparison.html";
     gather_facts(c);
     gather_keys(c);
-    int code = save_page(c, path);
+    int code = save_page(c, c->settings->out);
     if (code != ERROR_NONE)
         return code;
     print_text(c);
-    printf("\nwritten: %s\n", path);
+    log_print(stdout, "\nwritten: %s\n", c->settings->out);
     return ERROR_NONE;
 }
 

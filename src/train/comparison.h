@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 struct comparison_settings {
-    const char *out; /* the page; NULL: comparison.html in the working folder */
+    const char *out; /* the page */
     double target;   /* nats: the time to this loss is told; NaN: none is */
     double tokens;   /* the days that so many take are told; 0: none are beside flops.h's */
     int64_t warm_up; /* steps of a program that speeds leave out */

@@ -1,5 +1,6 @@
 #include "train/forecast_report.h"
 #include "base/bytes.h"
+#include "base/log.h"
 #include "train/layout.h"
 
 #include <jansson.h>
@@ -81,9 +82,9 @@ static void print_memory(const struct forecast *f, const struct deck *deck)
     }
     mebibytes("total", rank->need);
     if (deck->memory.recompute == DECK_RECOMPUTE_FIT)
-        printf("  %-28s %18s\n", "recomputed, of layers", deck->memory.fitted_layers);
+        log_print(stdout, "  %-28s %18s\n", "recomputed, of layers", deck->memory.fitted_layers);
     if (deck->memory.recompute == DECK_RECOMPUTE_FIT && deck->memory.fitted_offload[0] != '\0')
-        printf("  %-28s %18s\n", "offloaded, layers", deck->memory.fitted_offload);
+        log_print(stdout, "  %-28s %18s\n", "offloaded, layers", deck->memory.fitted_offload);
     if (deck->memory.head_tokens == 0)
         printf("  %-28s %18lld\n", "tokens of a head's chunk", (long long)deck->memory.fitted_head_tokens);
     if (rank->memory[BUDGET_HOST] > 0)
@@ -112,7 +113,7 @@ static void print_time(const struct forecast *f, const struct deck *deck, const 
 {
     const struct forecast_rank *rank = forecast_slowest(f);
     const double speed = (double)f->step_tokens / rank->seconds;
-    printf("time by rates of %s\n", rates->device[0] != '\0' ? rates->device : "an H200, not measured");
+    log_print(stdout, "time by rates of %s\n", rates->device[0] != '\0' ? rates->device : "an H200, not measured");
     printf("  %-37s %18.4g\n", "seconds a step", rank->seconds);
     printf("  %-37s %18.4g\n", "of these transfers, exposed", rank->exposed);
     if (deck->parallel.pipeline > 1)
@@ -146,7 +147,7 @@ static void print_data(const struct forecast *f, const struct deck *deck)
     whole("tokens a step", f->step_tokens);
     whole("steps of the run", deck->train.steps);
     if (f->data_missing != NULL) {
-        printf("  %-28s %18s  %s\n", "windows and tokens an epoch", "unknown:", f->data_missing);
+        log_print(stdout, "  %-28s %18s  %s\n", "windows and tokens an epoch", "unknown:", f->data_missing);
         return;
     }
     whole("windows an epoch", f->epoch_windows);

@@ -1,5 +1,11 @@
 #include "train/page.h"
+#include "base/open.h"
 #include "train/plot.h"
+
+#include <string.h>
+
+static const char head[] = "<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n"
+                           "<meta charset=\"utf-8\"/>\n<title>";
 
 static const char style[] =
     "body { font: 15px/1.45 sans-serif; color: #1a1a1a; background: #ffffff; max-width: 780px; margin: 2em auto; "
@@ -19,9 +25,7 @@ static const char print_style[] = "@media print { body { margin: 0; max-width: n
 
 void page_begin(FILE *file, const char *title)
 {
-    fputs("<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n"
-          "<meta charset=\"utf-8\"/>\n<title>",
-          file);
+    fputs(head, file);
     plot_write_escaped(file, title);
     fprintf(file, "</title>\n<style>\n%s%s%s</style>\n</head>\n<body>\n<h1>", style, plot_style, print_style);
     plot_write_escaped(file, title);
@@ -31,4 +35,18 @@ void page_begin(FILE *file, const char *title)
 void page_end(FILE *file)
 {
     fputs("</body>\n</html>\n", file);
+}
+
+bool page_is_own(const char *path)
+{
+    enum { MOST = 8192 /* the title may be a long path */ };
+    char beginning[MOST + 1] = "";
+    FILE *file = open_stream(path);
+    if (file == NULL)
+        return false;
+    beginning[fread(beginning, 1, MOST, file)] = '\0';
+    fclose(file);
+    const char *styled = strstr(beginning, "<style>\n");
+    return strncmp(beginning, head, strlen(head)) == 0 && styled != NULL &&
+           strncmp(styled + strlen("<style>\n"), style, strcspn(style, "\n")) == 0;
 }

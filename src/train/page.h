@@ -2,10 +2,14 @@
 #ifndef TRAIN_PAGE_H
 #define TRAIN_PAGE_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 /* What stands before the content, the title as its heading included, and behind it. */
 void page_begin(FILE *file, const char *title);
 void page_end(FILE *file);
+
+/* Does the file begin as page_begin writes it, in this version or an earlier one? */
+bool page_is_own(const char *path);
 
 #endif

@@ -1,5 +1,6 @@
 #include "train/prometheus.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/open.h"
@@ -10,9 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { EVERY_SECONDS = 1 };
+
+static const char head[] = "# HELP cistron_info "; /* what a file begins with */
 
 /* -- Lines ------------------------------------------------------------------------------------------------------- */
 
@@ -126,12 +130,42 @@ static void put_gpus(FILE *file, const char *run, const struct shown *s)
 
 /* -- The file ---------------------------------------------------------------------------------------------------- */
 
+static char *path_of(const char *folder, const char *name)
+{
+    return strchr(name, '/') != NULL ? memory_string(name) : memory_format("%s/%s", folder, name);
+}
+
+static bool is_own(const char *path)
+{
+    char beginning[sizeof head] = "";
+    FILE *file = open_stream(path);
+    const size_t got = file != NULL ? fread(beginning, 1, sizeof head - 1, file) : 0;
+    if (file != NULL)
+        fclose(file);
+    return file != NULL && (got == 0 || strcmp(beginning, head) == 0);
+}
+
+/* A folder of that name is left to the warning that each failure to write gives. */
+int prometheus_check(const char *folder, const char *name)
+{
+    struct stat status;
+    char *path = path_of(folder, name);
+    int code = ERROR_NONE;
+    if (name[0] != '\0' && stat(path, &status) == 0 && !S_ISDIR(status.st_mode) && !is_own(path))
+        code =
+            error_user("key log.prometheus = \"%s\": %s is there and is not a file of a run's metrics; choose another "
+                       "name",
+                       name, path);
+    free(path);
+    return code;
+}
+
 void prometheus_open(struct prometheus *prometheus, const char *folder, const char *name)
 {
     *prometheus = (struct prometheus){.written = -EVERY_SECONDS};
     if (name[0] == '\0')
         return;
-    prometheus->path = strchr(name, '/') != NULL ? memory_string(name) : memory_format("%s/%s", folder, name);
+    prometheus->path = path_of(folder, name);
     char *whole = realpath(folder, NULL);
     prometheus->run = whole != NULL ? whole : memory_string(folder);
 }

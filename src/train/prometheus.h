@@ -14,6 +14,9 @@ struct prometheus {
     bool failing; /* the last try failed, and that was told */
 };
 
+/* May the file of this name be replaced? ERROR_USER: something else than a file of a run's metrics is there. */
+int prometheus_check(const char *folder, const char *name);
+
 /* name: log.prometheus of the deck; "": no file; without a "/" it is in the run's folder. Local. */
 void prometheus_open(struct prometheus *prometheus, const char *folder, const char *name);
 void prometheus_close(struct prometheus *prometheus);

@@ -1,5 +1,6 @@
 #include "train/report.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/quantile.h"
 #include "base/text.h"
@@ -374,7 +375,7 @@ static void write_page(FILE *file, const struct report *report)
 static int save_page(const struct report *report, const char *path)
 {
     struct draft draft;
-    int code = draft_open(&draft, path);
+    int code = draft_open_output(&draft, path);
     if (code != ERROR_NONE)
         return code;
     write_page(draft.file, report);
@@ -396,10 +397,10 @@ static void print_text(const struct report *report)
 {
     const struct history *h = &report->history;
     for (int i = 0; i < report->fact_count; i++)
-        printf("%-18s %s\n", report->facts[i].name, report->facts[i].value);
+        log_print(stdout, "%-18s %s\n", report->facts[i].name, report->facts[i].value);
     for (int64_t i = 0; i < h->note_count; i++) {
         char *date = date_text(h->notes[i].time), *step = thousands_text(h->notes[i].step);
-        printf("%-18s %s, step %s: %s\n", i == 0 ? "what happened" : "", date, step, h->notes[i].text);
+        log_print(stdout, "%-18s %s, step %s: %s\n", i == 0 ? "what happened" : "", date, step, h->notes[i].text);
         free(step);
         free(date);
     }
@@ -449,12 +450,10 @@ int report_run(const char *folder, const char *out)
         report->settings = read_settings(folder);
         gather_facts(report);
         history_warn(&report->history, log);
-        char *page = out != NULL ? memory_string(out) : memory_format("%s/report.html", folder);
-        code = save_page(report, page);
+        code = save_page(report, out);
         print_text(report); /* a page that cannot be written takes nothing from it */
         if (code == ERROR_NONE)
-            printf("\nwritten: %s\n", page);
-        free(page);
+            log_print(stdout, "\nwritten: %s\n", out);
         curves_destroy(&report->curves);
     }
     for (int i = 0; i < report->fact_count; i++) {

@@ -2,7 +2,7 @@
 #ifndef TRAIN_REPORT_H
 #define TRAIN_REPORT_H
 
-/* Writes the page to `out` (NULL: report.html in the folder) whole or not at all, and the text to standard output. The
+/* Writes the page to `out`, whole or not at all, and the text to standard output. The
  * page needs no other file and no script; it is XHTML too. The run may be going on. One process, no MPI. ERROR_USER: no
  * run there; ERROR_ENVIRONMENT. The message is in the record. */
 int report_run(const char *folder, const char *out);

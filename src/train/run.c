@@ -2,6 +2,7 @@
 #include "train/run_private.h"
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/disk.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -15,6 +16,7 @@
 #include "train/control.h"
 #include "train/fit.h"
 #include "train/fit_choice.h"
+#include "train/folder_check.h"
 #include "train/layout.h"
 #include "train/meter.h"
 #include "train/origin.h"
@@ -334,16 +336,34 @@ static int train_with(struct run *run, const struct deck *deck, struct comm *wor
     code = code == ERROR_NONE ? late : code;
     if (code == ERROR_NONE)
         code = run_finish(run);
+    if (code == ERROR_ENVIRONMENT)
+        run_tell_unsaved(run);
     control_close(&run->control);
     snapshot_destroy(&run->snapshot);
     close_meter(run, code);
     return code;
 }
 
+/* Of the checkpoint `path`, or NULL. */
+static int check_folder(struct comm *world, const struct deck *deck, const char *path)
+{
+    struct checkpoint_meta meta = {0};
+    int code = path != NULL ? checkpoint_read_meta(world, path, &meta) : ERROR_NONE;
+    if (code != ERROR_NONE)
+        return code;
+    if (world->rank == 0)
+        code = folder_check_run(deck, path, path != NULL ? &meta : NULL);
+    if (path != NULL)
+        checkpoint_meta_destroy(&meta);
+    return comm_agree(world, code);
+}
+
 /* Finds what the run starts from, and completes the deck from it where it names an origin or chooses by itself. */
 static int find_start(struct comm *world, struct deck *deck, struct start *start)
 {
     int code = start_find(world, deck, &start->resumed, &start->aside);
+    if (code == ERROR_NONE)
+        code = check_folder(world, deck, start->resumed);
     const bool completes = deck->model.initialise_from[0] != '\0';
     if (code == ERROR_NONE && completes)
         code = start->resumed != NULL ? origin_inherit(world, deck, start->resumed)
@@ -424,8 +444,9 @@ int run_train(struct comm *world, const char *deck_path, const char *from, char 
         comm_set_timeout(deck.comm.timeout);
         code = comm_agree(world, settings_check(&deck, world->size));
     }
+    int made = 0;
     if (code == ERROR_NONE)
-        code = start_make_folder(world, &deck);
+        code = start_make_folder(world, &deck, &made);
     struct lock lock = {0};
     if (code == ERROR_NONE)
         code = lock_acquire(&lock, world, deck.output.folder);
@@ -435,7 +456,9 @@ int run_train(struct comm *world, const char *deck_path, const char *from, char 
     while (code == ERROR_NONE && attempt.again)
         code = try_run(world, &deck, &attempt, make_executor);
     free(attempt.aside);
-    lock_release(&lock);
+    lock_release(&lock, code != ERROR_NONE && made > 0);
+    if (code != ERROR_NONE)
+        disk_remove_empty(deck.output.folder, made);
     comm_end_long_work();
     if (code == ERROR_REQUEUE)
         log_info("# exit code %d: the run stopped because it was asked to, and the same command goes on with it%s",

@@ -30,8 +30,9 @@ struct run {
         bool measured;               /* what quantization loses */
         struct blend_position after; /* of the data, behind its rows; owned */
     } begun[ENGINE_RETURNS];
-    int64_t first_step; /* where this program began */
-    int64_t saved_step; /* that has a checkpoint in the output folder; -1 = none */
+    int64_t first_step;   /* where this program began */
+    int64_t unsaved_step; /* whose checkpoint could not be written, and none since; 0 = none */
+    int64_t saved_step;   /* that has a checkpoint in the output folder; -1 = none */
     struct snapshot snapshot;
     bool damaged; /* the checkpoint to go on from is; its error is recorded, not told */
     bool beside;  /* checkpoints may be written beside steps */
@@ -93,6 +94,8 @@ int run_try_begin_step(struct run *run);
 int run_settle(struct run *run);
 /* Settles it once no rank has to wait. */
 int run_settle_when_ready(struct run *run);
+/* Logs what is left of a run that ends since a checkpoint could not be written, and how to resume it. */
+void run_tell_unsaved(const struct run *run);
 /* Memory for snapshots is taken little by little, for at most a hundredth of the time, before the first needs it.
  * Local. */
 void run_grow_snapshot(struct run *run);

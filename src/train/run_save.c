@@ -1,5 +1,6 @@
 /* The checkpoints of a run, and its final model. */
 #include "train/run_private.h"
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -10,6 +11,7 @@
 #include "step/snapshot.h"
 #include "train/control.h"
 #include "train/meter.h"
+#include "train/room.h"
 #include "train/session.h"
 
 #include <stdlib.h>
@@ -125,6 +127,8 @@ static int end_save(struct run *run)
         run->digest_step = run->saved_step = saving->step;
         code = prune(run);
     }
+    if (saving->of_step)
+        run->unsaved_step = whole ? 0 : saving->step;
     if (whole)
         control_written(&run->control, written.seconds + clock_seconds() - start);
     destroy_saving(saving);
@@ -163,6 +167,8 @@ static int begin_step(struct run *run, bool beside)
         code = loader_recheck(run->session.train, run->session.world);
     if (code == ERROR_NONE)
         code = begin_save(run, checkpoint_path(run->session.deck.output.folder, run->step), true, beside);
+    if (code == ERROR_ENVIRONMENT && run->saving.save == NULL && run->unsaved_step == 0)
+        run->unsaved_step = run->step;
     return code;
 }
 
@@ -180,6 +186,24 @@ int run_try_save_step(struct run *run)
 int run_try_begin_step(struct run *run)
 {
     return run->beside ? tolerate(run, run->step, begin_step(run, true)) : run_try_save_step(run);
+}
+
+void run_tell_unsaved(const struct run *run)
+{
+    const struct deck *deck = &run->session.deck;
+    char size[BYTES_TEXT], *newest = NULL;
+    if (run->session.world->rank != 0 || run->unsaved_step == 0)
+        return;
+    bytes_text(size, (double)room_of(deck, &run->session.model.settings).checkpoint);
+    if (checkpoint_newest(deck->output.folder, &newest) != ERROR_NONE)
+        error_clear();
+    log_info(
+        "# step %lld is not saved. With room for %s in %s (a checkpoint is written before an older one is removed), "
+        "the same command %s%s",
+        (long long)run->unsaved_step, size, deck->output.folder,
+        newest != NULL ? "resumes from " : "starts from the beginning: there is no checkpoint yet",
+        newest != NULL ? newest : "");
+    free(newest);
 }
 
 void run_grow_snapshot(struct run *run)

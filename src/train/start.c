@@ -3,9 +3,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/open.h"
 #include "io/draft.h"
 #include "io/file.h"
+#include "train/folder_check.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -33,6 +33,40 @@ static int read_deck(struct comm *world, struct deck *deck, const char *path, ch
     return code;
 }
 
+/* A checkpoint may come from a stranger, so its deck does not say where a run writes: those keys count from the command
+ * line alone, and output.folder is else the checkpoint's own folder. */
+static int distrust(struct comm *world, struct deck *deck, const char *path, char *const overrides[], int count)
+{
+    struct deck *given = memory_allocate(sizeof *given);
+    char *folder = disk_folder(path), *dropped = memory_string("");
+    int code = deck_read_text(given, "", "command line", overrides, count);
+    if (code == ERROR_NONE && strlen(folder) >= sizeof given->output.folder)
+        code = error_user("%s: its folder is too long a path; set output.folder", path);
+    if (code == ERROR_NONE && !deck_given(given, "output.folder"))
+        strcpy(given->output.folder, folder);
+    struct {
+        const char *key;
+        char *value, *own;
+    } keys[] = {{"output.folder", deck->output.folder, given->output.folder},
+                {"log.prometheus", deck->log.prometheus, given->log.prometheus},
+                {"device.tuning_file", deck->device.tuning_file, given->device.tuning_file}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && code == ERROR_NONE; i++) {
+        if (strcmp(keys[i].value, keys[i].own) == 0)
+            continue;
+        char *longer =
+            memory_format("%s%s%s = \"%s\"", dropped, dropped[0] != '\0' ? ", " : "", keys[i].key, keys[i].own);
+        free(dropped);
+        dropped = longer;
+        strcpy(keys[i].value, keys[i].own);
+    }
+    if (dropped[0] != '\0' && world->rank == 0)
+        log_info("# --from: the checkpoint's deck does not choose where to write: %s", dropped);
+    free(dropped);
+    free(folder);
+    memory_free(given);
+    return code;
+}
+
 /* The deck that a checkpoint or run folder was trained with; the run goes on from there. */
 static int read_deck_from(struct comm *world, struct deck *deck, const char *from, char *const overrides[], int count)
 {
@@ -48,6 +82,8 @@ static int read_deck_from(struct comm *world, struct deck *deck, const char *fro
         code = comm_agree(world, deck_read_text(deck, meta.deck_text, path, overrides, count));
         checkpoint_meta_destroy(&meta);
     }
+    if (code == ERROR_NONE)
+        code = comm_agree(world, distrust(world, deck, path, overrides, count));
     if (code == ERROR_NONE && strlen(path) >= sizeof deck->train.resume)
         code = comm_agree(world, error_user("--from %s: is too long a path", from));
     if (code == ERROR_NONE)
@@ -63,44 +99,14 @@ int start_read_deck(struct comm *world, struct deck *deck, const char *path, con
                         : read_deck_from(world, deck, from, overrides, count);
 }
 
-static bool holds_run(const char *folder)
-{
-    DIR *dir = opendir(folder);
-    bool found = false;
-    for (struct dirent *entry = dir ? readdir(dir) : NULL; entry != NULL; entry = readdir(dir))
-        found = found || strncmp(entry->d_name, "step_", 5) == 0 || strcmp(entry->d_name, "log.jsonl") == 0;
-    if (dir != NULL)
-        closedir(dir);
-    return found;
-}
-
-/* The first line of a run's deck.cfg, by which a deck of the user's own is told from it. */
-static const char written[] = "# what cistron made of a run's deck; written anew at each start\n";
-
-static bool is_own_deck(const char *path)
-{
-    char line[sizeof written] = "";
-    FILE *file = open_stream(path);
-    if (file == NULL)
-        return false;
-    const bool whole = fgets(line, sizeof line, file) != NULL;
-    fclose(file);
-    return whole && strcmp(line, written) == 0;
-}
-
 /* Rank 0. */
-static int write_deck(const char *folder, const char *path, const char *text)
+static int write_deck(const char *path, const char *text)
 {
     struct draft draft;
-    struct stat status;
-    if (stat(path, &status) == 0 && S_ISREG(status.st_mode) && !is_own_deck(path) && !holds_run(folder))
-        return error_user("key output.folder = \"%s\": a new run writes its deck to %s, which is there and is not of a "
-                          "run; give that file another name, or choose another folder",
-                          folder, path);
     int code = draft_open(&draft, path);
     if (code != ERROR_NONE)
         return code;
-    fputs(written, draft.file);
+    fputs(folder_deck_head, draft.file);
     fputs(text, draft.file);
     return draft_close(&draft, code);
 }
@@ -110,7 +116,7 @@ int start_write_deck(struct comm *world, const char *folder, const char *text)
     int code = ERROR_NONE;
     if (world->rank == 0) {
         char *path = memory_format("%s/deck.cfg", folder);
-        code = write_deck(folder, path, text);
+        code = write_deck(path, text);
         free(path);
     }
     return comm_agree(world, code);
@@ -129,8 +135,9 @@ static int make_folder(const char *folder)
     return code;
 }
 
-int start_make_folder(struct comm *world, const struct deck *deck)
+int start_make_folder(struct comm *world, const struct deck *deck, int *made)
 {
+    *made = world->rank == 0 ? disk_missing(deck->output.folder) : 0;
     return comm_agree(world, world->rank == 0 ? make_folder(deck->output.folder) : ERROR_NONE);
 }
 
@@ -164,7 +171,7 @@ void start_clean_folder(struct comm *world, const struct deck *deck)
 static int refuse_old_run(struct comm *world, const struct deck *deck)
 {
     int code = ERROR_NONE;
-    if (world->rank == 0 && holds_run(deck->output.folder))
+    if (world->rank == 0 && folder_holds_run(deck->output.folder))
         code = error_user("key train.resume = \"never\": output.folder = \"%s\" holds a run already; choose another "
                           "folder or train.resume = \"auto\"",
                           deck->output.folder);

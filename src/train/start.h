@@ -7,12 +7,13 @@
 #include "train/session.h"
 
 /* The deck of the file `path` or, when `from` is not NULL, that which the checkpoint or run folder `from` was trained
- * with, whose train.resume then names the checkpoint; with overrides[count]. Rank 0 reads. */
+ * with, whose train.resume then names the checkpoint; with overrides[count]. Of a checkpoint's deck
+ * the keys that say where a run writes do not count: output.folder is the checkpoint's own folder. Rank 0 reads. */
 int start_read_deck(struct comm *world, struct deck *deck, const char *path, const char *from, char *const overrides[],
                     int count);
 
-/* Makes output.folder and those above it. */
-int start_make_folder(struct comm *world, const struct deck *deck);
+/* Makes output.folder and those above it. *made: how many, on rank 0; 0 elsewhere. */
+int start_make_folder(struct comm *world, const struct deck *deck, int *made);
 
 /* Removes what killed programs left in output.folder under temporary names, as far as that goes: to be called by who
  * holds the folder's lock. */
@@ -37,7 +38,7 @@ int start_check(const struct session *session, const struct checkpoint_meta *met
 int start_place(const struct session *session, const struct checkpoint_meta *meta, const char *path,
                 struct blend_position *place, char **told);
 
-/* Writes FOLDER/deck.cfg, the effective deck. ERROR_USER: a new run would replace a deck of the user's own. */
+/* Writes FOLDER/deck.cfg, the effective deck. ERROR_USER. */
 int start_write_deck(struct comm *world, const char *folder, const char *text);
 
 #endif

@@ -190,9 +190,21 @@ static long long next_second(const char *folder)
     return second;
 }
 
+/* Files beyond a link are another's. */
+static int refuse_link(const char *folder)
+{
+    struct stat status;
+    if (lstat(folder, &status) != 0 || !S_ISLNK(status.st_mode))
+        return ERROR_NONE;
+    return error_environment("%s: is a symbolic link, which is not followed", folder);
+}
+
 int tensorboard_open(struct tensorboard *board, const char *folder, int64_t step)
 {
     *board = (struct tensorboard){NULL};
+    int linked = refuse_link(folder);
+    if (linked != ERROR_NONE)
+        return linked;
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
         return error_environment("%s: cannot make the folder: %s", folder, strerror(errno));
     char host[256] = "";
@@ -335,6 +347,9 @@ static bool read_record(FILE *file, unsigned char *data, int64_t *bytes)
 
 static int cut_file(const char *path, int64_t step)
 {
+    struct stat status;
+    if (lstat(path, &status) == 0 && (S_ISLNK(status.st_mode) || status.st_nlink > 1))
+        return error_environment("%s: is a link, and is not shortened to step %lld", path, (long long)step);
     FILE *file = open_stream(path);
     if (file == NULL)
         return error_environment("%s: cannot open it: %s", path, open_failure());
@@ -358,10 +373,12 @@ static int cut_file(const char *path, int64_t step)
 
 int tensorboard_cut(const char *folder, int64_t step)
 {
-    DIR *dir = opendir(folder);
+    int code = refuse_link(folder);
+    DIR *dir = code == ERROR_NONE ? opendir(folder) : NULL;
+    if (code != ERROR_NONE)
+        return code;
     if (dir == NULL)
         return errno == ENOENT ? ERROR_NONE : error_environment("%s: cannot open it: %s", folder, strerror(errno));
-    int code = ERROR_NONE;
     for (struct dirent *entry = readdir(dir); entry != NULL && code == ERROR_NONE; entry = readdir(dir))
         if (is_event_file(entry->d_name)) {
             char *path = memory_format("%s/%s", folder, entry->d_name);

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -41,14 +40,6 @@ struct tuning_bytes tuning_file_read(const char *path)
 
 /* -- Adding ------------------------------------------------------------------------------------------------------ */
 
-/* Is the open file still the one of that name? Whoever had the lock before may have put a new one in its place. */
-static bool is_named(int descriptor, const char *path)
-{
-    struct stat own, named;
-    return fstat(descriptor, &own) == 0 && lstat(path, &named) == 0 && own.st_dev == named.st_dev &&
-           own.st_ino == named.st_ino;
-}
-
 /* Waits as long as others have the lock, but not for ever. A file system without locks does without. */
 static int wait_for_lock(int descriptor, const char *path)
 {
@@ -69,7 +60,7 @@ static int open_locked(int *descriptor, const char *path)
         if (*descriptor < 0)
             return error_user("%s: cannot be written: %s", path, open_failure());
         int code = wait_for_lock(*descriptor, path);
-        if (code == ERROR_NONE && is_named(*descriptor, path))
+        if (code == ERROR_NONE && open_is_named(*descriptor, path))
             return ERROR_NONE;
         close(*descriptor);
         if (code != ERROR_NONE)

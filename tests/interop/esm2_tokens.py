@@ -21,7 +21,7 @@ VOCABULARY = "<cls> <pad> <eos> <unk> L A G V S E R T I D P K Q N F Y M H W C X 
 def prepare(cistron, folder, fasta):
     """Records of a FASTA file as prepare stores them: lists of ids."""
     store = folder / "store.h5"
-    subprocess.run([cistron, "prepare", "--tokenizer", "esm2", "-o", store, fasta], check=True, capture_output=True)
+    subprocess.run([cistron, "prepare", "--tokenizer", "esm2", "--force", "-o", store, fasta], check=True, capture_output=True)
     with h5py.File(store, "r") as file:
         tokens, offsets = file["tokens"][:].tolist(), file["offsets"][:].tolist()
     return [tokens[a:b] for a, b in zip(offsets, offsets[1:])]

@@ -1,0 +1,207 @@
+#include "train/folder_check.h"
+#include "base/disk.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/open.h"
+#include "bridge/folder.h"
+#include "train/prometheus.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+const char folder_deck_head[] = "# what cistron made of a run's deck; written anew at each start\n";
+
+/* -- What is there ------------------------------------------------------------------------------------------------ */
+
+static bool is_own_deck(const char *path)
+{
+    char *line = memory_allocate(sizeof folder_deck_head);
+    FILE *file = open_stream(path);
+    const bool own =
+        file != NULL && fgets(line, sizeof folder_deck_head, file) != NULL && strcmp(line, folder_deck_head) == 0;
+    if (file != NULL)
+        fclose(file);
+    memory_free(line);
+    return own;
+}
+
+/* What a log.jsonl tells; from: a checkpoint that may be of this run, or NULL. */
+struct record {
+    bool own;   /* a run has written it */
+    bool saved; /* that has saved a checkpoint */
+    bool from;  /* namely this one */
+};
+
+static struct record read_record(const char *path, const struct checkpoint_meta *from)
+{
+    static const char any[] = "{\"event\":\"", saved[] = "{\"event\":\"checkpoint\",\"step\":";
+    struct record record = {false};
+    char *wanted = from == NULL ? NULL
+                                : memory_format("%s%lld,\"digest\":\"%016llx\"", saved, (long long)from->step,
+                                                (unsigned long long)from->digest),
+         *line = NULL;
+    size_t room = 0;
+    FILE *file = open_stream(path);
+    while (file != NULL && getline(&line, &room, file) > 0) {
+        record.own = record.own || strncmp(line, any, strlen(any)) == 0;
+        record.saved = record.saved || strncmp(line, saved, strlen(saved)) == 0;
+        record.from = record.from || (wanted != NULL && strncmp(line, wanted, strlen(wanted)) == 0);
+    }
+    if (file != NULL)
+        fclose(file);
+    free(line);
+    free(wanted);
+    return record;
+}
+
+/* A file with content, or whatever a link of this name leads to. */
+static bool is_filled_file(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0;
+}
+
+static bool is_filled_folder(const char *path)
+{
+    int64_t entries = 0;
+    DIR *listing = opendir(path);
+    while (listing != NULL && readdir(listing) != NULL)
+        entries++;
+    if (listing != NULL)
+        closedir(listing);
+    return entries > 2; /* "." and ".." */
+}
+
+static bool holds_checkpoint(const char *folder)
+{
+    char *newest = NULL;
+    if (checkpoint_newest(folder, &newest) != ERROR_NONE)
+        error_clear();
+    free(newest);
+    return newest != NULL;
+}
+
+bool folder_holds_run(const char *folder)
+{
+    char *log = memory_format("%s/log.jsonl", folder);
+    const bool own = read_record(log, NULL).own;
+    free(log);
+    return own || holds_checkpoint(folder);
+}
+
+/* -- What may not be replaced ------------------------------------------------------------------------------------- */
+
+/* The names in output.folder that a check needs. */
+struct names {
+    const char *folder;
+    char *log, *deck, *board, *model, *exported, *requests[2];
+};
+
+static bool is_inside(const char *path, const char *folder)
+{
+    struct stat own, other;
+    char *above = disk_folder(path);
+    const bool inside =
+        stat(above, &own) == 0 && stat(folder, &other) == 0 && own.st_dev == other.st_dev && own.st_ino == other.st_ino;
+    free(above);
+    return inside;
+}
+
+static int refuse(const struct names *names, const char *path, const char *what)
+{
+    return error_user("key output.folder = \"%s\": %s %s; move it away, or choose another folder", names->folder, path,
+                      what);
+}
+
+/* A request to stop or to save is an empty file, and is removed. */
+static int check_requests(const struct names *names)
+{
+    for (int i = 0; i < 2; i++)
+        if (is_filled_file(names->requests[i]))
+            return refuse(names, names->requests[i],
+                          "is there and not empty, and a run removes a file of that name as a request");
+    return ERROR_NONE;
+}
+
+/* checkpoint.export_final replaces an export and nothing else. */
+static int check_exported(const struct names *names)
+{
+    if (folder_check(names->exported, true) == ERROR_NONE)
+        return ERROR_NONE;
+    char *what = memory_format("key checkpoint.export_final = true: %s", error_message());
+    error_clear();
+    int code = error_restate(ERROR_USER, what);
+    free(what);
+    return code;
+}
+
+/* The result of a run that this one does not go on from. */
+static int check_result(const struct names *names, const struct deck *deck, const char *path,
+                        const struct record *record)
+{
+    struct stat status;
+    const char *what = lstat(names->model, &status) == 0                                    ? names->model
+                       : deck->checkpoint.export_final && is_filled_folder(names->exported) ? names->exported
+                       : record->saved                                                      ? names->log
+                       : holds_checkpoint(names->folder)                                    ? "step_*.h5"
+                                                                                            : NULL;
+    if (what == NULL || record->from)
+        return ERROR_NONE;
+    char *start = path != NULL ? memory_format("%s is not a checkpoint of that run", path)
+                               : memory_string("none of its checkpoints is there to resume from");
+    int code = error_user("key output.folder = \"%s\": holds the result of a run (%s), and %s; choose another "
+                          "output.folder, or name a checkpoint of that run by train.resume or train --from",
+                          names->folder, what, start);
+    free(start);
+    return code;
+}
+
+/* In a folder that is not a run's, files of these names are not a run's either. */
+static int check_strangers(const struct names *names, const struct deck *deck)
+{
+    static const char what[] = "is there and is not of a run, which would write its own";
+    if (is_filled_file(names->log))
+        return refuse(names, names->log, what);
+    if (is_filled_file(names->deck))
+        return refuse(names, names->deck, what);
+    return deck->log.tensorboard && is_filled_folder(names->board) ? refuse(names, names->board, what) : ERROR_NONE;
+}
+
+static int check(const struct names *names, const struct deck *deck, const char *path,
+                 const struct checkpoint_meta *from)
+{
+    int code = check_requests(names);
+    if (code == ERROR_NONE)
+        code = prometheus_check(names->folder, deck->log.prometheus);
+    const bool resumes = path != NULL && is_inside(path, names->folder);
+    const struct record record = resumes ? (struct record){.own = true} : read_record(names->log, from);
+    if (code == ERROR_NONE && !resumes)
+        code = check_result(names, deck, path, &record);
+    if (code == ERROR_NONE && !record.own && !is_own_deck(names->deck) && !holds_checkpoint(names->folder))
+        code = check_strangers(names, deck);
+    if (code == ERROR_NONE && deck->checkpoint.export_final)
+        code = check_exported(names);
+    return code;
+}
+
+int folder_check_run(const struct deck *deck, const char *path, const struct checkpoint_meta *from)
+{
+    const char *folder = deck->output.folder;
+    struct names names = {
+        .folder = folder,
+        .log = memory_format("%s/log.jsonl", folder),
+        .deck = memory_format("%s/deck.cfg", folder),
+        .board = memory_format("%s/tensorboard", folder),
+        .model = memory_format("%s/final_model.h5", folder),
+        .exported = memory_format("%s/final_model", folder),
+        .requests = {memory_format("%s/stop", folder), memory_format("%s/checkpoint", folder)},
+    };
+    int code = check(&names, deck, path, from);
+    char *const texts[] = {names.log,      names.deck,        names.board,      names.model,
+                           names.exported, names.requests[0], names.requests[1]};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        free(texts[i]);
+    return code;
+}
