@@ -383,7 +383,7 @@ static int64_t move_copies(struct toy *toy, char *state, bool restore)
 /* offloads: layers 0, 1, 3 and 4 of 5, so two have each buffer. */
 static void test_record(struct executor *executor, enum toy_kind kind, int recipe, bool offloads)
 {
-    struct group twin = {"data", 0, 2, &twin_class, NULL};
+    struct group twin = {.name = "data", .size = 2, .class = &twin_class};
     struct executor *record = record_executor_create(executor);
     struct toy_options options = toy_options(record);
     options.settings = toy_settings(kind);

@@ -76,7 +76,7 @@ static bool begins(const uint8_t *head, int64_t bytes, const char *text)
 /* @name, letters, +: of long reads the head may end within the letters. */
 static bool is_fastq(const uint8_t *head, int64_t bytes)
 {
-    int64_t second, third, unused;
+    int64_t second, third = -1, unused;
     if (!begins(head, bytes, "@"))
         return false;
     line_length(head, bytes, 0, &second);
