@@ -156,7 +156,7 @@ truncated JSON lines            | $prepare cut.jsonl.gz                     | 2 
 an empty JSON lines file        | $prepare --field x -                      | 2 | <stdin>: holds no
 a JSON line of 20 MB            | $prepare -o y.h5 long_line.jsonl          | 0 | 20000000 bases
 output is the input             | $prepare -o g.fa g.fa                     | 2 | is an input and the output
-output is a folder              | $prepare -o taken.h5 g.fa                 | 2 | taken.h5: exists and is no regular file
+output is a folder              | $prepare -o taken.h5 g.fa                 | 2 | taken.h5: exists and is not a regular file
 output is a folder to be        | $prepare -o fresh/ g.fa                   | 2 | fresh/: names a folder
 output is standard output       | $prepare -o - g.fa                        | 2 | -: standard output cannot be this output
 a file for a folder             | import llama_tiny/config.json -o x.h5     | 2 | config.json: cannot read the folder: Not a directory
@@ -243,7 +243,7 @@ micro-batches that do not divide | plan --ranks 4 deck.cfg model.layers=8 parall
 parts, of what ranks of a row have left | plan --ranks 8 deck.cfg model.layers=4 parallel.pipeline=2 parallel.virtual=2 train.micro_batch=1 train.global_batch=5 parallel.context=0 device.memory=0.0001 | 2 | key device.memory: a rank needs
 ranks of a row, state to be chosen | plan --ranks 2 deck.cfg parallel.shard=auto parallel.context=4 | 2 | parallel.context = 4: must divide the number of ranks, 2
 sizes that cannot be halved     | measure -o rates.cfg --largest 1000       | 2 | --largest 1000: must be a power of two
-a folder for rates              | measure -o folder --quick                 | 2 | folder: exists and is no regular file
+a folder for rates              | measure -o folder --quick                 | 2 | folder: exists and is not a regular file
 ranks that do not share state   | train deck.cfg parallel.shard=full parallel.shard_size=3 | 2 | parallel.shard_size = 3: must divide
 ranks of no sharding group      | train deck.cfg parallel.shard_size=2      | 2 | parallel.shard_size = 2: needs parallel.shard
 whole gradients, summed early   | train deck.cfg parallel.shard=optimizer parallel.reduce=micro_batch | 2 | parallel.reduce = "micro_batch"

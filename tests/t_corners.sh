@@ -121,6 +121,9 @@ check "nothing to predict in a validation is said" says "so it has no loss"
 check "and is no loss of 0" test "$(grep -c '"event":"validation"' "$work/o/tiny/log.jsonl")" -eq 0
 mkdir "$work/o/tiny/report.html"
 "$CISTRON" report "$work/o/tiny" >"$work/out" 2>&1
+check "a folder in place of the page: exit code 2" test $? -eq 2
+check "it is named" says "report.html: exists and is not a regular file"
+"$CISTRON" report "$work/o/tiny" -o /dev/full >"$work/out" 2>&1
 check "a page that cannot be written: exit code 1" test $? -eq 1
 check "its facts are printed" says "verdict            finished"
 

@@ -69,7 +69,7 @@ rm run/report.html
 # never, whatever --force says
 told 2 "g.fa: is an input and the output" prepare --tokenizer nucleotide --force -o g.fa g.fa
 told 2 "is a checkpoint" eval --checkpoint run --fasta g.fa --force -o run/step_00000002.h5
-told 2 "/dev/null: exists and is no regular file" prepare --tokenizer nucleotide --force -o /dev/null g.fa
+told 2 "/dev/null: exists and is not a regular file" prepare --tokenizer nucleotide --force -o /dev/null g.fa
 check "the device is one still" test -c /dev/null
 
 # folders

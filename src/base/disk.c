@@ -144,7 +144,7 @@ int disk_check_output(const char *path, int how, const char *const inputs[], int
     if (stat(path, &there) != 0 || ((how & DISK_STREAM) != 0 && disk_is_stream(path)))
         return ERROR_NONE;
     if (!S_ISREG(there.st_mode) || disk_is_stream(path))
-        return error_user("%s: exists and is no regular file; choose another output", path);
+        return error_user("%s: exists and is not a regular file; choose another output", path);
     for (int64_t i = 0; i < count; i++)
         if (strcmp(inputs[i], "-") != 0 && stat(inputs[i], &input) == 0 && input.st_dev == there.st_dev &&
             input.st_ino == there.st_ino)
