@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <xxhash.h>
@@ -23,10 +24,12 @@ int tokenizer_open_bundle(const struct tokenizer **out, const struct bundle *bun
 {
     const enum bundle_kind kind = bundle->files[BUNDLE_JSON].data != NULL ? BUNDLE_JSON : BUNDLE_RANKS;
     const struct bpe_file file = {bundle->files[kind].data, bundle->files[kind].bytes, where};
-    const struct bpe_file config = {bundle->files[BUNDLE_CONFIG].data, bundle->files[BUNDLE_CONFIG].bytes, where};
+    char *config_name = memory_format("%s: %s", where, bundle_names[BUNDLE_CONFIG]);
+    const struct bpe_file config = {bundle->files[BUNDLE_CONFIG].data, bundle->files[BUNDLE_CONFIG].bytes, config_name};
     struct tokenizer *tokenizer = memory_allocate(sizeof *tokenizer);
     *out = NULL;
     int code = bpe_open(&tokenizer->bpe, &file, config.data != NULL ? &config : NULL);
+    free(config_name);
     if (code != ERROR_NONE) {
         memory_free(tokenizer);
         return code;
