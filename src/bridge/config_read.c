@@ -1,11 +1,14 @@
 #include "base/error.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "bridge/config.h"
 #include "bridge/config_table.h"
 #include "bridge/json_file.h"
+#include "tokenizer/end_tokens.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct source {
     const char *path;
@@ -381,6 +384,33 @@ int config_token_rows(int64_t *rows, const char *folder, int64_t vocabulary)
     }
     json_decref(root);
     free(path);
+    return code;
+}
+
+static int read_ends(struct end_tokens *ends, const char *path, int64_t vocabulary)
+{
+    json_t *root;
+    int outside = 0, code = json_file_read(&root, path);
+    if (code == ERROR_NONE)
+        code = end_tokens_read(ends, root, path, vocabulary, &outside);
+    if (code == ERROR_NONE && outside > 0)
+        log_warn("%s: key eos_token_id: ids that are not below vocab_size = %lld are left out: %d", path,
+                 (long long)vocabulary, outside);
+    json_decref(root);
+    return code;
+}
+
+int config_ends(struct model_ends *ends, const char *folder, int64_t vocabulary)
+{
+    char *config = memory_format("%s/config.json", folder);
+    char *generation = memory_format("%s/generation_config.json", folder);
+    struct stat status;
+    *ends = (struct model_ends){0};
+    int code = read_ends(&ends->config, config, vocabulary);
+    if (code == ERROR_NONE && stat(generation, &status) == 0)
+        code = read_ends(&ends->generation, generation, vocabulary);
+    free(config);
+    free(generation);
     return code;
 }
 

@@ -10,6 +10,7 @@
 #include "infer/output.h"
 #include "infer/prompts.h"
 #include "infer/results.h"
+#include "io/carried.h"
 #include "train/fit.h"
 
 #include <stdlib.h>
@@ -43,7 +44,7 @@ struct generator {
     int64_t count, longest; /* of the prompts; tokens */
     int64_t context, batch;
     int teams, team;
-    bool *allowed;
+    bool *allowed, *ends; /* [vocabulary] tokens; allowed NULL: all */
     enum results_format format;
     struct draft output; /* rank 0's; not open: standard output */
     struct text_stream stream;
@@ -214,6 +215,30 @@ static int choose_batch(struct generator *g)
                       (long long)positions_of(g), (long long)most);
 }
 
+static void add_ends(struct generator *g, const struct end_tokens *ends)
+{
+    for (int i = 0; i < ends->count; i++)
+        if (ends->ids[i] < g->inference->settings.vocabulary)
+            g->ends[ends->ids[i]] = true;
+}
+
+/* A text ends with the tokenizer's end token, or one of those that its files or the model's name. */
+static int find_ends(struct generator *g)
+{
+    const struct tokenizer *tokenizer = g->inference->tokenizer;
+    struct carried carried;
+    int code = carried_read(g->inference->path, &carried);
+    if (code != ERROR_NONE)
+        return code;
+    g->ends = memory_allocate(g->inference->settings.vocabulary * (int64_t)sizeof *g->ends);
+    add_ends(g, &(struct end_tokens){tokenizer->eos >= 0, {tokenizer->eos}});
+    add_ends(g, &tokenizer->ends);
+    add_ends(g, &carried.ends.config);
+    add_ends(g, &carried.ends.generation);
+    carried_destroy(&carried);
+    return ERROR_NONE;
+}
+
 /* Where letters of prompts are read as capitals, those of the alphabet are too. */
 static int allow_alphabet(struct generator *g)
 {
@@ -226,6 +251,8 @@ static int allow_alphabet(struct generator *g)
     for (char *c = alphabet; *c != '\0' && census.capitals; c++)
         *c = (char)(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
     code = alphabet_allow(inference->tokenizer, inference->settings.vocabulary, alphabet, &g->allowed);
+    for (int64_t token = 0; token < inference->settings.vocabulary; token++)
+        g->allowed[token] = g->allowed[token] || g->ends[token];
     free(alphabet);
     return code;
 }
@@ -236,6 +263,8 @@ static int prepare(struct generator *g)
     struct inference *inference = g->inference;
     const bool reads = g->world->rank == 0;
     int code = comm_agree(g->world, check_family(inference));
+    if (code == ERROR_NONE)
+        code = comm_agree(g->world, find_ends(g));
     if (code == ERROR_NONE && s->alphabet != NULL)
         code = comm_agree(g->world, allow_alphabet(g));
     if (code == ERROR_NONE)
@@ -335,7 +364,7 @@ static int compute(struct generator *g, struct round *round)
                                   .chunk = inference->shape.tokens,
                                   .context = g->context,
                                   .sampling = g->settings->sampling,
-                                  .eos = inference->tokenizer->eos,
+                                  .ends = g->ends,
                                   .threads = inference->threads,
                                   .agree = inference->shares ? g->world : NULL,
                                   .added = g->alone && g->world->rank == 0 ? print_added : NULL,
@@ -466,6 +495,7 @@ int generate_run(struct comm *world, const struct generate_settings *settings, d
     output_close(&g->output, code); /* open after a failure alone */
     prompts_destroy(&g->prompts);
     memory_free(g->allowed);
+    memory_free(g->ends);
     inference_close(inference);
     memory_free(g);
     memory_free(inference);
