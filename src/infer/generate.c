@@ -49,7 +49,8 @@ struct generator {
     struct draft output; /* rank 0's; not open: standard output */
     struct text_stream stream;
     struct decode_rates rates;
-    int64_t added; /* tokens, by all teams */
+    int64_t added;    /* tokens, by all teams */
+    int64_t replaced; /* characters that cannot stand in the output */
 };
 
 /* -- Before computing --------------------------------------------------------------------------------------------- */
@@ -397,15 +398,15 @@ static void write_result(struct generator *g, const struct decode_sequence *sequ
 {
     FILE *out = g->output.file != NULL ? g->output.file : stdout;
     const struct prompt *from = &g->prompts.list[number / g->settings->samples];
-    results_write(out, g->format, g->inference->tokenizer,
-                  &(struct result){.name = from->name,
-                                   .sample = number % g->settings->samples + 1,
-                                   .prompt = g->prompts.text + from->text,
-                                   .prompt_bytes = from->bytes,
-                                   .tokens = sequence->tokens + sequence->prompt,
-                                   .count = sequence->count - sequence->prompt,
-                                   .log_probability = sequence->log_probability,
-                                   .ended = sequence->end == DECODE_END_TOKEN});
+    g->replaced += results_write(out, g->format, g->inference->tokenizer,
+                                 &(struct result){.name = from->name,
+                                                  .sample = number % g->settings->samples + 1,
+                                                  .prompt = g->prompts.text + from->text,
+                                                  .prompt_bytes = from->bytes,
+                                                  .tokens = sequence->tokens + sequence->prompt,
+                                                  .count = sequence->count - sequence->prompt,
+                                                  .log_probability = sequence->log_probability,
+                                                  .ended = sequence->end == DECODE_END_TOKEN});
 }
 
 static void collect(struct generator *g, struct round *round)
@@ -457,6 +458,14 @@ static void report(const struct generator *g)
             r->steps > 0 ? 1e3 * r->step_seconds / (double)r->steps : 0, g->teams > 1 ? ", on each team of ranks" : "");
 }
 
+static void warn_of_replaced(const struct generator *g)
+{
+    if (g->replaced > 0)
+        log_warn("characters that cannot stand in FASTA and are written as '?': %lld ('>', ';', blanks, what cannot be "
+                 "printed); --output-format jsonl keeps all that can be printed",
+                 (long long)g->replaced);
+}
+
 static int generate(struct generator *g)
 {
     const bool prints = g->alone && g->world->rank == 0;
@@ -471,8 +480,10 @@ static int generate(struct generator *g)
         text_stream_end(&g->stream);
         putchar('\n');
     }
-    if (code == ERROR_NONE && g->world->rank == 0)
+    if (code == ERROR_NONE && g->world->rank == 0) {
         report(g);
+        warn_of_replaced(g);
+    }
     return code;
 }
 
