@@ -228,7 +228,9 @@ static const struct config_case config_cases[] = {
     {"esm2_tiny", "{\"vocab_size\": 64}", "key vocab_size = 64: not supported; allowed is 33"},
     {"esm2_tiny", "{\"pad_token_id\": 0}", "key pad_token_id = 0: not supported; allowed is 1"},
     {"esm2_tiny", "{\"mask_token_id\": null}", "key mask_token_id = null: not supported; allowed is 32"},
-    {"esm2_tiny", "{\"hidden_act\": \"relu\"}", "key hidden_act = \"relu\": not supported; allowed is \"gelu\""},
+    {"esm2_tiny", "{\"cistron_gelu\": \"relu\"}",
+     "key cistron_gelu = \"relu\": not supported; allowed is \"erf\" or \"tanh\""},
+    {"esm2_tiny", "{\"cistron_gelu\": 1}", "key cistron_gelu = 1: not supported"},
     {"esm2_tiny", "{\"token_dropout\": \"yes\"}", "key token_dropout = \"yes\": must be true or false"},
     {"esm2_tiny", "{\"layer_norm_eps\": -1e-5}", "key layer_norm_eps = -1e-5: must be a positive number"},
     {"esm2_tiny", "{\"num_attention_heads\": 32}", "model.head_dim = 1: must be even"},
@@ -282,6 +284,44 @@ static void test_configs(void)
     }
     free(path);
     free(file);
+}
+
+/* transformers' ESM-2 ignores hidden_act; a model with GELU's tanh form stays one through an export. */
+static void test_gelu(void)
+{
+    static const struct {
+        const char *change;
+        enum deck_gelu gelu;
+    } cases[] = {
+        {"{}", DECK_GELU_ERF},
+        {"{\"hidden_act\": \"gelu\"}", DECK_GELU_ERF},
+        {"{\"hidden_act\": \"gelu_pytorch_tanh\"}", DECK_GELU_ERF},
+        {"{\"hidden_act\": \"gelu_new\"}", DECK_GELU_ERF},
+        {"{\"hidden_act\": [\"relu\"]}", DECK_GELU_ERF},
+        {"{\"hidden_act\": \"gelu\", \"cistron_gelu\": \"tanh\"}", DECK_GELU_TANH},
+        {"{\"hidden_act\": \"gelu_new\", \"cistron_gelu\": \"erf\"}", DECK_GELU_ERF},
+    };
+    char *path = memory_format("%s/gelu", work), *file = memory_format("%s/config.json", path);
+    char *h5 = memory_format("%s/gelu.h5", work);
+    struct deck deck;
+    mkdir(path, 0777);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *config, *change = json_loads(cases[i].change, 0, NULL);
+        CHECK(json_file_read(&config, in_folder(golden("esm2_tiny"), "config.json")) == ERROR_NONE);
+        json_object_update(config, change);
+        CHECK(json_file_write(config, file) == ERROR_NONE);
+        deck_defaults(&deck);
+        CHECK(config_read(&deck, path, DIALECT_HF) == ERROR_NONE && deck.model.gelu == (int)cases[i].gelu);
+        json_decref(change);
+    }
+    unlink(file);
+    CHECK(import_folder(golden("te_esm2"), h5, NULL) == ERROR_NONE);
+    CHECK(export_file(h5, path, false, EXPORT_SHARD_BYTES, false) == ERROR_NONE);
+    deck_defaults(&deck);
+    CHECK(config_read(&deck, path, DIALECT_HF) == ERROR_NONE && deck.model.gelu == DECK_GELU_TANH);
+    free(path);
+    free(file);
+    free(h5);
 }
 
 /* What a deck can say and a config.json not. */
@@ -702,6 +742,7 @@ int main(void)
     test_old_spelling();
     test_rounding();
     test_configs();
+    test_gelu();
     test_check();
     test_tensors();
     test_tokenizers();

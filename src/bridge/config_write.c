@@ -161,7 +161,7 @@ static void put_llama(json_t *out, const struct model_settings *s, const struct 
 static void put_esm2(json_t *out, const struct model_settings *s, enum dialect dialect)
 {
     if (s->tanh_gelu && dialect == DIALECT_HF)
-        put(out, "hidden_act", json_string("gelu_pytorch_tanh"));
+        put(out, config_gelu, json_string("tanh"));
     put(out, "token_dropout", json_boolean(s->token_dropout));
     put(out, "tie_word_embeddings", json_boolean(s->tied));
     put(out, "hidden_dropout_prob", json_real(0));
