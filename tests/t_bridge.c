@@ -228,7 +228,9 @@ static const struct config_case config_cases[] = {
     {"esm2_tiny", "{\"vocab_size\": 64}", "key vocab_size = 64: not supported; allowed is 33"},
     {"esm2_tiny", "{\"pad_token_id\": 0}", "key pad_token_id = 0: not supported; allowed is 1"},
     {"esm2_tiny", "{\"mask_token_id\": null}", "key mask_token_id = null: not supported; allowed is 32"},
-    {"esm2_tiny", "{\"hidden_act\": \"relu\"}", "key hidden_act = \"relu\": not supported; allowed is \"gelu\""},
+    {"esm2_tiny", "{\"cistron_gelu\": \"relu\"}",
+     "key cistron_gelu = \"relu\": not supported; allowed is \"erf\" or \"tanh\""},
+    {"esm2_tiny", "{\"cistron_gelu\": 1}", "key cistron_gelu = 1: not supported"},
     {"esm2_tiny", "{\"token_dropout\": \"yes\"}", "key token_dropout = \"yes\": must be true or false"},
     {"esm2_tiny", "{\"layer_norm_eps\": -1e-5}", "key layer_norm_eps = -1e-5: must be a positive number"},
     {"esm2_tiny", "{\"num_attention_heads\": 32}", "model.head_dim = 1: must be even"},
@@ -282,6 +284,44 @@ static void test_configs(void)
     }
     free(path);
     free(file);
+}
+
+/* transformers' ESM-2 ignores hidden_act; a model with GELU's tanh form stays one through an export. */
+static void test_gelu(void)
+{
+    static const struct {
+        const char *change;
+        enum deck_gelu gelu;
+    } cases[] = {
+        {"{}", DECK_GELU_ERF},
+        {"{\"hidden_act\": \"gelu\"}", DECK_GELU_ERF},
+        {"{\"hidden_act\": \"gelu_pytorch_tanh\"}", DECK_GELU_ERF},
+        {"{\"hidden_act\": \"gelu_new\"}", DECK_GELU_ERF},
+        {"{\"hidden_act\": [\"relu\"]}", DECK_GELU_ERF},
+        {"{\"hidden_act\": \"gelu\", \"cistron_gelu\": \"tanh\"}", DECK_GELU_TANH},
+        {"{\"hidden_act\": \"gelu_new\", \"cistron_gelu\": \"erf\"}", DECK_GELU_ERF},
+    };
+    char *path = memory_format("%s/gelu", work), *file = memory_format("%s/config.json", path);
+    char *h5 = memory_format("%s/gelu.h5", work);
+    struct deck deck;
+    mkdir(path, 0777);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *config, *change = json_loads(cases[i].change, 0, NULL);
+        CHECK(json_file_read(&config, in_folder(golden("esm2_tiny"), "config.json")) == ERROR_NONE);
+        json_object_update(config, change);
+        CHECK(json_file_write(config, file) == ERROR_NONE);
+        deck_defaults(&deck);
+        CHECK(config_read(&deck, path, DIALECT_HF) == ERROR_NONE && deck.model.gelu == (int)cases[i].gelu);
+        json_decref(change);
+    }
+    unlink(file);
+    CHECK(import_folder(golden("te_esm2"), h5, NULL) == ERROR_NONE);
+    CHECK(export_file(h5, path, false, EXPORT_SHARD_BYTES, false) == ERROR_NONE);
+    deck_defaults(&deck);
+    CHECK(config_read(&deck, path, DIALECT_HF) == ERROR_NONE && deck.model.gelu == DECK_GELU_TANH);
+    free(path);
+    free(file);
+    free(h5);
 }
 
 /* What a deck can say and a config.json not. */
@@ -468,6 +508,100 @@ static void test_tokenizers(void)
     free(out);
 }
 
+/* Puts these eos_token_id (JSON; NULL: leaves the file out) into the two files of a copy of llama_tiny. */
+static char *llama_with_ends(const char *config_ends, const char *generation_ends)
+{
+    char *folder = memory_format("%s/ends", work);
+    char *command = memory_format("rm -rf '%s'; cp -r '%s' '%s'; rm '%s/generation_config.json'", folder,
+                                  golden("llama_tiny"), folder, folder);
+    json_t *config;
+    CHECK(system(command) == 0);
+    CHECK(json_file_read(&config, in_folder(golden("llama_tiny"), "config.json")) == ERROR_NONE);
+    json_object_set_new(config, "eos_token_id", json_loads(config_ends, JSON_DECODE_ANY, NULL));
+    char *path = memory_format("%s/config.json", folder),
+         *generation = memory_format("%s/generation_config.json", folder);
+    CHECK(json_file_write(config, path) == ERROR_NONE);
+    if (generation_ends != NULL) {
+        char *text = memory_format("{\"eos_token_id\": %s}", generation_ends);
+        write_file(generation, text, (int64_t)strlen(text));
+        free(text);
+    }
+    free(command);
+    free(path);
+    free(generation);
+    return folder;
+}
+
+static bool ends_are(const char *folder, const char *name, const char *wanted)
+{
+    json_t *root, *value = json_loads(wanted, JSON_DECODE_ANY, NULL);
+    CHECK(json_file_read(&root, in_folder(folder, name)) == ERROR_NONE);
+    const bool good = json_equal(json_object_get(root, "eos_token_id"), value);
+    json_decref(root);
+    json_decref(value);
+    return good;
+}
+
+/* Every end token of a model comes back, in the file that had it. */
+static void test_ends(void)
+{
+    static const struct {
+        const char *config, *generation, *tokenizer; /* in */
+        const char *config_out, *generation_out;     /* NULL: no file */
+    } cases[] = {
+        {"null", NULL, NULL, "null", NULL},
+        {"null", NULL, "nucleotide", "0", "0"},
+        {"0", "0", "nucleotide", "0", "0"},
+        {"7", NULL, "nucleotide", "7", "7"},
+        {"[0, 9, 255]", "[9, 0]", "nucleotide", "[0, 9, 255]", "[9, 0]"},
+        {"0", "[9, 0]", "nucleotide", "0", "[9, 0]"},
+        {"[0, 9]", "0", "nucleotide", "[0, 9]", "0"},
+        {"[0, 9]", "null", "nucleotide", "[0, 9]", "[0, 9]"},
+        {"[0, 9]", NULL, NULL, "[0, 9]", NULL},
+        {"[0, 9]", "9", NULL, "[0, 9]", "9"},
+        {"[0, 256, -1, 9]", "[4000000000, 9, 8]", "nucleotide", "[0, 9]", "[9, 8]"},
+    };
+    static const struct {
+        const char *config, *generation, *says;
+    } faults[] = {
+        {"\"</s>\"", NULL, "config.json: eos_token_id: \"</s>\" is not offered; must be an id"},
+        {"[0, 1.5]", NULL, "config.json: eos_token_id[1]: 1.5 is not offered"},
+        {"[[0]]", NULL, "config.json: eos_token_id[0]: must be an id"},
+        {"0", "{}", "generation_config.json: eos_token_id: must be an id"},
+        {"0", "0, \"x", "generation_config.json:1: is no JSON"},
+        {"0",
+         "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
+         "1,1,1,1,1,1,1,1,1,1,1,1]",
+         "generation_config.json: eos_token_id: has more than 64 ids"},
+    };
+    char *file = memory_format("%s/ends.h5", work), *out = memory_format("%s/ends.out", work);
+    char *clear = memory_format("rm -rf '%s'", out);
+    for (int dialect = DIALECT_HF; dialect <= DIALECT_TE; dialect++)
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            char *folder = llama_with_ends(cases[i].config, cases[i].generation);
+            CHECK(import_folder(folder, file, cases[i].tokenizer) == ERROR_NONE && system(clear) == 0);
+            CHECK(export_run(&(struct export_settings){.checkpoint = file,
+                                                       .folder = out,
+                                                       .shard_bytes = EXPORT_SHARD_BYTES,
+                                                       .dialect = (enum dialect)dialect}) == ERROR_NONE);
+            CHECK(ends_are(out, "config.json", cases[i].config_out));
+            CHECK(is_there(in_folder(out, "generation_config.json")) == (cases[i].generation_out != NULL));
+            CHECK(cases[i].generation_out == NULL || ends_are(out, "generation_config.json", cases[i].generation_out));
+            free(folder);
+        }
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        char *folder = llama_with_ends(faults[i].config, faults[i].generation);
+        CHECK(import_folder(folder, file, "nucleotide") == ERROR_USER);
+        if (!CHECK(strstr(error_message(), faults[i].says) != NULL))
+            fprintf(stderr, "    says \"%s\"\n", error_message());
+        error_clear();
+        free(folder);
+    }
+    free(file);
+    free(out);
+    free(clear);
+}
+
 static void test_places(void)
 {
     char *file = memory_format("%s/esm2_tiny.h5", work), *out = memory_format("%s/place", work);
@@ -608,9 +742,11 @@ int main(void)
     test_old_spelling();
     test_rounding();
     test_configs();
+    test_gelu();
     test_check();
     test_tensors();
     test_tokenizers();
+    test_ends();
     test_places();
     stores_end();
     return check_end();

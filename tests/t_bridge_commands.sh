@@ -117,6 +117,12 @@ check "its files" test "$(echo te/*)" = "te/config.json te/model.safetensors te/
 check "import of that" ends 0 import te -o te2.h5
 check "the same tensors" cmp <("$CISTRON" inspect te.h5 | sed 1d) <("$CISTRON" inspect te2.h5 | sed 1d)
 check "import of an ESM-2" ends 0 import "$golden/esm2_tiny" -o erf.h5
+check "warns of nothing" test "$(grep -c warning "$work/out")" -eq 0
+cp -r "$golden/esm2_tiny" tanh
+sed -i 's/"hidden_size"/"hidden_act": "gelu_pytorch_tanh",\n  &/' tanh/config.json
+check "import of one whose hidden_act transformers ignores" ends 0 import tanh -o tanh.h5
+check "warns of it" once 'warning: tanh/config.json: key hidden_act = "gelu_pytorch_tanh": transformers'"'"' ESM-2 ignores it and computes GELU by erf'
+check "it is the same model" cmp <("$CISTRON" inspect erf.h5 | sed 1d) <("$CISTRON" inspect tanh.h5 | sed 1d)
 check "export of it" ends 0 export --checkpoint erf.h5 -o erf --dialect te
 check "warns of GELU" once 'warning: erf: the model has model.gelu = "erf"; TransformerEngine computes GELU'
 check "and of the contact head" once "warning: erf: tensors that are not trained and have no place there: 3"

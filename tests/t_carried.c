@@ -58,6 +58,7 @@ static void test_round(struct training *t, bool with_optimizer)
     struct carried written = {0}, read;
     struct checkpoint_meta meta;
     make_some(&written);
+    written.ends = (struct model_ends){.config = {2, {3, 300}}, .generation = {1, {7}}};
     CHECK(save(t, &written, with_optimizer) == ERROR_NONE);
     CHECK(checkpoint_verify(self, path) == ERROR_NONE);
     CHECK(checkpoint_read_meta(self, path, &meta) == ERROR_NONE && meta.carried == NULL);
@@ -67,8 +68,13 @@ static void test_round(struct training *t, bool with_optimizer)
     CHECK(read.count == 5 && carried_bytes(&read) == 276);
     for (int i = 0; i < read.count; i++)
         CHECK(same(&read.tensors[i], &written.tensors[i]));
+    CHECK(memcmp(&read.ends, &written.ends, sizeof read.ends) == 0);
     carried_destroy(&read);
     carried_destroy(&written);
+    written.ends = (struct model_ends){.generation = {1, {7}}}; /* nothing else is carried */
+    CHECK(save(t, &written, with_optimizer) == ERROR_NONE && carried_read(path, &read) == ERROR_NONE);
+    CHECK(read.count == 0 && memcmp(&read.ends, &written.ends, sizeof read.ends) == 0);
+    carried_destroy(&read);
 }
 
 /* Nothing to carry is no group, and reads as nothing. */
@@ -220,8 +226,33 @@ static void enormous(hid_t group)
     dataset(group, H5T_STD_U8LE, 1, (hsize_t)1 << 40, "U8", &shape, 1);
 }
 
+static void negative_end(hid_t group)
+{
+    CHECK(hdf5_write_integers(group, "end_tokens", (const int64_t[]){4, -1}, 2));
+}
+
+static void wide_end(hid_t group)
+{
+    CHECK(hdf5_write_integers(group, "generation_end_tokens", (const int64_t[]){(int64_t)1 << 31}, 1));
+}
+
+static void many_ends(hid_t group)
+{
+    static const int64_t ids[END_TOKENS_MOST + 1];
+    CHECK(hdf5_write_integers(group, "end_tokens", ids, END_TOKENS_MOST + 1));
+}
+
+static void end_in_words(hid_t group)
+{
+    CHECK(hdf5_write_text(group, "end_tokens", "</s>"));
+}
+
 static void test_files(void)
 {
+    refuse_file(negative_end, "/carried: attribute end_tokens is no list of token ids");
+    refuse_file(wide_end, "/carried: attribute generation_end_tokens is no list of token ids");
+    refuse_file(many_ends, "/carried: attribute end_tokens is no list");
+    refuse_file(end_in_words, "/carried: attribute end_tokens is no list");
     refuse_file(a_group, "/carried/x");
     refuse_file(without_dtype, "is no carried tensor");
     refuse_file(long_dtype, "is no carried tensor");

@@ -246,7 +246,7 @@ static void test_executors(struct executor *cpu, struct executor *reference)
 
 /* -- Many sequences ---------------------------------------------------------------------------------------------- */
 
-enum { SEQUENCES = 9, ADDED = 40, CONTEXT = 13, END = 5 /* a token */, MOST = POSITIONS + ADDED };
+enum { SEQUENCES = 9, ADDED = 40, CONTEXT = 13, END = 5, OTHER_END = 14 /* tokens */, MOST = POSITIONS + ADDED };
 
 /* What a sequence becomes by evaluating all that the model may see for each token anew. `mistaken`: the context is
  * never moved on, moved one token too late, or the random numbers are those of another sequence. */
@@ -263,7 +263,7 @@ static void naive(struct engine *whole, const struct sampling *sampling, struct 
         const int32_t token =
             sample_token(sampling, logits, VOCABULARY, s->number + (mistaken == OTHER_NUMBER), s->count);
         s->log_probability += sample_log_probability(logits, VOCABULARY, token);
-        if (token == END) {
+        if (token == END || token == OTHER_END) {
             s->end = DECODE_END_TOKEN;
             return;
         }
@@ -301,10 +301,11 @@ static void test_decode(struct executor *cpu)
     struct decode_sequence wanted[SEQUENCES], found[SEQUENCES];
     const struct model_settings settings = toy_settings(TOY_LLAMA);
     const struct sampling sampling = {.temperature = 0.8, .top_p = 1, .seed = 4};
+    const bool ends[VOCABULARY] = {[END] = true, [OTHER_END] = true};
     struct pair p;
     pair_create(&p, cpu, &settings, DTYPE_F32, 3 * LEAST_ROWS, SEQUENCES, NONE);
     struct decode_settings how = {
-        .engine = &p.cached, .context = CONTEXT, .sampling = sampling, .eos = END, .threads = 2};
+        .engine = &p.cached, .context = CONTEXT, .sampling = sampling, .ends = ends, .threads = 2};
     begin(wanted, tokens[0]);
     for (int i = 0; i < SEQUENCES; i++)
         naive(&p.whole, &sampling, &wanted[i], NO_MISTAKE);
@@ -312,6 +313,13 @@ static void test_decode(struct executor *cpu)
     for (int i = 0; i < SEQUENCES; i++)
         ended += wanted[i].end == DECODE_END_TOKEN;
     CHECK(ended > 0 && ended < SEQUENCES);
+    const bool one[VOCABULARY] = {[END] = true};
+    struct decode_rates unused = {0};
+    how.sequences = how.chunk = SEQUENCES;
+    how.ends = one;
+    begin(found, tokens[1]);
+    CHECK(decode(&how, found, SEQUENCES, &unused) && different(wanted, found) > 0);
+    how.ends = ends;
     for (how.sequences = 1; how.sequences <= SEQUENCES; how.sequences += 2)
         for (how.chunk = SEQUENCES; how.chunk <= 3 * LEAST_ROWS; how.chunk += 13) {
             struct decode_rates rates = {0};

@@ -184,7 +184,7 @@ prompts = {"one": "ACGT", "two": "ACGTTTTGGGACACACACACA", "three": "A"}
 both = records("many.jsonl")
 assert [(r["record"], r["sample"]) for r in both] == [(p, s) for p in prompts for s in (1, 2)]
 for r, (name, pairs, text) in zip(both, fasta, strict=True):
-    assert r["record"] == name and r["prompt"] == prompts[name] and r["prompt"] + r["text"] == text
+    assert r["record"] == name and r["prompt"] == prompts[name] and re.sub("[>; ]", "?", r["prompt"] + r["text"]) == text
     assert r["tokens"] == len(r["text"]) == int(pairs["tokens"]) and r["sample"] == int(pairs["sample"])
     assert len(r["prompt"]) == int(pairs["prompt"]) and r["end"] == pairs["end"]
     assert (r["end"] == "length") == (r["tokens"] == 70) or r["end"] == "token"
@@ -199,6 +199,21 @@ single = records("single.jsonl")
 assert len(single) == 1 and single[0]["text"] == both[0]["text"]
 assert open(f"{sys.argv[1]}/single").read() == "ACGT" + both[0]["text"] + "\n"
 END
+
+# what begins a record or a comment, blanks, control characters and bytes beyond ASCII are '?', and counted
+"$CISTRON" generate --checkpoint "$work/run" --prompt $'AC>G\n>T ;\303\251*' --alphabet '>;A*' --tokens 300 --temperature 50 --case keep --n 60 \
+    -o "$work/odd.fa" >"$work/out" 2>&1
+check "a text that FASTA cannot hold: exit code 0" test $? -eq 0
+check "is a record each" test "$(grep -c '>' "$work/odd.fa")" -eq 60 -a "$(grep -v '^>prompt ' "$work/odd.fa" | tr -d '\nACGT*?' | wc -c)" -eq 0
+check "with as many characters" test "$(grep -v '^>' "$work/odd.fa" | tr -d '\n' | wc -c)" -eq \
+    "$(sed -n 's/.* prompt=\([0-9]*\) tokens=\([0-9]*\) .*/\1 \2/p' "$work/odd.fa" | awk '{ n += $1 + $2 } END { print n }')"
+check "the prompt's are replaced" test "$(grep -c '^AC?G??T????\*' "$work/odd.fa")" -eq 60
+odd=$(grep -v '^>' "$work/odd.fa" | tr -dc '?' | wc -c)
+check "some of the model's too" test "$odd" -gt $((60 * 7 + 30))
+check "how many is said once" test "$(grep -c "^warning: characters that cannot stand in FASTA and are written as '?': $odd (" "$work/out")" -eq 1
+"$CISTRON" generate --checkpoint "$work/run" --prompt 'A>' --alphabet '>' --tokens 5 --n 9 --output-format jsonl >"$work/odd.jsonl" 2>"$work/out"
+check "JSON lines keep them" grep -q '"prompt":"A>","text":">[>]*","tokens":' "$work/odd.jsonl"
+check "without a word" test "$(grep -c 'cannot stand' "$work/out")" -eq 0
 
 for what in --help --version "train --help"; do
     # shellcheck disable=SC2086

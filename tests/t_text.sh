@@ -118,6 +118,85 @@ cp -r run/final_model later
 sed -i 's/"added_tokens": \[/&{"id": 416, "content": "<pad>", "special": true}, /' later/tokenizer.json
 check "import with a token that the model never had" ends 0 import later -o later.h5
 check "says so" says "later: no tokenizer is kept: its tokenizer: has ids up to 416, the model in later up to 415"
+
+# -- What else came with the model: every file of the tokenizer, every end token ------------------------------------------
+
+cp -r run/final_model chat
+letter=$(grep -o '"e": *[0-9]*' "$tokenizer/tokenizer.json" | head -n 1 | tr -dc 0-9)
+sed -i "s/\"eos_token_id\": .*/\"eos_token_id\": [399, $letter],/" chat/config.json
+printf '{"temperature": 0.6,\n "eos_token_id": [%d, 399], "top_p": 0.9}' "$letter" >chat/generation_config.json
+printf '{%% for m in messages %%}<|%%s|>\303\251\0{%% endfor %%}' >chat/chat_template.jinja
+printf '{"chat_template": "x"}' >chat/chat_template.json
+printf '{"<pad>" : 7}\n' >chat/added_tokens.json
+printf '{ "bos_token":"<|begin_of_text|>" }' >chat/special_tokens_map.json
+printf '{"a": 1}' >chat/vocab.json
+printf '#version: 0.2\na b\n' >chat/merges.txt
+sed 's/"tokenizer_class"/"chat_template": "{{ x }}",\n  "model_max_length": 1000000000000000019884624838656,\n  &/; /"model_max_length": 64/d; s/false,$/false/' \
+    "$tokenizer/tokenizer_config.json" >chat/tokenizer_config.json
+kept="tokenizer.json tokenizer_config.json special_tokens_map.json generation_config.json added_tokens.json chat_template.jinja \
+chat_template.json vocab.json merges.txt"
+
+# as_it_came FOLDER: it has all files of chat's tokenizer, byte for byte, and config.json's end tokens
+as_it_came()
+{
+    local name
+    for name in $kept; do
+        cmp "chat/$name" "$1/$name" || return 1
+    done
+    tr -d ' \n' <"$1/config.json" | grep -qF "\"eos_token_id\":[399,$letter]"
+}
+
+# ending CHECKPOINT: how a text of the letter e alone ends
+ending()
+{
+    "$CISTRON" generate --checkpoint "$1" --prompt The --tokens 5 --temperature 0 --alphabet e --output-format jsonl 2>err |
+        grep -o '"tokens":[0-9]*\|"end":"[a-z]*"' | tr '\n' ' '
+}
+
+check "import of a chat model" ends 0 import chat -o chat.h5
+check "its tokenizer is the same" test "$(grep -o 'bpe-[0-9a-f]*' out)" = "$("$CISTRON" inspect train.h5 | grep -o 'bpe-[0-9a-f]*' | head -n 1)"
+check "inspect names its files" test "$("$CISTRON" inspect chat.h5 | grep -c 'chat_template.jinja\|merges.txt')" -ge 1
+check "export of it" ends 0 export --checkpoint chat.h5 -o chat.out
+check "every file is as it came" as_it_came chat.out
+check "in the other dialect too" ends 0 export --checkpoint chat.h5 -o chat.te --dialect te
+check "every file is as it came there" as_it_came chat.te
+check "without the other end the letter goes on" test "$(ending again.h5)" = '"tokens":5 "end":"length" '
+check "with it a text ends" test "$(ending chat.h5)" = '"tokens":0 "end":"token" '
+check "a run from it" ends 0 train deck.cfg model.initialise_from=chat.h5 train.steps=1 output.folder=tuned
+check "has its files and ends" as_it_came tuned/final_model
+check "ends so too" test "$(ending tuned)" = '"tokens":0 "end":"token" '
+check "a run that goes on" ends 0 train deck.cfg model.initialise_from=chat.h5 train.steps=2 output.folder=tuned
+check "has them too" as_it_came tuned/final_model
+check "a store by its tokenizer" ends 0 prepare --tokenizer chat --input-format lines -o chat_store.h5 train.txt
+check "a run on that" ends 0 train deck.cfg data.train=chat_store.h5 train.steps=1 output.folder=stored
+for name in $kept; do
+    check "keeps $name" cmp "chat/$name" "stored/final_model/$name"
+done
+check "the end tokens of the store's generation_config.json" test "$(ending stored)" = '"tokens":0 "end":"token" '
+: >chat/merges.txt
+mkdir chat/additional_chat_templates
+check "an empty file beside a tokenizer" ends 0 import chat -o chat2.h5
+check "is not kept, which is said" says "warning: chat/merges.txt: is empty and is not kept"
+check "further chat templates too" says "warning: chat/additional_chat_templates: is not kept"
+rm chat/vocab.json
+mkfifo chat/vocab.json
+check "a pipe among them" ends 0 import chat -o chat3.h5
+check "is told, and nothing waits for it" says "no tokenizer is kept: chat/vocab.json: cannot be read: it is no regular file"
+
+# -- Bytes that the vocabulary lacks ---------------------------------------------------------------------------------------
+
+mkdir lacking
+"$python" -c 'import json, sys; json.dump(json.load(open(sys.argv[1]))["tokenizer"], open("lacking/tokenizer.json", "w"))' \
+    "$abs_top_srcdir/tests/golden/bpe_missing.json" 2>/dev/null || rm -r lacking
+if [ -d lacking ]; then
+    printf 'The licence\nOf é\n' >lacking.txt
+    check "a text with a byte that has no token" ends 2 prepare --tokenizer lacking --input-format lines -o lacking.h5 lacking.txt
+    check "is named with record and byte" says "record 2: lacking: byte 0xa9 of the text, at offset 4, has no token"
+    check "nothing was made of it" test ! -e lacking.h5
+    tr -d Qz <train.txt >lacking.txt
+    check "a text without one" ends 0 prepare --tokenizer lacking --input-format lines -o lacking.h5 lacking.txt
+fi
+
 python_says "a rank file is made" ranks "$tokenizer/tokenizer.json" tiny.model
 if [ -f tiny.model ]; then
     check "prepare by ranks" ends 0 prepare --tokenizer tiny.model --input-format lines -o ranks.h5 train.txt

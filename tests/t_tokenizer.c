@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "check.h"
+#include "folders.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/classes.h"
 #include "tokenizer/merges.h"
@@ -11,6 +12,7 @@
 #include "tokenizer/utf8.h"
 #include "tokenizer_files.h"
 
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -192,8 +194,10 @@ static void check_faults(void)
         {"\"A\":65", "\"A\":4194304", "T: model.vocab: the id of \"A\""},
         {"\"A\":65", "\"A\":66", "T: model.vocab: id 66 is there twice"},
         {"\"A\":65", "\"B\":65", "duplicate"},
-        {"\"A\":65", "\"A\":99999999999999999999", "T:1: is no JSON"},
-        {"\"A\":65", "\"AA\":65", "T: byte 0x41 has no token"},
+        {"\"A\":65", "\"A\":99999999999999999999", "T: model.vocab: the id of \"A\""},
+        {"\"A\":65", "\"A\":1e999", "T:1: is no JSON: real number overflow"},
+        {"\"dropout\":null", "\"unk_token\":7", "T: model.unk_token: 7 is not offered"},
+        {"\"dropout\":null", "\"fuse_unk\":7", "T: model.fuse_unk: 7 is not offered"},
         {"\"h e\"", "\"h zz\"", "T: model.merges[0]: \"h\" and \"zz\""},
         {"\"h e\"", "\"h z\"", "T: model.merges[0]: \"h\" and \"z\""},
         {"\"h e\"", "\"h e l\"", "T: model.merges[0]: \"h e l\""},
@@ -340,6 +344,11 @@ static void check_roles(void)
         {"{\"eos_token\":7}", {0}, false, false, "C: eos_token: 7"},
         {"{\"add_eos_token\":true}", {0}, false, false, "C: add_eos_token: true"},
         {"[]", {0}, false, false, "C: is JSON, but no object"},
+        {"{\"eos_token\":\"none\",\"model_max_length\":1000000000000000019884624838656}",
+         {0},
+         false,
+         false,
+         "C: eos_token: \"none\" is no token of T"},
     };
     char *text = json_with(NULL, NULL);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -407,6 +416,108 @@ static void check_ranks(void)
     CHECK(open_text(&bpe, "", NULL) == ERROR_USER && strstr(error_message(), "T: is empty") != NULL);
     CHECK(open_text(&bpe, "AA== 0\n", NULL) == ERROR_USER && strstr(error_message(), "byte 0x01 has no token") != NULL);
     CHECK(open_text(&bpe, "\n\x0e\n<unk>", NULL) == ERROR_USER && strstr(error_message(), "SentencePiece") != NULL);
+}
+
+/* -- Bytes without a token --------------------------------------------------------------------------------------- */
+
+/* The tokenizer of bpe_missing.json with these members of its model. */
+static struct bpe *open_missing(const json_t *golden, const char *unknown, bool fuses, bool nfc, bool prefixed)
+{
+    json_t *root = json_deep_copy(json_object_get(golden, "tokenizer")), *model = json_object_get(root, "model");
+    json_object_set_new(model, "unk_token", unknown == NULL ? json_null() : json_string(unknown));
+    json_object_set_new(model, "fuse_unk", json_boolean(fuses));
+    if (nfc)
+        json_object_set_new(root, "normalizer", json_pack("{s:s}", "type", "NFC"));
+    if (prefixed)
+        json_object_set_new(root, "pre_tokenizer",
+                            json_pack("{s:s, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 1, "use_regex", 1));
+    char *text = json_dumps(root, 0);
+    struct bpe *bpe;
+    if (open_text(&bpe, text, NULL) != ERROR_NONE)
+        error_fatal("%s", error_message());
+    free(text);
+    json_decref(root);
+    return bpe;
+}
+
+static bool ids_are(const json_t *wanted, const int32_t *ids, int64_t count)
+{
+    bool good = (int64_t)json_array_size(wanted) == count;
+    for (int64_t i = 0; good && i < count; i++)
+        good = json_integer_value(json_array_get(wanted, (size_t)i)) == ids[i];
+    return good;
+}
+
+static void check_missing_form(const json_t *golden, const char *form)
+{
+    const bool refuses = strcmp(form, "none") == 0;
+    struct bpe *bpe = open_missing(golden, refuses ? NULL : "<unk>", strcmp(form, "fused") == 0, false, false);
+    struct bpe_encoder *encoder = bpe_encoder_open(bpe);
+    size_t i;
+    const json_t *entry;
+    json_array_foreach(json_object_get(golden, "texts"), i, entry)
+    {
+        const json_t *given = json_object_get(entry, "text");
+        const char *text = json_string_value(given);
+        const int64_t refused = refuses ? json_integer_value(json_object_get(entry, "refused")) : -1;
+        for (int pass = 0; pass < 2; pass++) { /* the second time from the cache */
+            const int32_t *ids;
+            int64_t count;
+            error_clear();
+            int code = bpe_encode(encoder, text, (int64_t)json_string_length(given), false, &ids, &count);
+            CHECK(code == (refused < 0 ? ERROR_NONE : ERROR_USER));
+            char *says = memory_format("T: byte 0x%02x of the text, at offset %lld, has no token",
+                                       (unsigned char)text[refused < 0 ? 0 : refused], (long long)refused);
+            if (!CHECK(refused < 0 ? ids_are(json_object_get(entry, form), ids, count)
+                                   : strstr(error_message(), says) != NULL))
+                fprintf(stderr, "    %s, %s: says \"%s\"\n", form, text, error_message());
+            free(says);
+        }
+    }
+    bpe_encoder_close(encoder);
+    bpe_close(bpe);
+}
+
+/* Where the text was changed before the model saw it, and bytes that are no UTF-8. */
+static void check_missing_places(const json_t *golden)
+{
+    static const struct {
+        bool nfc, prefixed;
+        const char *text, *says; /* NULL: is encoded */
+    } cases[] = {
+        {false, false, "the\xf5", "byte 0xf5 of the text, at offset 3, has"},
+        {false, false, "the\xa9the", "byte 0xa9 of the text, at offset 3, has"},
+        {false, false, "the\x80the", NULL},
+        {false, true, "the Q", "byte 0x51 of the text, at offset 4, has"},
+        {true, true, "the Q", "byte 0x51 of the text, at offset 4, has"},
+        {true, false, "the\xff Q", "byte 0xff of the text, at offset 3, has"},
+        {true, false, "\x80the e\xcc\x81", "byte 0xa9 of the text, normalized, behind offset 1, has"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct bpe *bpe = open_missing(golden, NULL, false, cases[i].nfc, cases[i].prefixed);
+        struct bpe_encoder *encoder = bpe_encoder_open(bpe);
+        const int32_t *ids;
+        int64_t count;
+        error_clear();
+        int code = bpe_encode(encoder, cases[i].text, (int64_t)strlen(cases[i].text), false, &ids, &count);
+        CHECK(code == (cases[i].says == NULL ? ERROR_NONE : ERROR_USER));
+        CHECK(strstr(error_message(), cases[i].says == NULL ? "" : cases[i].says) != NULL);
+        bpe_encoder_close(encoder);
+        bpe_close(bpe);
+    }
+}
+
+static void check_missing(void)
+{
+    json_error_t error;
+    json_t *golden_file = json_load_file(golden("bpe_missing.json"), 0, &error);
+    if (golden_file == NULL)
+        error_fatal("%s", error.text);
+    check_missing_form(golden_file, "unknown");
+    check_missing_form(golden_file, "fused");
+    check_missing_form(golden_file, "none");
+    check_missing_places(golden_file);
+    json_decref(golden_file);
 }
 
 /* -- Merges of long pieces -------------------------------------------------------------------------------------------
@@ -744,6 +855,7 @@ int main(void)
     check_patterns();
     check_roles();
     check_ranks();
+    check_missing();
     check_merges();
     check_behaviors();
     check_spaces();

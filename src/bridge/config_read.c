@@ -1,11 +1,14 @@
 #include "base/error.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "bridge/config.h"
 #include "bridge/config_table.h"
 #include "bridge/json_file.h"
+#include "tokenizer/end_tokens.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct source {
     const char *path;
@@ -256,19 +259,27 @@ static int read_rope(const struct source *s, struct deck *deck)
     return code;
 }
 
-/* ESM-2's own classes compute GELU by erf whatever hidden_act says, save that this program's exports say tanh.
+/* transformers' ESM-2 computes GELU by erf whatever hidden_act says, so a key of this program's own says tanh.
  * TransformerEngine's layers compute its tanh form. */
 static int read_gelu(const struct source *s, struct deck *deck)
 {
     deck->model.gelu = DECK_GELU_TANH;
     if (s->dialect == DIALECT_TE)
         return ERROR_NONE;
-    const json_t *value = value_of(s->root, "hidden_act");
-    const char *name = value == NULL ? "gelu" : json_is_string(value) ? json_string_value(value) : "";
-    const bool tanh = strcmp(name, "gelu_pytorch_tanh") == 0;
-    if (!tanh && strcmp(name, "gelu") != 0)
-        return not_supported(s, "", "hidden_act", value, "\"gelu\" or \"gelu_pytorch_tanh\"");
+    const json_t *own = value_of(s->root, config_gelu), *value = value_of(s->root, "hidden_act");
+    const char *name = own == NULL ? "erf" : json_is_string(own) ? json_string_value(own) : "";
+    const bool tanh = strcmp(name, "tanh") == 0;
+    if (!tanh && strcmp(name, "erf") != 0)
+        return not_supported(s, "", config_gelu, own, "\"erf\" or \"tanh\"");
     deck->model.gelu = tanh ? DECK_GELU_TANH : DECK_GELU_ERF;
+    if (own == NULL && value != NULL && !(json_is_string(value) && strcmp(json_string_value(value), "gelu") == 0)) {
+        char *text = json_dumps(value, JSON_ENCODE_ANY);
+        log_warn(
+            "%s: key hidden_act = %.60s: transformers' ESM-2 ignores it and computes GELU by erf, and so does this "
+            "model; for one that was trained with GELU's tanh form put \"%s\": \"tanh\" there",
+            s->path, text, config_gelu);
+        free(text);
+    }
     return ERROR_NONE;
 }
 
@@ -381,6 +392,33 @@ int config_token_rows(int64_t *rows, const char *folder, int64_t vocabulary)
     }
     json_decref(root);
     free(path);
+    return code;
+}
+
+static int read_ends(struct end_tokens *ends, const char *path, int64_t vocabulary)
+{
+    json_t *root;
+    int outside = 0, code = json_file_read(&root, path);
+    if (code == ERROR_NONE)
+        code = end_tokens_read(ends, root, path, vocabulary, &outside);
+    if (code == ERROR_NONE && outside > 0)
+        log_warn("%s: key eos_token_id: ids that are not below vocab_size = %lld are left out: %d", path,
+                 (long long)vocabulary, outside);
+    json_decref(root);
+    return code;
+}
+
+int config_ends(struct model_ends *ends, const char *folder, int64_t vocabulary)
+{
+    char *config = memory_format("%s/config.json", folder);
+    char *generation = memory_format("%s/generation_config.json", folder);
+    struct stat status;
+    *ends = (struct model_ends){0};
+    int code = read_ends(&ends->config, config, vocabulary);
+    if (code == ERROR_NONE && stat(generation, &status) == 0)
+        code = read_ends(&ends->generation, generation, vocabulary);
+    free(config);
+    free(generation);
     return code;
 }
 

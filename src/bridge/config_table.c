@@ -2,6 +2,8 @@
 
 #define IN(field) offsetof(struct deck, field)
 
+const char config_gelu[] = "cistron_gelu";
+
 /* Defaults: the configuration classes of these names in transformers and BioNeMo. The first fixed rows are those that
  * users meet. */
 static const struct config_fixed none[] = {{0}};

@@ -37,6 +37,9 @@ struct config_family {
     int64_t extra_positions;
 };
 
+/* A key of this program's own: an ESM-2's model.gelu, for which transformers has no key. */
+extern const char config_gelu[];
+
 extern const struct config_family config_families[DIALECT_COUNT][FAMILY_COUNT];
 extern const struct config_classes config_te_classes[FAMILY_COUNT];
 

@@ -127,7 +127,23 @@ static json_t *id_of(const struct tokenizer *tokenizer, int32_t id)
     return tokenizer == NULL || id < 0 ? json_null() : json_integer(id);
 }
 
-static void put_llama(json_t *out, const struct model_settings *s, const struct tokenizer *tokenizer)
+/* eos_token_id: the model's own, or the tokenizer's. */
+static json_t *ends_of(const struct end_tokens *own, const struct tokenizer *tokenizer)
+{
+    if (own->count == 0)
+        return id_of(tokenizer, tokenizer == NULL ? 0 : tokenizer->eos);
+    json_t *list = json_array();
+    for (int i = 0; i < own->count; i++)
+        json_array_append_new(list, json_integer(own->ids[i]));
+    if (own->count > 1)
+        return list;
+    json_t *only = json_incref(json_array_get(list, 0));
+    json_decref(list);
+    return only;
+}
+
+static void put_llama(json_t *out, const struct model_settings *s, const struct tokenizer *tokenizer,
+                      const struct model_ends *ends)
 {
     json_t *rope = rope_object(&s->rope);
     put(out, "rope_theta", json_real(s->rope.theta)); /* as transformers 4 spells it, and then as 5 does */
@@ -138,14 +154,14 @@ static void put_llama(json_t *out, const struct model_settings *s, const struct 
     put(out, "attention_dropout", json_real(0));
     put(out, "use_cache", json_true());
     put(out, "bos_token_id", id_of(tokenizer, tokenizer == NULL ? 0 : tokenizer->bos));
-    put(out, "eos_token_id", id_of(tokenizer, tokenizer == NULL ? 0 : tokenizer->eos));
+    put(out, "eos_token_id", ends_of(&ends->config, tokenizer));
     put(out, "pad_token_id", id_of(tokenizer, tokenizer == NULL ? 0 : tokenizer->pad));
 }
 
 static void put_esm2(json_t *out, const struct model_settings *s, enum dialect dialect)
 {
     if (s->tanh_gelu && dialect == DIALECT_HF)
-        put(out, "hidden_act", json_string("gelu_pytorch_tanh"));
+        put(out, config_gelu, json_string("tanh"));
     put(out, "token_dropout", json_boolean(s->token_dropout));
     put(out, "tie_word_embeddings", json_boolean(s->tied));
     put(out, "hidden_dropout_prob", json_real(0));
@@ -183,18 +199,21 @@ static void put_te(json_t *out, const struct model_settings *s)
         put(out, "add_pooling_layer", json_false());
 }
 
-static int write_generation(const struct tokenizer *tokenizer, const char *folder)
+static int write_generation(const struct tokenizer *tokenizer, const struct model_ends *ends, const char *folder)
 {
     char *path = memory_format("%s/generation_config.json", folder);
-    json_t *out = json_pack("{s:o, s:o, s:o}", "bos_token_id", id_of(tokenizer, tokenizer->bos), "eos_token_id",
-                            id_of(tokenizer, tokenizer->eos), "pad_token_id", id_of(tokenizer, tokenizer->pad));
+    const struct end_tokens *own = ends->generation.count > 0 ? &ends->generation : &ends->config;
+    json_t *out = json_pack("{s:o, s:o, s:o}", "bos_token_id", id_of(tokenizer, tokenizer == NULL ? 0 : tokenizer->bos),
+                            "eos_token_id", ends_of(own, tokenizer), "pad_token_id",
+                            id_of(tokenizer, tokenizer == NULL ? 0 : tokenizer->pad));
     int code = json_file_write(out, path);
     free(path);
     return code;
 }
 
 int config_write(const struct model_settings *s, enum dialect dialect, int64_t positions,
-                 const struct tokenizer *tokenizer, const char *dtype, const char *folder)
+                 const struct tokenizer *tokenizer, const struct model_ends *ends, const char *dtype,
+                 const char *folder)
 {
     const struct config_family *family = &config_families[dialect][s->family];
     struct deck *deck = memory_allocate(sizeof *deck);
@@ -206,7 +225,7 @@ int config_write(const struct model_settings *s, enum dialect dialect, int64_t p
     put(out, "torch_dtype", json_string(dtype));
     put_table(out, family, deck);
     if (s->family == FAMILY_LLAMA)
-        put_llama(out, s, tokenizer);
+        put_llama(out, s, tokenizer, ends);
     else if (s->family == FAMILY_ESM2)
         put_esm2(out, s, dialect);
     else
@@ -215,8 +234,8 @@ int config_write(const struct model_settings *s, enum dialect dialect, int64_t p
         put_te(out, s);
     char *path = memory_format("%s/config.json", folder);
     int code = json_file_write(out, path);
-    if (code == ERROR_NONE && s->family == FAMILY_LLAMA && tokenizer != NULL)
-        code = write_generation(tokenizer, folder);
+    if (code == ERROR_NONE && s->family == FAMILY_LLAMA && (tokenizer != NULL || ends->generation.count > 0))
+        code = write_generation(tokenizer, ends, folder);
     free(path);
     memory_free(deck);
     return code;

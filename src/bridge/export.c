@@ -154,9 +154,10 @@ static bool complete_esm2(struct export *export)
 /* Nothing that is carried has a name in DIALECT_TE. A Llama's class there keeps its table of frequencies. */
 static bool complete_te(struct export *export)
 {
+    const struct model_ends ends = export->carried.ends;
     export->dropped = export->carried.count;
     carried_destroy(&export->carried);
-    export->carried = (struct carried){0};
+    export->carried.ends = ends;
     if (export->settings.family != FAMILY_LLAMA)
         return true;
     float *table = add_floats(export, "model.rotary_emb.inv_freq", 0, export->settings.head_dim / 2);
@@ -286,7 +287,7 @@ static int write_tensors(struct export *export, const char *folder)
 static int write_files(struct export *export, const char *folder)
 {
     int code = config_write(&export->settings, export->given->dialect, export->positions, export->tokenizer,
-                            export->given->bf16 ? "bfloat16" : "float32", folder);
+                            &export->carried.ends, export->given->bf16 ? "bfloat16" : "float32", folder);
     const int64_t tokens = export->positions - config_extra_positions(export->settings.family);
     if (code == ERROR_NONE && export->tokenizer != NULL)
         code = tokenizer_is_text(export->tokenizer) ? text_files_write(export->tokenizer, tokens, folder)

@@ -336,6 +336,24 @@ static void warn_of_padding(const struct import *import)
                  import->given->folder, (long long)padding);
 }
 
+static bool adds_none(const struct end_tokens *ends, int32_t known)
+{
+    return ends->count == 0 || (ends->count == 1 && ends->ids[0] == known);
+}
+
+/* The end tokens of the folder's configuration, unless they say what the tokenizer says. */
+static int choose_ends(struct import *import)
+{
+    struct model_ends *ends = &import->carried.ends;
+    const int32_t known = import->tokenizer != NULL ? import->tokenizer->eos : -1;
+    if (import->settings.family != FAMILY_LLAMA)
+        return ERROR_NONE;
+    int code = config_ends(ends, import->given->folder, import->settings.vocabulary);
+    if (adds_none(&ends->config, known) && adds_none(&ends->generation, known))
+        *ends = (struct model_ends){0};
+    return code;
+}
+
 /* A tokenizer of text says which special tokens stand around a text: so the model has learned. */
 static void choose_specials(struct import *import)
 {
@@ -385,6 +403,8 @@ static int open_folder(struct import *import)
         code = model_settings_from_deck(&import->settings, &import->deck, 0);
     if (code == ERROR_NONE)
         code = choose_tokenizer(import);
+    if (code == ERROR_NONE)
+        code = choose_ends(import);
     if (code == ERROR_NONE)
         choose_specials(import);
     if (code == ERROR_NONE)

@@ -1,7 +1,9 @@
 #include "bridge/json_file.h"
 #include "base/error.h"
 #include "base/open.h"
+#include "base/memory.h"
 #include "io/draft.h"
+#include "tokenizer/json_place.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -18,12 +20,19 @@ int json_file_read(json_t **object, const char *path)
     FILE *file = open_stream(path);
     if (file == NULL)
         return error_user("%s: cannot open it: %s", path, open_failure());
-    if (open_size(fileno(file)) > MOST_BYTES) {
+    const int64_t bytes = open_size(fileno(file));
+    if (bytes > MOST_BYTES) {
         fclose(file);
         return error_user("%s: has more than %d MiB: it is no such file of a model", path, MOST_BYTES >> 20);
     }
-    *object = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
+    char *text = memory_grow(NULL, bytes + 1);
+    const size_t got = fread(text, 1, (size_t)bytes, file);
     fclose(file);
+    if (got == (size_t)bytes)
+        *object = place_load(text, bytes, &error);
+    free(text);
+    if (got != (size_t)bytes)
+        return error_environment("%s: cannot be read", path);
     if (*object == NULL)
         return error_user("%s:%d: is no JSON: %s", path, error.line, error.text);
     if (json_is_object(*object))

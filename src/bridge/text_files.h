@@ -1,4 +1,4 @@
-/* The tokenizer files of a Hugging Face folder, for a tokenizer of text: its own, as they are, and what it lacks of
+/* The tokenizer files of a Hugging Face folder, for a tokenizer of text: its own, byte for byte, and what it lacks of
  * tokenizer.json, tokenizer_config.json and special_tokens_map.json, made of it. */
 #ifndef BRIDGE_TEXT_FILES_H
 #define BRIDGE_TEXT_FILES_H

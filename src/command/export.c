@@ -43,8 +43,10 @@ const struct command command_export = {
     .arguments = "",
     .summary = "make a Hugging Face folder of a checkpoint",
     .help =
-        "Writes config.json, safetensors and the files of its tokenizer, as transformers and vLLM load them; of a\n"
-        "model of text these are its own. Where the checkpoint has no tokenizer, they must be copied.\n"
+        "Writes config.json, safetensors and the files of its tokenizer, as transformers loads them (AMPLIFY with its\n"
+        "published classes); of a model of text these are its own. Where the checkpoint has no tokenizer, they must\n"
+        "be copied. vLLM serves Llamas of this form (LlamaForCausalLM) by its documentation, which was not tried; it\n"
+        "has no class for ESM-2 and AMPLIFY, nor for --dialect te.\n"
         "With --dialect te it is one that BioNeMo's recipes load: q, k and v in one tensor, gate and up too. Their\n"
         "file of classes has to be put beside it; the command says which.\n"
         "The folder appears when it is whole. A run folder means its final_model.h5 or, where that is later, its\n"

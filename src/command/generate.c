@@ -57,17 +57,18 @@ const struct command command_generate = {
     .arguments = "",
     .summary = "go on from a prompt",
     .help =
-        "Prints the prompt and what the model adds to it, up to the end of the sequence that the model gives or\n"
-        "to N tokens. The beginning-of-sequence token stands before the prompt. In a prompt of\n"
-        "text, special tokens such as <|eot_id|> may be written out. The text alone goes to standard\n"
-        "output; which checkpoint was used and how fast it went, to standard error. A run folder means its\n"
-        "final_model.h5 or, where that is later, its newest checkpoint. The same seed gives the same text.\n"
+        "Prints the prompt and what the model adds to it, up to the end of the sequence that the model gives (any of\n"
+        "its end tokens, where it came with several) or to N tokens. The beginning-of-sequence token stands before\n"
+        "the prompt. In a prompt of text, special tokens such as <|eot_id|> may be written out. The text alone goes\n"
+        "to standard output; which checkpoint was used and how fast it went, to standard error. A run folder means\n"
+        "its final_model.h5 or, where that is later, its newest checkpoint. The same seed gives the same text.\n"
         "\n"
         "With --input, --output or --n the results are FASTA or JSON lines, in the order of the prompts, each with\n"
         "the number of its sample, how many tokens were added, their log-probability (the sum of natural\n"
         "logarithms, by the model itself), and whether the end token or the length ended it. A sample does not\n"
-        "depend on what else is computed, but for the rounding of sums. Under mpirun or srun the sequences are\n"
-        "shared among the ranks.\n"
+        "depend on what else is computed, but for the rounding of sums. What cannot stand in FASTA ('>', ';',\n"
+        "blanks, what cannot be printed) is '?' there, and counted in a warning. Under mpirun or srun the sequences\n"
+        "are shared among the ranks.\n"
         "\n"
         "A sequence may become longer than --context N: then the model sees the last N / 2 tokens, counted from\n"
         "the first position, and what is added, until that is N again.\n",

@@ -31,7 +31,7 @@ const struct command command_import = {
         "writes a checkpoint that eval, generate, embed, export and inspect read, and that training starts from by\n"
         "model.initialise_from. Weights may be fp32, bf16 or fp16; what is not trained (ESM-2's contact head) is\n"
         "carried along. A Llama's tokenizer of text (tokenizer.json or tokenizer.model: byte-level BPE) is kept\n"
-        "with it; none is needed.",
+        "with it, each of its files as it is (a chat template, say), and so are all end tokens; none is needed.",
     .options = options,
     .least = 1,
     .most = 1,

@@ -108,14 +108,15 @@ static bool take(struct decoding *d, const struct choice *choice)
     if (choice->token < 0)
         return false;
     sequence->log_probability += choice->log_probability;
-    if (choice->token == s->eos) {
+    const bool ends = s->ends[choice->token];
+    if (ends) {
         sequence->end = DECODE_END_TOKEN;
     } else {
         sequence->tokens[sequence->count++] = choice->token;
         if (s->added != NULL)
             s->added(s->self, sequence, choice->token);
     }
-    if (choice->token == s->eos || sequence->count == sequence->most)
+    if (ends || sequence->count == sequence->most)
         place->sequence = NULL;
     return true;
 }

@@ -27,7 +27,7 @@ struct decode_settings {
     int64_t sequences, chunk; /* tokens of a call, at least one for each sequence */
     int64_t context;          /* tokens that the model sees at most, at least 2 */
     struct sampling sampling;
-    int32_t eos;
+    const bool *ends;   /* [vocabulary] tokens that end a sequence */
     int threads;        /* that choose tokens */
     struct comm *agree; /* ranks that do the same, and must end together, take rank 0's choices; NULL: there are none */
     /* Called for each token that is added; NULL: nobody wants to know. */

@@ -10,6 +10,7 @@
 #include "infer/output.h"
 #include "infer/prompts.h"
 #include "infer/results.h"
+#include "io/carried.h"
 #include "train/fit.h"
 
 #include <stdlib.h>
@@ -43,12 +44,13 @@ struct generator {
     int64_t count, longest; /* of the prompts; tokens */
     int64_t context, batch;
     int teams, team;
-    bool *allowed;
+    bool *allowed, *ends; /* [vocabulary] tokens; allowed NULL: all */
     enum results_format format;
     struct draft output; /* rank 0's; not open: standard output */
     struct text_stream stream;
     struct decode_rates rates;
-    int64_t added; /* tokens, by all teams */
+    int64_t added;    /* tokens, by all teams */
+    int64_t replaced; /* characters that cannot stand in the output */
 };
 
 /* -- Before computing --------------------------------------------------------------------------------------------- */
@@ -214,6 +216,30 @@ static int choose_batch(struct generator *g)
                       (long long)positions_of(g), (long long)most);
 }
 
+static void add_ends(struct generator *g, const struct end_tokens *ends)
+{
+    for (int i = 0; i < ends->count; i++)
+        if (ends->ids[i] < g->inference->settings.vocabulary)
+            g->ends[ends->ids[i]] = true;
+}
+
+/* A text ends with the tokenizer's end token, or one of those that its files or the model's name. */
+static int find_ends(struct generator *g)
+{
+    const struct tokenizer *tokenizer = g->inference->tokenizer;
+    struct carried carried;
+    int code = carried_read(g->inference->path, &carried);
+    if (code != ERROR_NONE)
+        return code;
+    g->ends = memory_allocate(g->inference->settings.vocabulary * (int64_t)sizeof *g->ends);
+    add_ends(g, &(struct end_tokens){tokenizer->eos >= 0, {tokenizer->eos}});
+    add_ends(g, &tokenizer->ends);
+    add_ends(g, &carried.ends.config);
+    add_ends(g, &carried.ends.generation);
+    carried_destroy(&carried);
+    return ERROR_NONE;
+}
+
 /* Where letters of prompts are read as capitals, those of the alphabet are too. */
 static int allow_alphabet(struct generator *g)
 {
@@ -226,6 +252,8 @@ static int allow_alphabet(struct generator *g)
     for (char *c = alphabet; *c != '\0' && census.capitals; c++)
         *c = (char)(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
     code = alphabet_allow(inference->tokenizer, inference->settings.vocabulary, alphabet, &g->allowed);
+    for (int64_t token = 0; token < inference->settings.vocabulary; token++)
+        g->allowed[token] = g->allowed[token] || g->ends[token];
     free(alphabet);
     return code;
 }
@@ -236,6 +264,8 @@ static int prepare(struct generator *g)
     struct inference *inference = g->inference;
     const bool reads = g->world->rank == 0;
     int code = comm_agree(g->world, check_family(inference));
+    if (code == ERROR_NONE)
+        code = comm_agree(g->world, find_ends(g));
     if (code == ERROR_NONE && s->alphabet != NULL)
         code = comm_agree(g->world, allow_alphabet(g));
     if (code == ERROR_NONE)
@@ -335,7 +365,7 @@ static int compute(struct generator *g, struct round *round)
                                   .chunk = inference->shape.tokens,
                                   .context = g->context,
                                   .sampling = g->settings->sampling,
-                                  .eos = inference->tokenizer->eos,
+                                  .ends = g->ends,
                                   .threads = inference->threads,
                                   .agree = inference->shares ? g->world : NULL,
                                   .added = g->alone && g->world->rank == 0 ? print_added : NULL,
@@ -368,15 +398,15 @@ static void write_result(struct generator *g, const struct decode_sequence *sequ
 {
     FILE *out = g->output.file != NULL ? g->output.file : stdout;
     const struct prompt *from = &g->prompts.list[number / g->settings->samples];
-    results_write(out, g->format, g->inference->tokenizer,
-                  &(struct result){.name = from->name,
-                                   .sample = number % g->settings->samples + 1,
-                                   .prompt = g->prompts.text + from->text,
-                                   .prompt_bytes = from->bytes,
-                                   .tokens = sequence->tokens + sequence->prompt,
-                                   .count = sequence->count - sequence->prompt,
-                                   .log_probability = sequence->log_probability,
-                                   .ended = sequence->end == DECODE_END_TOKEN});
+    g->replaced += results_write(out, g->format, g->inference->tokenizer,
+                                 &(struct result){.name = from->name,
+                                                  .sample = number % g->settings->samples + 1,
+                                                  .prompt = g->prompts.text + from->text,
+                                                  .prompt_bytes = from->bytes,
+                                                  .tokens = sequence->tokens + sequence->prompt,
+                                                  .count = sequence->count - sequence->prompt,
+                                                  .log_probability = sequence->log_probability,
+                                                  .ended = sequence->end == DECODE_END_TOKEN});
 }
 
 static void collect(struct generator *g, struct round *round)
@@ -428,6 +458,14 @@ static void report(const struct generator *g)
             r->steps > 0 ? 1e3 * r->step_seconds / (double)r->steps : 0, g->teams > 1 ? ", on each team of ranks" : "");
 }
 
+static void warn_of_replaced(const struct generator *g)
+{
+    if (g->replaced > 0)
+        log_warn("characters that cannot stand in FASTA and are written as '?': %lld ('>', ';', blanks, what cannot be "
+                 "printed); --output-format jsonl keeps all that can be printed",
+                 (long long)g->replaced);
+}
+
 static int generate(struct generator *g)
 {
     const bool prints = g->alone && g->world->rank == 0;
@@ -442,8 +480,10 @@ static int generate(struct generator *g)
         text_stream_end(&g->stream);
         putchar('\n');
     }
-    if (code == ERROR_NONE && g->world->rank == 0)
+    if (code == ERROR_NONE && g->world->rank == 0) {
         report(g);
+        warn_of_replaced(g);
+    }
     return code;
 }
 
@@ -466,6 +506,7 @@ int generate_run(struct comm *world, const struct generate_settings *settings, d
     output_close(&g->output, code); /* open after a failure alone */
     prompts_destroy(&g->prompts);
     memory_free(g->allowed);
+    memory_free(g->ends);
     inference_close(inference);
     memory_free(g);
     memory_free(inference);

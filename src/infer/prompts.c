@@ -73,7 +73,9 @@ static int encode_text(struct reading *r, const struct prompt *prompt)
     int64_t count = 0;
     int code = encoding_check_record(prompt->name, prompt->bytes);
     if (code == ERROR_NONE)
-        code = encoder_encode(r->encoder, r->prompts->text + prompt->text, prompt->bytes, true, &ids, &count);
+        code = encoding_of_record(
+            encoder_encode(r->encoder, r->prompts->text + prompt->text, prompt->bytes, true, &ids, &count),
+            prompt->name);
     for (int64_t t = 0; code == ERROR_NONE && t < count; t++)
         add_token(r->prompts, ids[t]);
     return code;

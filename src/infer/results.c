@@ -67,26 +67,39 @@ static char *text_of(const struct result *result, const struct tokenizer *tokeni
     return text;
 }
 
-static void write_lines(FILE *out, const char *text, int64_t bytes, int64_t *column)
+/* The sequence of a record that is being written. */
+struct fasta {
+    FILE *out;
+    int64_t column, replaced;
+};
+
+/* A character, one of `count` bytes. '>' would begin another record, and ';' a comment. */
+static void put_character(struct fasta *fasta, const char *character, int64_t count)
 {
-    for (int64_t i = 0; i < bytes; i++) {
-        if (*column == LINE) {
-            fputc('\n', out);
-            *column = 0;
-        }
-        fputc(text[i], out);
-        ++*column;
+    const bool stands = count == 1 && *character > ' ' && *character <= '~' && strchr(">;", *character) == NULL;
+    if (fasta->column == LINE) {
+        fputc('\n', fasta->out);
+        fasta->column = 0;
     }
+    fputc(stands ? *character : '?', fasta->out);
+    fasta->column++;
+    fasta->replaced += !stands;
 }
 
-static void write_fasta(FILE *out, const struct result *r, const char *text, int64_t bytes)
+static int64_t write_fasta(FILE *out, const struct result *r, const struct tokenizer *tokenizer)
 {
-    int64_t column = 0;
+    struct fasta fasta = {.out = out};
     fprintf(out, ">%s sample=%lld prompt=%lld tokens=%lld log_probability=%.6f end=%s\n", r->name, (long long)r->sample,
             (long long)r->prompt_bytes, (long long)r->count, r->log_probability, r->ended ? "token" : "length");
-    write_lines(out, r->prompt, r->prompt_bytes, &column);
-    write_lines(out, text, bytes, &column);
+    for (int64_t i = 0; i < r->prompt_bytes; i++)
+        put_character(&fasta, r->prompt + i, 1);
+    for (int64_t t = 0; t < r->count; t++) {
+        int64_t count;
+        const char *character = tokenizer_decode(tokenizer, r->tokens[t], &count);
+        put_character(&fasta, character, count);
+    }
     fputc('\n', out);
+    return fasta.replaced;
 }
 
 /* Infinity and NaN are no JSON. */
@@ -95,26 +108,29 @@ static json_t *real(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-static void write_json(FILE *out, const struct result *r, const char *text, int64_t bytes)
+static void write_json(FILE *out, const struct result *r, const struct tokenizer *tokenizer)
 {
+    size_t bytes;
+    char *text = text_of(r, tokenizer, &bytes);
     json_t *object = json_object();
     json_object_set_new(object, "record", jsontext_create(r->name, (int64_t)strlen(r->name)));
     json_object_set_new(object, "sample", json_integer(r->sample));
     json_object_set_new(object, "prompt", jsontext_create(r->prompt, r->prompt_bytes));
-    json_object_set_new(object, "text", jsontext_create(text, bytes));
+    json_object_set_new(object, "text", jsontext_create(text, (int64_t)bytes));
     json_object_set_new(object, "tokens", json_integer(r->count));
     json_object_set_new(object, "log_probability", real(r->log_probability));
     json_object_set_new(object, "end", json_string(r->ended ? "token" : "length"));
     json_dumpf(object, out, JSON_COMPACT | JSON_REAL_PRECISION(10));
     fputc('\n', out);
     json_decref(object);
+    free(text);
 }
 
-void results_write(FILE *out, enum results_format format, const struct tokenizer *tokenizer,
-                   const struct result *result)
+int64_t results_write(FILE *out, enum results_format format, const struct tokenizer *tokenizer,
+                      const struct result *result)
 {
-    size_t bytes;
-    char *text = text_of(result, tokenizer, &bytes);
-    (format == RESULTS_FASTA ? write_fasta : write_json)(out, result, text, (int64_t)bytes);
-    free(text);
+    if (format == RESULTS_FASTA)
+        return write_fasta(out, result, tokenizer);
+    write_json(out, result, tokenizer);
+    return 0;
 }

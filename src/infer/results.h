@@ -27,8 +27,10 @@ void results_put_token(struct text_stream *stream, const struct tokenizer *token
 
 /* FASTA: `>NAME sample=N prompt=N tokens=N log_probability=X end=length|token`, where prompt is the number of
  * characters of the sequence that were given, then the sequence. JSON: an object with the members record, sample,
- * prompt, text, tokens, log_probability and end. Errors stay with the file. */
-void results_write(FILE *out, enum results_format format, const struct tokenizer *tokenizer,
-                   const struct result *result);
+ * prompt, text, tokens, log_probability and end. Errors stay with the file. Returns how many characters of the sequence
+ * cannot stand in FASTA and are '?' there: '>', ';', blanks, control characters, bytes beyond ASCII, and tokens that
+ * stand for no character; 0 of JSON. */
+int64_t results_write(FILE *out, enum results_format format, const struct tokenizer *tokenizer,
+                      const struct result *result);
 
 #endif

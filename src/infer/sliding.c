@@ -165,7 +165,8 @@ static int read_text(struct sliding *w)
     int64_t bytes, count = 0, unscored = 0;
     int code = gather_text(w, &bytes);
     if (code == ERROR_NONE)
-        code = encoder_encode(w->encoder, w->text, bytes, false, &w->text_ids, &count);
+        code =
+            encoding_of_record(encoder_encode(w->encoder, w->text, bytes, false, &w->text_ids, &count), record->name);
     if (code != ERROR_NONE)
         return code;
     if (count > 0 && !w->settings.bos)

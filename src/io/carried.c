@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char GROUP[] = "carried";
+static const char GROUP[] = "carried", CONFIG_ENDS[] = "end_tokens", GENERATION_ENDS[] = "generation_end_tokens";
 
 /* Is it what shape and element type make? */
 static bool fits(const struct carried_tensor *t, enum safetensors_dtype dtype)
@@ -108,6 +108,20 @@ static int read_tensor(hid_t group, const char *path, char *name, struct carried
     return code;
 }
 
+static int read_ends(hid_t group, const char *path, const char *name, struct end_tokens *ends)
+{
+    int64_t ids[END_TOKENS_MOST];
+    if (H5Aexists(group, name) == 0)
+        return ERROR_NONE;
+    const int64_t count = hdf5_read_integers(group, name, ids, END_TOKENS_MOST);
+    bool good = count > 0;
+    for (int64_t i = 0; i < count && good; i++) {
+        good = ids[i] >= 0 && ids[i] <= INT32_MAX;
+        ends->ids[ends->count++] = (int32_t)ids[i];
+    }
+    return good ? ERROR_NONE : error_user("%s: /%s: attribute %s is no list of token ids", path, GROUP, name);
+}
+
 static int read_all(hid_t file, const char *path, struct carried *carried)
 {
     if (!hdf5_has(file, GROUP))
@@ -116,7 +130,9 @@ static int read_all(hid_t file, const char *path, struct carried *carried)
     if (group < 0)
         return error_user("%s: /%s is no group", path, GROUP);
     int64_t count;
-    int code = ERROR_NONE;
+    int code = read_ends(group, path, CONFIG_ENDS, &carried->ends.config);
+    if (code == ERROR_NONE)
+        code = read_ends(group, path, GENERATION_ENDS, &carried->ends.generation);
     char **names = hdf5_list(group, &count);
     for (int64_t i = 0; i < count && code == ERROR_NONE; i++)
         code = read_tensor(group, path, names[i], carried);
@@ -154,12 +170,22 @@ static bool write_tensor(hid_t group, const struct carried_tensor *t)
     return H5Dclose(dataset) >= 0 && good;
 }
 
+static bool write_ends(hid_t group, const char *name, const struct end_tokens *ends)
+{
+    int64_t ids[END_TOKENS_MOST];
+    for (int i = 0; i < ends->count; i++)
+        ids[i] = ends->ids[i];
+    return ends->count == 0 || hdf5_write_integers(group, name, ids, ends->count);
+}
+
 bool carried_write(hid_t file, const struct carried *carried)
 {
-    if (carried->count == 0)
+    const struct model_ends *ends = &carried->ends;
+    if (carried->count + ends->config.count + ends->generation.count == 0)
         return true;
     hid_t group = hdf5_layout_group(file, GROUP);
-    bool good = group >= 0;
+    bool good = group >= 0 && write_ends(group, CONFIG_ENDS, &ends->config) &&
+                write_ends(group, GENERATION_ENDS, &ends->generation);
     for (int i = 0; i < carried->count && good; i++)
         good = write_tensor(group, &carried->tensors[i]);
     return group >= 0 && H5Gclose(group) >= 0 && good;

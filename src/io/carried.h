@@ -2,11 +2,16 @@
  * run unread: an import puts them into its file, every checkpoint and final model of a run that started from that file
  * holds them again, and an export writes them out as they were.
  *
- * In a checkpoint: group /carried, absent without any; of each tensor a dataset u8 [bytes] under its name,
- * little-endian and row-major as safetensors has it, with attributes dtype (text, as safetensors spells it) and shape
- * (integers; absent for a single number without dimensions). */
+ * The end tokens of its configuration are carried in the same way.
+ *
+ * In a checkpoint: group /carried, absent without any; its attributes end_tokens and generation_end_tokens are the ids
+ * of config.json and generation_config.json (integers; absent without any); of each tensor a dataset u8 [bytes] under
+ * its name, little-endian and row-major as safetensors has it, with attributes dtype (text, as safetensors spells it)
+ * and shape (integers; absent for a single number without dimensions). */
 #ifndef IO_CARRIED_H
 #define IO_CARRIED_H
+
+#include "tokenizer/end_tokens.h"
 
 #include <hdf5.h>
 #include <stdbool.h>
@@ -33,6 +38,7 @@ struct carried_tensor {
 struct carried {
     int count;
     struct carried_tensor *tensors;
+    struct model_ends ends;
 };
 
 /* Adds a tensor like `like`, with a copy of its name and with data that is allocated, zero and the caller's to fill;
@@ -46,9 +52,9 @@ void carried_destroy(struct carried *carried);
 int64_t carried_bytes(const struct carried *carried);
 
 /* Reads those of a verified checkpoint; nothing in the file is trusted. Local. ERROR_USER: the file cannot be opened, a
- * member of /carried is not as above. On error *carried holds nothing. */
+ * member or attribute of /carried is not as above. On error *carried holds nothing. */
 int carried_read(const char *path, struct carried *carried);
-/* Writes the group into a file that is being made; nothing for no tensors. false when HDF5 fails. */
+/* Writes the group into a file that is being made; nothing where nothing is carried. false when HDF5 fails. */
 bool carried_write(hid_t file, const struct carried *carried);
 
 #endif

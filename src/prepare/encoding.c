@@ -76,10 +76,10 @@ static void encode(const struct encoding *e, struct encoder *encoder, struct job
         const int32_t *ids;
         job->code = encoder_encode(encoder, job->bytes + text->start, text->bytes, false, &ids, &text->count);
         text->first = job->id_bytes;
-        if (job->code == ERROR_NONE)
+        if (encoding_of_record(job->code, text->name) == ERROR_NONE)
             put_ids(e, job, ids, text->count);
         else
-            job->message = memory_format("record %s: %s", text->name, error_message());
+            job->message = memory_string(error_message());
         error_clear();
     }
 }
@@ -194,6 +194,17 @@ int encoding_name(struct encoding *e, const char *name, int64_t length)
     job->texts = widen(job->texts, job->count * (int64_t)sizeof *job->texts, &job->text_room,
                        (job->count + 1) * (int64_t)sizeof *job->texts);
     job->texts[job->count++] = (struct text){.name = memory_format("%.*s", (int)length, name), .start = job->used};
+    return code;
+}
+
+int encoding_of_record(int code, const char *name)
+{
+    if (code == ERROR_NONE)
+        return code;
+    char *message = memory_format("record %s: %s", name, error_message());
+    error_clear();
+    code = error_restate(code, message);
+    free(message);
     return code;
 }
 

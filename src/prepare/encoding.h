@@ -14,6 +14,8 @@ typedef int encoding_take(void *self, const char *name, const void *ids, int64_t
 /* Bytes of the longest record. Text of more is refused with ERROR_USER, here and by who encodes records himself. */
 enum { ENCODING_RECORD_BYTES = 1 << 30 };
 int encoding_check_record(const char *name, int64_t bytes);
+/* A code of encoder_encode; its message names the record then. */
+int encoding_of_record(int code, const char *name);
 
 struct encoding *encoding_create(const struct tokenizer *tokenizer, int64_t threads, encoding_take *take, void *self);
 /* A record begins. Errors: of encoder_encode, naming the record; of `take`. */

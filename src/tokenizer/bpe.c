@@ -7,17 +7,18 @@
 #include <string.h>
 #include <xxhash.h>
 
-int bpe_begin_merges(struct bpe *bpe)
+void bpe_begin_merges(struct bpe *bpe)
 {
-    for (int i = 0; i < 256; i++) {
+    for (int i = 255; i >= 0; i--) {
         unsigned char byte = (unsigned char)i;
         bpe->byte_ids[i] = tokens_find(&bpe->tokens, &byte, 1, TOKEN_TEXT);
-        if (bpe->byte_ids[i] < 0)
-            return error_user("%s: byte 0x%02x has no token; a byte-level vocabulary has one for each byte", bpe->name,
-                              (unsigned)i);
+        bpe->lacking[i] = bpe->byte_ids[i] < 0;
+        if (bpe->lacking[i]) {
+            bpe->byte_ids[i] = bpe->unknown;
+            bpe->first_lacking = i;
+        }
     }
     bpe->merges = merges_open(bpe->byte_ids);
-    return ERROR_NONE;
 }
 
 int bpe_add_stage(struct bpe *bpe, const struct splitter_settings *settings)
@@ -64,6 +65,8 @@ int bpe_open(struct bpe **bpe, const struct bpe_file *file, const struct bpe_fil
     struct bpe *made = memory_allocate(sizeof *made);
     *made = (struct bpe){.name = memory_string(file->name),
                          .prefixed_stage = -1,
+                         .first_lacking = -1,
+                         .unknown = -1,
                          .roles = {-1, -1, -1, -1},
                          .digest = XXH3_64bits(file->data, (size_t)file->bytes)};
     int code = read_files(made, file, config);

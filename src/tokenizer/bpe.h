@@ -3,7 +3,8 @@
  *
  * Text is bytes. Bytes that are no UTF-8, which those libraries cannot take, are each a token of one byte and join with
  * no neighbour; the text before and after such a byte is tokenized as two texts. So every text is kept byte for byte,
- * save what the file itself asks for (normalizer NFC, add_prefix_space, lstrip, rstrip).
+ * save what the file itself asks for (normalizer NFC, add_prefix_space, lstrip, rstrip, an unk_token for bytes that the
+ * vocabulary lacks; without unk_token a text with such a byte is refused).
  *
  * A struct bpe never changes once it is open: any number of threads may use it, each with an encoder of its own. */
 #ifndef TOKENIZER_BPE_H
@@ -59,7 +60,7 @@ void bpe_encoder_close(struct bpe_encoder *encoder);
  * record: two halves give other ids than the whole. `specials`: special tokens written in the text ("<|eot_id|>")
  * become their ids, as in prompts; otherwise they are text like any other, as they should be in training data. Added
  * tokens that are not special are always found, as by Hugging Face. ERROR_USER: a pattern of the file needs too much
- * memory or time on this text, or a word has more than 256 MiB. */
+ * memory or time on this text, a word has more than 256 MiB, or a byte has no token and the model no unk_token. */
 int bpe_encode(struct bpe_encoder *encoder, const char *text, int64_t bytes, bool specials, const int32_t **ids,
                int64_t *count);
 

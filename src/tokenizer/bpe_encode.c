@@ -27,6 +27,10 @@ struct bpe_encoder {
     struct nfc nfc;
     unsigned char *prefixed; /* a text with a space before it */
     int64_t prefixed_room;
+    const unsigned char *text; /* being encoded; its bytes have these addresses unless they were copied: */
+    const unsigned char *normalized, *unprefixed; /* what nfc.text and `prefixed` were made of */
+    unsigned char *fused;                         /* a piece in which bytes without a token are fused */
+    int64_t fused_room;
 };
 
 struct bpe_encoder *bpe_encoder_open(const struct bpe *bpe)
@@ -47,6 +51,7 @@ void bpe_encoder_close(struct bpe_encoder *encoder)
     free(encoder->ids);
     nfc_free(&encoder->nfc);
     free(encoder->prefixed);
+    free(encoder->fused);
     memory_free(encoder);
 }
 
@@ -66,19 +71,57 @@ static void add_id(struct bpe_encoder *encoder, int32_t id)
     encoder->ids[encoder->count++] = id;
 }
 
-/* The ids of a piece, added without a look at the cache; returns how many. */
-static int64_t add_piece(struct bpe_encoder *encoder, const unsigned char *piece, int64_t bytes)
+static bool lies_in(const unsigned char *at, const unsigned char *block, int64_t bytes)
+{
+    return block != NULL && (uintptr_t)at >= (uintptr_t)block && (uintptr_t)at < (uintptr_t)block + (uintptr_t)bytes;
+}
+
+/* The byte at `at`, in the text or in a copy that was changed, has no token. */
+static int refuse_byte(const struct bpe_encoder *encoder, const unsigned char *at)
+{
+    const unsigned byte = *at;
+    if (lies_in(at, encoder->prefixed, encoder->prefixed_room))
+        at = encoder->unprefixed + (at == encoder->prefixed ? 0 : at - encoder->prefixed - 1);
+    const bool normalized = lies_in(at, encoder->nfc.text, encoder->nfc.used);
+    if (normalized)
+        at = encoder->normalized;
+    return error_user("%s: byte 0x%02x of the text, %s %" PRId64 ", has no token in the vocabulary", encoder->bpe->name,
+                      byte, normalized ? "normalized, behind offset" : "at offset", at - encoder->text);
+}
+
+/* A piece in which bytes without a token are fused: of several in a row the first alone. */
+static const unsigned char *fuse(struct bpe_encoder *encoder, const unsigned char *piece, int64_t *bytes)
+{
+    const bool *lacking = encoder->bpe->lacking;
+    if (encoder->fused_room < *bytes) {
+        encoder->fused_room = 2 * *bytes;
+        encoder->fused = memory_grow(encoder->fused, encoder->fused_room);
+    }
+    int64_t count = 0;
+    for (int64_t i = 0; i < *bytes; i++)
+        if (i == 0 || !lacking[piece[i]] || !lacking[piece[i - 1]])
+            encoder->fused[count++] = piece[i];
+    *bytes = count;
+    return encoder->fused;
+}
+
+/* Adds the ids of a piece without a look at the cache. */
+static int add_piece(struct bpe_encoder *encoder, const unsigned char *piece, int64_t bytes)
 {
     const struct bpe *bpe = encoder->bpe;
     int32_t id = bpe->whole ? tokens_find(&bpe->tokens, piece, bytes, TOKEN_TEXT) : -1;
     if (id >= 0) {
         add_id(encoder, id);
-        return 1;
+        return ERROR_NONE;
     }
+    for (int64_t i = 0; i < bytes && bpe->first_lacking >= 0 && bpe->unknown < 0; i++)
+        if (bpe->lacking[piece[i]])
+            return refuse_byte(encoder, piece + i);
+    if (bpe->first_lacking >= 0 && bpe->fuses_unknown)
+        piece = fuse(encoder, piece, &bytes);
     make_room(encoder, bytes);
-    int64_t count = merges_apply(bpe->merges, piece, bytes, encoder->ids + encoder->count);
-    encoder->count += count;
-    return count;
+    encoder->count += merges_apply(bpe->merges, piece, bytes, encoder->ids + encoder->count);
+    return ERROR_NONE;
 }
 
 static uint64_t load(const unsigned char *text, int64_t bytes)
@@ -110,10 +153,8 @@ static int take_piece(void *context, const unsigned char *piece, int64_t bytes)
     if (bytes > MERGES_BYTES_MOST)
         return error_user("%s: a text has a word of %" PRId64 " bytes; at most %d are allowed", encoder->bpe->name,
                           bytes, MERGES_BYTES_MOST);
-    if (bytes > CACHED_BYTES) {
-        add_piece(encoder, piece, bytes);
-        return ERROR_NONE;
-    }
+    if (bytes > CACHED_BYTES)
+        return add_piece(encoder, piece, bytes);
     make_key(key, piece, bytes);
     uint64_t hash = (key[0] ^ key[1] * 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
     struct cached *cached = &encoder->cache[(hash ^ hash >> 32) >> (32 - CACHE_BITS) & ((1u << CACHE_BITS) - 1)];
@@ -123,13 +164,15 @@ static int take_piece(void *context, const unsigned char *piece, int64_t bytes)
             encoder->ids[encoder->count++] = cached->ids[i];
         return ERROR_NONE;
     }
-    int64_t count = add_piece(encoder, piece, bytes);
-    if (count <= CACHED_IDS) {
+    const int64_t before = encoder->count;
+    int code = add_piece(encoder, piece, bytes);
+    const int64_t count = encoder->count - before;
+    if (code == ERROR_NONE && count <= CACHED_IDS) {
         memcpy(cached->key, key, sizeof key);
         memset(cached->ids, -1, sizeof cached->ids);
-        memcpy(cached->ids, encoder->ids + encoder->count - count, (size_t)count * sizeof *encoder->ids);
+        memcpy(cached->ids, encoder->ids + before, (size_t)count * sizeof *encoder->ids);
     }
-    return ERROR_NONE;
+    return code;
 }
 
 /* -- Stages of the pre-tokenizer --------------------------------------------------------------------------------- */
@@ -148,6 +191,7 @@ static const unsigned char *prefix(struct bpe_encoder *encoder, const unsigned c
         encoder->prefixed_room = 2 * (*bytes + 1);
         encoder->prefixed = memory_grow(encoder->prefixed, encoder->prefixed_room);
     }
+    encoder->unprefixed = text;
     encoder->prefixed[0] = ' ';
     memcpy(encoder->prefixed + 1, text, (size_t)*bytes);
     ++*bytes;
@@ -189,6 +233,7 @@ static int take_raw(void *context, const unsigned char *text, int64_t bytes, int
         add_id(encoder, id);
         return ERROR_NONE;
     }
+    encoder->normalized = text;
     if (bpe->nfc)
         text = nfc_normalize(&encoder->nfc, text, bytes, &bytes);
     return added_run(bpe->added_normalized, text, bytes, encoder->specials, take_normalized, encoder);
@@ -201,13 +246,16 @@ int bpe_encode(struct bpe_encoder *encoder, const char *text, int64_t bytes, boo
     int code = ERROR_NONE;
     encoder->count = 0;
     encoder->specials = specials;
+    encoder->text = at;
     while (code == ERROR_NONE && at < end) {
-        int64_t valid = utf8_valid(at, end - at);
-        if (valid == 0)
-            add_id(encoder, encoder->bpe->byte_ids[*at++]);
-        else
+        const int64_t valid = utf8_valid(at, end - at);
+        if (valid > 0)
             code = added_run(encoder->bpe->added, at, valid, specials, take_raw, encoder);
-        at += valid;
+        else if (encoder->bpe->byte_ids[*at] < 0)
+            code = refuse_byte(encoder, at);
+        else
+            add_id(encoder, encoder->bpe->byte_ids[*at]);
+        at += valid > 0 ? valid : 1;
     }
     *ids = encoder->ids;
     *count = code == ERROR_NONE ? encoder->count : 0;

@@ -157,7 +157,8 @@ static int read_merges(struct bpe *bpe, const struct place *model)
     struct place merges = place_member(model, "merges");
     if (!json_is_array(merges.value))
         return place_refuse(&merges, "an array");
-    int code = bpe_begin_merges(bpe);
+    int code = ERROR_NONE;
+    bpe_begin_merges(bpe);
     for (size_t i = 0; code == ERROR_NONE && i < json_array_size(merges.value); i++) {
         struct place merge = place_element(&merges, i);
         code = read_merge(bpe, &merge, (uint32_t)i);
@@ -179,7 +180,25 @@ static int check_model(const struct place *model)
     }
     struct place fallback = place_member(model, "byte_fallback");
     if (!place_absent(&fallback) && !json_is_false(fallback.value))
-        return place_refuse(&fallback, "false: of BPE the byte-level kind is offered, whose vocabulary has all bytes");
+        return place_refuse(&fallback, "false: of BPE the byte-level kind is offered");
+    return ERROR_NONE;
+}
+
+/* unk_token, which may be written in characters that stand for bytes. */
+static int read_unknown(struct bpe *bpe, const struct place *model)
+{
+    char bytes[TOKENS_BYTES_MOST];
+    struct place unknown = place_member(model, "unk_token");
+    if (place_absent(&unknown))
+        return ERROR_NONE;
+    const char *name = json_string_value(unknown.value);
+    const int64_t length = name == NULL ? 0 : (int64_t)strlen(name);
+    if (name == NULL || length > TOKENS_BYTES_MOST)
+        return place_refuse(&unknown, "a token or null");
+    const int64_t count = decode_bytes(bytes, name, length);
+    bpe->unknown = count < 0 ? tokens_find(&bpe->tokens, name, length, TOKEN_ODD)
+                             : tokens_find(&bpe->tokens, bytes, count, TOKEN_TEXT);
+    bpe->roles[BPE_UNK] = bpe->unknown;
     return ERROR_NONE;
 }
 
@@ -194,14 +213,12 @@ static int read_model(struct bpe *bpe, const struct place *root)
     if (code == ERROR_NONE)
         code = place_bool(&bpe->whole, &model, "ignore_merges", false);
     if (code == ERROR_NONE)
+        code = place_bool(&bpe->fuses_unknown, &model, "fuse_unk", false);
+    if (code == ERROR_NONE)
         code = read_vocabulary(bpe, &model);
     if (code == ERROR_NONE)
-        code = read_merges(bpe, &model);
-    struct place unknown = place_member(&model, "unk_token");
-    const char *name = json_string_value(unknown.value);
-    if (code == ERROR_NONE && name != NULL)
-        bpe->roles[BPE_UNK] = tokens_find(&bpe->tokens, name, (int64_t)strlen(name), TOKEN_TEXT | TOKEN_ODD);
-    return code;
+        code = read_unknown(bpe, &model);
+    return code == ERROR_NONE ? read_merges(bpe, &model) : code;
 }
 
 /* -- normalizer, pre_tokenizer, decoder -------------------------------------------------------------------------- */

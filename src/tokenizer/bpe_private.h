@@ -13,7 +13,11 @@ enum { BPE_MOST_STAGES = 16 };
 struct bpe {
     char *name; /* of the file, for messages */
     struct tokens tokens;
-    int32_t byte_ids[256];
+    int32_t byte_ids[256]; /* of a byte without a token `unknown` */
+    bool lacking[256];     /* the byte has no token */
+    int first_lacking;     /* the least of these bytes; -1: every byte has a token */
+    int32_t unknown;       /* the model's unk_token; -1: none, a text with such a byte is refused */
+    bool fuses_unknown;    /* adjacent bytes of a piece that have no token are one `unknown` */
     struct merges *merges;
     bool whole;                             /* a piece that is a token is that token, whatever merges make of it */
     bool nfc;                               /* text is normalized */
@@ -27,8 +31,8 @@ struct bpe {
     uint64_t digest;
 };
 
-/* Sets byte_ids and opens merges, once all tokens are there and indexed. ERROR_USER: a byte has no token. */
-int bpe_begin_merges(struct bpe *bpe);
+/* Sets byte_ids and what lacks, and opens merges, once all tokens are there and indexed, and `unknown` is known. */
+void bpe_begin_merges(struct bpe *bpe);
 /* Another stage of the pre-tokenizer. ERROR_USER: too many, or what splitter_open says. */
 int bpe_add_stage(struct bpe *bpe, const struct splitter_settings *settings);
 

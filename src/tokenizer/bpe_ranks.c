@@ -173,10 +173,13 @@ int bpe_read_ranks(struct bpe *bpe, const struct bpe_file *file)
     int32_t ranks = bpe->tokens.count;
     tokens_index(&bpe->tokens);
     code = check_ranks(bpe);
-    if (code == ERROR_NONE)
-        code = bpe_begin_merges(bpe);
-    if (code == ERROR_NONE)
-        code = bpe_add_stage(bpe, &pattern);
+    if (code != ERROR_NONE)
+        return code;
+    bpe_begin_merges(bpe);
+    if (bpe->first_lacking >= 0)
+        return error_user("%s: byte 0x%02x has no token; a rank file has one for each byte", bpe->name,
+                          (unsigned)bpe->first_lacking);
+    code = bpe_add_stage(bpe, &pattern);
     if (code != ERROR_NONE)
         return code;
     set_merges(bpe, ranks);

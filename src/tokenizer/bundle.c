@@ -1,5 +1,6 @@
 #include "tokenizer/bundle.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/open.h"
 
@@ -13,7 +14,12 @@ const char *const bundle_names[BUNDLE_KINDS] = {[BUNDLE_JSON] = "tokenizer.json"
                                                 [BUNDLE_RANKS] = "tokenizer.model",
                                                 [BUNDLE_CONFIG] = "tokenizer_config.json",
                                                 [BUNDLE_SPECIALS] = "special_tokens_map.json",
-                                                [BUNDLE_GENERATION] = "generation_config.json"};
+                                                [BUNDLE_GENERATION] = "generation_config.json",
+                                                [BUNDLE_ADDED] = "added_tokens.json",
+                                                [BUNDLE_CHAT] = "chat_template.jinja",
+                                                [BUNDLE_CHAT_JSON] = "chat_template.json",
+                                                [BUNDLE_VOCABULARY] = "vocab.json",
+                                                [BUNDLE_MERGES] = "merges.txt"};
 
 void bundle_put(struct bundle *bundle, enum bundle_kind kind, const void *data, int64_t bytes)
 {
@@ -23,12 +29,17 @@ void bundle_put(struct bundle *bundle, enum bundle_kind kind, const void *data, 
     memcpy(bundle->files[kind].data, data, (size_t)bytes);
 }
 
+void bundle_complete(struct bundle *bundle, const struct bundle *from)
+{
+    for (int kind = 0; kind < BUNDLE_KINDS; kind++)
+        if (bundle->files[kind].data == NULL && from->files[kind].data != NULL)
+            bundle_put(bundle, (enum bundle_kind)kind, from->files[kind].data, from->files[kind].bytes);
+}
+
 struct bundle bundle_copy(const struct bundle *bundle)
 {
     struct bundle copy = {0};
-    for (int kind = 0; kind < BUNDLE_KINDS; kind++)
-        if (bundle->files[kind].data != NULL)
-            bundle_put(&copy, (enum bundle_kind)kind, bundle->files[kind].data, bundle->files[kind].bytes);
+    bundle_complete(&copy, bundle);
     return copy;
 }
 
@@ -62,6 +73,11 @@ static int take(struct bundle *bundle, enum bundle_kind kind, const char *path)
     if (file == NULL)
         return error_user("%s: cannot be read: %s", path, open_failure());
     const int64_t bytes = open_size(fileno(file));
+    if (bytes == 0 && kind >= BUNDLE_SPECIALS) {
+        log_warn("%s: is empty and is not kept", path);
+        fclose(file);
+        return ERROR_NONE;
+    }
     int code = bytes > 0 && bytes <= BUNDLE_BYTES ? ERROR_NONE
                                                   : error_user("%s: has %lld bytes; a tokenizer's file has 1 to %d",
                                                                path, (long long)bytes, BUNDLE_BYTES);
@@ -92,6 +108,15 @@ static int take_from(struct bundle *bundle, enum bundle_kind kind, const char *f
     return code;
 }
 
+/* transformers' place for chat templates that have names of their own. */
+static void warn_of_more(const char *folder)
+{
+    char *path = memory_format("%s/additional_chat_templates", folder);
+    if (is_there(path))
+        log_warn("%s: is not kept: of chat templates %s alone is", path, bundle_names[BUNDLE_CHAT]);
+    free(path);
+}
+
 int bundle_read(struct bundle *bundle, const char *where)
 {
     struct stat status;
@@ -110,6 +135,8 @@ int bundle_read(struct bundle *bundle, const char *where)
         code = error_user("%s: holds no %s and no %s", where, bundle_names[BUNDLE_JSON], bundle_names[BUNDLE_RANKS]);
     for (int kind = BUNDLE_CONFIG; kind < BUNDLE_KINDS && code == ERROR_NONE; kind++)
         code = take_from(bundle, (enum bundle_kind)kind, folder);
+    if (code == ERROR_NONE)
+        warn_of_more(folder);
     free(folder);
     return code;
 }

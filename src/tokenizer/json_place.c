@@ -1,6 +1,7 @@
 #include "tokenizer/json_place.h"
 #include "tokenizer/bpe.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,10 +78,37 @@ bool place_is(const struct place *place, const char *text)
     return json_is_string(place->value) && strcmp(json_string_value(place->value), text) == 0;
 }
 
+/* Numbers that were read as real ones, though they were written whole, are integers again where they fit. */
+static json_t *whole_numbers(json_t *value)
+{
+    enum { EXACT_BITS = 53 };
+    size_t i;
+    const char *name;
+    json_t *member;
+    if (json_is_array(value))
+        json_array_foreach(value, i, member) json_array_set_new(value, i, whole_numbers(json_incref(member)));
+    if (json_is_object(value))
+        json_object_foreach(value, name, member) json_object_set_new(value, name, whole_numbers(json_incref(member)));
+    const double real = json_is_real(value) ? json_real_value(value) : NAN;
+    if (!(fabs(real) <= (double)(INT64_C(1) << EXACT_BITS)) || real != floor(real))
+        return value;
+    json_decref(value);
+    return json_integer((json_int_t)real);
+}
+
+json_t *place_load(const void *text, int64_t bytes, json_error_t *error)
+{
+    json_t *value = json_loadb(text, (size_t)bytes, JSON_REJECT_DUPLICATES, error);
+    if (value != NULL || json_error_code(error) != json_error_numeric_overflow)
+        return value;
+    value = json_loadb(text, (size_t)bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, error);
+    return value == NULL ? NULL : whole_numbers(value);
+}
+
 int place_parse(json_t **object, const struct bpe_file *file)
 {
     json_error_t error;
-    *object = json_loadb(file->data, (size_t)file->bytes, JSON_REJECT_DUPLICATES, &error);
+    *object = place_load(file->data, file->bytes, &error);
     if (*object == NULL)
         return error_user("%s:%d: is no JSON: %s", file->name, error.line, error.text);
     if (json_is_object(*object))

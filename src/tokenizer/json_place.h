@@ -7,6 +7,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct bpe_file;
 
@@ -19,6 +20,9 @@ struct place {
     size_t index;
 };
 
+/* Reads a JSON object or array without duplicate keys; NULL: error says why. An integer beyond 64 bits, such as the
+ * model_max_length that transformers writes for "no limit", becomes a real number. */
+json_t *place_load(const void *text, int64_t bytes, json_error_t *error);
 /* Reads a file that is one JSON object without duplicate keys; *object is the caller's. ERROR_USER. */
 int place_parse(json_t **object, const struct bpe_file *file);
 

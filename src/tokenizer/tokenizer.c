@@ -2,9 +2,11 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "tokenizer/bpe.h"
+#include "tokenizer/json_place.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <xxhash.h>
@@ -19,20 +21,39 @@ static void name_bpe(struct tokenizer *tokenizer)
     snprintf(tokenizer->name, sizeof tokenizer->name, "bpe-%016" PRIx64, (uint64_t)XXH3_64bits(what, sizeof what));
 }
 
+static int read_ends(struct tokenizer *tokenizer, const struct bundle *bundle, const char *where)
+{
+    char *name = memory_format("%s: %s", where, bundle_names[BUNDLE_GENERATION]);
+    const struct bpe_file file = {bundle->files[BUNDLE_GENERATION].data, bundle->files[BUNDLE_GENERATION].bytes, name};
+    json_t *object = NULL;
+    int outside, code = file.data != NULL ? place_parse(&object, &file) : ERROR_NONE;
+    if (code == ERROR_NONE && object != NULL)
+        code = end_tokens_read(&tokenizer->ends, object, name, tokenizer->vocabulary, &outside);
+    json_decref(object);
+    free(name);
+    return code;
+}
+
 int tokenizer_open_bundle(const struct tokenizer **out, const struct bundle *bundle, const char *where)
 {
     const enum bundle_kind kind = bundle->files[BUNDLE_JSON].data != NULL ? BUNDLE_JSON : BUNDLE_RANKS;
     const struct bpe_file file = {bundle->files[kind].data, bundle->files[kind].bytes, where};
-    const struct bpe_file config = {bundle->files[BUNDLE_CONFIG].data, bundle->files[BUNDLE_CONFIG].bytes, where};
+    char *config_name = memory_format("%s: %s", where, bundle_names[BUNDLE_CONFIG]);
+    const struct bpe_file config = {bundle->files[BUNDLE_CONFIG].data, bundle->files[BUNDLE_CONFIG].bytes, config_name};
     struct tokenizer *tokenizer = memory_allocate(sizeof *tokenizer);
     *out = NULL;
     int code = bpe_open(&tokenizer->bpe, &file, config.data != NULL ? &config : NULL);
+    free(config_name);
+    if (code == ERROR_NONE) {
+        tokenizer->vocabulary = bpe_vocabulary(tokenizer->bpe);
+        code = read_ends(tokenizer, bundle, where);
+    }
     if (code != ERROR_NONE) {
+        bpe_close(tokenizer->bpe);
         memory_free(tokenizer);
         return code;
     }
     const struct bpe *bpe = tokenizer->bpe;
-    tokenizer->vocabulary = bpe_vocabulary(bpe);
     tokenizer->bos = bpe_role(bpe, BPE_BOS);
     tokenizer->eos = bpe_role(bpe, BPE_EOS);
     tokenizer->pad = bpe_role(bpe, BPE_PAD);

@@ -5,6 +5,7 @@
 #define TOKENIZER_TOKENIZER_H
 
 #include "tokenizer/bundle.h"
+#include "tokenizer/end_tokens.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,6 +28,7 @@ struct tokenizer {
     /* Of text, and where it was opened. A store describes its tokenizer by all that is above. */
     struct bpe *bpe;
     struct bundle bundle;
+    struct end_tokens ends; /* of its generation_config.json; eos may be among them */
 };
 
 /* The bundled tokenizer of that name, which is always open; NULL when there is none. */

@@ -3,6 +3,7 @@
 #include "base/faults.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "data/tokenizer_member.h"
 #include "io/checkpoint.h"
 #include "train/session.h"
 
@@ -191,4 +192,30 @@ int origin_read_carried(struct comm *world, const char *path, struct carried *ca
 {
     *carried = (struct carried){0};
     return comm_agree(world, world->rank == 0 ? carried_read(path, carried) : ERROR_NONE);
+}
+
+static int merge_tokenizer(const char *path, const struct tokenizer **tokenizer)
+{
+    const struct tokenizer *own, *whole;
+    if (*tokenizer == NULL || !tokenizer_is_text(*tokenizer))
+        return ERROR_NONE;
+    if (tokenizer_member_open(&own, path, (*tokenizer)->name) != ERROR_NONE) {
+        error_clear(); /* an imported model may have none */
+        return ERROR_NONE;
+    }
+    struct bundle files = bundle_copy(&own->bundle);
+    bundle_complete(&files, &(*tokenizer)->bundle);
+    int code = tokenizer_open_bundle(&whole, &files, path);
+    bundle_destroy(&files);
+    tokenizer_close(own);
+    if (code == ERROR_NONE) {
+        tokenizer_close(*tokenizer);
+        *tokenizer = whole;
+    }
+    return code;
+}
+
+int origin_merge_tokenizer(struct comm *world, const char *path, const struct tokenizer **tokenizer)
+{
+    return comm_agree(world, world->rank == 0 ? merge_tokenizer(path, tokenizer) : ERROR_NONE);
 }

@@ -9,6 +9,7 @@
 #include "io/carried.h"
 
 struct session;
+struct tokenizer;
 
 /* For a new run: finds and verifies the checkpoint that model.initialise_from names, of a run folder the newest, and
  * completes the section `model` of the deck from it: keys that the deck does not give take its values. Other values of
@@ -26,5 +27,9 @@ int origin_read_weights(struct session *session, const char *path);
 
 /* What the checkpoint carries along, on rank 0; nothing elsewhere. */
 int origin_read_carried(struct comm *world, const char *path, struct carried *carried);
+
+/* Rank 0's tokenizer of the stores, open; NULL is fine. Where the checkpoint has the same tokenizer, the files that it
+ * keeps of it, such as a chat template, take the place of the stores'. */
+int origin_merge_tokenizer(struct comm *world, const char *path, const struct tokenizer **tokenizer);
 
 #endif

@@ -150,6 +150,8 @@ static int start_weights(struct run *run, const struct start *start)
         return ERROR_NONE;
     }
     int code = start->resumed != NULL ? resume(run, path) : origin_read_weights(s, path);
+    if (code == ERROR_NONE)
+        code = origin_merge_tokenizer(s->world, path, &run->tokenizer);
     return code == ERROR_NONE ? origin_read_carried(s->world, path, &run->carried) : code;
 }
 

@@ -205,6 +205,17 @@ def known_to_both(texts):
     return [t for t in texts if nfc.normalize_str(t) == unicodedata.normalize("NFC", t)]
 
 
+def lacking(model, **more):
+    """A model without some bytes and what is made of them, as SmolLM2's; `<unk>` stands for them."""
+    characters = bytes_to_characters()
+    gone = {characters[b] for b in (0x04, 0x0B, ord("q"), ord("Z"), 0xA9, 0xE4, 0xC0, 0xC1, *range(0xF5, 0x100))}
+    kept = [t for t in sorted(model["vocab"], key=model["vocab"].get) if not gone & set(t)]
+    kept += [characters[ord("q")] + "x", "<unk>"] + [f"filler{i}" for i in range(len(model["vocab"]) - len(kept) - 2)]
+    merges = [m.split(" ") if isinstance(m, str) else m for m in model["merges"]]
+    made = {"vocab": {t: i for i, t in enumerate(kept)}, "merges": [m for m in merges if not gone & set("".join(m))]}
+    return {**model, **made, "unk_token": "<unk>", **more}
+
+
 def variants(base):
     """{name: tokenizer.json}"""
     count = len(base["model"]["vocab"])
@@ -240,6 +251,14 @@ def variants(base):
         "prefix": {"pre_tokenizer": byte_level(prefix=True, regex=True), "added_tokens": specials + more},
         "llama3 removed": {"pre_tokenizer": stages(split(LLAMA3, "Removed", True)), "whole": True},
         "digits": {"pre_tokenizer": stages({"type": "Digits", "individual_digits": True}, split(" ", kind="String"))},
+        "lacking": {"pre_tokenizer": byte_level(regex=True), "model": lacking(base["model"])},
+        "lacking, fused": {"pre_tokenizer": byte_level(regex=True), "model": lacking(base["model"], fuse_unk=True)},
+        "lacking, fused, NFC": {
+            "pre_tokenizer": stages(split(QWEN2)),
+            "normalizer": nfc,
+            "model": lacking(base["model"], fuse_unk=True),
+        },
+        "lacking, whole": {"pre_tokenizer": stages(split(LLAMA3)), "model": lacking(base["model"]), "whole": True},
         "numbers": {"pre_tokenizer": stages({"type": "Digits", "individual_digits": False}, split(r"\S+|\s+"))},
     }
     for behavior in ("Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"):
