@@ -11,7 +11,7 @@ extern "C" {
 enum { THREADS = 1024, CHUNK = 256, BITS = 32 };
 /* Kernels count rows in 32 bits, up to some tiles behind the last. */
 enum { MOST_ROWS = INT32_MAX - (1 << 16) };
-static_assert(BUCKETS == THREADS, "each thread has a bucket");
+static_assert(static_cast<int>(BUCKETS) == static_cast<int>(THREADS), "each thread has a bucket");
 static_assert(ATTENTION_WINDOW == THREADS * BITS, "each thread has a word of a window");
 
 /* -- The list ---------------------------------------------------------------------------------------------------- */
