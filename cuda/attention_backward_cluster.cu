@@ -390,7 +390,7 @@ void attention_backward_by_clusters(const struct cuda_target *target, const stru
     auto maps = [&](const struct tensor &x, int rows) { return head_maps(x, call.dim, plan::own_tile::width, rows); };
     call.maps = {maps(args->k, plan::rows), maps(args->v, plan::rows), maps(args->q, plan::others),
                  maps(args->d_o, plan::others)};
-    int64_t most = call.list.most * call.heads, held = target->multiprocessors / 2;
+    int64_t most = attention_tickets(call.list, call.heads), held = target->multiprocessors / 2;
     if (most == 0)
         return;
     CUDA_CHECK(cudaFuncSetAttribute(backward_by_clusters, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));

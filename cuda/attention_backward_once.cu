@@ -379,7 +379,7 @@ void attention_backward_once(const struct cuda_target *target, const struct atte
     CUDA_CHECK(cudaMemsetAsync(sums, 0, static_cast<size_t>(attention_backward_once_sums(args)), target->stream));
     struct gradient<T> dq = gradient_of<T>(args->dq, DTYPE_BF16, args->accumulate_q);
     struct rounding_call rounding = {*queries, sums, call.head_stride, dq, heads, dim, args->scale, turned};
-    unsigned blocks = static_cast<unsigned>(queries->most * heads);
+    unsigned blocks = static_cast<unsigned>(attention_tickets(*queries, heads));
     visit_once_dim(dim, [&](auto padded_dim) {
         if constexpr (padded_dim.value == cluster_cut::dim) {
             attention_backward_by_clusters(target, args, call);

@@ -1,5 +1,6 @@
 /* Attention's list of work, made once for all launches with the same segments, and rows that no segment covers. */
 #include "cuda/attention_work.cuh"
+#include "cuda/attention_bucket.h"
 #include "cuda/attention_own.h"
 #include "cuda/warpgroup.cuh"
 
@@ -7,7 +8,10 @@ extern "C" {
 #include "base/error.h"
 }
 
-enum { THREADS = 1024, BUCKETS = THREADS, BUCKET_ROWS = 64, CHUNK = 256, BITS = 32 };
+enum { THREADS = 1024, CHUNK = 256, BITS = 32 };
+/* Kernels count rows in 32 bits, up to some tiles behind the last. */
+enum { MOST_ROWS = INT32_MAX - (1 << 16) };
+static_assert(static_cast<int>(BUCKETS) == static_cast<int>(THREADS), "each thread has a bucket");
 static_assert(ATTENTION_WINDOW == THREADS * BITS, "each thread has a word of a window");
 
 /* -- The list ---------------------------------------------------------------------------------------------------- */
@@ -53,9 +57,10 @@ __device__ static void for_each_tile(const struct segment_tables &tables, const 
 {
     for_each_segment(tables, [&](const struct segment &s) {
         int length = side.keys ? s.kv_length : s.q_length;
-        for (int first = threadIdx.x % WARP * side.tile; first < length; first += WARP * side.tile) {
-            struct range seen = visible(s, side.keys, first, min(first + side.tile, length) - 1, causal);
-            f(work{s, first}, min(max(seen.end - seen.begin, 0) / BUCKET_ROWS, BUCKETS - 1));
+        for (int64_t at = threadIdx.x % WARP * side.tile; at < length; at += WARP * side.tile) {
+            int first = static_cast<int>(at), last = min(side.tile, length - first) - 1 + first;
+            struct range seen = visible(s, side.keys, first, last, causal);
+            f(work{s, first}, attention_bucket(max(seen.end - seen.begin, 0)));
         }
     });
 }
@@ -117,7 +122,8 @@ __global__ static void __launch_bounds__(THREADS)
     make_lists(const struct segment_tables tables, const struct sides sides, bool causal)
 {
     __shared__ int start[BUCKETS]; /* counts, then the first place behind each bucket's items so far */
-    __shared__ int next, longest, all;
+    __shared__ int next, longest;
+    __shared__ unsigned long long all;
     const struct attention_side &side = sides.at[blockIdx.x];
     int mine = BUCKETS - 1 - threadIdx.x;
     start[mine] = 0;
@@ -128,8 +134,8 @@ __global__ static void __launch_bounds__(THREADS)
     __syncthreads();
     int count = start[mine];
     if (count > 0) {
-        atomicMax(&longest, mine);
-        atomicAdd(&all, count * mine);
+        atomicMax(&longest, attention_bucket_units(mine));
+        atomicAdd(&all, static_cast<unsigned long long>(count) * attention_bucket_units(mine));
     }
     for (int distance = 1; distance < BUCKETS; distance *= 2) { /* sums from the longest on */
         int before = mine + distance < BUCKETS ? start[mine + distance] : 0;
@@ -151,7 +157,8 @@ __global__ static void __launch_bounds__(THREADS)
     if (threadIdx.x < ATTENTION_TICKETS)
         side.list.tickets[threadIdx.x] = 0;
     if (mine == 0)
-        *side.list.totals = {static_cast<int>(min(static_cast<int64_t>(next), side.list.most)), longest, all};
+        *side.list.totals = {static_cast<int>(min(static_cast<int64_t>(next), side.list.most)),
+                             all > 0 ? static_cast<float>(longest) / static_cast<float>(all) : 0.0f};
 }
 
 static struct segment_tables tables_of(const struct attention_segments *segments)
@@ -295,6 +302,15 @@ void attention_clear(const struct cuda_target *target, const struct attention_se
     CUDA_CHECK_LAUNCH("attention_clear");
 }
 
+int64_t attention_tickets(const struct work_list &list, int heads)
+{
+    int64_t most = list.most * heads;
+    if (most > INT32_MAX)
+        error_fatal("cuda executor: attention of up to %lld tiles of %d heads: at most 2^31 - 1", (long long)list.most,
+                    heads);
+    return most;
+}
+
 void attention_check(const struct tensor *const *tensors, int count, const struct tensor *lse, int64_t head_dim,
                      float scale)
 {
@@ -304,6 +320,9 @@ void attention_check(const struct tensor *const *tensors, int count, const struc
             error_fatal("cuda executor: attention takes tensors of one dtype, f32 or bf16");
     if (lse->dtype != DTYPE_F32)
         error_fatal("cuda executor: attention takes lse in f32");
+    for (int i = 0; i < count; i++)
+        if (tensors[i]->rows > MOST_ROWS)
+            error_fatal("cuda executor: attention of %lld rows: at most %d", (long long)tensors[i]->rows, MOST_ROWS);
     if (head_dim > CUDA_WIDEST_HEAD)
         error_fatal("cuda executor: attention with heads of %lld: at most %d", (long long)head_dim, CUDA_WIDEST_HEAD);
     if (!(scale > 0.0f))

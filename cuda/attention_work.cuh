@@ -25,7 +25,7 @@ struct work {
 /* Of a list's items. */
 struct work_totals {
     int items;
-    int longest, all; /* other rows that they see, in units that are coarse */
+    float longest; /* the most rows of the other side that an item sees, over those that all see together */
 };
 
 /* So many launches may use a list, each with a ticket of its own. */
@@ -135,8 +135,8 @@ __device__ __forceinline__ struct item item_of(const struct work_list &list, int
         return item;
     }
     int together = heads;
-    if (list.workers > 0 && totals.all > 0)
-        together = min(max((2 * totals.longest * list.workers + totals.all) / (2 * totals.all), 1), heads);
+    if (list.workers > 0 && totals.longest > 0.0f)
+        together = min(max(__float2int_rn(totals.longest * list.workers), 1), heads);
     int section = min(ticket / (totals.items * together), heads / together - 1), first = section * together;
     int size = section == heads / together - 1 ? heads - first : together, at = ticket - totals.items * first;
     item.head = first + at % size;
@@ -260,12 +260,16 @@ __device__ __forceinline__ void rescale(float (&o)[BLOCKS][COLS][4], const float
             }
 }
 
+/* The most items and heads that a launch may come to; fatal where 32 bits do not count them. (attention_work.cu) */
+int64_t attention_tickets(const struct work_list &list, int heads);
+
 /* Runs a kernel over job.list: at most as many blocks as the device holds at a time. */
 template <typename J>
 inline void run_items(const struct cuda_target *target, void (*kernel)(const J), const J &job, int threads,
                       int resident, int shared)
 {
-    int64_t most = job.list.most * job.heads, held = static_cast<int64_t>(target->multiprocessors) * resident;
+    int64_t most = attention_tickets(job.list, job.heads),
+            held = static_cast<int64_t>(target->multiprocessors) * resident;
     if (most == 0)
         return;
     CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));

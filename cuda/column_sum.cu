@@ -79,7 +79,7 @@ void cuda_column_sum(const struct cuda_target *target, struct tensor x, struct t
     if (x.cols == 0)
         return;
     struct slab_sums sums = {slab_cut_of(x), reinterpret_cast<float *>(scratch), static_cast<float *>(sum.data),
-                             accumulate};
+                             accumulate, target->counters};
     visit_packs({x}, [&](auto zero, auto width) {
         using T = decltype(zero);
         constexpr bool WHOLE = decltype(width)::value > 1;

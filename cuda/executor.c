@@ -485,6 +485,7 @@ static void destroy(struct executor *executor)
     release(executor, cuda->kept.at, MEMORY_DEVICE);
     for (int i = 0; i < STREAM_COUNT; i++) {
         release(executor, cuda->targets[i].workspace, MEMORY_DEVICE);
+        release(executor, cuda->targets[i].counters, MEMORY_DEVICE);
         CUDA_CHECK(cudaStreamDestroy(cuda->targets[i].stream));
     }
     memory_free(cuda);
@@ -609,6 +610,8 @@ struct executor *cuda_executor_create(int device, int sharing, const struct devi
         target->alone = request->world == NULL || request->world->size == 1;
         target->blas = blas;
     }
+    for (int i = 0; i < STREAM_COUNT; i++)
+        cuda->targets[i].counters = allocate(&cuda->executor, CUDA_COUNTERS * (int64_t)sizeof(int), MEMORY_DEVICE);
     cuda->kept.at = allocate(&cuda->executor, CUDA_KEPT, MEMORY_DEVICE);
     cuda->targets[STREAM_COMPUTE].kept = &cuda->kept;
     return &cuda->executor;

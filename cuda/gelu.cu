@@ -259,7 +259,7 @@ static void launch_with_sums(const struct cuda_target *target, const struct gelu
     if (dx.cols == 0)
         return;
     struct slab_sums sums = {slab_cut_of(dx), reinterpret_cast<float *>(target->workspace),
-                             static_cast<float *>(args->sum.data), args->accumulate};
+                             static_cast<float *>(args->sum.data), args->accumulate, target->counters};
     visit_packs({x, dy, dx}, [&](auto zero, auto width) {
         using T = decltype(zero);
         visit_bools(width > 1, args->tanh_form, [&](auto whole, auto tanh_form) {

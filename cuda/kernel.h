@@ -21,10 +21,14 @@ struct cuda_kept {
     int tiles[2][2]; /* rows of an item in the lists there: of forward and backward, by side */
 };
 
+/* Counters of a stream, which every kernel finds at 0 and leaves at 0. */
+enum { CUDA_COUNTERS = 256 };
+
 /* What a launcher needs of the executor. */
 struct cuda_target {
     cudaStream_t stream;
     char *workspace; /* of this stream */
+    int *counters;   /* of this stream, [CUDA_COUNTERS] */
     int multiprocessors;
     bool deterministic;
     bool alone;                /* one rank: no collective takes multiprocessors meanwhile */

@@ -50,21 +50,23 @@ static void check_asynchronous(void *self, const char *name)
     }
 }
 
-/* A collective is put on the stream between these, or into the recording that is being made. */
-static void begin(struct nccl_group *own, cudaStream_t stream, const char *name)
+/* A collective is launched on the stream, or captured, between these. */
+static void begin(struct nccl_group *own, int stream, const char *name)
 {
     struct nccl_watchdog *w = &own->watchdog;
-    if (!own->settings.at_replay(own->settings.executor, nccl_watchdog_launched, w, name))
-        nccl_watchdog_launched(w, name);
-    cuda_progress(stream, &w->counters[WATCHDOG_BEGUN], &w->seen[WATCHDOG_BEGUN]);
+    if (!own->settings.at_replay(own->settings.executor, nccl_watchdog_launched, &w->queues[stream], name))
+        nccl_watchdog_launched(&w->queues[stream], name);
+    cuda_progress(own->settings.targets[stream].stream, &w->counters[stream][WATCHDOG_BEGUN],
+                  &w->seen[stream][WATCHDOG_BEGUN]);
     nccl_watchdog_enter(w, name);
 }
 
-static void end(struct nccl_group *own, cudaStream_t stream)
+static void end(struct nccl_group *own, int stream)
 {
     struct nccl_watchdog *w = &own->watchdog;
     nccl_watchdog_leave(w);
-    cuda_progress(stream, &w->counters[WATCHDOG_DONE], &w->seen[WATCHDOG_DONE]);
+    cuda_progress(own->settings.targets[stream].stream, &w->counters[stream][WATCHDOG_DONE],
+                  &w->seen[stream][WATCHDOG_DONE]);
 }
 
 /* -- Collectives ------------------------------------------------------------------------------------------------- */
@@ -96,10 +98,9 @@ static const struct cuda_target *target_of(const struct group *group, const stru
 #define COLLECT(group, stream, name, CALL, ...)                                                                        \
     do {                                                                                                               \
         struct nccl_group *own = (group)->self;                                                                        \
-        cudaStream_t on = target_of(group, stream)->stream;                                                            \
-        begin(own, on, name);                                                                                          \
-        CHECK_NCCL(CALL(__VA_ARGS__, own->nccl, on));                                                                  \
-        end(own, on);                                                                                                  \
+        begin(own, (stream)->id, name);                                                                                \
+        CHECK_NCCL(CALL(__VA_ARGS__, own->nccl, target_of(group, stream)->stream));                                    \
+        end(own, (stream)->id);                                                                                        \
     } while (0)
 
 static ncclResult_t gather_rows(const struct tensor *in, const struct tensor *out, ncclComm_t nccl, cudaStream_t stream)
@@ -448,7 +449,7 @@ struct group *nccl_group_create(struct comm *comm, const char *name, const struc
         CHECK_NCCL(ncclGetUniqueId(&id));
     comm_broadcast(comm, &id, sizeof id, 0);
     struct executor *executor = settings->executor;
-    const int64_t bytes = WATCHDOG_PLACES * (int64_t)sizeof(uint64_t);
+    const int64_t bytes = STREAM_COUNT * (int64_t)sizeof(uint64_t[WATCHDOG_PLACES]);
     struct nccl_watchdog *w = &own->watchdog;
     w->group = &own->group;
     w->comm = comm;

@@ -56,6 +56,7 @@ struct slab_sums {
     float *partial; /* scratch [stripes][slabs][packs * elements of a pack] */
     float *sum;
     bool accumulate;
+    int *done; /* counts, of each stripe, the slabs whose sums are written: target->counters */
 };
 
 /* A block's part of the matrix, and in it this thread's columns. */
@@ -151,20 +152,20 @@ __device__ __forceinline__ float block_column_sum(const struct slab &s, int pack
     return sum;
 }
 
-/* Slabs of each stripe whose sums are written; zeros between launches, which one stream orders. Where a stripe has
- * several slabs there are at most half as many stripes as blocks. */
-static __device__ int slabs_done[SLAB_BLOCKS / 2];
+/* Where a stripe has several slabs there are at most half as many stripes as blocks. */
+static_assert(SLAB_BLOCKS / 2 <= CUDA_COUNTERS, "a counter for each stripe of several slabs");
 
-/* Is this the last block of its stripe, which finds what all others wrote? All threads of the block call it. */
-static __device__ __forceinline__ bool is_last_slab(int stripe, int slabs)
+/* Is this the last block of its stripe, which finds what all others wrote? It leaves the counter at 0. All threads of
+ * the block call it. */
+static __device__ __forceinline__ bool is_last_slab(int *done, int slabs)
 {
     __shared__ bool last;
     __syncthreads();
     if (threadIdx.x == 0) {
         __threadfence();
-        last = atomicAdd(&slabs_done[stripe], 1) == slabs - 1;
+        last = atomicAdd(done, 1) == slabs - 1;
         if (last)
-            slabs_done[stripe] = 0;
+            *done = 0;
         __threadfence();
     }
     __syncthreads();
@@ -183,7 +184,7 @@ __device__ __forceinline__ void sum_slab(const struct slab_sums &to, const struc
         float *partial = to.partial + (int64_t)stripe * slabs * columns;
         if (threadIdx.x < columns)
             partial[slab * columns + threadIdx.x] = total;
-        if (!is_last_slab(stripe, slabs))
+        if (!is_last_slab(&to.done[stripe], slabs))
             return;
         constexpr int FLOATS = pack_width<float>;
         int packs = columns / FLOATS;

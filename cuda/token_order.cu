@@ -137,7 +137,7 @@ const int32_t *token_order(const struct cuda_target *target, struct token_rows r
     int32_t *counts = orders[1] + count;
     int tiles = (int)tiles_of(count);
     struct sort_pass pass = {rows, NULL, (int)count, 0};
-    for (int i = 0; i == 0 || rows.rows >> pass.shift > 0; i++, pass.shift += DIGIT_BITS) {
+    for (int i = 0; i == 0 || static_cast<uint64_t>(rows.rows) >> pass.shift > 0; i++, pass.shift += DIGIT_BITS) {
         count_digits<<<tiles, SORT_THREADS, 0, target->stream>>>(pass, counts);
         CUDA_CHECK_LAUNCH("count_digits");
         move_tokens<<<tiles, SORT_THREADS, 0, target->stream>>>(pass, counts, tiles, orders[i % 2]);

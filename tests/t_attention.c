@@ -7,6 +7,7 @@
 #include "ops.h"
 
 #include "base/memory.h"
+#include "cuda/attention_bucket.h"
 #include "ref/wrapper.h"
 
 enum layout {
@@ -764,12 +765,30 @@ static void test_short(void)
         }
 }
 
+/* Of rows up to 2^31 - 1 of the other side: more rows are never in an earlier bucket, buckets of up to 32,768 rows are
+ * a unit wide, others 1/32 of their rows or less. */
+static void test_buckets(void)
+{
+    int before = 0;
+    for (int64_t rows = 0; rows <= INT32_MAX; rows += 1 + rows / 1000) {
+        const int bucket = attention_bucket((int)rows), units = attention_bucket_units(bucket);
+        const int apart = (int)(rows / BUCKET_ROWS) - units;
+        CHECK(bucket >= before && bucket < BUCKETS);
+        CHECK(apart >= 0 && (rows < BUCKET_SINGLE * BUCKET_ROWS ? apart == 0 : apart < units / 32 + 1));
+        before = bucket;
+    }
+    CHECK(attention_bucket(INT32_MAX) == BUCKETS - 1);
+    for (int bucket = 0; bucket < BUCKETS; bucket++)
+        CHECK(attention_bucket(attention_bucket_units(bucket) * BUCKET_ROWS) == bucket);
+}
+
 int main(int count, char **arguments)
 {
     bool small = count > 1 && strcmp(arguments[1], "small") == 0;
     of_cudnn = count > 1 + small && strcmp(arguments[1 + small], "cudnn") == 0;
     executors_open(count - small, arguments + small);
     once = count > 1 + small && strcmp(arguments[1 + small], "once") == 0;
+    test_buckets();
     if (of_cudnn)
         bounds_of_separate_heads();
     test_attention(small);

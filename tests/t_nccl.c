@@ -1,7 +1,7 @@
 /* Collectives of GPUs in recordings, also in place and in memory that the group gave: replays give what launches give,
- * and the watchdog names one that does not finish. Run on 2 ranks, each with a GPU of its own; skipped elsewhere.
- *   t_nccl hang           rank 1 leaves out a replay: rank 0 ends after 5 s with 1, and says in which collective
- *   t_nccl hang gather    the same of an all_gather in memory that the group gave */
+ * and the watchdog names one that does not finish. On any number of ranks from 2 on, each with a GPU of its own;
+ * skipped elsewhere. t_nccl hang           rank 1 leaves out a replay: another ends after 5 s with 1, and says in which
+ * collective t_nccl hang gather    the same of an all_gather in memory that the group gave */
 #include "check.h"
 
 #include "base/error.h"
@@ -21,7 +21,8 @@ enum { COUNT = 1000, REPLAYS = 50, TIMEOUT = 5, RATE_BYTES = 128 << 20, RATE_TIM
 #ifdef CISTRON_CUDA
 
 static struct stream streams[STREAM_COUNT];
-static struct tensor mine, both, cut;
+static int64_t size; /* ranks */
+static struct tensor mine, all, cut;
 static struct tensor highest; /* maximum over ranks of what mine was */
 
 /* Forks into the other stream and joins again: mine is compared, summed, gathered, and scattered to cut; then a part is
@@ -35,16 +36,21 @@ static void run(struct group *group)
     LAUNCH(other, COPY, copy, .from = mine, .to = highest);
     LAUNCH(other, ALL_REDUCE, all_reduce, .group = group, .x = highest, .maximum = true);
     LAUNCH(other, ALL_REDUCE, all_reduce, .group = group, .x = mine);
-    LAUNCH(other, ALL_GATHER, all_gather, .group = group, .in = mine, .out = both);
-    LAUNCH(other, REDUCE_SCATTER, reduce_scatter, .group = group, .in = both, .out = cut);
+    LAUNCH(other, ALL_GATHER, all_gather, .group = group, .in = mine, .out = all);
+    LAUNCH(other, REDUCE_SCATTER, reduce_scatter, .group = group, .in = all, .out = cut);
     event_record(&joined, other);
     event_wait(&joined, compute);
     LAUNCH(compute, ADD, add, .from = cut, .to = mine);
 }
 
-/* With v of rank r in mine: whole is gathered in place, [v0; v1]; 2 v are added to each of its rows, so that those
- * cross as v_r + 2 v_own; rows are passed round, and both ways; whole is summed into its own row; and two rows of v are
- * summed over ranks. Between launches `mine` does not change. */
+static int64_t after(int64_t rank)
+{
+    return (rank + 1) % size;
+}
+
+/* With v of rank r in mine: whole is gathered in place, [v0; v1; ...]; 2 v are added to each of its rows, so that those
+ * cross as v_own + 2 v_r; rows are passed round, and both ways; whole is summed into its own row; and as many rows of v
+ * as there are ranks are summed over ranks. Between launches `mine` does not change. */
 static struct tensor whole, crossed, passed, summed, relayed;
 static struct tensor room; /* for sums by copies; absent where tensors are not in the group's memory */
 
@@ -57,17 +63,17 @@ static void exchange(struct group *group)
     event_wait(&forked, other);
     LAUNCH(other, COPY, copy, .from = mine, .to = own);
     LAUNCH(other, ALL_GATHER, all_gather, .group = group, .in = own, .out = whole);
-    for (int i = 0; i < 4; i++)
-        LAUNCH(other, ADD, add, .from = mine, .to = tensor_rows(&whole, i % 2, 1));
+    for (int64_t i = 0; i < 2 * size; i++)
+        LAUNCH(other, ADD, add, .from = mine, .to = tensor_rows(&whole, i % size, 1));
     LAUNCH(other, ALL_TO_ALL, all_to_all, .group = group, .in = whole, .out = crossed);
     LAUNCH(other, SHIFT, shift, .group = group, .in = tensor_rows(&crossed, group->rank, 1), .out = passed);
     LAUNCH(other, RELAY, relay, .group = group, .to_next = tensor_rows(&crossed, group->rank, 1),
-           .from_before = tensor_rows(&relayed, 0, 1), .to_before = tensor_rows(&crossed, 1 - group->rank, 1),
+           .from_before = tensor_rows(&relayed, 0, 1), .to_before = tensor_rows(&crossed, after(group->rank), 1),
            .from_next = tensor_rows(&relayed, 1, 1));
     LAUNCH(other, REDUCE_SCATTER, reduce_scatter, .group = group, .in = whole, .out = own, .room = room);
-    for (int i = 0; i < 2; i++)
+    for (int64_t i = 0; i < size; i++)
         LAUNCH(other, COPY, copy, .from = mine, .to = tensor_rows(&summed, i, 1));
-    LAUNCH(other, ALL_REDUCE, all_reduce, .group = group, .x = tensor_vector(summed.data, DTYPE_F32, 2 * COUNT),
+    LAUNCH(other, ALL_REDUCE, all_reduce, .group = group, .x = tensor_vector(summed.data, DTYPE_F32, size * COUNT),
            .room = room);
     event_record(&joined, other);
     event_wait(&joined, compute);
@@ -105,17 +111,24 @@ static void hang(const struct group *group, void *recording)
     fprintf(stderr, "the watchdog has not ended this\n");
 }
 
-/* With 1 on rank 0 and 2 on rank 1: the maximum is 2, the sum 3, each cut twice that on 2 ranks, and 9 is left on both.
- */
+/* Sum over ranks of base + rank. */
+static float sum_of(float base)
+{
+    return (float)size * base + (float)(size * (size - 1) / 2);
+}
+
+/* With 1 on rank 0, 2 on rank 1 and so on: the maximum is the last's, with the sum s each cut is s times the ranks, and
+ * their sum is left on all. */
 static void test_sums(struct executor *executor, struct group *group, bool hangs)
 {
-    both = vector(executor, 2);
+    const float n = (float)size;
+    all = vector(executor, size);
     cut = vector(executor, 1);
     highest = vector(executor, 1);
     fill(1 + group->rank);
     run(group);
-    CHECK(read_back(executor, mine) == 9);
-    CHECK(read_back(executor, highest) == 2);
+    CHECK(read_back(executor, mine) == sum_of(1) * (n + 1));
+    CHECK(read_back(executor, highest) == n);
     executor->class->capture_begin(executor, &streams[STREAM_COMPUTE]);
     run(group);
     void *recording = executor->class->capture_end(executor, &streams[STREAM_COMPUTE]);
@@ -124,24 +137,25 @@ static void test_sums(struct executor *executor, struct group *group, bool hangs
         launch_replay(&streams[STREAM_COMPUTE], recording, "replay test", 0);
         if (i % 7 == 0)
             run(group); /* launches and replays one after the other */
-        CHECK(read_back(executor, mine) == (3 + 2 * (float)i) * 3 * (i % 7 == 0 ? 6 : 1));
-        CHECK(read_back(executor, highest) == (i % 7 == 0 ? (3 + 2 * (float)i) * 3 : (float)(2 + i)));
+        const float once = sum_of((float)(1 + i)) * (n + 1);
+        CHECK(read_back(executor, mine) == (i % 7 == 0 ? once * n * (n + 1) : once));
+        CHECK(read_back(executor, highest) == (i % 7 == 0 ? once : n + (float)i));
     }
     if (hangs)
         hang(group, recording);
     executor->class->discard(executor, recording);
-    executor->class->release(executor, both.data, MEMORY_DEVICE);
+    executor->class->release(executor, all.data, MEMORY_DEVICE);
     executor->class->release(executor, cut.data, MEMORY_DEVICE);
     executor->class->release(executor, highest.data, MEMORY_DEVICE);
 }
 
-/* Of bf16, which NCCL may round once a rank: of two ranks it is one sum. */
+/* Of bf16, which NCCL may round once a rank: zeros leave one sum. */
 static void test_halves(struct executor *executor, struct group *group)
 {
     struct stream *compute = &streams[STREAM_COMPUTE];
     struct tensor halves =
         tensor_vector(executor->class->allocate(executor, COUNT * 2, MEMORY_DEVICE), DTYPE_BF16, COUNT);
-    LAUNCH(compute, FILL, fill, .x = halves, .value = group->rank == 0 ? 256 : 3);
+    LAUNCH(compute, FILL, fill, .x = halves, .value = group->rank == 0 ? 256 : group->rank == 1 ? 3 : 0);
     LAUNCH(compute, ALL_REDUCE, all_reduce, .group = group, .x = halves);
     fill(0);
     LAUNCH(compute, ADD, add, .from = halves, .to = mine);
@@ -151,17 +165,19 @@ static void test_halves(struct executor *executor, struct group *group)
 
 static void check_exchange(struct executor *executor, const struct group *group, float base)
 {
-    const float v[2] = {base, base + 1}, own = v[group->rank], other = v[1 - group->rank];
+    const int64_t rank = group->rank, next = after(rank), before = (rank + size - 1) % size;
+    const float own = base + (float)rank, n = (float)size;
     CHECK(read_back(executor, mine) == own);
-    CHECK(read_back(executor, tensor_rows(&crossed, group->rank, 1)) == 3 * own);
-    CHECK(read_back(executor, tensor_rows(&crossed, 1 - group->rank, 1)) == own + 2 * other);
-    CHECK(read_back(executor, passed) == 3 * other);
-    CHECK(read_back(executor, tensor_rows(&relayed, 0, 1)) == 3 * other);
-    CHECK(read_back(executor, tensor_rows(&relayed, 1, 1)) == other + 2 * own);
-    for (int i = 0; i < 2; i++)
-        CHECK(read_back(executor, tensor_rows(&summed, i, 1)) == own + other);
-    CHECK(read_back(executor, tensor_rows(&whole, group->rank, 1)) == 4 * own + 2 * other);
-    CHECK(read_back(executor, tensor_rows(&whole, 1 - group->rank, 1)) == other + 2 * own);
+    for (int64_t r = 0; r < size; r++) {
+        const float of_rank = base + (float)r;
+        CHECK(read_back(executor, tensor_rows(&crossed, r, 1)) == own + 2 * of_rank);
+        CHECK(read_back(executor, tensor_rows(&summed, r, 1)) == sum_of(base));
+        CHECK(read_back(executor, tensor_rows(&whole, r, 1)) ==
+              (r == rank ? n * own + 2 * sum_of(base) : of_rank + 2 * own));
+    }
+    CHECK(read_back(executor, passed) == 3 * (base + (float)before));
+    CHECK(read_back(executor, tensor_rows(&relayed, 0, 1)) == 3 * (base + (float)before));
+    CHECK(read_back(executor, tensor_rows(&relayed, 1, 1)) == base + (float)next + 2 * (base + (float)after(next)));
 }
 
 static double mebibytes(struct executor *executor)
@@ -174,13 +190,14 @@ static void test_exchange(struct executor *executor, struct group *group, bool o
 {
     const double before = mebibytes(executor);
     const bool gives = of_group && group->class->allocate != NULL;
-    char *memory = gives ? group->class->allocate(group, 6 * COUNT * 4)
-                         : executor->class->allocate(executor, 6 * COUNT * 4, MEMORY_DEVICE);
+    const int64_t bytes = size * COUNT * 4;
+    char *memory = gives ? group->class->allocate(group, 3 * bytes)
+                         : executor->class->allocate(executor, 3 * bytes, MEMORY_DEVICE);
     const double given = mebibytes(executor);
-    whole = tensor_matrix(memory, DTYPE_F32, 2, COUNT);
-    summed = tensor_matrix(memory + 2 * COUNT * 4, DTYPE_F32, 2, COUNT);
-    room = gives ? tensor_matrix(memory + 4 * COUNT * 4, DTYPE_F32, 2, COUNT) : (struct tensor){0};
-    crossed = vector(executor, 2);
+    whole = tensor_matrix(memory, DTYPE_F32, size, COUNT);
+    summed = tensor_matrix(memory + bytes, DTYPE_F32, size, COUNT);
+    room = gives ? tensor_matrix(memory + 2 * bytes, DTYPE_F32, size, COUNT) : (struct tensor){0};
+    crossed = vector(executor, size);
     passed = vector(executor, 1);
     relayed = vector(executor, 2);
     CHECK(read_back(executor, tensor_rows(&whole, 1, 1)) == 0);
@@ -217,20 +234,20 @@ static void test_exchange(struct executor *executor, struct group *group, bool o
 static double rate_of(struct executor *executor, struct group *group, void *memory, void *sums_room, bool sums)
 {
     struct stream *stream = &streams[STREAM_GATHER];
-    const struct tensor all = tensor_matrix(memory, DTYPE_F32, 2, RATE_BYTES / 8);
-    const struct tensor own = tensor_rows(&all, group->rank, 1);
+    const struct tensor rows = tensor_matrix(memory, DTYPE_F32, size, RATE_BYTES / 4 / size);
+    const struct tensor own = tensor_rows(&rows, group->rank, 1);
     for (int i = -3; i < RATE_TIMES; i++) {
         if (i == 0)
             executor->class->stamp(executor, stream, 0);
         if (sums)
-            LAUNCH(stream, REDUCE_SCATTER, reduce_scatter, .group = group, .in = all, .out = own,
-                   .room = tensor_matrix(sums_room, DTYPE_F32, 2, RATE_BYTES / 8));
+            LAUNCH(stream, REDUCE_SCATTER, reduce_scatter, .group = group, .in = rows, .out = own,
+                   .room = tensor_matrix(sums_room, DTYPE_F32, size, rows.cols));
         else
-            LAUNCH(stream, ALL_GATHER, all_gather, .group = group, .in = own, .out = all);
+            LAUNCH(stream, ALL_GATHER, all_gather, .group = group, .in = own, .out = rows);
     }
     executor->class->stamp(executor, stream, 1);
     stream_synchronize(stream);
-    return RATE_TIMES * (RATE_BYTES / 2) / executor->class->stamp_seconds(executor, 0, 1);
+    return RATE_TIMES * (double)((size - 1) * rows.cols * 4) / executor->class->stamp_seconds(executor, 0, 1);
 }
 
 /* Is what the group gives worth it? */
@@ -257,8 +274,9 @@ static int test_on_gpus(struct comm *world, bool hangs, bool in_gather)
     struct comm *node = comm_split_node(world);
     struct executor *executor;
     const struct device_request request = {.world = world, .node = node, .timeout = TIMEOUT};
-    if (cuda_device_count() < 2 || world->size != 2)
+    if (world->size < 2 || cuda_device_count() < world->size)
         return CHECK_SKIP;
+    size = world->size;
     if (cuda_executor_make(&executor, &request) != ERROR_NONE)
         return 1;
     struct group *group = comm_group_create(world, executor, "test");
@@ -298,7 +316,7 @@ int main(int argc, char **argv)
     struct comm *world = comm_open_mpi();
     int code = test_on_gpus(world, hangs, in_gather);
     if (code == CHECK_SKIP && world->rank == 0)
-        printf("skipped: no two GPUs here\n");
+        printf("skipped: it takes two ranks or more, and a GPU for each\n");
     comm_destroy(world);
     MPI_Finalize();
     return code != 0 ? code : check_end();

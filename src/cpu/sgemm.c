@@ -27,11 +27,20 @@ static void multiply(int64_t m, int64_t n, int64_t k, float alpha, struct sgemm_
 
 #else
 
+/* The library counts rows, columns and strides in 32 bits. */
+static int checked(int64_t size)
+{
+    if (size > INT32_MAX)
+        error_fatal("cblas_sgemm: a matrix of %lld rows or columns: at most %d", (long long)size, INT32_MAX);
+    return (int)size;
+}
+
 static void multiply(int64_t m, int64_t n, int64_t k, float alpha, struct sgemm_matrix a, struct sgemm_matrix b,
                      float beta, float *d, int64_t d_stride)
 {
-    cblas_sgemm(CblasRowMajor, a.transpose ? CblasTrans : CblasNoTrans, b.transpose ? CblasTrans : CblasNoTrans, (int)m,
-                (int)n, (int)k, alpha, a.data, (int)a.stride, b.data, (int)b.stride, beta, d, (int)d_stride);
+    cblas_sgemm(CblasRowMajor, a.transpose ? CblasTrans : CblasNoTrans, b.transpose ? CblasTrans : CblasNoTrans,
+                checked(m), checked(n), checked(k), alpha, a.data, checked(a.stride), b.data, checked(b.stride), beta,
+                d, checked(d_stride));
 }
 
 #endif
