@@ -51,6 +51,22 @@ while read -r command options; do
         check "the manual page: $command $option" grep -qF -- "${option//-/\\-}" <<<"$section"
     done
 done <"$work/options"
+check "the manual page: its source has 100 columns at most" test "$(grep -cE '.{101}' "$abs_top_srcdir/doc/cistron.1")" -eq 0
+
+# usages have 100 columns at most, and what is missing is one line
+for command in "" $("$CISTRON" --help | sed -n 's/^  \([a-z][a-z]*\) .*/\1/p'); do
+    # shellcheck disable=SC2086
+    "$CISTRON" $command --help >"$work/out" 2>&1
+    check "$command --help: exit code 0" test $? -eq 0
+    check "$command --help: 100 columns at most" test "$(grep -cE '.{101}' "$work/out")" -eq 0
+    case $command in '' | deck | jobscripts) continue ;; esac
+    timeout 60 "$CISTRON" "$command" >"$work/out" 2>&1
+    check "$command alone: exit code 2" test $? -eq 2
+    check "$command alone: what is missing" grep -qE "^cistron: $command: missing: .*; cistron $command --help tells more\$" "$work/out"
+    check "$command alone: nothing else" test "$(wc -l <"$work/out")" -eq 1
+done
+"$CISTRON" embed --checkpoint x -o y.h5 >"$work/out" 2>&1
+check "embed without records" grep -qx 'cistron: embed: missing: --fasta FILE; cistron embed --help tells more' "$work/out"
 
 # a folder in which autotools cannot build
 mkdir -p "$work/a blank/scripts" "$work/a blank/b"
