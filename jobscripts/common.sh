@@ -97,6 +97,11 @@ requeue()
 
 train()
 {
+    # A word with "=" is a key, unless it is a file's name.
+    if [ -z "${1:-}" ] || { [[ $1 = *=* ]] && [ ! -e "$1" ]; }; then
+        echo "$0: the deck is missing: its arguments are [--plan] DECK [KEY=VALUE]..., such as quickstart.cfg" >&2
+        exit 2
+    fi
     set -- "${@//%a/${SLURM_ARRAY_TASK_ID:-%a}}"
     if [ $plan = yes ]; then
         set -- "${@//%a/1}"

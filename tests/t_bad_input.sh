@@ -167,19 +167,19 @@ report of endless tokens        | report made --tokens inf                  | 2 
 report over its log             | report made -o made/log.jsonl             | 2 | made/log.jsonl: is an input and the output
 output where no folder can be   | $prepare -o g.fa/x.h5 g.fa                | 2 | g.fa/x.h5: its folder cannot be made: Not a directory
 no such tokenizer               | prepare --tokenizer none -o x.h5 g.fa     | 2 | none
-no tokenizer                    | prepare -o x.h5 g.fa                      | 2 | --tokenizer is missing
+no tokenizer                    | prepare -o x.h5 g.fa                      | 2 | missing: --tokenizer NAME;
 parts that sum to 1.1           | $prepare --split a:0.5,b:0.6 g.fa         | 2 | sum to 1.1
 a seed that is no number        | $prepare --seed many g.fa                 | 2 | --seed many
 no such option                  | $prepare --frob g.fa                      | 2 | --frob: is no option
-nothing to inspect              | inspect                                   | 2 | arguments are missing
+nothing to inspect              | inspect                                   | 2 | missing: FILE;
 inspecting text                 | inspect deck.cfg                          | 2 | deck.cfg: is no HDF5 file
 inspecting an empty folder      | inspect folder                            | 2 | holds no checkpoint
-a store alone for a baseline    | baseline g.train.h5                       | 2 | arguments are missing
+a store alone for a baseline    | baseline g.train.h5                       | 2 | missing: TRAIN.h5 VALID.h5;
 a wrong order behind a good one | baseline --orders 3,13 g.train.h5 g.valid.h5 | 2 | --orders 3,13: an order must be between 0 and 12 for nucleotide tokens
 no such option of deck          | deck --frob                               | 2 | --frob: is no option
 no such command                 | frobnicate                                | 2 | unknown command "frobnicate"
 
-no deck                         | train                                     | 2 | needs a deck
+no deck                         | train                                     | 2 | missing: DECK
 FASTA for a deck                | train g.fa                                | 2 | g.fa: it looks like FASTA
 JSON lines for a deck           | train number.jsonl                        | 2 | number.jsonl: it looks like JSON
 a pipe for a deck               | train pipe                                | 2 | pipe: it is no regular file

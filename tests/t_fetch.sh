@@ -1,5 +1,6 @@
 #!/bin/bash
-# scripts/fetch-dataset against a hub on this machine that cuts transfers, spoils files and has none of others.
+# scripts/fetch-dataset against a hub on this machine that cuts transfers, spoils files and has none of others, or that
+# means harm: by its lists, its links, what it sends and how long it takes.
 . "$abs_top_srcdir/tests/lib.sh"
 needs curl
 needs python3
@@ -109,4 +110,107 @@ fetch lab/other
 check "no such data set" grep -q "lab/other: cannot list" err
 fetch lab/set part '*.parquet'
 check "nothing matches" grep -q "no file of part matches" err
+
+# -- A hub that means harm
+export FETCH_TIMEOUT=1 FETCH_PAGES=5
+mkdir cwd
+echo '[{"type": "file", "path": "x", "size": 0, "oid": "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"}]' >hub/page.json
+printf 'url = "%s/elsewhere"\noutput = "stolen"\n' "$HF_ENDPOINT" >cwd/config
+
+# refuses SECONDS WORDS: fetches evil/$kind into cwd/here within SECONDS; it ends with 1 and says WORDS, no file is
+# outside of its folder, none there, and no other host was asked for anything.
+refuses()
+{
+    local status FETCH_TRIES=1
+    [ "$kind" = whole ] && FETCH_TRIES=3 # to see that it does not begin again for ever
+    rm -rf cwd/here cwd/*stolen* cwd/tmp* port.log
+    (cd cwd && TMPDIR=$work/cwd timeout -k 2 "$1" "$fetch" -o here "evil/$kind") >out 2>err
+    status=$?
+    [ $status -eq 1 ] && grep -q "$2" err && [ -z "$(find cwd -name '*stolen*' -o -name x)" ] &&
+        ! grep -q "^localhost" port.log && return
+    echo "    evil/$kind: exit code $status, $(find cwd | paste -sd ' '), $(tail -n 3 err)" >&2
+    return 1
+}
+while read -r kind seconds words; do
+    check "evil/$kind" refuses "$seconds" "$words"
+    [[ $kind != *large* ]] || # of 64 MiB; the connection's buffers hold some
+        check "evil/$kind: ends early" grep -qE "evil/$kind/.* cut after [0-9]{1,8} bytes" port.log
+done <<'END'
+oid-blank 20 the hub names a checksum of 'x' that is refused: '
+oid-newline 20 the hub names a checksum of 'x' that is refused: '
+oid-short 20 the hub names a checksum of 'x' that is refused: '
+oid-upper 20 the hub names a checksum of 'x' that is refused: '
+oid-long 20 the hub names a checksum of 'x' that is refused: '
+oid-number 20 the hub names a checksum of 'x' that is refused: 7
+lfs-blank 20 the hub names a checksum of 'x' that is refused: '
+lfs-sha1 20 the hub names a checksum of 'x' that is refused: '
+size-text 20 the hub names a size of 'x' that is refused: '
+size-negative 20 the hub names a size of 'x' that is refused: -1
+size-real 20 the hub names a size of 'x' that is refused: 24.5
+size-true 20 the hub names a size of 'x' that is refused: True
+size-beyond 20 the hub names a size of 'x' that is refused: 2251799813685248
+size-missing 20 the hub names a size of 'x' that is refused: None
+path-delete 20 the hub names a file that is refused: 'a.x7f'
+path-escape 20 the hub names a file that is refused: 'a.x9b31m'
+path-empty 20 the hub names a file that is refused: 'a//b'
+path-dot 20 the hub names a file that is refused: 'a/./b'
+path-long 20 the hub names a file that is refused: 'aaaa
+path-broken 20 the hub names a file that is refused: 'a.ud800'
+link-option 20 evil/link-option: cannot list its files
+link-host 20 the hub names a page that is refused: 'http://localhost
+link-user 20 the hub names a page that is refused: 'http://127
+link-path 20 the hub names a page that is refused: 'http://127
+link-file 20 the hub names a page that is refused: 'file://
+link-blank 20 the hub names a page that is refused: 'Link: <http://127
+link-again 20 the hub's list of files comes back to a page
+link-more 20 the hub's list of files has more than 5 pages
+link-turns 20 the hub names a page that is refused: 'Link: <<<<
+list-turns 20 the hub's list of files comes back to a page
+list-stalls 20 evil/list-stalls: cannot list its files
+list-drips 20 evil/list-drips: cannot list its files
+list-large 20 evil/list-large: cannot list its files
+list-nested 20 the hub names its files in a form that is refused: 'RecursionError
+list-moved 20 the hub names a page that is refused: 'http://localhost
+no-room 20 x: has 562949953421312 bytes, of which 0 are here; here has room for
+larger 20 x: what came is not what the hub's checksum
+bytes 20 x: .*(100 of 400 bytes are here
+whole 20 x: .*of 400000 bytes are here
+moved-ftp 20 x: .*[Pp]rotocol
+END
+
+# -- The token goes to the hub alone, in no list of processes
+mkdir ps
+printf '#!/bin/sh\nprintf "%%s\n" "$*" >>"%s/ps/arguments"\nexec "%s" "$@"\n' "$work" "$(command -v curl)" >stub/curl
+rm port.log
+HF_TOKEN=hf_Secret.1-x PATH=$work/stub:$PATH fetch -o moved evil/moved
+check "a file that lies elsewhere" grep -qx "what evil data sets hold" moved/x
+check "the hub gets the token" test "$(grep -c '^127.* Bearer hf_Secret.1-x$' port.log)" -eq 2
+check "the host that it redirects to does not" grep -qx "localhost:.* /elsewhere None" port.log
+check "curl's arguments do not have it" test "$(grep -c Secret ps/arguments)" -eq 0
+check "they are two calls'" test "$(wc -l <ps/arguments)" -eq 2
+
+# mistake TEXT VARIABLES ARGUMENTS...: in the environment: exit code 2 and one line
+mistake()
+{
+    local words=$1 variables=$2
+    shift 2
+    # shellcheck disable=SC2086
+    timeout 20 env $variables "$fetch" "$@" >out 2>err
+    check "$variables: exit code 2" test $? -eq 2
+    check "$variables: is said" grep -q "^fetch-dataset: $words" err
+    check "$variables: nothing else is" test "$(wc -l <err)" -eq 1
+}
+mistake "FETCH_PAUSE=1h: must be a whole number of seconds" FETCH_PAUSE=1h -l lab/set
+mistake "FETCH_PAUSE=-1: must be a whole number of seconds" FETCH_PAUSE=-1 -l lab/set
+mistake "FETCH_PAUSE=08: must be a whole number of seconds" FETCH_PAUSE=08 -l lab/set
+# shellcheck disable=SC2016
+mistake "FETCH_PAUSE=a\[\$(date)\]: must be" 'FETCH_PAUSE=a[$(date)]' -l lab/set
+mistake "FETCH_TRIES=0: must be a whole number" FETCH_TRIES=0 -l lab/set
+mistake "FETCH_TIMEOUT=0: must be a whole number" FETCH_TIMEOUT=0 -l lab/set
+mistake "FETCH_PAGES=x: must be a whole number" FETCH_PAGES=x -l lab/set
+mistake "HF_ENDPOINT=-Kconfig: must be an address" HF_ENDPOINT=-Kconfig -l lab/set
+mistake "HF_ENDPOINT=file:///etc: must be an address" HF_ENDPOINT=file:///etc -l lab/set
+mistake "HF_TOKEN=(not shown): must be" 'HF_TOKEN=a"b' -l lab/set
+mistake "HF_ENDPOINT=http://example.org: must be an address of https where HF_TOKEN is set" \
+    "HF_ENDPOINT=http://example.org HF_TOKEN=a" -l lab/set
 finish

@@ -51,6 +51,22 @@ while read -r command options; do
         check "the manual page: $command $option" grep -qF -- "${option//-/\\-}" <<<"$section"
     done
 done <"$work/options"
+check "the manual page: its source has 100 columns at most" test "$(grep -cE '.{101}' "$abs_top_srcdir/doc/cistron.1")" -eq 0
+
+# usages have 100 columns at most, and what is missing is one line
+for command in "" $("$CISTRON" --help | sed -n 's/^  \([a-z][a-z]*\) .*/\1/p'); do
+    # shellcheck disable=SC2086
+    "$CISTRON" $command --help >"$work/out" 2>&1
+    check "$command --help: exit code 0" test $? -eq 0
+    check "$command --help: 100 columns at most" test "$(grep -cE '.{101}' "$work/out")" -eq 0
+    case $command in '' | deck | jobscripts) continue ;; esac
+    timeout 60 "$CISTRON" "$command" >"$work/out" 2>&1
+    check "$command alone: exit code 2" test $? -eq 2
+    check "$command alone: what is missing" grep -qE "^cistron: $command: missing: .*; cistron $command --help tells more\$" "$work/out"
+    check "$command alone: nothing else" test "$(wc -l <"$work/out")" -eq 1
+done
+"$CISTRON" embed --checkpoint x -o y.h5 >"$work/out" 2>&1
+check "embed without records" grep -qx 'cistron: embed: missing: --fasta FILE; cistron embed --help tells more' "$work/out"
 
 # a folder in which autotools cannot build
 mkdir -p "$work/a blank/scripts" "$work/a blank/b"
@@ -99,6 +115,27 @@ check "it installs" test $? -eq 0
 installed=$(cd "$work/staged" && find . -path '*/bin/cistron' | sed 's|^\./||; s|/bin/cistron$||')
 mv "$work/staged/$installed" "$work/moved"
 check "moved: it finds its job scripts" test "$("$work/moved/bin/cistron" jobscripts)" = "$work/moved/share/cistron/jobscripts"
+# What documents name in code marks and the source tree has is installed, or of the source tree alone
+grep -ohE '`[A-Za-z0-9_./-]+/[A-Za-z0-9_.-]+`' "$abs_top_srcdir"/README.md "$abs_top_srcdir"/doc/*.md | tr -d '`' |
+    sort -u >"$work/named"
+named=0
+while read -r name; do
+    name=${name#share/cistron/} place=share/cistron
+    case $name in
+    doc/cistron.1) continue ;;           # a manual page
+    doc/*) place=share/doc ;;            # in cistron/ there
+    input/* | jobscripts/* | tuning/* | scripts/* | bench/sweeps* | bench/nemo/* | bench/gpu/no_transfers.c) ;;
+    bench/* | contrib/* | src/* | cuda/* | tests/*) place='' ;; # as README says
+    *) continue ;;
+    esac
+    named=$((named + 1))
+    case $name in *NAME* | tests/t_*.log | tests/logits) continue ;; esac # a pattern, or made by a test
+    check "$name, which documents name, is in the source tree" test -e "$abs_top_srcdir/$name"
+    [ -z "$place" ] || check "$name, which documents name, is installed" test -e "$work/moved/$place/${name/#doc/cistron}"
+done <"$work/named"
+check "documents name files" test $named -ge 60
+(cd "$work" && "$work/moved/bin/cistron" sweep "$work/moved/share/cistron/bench/sweeps/gpus.cfg" --show) >"$work/out" 2>&1
+check "moved: a list of sweeps finds its decks" test $? -eq 0
 check "moved: they are there" test -f "$work/moved/share/cistron/jobscripts/common.sh"
 (cd "$work" && "$work/moved/bin/cistron" plan quickstart) >"$work/out" 2>&1
 check "moved: it finds its decks" says "deck quickstart is $work/moved/share/cistron/input/quickstart.cfg"

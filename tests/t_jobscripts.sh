@@ -76,6 +76,28 @@ check "without the program: exit code 1" test $? -eq 1
 check "without the program: is said" says "/nowhere/cistron: "
 check "without the program: nothing is started" test "$(grep -c 'mpirun\|command not found' out)" -eq 0
 
+# no_deck WHAT SCRIPT ARGUMENTS...: one line, exit code 2
+no_deck()
+{
+    local what=$1
+    shift
+    given A=1 "$@" >out
+    check "$what: exit code 2" test $? -eq 2
+    check "$what: is said" grep -q "^$1: the deck is missing: " out
+    check "$what: nothing else is" test "$(wc -l <out)" -eq 1
+}
+no_deck "no deck" "$scripts/train.slurm"
+no_deck "an empty deck" "$scripts/train.slurm" ""
+no_deck "keys alone" "$scripts/train.slurm" train.seed=3
+no_deck "a plan of no deck" "$scripts/train.slurm" --plan
+for script in "$scripts"/*.slurm; do # whose deck a copy has lost
+    sed '/^train /s/.*/train "$@"/' "$script" >spool/slurm_script
+    no_deck "${script##*/} without its deck" spool/slurm_script
+done
+touch spool/a=b.cfg
+check "a deck with = in its name" grep -qF "|spool/a=b.cfg|" <<<"$(given A=1 "$scripts/train.slurm" spool/a=b.cfg)"
+check "a checkpoint's own deck" grep -qF "|train|--from|c.h5|" <<<"$(given A=1 "$scripts/train.slurm" --from c.h5)"
+
 sed 's/--ntasks-per-node=[0-9]* //; s/--cpus-per-task=[0-9]*//' "$scripts/train.slurm" >spool/no_ranks
 given A=1 spool/no_ranks --plan x >out
 check "a copy without ranks: exit code 2" test $? -eq 2

@@ -10,6 +10,9 @@
 #include "plan/plan.h"
 #include "plan/race.h"
 #include "step/snapshot.h"
+#include "stores.h"
+#include "train/history.h"
+#include "train/run.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -23,6 +26,7 @@ struct way {
 
 struct found {
     struct engine_result results[STEPS];
+    double seconds[STEPS];
     char *state;
     int64_t bytes;
     int replays; /* that the flight recorder has at the end */
@@ -69,11 +73,15 @@ static void train(struct found *found, struct toy_options options, struct execut
         destroy_batches(batches);
         if (!way.ahead)
             CHECK(engine_ready(&toy.engine) == (executor->class->event_passed == NULL));
-        while (taken <= s - (way.ahead ? 1 : 0))
-            found->results[taken++] = engine_take(&toy.engine);
+        while (taken <= s - (way.ahead ? 1 : 0)) {
+            found->results[taken] = engine_take(&toy.engine);
+            found->seconds[taken++] = engine_seconds(&toy.engine);
+        }
     }
-    while (taken < STEPS)
-        found->results[taken++] = engine_take(&toy.engine);
+    while (taken < STEPS) {
+        found->results[taken] = engine_take(&toy.engine);
+        found->seconds[taken++] = engine_seconds(&toy.engine);
+    }
     CHECK(!engine_ready(&toy.engine));
     found->replays = recorded_replays();
     engine_synchronize(&toy.engine);
@@ -101,6 +109,10 @@ static void test(struct executor *cpu, enum toy_kind kind, int slots, bool split
         train(&other, options, late, ways[w]);
         CHECK(other.bytes == plain.bytes && memcmp(other.state, plain.state, (size_t)plain.bytes) == 0);
         CHECK(memcmp(other.results, plain.results, sizeof plain.results) == 0);
+        /* a step takes the time of its launches, however far the host runs ahead */
+        for (int s = 0; s < STEPS; s++)
+            CHECK(other.seconds[s] == other.seconds[1] || s == 0);
+        CHECK(other.seconds[1] > 100);
         /* all but the first of its kind */
         CHECK((late_replays(late) > STEPS * MICRO_BATCHES) == ways[w].replays);
         CHECK(ways[w].replays ? other.replays > MICRO_BATCHES : other.replays == 0);
@@ -429,8 +441,56 @@ static void test_decoupled(struct executor *cpu, enum toy_kind kind)
     toy_destroy(&both);
 }
 
+/* -- Rows of a run ------------------------------------------------------------------------------------------------ */
+
+static struct executor *under, *late_of_run;
+
+static int make_executor(struct executor **executor, const struct device_request *request)
+{
+    under = cpu_executor_create(request->threads);
+    *executor = late_executor_create(under);
+    return ERROR_NONE;
+}
+
+/* The times of a run's rows are those of the device, though its host is a step ahead but for a few micro-batches: also
+ * in the first row and the last, and around a checkpoint, for which the host waits. */
+static void test_rows_of_run(void)
+{
+    enum { ROWS = 7 };
+    char folder[500];
+    char *overrides[] = {folder};
+    struct history history;
+    struct comm *self = comm_self();
+    stores_begin();
+    stores_write_periodic(stores_path("five.h5"));
+    FILE *deck = fopen(stores_path("deck.cfg"), "w");
+    fprintf(deck,
+            "model = { layers = 2; hidden = 32; ffn = 64; heads = 2; };\n"
+            "data = { train = \"%s\"; row_tokens = 64; window = 48; };\n"
+            "train = { steps = %d; global_batch = 24; micro_batch = 1; };\n"
+            "checkpoint = { every = 4; };\nlog = { every = 1; tensorboard = false; };\n"
+            "device = { threads = 1; };\n",
+            stores_path("five.h5"), ROWS);
+    fclose(deck);
+    snprintf(folder, sizeof folder, "output.folder=%s", stores_path("run"));
+    CHECK(run_train(self, stores_path("deck.cfg"), NULL, overrides, 1, make_executor) == ERROR_NONE);
+    CHECK(history_read(&history, stores_path("run/log.jsonl")) == ERROR_NONE && history.row_count == ROWS);
+    for (int64_t i = 0; i < history.row_count; i++) {
+        const struct history_row *row = &history.rows[i], *inner = &history.rows[1];
+        const bool waited = i == 0 || i == 4; /* the host's time before the step counts too */
+        CHECK(inner->seconds > 1000);
+        if (!CHECK(row->seconds >= inner->seconds && row->seconds <= inner->seconds + (waited ? 100 : 0)))
+            fprintf(stderr, "    step %lld: %g s, step 2: %g s\n", (long long)row->step, row->seconds, inner->seconds);
+    }
+    history_destroy(&history);
+    under->class->destroy(under);
+    comm_destroy(self);
+    stores_end();
+}
+
 int main(void)
 {
+    test_rows_of_run();
     struct executor *cpu = cpu_executor_create(2);
     test_rows(cpu);
     test_losses(cpu);

@@ -511,7 +511,8 @@ static void check_gpu_run(void)
     FILE *const standard = stdout;
     stdout = open_memstream(&table, &bytes);
     for (int64_t step = 1; step <= 2; step++) {
-        const struct meter_row row = {step, 2, 1e-3, 1, 7, 640 * step, 600 * step};
+        const struct meter_row row = {
+            step, 2, 1e-3, 1, 7, 640 * step, 600 * step, meter_pause(meter) + 1, 0.25 * (double)(step - 1)};
         meter_count(meter, &row, 2e3, 1e3, &(struct meter_work){600, 704});
         meter_step(meter, &row);
     }
@@ -532,7 +533,7 @@ static void check_gpu_run(void)
     CHECK(history_read(&history, log) == ERROR_NONE && history.row_count == 2);
     for (int64_t i = 0; i < history.row_count; i++) {
         const struct history_row *row = &history.rows[i];
-        CHECK(row->seconds > 0 && row->seconds < 50);
+        CHECK(row->seconds >= 1 && row->seconds < 50 && row->data_wait == 0.25 * (double)i);
         CHECK(row->step == i + 1 && row->loss == 2 && row->learning_rate == 1e-3 && row->grad_norm == 1);
         CHECK(row->outliers == 7 && row->tokens == 640 * row->step && row->unpadded == 600 * row->step);
     }
@@ -577,7 +578,7 @@ static void check_label(void)
 /* Step `step` is trained, and no row is due. */
 static struct meter_row count_step(struct meter *meter, int64_t step)
 {
-    const struct meter_row row = {step, 2, 1e-3, 1, 0, 640 * step, 600 * step};
+    const struct meter_row row = {step, 2, 1e-3, 1, 0, 640 * step, 600 * step, 1, 0};
     meter_count(meter, &row, 2e3, 1e3, &(struct meter_work){600, 704});
     return row;
 }

@@ -259,6 +259,29 @@ fast=$(seconds "$work/rates.cfg") slow=$(seconds "$work/slow.cfg")
 check "a step: $fast s, by slower products $slow s" awk -v f="$fast" -v s="$slow" 'BEGIN { exit !(f > 0 && s > 1.5 * f) }'
 processor=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
 check "the machine is named" says "time by rates of ${processor:-cpu}"
+# CPUs that were not measured: no time, and how to measure; an H200's is that of GPUs elsewhere
+untimed()
+{
+    plan "$work/deck.cfg" "$@"
+    check "$*: exit code 0" test $code -eq 0
+    check "$*: no time of a step" test "$(grep -cE '^time by|^  (seconds a step|tokens/s) ' "$work/out")" -eq 0
+    check "$*: how to measure" says "cistron measure -o FILE, and name FILE in device.rates_file"
+}
+untimed device.kind=cpu device.memory=1
+untimed device.kind=cpu device.memory=1 parallel.shard=auto --ranks 2
+check "layouts without seconds" grep -qE '^  optimizer .* -( |$)' "$work/out"
+sed '/^all_reduce/,/^);/d' "$work/rates.cfg" >"$work/alone.cfg"
+untimed device.kind=cpu device.memory=1 device.rates_file="$work/alone.cfg" --ranks 2
+plan "$work/deck.cfg" device.kind=cpu device.memory=1 device.rates_file="$work/alone.cfg"
+check "one rank needs no rates of collectives" says "time by rates of ${processor:-cpu}"
+plan "$work/deck.cfg" device.kind=cpu device.memory=1 parallel.shard=auto --ranks 2 --json
+check "JSON: no time either" test "$(grep -c '"time"\|"seconds"' "$work/out")" -eq 0
+plan "$work/deck.cfg" device.memory=79
+check "GPUs elsewhere" says "time by rates of an H200, not measured"
+[ -e /dev/nvidiactl ] || untimed device.kind=auto
+ranks 2 train "$work/deck.cfg" device.kind=cpu parallel.shard=auto train.steps=1 output.folder="$work/untimed"
+check "a run on CPUs: a layout is chosen" says "# layouts, of which"
+check "a run on CPUs: without seconds" test "$(grep -c 's by arithmetic' "$work/out")" -eq 0
 head -c 700 "$work/rates.cfg" >"$work/cut.cfg"
 for file in cut.cfg deck.cfg not_there.cfg; do
     plan "$work/deck.cfg" device.rates_file="$work/$file"

@@ -4,11 +4,13 @@
 . "$abs_top_srcdir/tests/lib.sh"
 needs python3
 cd "$work" || exit 1
+ranks 2 measure --quick --largest 128 -o rates.cfg device.kind=cpu
+check "rates are measured" codes_are 0 2
 cat >small.cfg <<'END'
 model = { layers = 2; hidden = 32; ffn = 64; heads = 4; };
 data = { source = "random"; random_median = 40; random_mean = 70; row_tokens = 64; split = false; };
 train = { micro_batch = 2; };
-device = { kind = "cpu"; threads = 1; peak = 0.5; };
+device = { kind = "cpu"; threads = 1; peak = 0.5; rates_file = "rates.cfg"; };
 END
 mkdir lists
 cat >lists/all.cfg <<'END'
@@ -92,8 +94,8 @@ for row in rows[:6]:
     assert plan["ranks"] == ranks
     near(number(row, "planned_memory (bytes)"), plan["fit"]["need"])
     near(number(row, "planned_step (s)"), plan["time"]["seconds"])
-    near(number(row, "planned_host (bytes)"), plan["host_batches"] + plan["host_offloaded"])
     assert abs(number(row, "planned_exposed") - plan["time"]["exposed"] / plan["time"]["seconds"]) < 1e-6
+    near(number(row, "planned_host (bytes)"), plan["host_batches"] + plan["host_offloaded"])
     rows_all = {"weak": 4 * ranks, "strong": 8}[row["scaling"]]
     assert int(row["global_batch (rows)"]) == rows_all == plan["data"]["tokens_a_step"] // 64
     assert row["state"] == "done" and row["exit_code"] == "0" and row["message"] == ""
@@ -338,4 +340,15 @@ for list in "$abs_top_srcdir"/bench/sweeps/{gpus,slurm,tiny}.cfg; do
     sweep "$list" --show -o "shown.${list##*/}"
     check "$list: code" test $code -eq 0
 done
+
+# CPUs that were not measured: their steps are planned without seconds
+sed 's/ rates_file = "rates.cfg";//' small.cfg >untimed.cfg
+printf 'steps = 2;\nwarm_up = 0;\ndeck = "../untimed.cfg";\nkeys : { train : { global_batch = 4; }; };\n' >lists/untimed.cfg
+sweep lists/untimed.cfg
+check "CPUs that were not measured: code" test $code -eq 0
+check "CPUs that were not measured: planned memory alone" python3 - <<'PYTHON'
+import csv
+row, = csv.DictReader(open("untimed/results.csv", newline=""))
+assert float(row["planned_memory (bytes)"]) > 0 and row["planned_step (s)"] == row["planned_exposed"] == "", row
+PYTHON
 finish

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,30 +54,74 @@ static char *option_form(const struct command_option *option, bool brief)
     return brackets;
 }
 
-char *command_usage(const struct command *command)
+/* A line that is being printed: `at` columns of it are there, and those after it begin with `indent` blanks. */
+struct line {
+    int at, indent;
+};
+
+/* A word, on the next line where this one would have more than WIDTH columns with it. */
+static void put_word(struct line *line, const char *word, int length)
 {
-    char *usage = memory_string("");
-    for (int i = 0; i <= option_count(command); i++) {
-        char *form =
-            i < option_count(command) ? option_form(&command->options[i], true) : memory_string(command->arguments);
-        char *longer = form[0] == '\0' ? memory_string(usage) : memory_format("%s %s", usage, form);
-        free(form);
-        free(usage);
-        usage = longer;
+    enum { WIDTH = 100 };
+    if (line->at > line->indent && line->at + 1 + length > WIDTH) {
+        printf("\n%*s", line->indent, "");
+        line->at = line->indent;
     }
-    return usage;
+    line->at += printf("%s%.*s", line->at > line->indent ? " " : "", length, word);
+}
+
+static void put_words(struct line *line, const char *text, const char *end)
+{
+    for (int length; text < end; text += length + 1) {
+        length = (int)strcspn(text, " \n");
+        if (length > 0)
+            put_word(line, text, length);
+    }
+}
+
+/* What follows `cistron NAME`: options, then "FILES...". */
+static void print_form(const struct command *command)
+{
+    const int indent = printf("usage: cistron %s ", command->name);
+    struct line line = {indent, indent};
+    for (int i = 0; i < option_count(command); i++) {
+        char *form = option_form(&command->options[i], true);
+        put_word(&line, form, (int)strlen(form));
+        free(form);
+    }
+    put_words(&line, command->arguments, command->arguments + strlen(command->arguments));
+    printf("\n");
+}
+
+/* Paragraphs, with empty lines between them. */
+static void print_text(const char *text)
+{
+    while (*text != '\0') {
+        const char *gap = strstr(text, "\n\n"), *end = gap != NULL ? gap : text + strlen(text);
+        struct line line = {0};
+        printf("\n");
+        put_words(&line, text, end);
+        printf("\n");
+        text = gap != NULL ? gap + 2 : end;
+    }
 }
 
 static void print_help(const struct command *command)
 {
-    char *usage = command_usage(command);
-    printf("usage: cistron %s%s\n\n%s\n", command->name, usage, command->help);
-    free(usage);
+    enum { FORM = 26 };
+    print_form(command);
+    print_text(command->help);
     if (option_count(command) > 0)
         printf("\n");
     for (int i = 0; i < option_count(command); i++) {
+        const char *help = command->options[i].help;
         char *form = option_form(&command->options[i], false);
-        printf("  %-26s %s\n", form, command->options[i].help);
+        struct line line = {2 + FORM + 1, 2 + FORM + 1};
+        printf("  %-*s ", FORM, form);
+        if (strlen(form) > FORM)
+            printf("\n%*s", line.indent, "");
+        put_words(&line, help, help + strlen(help));
+        printf("\n");
         free(form);
     }
 }
@@ -91,11 +136,11 @@ static void print_usage(FILE *file)
 
 /* -- Parsing ----------------------------------------------------------------------------------------------------- */
 
-static int usage_error(const struct command *command, const char *what)
+int command_mistake(const struct command *command, const char *what)
 {
-    char *usage = command_usage(command);
-    int code = error_user("%s: %s\nusage: cistron %s%s", command->name, what, command->name, usage);
-    free(usage);
+    int code = error_user("%s: %s; cistron %s --help tells more", command->name, what, command->name);
+    if (launcher_rank() != 0)
+        error_clear(); /* place 0 says it */
     return code;
 }
 
@@ -121,21 +166,40 @@ static int set_value(const struct command_option *option, const char *text)
     return ERROR_NONE;
 }
 
-/* Is all there that must be, and no more? given: of the options. */
+/* The options and arguments that must be there and are not, as the usage has them; NULL: none. given: of the options.
+ */
+static char *missing(const struct command *command, const bool *given, int count)
+{
+    char *all = memory_string("missing:");
+    for (int i = 0; i <= option_count(command); i++) {
+        const bool option = i < option_count(command);
+        if (option ? !command->options[i].required || given[i] : count >= command->least)
+            continue;
+        const char *more = strstr(command->arguments, " ["); /* that may be there */
+        char *form = option ? option_form(&command->options[i], true)
+                            : memory_format("%.*s", more != NULL ? (int)(more - command->arguments) : INT_MAX,
+                                            command->arguments);
+        char *longer = memory_format("%s%s %s", all, strchr(all, ' ') != NULL ? "," : "", form);
+        free(form);
+        free(all);
+        all = longer;
+    }
+    if (strchr(all, ' ') != NULL)
+        return all;
+    free(all);
+    return NULL;
+}
+
+/* Is all there that must be, and no more? */
 static int check_complete(const struct command *command, const bool *given, int count, char **arguments)
 {
-    char *what = NULL;
-    for (int i = 0; i < option_count(command) && what == NULL; i++)
-        if (command->options[i].required && !given[i])
-            what = memory_format("--%s is missing", command->options[i].name);
-    if (what == NULL && count < command->least)
-        what = memory_string("arguments are missing");
+    char *what = missing(command, given, count);
     if (what == NULL && command->most >= 0 && count > command->most)
         what = memory_format("\"%s\": one argument too many", arguments[command->most]);
     for (int a = 0; a < count && what == NULL; a++)
         if (arguments[a][0] == '\0')
             what = memory_string("an argument is empty; an unset variable in the command line?");
-    int code = what != NULL ? usage_error(command, what) : ERROR_NONE;
+    int code = what != NULL ? command_mistake(command, what) : ERROR_NONE;
     free(what);
     return code;
 }
@@ -168,7 +232,7 @@ static int parse(const struct command *command, int argc, char **argv, bool *hel
         if (chosen == '?' || chosen == ':') {
             char *what = memory_format("%s: %s", argv[optind - 1],
                                        chosen == ':' ? "needs a value" : "is no option of this command");
-            code = usage_error(command, what);
+            code = command_mistake(command, what);
             free(what);
         } else if (i == count) {
             *help = true;

@@ -68,7 +68,7 @@ struct command {
     const char *name;
     const char *arguments;                /* in the usage, after the options; "" = none */
     const char *summary;                  /* one line */
-    const char *help;                     /* what it does, lines of at most 100 characters */
+    const char *help;                     /* what it does, printed in lines of at most 100 columns */
     const struct command_option *options; /* ends with a name of NULL; NULL = no options */
     int least, most;                      /* number of arguments besides the options; most = -1: no limit */
     /* Returns an enum error_code. Its message is recorded (base/error.h), or already printed. */
@@ -86,7 +86,8 @@ extern const struct command command_train, command_plan, command_measure, comman
  * error_code. */
 int command_main(const struct environment *environment, int argc, char **argv);
 
-/* What follows `cistron NAME` in the usage line: options, then "FILES..."; free with free(). */
-char *command_usage(const struct command *command);
+/* Records a mistake in a command's line, `what` in a few words, with the way to --help. On ranks other than 0, which
+ * find it too, there is no message. Returns ERROR_USER. */
+int command_mistake(const struct command *command, const char *what);
 
 #endif

@@ -1,5 +1,4 @@
 /* cistron eval */
-#include "base/error.h"
 #include "command/command.h"
 #include "infer/eval.h"
 
@@ -17,10 +16,10 @@ static int run(const struct environment *environment, char **arguments, int coun
     (void)arguments;
     (void)count;
     if (fasta != NULL && input != NULL)
-        return error_user("eval: --fasta and --input: give one of them");
+        return command_mistake(&command_eval, "--fasta and --input: give one of them");
     given.input = fasta != NULL ? fasta : input;
     if (given.input == NULL)
-        return error_user("eval: --fasta is missing, or --input; cistron eval --help tells more");
+        return command_mistake(&command_eval, "missing: --fasta FILE or --input FILE");
     make_executor = environment->make_executor;
     return environment->with_ranks(evaluate, &given);
 }

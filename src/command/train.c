@@ -1,5 +1,4 @@
 /* cistron train */
-#include "base/error.h"
 #include "base/signals.h"
 #include "command/command.h"
 #include "train/run.h"
@@ -17,8 +16,6 @@ static struct train_arguments {
 static int train(struct comm *world, void *self)
 {
     const struct train_arguments *a = self;
-    if (a->from == NULL && a->deck == NULL)
-        return comm_agree(world, error_user("train: needs a deck, such as quickstart.cfg, or --from a checkpoint"));
     return run_train(world, a->deck, a->from, a->overrides, a->override_count, a->make_executor);
 }
 
@@ -29,6 +26,8 @@ static int run(const struct environment *environment, char **arguments, int coun
     given.deck = first > 0 ? arguments[0] : NULL;
     given.overrides = arguments + first;
     given.override_count = count - first;
+    if (given.from == NULL && given.deck == NULL)
+        return command_mistake(&command_train, "missing: DECK, such as quickstart.cfg, or --from CHECKPOINT");
     signals_catch(); /* before MPI starts, which may take long on many ranks */
     return environment->with_ranks(train, &given);
 }

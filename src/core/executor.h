@@ -41,6 +41,9 @@ struct event {
     uint64_t serial;
 };
 
+/* Numbers of stamps: the engine has those from 0, a profile those from STAMP_PROFILE. */
+enum { STAMP_PROFILE = 16 };
+
 /* An executor: cpu, cuda, plan, record, or one that wraps another. Launches on one stream run in order; launches on
  * different streams are ordered by events alone. Arguments are copied if they outlive the call. */
 struct executor_class {
@@ -76,8 +79,9 @@ struct executor_class {
     /* Seconds that the device has been in collectives of its groups so far, waiting for other ranks or not; by samples,
      * good for ten seconds and more. 0 and NULL: it is the host that waits (comm_seconds). */
     double (*waited)(struct executor *executor);
-    /* Times on a stream (core/profile.h). stamp: remembers under `number` when the stream comes here. stamp_seconds:
-     * the seconds between two stamps that the stream has passed. NULL: the host's clock tells the same. */
+    /* Times on a stream (core/profile.h, engine_seconds). stamp: remembers under `number` when the stream comes here,
+     * in place of an earlier stamp of that number. stamp_seconds: the seconds between two stamps that the stream has
+     * passed. NULL: the host's clock tells the same. */
     void (*stamp)(struct executor *executor, struct stream *stream, int64_t number);
     double (*stamp_seconds)(struct executor *executor, int64_t from, int64_t to);
     /* For profilers (NVTX). watch: begin or stop profiling. range: what follows belongs to the part `name`; name NULL

@@ -95,7 +95,7 @@ int64_t profile_enter(struct stream *stream, enum op op, const void *args, const
                                             .bytes = tensor_count(result) * dtype_size(result->dtype),
                                             .start = clock_seconds()};
     if (stream->executor->class->stamp != NULL)
-        stream->executor->class->stamp(stream->executor, stream, 2 * entry);
+        stream->executor->class->stamp(stream->executor, stream, STAMP_PROFILE + 2 * entry);
     return entry;
 }
 
@@ -105,7 +105,7 @@ void profile_leave(struct stream *stream, int64_t entry)
         return;
     profile.entries[entry].end = clock_seconds();
     if (stream->executor->class->stamp != NULL)
-        stream->executor->class->stamp(stream->executor, stream, 2 * entry + 1);
+        stream->executor->class->stamp(stream->executor, stream, STAMP_PROFILE + 2 * entry + 1);
 }
 
 /* Seconds from the start of a launch to the start of another, or to its end. */
@@ -114,7 +114,7 @@ static double seconds_to(int64_t from, int64_t to, bool end)
     const struct entry *entry = &profile.entries[to];
     if (profile.last->class->stamp == NULL)
         return (end ? entry->end : entry->start) - profile.entries[from].start;
-    return profile.last->class->stamp_seconds(profile.last, 2 * from, 2 * to + end);
+    return profile.last->class->stamp_seconds(profile.last, STAMP_PROFILE + 2 * from, STAMP_PROFILE + 2 * to + end);
 }
 
 struct profile_collective *profile_collectives(int64_t *count)

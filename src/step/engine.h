@@ -53,7 +53,10 @@ struct leaving {
     struct event taken; /* the other stage has it */
 };
 
-enum { ENGINE_RETURNS = 2 /* steps that may be on their way at a time */ };
+enum {
+    ENGINE_RETURNS = 2,                /* steps that may be on their way at a time */
+    ENGINE_MARKS = ENGINE_RETURNS + 1, /* the end of the step before them, and the end of each */
+};
 
 struct engine {
     struct executor *executor; /* borrowed */
@@ -85,8 +88,10 @@ struct engine {
     int64_t *lengths;     /* [memory.max_segments] of the sequences in the cache; NULL: there is none */
     struct tensor logits; /* in the executor's host memory: what engine_extend returns */
     struct engine_return returns[ENGINE_RETURNS];
-    int64_t begun, taken; /* of the returns */
-    struct event copied;  /* updates wait for it: weights and moments have been copied (step/snapshot.h) */
+    int64_t begun, taken;       /* of the returns */
+    double marks[ENGINE_MARKS]; /* host clock when the return i - 1 was launched, or i where none was in flight, at i %
+                                   ENGINE_MARKS: the time itself where launches are synchronous, else stamps have it */
+    struct event copied;        /* updates wait for it: weights and moments have been copied (step/snapshot.h) */
 };
 
 /* Allocates everything from the executor; weights are zero until engine_initialise or a checkpoint writes them.
@@ -116,6 +121,10 @@ bool engine_ready(struct engine *engine);
 struct engine_result engine_take(struct engine *engine);
 struct engine_result engine_step(struct engine *engine, const struct schedule *schedule, const struct batch *batches,
                                  double learning_rate);
+
+/* Seconds of the step that engine_take returned last, by the device's clock: from the end of the step before it to its
+ * own end; where none was in flight when it began, from its first launch. Not collective. */
+double engine_seconds(const struct engine *engine);
 
 /* What quantization lost on this rank in the step that engine_take returned last, and that measured it: of each operand
  * (operand_number, model/linear.h) its sums and maxima over the step's micro-batches, weights counted with each.

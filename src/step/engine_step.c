@@ -1,4 +1,5 @@
 /* Steps: schedules of actions, the measurement of the gradient, the update; evaluation. */
+#include "base/clock.h"
 #include "base/error.h"
 #include "step/engine_private.h"
 
@@ -153,6 +154,23 @@ static void run_schedule(struct engine *e, const struct schedule *schedule, cons
     e->context.losses = (struct tensor){0};
 }
 
+/* Marks the time at which the compute stream comes here as mark `number`. */
+static void mark(struct engine *e, int64_t number)
+{
+    const struct executor_class *class = e->executor->class;
+    e->marks[number % ENGINE_MARKS] = clock_seconds();
+    if (class->stamp != NULL)
+        class->stamp(e->executor, &e->streams[STREAM_COMPUTE], number % ENGINE_MARKS);
+}
+
+double engine_seconds(const struct engine *e)
+{
+    const struct executor_class *class = e->executor->class;
+    const int64_t from = (e->taken - 1) % ENGINE_MARKS, to = e->taken % ENGINE_MARKS;
+    CHECK_BUG(e->taken > 0 && e->begun - e->taken < ENGINE_RETURNS);
+    return class->stamp != NULL ? class->stamp_seconds(e->executor, from, to) : e->marks[to] - e->marks[from];
+}
+
 /* Sends the totals to the host, the gradient's norm if an update has been made, and what quantization lost if that was
  * measured. */
 static void send_return(struct engine *e, bool updated, bool measured)
@@ -165,6 +183,7 @@ static void send_return(struct engine *e, bool updated, bool measured)
         LAUNCH(stream, COPY, copy, .from = e->optimizer.norm, .to = r->norm);
     if (measured)
         LAUNCH(stream, COPY, copy, .from = e->losses, .to = r->losses);
+    mark(e, e->begun);
     event_record(&r->read, stream);
     r->updated = updated;
     r->measured = measured;
@@ -209,6 +228,8 @@ void engine_begin(struct engine *e, const struct schedule *schedule, const struc
 {
     static const struct replay_key update = {.part = REPLAY_UPDATE};
     struct stream *stream = &e->streams[STREAM_COMPUTE];
+    if (e->begun == e->taken)
+        mark(e, e->begun);
     run_schedule(e, schedule, batches, true);
     staging_next(&e->staging);
     send_rate(e, &e->optimizer.steps[0], learning_rate);

@@ -21,7 +21,7 @@ static void take_plan(struct outcome *o, const struct sweep_place *place, const 
     char *path = sweep_job_path(place, c, "plan.json");
     json_t *plan = json_load_file(path, 0, NULL);
     double need = 0, batches = 0, offloaded = 0, seconds = 0, exposed = 0;
-    if (json_unpack(plan, "{s:{s:F}, s:F, s:F, s:{s:F, s:F}}", "fit", "need", &need, "host_batches", &batches,
+    if (json_unpack(plan, "{s:{s:F}, s:F, s:F, s?{s:F, s:F}}", "fit", "need", &need, "host_batches", &batches,
                     "host_offloaded", &offloaded, "time", "seconds", &seconds, "exposed", &exposed) == 0) {
         o->planned_memory = need;
         o->planned_host = batches + offloaded;

@@ -55,16 +55,18 @@ static void print_model(const struct forecast *f)
 }
 
 /* What the layout was chosen among. */
-static void print_candidates(const struct layout_choice *choice)
+static void print_candidates(const struct layout_choice *choice, bool timed)
 {
     enum { SHOWN = 12 };
     if (choice->count > 0)
         printf("layouts%37s %18s %12s\n", "memory, MiB", "received a step", "s a step");
     for (int i = 0; i < choice->count && i < SHOWN; i++) {
         const struct layout_candidate *c = &choice->candidates[i];
-        char *text = layout_candidate_text(c);
-        printf("  %-26s %15.1f %18.1f %12.4g%s%s\n", text, (double)c->need / (1 << 20), (double)c->moved / (1 << 20),
-               c->seconds, c->fits ? "" : "  too large", i == 0 ? "  chosen" : "");
+        char *text = layout_candidate_text(c), seconds[32] = "-";
+        if (timed)
+            snprintf(seconds, sizeof seconds, "%.4g", c->seconds);
+        printf("  %-26s %15.1f %18.1f %12s%s%s\n", text, (double)c->need / (1 << 20), (double)c->moved / (1 << 20),
+               seconds, c->fits ? "" : "  too large", i == 0 ? "  chosen" : "");
         free(text);
     }
     if (choice->count > SHOWN)
@@ -109,8 +111,15 @@ static void print_arithmetic(const struct forecast *f, const struct deck *deck)
 }
 
 /* What a step takes by the rates, and what of it transfers add; as NeMo's benchmark quotes it too. */
-static void print_time(const struct forecast *f, const struct deck *deck, const struct rates *rates)
+static void print_time(const struct forecast *f, const struct deck *deck, const struct rates *rates, bool timed)
 {
+    if (!timed) {
+        printf(
+            "time of a step: unknown; measure these CPUs with mpirun -n %lld cistron measure -o FILE, and name FILE in "
+            "device.rates_file\n",
+            (long long)(f->ranks < rates->node ? f->ranks : rates->node));
+        return;
+    }
     const struct forecast_rank *rank = forecast_slowest(f);
     const double speed = (double)f->step_tokens / rank->seconds;
     log_print(stdout, "time by rates of %s\n", rates->device[0] != '\0' ? rates->device : "an H200, not measured");
@@ -183,10 +192,10 @@ void forecast_print(const struct forecast_report *report)
     whole("micro-batches of a rank", f->micro_batches);
     if (f->idle_ranks > 0)
         whole("ranks without any row", f->idle_ranks);
-    print_candidates(report->choice);
+    print_candidates(report->choice, report->timed);
     print_memory(f, deck);
     print_arithmetic(f, deck);
-    print_time(f, deck, report->rates);
+    print_time(f, deck, report->rates, report->timed);
     print_traffic(f);
     print_data(f, deck);
     print_files(f);
@@ -247,14 +256,14 @@ static json_t *layout_json(const struct forecast *f, const struct deck *deck)
                      sizes.shard, "context", sizes.context);
 }
 
-static json_t *candidates_json(const struct layout_choice *choice)
+static json_t *candidates_json(const struct layout_choice *choice, bool timed)
 {
     json_t *all = json_array();
     for (const struct layout_candidate *c = choice->candidates; c < choice->candidates + choice->count; c++)
-        json_array_append_new(all, json_pack("{ss sI sI sI sI sf sb}", "shard", layout_level(c->shard), "shard_size",
+        json_array_append_new(all, json_pack("{ss sI sI sI sI so* sb}", "shard", layout_level(c->shard), "shard_size",
                                              (json_int_t)c->shard_size, "context", (json_int_t)c->context, "memory",
-                                             (json_int_t)c->need, "moved", (json_int_t)c->moved, "seconds", c->seconds,
-                                             "fits", c->fits));
+                                             (json_int_t)c->need, "moved", (json_int_t)c->moved, "seconds",
+                                             timed ? json_real(c->seconds) : NULL, "fits", c->fits));
     return all;
 }
 
@@ -288,13 +297,14 @@ void forecast_print_json(const struct forecast_report *report)
                             (json_int_t)f->idle_ranks, "memory", memory_json(f), "flops", flops_json(f), "traffic",
                             traffic_json(f), "data", data_json(f, deck), "files", files, "fit", verdict);
     json_object_set_new(all, "layout", layout_json(f, deck));
-    json_object_set_new(all, "time",
-                        json_pack("{ss sf sf sf}", "rates", report->rates->device, "seconds",
-                                  forecast_slowest(f)->seconds, "exposed", forecast_slowest(f)->exposed, "bubble",
-                                  forecast_slowest(f)->bubble));
+    if (report->timed)
+        json_object_set_new(all, "time",
+                            json_pack("{ss sf sf sf}", "rates", report->rates->device, "seconds",
+                                      forecast_slowest(f)->seconds, "exposed", forecast_slowest(f)->exposed, "bubble",
+                                      forecast_slowest(f)->bubble));
     json_object_set_new(all, "node", json_integer(report->rates->node));
     if (report->choice->count > 0)
-        json_object_set_new(all, "candidates", candidates_json(report->choice));
+        json_object_set_new(all, "candidates", candidates_json(report->choice, report->timed));
     json_object_set_new(all, "weight_copies", json_integer(forecast_neediest(f)->copies));
     json_object_set_new(all, "host_batches", json_real(f->batches));
     json_object_set_new(all, "host_offloaded", json_integer(forecast_neediest(f)->memory[BUDGET_HOST]));

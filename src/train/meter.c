@@ -82,6 +82,8 @@ void meter_rewind(struct meter *meter, int64_t step, bool validates, int64_t out
     meter->settings.step = meter->step = meter->shown.step = step;
     meter->settings.validates = validates;
     clear_row(meter);
+    meter->marked = clock_seconds();
+    meter->idle = 0;
     if (meter->world->rank != 0)
         return;
     close_files(meter);
@@ -103,8 +105,6 @@ void meter_add(struct meter *meter, enum meter_timer timer, double seconds)
 {
     meter->seconds[timer] += seconds;
     meter->calls[timer]++;
-    if (timer == METER_DATA)
-        meter->data_wait += seconds;
     if (timer == METER_VALIDATION || timer == METER_CHECKPOINT)
         meter->idle += seconds;
     if (timer != METER_STEP && timer < METER_PARTS)
@@ -121,6 +121,11 @@ void meter_add_wait(struct meter *meter, enum meter_timer timer, double seconds)
     meter->calls[timer]--;
 }
 
+double meter_pause(const struct meter *meter)
+{
+    return clock_seconds() - meter->marked - meter->idle;
+}
+
 void meter_count(struct meter *meter, const struct meter_row *row, double loss_sum, double labels,
                  const struct meter_work *work)
 {
@@ -134,10 +139,10 @@ void meter_count(struct meter *meter, const struct meter_row *row, double loss_s
         meter->step_seconds =
             memory_grow(meter->step_seconds, meter->step_capacity * (int64_t)sizeof *meter->step_seconds);
     }
-    double now = clock_seconds();
-    meter->step_seconds[meter->step_count++] = now - meter->marked - meter->idle;
+    meter->step_seconds[meter->step_count++] = row->seconds;
+    meter->data_wait += row->data_wait;
     meter->steps++;
-    meter->marked = now;
+    meter->marked = clock_seconds();
     meter->idle = 0;
     watch_step(&meter->watch);
 }

@@ -54,6 +54,8 @@ struct meter_row {
     int64_t outliers;                      /* of the gradient norm in the run so far (step/gradient_norms.h) */
     int64_t tokens;                        /* that the run has learnt from so far, padding included */
     int64_t unpadded;                      /* of them, those that are no padding: this rank's part */
+    double seconds;   /* from the end of the step before to its end, without validations and checkpoints */
+    double data_wait; /* seconds that the host waited for its rows */
 };
 
 /* What a rank has computed in a step, of rows that it is the first to have. */
@@ -85,7 +87,7 @@ struct meter {
     double *step_seconds; /* of each step, owned */
     int64_t step_count, step_capacity;
 
-    double marked; /* clock at the end of the last step */
+    double marked; /* clock when the last step was counted */
     double idle;   /* seconds since then that are not training: validation, checkpoints */
     double seconds[METER_TIMERS];
     int64_t calls[METER_TIMERS];
@@ -108,7 +110,11 @@ void meter_rewind(struct meter *meter, int64_t step, bool validates, int64_t out
 void meter_add(struct meter *meter, enum meter_timer timer, double seconds);
 void meter_add_wait(struct meter *meter, enum meter_timer timer, double seconds);
 
-/* Ends a step: counts its losses and work towards the next row, and the time since the step before. */
+/* Seconds since the last step was counted, without validations and checkpoints: of a step that begins while none is in
+ * flight, they are the time before its first launch. */
+double meter_pause(const struct meter *meter);
+
+/* Ends a step: counts its losses, work and time towards the next row. */
 void meter_count(struct meter *meter, const struct meter_row *row, double loss_sum, double labels,
                  const struct meter_work *work);
 

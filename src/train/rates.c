@@ -46,6 +46,23 @@ bool rates_add(struct rates *rates, const struct rate *rate)
     return true;
 }
 
+static bool measured(const struct rates *rates, enum rate_kind kind)
+{
+    for (int i = 0; i < rates->count; i++)
+        if (rates->measured[i].kind == kind)
+            return true;
+    return false;
+}
+
+bool rates_tell(const struct rates *rates, bool gpus, int64_t ranks)
+{
+    bool all = true;
+    for (int kind = 0; kind < RATE_KINDS && !gpus; kind++)
+        if (kind != RATE_HOST && (kind < RATE_ALL_REDUCE || ranks > 1))
+            all &= measured(rates, (enum rate_kind)kind);
+    return all;
+}
+
 static double unmeasured(const struct rates *rates, enum rate_kind kind, int type)
 {
     switch (kind) {

@@ -134,7 +134,9 @@ static int take_step(struct run *run)
                                   .grad_norm = unsigned_nan(result.grad_norm),
                                   .outliers = run->norms.outliers,
                                   .tokens = begun->tokens,
-                                  .unpadded = run->unpadded};
+                                  .unpadded = run->unpadded,
+                                  .seconds = begun->pause + engine_seconds(&s->engine),
+                                  .data_wait = begun->data_wait};
     meter_count(&run->meter, &row, finite ? result.loss_sum : 0, finite ? result.labels : 0, &begun->work);
     if (result.labels == 0 && s->world->rank == 0)
         log_warn("step %lld: no row of the global batch holds a label, so nothing is learned; look at data.train, "
@@ -179,9 +181,12 @@ static int one_step(struct run *run)
         begun->work.positions += batches[m].rows * batches[m].row_tokens;
     }
     profiler_before(&run->profiler, s->executor, begun->step);
+    if (s->engine.begun == s->engine.taken)
+        begun->pause = meter_pause(&run->meter);
     engine_begin(&s->engine, &s->schedule, batches, begun->rate);
     profiler_after(&run->profiler, &run->meter, begun->step);
-    meter_add(&run->meter, METER_DATA, loader_wait_seconds(s->train) - waited);
+    begun->data_wait = loader_wait_seconds(s->train) - waited;
+    meter_add(&run->meter, METER_DATA, begun->data_wait);
     begun->seconds = clock_seconds() - start;
     run->step++;
     begun->tokens = run->tokens += s->deck.train.global_batch * s->deck.data.row_tokens;

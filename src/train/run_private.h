@@ -27,6 +27,8 @@ struct run {
         struct meter_work work;
         double rate;                 /* of learning */
         double seconds;              /* that the host was busy with it */
+        double pause;                /* seconds since the step before was counted; 0 where that was in flight */
+        double data_wait;            /* seconds */
         bool measured;               /* what quantization loses */
         struct blend_position after; /* of the data, behind its rows; owned */
     } begun[ENGINE_RETURNS];

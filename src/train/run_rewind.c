@@ -78,9 +78,9 @@ static int rewind_run(struct run *run, const struct begun *bad, const char *what
         char *note = memory_format("step %lld: %s: back to step %lld, %s, past the data of steps %lld to %lld",
                                    (long long)bad->step, what, (long long)run->step, path, (long long)run->step + 1,
                                    (long long)bad->step);
+        meter_add(&run->meter, METER_CHECKPOINT, clock_seconds() - start);
         meter_rewind(&run->meter, run->step, run_validation_due(run), run->norms.outliers);
         meter_note(&run->meter, run->step, "rewind", note);
-        meter_add(&run->meter, METER_CHECKPOINT, clock_seconds() - start);
         free(note);
     }
     free(path);

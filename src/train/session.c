@@ -3,6 +3,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "comm/threads.h"
 #include "train/fit.h"
 #include "train/fit_choice.h"
@@ -118,7 +119,7 @@ static int64_t agree_host(const struct session *s)
     return -comm_max_i64(s->world, -fit_host(&s->planned, s->world->size, s->grid.node->size));
 }
 
-static void tell_choice(const struct layout_choice *choice, int64_t limit)
+static void tell_choice(const struct layout_choice *choice, int64_t limit, bool timed)
 {
     enum { TOLD = 4 };
     char need[BYTES_TEXT], moved[BYTES_TEXT], limit_text[BYTES_TEXT];
@@ -126,10 +127,11 @@ static void tell_choice(const struct layout_choice *choice, int64_t limit)
     for (int i = 0; i < choice->count && i < TOLD; i++) {
         const struct layout_candidate *c = &choice->candidates[i];
         char *text = layout_candidate_text(c);
-        log_info("#   %s: needs %s, receives %s a step, takes %.3g s by arithmetic%s", text,
-                 bytes_text(need, (double)c->need), bytes_text(moved, (double)c->moved), c->seconds,
-                 c->fits ? "" : ", too large");
+        char *takes = timed ? memory_format(", takes %.3g s by arithmetic", c->seconds) : memory_string("");
+        log_info("#   %s: needs %s, receives %s a step%s%s", text, bytes_text(need, (double)c->need),
+                 bytes_text(moved, (double)c->moved), takes, c->fits ? "" : ", too large");
         free(text);
+        free(takes);
     }
 }
 
@@ -169,7 +171,7 @@ static int choose_layout(struct session *s)
         code = comm_agree(s->world, layout_choose(&choice, &s->planned, vocabulary, &place));
     comm_broadcast(s->world, &s->planned.parallel, sizeof s->planned.parallel, 0);
     if (code == ERROR_NONE)
-        tell_choice(&choice, place.limit);
+        tell_choice(&choice, place.limit, rates_tell(&rates, s->executor->class->occupied != NULL, s->world->size));
     layout_choice_destroy(&choice);
     return code;
 }

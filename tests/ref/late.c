@@ -2,18 +2,20 @@
 #include "ref/capture.h"
 #include "ref/wrapper.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A launch, or a place that an event marks. */
+/* A launch, or a place that an event or a stamp marks. */
 struct entry {
     enum op op;
     int stream;
     void *args;          /* owned by the list that made it; NULL: a mark */
     struct event *event; /* of a mark */
     uint64_t serial;
+    int stamp; /* its number + 1; 0: none */
 };
 
 struct list {
@@ -28,6 +30,8 @@ struct late {
     struct list *recording; /* NULL: launches go to the queue */
     struct capture capture; /* of this recording */
     int64_t replays;
+    int64_t launched; /* launches that have run: this device's clock */
+    int64_t stamps[STAMP_PROFILE];
 };
 
 static void append(struct list *list, struct entry entry)
@@ -50,7 +54,7 @@ static void enqueue(struct wrapper *wrapper, struct stream *stream, enum op op, 
     struct late *late = (struct late *)wrapper;
     capture_launches(&late->capture, stream->id);
     append(late->recording != NULL ? late->recording : &late->queue,
-           (struct entry){op, stream->id, copy_of(op, args), NULL, 0});
+           (struct entry){op, stream->id, copy_of(op, args), NULL, 0, 0});
 }
 
 /* Does the first `count` of the queue. */
@@ -61,6 +65,9 @@ static void run(struct late *late, int64_t count)
         struct entry *e = &queue->entries[i];
         if (e->args != NULL)
             wrapper_pass(&late->wrapper, &(struct stream){NULL, e->stream, NULL}, e->op, e->args);
+        late->launched += e->args != NULL;
+        if (e->stamp > 0)
+            late->stamps[e->stamp - 1] = late->launched;
         memory_free(e->args);
     }
     queue->count -= count;
@@ -72,7 +79,23 @@ static void event_is_recorded(struct executor *executor, struct event *event, st
     struct late *late = (struct late *)executor;
     capture_records(&late->capture, event, stream->id);
     append(late->recording != NULL ? late->recording : &late->queue,
-           (struct entry){OP_COUNT, stream->id, NULL, event, event->serial});
+           (struct entry){OP_COUNT, stream->id, NULL, event, event->serial, 0});
+}
+
+/* No stamp is recorded. */
+static void stamp(struct executor *executor, struct stream *stream, int64_t number)
+{
+    struct late *late = (struct late *)executor;
+    CHECK_BUG(late->recording == NULL && number < STAMP_PROFILE);
+    append(&late->queue, (struct entry){OP_COUNT, stream->id, NULL, NULL, 0, (int)number + 1});
+}
+
+static double stamp_seconds(struct executor *executor, int64_t from, int64_t to)
+{
+    const struct late *late = (const struct late *)executor;
+    for (int64_t i = 0; i < late->queue.count; i++)
+        CHECK_BUG(late->queue.entries[i].stamp != from + 1 && late->queue.entries[i].stamp != to + 1);
+    return (double)(late->stamps[to] - late->stamps[from]);
 }
 
 /* One queue is in order: there is nothing to do. */
@@ -161,6 +184,8 @@ struct executor *late_executor_create(struct executor *inner)
     late->class.event_wait = event_is_waited_for;
     late->class.event_passed = event_is_past;
     late->class.synchronize = synchronize;
+    late->class.stamp = stamp;
+    late->class.stamp_seconds = stamp_seconds;
     late->class.capture_begin = capture_begin;
     late->class.capture_end = capture_end;
     late->class.replay = replay;

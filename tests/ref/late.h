@@ -1,5 +1,6 @@
 /* An executor that does what it is told later, as a GPU does: launches wait in a queue until somebody waits for them,
- * and can be recorded and replayed. What relies on being done at once shows on it. */
+ * and can be recorded and replayed. What relies on being done at once shows on it. By the clock of this device, which
+ * its stamps read, every launch takes a second. */
 #ifndef TESTS_REF_LATE_H
 #define TESTS_REF_LATE_H
 
