@@ -60,14 +60,15 @@ for rows in 2 4; do
         train.global_batch=$rows output.folder="$work/rows$rows" statistics.every=1
     check "$rows rows: trained" codes_are 0 2
     for value in scale least_scale; do
-        check "$rows rows: $value of a gradient" awk -v is="$(operand rows$rows 1 1 qkv gradient $value)" -v labels=$((40 * rows)) \
-            'BEGIN { exit !(is * labels > 0.99999 && is * labels < 1.00001) }'
+        check "$rows rows: $value of a gradient" awk -v is="$(operand rows$rows 1 1 qkv gradient $value)" \
+            -v labels=$((40 * rows)) 'BEGIN { exit !(is * labels > 0.99999 && is * labels < 1.00001) }'
     done
     check "$rows rows: the scale of an input is its own" test "$(operand rows$rows 1 1 qkv input scale)" = 1
 done
 for linear in qkv o up down; do
-    check "$linear: a gradient's amax with twice the labels is half" awk -v few="$(operand rows2 1 2 $linear gradient amax)" \
-        -v many="$(operand rows4 1 2 $linear gradient amax)" 'BEGIN { exit !(few > 0 && few / many > 1.9999 && few / many < 2.0001) }'
+    check "$linear: a gradient's amax with twice the labels is half" awk \
+        -v few="$(operand rows2 1 2 $linear gradient amax)" -v many="$(operand rows4 1 2 $linear gradient amax)" \
+        'BEGIN { exit !(few > 0 && few / many > 1.9999 && few / many < 2.0001) }'
     check "$linear: an input's amax is the same" test "$(operand rows2 1 2 $linear input amax)" = \
         "$(operand rows4 1 2 $linear input amax)"
 done
