@@ -1,6 +1,7 @@
 #!/bin/bash
-# What quantization loses, in log.jsonl: the same on any number of ranks, each step once over a restart; a run is the
-# same with and without it; TensorBoard and the report have it; where nothing is quantized it is refused.
+# What quantization loses, in log.jsonl: the same on any number of ranks, each step once over a restart; gradients are
+# those of the mean loss; a run is the same with and without it; TensorBoard and the report have it; where nothing is
+# quantized it is refused.
 . "$abs_top_srcdir/tests/lib.sh"
 cat >"$work/deck.cfg" <<END
 model = { layers = 2; hidden = 32; ffn = 64; heads = 4; };
@@ -44,11 +45,33 @@ for count in 1 2; do
 done
 check "2 layers of 4 linears of 3 operands" test "$(measured 1 | head -n 1 | grep -o '"operand"' | wc -l)" -eq 24
 check "two ranks find at the first step what one finds" test "$(measured 1 | head -n 1)" = "$(measured 2 | head -n 1)"
-check "no step has made a scale before the first" test "$(operand 2 1 2 down gradient scale)" = 1
-check "nor a smaller one" test "$(operand 2 1 2 down gradient least_scale)" = 1
+check "no step has made a scale before the first" test "$(operand 2 1 2 down weight scale)" = 1
+check "nor a smaller one" test "$(operand 2 1 2 down weight least_scale)" = 1
 check "so gradients underflow" above_zero "$(operand 2 1 1 up gradient underflow)"
 check "which scales put right" test "$(operand 2 3 1 up gradient underflow)" = 0
 check "scales: one for each micro-batch" test "$(operand 2 3 1 qkv gradient scales)" = 4
+
+# Gradients are those of the mean loss: each row is the same sequence of 40 bases, which has 40 labels. Twice the rows
+# halve each token's gradient, and the scale of the first step, 1 in the engine, is 1 / labels.
+printf '>same\nACGTTGCAACCGGTTAACGTATGCCATGGATCCTTAGACG\n' >"$work/same.fa"
+"$CISTRON" prepare --tokenizer nucleotide -o "$work/same.h5" "$work/same.fa" >/dev/null || exit 1
+for rows in 2 4; do
+    ranks 2 train "$work/deck.cfg" data.source=store data.train="$work/same.h5" data.format=padded train.steps=1 \
+        train.global_batch=$rows output.folder="$work/rows$rows" statistics.every=1
+    check "$rows rows: trained" codes_are 0 2
+    for value in scale least_scale; do
+        check "$rows rows: $value of a gradient" awk -v is="$(operand rows$rows 1 1 qkv gradient $value)" \
+            -v labels=$((40 * rows)) 'BEGIN { exit !(is * labels > 0.99999 && is * labels < 1.00001) }'
+    done
+    check "$rows rows: the scale of an input is its own" test "$(operand rows$rows 1 1 qkv input scale)" = 1
+done
+for linear in qkv o up down; do
+    check "$linear: a gradient's amax with twice the labels is half" awk \
+        -v few="$(operand rows2 1 2 $linear gradient amax)" -v many="$(operand rows4 1 2 $linear gradient amax)" \
+        'BEGIN { exit !(few > 0 && few / many > 1.9999 && few / many < 2.0001) }'
+    check "$linear: an input's amax is the same" test "$(operand rows2 1 2 $linear input amax)" = \
+        "$(operand rows4 1 2 $linear input amax)"
+done
 
 # nothing is changed by it
 ranks 2 train "$work/deck.cfg" output.folder="$work/none"

@@ -339,7 +339,8 @@ const struct deck_row deck_table[] = {
     {INT(parallel.pipeline, 1, 1, 64), .unit = "stages", .restart = RESTART_TOLD,
      .doc =
          "Stages of a pipeline: each has the layers of a part of the model, and micro-batches go through all of them. "
-         "A divisor of the rank count; with parallel.shard = \"none\" or \"optimizer\"."},
+         "A divisor of the rank count. parallel.shard shares the state of a stage among the ranks of that stage; "
+         "\"gradients\" and \"full\" then communicate in each micro-batch (doc/parallel.md)."},
     {INT(parallel.virtual, 1, 1, 32), .restart = RESTART_TOLD,
      .doc =
          "Parts of the model that a stage has, which do not follow one another (interleaved schedule): the stages wait "

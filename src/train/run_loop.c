@@ -105,12 +105,12 @@ static double unsigned_nan(double value)
 }
 
 /* Tells what quantization lost in the step that was taken last. Collective. */
-static void tell_statistics(struct run *run, int64_t step)
+static void tell_statistics(struct run *run, int64_t step, double labels)
 {
     struct statistics_row *rows;
     const struct session *s = &run->session;
     const int64_t count =
-        statistics_take(&run->session.engine, s->groups.stages != NULL ? s->world : s->grid.data, &rows);
+        statistics_take(&run->session.engine, s->groups.stages != NULL ? s->world : s->grid.data, labels, &rows);
     meter_statistics(&run->meter, step, rows, count);
     free(rows);
 }
@@ -145,7 +145,7 @@ static int take_step(struct run *run)
     if (due(begun->step, s->deck.log.every) || begun->step == 1 || begun->step == s->deck.train.steps)
         meter_step(&run->meter, &row);
     if (begun->measured)
-        tell_statistics(run, begun->step);
+        tell_statistics(run, begun->step, result.labels);
     if (!finite)
         return run_diverged(run, &row, begun);
     run->skipped = 0;

@@ -31,21 +31,25 @@ static double share(double part, double whole)
     return whole > 0 ? part / whole : 0;
 }
 
-/* Of what all ranks have found of an operand. */
-static struct statistics_row row_of(int operand, int64_t layers, const double found[STATISTICS])
+/* The row of an operand, from the sums and maxima over all ranks. The engine computes gradients of the sum of losses:
+ * magnitudes and scales of gradients are divided by the step's labels, which makes them those of the mean loss. */
+static struct statistics_row row_of(int operand, int64_t layers, const double found[STATISTICS], double labels)
 {
     static const char *const of_head[] = {"transform", "decoder"};
     const int of_layer = operand % LAYER_OPERANDS, linear = of_layer / OPERAND_COUNT, layer = operand_layer(operand);
+    const enum operand_kind kind = (enum operand_kind)(of_layer % OPERAND_COUNT);
+    const double factor = kind == OPERAND_GRADIENT && labels > 0 ? labels : 1;
     return (struct statistics_row){
         .layer = layer,
         .linear = layer < layers ? precision_linear_name(linear) : of_head[linear],
-        .operand = (enum operand_kind)(of_layer % OPERAND_COUNT),
+        .operand = kind,
         .values = {[STATISTICS_UNDERFLOW] = share(found[STATISTIC_UNDERFLOWS], found[STATISTIC_COUNT]),
                    [STATISTICS_CLIPPED] = share(found[STATISTIC_CLIPPED], found[STATISTIC_COUNT]),
                    [STATISTICS_ERROR] = sqrt(share(found[STATISTIC_ERROR], found[STATISTIC_SQUARES])),
-                   [STATISTICS_AMAX] = found[STATISTIC_AMAX],
-                   [STATISTICS_SCALE] = found[STATISTIC_SCALE],
-                   [STATISTICS_LEAST_SCALE] = found[STATISTIC_INVERSE] > 0 ? 1 / found[STATISTIC_INVERSE] : (double)NAN,
+                   [STATISTICS_AMAX] = found[STATISTIC_AMAX] / factor,
+                   [STATISTICS_SCALE] = found[STATISTIC_SCALE] / factor,
+                   [STATISTICS_LEAST_SCALE] =
+                       found[STATISTIC_INVERSE] > 0 ? 1 / found[STATISTIC_INVERSE] / factor : (double)NAN,
                    [STATISTICS_SCALES] = found[STATISTIC_SCALES],
                    [STATISTICS_POWERS] = found[STATISTIC_POWERS]}};
 }
@@ -64,7 +68,7 @@ static void combine(struct comm *comm, double *found, double *all)
     }
 }
 
-int64_t statistics_take(const struct engine *engine, struct comm *comm, struct statistics_row **rows)
+int64_t statistics_take(const struct engine *engine, struct comm *comm, double labels, struct statistics_row **rows)
 {
     const struct layer_list *layers = &engine->model->settings.precision.statistics;
     const int operands = (int)engine->losses.rows;
@@ -79,7 +83,7 @@ int64_t statistics_take(const struct engine *engine, struct comm *comm, struct s
         combine(comm, found[first], all);
         for (int i = first; i < first + LAYER_OPERANDS; i++)
             if (found[i][STATISTIC_COUNT] > 0)
-                (*rows)[count++] = row_of(i, engine->model->settings.layers, found[i]);
+                (*rows)[count++] = row_of(i, engine->model->settings.layers, found[i], labels);
     }
     memory_free(all);
     memory_free(found);

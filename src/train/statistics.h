@@ -13,8 +13,8 @@ enum statistics_value {
     STATISTICS_UNDERFLOW,   /* share of the elements that are not 0 and become 0 */
     STATISTICS_CLIPPED,     /* share of those beyond the format's range */
     STATISTICS_ERROR,       /* sqrt(sum of squares of what rounding changes / sum of squares) */
-    STATISTICS_AMAX,        /* the largest magnitude */
-    STATISTICS_SCALE,       /* the largest scale */
+    STATISTICS_AMAX,        /* the largest magnitude; of gradients those of the mean loss */
+    STATISTICS_SCALE,       /* the largest scale, in the unit of amax */
     STATISTICS_LEAST_SCALE, /* the smallest that is not 0; NaN: none */
     STATISTICS_SCALES,      /* their number */
     STATISTICS_POWERS,      /* those that are powers of two */
@@ -32,8 +32,9 @@ struct statistics_row {
 bool statistics_due(const struct deck *deck, int64_t step);
 
 /* The rows of the step that engine_take returned last, the same on all ranks of the comm, in the order of layer, linear
- * and operand; linears that are not quantized have none. rows: freed with free(). Returns how many. Collective. */
-int64_t statistics_take(const struct engine *engine, struct comm *comm, struct statistics_row **rows);
+ * and operand; linears that are not quantized have none. labels: of the step, over all ranks; gradients are those of
+ * the mean loss. rows: freed with free(). Returns how many. Collective. */
+int64_t statistics_take(const struct engine *engine, struct comm *comm, double labels, struct statistics_row **rows);
 
 /* The member "operands" of a line of the log, and a record of scalars "quantization/layer 1/qkv/gradient/underflow". */
 void statistics_log(struct journal *journal, const struct statistics_row *rows, int64_t count);
