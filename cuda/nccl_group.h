@@ -27,10 +27,10 @@ struct nccl_settings {
  * are fatal. */
 struct group *nccl_group_create(struct comm *comm, const char *name, const struct nccl_settings *settings);
 
-/* Sets NCCL's variables for this version and these nodes; those of the user stay. Before the first group is made.
- * Local. Returns whether groups on one node copy between memory that they allocated without taking SMs. loud: logs what
- * it changed. */
-bool nccl_group_prepare(bool several_nodes, bool loud);
+/* Sets the variables of NCCL that this version needs; those of the user stay. Before the first group is made. Local.
+ * Returns whether groups on one node copy between memory that they allocated without taking SMs. loud: logs what it
+ * changed. */
+bool nccl_group_prepare(bool loud);
 
 /* As NCCL numbers itself: 22809 is 2.28.9. */
 int nccl_group_version(void);

@@ -443,7 +443,7 @@ static void test_decoupled(struct executor *cpu, enum toy_kind kind)
 
 /* -- Rows of a run ------------------------------------------------------------------------------------------------ */
 
-static struct executor *under, *late_of_run;
+static struct executor *under;
 
 static int make_executor(struct executor **executor, const struct device_request *request)
 {

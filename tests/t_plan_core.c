@@ -104,7 +104,8 @@ static void test_plan(void)
     cost = plan_log_cost((struct plan_span){log, 1, 2});
     CHECK(cost.launches == 1 && cost.flops == 2ll * 300 * 200 * 10);
 
-    struct group data = {.name = "data", .size = 4}, model = {.name = "model", .size = 2}, self = {.name = "self", .size = 1};
+    struct group data = {.name = "data", .size = 4}, model = {.name = "model", .size = 2},
+                 self = {.name = "self", .size = 1};
     struct tensor whole = matrix(plan, 4, 100), part = matrix(plan, 1, 100);
     struct tensor whole_too = matrix(plan, 4, 100), part_too = matrix(plan, 1, 100);
     LAUNCH(&compute, ALL_GATHER, all_gather, .group = &data, .in = part, .out = whole);
