@@ -114,7 +114,7 @@ truncated zstd                  | $prepare cut.zst                          | 2 
 damaged zstd                    | $prepare damaged.zst                      | 2 | damaged.zst: damaged zstd data
 no header                       | $prepare headless.fa                      | 2 | headless.fa:1: not FASTA
 headers alone                   | $prepare hollow.fa                        | 2 | no record has a sequence
-a header line without end       | $prepare long_name.fa                     | 2 | long_name.fa:1: header line longer
+a header line without end       | $prepare long_name.fa                     | 2 | no record has a sequence
 line ends of old Macs           | $prepare mac.fa                           | 2 | mac.fa:1: a carriage return within the line
 a byte order mark               | $prepare -o y.h5 mark.jsonl               | 0 | y.h5: 4 bases
 UTF-16                          | $prepare wide.jsonl                       | 2 | wide.jsonl: is UTF-16, UTF-8 is read; convert it: iconv -f UTF-16
