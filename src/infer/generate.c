@@ -102,8 +102,11 @@ static bool has_output(const struct generate_settings *s)
 static void report_prompts(const struct generator *g)
 {
     const long long lowered = (long long)census_lowered(&g->prompts.census);
+    const long long uracils = (long long)census_uracils(&g->prompts.census);
     if (lowered > 0)
         fprintf(stderr, "# prompt: %lld lower-case letters are read as capitals (--case keep keeps them)\n", lowered);
+    if (uracils > 0)
+        fprintf(stderr, "# prompt: %lld letters U, as in RNA, are read as T\n", uracils);
     census_warn(&g->prompts.census);
     if (g->prompts.skipped > 0)
         fprintf(stderr, "# prompts: %lld records without the field skipped (--skip-bad)\n",
@@ -240,7 +243,7 @@ static int find_ends(struct generator *g)
     return ERROR_NONE;
 }
 
-/* Where letters of prompts are read as capitals, those of the alphabet are too. */
+/* Letters of the alphabet are read as those of prompts are. */
 static int allow_alphabet(struct generator *g)
 {
     const struct inference *inference = g->inference;
@@ -249,8 +252,8 @@ static int allow_alphabet(struct generator *g)
     if (code != ERROR_NONE)
         return code;
     char *alphabet = memory_string(g->settings->alphabet);
-    for (char *c = alphabet; *c != '\0' && census.capitals; c++)
-        *c = (char)(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
+    for (char *c = alphabet; *c != '\0'; c++)
+        *c = census_read(&census, *c);
     code = alphabet_allow(inference->tokenizer, inference->settings.vocabulary, alphabet, &g->allowed);
     for (int64_t token = 0; token < inference->settings.vocabulary; token++)
         g->allowed[token] = g->allowed[token] || g->ends[token];
@@ -470,7 +473,7 @@ static int generate(struct generator *g)
 {
     const bool prints = g->alone && g->world->rank == 0;
     if (prints) {
-        fputs(g->settings->prompt, stdout);
+        fwrite(g->prompts.text, 1, (size_t)g->prompts.text_bytes, stdout);
         fflush(stdout);
     }
     int code = run_rounds(g);

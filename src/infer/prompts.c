@@ -149,12 +149,19 @@ static int read_file(struct reading *r)
     return code;
 }
 
+/* A prompt of characters is cleaned like a record's sequence; one of text stays as it is, line ends included. */
 static int read_given(struct reading *r)
 {
-    const char *text = r->settings->given;
+    char *text = memory_string(r->settings->given);
+    int64_t length = (int64_t)strlen(text);
+    unsigned char wrong;
+    int code = ERROR_NONE;
+    if (r->encoder == NULL && !record_clean(text, &length, &wrong))
+        code = error_user("--prompt: holds byte 0x%02x: this is no sequence", (unsigned)wrong);
     start_prompt(r, "prompt", (int64_t)strlen("prompt"));
-    add_text(r->prompts, text, (int64_t)strlen(text));
-    return end_prompt(r);
+    add_text(r->prompts, text, length);
+    free(text);
+    return code == ERROR_NONE ? end_prompt(r) : code;
 }
 
 int prompts_read(struct prompts *prompts, const struct prompts_settings *settings)

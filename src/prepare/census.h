@@ -23,17 +23,22 @@ struct census {
  * marks repeats, keep for others. ERROR_USER for any other word, and for text. */
 int census_start(struct census *census, const struct tokenizer *tokenizer, const char *letter_case);
 
+/* The character that one of a record is read as: a capital, where these are wanted; of nucleotides T for the U of RNA,
+ * which models of DNA do not know. */
+char census_read(const struct census *census, char character);
 /* Writes ids[count], the tokens of text[count] in the present record, and counts the characters. */
 void census_encode(struct census *census, const char *text, int64_t count, uint8_t *ids);
 /* The present record is at its end. */
 void census_end_record(struct census *census, const char *name);
 
-/* Lower-case letters that were read as capitals. */
+/* Lower-case letters that were read as capitals, and letters U that were read as T. */
 int64_t census_lowered(const struct census *census);
-/* Warns of characters that the tokenizer does not know, each with its number; of letters that look like another kind of
+int64_t census_uracils(const struct census *census);
+/* Warns of characters that the tokenizer does not know, of nucleotides those other than A C G T N, each with its
+ * number; of letters that look like another kind of
  * sequence; of records with many unknown characters. */
 void census_warn(const struct census *census);
-/* The same, and lines for letters read as capitals and for the number of stop symbols dropped. */
+/* The same, and lines for letters read as capitals, for U read as T and for the number of stop symbols dropped. */
 void census_report(const struct census *census, int64_t stops);
 
 #endif

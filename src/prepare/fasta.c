@@ -118,6 +118,21 @@ static int take_name(struct fasta *fasta, struct record_piece *piece, bool *done
     return skip_header(fasta);
 }
 
+/* A '>' within a line of sequence: the end of a header that nothing separates from the record before it, or of a
+ * special token, which other programs read in sequences. */
+static int refuse_header_sign(const struct fasta *fasta, const char *first, const char *sign)
+{
+    enum { TOKEN = 32 /* characters of a special token at most */ };
+    const char *open = sign;
+    while (open > first && *open != '<' && sign - open < TOKEN)
+        open--;
+    if (*open != '<')
+        return error_user("%s:%lld: '>' within a line of sequence: does a file before it end without a line end?",
+                          source_name(fasta->source), (long long)fasta->line);
+    return error_user("%s:%lld: \"%.*s\" within a line of sequence: special tokens cannot be written in FASTA",
+                      source_name(fasta->source), (long long)fasta->line, (int)(sign - open) + 1, open);
+}
+
 /* Takes a sequence line, or what of it is in the buffer: a line may be as long as a chromosome. */
 static int take_sequence(struct fasta *fasta, struct record_piece *piece)
 {
@@ -129,9 +144,9 @@ static int take_sequence(struct fasta *fasta, struct record_piece *piece)
     *piece = (struct record_piece){RECORD_SEQUENCE, text, length};
     if (!record_clean(text, &piece->length, &wrong))
         return refuse_binary(fasta, wrong);
-    if (memchr(text, '>', (size_t)piece->length) != NULL)
-        return error_user("%s:%lld: '>' within a line of sequence: does a file before it end without a line end?",
-                          source_name(fasta->source), (long long)fasta->line);
+    const char *sign = memchr(text, '>', (size_t)piece->length);
+    if (sign != NULL)
+        return refuse_header_sign(fasta, text, sign);
     if (piece->length > 0 && !fasta->in_record)
         return error_user("%s:%lld: not FASTA: a record must begin with a line '>name'", source_name(fasta->source),
                           (long long)fasta->line);
