@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "infer/alphabet.h"
 #include "infer/decode.h"
 #include "infer/inference.h"
@@ -98,6 +99,22 @@ static bool has_output(const struct generate_settings *s)
     return s->output != NULL && strcmp(s->output, "-") != 0;
 }
 
+static void report_specials(const struct prompts *prompts)
+{
+    char *specials = census_specials(&prompts->census);
+    char *begun = prompts->begun > 0
+                      ? memory_format("; in %lld prompts the first is the begin token, and no second one "
+                                      "is put before it",
+                                      (long long)prompts->begun)
+                      : memory_string("");
+    char *line = specials != NULL ? memory_format("# prompt: %s are read as their ids%s\n", specials, begun) : NULL;
+    if (line != NULL)
+        text_print(stderr, line);
+    free(specials);
+    free(begun);
+    free(line);
+}
+
 /* What the owner of the prompts should hear, on standard error: results alone go to standard output. */
 static void report_prompts(const struct generator *g)
 {
@@ -107,7 +124,10 @@ static void report_prompts(const struct generator *g)
         fprintf(stderr, "# prompt: %lld lower-case letters are read as capitals (--case keep keeps them)\n", lowered);
     if (uracils > 0)
         fprintf(stderr, "# prompt: %lld letters U, as in RNA, are read as T\n", uracils);
-    census_warn(&g->prompts.census);
+    if (tokenizer_is_text(g->inference->tokenizer))
+        report_specials(&g->prompts);
+    else
+        census_warn(&g->prompts.census);
     if (g->prompts.skipped > 0)
         fprintf(stderr, "# prompts: %lld records without the field skipped (--skip-bad)\n",
                 (long long)g->prompts.skipped);

@@ -66,7 +66,7 @@ static void encode_characters(struct reading *r, const struct prompt *prompt)
     memory_free(ids);
 }
 
-/* Special tokens may be written in a text. */
+/* Special tokens may be written in a text. A begin token at its start is the one that was put there already. */
 static int encode_text(struct reading *r, const struct prompt *prompt)
 {
     const int32_t *ids;
@@ -76,7 +76,10 @@ static int encode_text(struct reading *r, const struct prompt *prompt)
         code = encoding_of_record(
             encoder_encode(r->encoder, r->prompts->text + prompt->text, prompt->bytes, true, &ids, &count),
             prompt->name);
-    for (int64_t t = 0; code == ERROR_NONE && t < count; t++)
+    const bool begun = count > 0 && r->settings->begins && ids[0] == r->settings->tokenizer->bos;
+    census_take_specials(&r->prompts->census, r->encoder);
+    r->prompts->begun += begun;
+    for (int64_t t = begun; code == ERROR_NONE && t < count; t++)
         add_token(r->prompts, ids[t]);
     return code;
 }

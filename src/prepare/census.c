@@ -192,8 +192,69 @@ static void warn_of_records(const struct census *census)
     free(others);
 }
 
+/* The list keeps the lowest ids, so that it does not depend on the order in which threads meet them. */
+static void add_special(void *self, int32_t id, int64_t count)
+{
+    struct census *census = self;
+    int at = 0;
+    census->special_count += count;
+    while (at < census->special_kinds && census->specials[at].id < id)
+        at++;
+    if (at < census->special_kinds && census->specials[at].id == id) {
+        census->specials[at].count += count;
+        return;
+    }
+    if (at == CENSUS_SPECIALS)
+        return;
+    if (census->special_kinds < CENSUS_SPECIALS)
+        census->special_kinds++;
+    memmove(&census->specials[at + 1], &census->specials[at],
+            (size_t)(census->special_kinds - 1 - at) * sizeof *census->specials);
+    census->specials[at].id = id;
+    census->specials[at].count = count;
+}
+
+void census_take_specials(struct census *census, struct encoder *encoder)
+{
+    encoder_take_specials(encoder, add_special, census);
+}
+
+char *census_specials(const struct census *census)
+{
+    if (census->special_count == 0)
+        return NULL;
+    int64_t others = census->special_count;
+    char *list = memory_string("");
+    for (int i = 0; i < census->special_kinds; i++) {
+        int64_t bytes;
+        const char *text = tokenizer_special(census->tokenizer, census->specials[i].id, &bytes);
+        char *longer = memory_format("%s, %lld %.*s", list, (long long)census->specials[i].count, (int)bytes, text);
+        free(list);
+        list = longer;
+        others -= census->specials[i].count;
+    }
+    char *rest = others > 0 ? memory_format(", %lld others", (long long)others) : memory_string("");
+    char *all =
+        memory_format("%lld special tokens (%s%s)", (long long)census->special_count, list + strlen(", "), rest);
+    free(rest);
+    free(list);
+    return all;
+}
+
+static void warn_of_specials(const struct census *census)
+{
+    char *specials = census_specials(census);
+    if (specials != NULL)
+        log_warn("%s are written in the text; they stay text, and none becomes its id", specials);
+    free(specials);
+}
+
 void census_warn(const struct census *census)
 {
+    if (tokenizer_is_text(census->tokenizer)) {
+        warn_of_specials(census);
+        return;
+    }
     if (census->tokenizer->bases)
         warn_of_other_bases(census);
     else

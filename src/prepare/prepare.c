@@ -383,8 +383,7 @@ static void report(const struct prepare *prepare)
     if (prepare->encoding != NULL)
         log_info("%lld bytes of text, %.3f a token", (long long)prepare->text_bytes,
                  (double)prepare->text_bytes / (double)total);
-    else
-        census_report(&prepare->census, prepare->stops.dropped);
+    census_report(&prepare->census, prepare->stops.dropped);
     double seconds = clock_seconds() - prepare->progress.start;
     log_info("%lld files, %.1f MB read in %.2f s (%.0f MB/s)", (long long)prepare->source_count,
              (double)prepare->progress.before * 1e-6, seconds,
@@ -412,7 +411,7 @@ static int open_tokenizer(struct prepare *prepare)
         return error_user("--threads %lld: must be 0 (one for each CPU) to %d", (long long)settings->threads,
                           DECK_MAXIMUM_THREADS);
     prepare->encoding = encoding_create(prepare->tokenizer, settings->threads > 0 ? settings->threads : count_cpus(),
-                                        take_text, prepare);
+                                        &prepare->census, take_text, prepare);
     return ERROR_NONE;
 }
 
