@@ -51,6 +51,15 @@ train 2 "$work/plain" 'data.weights=""' train.steps=3
 check "no weights: a run" codes_are 0 2
 check "no weights: other losses" test "$(cmp <(losses "$work/plain") <(head -n 3 "$work/whole.losses") 2>&1)"
 
+# stores with a comma in their path: in a list of the deck, and behind a backslash
+mkdir "$work/a,b"
+cp "$second" "$work/a,b/h,1.h5"
+sed "s|train = \"[^\"]*\";|train = (\"$first\", \"$work/a,b/h,1.h5\");|" "$work/deck.cfg" >"$work/comma.cfg"
+ranks 2 train "$work/comma.cfg" "$weights" output.folder="$work/list" train.steps=3
+check "a comma in a path of a list" cmp <(losses "$work/list") <(head -n 3 "$work/whole.losses")
+ranks 2 train "$work/deck.cfg" "data.train=$first, $work/a\\,b/h\\,?.h5" "$weights" output.folder="$work/comma" train.steps=3
+check "a comma in a path, in a pattern too" cmp <(losses "$work/comma") <(head -n 3 "$work/whole.losses")
+
 # mistakes; t_restart has what a restart may change
 for mistake in 'data.weights="1"|1 weights for the 2 stores' "data.train=\"$first,$work/no.h5\"|no.h5: cannot open"; do
     train 2 "$work/none" "${mistake%%|*}"

@@ -315,6 +315,31 @@ static void test_overriding(void)
                             "~/base.cfg:2: key train.steps: given twice, first at ~/base.cfg:1; keep one");
 }
 
+/* A list of paths as a list or as one string, where a backslash stands before a comma that is part of a path. */
+static void test_path_lists(void)
+{
+    struct deck deck;
+    static const char text[] = "data : { train = (\"a,b.h5\", \"~/c.h5\", \"d e.h5\"); };";
+    char *overrides[] = {"data.train=a\\,b.h5,c.h5"};
+    char *wanted = memory_format("a\\,b.h5,%s/c.h5,d e.h5", folder);
+    setenv("HOME", folder, 1);
+    CHECK(deck_read_text(&deck, text, "T", NULL, 0) == ERROR_NONE);
+    CHECK_STRING(deck.data.train, wanted);
+    char *effective = deck_print_effective(&deck);
+    CHECK(deck_read_text(&deck, effective, "T", NULL, 0) == ERROR_NONE);
+    CHECK_STRING(deck.data.train, wanted);
+    CHECK(deck_read_text(&deck, text, "T", overrides, 1) == ERROR_NONE);
+    CHECK_STRING(deck.data.train, "a\\,b.h5,c.h5");
+    CHECK(deck_read_text(&deck, "data : { train = [ \"a\", \"b\" ]; };", "T", NULL, 0) == ERROR_NONE);
+    CHECK_STRING(deck.data.train, "a,b");
+    CHECK(deck_read_text(&deck, "data : { train = (); };", "T", NULL, 0) == ERROR_NONE);
+    CHECK_STRING(deck.data.train, "");
+    refuse("data : { train = (\"a\", 1); };", "T:1: key data.train = ( ... ): must be a string of at most 4095 bytes");
+    refuse("data : { valid = (\"a\"); };", "T:1: key data.valid = ( ... ): must be a string of at most 4095 bytes");
+    free(effective);
+    free(wanted);
+}
+
 /* "~" is the home folder in keys that name files, and nowhere else; shipped decks are found by name. */
 static void test_home(void)
 {
@@ -414,6 +439,7 @@ static void test_files(void)
     test_bounds();
     test_overriding();
     test_home();
+    test_path_lists();
     char *remove = memory_format("rm -r %s", folder);
     CHECK(system(remove) == 0);
     free(remove);

@@ -1,6 +1,7 @@
 #include "deck/source.h"
 #include "deck/table.h"
 #include "base/memory.h"
+#include "base/path.h"
 
 #include <errno.h>
 #include <libconfig.h>
@@ -74,6 +75,27 @@ static struct deck_value setting_value(const config_setting_t *setting, char **s
     return (struct deck_value){.kind = DECK_VALUE_OTHER};
 }
 
+/* A list of strings, as the one string that stands for them in keys of lists of paths; freed with free(). NULL: it is
+ * none. */
+static char *join_paths(const config_setting_t *list)
+{
+    if (config_setting_is_list(list) == CONFIG_FALSE && config_setting_is_array(list) == CONFIG_FALSE)
+        return NULL;
+    char *all = memory_string("");
+    for (int i = 0; i < config_setting_length(list); i++) {
+        const char *path = config_setting_get_string_elem(list, i);
+        if (path == NULL) {
+            free(all);
+            return NULL;
+        }
+        char *quoted = path_list_quote(path), *longer = memory_format("%s%s%s", all, i > 0 ? "," : "", quoted);
+        free(quoted);
+        free(all);
+        all = longer;
+    }
+    return all;
+}
+
 /* All settings of a group; `section` is "" at the top, else its name and a dot. */
 static void read_group(struct deck *deck, struct deck_source *source, const config_setting_t *group,
                        const char *section)
@@ -86,9 +108,12 @@ static void read_group(struct deck *deck, struct deck_source *source, const conf
         char *key = memory_format("%s%.*s", section, (int)strcspn(name, "*"), name);
         const struct deck_row *row = deck_find(key);
         if (row != NULL) {
-            char *shown;
+            char *shown, *paths = row->paths == DECK_PATHS_LIST ? join_paths(setting) : NULL;
             struct deck_value value = setting_value(setting, &shown);
+            if (paths != NULL)
+                value = (struct deck_value){.kind = DECK_VALUE_STRING, .string = paths};
             set_value(deck, source, line, row, &value, shown);
+            free(paths);
             free(shown);
         } else if (!deck_is_section(key)) {
             report_unknown(source, line, key, config_setting_is_group(setting));

@@ -96,7 +96,7 @@ static char *home_of_each(const char *list)
 {
     char *all = memory_string("");
     for (const char *item = list; item != NULL;) {
-        const char *first = item + strspn(item, " \t\n"), *comma = strchr(item, ',');
+        const char *first = item + strspn(item, " \t\n"), *comma = path_list_comma(item);
         char *own = comma != NULL ? memory_format("%.*s", (int)(comma - first), first) : memory_string(first);
         char *path = path_home(own);
         char *longer = memory_format("%s%.*s%s%s", all, (int)(first - item), item, path, comma != NULL ? "," : "");
