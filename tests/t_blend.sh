@@ -21,12 +21,25 @@ train()
 # the second store's 13 windows are three of four that 12 steps take: epochs of it end on the way, one of them carried
 train 2 "$work/whole" checkpoint.every=4
 check "a run on two stores ends with 0" codes_are 0 2
+cp "$work/out" "$work/log"
 losses "$work/whole" >"$work/whole.losses"
 check "12 losses" test "$(wc -l <"$work/whole.losses")" -eq 12
 "$CISTRON" inspect --json "$work/whole/step_00000012.h5" | tr -d ' \n' >"$work/out"
 epochs=$(sed -n 's/.*"stores":\[{"epoch":\([0-9]*\),[^}]*},{"epoch":\([0-9]*\),.*/\1 \2/p' "$work/out")
 check "the second store is in its fifth epoch or beyond, the first in its first" \
     test "${epochs% *}" -eq 0 -a "${epochs#* }" -ge 4
+sed -n 's/^# \([0-9.]*\) epochs of .*, at most$/\1/p' "$work/log" >"$work/told"
+check "the log says so at the start" awk -v "epochs=$epochs" \
+    '{ split(epochs, e, " "); good += $1 >= e[NR] && $1 < e[NR] + 1.5 } END { exit good != 2 || NR != 2 }' "$work/told"
+check "few epochs are no warning" test "$(grep -c 'the run repeats' "$work/log")" -eq 0
+"$CISTRON" plan "$work/deck.cfg" "$stores" "$weights" >"$work/out" 2>&1
+check "so does the plan" cmp "$work/told" <(sed -n 's/^ *epochs of a store, at most  *\([0-9.]*\) .*/\1/p' "$work/out")
+"$CISTRON" plan --json "$work/deck.cfg" "$stores" "$weights" >"$work/out" 2>&1
+check "and its JSON" grep -q '"stores": *\[' "$work/out"
+"$CISTRON" plan "$work/deck.cfg" "$stores" "$weights" train.steps=40 >"$work/out" 2>&1
+check "many are one" says "warning: data.weights: the run repeats $second 1"
+"$CISTRON" plan "$work/deck.cfg" "$stores" train.steps=4000 >"$work/out" 2>&1
+check "without weights every store has as many" test "$(grep -c 'repeats\|epochs of a store' "$work/out")" -eq 0
 train 2 "$work/parts" train.steps=3
 train 2 "$work/parts" train.steps=7
 check "it says where it goes on" says "step_00000003.h5 at step 3"

@@ -181,7 +181,8 @@ const struct deck_row deck_table[] = {
             "PREFIX of PREFIX.bin and PREFIX.idx names a Megatron data set, and shards/*.idx many."},
     {STRING(data.weights, ""), .restart = RESTART_TOLD,
      .doc = "For each store of data.train, commas between, the share of windows that are drawn from it (any positive "
-            "numbers: they are scaled to sum to 1); \"\" draws in proportion to the stores' windows."},
+            "numbers: they are scaled to sum to 1); \"\" draws in proportion to the stores' windows. A run and "
+            "`cistron plan` say how often each store is repeated, and warn above 10 times."},
     {PATH(data.valid, ""), .restart = RESTART_TOLD,
      .doc = "Token store, or prefix of a Megatron data set, to validate on; \"\" for none."},
     {STRING(data.parts, ""), .restart = RESTART_DATA,
