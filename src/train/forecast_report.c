@@ -2,6 +2,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "train/layout.h"
+#include "train/settings.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -155,6 +156,7 @@ static void print_data(const struct forecast *f, const struct deck *deck)
     printf("data\n");
     whole("tokens a step", f->step_tokens);
     whole("steps of the run", deck->train.steps);
+    settings_warn(deck);
     if (f->data_missing != NULL) {
         log_print(stdout, "  %-28s %18s  %s\n", "windows and tokens an epoch", "unknown:", f->data_missing);
         return;

@@ -201,6 +201,7 @@ static void describe(const struct run *run)
              (long long)s->deck.train.global_batch, (long long)s->deck.data.row_tokens,
              (long long)loader_micro_batches(s->train));
     free(data);
+    settings_warn(&s->deck);
     describe_stores(s);
     if (s->deck.data.source == DECK_DATA_RANDOM && (s->deck.data.train[0] != '\0' || s->deck.data.valid[0] != '\0'))
         log_info("# data.source = \"random\": the stores of data.train and data.valid are not read");
