@@ -114,7 +114,7 @@ truncated zstd                  | $prepare cut.zst                          | 2 
 damaged zstd                    | $prepare damaged.zst                      | 2 | damaged.zst: damaged zstd data
 no header                       | $prepare headless.fa                      | 2 | headless.fa:1: not FASTA
 headers alone                   | $prepare hollow.fa                        | 2 | no record has a sequence
-a header line without end       | $prepare long_name.fa                     | 2 | long_name.fa:1: header line longer
+a header line without end       | $prepare long_name.fa                     | 2 | no record has a sequence
 line ends of old Macs           | $prepare mac.fa                           | 2 | mac.fa:1: a carriage return within the line
 a byte order mark               | $prepare -o y.h5 mark.jsonl               | 0 | y.h5: 4 bases
 UTF-16                          | $prepare wide.jsonl                       | 2 | wide.jsonl: is UTF-16, UTF-8 is read; convert it: iconv -f UTF-16
@@ -178,6 +178,11 @@ a store alone for a baseline    | baseline g.train.h5                       | 2 
 a wrong order behind a good one | baseline --orders 3,13 g.train.h5 g.valid.h5 | 2 | --orders 3,13: an order must be between 0 and 12 for nucleotide tokens
 no such option of deck          | deck --frob                               | 2 | --frob: is no option
 no such command                 | frobnicate                                | 2 | unknown command "frobnicate"
+a command misspelt              | trian deck.cfg                            | 2 | unknown command "trian"; did you mean train?
+a command cut short             | evaluate                                  | 2 | unknown command "evaluate"; did you mean eval?
+an option misspelt              | plan --rank 2 deck.cfg                    | 2 | --rank: is no option of this command; did you mean --ranks?
+an option with a value misspelt | plan --ranx=2 deck.cfg                    | 2 | --ranx=2: is no option of this command; did you mean --ranks?
+a deck misspelt                 | plan quickstrat                           | 2 | where there is quickstart
 
 no deck                         | train                                     | 2 | missing: DECK
 FASTA for a deck                | train g.fa                                | 2 | g.fa: it looks like FASTA
@@ -206,6 +211,12 @@ the first of three mistakes     | train three.cfg                           | 2 
 the last of three mistakes      | train three.cfg                           | 2 | three.cfg:3: key foo: no such key
 an empty deck                   | train empty                               | 2 | key data.train: not set
 the reference deck              | train reference.cfg                       | 2 | key data.train: not set
+a key of other programs         | train deck.cfg train.learning_rate=3      | 2 | train.learning_rate: unknown; here it is optimizer.lr
+epochs                          | train deck.cfg epochs=3                   | 2 | epochs: unknown; here it is train.steps (cistron plan says
+blanks around =                 | train deck.cfg train.steps = 3            | 2 | train.steps = 3: an override is one argument; write train.steps=3
+a blank behind =                | train deck.cfg train.steps= 3             | 2 | train.steps= 3: an override is one argument; write train.steps=3
+yes, not true                   | train deck.cfg checkpoint.at_end=yes      | 2 | key checkpoint.at_end = yes: must be true or false
+resume is no switch             | train deck.cfg train.resume=yes           | 2 | key train.resume = "yes": must be "auto"
 unknown key                     | train deck.cfg model.hiden=3              | 2 | model.hiden: unknown; the nearest known key is model.hidden
 an override without a value     | train deck.cfg train.steps                | 2 | train.steps: an override reads key=value
 an empty number                 | train deck.cfg train.steps=               | 2 | train.steps = : must be an integer

@@ -21,12 +21,25 @@ train()
 # the second store's 13 windows are three of four that 12 steps take: epochs of it end on the way, one of them carried
 train 2 "$work/whole" checkpoint.every=4
 check "a run on two stores ends with 0" codes_are 0 2
+cp "$work/out" "$work/log"
 losses "$work/whole" >"$work/whole.losses"
 check "12 losses" test "$(wc -l <"$work/whole.losses")" -eq 12
 "$CISTRON" inspect --json "$work/whole/step_00000012.h5" | tr -d ' \n' >"$work/out"
 epochs=$(sed -n 's/.*"stores":\[{"epoch":\([0-9]*\),[^}]*},{"epoch":\([0-9]*\),.*/\1 \2/p' "$work/out")
 check "the second store is in its fifth epoch or beyond, the first in its first" \
     test "${epochs% *}" -eq 0 -a "${epochs#* }" -ge 4
+sed -n 's/^# \([0-9.]*\) epochs of .*, at most$/\1/p' "$work/log" >"$work/told"
+check "the log says so at the start" awk -v "epochs=$epochs" \
+    '{ split(epochs, e, " "); good += $1 >= e[NR] && $1 < e[NR] + 1.5 } END { exit good != 2 || NR != 2 }' "$work/told"
+check "few epochs are no warning" test "$(grep -c 'the run repeats' "$work/log")" -eq 0
+"$CISTRON" plan "$work/deck.cfg" "$stores" "$weights" >"$work/out" 2>&1
+check "so does the plan" cmp "$work/told" <(sed -n 's/^ *epochs of a store, at most  *\([0-9.]*\) .*/\1/p' "$work/out")
+"$CISTRON" plan --json "$work/deck.cfg" "$stores" "$weights" >"$work/out" 2>&1
+check "and its JSON" grep -q '"stores": *\[' "$work/out"
+"$CISTRON" plan "$work/deck.cfg" "$stores" "$weights" train.steps=40 >"$work/out" 2>&1
+check "many are one" says "warning: data.weights: the run repeats $second 1"
+"$CISTRON" plan "$work/deck.cfg" "$stores" train.steps=4000 >"$work/out" 2>&1
+check "without weights every store has as many" test "$(grep -c 'repeats\|epochs of a store' "$work/out")" -eq 0
 train 2 "$work/parts" train.steps=3
 train 2 "$work/parts" train.steps=7
 check "it says where it goes on" says "step_00000003.h5 at step 3"
@@ -50,6 +63,27 @@ check "one store, one weight: the same losses" cmp <(losses "$work/one") <(losse
 train 2 "$work/plain" 'data.weights=""' train.steps=3
 check "no weights: a run" codes_are 0 2
 check "no weights: other losses" test "$(cmp <(losses "$work/plain") <(head -n 3 "$work/whole.losses") 2>&1)"
+
+# stores with a comma in their path: in a list of the deck, and behind a backslash
+mkdir "$work/a,b"
+cp "$second" "$work/a,b/h,1.h5"
+sed "s|train = \"[^\"]*\";|train = (\"$first\", \"$work/a,b/h,1.h5\");|" "$work/deck.cfg" >"$work/comma.cfg"
+ranks 2 train "$work/comma.cfg" "$weights" output.folder="$work/list" train.steps=3
+check "a comma in a path of a list" cmp <(losses "$work/list") <(head -n 3 "$work/whole.losses")
+ranks 2 train "$work/deck.cfg" "data.train=$first, $work/a\\,b/h\\,?.h5" "$weights" output.folder="$work/comma" train.steps=3
+check "a comma in a path, in a pattern too" cmp <(losses "$work/comma") <(head -n 3 "$work/whole.losses")
+
+# a warm-up that does not end; steps or samples
+"$CISTRON" plan "$work/deck.cfg" >"$work/out" 2>&1
+check "a warm-up within the run" test "$(grep -c 'schedule.warmup' "$work/out")" -eq 0
+"$CISTRON" plan "$work/deck.cfg" schedule.warmup=12 >"$work/out" 2>&1
+check "one as long as the run" says "warning: schedule.warmup = 12 steps: the run, train.steps = 12, ends within the warm-up"
+"$CISTRON" plan "$work/deck.cfg" schedule.count=samples schedule.warmup=83 >"$work/out" 2>&1
+check "one counted in samples, within it" test "$(grep -c 'schedule.warmup' "$work/out")" -eq 0
+"$CISTRON" plan "$work/deck.cfg" schedule.count=samples schedule.warmup=84 >"$work/out" 2>&1
+check "and as long" says "warning: schedule.warmup = 84 samples"
+ranks 2 train "$work/deck.cfg" schedule.warmup=500 output.folder="$work/warm" train.steps=2
+check "a run says it once" test "$(grep -c 'schedule.warmup = 500 steps' "$work/out")" -eq 1
 
 # mistakes; t_restart has what a restart may change
 for mistake in 'data.weights="1"|1 weights for the 2 stores' "data.train=\"$first,$work/no.h5\"|no.h5: cannot open"; do

@@ -640,12 +640,46 @@ static void test_long_lines(void)
     free(bases);
 }
 
+/* A header may be longer than the reader's buffer, wherever the buffer ends in it and in its line end; of a name that
+ * is longer than any is the start is kept. */
+static void test_long_headers(void)
+{
+    enum { BUFFER = 1 << 20, LONGEST = 3 * BUFFER };
+    const char *path = stores_path("long.fa");
+    char *header = memory_grow(NULL, LONGEST + 1), got[8192];
+    static const int lengths[] = {BUFFER - 2, BUFFER - 1, BUFFER, BUFFER + 1, 2 * BUFFER - 1, LONGEST};
+    static const char *const ends[] = {"\n", "\r\n", "\r\r\n"};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+        for (size_t e = 0; e < sizeof ends / sizeof *ends; e++) {
+            memset(header, 'x', LONGEST);
+            memcpy(header, ">name x>", 8);
+            FILE *file = fopen(path, "wb");
+            fprintf(file, "%.*s%sACGT\n>two\nAA\n%.*s%sT", lengths[i], header, ends[e], lengths[i], header, ends[e]);
+            fclose(file);
+            CHECK(read_all(path, got, sizeof got) == ERROR_NONE);
+            CHECK_STRING(got, ">name ACGT>two AA>name T");
+            file = fopen(path, "wb");
+            fprintf(file, "%.*s\rACGT\n", lengths[i], header);
+            fclose(file);
+            CHECK_USER(read_all(path, got, sizeof got), "long.fa:1: a carriage return within the line");
+            memset(header + 5, 'x', 1);
+            file = fopen(path, "wb");
+            fprintf(file, "%.*s%sACGT", lengths[i], header, ends[e]);
+            fclose(file);
+            CHECK(read_all(path, got, sizeof got) == ERROR_NONE);
+            CHECK(strlen(got) == 1 + 4096 + 5 && strncmp(got, header, 1 + 4096) == 0);
+            CHECK_STRING(got + 1 + 4096, " ACGT");
+        }
+    free(header);
+}
+
 int main(void)
 {
     stores_begin();
     test_tokenizer();
     test_protein_tokenizers();
     test_fasta();
+    test_long_headers();
     test_jsonl();
     test_members();
     test_array();

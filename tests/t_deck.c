@@ -315,6 +315,57 @@ static void test_overriding(void)
                             "~/base.cfg:2: key train.steps: given twice, first at ~/base.cfg:1; keep one");
 }
 
+/* Names of other programs stand for keys that are there; blanks around an override's '=' do not count. */
+static void test_other_names(void)
+{
+    struct deck deck;
+    for (const struct deck_other_name *other = deck_other_names; other->name != NULL; other++) {
+        CHECK(deck_find(other->key) != NULL);
+        CHECK_STRING(deck_find_other(other->name), other->key);
+    }
+    CHECK_STRING(deck_find_other("train.Batch-Size"), "train.global_batch");
+    CHECK(deck_find_other("batch") == NULL && deck_find_other("batch_size_") == NULL);
+    refuse("model : {\n hidden_size = 3; };", "T:2: key model.hidden_size: unknown; here it is model.hidden");
+    char *spaced[] = {" train.steps = 7 ", "output.folder= a b", "log.every =3", "checkpoint.at_end = TRUE"};
+    CHECK(deck_read_text(&deck, "", "T", spaced, 4) == ERROR_NONE && deck.train.steps == 7 && deck.log.every == 3);
+    CHECK_STRING(deck.output.folder, "a b");
+    static const char *const pieces[][3] = {
+        {"train.steps", "=", "7"}, {"train.steps=", "7", "log.every=3"}, {"train.steps", "=7", "log.every=3"}};
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+        CHECK(deck_read_text(&deck, "", "T", (char *const *)pieces[i], 3) == ERROR_USER);
+        CHECK(strstr(error_message(), "an override is one argument; write train.steps=7 without") != NULL);
+        CHECK(strchr(error_message(), '\n') == NULL);
+        error_clear();
+    }
+    char *empty[] = {"data.valid=", "train.steps=7"};
+    CHECK(deck_read_text(&deck, "", "T", empty, 2) == ERROR_NONE && deck.train.steps == 7);
+}
+
+/* A list of paths as a list or as one string, where a backslash stands before a comma that is part of a path. */
+static void test_path_lists(void)
+{
+    struct deck deck;
+    static const char text[] = "data : { train = (\"a,b.h5\", \"~/c.h5\", \"d e.h5\"); };";
+    char *overrides[] = {"data.train=a\\,b.h5,c.h5"};
+    char *wanted = memory_format("a\\,b.h5,%s/c.h5,d e.h5", folder);
+    setenv("HOME", folder, 1);
+    CHECK(deck_read_text(&deck, text, "T", NULL, 0) == ERROR_NONE);
+    CHECK_STRING(deck.data.train, wanted);
+    char *effective = deck_print_effective(&deck);
+    CHECK(deck_read_text(&deck, effective, "T", NULL, 0) == ERROR_NONE);
+    CHECK_STRING(deck.data.train, wanted);
+    CHECK(deck_read_text(&deck, text, "T", overrides, 1) == ERROR_NONE);
+    CHECK_STRING(deck.data.train, "a\\,b.h5,c.h5");
+    CHECK(deck_read_text(&deck, "data : { train = [ \"a\", \"b\" ]; };", "T", NULL, 0) == ERROR_NONE);
+    CHECK_STRING(deck.data.train, "a,b");
+    CHECK(deck_read_text(&deck, "data : { train = (); };", "T", NULL, 0) == ERROR_NONE);
+    CHECK_STRING(deck.data.train, "");
+    refuse("data : { train = (\"a\", 1); };", "T:1: key data.train = ( ... ): must be a string of at most 4095 bytes");
+    refuse("data : { valid = (\"a\"); };", "T:1: key data.valid = ( ... ): must be a string of at most 4095 bytes");
+    free(effective);
+    free(wanted);
+}
+
 /* "~" is the home folder in keys that name files, and nowhere else; shipped decks are found by name. */
 static void test_home(void)
 {
@@ -414,6 +465,8 @@ static void test_files(void)
     test_bounds();
     test_overriding();
     test_home();
+    test_path_lists();
+    test_other_names();
     char *remove = memory_format("rm -r %s", folder);
     CHECK(system(remove) == 0);
     free(remove);

@@ -182,6 +182,23 @@ refuse "absent.fa" --tokenizer nucleotide -o x.h5 two.fa absent.fa
 refuse "is an input and the output" --tokenizer nucleotide -o one.fa one.fa
 touch step_5.h5 step_5.h5.xxh3
 refuse "step_5.h5: is a checkpoint" --tokenizer nucleotide -o step_5.h5 one.fa
+# Equal sequences in more than one part: all are equal, then all but those of one base.
+for i in $(seq 40); do printf '>equal%d\nACGTTGCAGT\n' "$i"; done >equal.fa
+"$cistron" prepare --tokenizer nucleotide --split train:0.5,valid:0.3,test:0.2 -o equal.h5 equal.fa >out 2>&1
+check "a split of equal sequences ends with 0" test $? -eq 0
+check "each that an earlier part has is counted" grep -q \
+    "warning: sequences that an earlier part of the split has, too: 12 of the 12 in valid, 8 of the 8 in test;" out
+for base in A C G T; do printf '>%s\n%s\n' "$base" "$base"; done >>equal.fa
+"$cistron" prepare --tokenizer nucleotide --split train:0.2,valid:0.8 -o equal.h5 equal.fa >out 2>&1
+read -r tokens sequences < <(sed -n 's/^equal.valid.h5: \([0-9]*\) bases .* in \([0-9]*\) sequences.*/\1 \2/p' out)
+check "the others are not" grep -q "has, too: $(((tokens - sequences) / 9)) of the $sequences in valid;" out
+check "there are others" test $(((tokens - sequences) / 9)) -lt "$sequences"
+for i in $(seq 40); do printf '>unlike%d\n%s\n' "$i" "$(printf 'A%.0s' $(seq "$i"))"; done >unlike.fa
+"$cistron" prepare --tokenizer nucleotide --split train:0.5,valid:0.5 -o unlike.h5 unlike.fa >out 2>&1
+check "unlike sequences are no repeats" test "$(grep -c 'warning' out)" -eq 0
+"$cistron" prepare --tokenizer nucleotide -o equal.h5 equal.fa >out 2>&1
+check "without a split there are none" test "$(grep -c 'warning' out)" -eq 0
+
 refuse "would be empty" --tokenizer nucleotide --split train:0.5,valid:0.5 -o x.h5 two.fa
 refuse "sum to 0.9" --tokenizer nucleotide --split train:0.5,valid:0.4 -o x.h5 one.fa
 refuse "there is: nucleotide" --tokenizer protein -o x.h5 two.fa

@@ -91,9 +91,36 @@ check "about their number, too" test "$(grep -c 'lower case' "$work/out")" -eq 0
 prepare masked --tokenizer nucleotide --case lower "$work/masked.fa"
 check "another case is refused" test $? -eq 2
 check "the two are named" says "--case lower: must be upper"
-printf '>a\nACGTNRYACGT\n>rna\nACGUUACGUACGU\n>gap\nNNNNNNNNNNNN\n' >"$work/rna.fa"
+printf '>a\nACGTNRYACGT\n>odd\nACG@@ACG@ACG-\n>gap\nNNNNNNNNNNNN\n' >"$work/codes.fa"
+prepare codes --tokenizer nucleotide "$work/codes.fa"
+check "a record of unknown letters is named" says "the ambiguity codes of DNA) are 31 % of odd;"
+check "all letters but A C G T N are counted and named" says \
+    "6 of 36 bases are not A, C, G, T or N: 1 '-', 3 '@', 1 'R', 1 'Y'; each has a token of its own, which is no label unless data.mask_degenerate = false"
+{ cat "$work/genome.fa" && printf '>few\nACGTrACGT\n'; } >"$work/few.fa"
+prepare few --tokenizer nucleotide "$work/few.fa"
+check "a single one, too, as it is read" says "1 of 3059 bases are not A, C, G, T or N: 1 'R';"
+prepare few --tokenizer nucleotide --case keep "$work/few.fa"
+check "and with its case where that is kept" says "1 of 3059 bases are not A, C, G, T or N: 1 'r';"
+tr Tt Uu <"$work/masked.fa" >"$work/rna.fa"
 prepare rna --tokenizer nucleotide "$work/rna.fa"
-check "a record of unknown letters is named" says "the ambiguity codes of DNA) are 31 % of rna;"
+check "RNA is read as DNA" test "$(checksum rna)" = "$genome_sum"
+check "its letters are counted" says "$(grep -v '>' "$work/rna.fa" | tr -cd Uu | wc -c) of 3050 bases are U, as in RNA, and read as T"
+check "that is no warning" quiet
+prepare rna --tokenizer nucleotide --case keep "$work/rna.fa"
+rna_kept=$(checksum rna)
+prepare masked --tokenizer nucleotide --case keep "$work/masked.fa"
+check "RNA in two cases is DNA in two cases" test "$rna_kept" = "$(checksum masked)"
+prepare protein_u --tokenizer esm2 "$work/plain.fa"
+check "U of proteins stays selenocysteine" test "$(checksum protein_u)" = "$plain"
+printf '>a\nMKT<mask>AYI\n' >"$work/special.fa"
+for tokenizer in esm2 nucleotide; do
+    prepare special --tokenizer $tokenizer "$work/special.fa"
+    check "a special token in FASTA is refused" test $? -eq 2
+    check "it is named" says "special.fa:2: \"<mask>\" within a line of sequence: special tokens cannot be written in FASTA"
+    prepare special --tokenizer $tokenizer --input-format lines "$work/special.fa"
+    check "in other formats its characters are taken one by one, and that is said" says \
+        "; special tokens such as <mask> are not read in sequences, but character by character"
+done
 prepare proteins --tokenizer nucleotide "$work/plain.fa"
 check "proteins are no genome" says "of the bases have letters that mean no nucleotide"
 check "and neither has the other's words" says "44 bases"

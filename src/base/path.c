@@ -29,3 +29,33 @@ char *path_stem(const char *path)
     const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path, *dot = strrchr(name, '.');
     return memory_format("%.*s", dot != NULL && dot > name ? (int)(dot - name) : (int)strlen(name), name);
 }
+
+const char *path_list_comma(const char *list)
+{
+    const char *comma = strchr(list, ',');
+    while (comma != NULL && comma > list && comma[-1] == '\\')
+        comma = strchr(comma + 1, ',');
+    return comma;
+}
+
+char *path_list_item(const char *text, size_t length)
+{
+    char *item = memory_format("%.*s", (int)length, text), *to = item;
+    for (const char *from = item; *from != '\0'; from++)
+        if (from[0] != '\\' || from[1] != ',')
+            *to++ = *from;
+    *to = '\0';
+    return item;
+}
+
+char *path_list_quote(const char *path)
+{
+    char *quoted = memory_grow(NULL, 2 * (int64_t)strlen(path) + 1), *to = quoted;
+    for (; *path != '\0'; path++) {
+        if (*path == ',')
+            *to++ = '\\';
+        *to++ = *path;
+    }
+    *to = '\0';
+    return quoted;
+}

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/nearest.h"
 #include "base/path.h"
 #include "comm/launcher.h"
 
@@ -204,6 +205,19 @@ static int check_complete(const struct command *command, const bool *given, int 
     return code;
 }
 
+/* "; did you mean --ranks?" or "", freed with free(). */
+static char *meant_option(const struct command *command, const char *given)
+{
+    if (strncmp(given, "--", 2) != 0)
+        return memory_string("");
+    char *wrong = memory_format("%.*s", (int)strcspn(given + 2, "="), given + 2);
+    struct nearest nearest = {.wrong = wrong};
+    for (int i = 0; i < option_count(command); i++)
+        nearest_look(&nearest, command->options[i].name);
+    free(wrong);
+    return nearest.name != NULL ? memory_format("; did you mean --%s?", nearest.name) : memory_string("");
+}
+
 /* Fills the options' values; the other arguments end up from argv[optind] on. *help: that is asked for, and nothing
  * else counts. */
 static int parse(const struct command *command, int argc, char **argv, bool *help)
@@ -230,8 +244,10 @@ static int parse(const struct command *command, int argc, char **argv, bool *hel
             if (chosen < FIRST && command->options[k].letter == chosen)
                 i = k;
         if (chosen == '?' || chosen == ':') {
-            char *what = memory_format("%s: %s", argv[optind - 1],
-                                       chosen == ':' ? "needs a value" : "is no option of this command");
+            char *meant = chosen == ':' ? memory_string("") : meant_option(command, argv[optind - 1]);
+            char *what = memory_format("%s: %s%s", argv[optind - 1],
+                                       chosen == ':' ? "needs a value" : "is no option of this command", meant);
+            free(meant);
             code = command_mistake(command, what);
             free(what);
         } else if (i == count) {
@@ -292,7 +308,12 @@ int command_main(const struct environment *environment, int argc, char **argv)
         if (strcmp(argv[1], commands[i]->name) == 0)
             return run_command(commands[i], environment, argc - 1, argv + 1);
     if (launcher_rank() == 0) {
-        log_print(stderr, "cistron: unknown command \"%s\"\n", argv[1]);
+        struct nearest nearest = {.wrong = argv[1]};
+        for (int i = 0; commands[i] != NULL; i++)
+            nearest_look(&nearest, commands[i]->name);
+        log_print(stderr, "cistron: unknown command \"%s\"%s%s%s\n", argv[1],
+                  nearest.name != NULL ? "; did you mean " : "", nearest.name != NULL ? nearest.name : "",
+                  nearest.name != NULL ? "?" : "");
         print_usage(stderr);
     }
     return ERROR_USER;

@@ -378,6 +378,22 @@ int64_t loader_window_tokens(const struct loader *loader)
     return total;
 }
 
+struct store_share *loader_shares(const struct loader *loader, int64_t steps, int *stores)
+{
+    const struct store_list *list = &loader->set.list;
+    const struct loader_settings *settings = &loader->settings;
+    *stores = list->count;
+    if (!list->weighted || list->count < 2)
+        return NULL;
+    struct store_share *shares = memory_allocate(list->count * (int64_t)sizeof *shares);
+    for (int d = 0; d < list->count; d++)
+        shares[d] = (struct store_share){list->paths[d], list->weights[d], loader->set.stores[d].epoch_windows,
+                                         loader->set.stores[d].epoch_tokens, 0};
+    store_epochs(shares, list->count, (double)steps * (double)settings->global_rows,
+                 settings->format == LOADER_PADDED ? 0 : settings->row_tokens);
+    return shares;
+}
+
 int64_t loader_steps_once(const struct loader *loader)
 {
     return loader->steps_once;

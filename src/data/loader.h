@@ -20,6 +20,7 @@
 #include "data/corpus.h"
 #include "data/lineage.h"
 #include "data/random_windows.h"
+#include "data/store_epochs.h"
 
 #include <stdbool.h>
 
@@ -78,6 +79,10 @@ int64_t loader_micro_batches(const struct loader *loader);
 /* Windows of all stores together in one epoch of each, and tokens in them. Not for random data, which has no end. */
 int64_t loader_windows(const struct loader *loader);
 int64_t loader_window_tokens(const struct loader *loader);
+
+/* How often so many steps go through each store of a weighted blend: *stores of them, freed with memory_free. NULL: it
+ * is no such blend. */
+struct store_share *loader_shares(const struct loader *loader, int64_t steps, int *stores);
 
 /* When `once`: steps of one pass over the store. After so many calls of loader_next all rows are empty. */
 int64_t loader_steps_once(const struct loader *loader);

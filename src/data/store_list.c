@@ -1,6 +1,7 @@
 #include "data/store_list.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include "data/corpus.h"
 
 #include <glob.h>
@@ -15,11 +16,12 @@ static const char blanks[] = " \t\n";
  * the next item's start, NULL behind the last. */
 static char *take_item(const char **text)
 {
-    const char *first = *text + strspn(*text, blanks), *stop = *text + strcspn(*text, ",");
-    *text = *stop == ',' ? stop + 1 : NULL;
+    const char *first = *text + strspn(*text, blanks), *comma = path_list_comma(*text);
+    const char *stop = comma != NULL ? comma : *text + strlen(*text);
+    *text = comma != NULL ? comma + 1 : NULL;
     while (stop > first && strchr(blanks, stop[-1]) != NULL)
         stop--;
-    return memory_format("%.*s", stop > first ? (int)(stop - first) : 0, first);
+    return path_list_item(first, stop > first ? (size_t)(stop - first) : 0);
 }
 
 static void add_path(struct store_list *list, const char *path)

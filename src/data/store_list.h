@@ -13,8 +13,8 @@ struct store_list {
     double *weights; /* [count] where weighted: positive, of any sum */
 };
 
-/* weights NULL: `paths` is one path, as it stands. Else paths with commas between, blanks around them dropped, so no
- * path may hold a comma, each a path or a pattern of the shell (* ? [...]) for several, and as many weights, positive
+/* weights NULL: `paths` is one path, as it stands. Else paths as a list (base/path.h), blanks around them dropped,
+ * each a path or a pattern of the shell (* ? [...]) for several, and as many weights, positive
  * numbers, or "" for none. Local. User errors: an empty name, more than BLEND_STORES, weights that are no positive
  * numbers or not as many. Destroy the list in any case. */
 int store_list_parse(struct store_list *list, const char *paths, const char *weights);

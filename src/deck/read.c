@@ -1,6 +1,7 @@
 #include "deck/source.h"
 #include "deck/table.h"
 #include "base/memory.h"
+#include "base/path.h"
 
 #include <errno.h>
 #include <libconfig.h>
@@ -11,8 +12,12 @@
 static void report_unknown(struct deck_source *source, int line, const char *key, bool section)
 {
     const char *kind = section ? "section" : "key";
+    const char *other = section ? NULL : deck_find_other(key);
     char *nearest = deck_nearest(key, section);
-    if (nearest != NULL)
+    if (other != NULL)
+        deck_source_report(source, line, "key %s: unknown; here it is %s%s", key, other,
+                           strstr(key, "epoch") != NULL ? " (cistron plan says how many are an epoch)" : "");
+    else if (nearest != NULL)
         deck_source_report(source, line, "key %s: unknown; the nearest known %s is %s", key, kind, nearest);
     else
         deck_source_report(source, line, "key %s: no such %s; \"cistron deck\" prints them all", key, kind);
@@ -74,6 +79,27 @@ static struct deck_value setting_value(const config_setting_t *setting, char **s
     return (struct deck_value){.kind = DECK_VALUE_OTHER};
 }
 
+/* A list of strings, as the one string that stands for them in keys of lists of paths; freed with free(). NULL: it is
+ * none. */
+static char *join_paths(const config_setting_t *list)
+{
+    if (config_setting_is_list(list) == CONFIG_FALSE && config_setting_is_array(list) == CONFIG_FALSE)
+        return NULL;
+    char *all = memory_string("");
+    for (int i = 0; i < config_setting_length(list); i++) {
+        const char *path = config_setting_get_string_elem(list, i);
+        if (path == NULL) {
+            free(all);
+            return NULL;
+        }
+        char *quoted = path_list_quote(path), *longer = memory_format("%s%s%s", all, i > 0 ? "," : "", quoted);
+        free(quoted);
+        free(all);
+        all = longer;
+    }
+    return all;
+}
+
 /* All settings of a group; `section` is "" at the top, else its name and a dot. */
 static void read_group(struct deck *deck, struct deck_source *source, const config_setting_t *group,
                        const char *section)
@@ -86,9 +112,12 @@ static void read_group(struct deck *deck, struct deck_source *source, const conf
         char *key = memory_format("%s%.*s", section, (int)strcspn(name, "*"), name);
         const struct deck_row *row = deck_find(key);
         if (row != NULL) {
-            char *shown;
+            char *shown, *paths = row->paths == DECK_PATHS_LIST ? join_paths(setting) : NULL;
             struct deck_value value = setting_value(setting, &shown);
+            if (paths != NULL)
+                value = (struct deck_value){.kind = DECK_VALUE_STRING, .string = paths};
             set_value(deck, source, line, row, &value, shown);
+            free(paths);
             free(shown);
         } else if (!deck_is_section(key)) {
             report_unknown(source, line, key, config_setting_is_group(setting));
@@ -160,33 +189,86 @@ static struct deck_value override_value(const struct deck_row *row, const char *
     return (struct deck_value){.kind = DECK_VALUE_STRING, .string = *scratch};
 }
 
+/* Drops blanks at the end of a text. */
+static void cut_blanks(char *text)
+{
+    size_t length = strlen(text);
+    while (length > 0 && strchr(" \t\n", text[length - 1]) != NULL)
+        text[--length] = '\0';
+}
+
 static void read_override(struct deck *deck, struct deck_source *source, const char *text)
 {
+    static const char blanks[] = " \t\n";
     const char *equals = strchr(text, '=');
+    text += strspn(text, blanks);
     if (equals == NULL || equals == text) {
         deck_source_report(source, DECK_COMMAND_LINE, "%s: an override reads key=value", text);
         return;
     }
     char *key = memory_format("%.*s", (int)(equals - text), text), *scratch = NULL;
+    char *given = memory_string(equals + 1 + strspn(equals + 1, blanks));
+    cut_blanks(key);
+    cut_blanks(given);
     const struct deck_row *row = deck_find(key);
     if (row != NULL) {
-        struct deck_value value = override_value(row, equals + 1, &scratch);
-        set_value(deck, source, DECK_COMMAND_LINE, row, &value, equals + 1);
+        struct deck_value value = override_value(row, given, &scratch);
+        set_value(deck, source, DECK_COMMAND_LINE, row, &value, given);
     } else if (deck_is_section(key)) {
         report_section(source, DECK_COMMAND_LINE, key);
     } else {
         report_unknown(source, DECK_COMMAND_LINE, key, false);
     }
     free(scratch);
+    free(given);
     free(key);
+}
+
+/* How many arguments a shell made of one override that has blanks around its '='. */
+static int count_pieces(char *const overrides[], int count)
+{
+    int pieces = 1;
+    bool ends = strchr(overrides[0], '=') != NULL; /* the '=' is there */
+    if (!ends && count > 1 && overrides[1][0] == '=') {
+        pieces = 2;
+        ends = true;
+    }
+    const char *last = overrides[pieces - 1];
+    if (ends && last[strlen(last) - 1] == '=' && count > pieces && strchr(overrides[pieces], '=') == NULL)
+        pieces++;
+    return pieces;
+}
+
+static void refuse_pieces(struct deck_source *source, char *const overrides[], int pieces)
+{
+    char *whole = memory_string(""), *spaced = memory_string("");
+    for (int i = 0; i < pieces; i++) {
+        char *longer = memory_format("%s%s", whole, overrides[i]);
+        free(whole);
+        whole = longer;
+        longer = memory_format("%s%s%s", spaced, i > 0 ? " " : "", overrides[i]);
+        free(spaced);
+        spaced = longer;
+    }
+    deck_source_report(source, DECK_COMMAND_LINE,
+                       "%s: an override is one argument; write %s without blanks, or quotes "
+                       "around all of it",
+                       spaced, whole);
+    free(spaced);
+    free(whole);
 }
 
 /* Parse what `source` holds, apply the overrides, give the verdict, and free the source. */
 static int finish(struct deck *deck, struct deck_source *source, char *const overrides[], int override_count)
 {
     read_source(deck, source);
-    for (int i = 0; i < override_count; i++)
-        read_override(deck, source, overrides[i]);
+    for (int i = 0, pieces; i < override_count; i += pieces) {
+        pieces = count_pieces(overrides + i, override_count - i);
+        if (pieces == 1)
+            read_override(deck, source, overrides[i]);
+        else
+            refuse_pieces(source, overrides + i, pieces);
+    }
     int code = deck_source_verdict(source);
     deck_source_destroy(source);
     return code;

@@ -2,9 +2,12 @@
 #include "deck/locate.h"
 #include "deck/table.h"
 #include "base/memory.h"
+#include "base/nearest.h"
 #include "base/open.h"
+#include "base/path.h"
 
 #include <errno.h>
+#include <glob.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -433,6 +436,30 @@ static void add(struct deck_source *source, const char *text, const char *origin
     scan(source, text, add_name(source, origin, -1, identity), 0);
 }
 
+/* Of the decks in a folder that whose name is nearest to a wrong one, freed with free(); NULL: none is near. */
+static char *nearest_deck(const char *folder, const char *name)
+{
+    glob_t found;
+    char *pattern = memory_format("%s/*.cfg", folder), *wrong = path_stem(name), *best = NULL;
+    struct nearest nearest = {.wrong = wrong};
+    if (glob(pattern, 0, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc; i++) {
+            char *stem = path_stem(found.gl_pathv[i]);
+            nearest_look(&nearest, stem);
+            if (nearest.name == stem) {
+                free(best);
+                best = memory_string(stem);
+                nearest.name = best;
+            }
+            free(stem);
+        }
+        globfree(&found);
+    }
+    free(wrong);
+    free(pattern);
+    return best;
+}
+
 /* What may help where a deck's file is not there. */
 static char *advice(const char *name)
 {
@@ -440,7 +467,10 @@ static char *advice(const char *name)
         return memory_string("; a deck's file comes before KEY=VALUE");
     if (strchr(name, '/') != NULL)
         return memory_string("");
-    char *folder = deck_folder(), *text = memory_format("; nor is it one of the decks in %s", folder);
+    char *folder = deck_folder(), *nearest = nearest_deck(folder, name);
+    char *text = memory_format("; nor is it one of the decks in %s%s%s", folder,
+                               nearest != NULL ? ", where there is " : "", nearest != NULL ? nearest : "");
+    free(nearest);
     free(folder);
     return text;
 }

@@ -173,13 +173,16 @@ const struct deck_row deck_table[] = {
     {INT(data.random_mean, 0, 0, LARGE), .unit = "tokens", .restart = RESTART_DATA,
      .doc = "Random data: mean of these lengths."},
     {PATHS(data.train, ""), .restart = RESTART_TOLD,
-     .doc = "Token store to learn from, made by `cistron prepare`, or several with commas between; shards/*.h5 stands "
-            "for all files that match, in order. At most 4096. A run that goes on may have others: stores that stay, "
+     .doc = "Token store to learn from, made by `cistron prepare`, or several with commas between, or a list: "
+            "(\"a.h5\", \"b,c.h5\"); in one string a comma of a path is written \\\\, (on the command line \\,). "
+            "shards/*.h5 stands for all files that match, in order. At most 4096. A run that goes on may have others: "
+            "stores that stay, "
             "known by their content, go on where they were (doc/errors.md). "
             "PREFIX of PREFIX.bin and PREFIX.idx names a Megatron data set, and shards/*.idx many."},
     {STRING(data.weights, ""), .restart = RESTART_TOLD,
      .doc = "For each store of data.train, commas between, the share of windows that are drawn from it (any positive "
-            "numbers: they are scaled to sum to 1); \"\" draws in proportion to the stores' windows."},
+            "numbers: they are scaled to sum to 1); \"\" draws in proportion to the stores' windows. A run and "
+            "`cistron plan` say how often each store is repeated, and warn above 10 times."},
     {PATH(data.valid, ""), .restart = RESTART_TOLD,
      .doc = "Token store, or prefix of a Megatron data set, to validate on; \"\" for none."},
     {STRING(data.parts, ""), .restart = RESTART_DATA,

@@ -70,6 +70,14 @@ bool deck_is_section(const char *name);
  * last part; NULL if none is near. Freed with free(). */
 char *deck_nearest(const char *wrong, bool section);
 
+/* Names of other programs for a key, in lower case; ended by {NULL, NULL}. */
+struct deck_other_name {
+    const char *name, *key;
+};
+extern const struct deck_other_name deck_other_names[];
+/* The key that the last part of a wrong one is another program's name for; NULL: it is none. */
+const char *deck_find_other(const char *wrong);
+
 /* Stores a value and marks the key as given. If type or range are wrong: returns false and changes nothing. */
 bool deck_set(struct deck *deck, const struct deck_row *row, const struct deck_value *value);
 

@@ -2,6 +2,7 @@
 #include "deck/table.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/nearest.h"
 #include "base/path.h"
 
 #include <math.h>
@@ -25,30 +26,6 @@ bool deck_is_section(const char *name)
     return false;
 }
 
-/* Levenshtein distance of the first `a_length` bytes of a and `b_length` of b. */
-static int edit_distance(const char *a, int a_length, const char *b, int b_length)
-{
-    int *row = memory_grow(NULL, (b_length + 1) * (int64_t)sizeof *row);
-    for (int j = 0; j <= b_length; j++)
-        row[j] = j;
-    for (int i = 1; i <= a_length; i++) {
-        int diagonal = row[0];
-        row[0] = i;
-        for (int j = 1; j <= b_length; j++) {
-            int best = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            row[j] = best;
-        }
-    }
-    int distance = row[b_length];
-    free(row);
-    return distance;
-}
-
 static int last_part(const char *key, int length)
 {
     while (length > 0 && key[length - 1] != '.')
@@ -69,9 +46,9 @@ char *deck_nearest(const char *wrong, bool section)
             key_length = key_part - 1;
             key_part = last_part(key, key_length);
         }
-        int distance = edit_distance(wrong, length, key, key_length);
+        int distance = nearest_distance(wrong, length, key, key_length);
         /* The right name in a wrong section is a near miss too. */
-        int parts = 1 + edit_distance(wrong + part, length - part, key + key_part, key_length - key_part);
+        int parts = 1 + nearest_distance(wrong + part, length - part, key + key_part, key_length - key_part);
         if (parts < distance)
             distance = parts;
         if (best < 0 || distance < best) {
@@ -96,7 +73,7 @@ static char *home_of_each(const char *list)
 {
     char *all = memory_string("");
     for (const char *item = list; item != NULL;) {
-        const char *first = item + strspn(item, " \t\n"), *comma = strchr(item, ',');
+        const char *first = item + strspn(item, " \t\n"), *comma = path_list_comma(item);
         char *own = comma != NULL ? memory_format("%.*s", (int)(comma - first), first) : memory_string(first);
         char *path = path_home(own);
         char *longer = memory_format("%s%.*s%s%s", all, (int)(first - item), item, path, comma != NULL ? "," : "");

@@ -233,8 +233,7 @@ static int report(struct inference *inference, const struct eval_settings *s, co
     if (inference->world->rank != 0)
         return ERROR_NONE;
     struct totals t = totals_of(score);
-    if (!tokenizer_is_text(inference->tokenizer))
-        census_report(&score->census, score->stops);
+    census_report(&score->census, score->stops);
     record_reader_report(score->skipped, s->field);
     if (t.tokens == 0)
         log_warn("%s: none of the %s could be scored", s->input, tokenizer_unit(inference->tokenizer));

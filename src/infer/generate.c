@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "infer/alphabet.h"
 #include "infer/decode.h"
 #include "infer/inference.h"
@@ -98,13 +99,35 @@ static bool has_output(const struct generate_settings *s)
     return s->output != NULL && strcmp(s->output, "-") != 0;
 }
 
+static void report_specials(const struct prompts *prompts)
+{
+    char *specials = census_specials(&prompts->census);
+    char *begun = prompts->begun > 0
+                      ? memory_format("; in %lld prompts the first is the begin token, and no second one "
+                                      "is put before it",
+                                      (long long)prompts->begun)
+                      : memory_string("");
+    char *line = specials != NULL ? memory_format("# prompt: %s are read as their ids%s\n", specials, begun) : NULL;
+    if (line != NULL)
+        text_print(stderr, line);
+    free(specials);
+    free(begun);
+    free(line);
+}
+
 /* What the owner of the prompts should hear, on standard error: results alone go to standard output. */
 static void report_prompts(const struct generator *g)
 {
     const long long lowered = (long long)census_lowered(&g->prompts.census);
+    const long long uracils = (long long)census_uracils(&g->prompts.census);
     if (lowered > 0)
         fprintf(stderr, "# prompt: %lld lower-case letters are read as capitals (--case keep keeps them)\n", lowered);
-    census_warn(&g->prompts.census);
+    if (uracils > 0)
+        fprintf(stderr, "# prompt: %lld letters U, as in RNA, are read as T\n", uracils);
+    if (tokenizer_is_text(g->inference->tokenizer))
+        report_specials(&g->prompts);
+    else
+        census_warn(&g->prompts.census);
     if (g->prompts.skipped > 0)
         fprintf(stderr, "# prompts: %lld records without the field skipped (--skip-bad)\n",
                 (long long)g->prompts.skipped);
@@ -240,7 +263,7 @@ static int find_ends(struct generator *g)
     return ERROR_NONE;
 }
 
-/* Where letters of prompts are read as capitals, those of the alphabet are too. */
+/* Letters of the alphabet are read as those of prompts are. */
 static int allow_alphabet(struct generator *g)
 {
     const struct inference *inference = g->inference;
@@ -249,8 +272,8 @@ static int allow_alphabet(struct generator *g)
     if (code != ERROR_NONE)
         return code;
     char *alphabet = memory_string(g->settings->alphabet);
-    for (char *c = alphabet; *c != '\0' && census.capitals; c++)
-        *c = (char)(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
+    for (char *c = alphabet; *c != '\0'; c++)
+        *c = census_read(&census, *c);
     code = alphabet_allow(inference->tokenizer, inference->settings.vocabulary, alphabet, &g->allowed);
     for (int64_t token = 0; token < inference->settings.vocabulary; token++)
         g->allowed[token] = g->allowed[token] || g->ends[token];
@@ -470,7 +493,7 @@ static int generate(struct generator *g)
 {
     const bool prints = g->alone && g->world->rank == 0;
     if (prints) {
-        fputs(g->settings->prompt, stdout);
+        fwrite(g->prompts.text, 1, (size_t)g->prompts.text_bytes, stdout);
         fflush(stdout);
     }
     int code = run_rounds(g);

@@ -66,7 +66,7 @@ static void encode_characters(struct reading *r, const struct prompt *prompt)
     memory_free(ids);
 }
 
-/* Special tokens may be written in a text. */
+/* Special tokens may be written in a text. A begin token at its start is the one that was put there already. */
 static int encode_text(struct reading *r, const struct prompt *prompt)
 {
     const int32_t *ids;
@@ -76,7 +76,10 @@ static int encode_text(struct reading *r, const struct prompt *prompt)
         code = encoding_of_record(
             encoder_encode(r->encoder, r->prompts->text + prompt->text, prompt->bytes, true, &ids, &count),
             prompt->name);
-    for (int64_t t = 0; code == ERROR_NONE && t < count; t++)
+    const bool begun = count > 0 && r->settings->begins && ids[0] == r->settings->tokenizer->bos;
+    census_take_specials(&r->prompts->census, r->encoder);
+    r->prompts->begun += begun;
+    for (int64_t t = begun; code == ERROR_NONE && t < count; t++)
         add_token(r->prompts, ids[t]);
     return code;
 }
@@ -149,12 +152,19 @@ static int read_file(struct reading *r)
     return code;
 }
 
+/* A prompt of characters is cleaned like a record's sequence; one of text stays as it is, line ends included. */
 static int read_given(struct reading *r)
 {
-    const char *text = r->settings->given;
+    char *text = memory_string(r->settings->given);
+    int64_t length = (int64_t)strlen(text);
+    unsigned char wrong;
+    int code = ERROR_NONE;
+    if (r->encoder == NULL && !record_clean(text, &length, &wrong))
+        code = error_user("--prompt: holds byte 0x%02x: this is no sequence", (unsigned)wrong);
     start_prompt(r, "prompt", (int64_t)strlen("prompt"));
-    add_text(r->prompts, text, (int64_t)strlen(text));
-    return end_prompt(r);
+    add_text(r->prompts, text, length);
+    free(text);
+    return code == ERROR_NONE ? end_prompt(r) : code;
 }
 
 int prompts_read(struct prompts *prompts, const struct prompts_settings *settings)

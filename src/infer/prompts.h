@@ -28,6 +28,7 @@ struct prompts {
     int32_t *tokens;
     int64_t skipped; /* records */
     int64_t text_bytes, text_room, token_count, token_room, room;
+    int64_t begun; /* of text: prompts in which the begin token is written, so that none was put before them */
     struct census census;
 };
 

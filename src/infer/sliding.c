@@ -169,6 +169,7 @@ static int read_text(struct sliding *w)
             encoding_of_record(encoder_encode(w->encoder, w->text, bytes, false, &w->text_ids, &count), record->name);
     if (code != ERROR_NONE)
         return code;
+    census_take_specials(&w->census, w->encoder);
     if (count > 0 && !w->settings.bos)
         tokenizer_decode(w->settings.tokenizer, w->text_ids[0], &unscored);
     record->bytes = bytes - unscored;

@@ -16,6 +16,14 @@ static const double strange_from = 0.1;
 
 static const char dna[] = "ACGTNRYSWKMBDHV"; /* bases and ambiguity codes */
 
+char census_read(const struct census *census, char character)
+{
+    const char letter = (char)(census->capitals ? toupper((uint8_t)character) : character);
+    if (!census->tokenizer->bases)
+        return letter;
+    return letter == 'U' ? 'T' : letter == 'u' ? 't' : letter;
+}
+
 int census_start(struct census *census, const struct tokenizer *tokenizer, const char *letter_case)
 {
     *census = (struct census){.tokenizer = tokenizer, .capitals = tokenizer->bases};
@@ -28,10 +36,10 @@ int census_start(struct census *census, const struct tokenizer *tokenizer, const
     if (letter_case != NULL)
         census->capitals = strcmp(letter_case, "upper") == 0;
     for (int c = 0; c < CENSUS_CHARACTERS; c++) {
-        const char read = (char)(census->capitals ? toupper(c) : c);
+        const char read = census_read(census, (char)c);
         tokenizer->encode_characters(&read, 1, &census->id_of[c]);
         census->unknown[c] =
-            census->id_of[c] == tokenizer->unk || (tokenizer->bases && (c == 0 || strchr(dna, toupper(c)) == NULL));
+            census->id_of[c] == tokenizer->unk || (tokenizer->bases && (c == 0 || strchr(dna, toupper(read)) == NULL));
     }
     return ERROR_NONE;
 }
@@ -65,6 +73,11 @@ int64_t census_lowered(const struct census *census)
     return census->capitals ? lower : 0;
 }
 
+int64_t census_uracils(const struct census *census)
+{
+    return census->tokenizer->bases ? census->count['U'] + census->count['u'] : 0;
+}
+
 /* Characters of the set, in either case. */
 static int64_t count_letters(const struct census *census, const char *letters)
 {
@@ -82,6 +95,22 @@ static int64_t count_all(const struct census *census)
     return all;
 }
 
+/* Adds ", 12 'R'" to a list, which is freed with free(). */
+static void list_character(char **list, int64_t count, int character)
+{
+    char *longer = memory_format("%s, %lld '%c'", *list, (long long)count, character);
+    free(*list);
+    *list = longer;
+}
+
+/* Records of characters may have been written for programs that read special tokens in them. */
+static const char *special_tokens(const struct census *census)
+{
+    return census->count['<'] > 0 && census->count['>'] > 0
+               ? "; special tokens such as <mask> are not read in sequences, but character by character"
+               : "";
+}
+
 static void warn_of_unknown(const struct census *census)
 {
     const struct tokenizer *tokenizer = census->tokenizer;
@@ -91,13 +120,10 @@ static void warn_of_unknown(const struct census *census)
         if (census->count[c] == 0 || census->id_of[c] != tokenizer->unk)
             continue;
         unknown += census->count[c];
-        if (c >= 'a' && c <= 'z' && !census->capitals) {
+        if (c >= 'a' && c <= 'z' && !census->capitals)
             lower += census->count[c];
-            continue;
-        }
-        char *longer = memory_format("%s, %lld '%c'", list, (long long)census->count[c], c);
-        free(list);
-        list = longer;
+        else
+            list_character(&list, census->count[c], c);
     }
     if (lower > 0) {
         char *longer =
@@ -106,8 +132,28 @@ static void warn_of_unknown(const struct census *census)
         list = longer;
     }
     if (unknown > 0)
-        log_warn("%lld of %lld characters are no token of %s and became <unk>: %s", (long long)unknown,
-                 (long long)count_all(census), tokenizer->name, list + strlen(", "));
+        log_warn("%lld of %lld characters are no token of %s and became <unk>: %s%s", (long long)unknown,
+                 (long long)count_all(census), tokenizer->name, list + strlen(", "), special_tokens(census));
+    free(list);
+}
+
+/* Every character of a nucleotide sequence has a token, so that none becomes <unk>. */
+static void warn_of_other_bases(const struct census *census)
+{
+    int64_t others = 0, count[CENSUS_CHARACTERS] = {0}; /* by the id, which is the character that was read */
+    char *list = memory_string("");
+    for (int c = 0; c < CENSUS_CHARACTERS; c++)
+        count[census->id_of[c]] += census->count[c];
+    for (int c = 0; c < CENSUS_CHARACTERS; c++) {
+        if (count[c] == 0 || strchr("ACGTN", toupper(c)) != NULL)
+            continue;
+        others += count[c];
+        list_character(&list, count[c], c);
+    }
+    if (others > 0)
+        log_warn("%lld of %lld bases are not A, C, G, T or N: %s; each has a token of its own, which is no label "
+                 "unless data.mask_degenerate = false%s",
+                 (long long)others, (long long)count_all(census), list + strlen(", "), special_tokens(census));
     free(list);
 }
 
@@ -146,9 +192,73 @@ static void warn_of_records(const struct census *census)
     free(others);
 }
 
+/* The list keeps the lowest ids, so that it does not depend on the order in which threads meet them. */
+static void add_special(void *self, int32_t id, int64_t count)
+{
+    struct census *census = self;
+    int at = 0;
+    census->special_count += count;
+    while (at < census->special_kinds && census->specials[at].id < id)
+        at++;
+    if (at < census->special_kinds && census->specials[at].id == id) {
+        census->specials[at].count += count;
+        return;
+    }
+    if (at == CENSUS_SPECIALS)
+        return;
+    if (census->special_kinds < CENSUS_SPECIALS)
+        census->special_kinds++;
+    memmove(&census->specials[at + 1], &census->specials[at],
+            (size_t)(census->special_kinds - 1 - at) * sizeof *census->specials);
+    census->specials[at].id = id;
+    census->specials[at].count = count;
+}
+
+void census_take_specials(struct census *census, struct encoder *encoder)
+{
+    encoder_take_specials(encoder, add_special, census);
+}
+
+char *census_specials(const struct census *census)
+{
+    if (census->special_count == 0)
+        return NULL;
+    int64_t others = census->special_count;
+    char *list = memory_string("");
+    for (int i = 0; i < census->special_kinds; i++) {
+        int64_t bytes;
+        const char *text = tokenizer_special(census->tokenizer, census->specials[i].id, &bytes);
+        char *longer = memory_format("%s, %lld %.*s", list, (long long)census->specials[i].count, (int)bytes, text);
+        free(list);
+        list = longer;
+        others -= census->specials[i].count;
+    }
+    char *rest = others > 0 ? memory_format(", %lld others", (long long)others) : memory_string("");
+    char *all =
+        memory_format("%lld special tokens (%s%s)", (long long)census->special_count, list + strlen(", "), rest);
+    free(rest);
+    free(list);
+    return all;
+}
+
+static void warn_of_specials(const struct census *census)
+{
+    char *specials = census_specials(census);
+    if (specials != NULL)
+        log_warn("%s are written in the text; they stay text, and none becomes its id", specials);
+    free(specials);
+}
+
 void census_warn(const struct census *census)
 {
-    warn_of_unknown(census);
+    if (tokenizer_is_text(census->tokenizer)) {
+        warn_of_specials(census);
+        return;
+    }
+    if (census->tokenizer->bases)
+        warn_of_other_bases(census);
+    else
+        warn_of_unknown(census);
     if (!warn_of_kind(census))
         warn_of_records(census);
 }
@@ -159,6 +269,9 @@ void census_report(const struct census *census, int64_t stops)
     if (lowered > 0)
         log_info("%lld of %lld letters (%.1f %%) are lower case and read as capitals (--case keep keeps them)",
                  (long long)lowered, (long long)all, 100 * (double)lowered / (double)all);
+    if (census_uracils(census) > 0)
+        log_info("%lld of %lld bases are U, as in RNA, and read as T", (long long)census_uracils(census),
+                 (long long)all);
     if (stops > 0)
         log_info("%lld stop symbols '*' at ends of records dropped", (long long)stops);
     census_warn(census);

@@ -40,6 +40,7 @@ struct encoding {
     pthread_t *threads;    /* [thread_count] */
     int64_t thread_count;
     pthread_mutex_t lock; /* guards what follows, `filled` and each job's `done` */
+    struct census *census;
     pthread_cond_t changed;
     int64_t begun; /* jobs that threads have begun */
     bool stop;
@@ -98,6 +99,7 @@ static void *work(void *self)
         pthread_mutex_unlock(&e->lock);
         encode(e, encoder, job);
         pthread_mutex_lock(&e->lock);
+        census_take_specials(e->census, encoder);
         job->done = true;
         pthread_cond_broadcast(&e->changed);
     }
@@ -106,11 +108,13 @@ static void *work(void *self)
     return NULL;
 }
 
-struct encoding *encoding_create(const struct tokenizer *tokenizer, int64_t threads, encoding_take *take, void *self)
+struct encoding *encoding_create(const struct tokenizer *tokenizer, int64_t threads, struct census *census,
+                                 encoding_take *take, void *self)
 {
     struct encoding *e = memory_allocate(sizeof *e);
     e->tokenizer = tokenizer;
     e->token_bytes = token_store_token_bytes(tokenizer->vocabulary);
+    e->census = census;
     e->take = take;
     e->self = self;
     e->thread_count = threads;

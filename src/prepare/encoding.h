@@ -4,7 +4,7 @@
 #ifndef PREPARE_ENCODING_H
 #define PREPARE_ENCODING_H
 
-#include "tokenizer/tokenizer.h"
+#include "prepare/census.h"
 
 struct encoding;
 
@@ -17,7 +17,9 @@ int encoding_check_record(const char *name, int64_t bytes);
 /* A code of encoder_encode; its message names the record then. */
 int encoding_of_record(int code, const char *name);
 
-struct encoding *encoding_create(const struct tokenizer *tokenizer, int64_t threads, encoding_take *take, void *self);
+/* census: counts the special tokens in the records; to be read after encoding_finish. */
+struct encoding *encoding_create(const struct tokenizer *tokenizer, int64_t threads, struct census *census,
+                                 encoding_take *take, void *self);
 /* A record begins. Errors: of encoder_encode, naming the record; of `take`. */
 int encoding_name(struct encoding *encoding, const char *name, int64_t length);
 /* Text of the present record. The same errors; ERROR_USER: the record is longer than ENCODING_RECORD_BYTES. */

@@ -1,12 +1,13 @@
 #include "prepare/fasta.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "prepare/source.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-enum { BUFFER_BYTES = 1 << 20 }; /* also the longest header line */
+enum { BUFFER_BYTES = 1 << 20 };
 
 struct fasta {
     struct source *source;
@@ -14,6 +15,7 @@ struct fasta {
     int64_t begin, end;
     int64_t line; /* of `begin`, from 1 */
     bool line_start, in_record, at_end;
+    bool in_header; /* the rest of a header line follows, after its name */
 };
 
 struct fasta *fasta_create(struct source *source)
@@ -71,22 +73,31 @@ static int check_line_end(const struct fasta *fasta, const char *first, const ch
         source_name(fasta->source), (long long)fasta->line);
 }
 
-/* Takes one whole header line. *done is false when more bytes must be read first. */
+/* Skips the rest of a header line, or what of it is in the buffer. A carriage return at the buffer's end stays, for
+ * check_line_end to see it with the byte after it. */
+static int skip_header(struct fasta *fasta)
+{
+    const char *text = fasta->buffer + fasta->begin;
+    const char *newline = memchr(text, '\n', (size_t)(fasta->end - fasta->begin));
+    const char *stop = newline != NULL ? newline : fasta->buffer + fasta->end;
+    const bool waits = newline == NULL && !fasta->at_end && stop > text && stop[-1] == '\r';
+    int code = check_line_end(fasta, text, stop);
+    fasta->begin = stop - fasta->buffer + (newline != NULL) - waits;
+    fasta->line += newline != NULL;
+    fasta->in_header = newline == NULL && !fasta->at_end;
+    return code;
+}
+
+/* Takes a header line's name. *done is false when more bytes must be read first. */
 static int take_name(struct fasta *fasta, struct record_piece *piece, bool *done)
 {
     const char *text = fasta->buffer + fasta->begin;
     int64_t available = fasta->end - fasta->begin;
     const char *newline = memchr(text, '\n', (size_t)available);
     const char *stop = newline != NULL ? newline : text + available;
-    *done = newline != NULL || fasta->at_end;
-    int code = check_line_end(fasta, text, stop);
-    if (code != ERROR_NONE)
-        return code;
-    if (!*done && available == BUFFER_BYTES)
-        return error_user("%s:%lld: header line longer than %d bytes; this is not FASTA", source_name(fasta->source),
-                          (long long)fasta->line, BUFFER_BYTES);
+    *done = newline != NULL || fasta->at_end || available == BUFFER_BYTES;
     if (!*done)
-        return ERROR_NONE;
+        return check_line_end(fasta, text, stop);
     const char *first = text + 1;
     while (first < stop && is_blank(*first))
         first++;
@@ -96,11 +107,30 @@ static int take_name(struct fasta *fasta, struct record_piece *piece, bool *done
             return refuse_binary(fasta, (unsigned char)*last);
         last++;
     }
+    if (last - first > FASTA_NAME_BYTES) {
+        log_warn("%s:%lld: the header's first word is the record's name and has more than %d bytes; the others are "
+                 "left out",
+                 source_name(fasta->source), (long long)fasta->line, FASTA_NAME_BYTES);
+        last = first + FASTA_NAME_BYTES;
+    }
     *piece = (struct record_piece){RECORD_NAME, first, last - first};
-    fasta->begin += stop - text + (newline != NULL);
-    fasta->line++;
     fasta->in_record = true;
-    return ERROR_NONE;
+    return skip_header(fasta);
+}
+
+/* A '>' within a line of sequence: the end of a header that nothing separates from the record before it, or of a
+ * special token, which other programs read in sequences. */
+static int refuse_header_sign(const struct fasta *fasta, const char *first, const char *sign)
+{
+    enum { TOKEN = 32 /* characters of a special token at most */ };
+    const char *open = sign;
+    while (open > first && *open != '<' && sign - open < TOKEN)
+        open--;
+    if (*open != '<')
+        return error_user("%s:%lld: '>' within a line of sequence: does a file before it end without a line end?",
+                          source_name(fasta->source), (long long)fasta->line);
+    return error_user("%s:%lld: \"%.*s\" within a line of sequence: special tokens cannot be written in FASTA",
+                      source_name(fasta->source), (long long)fasta->line, (int)(sign - open) + 1, open);
 }
 
 /* Takes a sequence line, or what of it is in the buffer: a line may be as long as a chromosome. */
@@ -114,9 +144,9 @@ static int take_sequence(struct fasta *fasta, struct record_piece *piece)
     *piece = (struct record_piece){RECORD_SEQUENCE, text, length};
     if (!record_clean(text, &piece->length, &wrong))
         return refuse_binary(fasta, wrong);
-    if (memchr(text, '>', (size_t)piece->length) != NULL)
-        return error_user("%s:%lld: '>' within a line of sequence: does a file before it end without a line end?",
-                          source_name(fasta->source), (long long)fasta->line);
+    const char *sign = memchr(text, '>', (size_t)piece->length);
+    if (sign != NULL)
+        return refuse_header_sign(fasta, text, sign);
     if (piece->length > 0 && !fasta->in_record)
         return error_user("%s:%lld: not FASTA: a record must begin with a line '>name'", source_name(fasta->source),
                           (long long)fasta->line);
@@ -131,7 +161,11 @@ int fasta_next(struct fasta *fasta, struct record_piece *piece)
     for (;;) {
         int code = ERROR_NONE;
         bool done = false;
-        if (fasta->begin < fasta->end && fasta->line_start && fasta->buffer[fasta->begin] == '>') {
+        if (fasta->in_header) {
+            code = skip_header(fasta);
+            if (code == ERROR_NONE && !fasta->in_header)
+                continue;
+        } else if (fasta->begin < fasta->end && fasta->line_start && fasta->buffer[fasta->begin] == '>') {
             code = take_name(fasta, piece, &done);
         } else if (fasta->begin < fasta->end) {
             code = take_sequence(fasta, piece);

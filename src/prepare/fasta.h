@@ -1,13 +1,16 @@
 /* Streaming FASTA reader with flat memory, over plain, gzip and zstd files (prepare/source.h).
- * A record is a line beginning with '>' (its name is the first word) and the lines up to the next one. Line ends may be
- * LF or CRLF; blanks and blank lines are dropped; sequence characters are printable ASCII and are handed on as they
- * are (case, IUPAC codes), whatever the content that is asked for. */
+ * A record is a line beginning with '>' (its name is the first word, or FASTA_NAME_BYTES of it with a warning; the line
+ * may have any length) and the lines up to the next one. Line ends may be LF or CRLF; blanks and blank lines are
+ * dropped; sequence characters are printable ASCII and are handed on as they are (case, IUPAC codes), whatever the
+ * content that is asked for. */
 #ifndef PREPARE_FASTA_H
 #define PREPARE_FASTA_H
 
 #include "prepare/record_class.h"
 
 struct fasta;
+
+enum { FASTA_NAME_BYTES = 4096 }; /* of a record's name that are kept */
 
 /* Borrows the source. */
 struct fasta *fasta_create(struct source *source);

@@ -8,6 +8,7 @@
 #include "prepare/encoding.h"
 #include "prepare/inputs.h"
 #include "prepare/record_reader.h"
+#include "prepare/repeats.h"
 #include "prepare/source.h"
 #include "prepare/split.h"
 #include "prepare/spool.h"
@@ -63,6 +64,7 @@ struct prepare {
     int64_t length;
     struct record_stops stops; /* of proteins */
     struct census census;
+    struct repeats *repeats; /* of several parts; NULL of one */
     struct output outputs[SPLIT_PARTS];
 };
 
@@ -307,8 +309,12 @@ static int copy_piece(struct prepare *prepare, const struct split_piece *piece)
         code = spool_read(prepare->spool, prepare->ids, part);
         if (code == ERROR_NONE)
             code = writer->class->append(writer, prepare->ids, part);
+        if (prepare->repeats != NULL)
+            repeats_append(prepare->repeats, prepare->ids, part * prepare->token_bytes);
         rest -= part;
     }
+    if (prepare->repeats != NULL)
+        repeats_end(prepare->repeats, piece->part);
     return code;
 }
 
@@ -342,9 +348,14 @@ static int distribute(struct prepare *prepare, bool write)
 static int write_outputs(struct prepare *prepare)
 {
     int parts = prepare->split.parts;
+    int64_t sequences = 0;
     int code = split_choose(&prepare->split, prepare->spool);
     if (code == ERROR_NONE)
         code = distribute(prepare, false);
+    for (int i = 0; i < parts; i++)
+        sequences += prepare->outputs[i].sequences;
+    if (code == ERROR_NONE && parts > 1)
+        prepare->repeats = repeats_create(sequences);
     for (int i = 0; i < parts && code == ERROR_NONE; i++) {
         struct output *output = &prepare->outputs[i];
         code = prepare->megatron
@@ -365,6 +376,26 @@ static int write_outputs(struct prepare *prepare)
     return code;
 }
 
+static void warn_of_repeats(const struct prepare *prepare)
+{
+    int64_t counts[SPLIT_PARTS];
+    char *list = memory_string("");
+    repeats_count(prepare->repeats, counts);
+    for (int i = 1; i < prepare->split.parts; i++) {
+        if (counts[i] == 0)
+            continue;
+        char *longer = memory_format("%s, %lld of the %lld in %s", list, (long long)counts[i],
+                                     (long long)prepare->outputs[i].sequences, prepare->split.part[i].name);
+        free(list);
+        list = longer;
+    }
+    if (list[0] != '\0')
+        log_warn("sequences that an earlier part of the split has, too: %s; a loss on them is not one on unseen data: "
+                 "remove repeated sequences from the input first",
+                 list + strlen(", "));
+    free(list);
+}
+
 static void report(const struct prepare *prepare)
 {
     int64_t total = spool_tokens(prepare->spool);
@@ -383,8 +414,9 @@ static void report(const struct prepare *prepare)
     if (prepare->encoding != NULL)
         log_info("%lld bytes of text, %.3f a token", (long long)prepare->text_bytes,
                  (double)prepare->text_bytes / (double)total);
-    else
-        census_report(&prepare->census, prepare->stops.dropped);
+    census_report(&prepare->census, prepare->stops.dropped);
+    if (prepare->repeats != NULL)
+        warn_of_repeats(prepare);
     double seconds = clock_seconds() - prepare->progress.start;
     log_info("%lld files, %.1f MB read in %.2f s (%.0f MB/s)", (long long)prepare->source_count,
              (double)prepare->progress.before * 1e-6, seconds,
@@ -412,7 +444,7 @@ static int open_tokenizer(struct prepare *prepare)
         return error_user("--threads %lld: must be 0 (one for each CPU) to %d", (long long)settings->threads,
                           DECK_MAXIMUM_THREADS);
     prepare->encoding = encoding_create(prepare->tokenizer, settings->threads > 0 ? settings->threads : count_cpus(),
-                                        take_text, prepare);
+                                        &prepare->census, take_text, prepare);
     return ERROR_NONE;
 }
 
@@ -483,6 +515,7 @@ int prepare_run(const struct prepare_settings *given)
     encoding_destroy(prepare.encoding);
     tokenizer_close(prepare.tokenizer);
     spool_destroy(prepare.spool);
+    repeats_destroy(prepare.repeats);
     free(prepare.name);
     free(prepare.first_empty_file);
     memory_free(prepare.sources);

@@ -11,7 +11,6 @@ struct added {
     struct added_token *tokens; /* [count], sorted by their bytes */
     int64_t count;
     int64_t first[257];     /* tokens that begin with byte b: first[b] .. first[b + 1] - 1 */
-    bool ordinary;          /* some are not special */
     bool begins[256 * 256]; /* does a token begin with these two bytes, or is the first byte one? */
 };
 
@@ -36,7 +35,6 @@ struct added *added_open(struct added_token *tokens, int64_t count)
         const struct added_token *token = &added->tokens[i];
         unsigned char begin = (unsigned char)token->text[0];
         added->first[begin + 1]++;
-        added->ordinary = added->ordinary || !token->special;
         if (token->bytes == 1)
             memset(added->begins + begin * 256, true, 256);
         else
@@ -120,12 +118,22 @@ static bool place(const struct added_token *token, const unsigned char *text, in
     return true;
 }
 
-int added_run(const struct added *added, const unsigned char *text, int64_t bytes, bool specials, added_taker *take,
-              void *context)
+int64_t added_count(const struct added *added)
+{
+    return added != NULL ? added->count : 0;
+}
+
+int32_t added_id(const struct added *added, int64_t number)
+{
+    return added->tokens[number].id;
+}
+
+int added_run(const struct added *added, const unsigned char *text, int64_t bytes, bool specials, int64_t *met,
+              added_taker *take, void *context)
 {
     int64_t done = 0;
     int code = ERROR_NONE;
-    for (int64_t at = 0; added != NULL && (specials || added->ordinary) && at < bytes; at++) {
+    for (int64_t at = 0; added != NULL && at < bytes; at++) {
         if (!added->begins[text[at] * 256 + (at + 1 < bytes ? text[at + 1] : 0)])
             continue;
         const struct added_token *token = longest(added, text + at, bytes - at);
@@ -133,7 +141,10 @@ int added_run(const struct added *added, const unsigned char *text, int64_t byte
             continue;
         int64_t begin = at, end = at + token->bytes;
         at = end - 1; /* tokens that are left as text hide others too */
-        if ((token->special && !specials) || !place(token, text, bytes, done, &begin, &end))
+        if (!place(token, text, bytes, done, &begin, &end))
+            continue;
+        met[token - added->tokens] += token->special;
+        if (token->special && !specials)
             continue;
         if (done < begin)
             code = take(context, text + done, begin - done, -1);

@@ -28,8 +28,13 @@ void added_close(struct added *added);
  * search. */
 typedef int added_taker(void *context, const unsigned char *text, int64_t bytes, int32_t id);
 
-/* Hands the parts of a text, valid UTF-8, to `take` in order. Without `specials`, special tokens are text. */
-int added_run(const struct added *added, const unsigned char *text, int64_t bytes, bool specials, added_taker *take,
-              void *context);
+/* Hands the parts of a text, valid UTF-8, to `take` in order. Without `specials`, special tokens are text. Either way
+ * met[added_count] counts those that are in it; NULL where there is no set. */
+int added_run(const struct added *added, const unsigned char *text, int64_t bytes, bool specials, int64_t *met,
+              added_taker *take, void *context);
+
+/* Tokens of the set, 0 of NULL, and the id of each. */
+int64_t added_count(const struct added *added);
+int32_t added_id(const struct added *added, int64_t number);
 
 #endif

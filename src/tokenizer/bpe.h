@@ -64,4 +64,9 @@ void bpe_encoder_close(struct bpe_encoder *encoder);
 int bpe_encode(struct bpe_encoder *encoder, const char *text, int64_t bytes, bool specials, const int32_t **ids,
                int64_t *count);
 
+/* Hands over the special tokens that were written in the texts encoded since the last call, by id and number, whether
+ * they became ids or stayed text. */
+typedef void bpe_special(void *self, int32_t id, int64_t count);
+void bpe_take_specials(struct bpe_encoder *encoder, bpe_special *take, void *self);
+
 #endif

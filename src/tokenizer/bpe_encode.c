@@ -24,6 +24,7 @@ struct bpe_encoder {
     int32_t *ids; /* [ids_room] */
     int64_t count, ids_room;
     bool specials;
+    int64_t *met, *met_normalized; /* special tokens in the texts so far, as added_run counts them */
     struct nfc nfc;
     unsigned char *prefixed; /* a text with a space before it */
     int64_t prefixed_room;
@@ -39,6 +40,8 @@ struct bpe_encoder *bpe_encoder_open(const struct bpe *bpe)
     encoder->bpe = bpe;
     encoder->room = splitter_room_open();
     encoder->cache = memory_allocate((int64_t)sizeof *encoder->cache << CACHE_BITS);
+    encoder->met = memory_allocate(added_count(bpe->added) * (int64_t)sizeof *encoder->met);
+    encoder->met_normalized = memory_allocate(added_count(bpe->added_normalized) * (int64_t)sizeof *encoder->met);
     return encoder;
 }
 
@@ -48,6 +51,8 @@ void bpe_encoder_close(struct bpe_encoder *encoder)
         return;
     splitter_room_close(encoder->room);
     memory_free(encoder->cache);
+    memory_free(encoder->met);
+    memory_free(encoder->met_normalized);
     free(encoder->ids);
     nfc_free(&encoder->nfc);
     free(encoder->prefixed);
@@ -236,7 +241,8 @@ static int take_raw(void *context, const unsigned char *text, int64_t bytes, int
     encoder->normalized = text;
     if (bpe->nfc)
         text = nfc_normalize(&encoder->nfc, text, bytes, &bytes);
-    return added_run(bpe->added_normalized, text, bytes, encoder->specials, take_normalized, encoder);
+    return added_run(bpe->added_normalized, text, bytes, encoder->specials, encoder->met_normalized, take_normalized,
+                     encoder);
 }
 
 int bpe_encode(struct bpe_encoder *encoder, const char *text, int64_t bytes, bool specials, const int32_t **ids,
@@ -250,7 +256,7 @@ int bpe_encode(struct bpe_encoder *encoder, const char *text, int64_t bytes, boo
     while (code == ERROR_NONE && at < end) {
         const int64_t valid = utf8_valid(at, end - at);
         if (valid > 0)
-            code = added_run(encoder->bpe->added, at, valid, specials, take_raw, encoder);
+            code = added_run(encoder->bpe->added, at, valid, specials, encoder->met, take_raw, encoder);
         else if (encoder->bpe->byte_ids[*at] < 0)
             code = refuse_byte(encoder, at);
         else
@@ -260,4 +266,19 @@ int bpe_encode(struct bpe_encoder *encoder, const char *text, int64_t bytes, boo
     *ids = encoder->ids;
     *count = code == ERROR_NONE ? encoder->count : 0;
     return code;
+}
+
+static void take_met(const struct added *added, int64_t *met, bpe_special *take, void *self)
+{
+    for (int64_t i = 0; i < added_count(added); i++) {
+        if (met[i] > 0)
+            take(self, added_id(added, i), met[i]);
+        met[i] = 0;
+    }
+}
+
+void bpe_take_specials(struct bpe_encoder *encoder, bpe_special *take, void *self)
+{
+    take_met(encoder->bpe->added, encoder->met, take, self);
+    take_met(encoder->bpe->added_normalized, encoder->met_normalized, take, self);
 }

@@ -144,6 +144,12 @@ int encoder_encode(struct encoder *encoder, const char *text, int64_t bytes, boo
     return ERROR_NONE;
 }
 
+void encoder_take_specials(struct encoder *encoder, encoder_special *take, void *self)
+{
+    if (encoder->bpe != NULL)
+        bpe_take_specials(encoder->bpe, take, self);
+}
+
 #define FOUR(n) (char)(n), (char)((n) + 1), (char)((n) + 2), (char)((n) + 3)
 #define SIXTEEN(n) FOUR(n), FOUR((n) + 4), FOUR((n) + 8), FOUR((n) + 12)
 #define SIXTY_FOUR(n) SIXTEEN(n), SIXTEEN((n) + 16), SIXTEEN((n) + 32), SIXTEEN((n) + 48)
@@ -162,6 +168,14 @@ const char *tokenizer_decode(const struct tokenizer *tokenizer, int32_t id, int6
     }
     const char *text = tokenizer->texts != NULL ? tokenizer->texts[id] : &bytes[id];
     *count = tokenizer->texts != NULL && text[1] != '\0' ? 0 : 1;
+    return text;
+}
+
+const char *tokenizer_special(const struct tokenizer *tokenizer, int32_t id, int64_t *count)
+{
+    int32_t bytes;
+    const char *text = bpe_token(tokenizer->bpe, id, &bytes);
+    *count = bytes;
     return text;
 }
 

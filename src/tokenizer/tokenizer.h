@@ -53,10 +53,17 @@ void encoder_close(struct encoder *encoder);
 int encoder_encode(struct encoder *encoder, const char *text, int64_t bytes, bool specials, const int32_t **ids,
                    int64_t *count);
 
+/* Hands over the special tokens that were written in the texts encoded since the last call, by id and number, whether
+ * they became ids or stayed text. Of text alone: those of characters find none. */
+typedef void encoder_special(void *self, int32_t id, int64_t count);
+void encoder_take_specials(struct encoder *encoder, encoder_special *take, void *self);
+
 /* The bytes that an id stands for, *count of them, not terminated; of a special id, and of one that the model has and
  * the tokenizer has not, none. */
 const char *tokenizer_decode(const struct tokenizer *tokenizer, int32_t id, int64_t *count);
 
+/* What a special id is written as, *count bytes, not terminated: <|begin_of_text|>. Of text. */
+const char *tokenizer_special(const struct tokenizer *tokenizer, int32_t id, int64_t *count);
 /* Is it an id that stands for no part of the text? */
 bool tokenizer_is_special(const struct tokenizer *tokenizer, int32_t id);
 /* What rows are filled up with, which no segment has and no label asks for: pad; where there is none, any id will do.

@@ -3,7 +3,6 @@
 #include "base/memory.h"
 #include "comm/threads.h"
 #include "data/corpus.h"
-#include "data/store_list.h"
 #include "plan/plan.h"
 #include "plan/race.h"
 #include "plan/timeline.h"
@@ -29,8 +28,9 @@ int forecast_threads(const struct deck *deck, int64_t ranks)
 /* -- Data -------------------------------------------------------------------------------------------------------- */
 
 /* Adds up what one store holds. */
-static int count_store(struct forecast *f, const struct deck *deck, const char *path)
+static int count_store(struct forecast *f, const struct deck *deck, int store)
 {
+    const char *path = f->stores.paths[store];
     if (!corpus_exists(path)) {
         if (f->data_missing == NULL)
             f->data_missing = memory_format("%s is not there", path);
@@ -44,6 +44,10 @@ static int count_store(struct forecast *f, const struct deck *deck, const char *
         code = corpus_measure(&corpus, &layout, &settings.megatron);
     f->epoch_windows += corpus.epoch_windows;
     f->epoch_tokens += corpus.epoch_tokens;
+    if (code == ERROR_NONE && f->shares != NULL)
+        f->shares[store] =
+            (struct store_share){f->stores.paths[store], f->stores.weights[store],
+                                 corpus.epoch_windows > 0 ? corpus.epoch_windows : 1, corpus.epoch_tokens, 0};
     corpus_close(&corpus);
     return code;
 }
@@ -59,15 +63,20 @@ static int count_data(struct forecast *f, const struct deck *deck)
         f->data_missing = memory_string("data.train is not set");
         return ERROR_NONE;
     }
-    struct store_list list;
-    int code = store_list_parse(&list, deck->data.train, deck->data.weights);
-    for (int i = 0; i < list.count && code == ERROR_NONE; i++)
-        code = count_store(f, deck, list.paths[i]);
-    store_list_destroy(&list);
-    if (f->data_missing != NULL) {
+    int code = store_list_parse(&f->stores, deck->data.train, deck->data.weights);
+    if (code == ERROR_NONE && f->stores.weighted && f->stores.count > 1)
+        f->shares = memory_allocate(f->stores.count * (int64_t)sizeof *f->shares);
+    for (int i = 0; i < f->stores.count && code == ERROR_NONE; i++)
+        code = count_store(f, deck, i);
+    if (f->data_missing != NULL || code != ERROR_NONE) {
         f->epoch_windows = f->epoch_tokens = 0;
+        memory_free(f->shares);
+        f->shares = NULL;
         return code;
     }
+    if (f->shares != NULL)
+        store_epochs(f->shares, f->stores.count, (double)deck->train.steps * (double)deck->train.global_batch,
+                     deck->data.format == DECK_FORMAT_PADDED ? 0 : deck->data.row_tokens);
     double rows = deck->data.format == DECK_FORMAT_PADDED ? (double)f->epoch_windows
                                                           : (double)f->epoch_tokens / (double)deck->data.row_tokens;
     f->epoch_steps = rows / (double)deck->train.global_batch;
@@ -406,6 +415,9 @@ void forecast_destroy(struct forecast *f)
     free(f->quantized);
     free(f->data_missing);
     memory_free(f->kinds);
+    memory_free(f->shares);
+    store_list_destroy(&f->stores);
     f->quantized = f->data_missing = NULL;
     f->kinds = NULL;
+    f->shares = NULL;
 }

@@ -4,6 +4,8 @@
 #define TRAIN_FORECAST_H
 
 #include "comm/grid.h"
+#include "data/store_epochs.h"
+#include "data/store_list.h"
 #include "deck/deck.h"
 #include "model/flops.h"
 #include "plan/log.h"
@@ -48,10 +50,12 @@ struct forecast {
     int64_t segment;       /* tokens that attention spans in the conventions (model/flops.h) */
     double token_flops[FLOPS_CONVENTIONS];
 
-    char *data_missing;    /* why an epoch cannot be counted, such as data that is not there; else NULL; owned */
-    int64_t epoch_windows; /* of data.train; 0 with data_missing */
-    int64_t epoch_tokens;  /* in windows, specials included */
-    double epoch_steps;    /* at least: rows may have room left at their ends */
+    char *data_missing;         /* why an epoch cannot be counted, such as data that is not there; else NULL; owned */
+    int64_t epoch_windows;      /* of data.train; 0 with data_missing */
+    int64_t epoch_tokens;       /* in windows, specials included */
+    double epoch_steps;         /* at least: rows may have room left at their ends */
+    struct store_list stores;   /* of data.train */
+    struct store_share *shares; /* [stores.count] of a weighted blend (data/store_epochs.h); else NULL; owned */
     struct room room;
 };
 

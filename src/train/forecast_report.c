@@ -2,6 +2,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "train/layout.h"
+#include "train/settings.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -155,6 +156,7 @@ static void print_data(const struct forecast *f, const struct deck *deck)
     printf("data\n");
     whole("tokens a step", f->step_tokens);
     whole("steps of the run", deck->train.steps);
+    settings_warn(deck);
     if (f->data_missing != NULL) {
         log_print(stdout, "  %-28s %18s  %s\n", "windows and tokens an epoch", "unknown:", f->data_missing);
         return;
@@ -163,6 +165,10 @@ static void print_data(const struct forecast *f, const struct deck *deck)
     whole("tokens an epoch", f->epoch_tokens);
     real("steps an epoch, at least", f->epoch_steps);
     real("epochs of the run, at most", epochs_of_run(f, deck));
+    for (int d = 0; f->shares != NULL && d < f->stores.count && d < STORE_EPOCHS_SHOWN; d++)
+        printf("  %-28s %18.1f  %s\n", "epochs of a store, at most", f->shares[d].epochs, f->shares[d].path);
+    if (f->shares != NULL)
+        store_epochs_warn(f->shares, f->stores.count);
 }
 
 static void print_files(const struct forecast *f)
@@ -277,6 +283,11 @@ static json_t *data_json(const struct forecast *f, const struct deck *deck)
         json_object_update_new(data, json_pack("{sI sI sf sf}", "windows_an_epoch", (json_int_t)f->epoch_windows,
                                                "tokens_an_epoch", (json_int_t)f->epoch_tokens, "steps_an_epoch",
                                                f->epoch_steps, "epochs", epochs_of_run(f, deck)));
+    json_t *stores = f->shares != NULL ? json_array() : NULL;
+    for (int d = 0; stores != NULL && d < f->stores.count; d++)
+        json_array_append_new(stores, json_pack("{ss sf}", "path", f->shares[d].path, "epochs", f->shares[d].epochs));
+    if (stores != NULL)
+        json_object_set_new(data, "stores", stores);
     return data;
 }
 

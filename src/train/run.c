@@ -169,6 +169,19 @@ static char *describe_data(const struct session *s)
                          (long long)deck->data.random_median, (long long)deck->data.random_mean);
 }
 
+/* Where weights say what is drawn from each store, how often each is repeated does not show in the deck. */
+static void describe_stores(const struct session *s)
+{
+    int stores;
+    struct store_share *shares = loader_shares(s->train, s->deck.train.steps, &stores);
+    if (shares == NULL)
+        return;
+    for (int d = 0; d < stores && d < STORE_EPOCHS_SHOWN; d++)
+        log_info("# %.1f epochs of %s, at most", shares[d].epochs, shares[d].path);
+    store_epochs_warn(shares, stores);
+    memory_free(shares);
+}
+
 static void describe(const struct run *run)
 {
     const struct session *s = &run->session;
@@ -188,6 +201,8 @@ static void describe(const struct run *run)
              (long long)s->deck.train.global_batch, (long long)s->deck.data.row_tokens,
              (long long)loader_micro_batches(s->train));
     free(data);
+    settings_warn(&s->deck);
+    describe_stores(s);
     if (s->deck.data.source == DECK_DATA_RANDOM && (s->deck.data.train[0] != '\0' || s->deck.data.valid[0] != '\0'))
         log_info("# data.source = \"random\": the stores of data.train and data.valid are not read");
     log_info("# memory of a rank, MiB:");

@@ -1,5 +1,6 @@
 #include "train/settings.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "bridge/config.h"
 #include "data/corpus.h"
@@ -210,6 +211,18 @@ int settings_check(const struct deck *deck, int64_t ranks)
         return code;
     double walltime;
     return control_parse_walltime(deck->train.walltime, &walltime);
+}
+
+void settings_warn(const struct deck *deck)
+{
+    const bool samples = deck->schedule.count == DECK_COUNT_SAMPLES;
+    const double run = (double)deck->train.steps * (samples ? (double)deck->train.global_batch : 1);
+    if ((double)deck->schedule.warmup < run || deck->schedule.warmup == 0)
+        return;
+    log_warn("schedule.warmup = %lld %s: the run, train.steps = %lld%s, ends within the warm-up, so that the learning "
+             "rate does not stay at optimizer.lr for a step",
+             (long long)deck->schedule.warmup, samples ? "samples" : "steps", (long long)deck->train.steps,
+             samples ? " of train.global_batch samples each" : "");
 }
 
 /* -- Precision --------------------------------------------------------------------------------------------------- */

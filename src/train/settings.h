@@ -33,6 +33,9 @@ int settings_check_sizes(const struct deck *deck, int64_t ranks);
 /* The same, a store to train on, and a time limit that is one. */
 int settings_check(const struct deck *deck, int64_t ranks);
 
+/* Warns of what is allowed and seldom meant: a warm-up that the run does not come to the end of. */
+void settings_warn(const struct deck *deck);
+
 /* The model that the deck trains on an executor: as model_settings_from_deck has it, with the cuts of rows and layers,
  * and checked for how long its sequences may be and for what the executor can compute. Local. ERROR_USER, naming the
  * key. */

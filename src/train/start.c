@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -232,6 +233,16 @@ static int find_own(struct comm *world, const struct deck *deck, char **path, ch
     return code;
 }
 
+/* A word for yes or no, and no file of that name. */
+static bool is_truth(const char *text)
+{
+    static const char *const words[] = {"yes", "no", "on", "off", "true", "false", "1", "0", ""};
+    bool is = false;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        is = is || strcasecmp(text, words[i]) == 0;
+    return is && access(text, F_OK) != 0;
+}
+
 int start_find(struct comm *world, const struct deck *deck, char **path, char **aside)
 {
     *path = *aside = NULL;
@@ -243,6 +254,11 @@ int start_find(struct comm *world, const struct deck *deck, char **path, char **
         return code;
     free(*aside);
     *aside = NULL;
+    if (!automatic && is_truth(deck->train.resume))
+        return comm_agree(world,
+                          error_user("key train.resume = \"%s\": must be \"auto\", which resumes from a "
+                                     "checkpoint in output.folder, \"never\", or a checkpoint file or run folder",
+                                     deck->train.resume));
     if (!automatic)
         code = checkpoint_look(world, "key train.resume = \"", deck->train.resume, "\"");
     if (code == ERROR_NONE)
