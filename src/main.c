@@ -89,6 +89,7 @@ static int with_ranks(int (*body)(struct comm *world, void *self), void *self)
         tell_once();
         return ERROR_USER;
     }
+    launcher_isolate();
 #endif
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS || provided < MPI_THREAD_FUNNELED)
         return error_environment("MPI_Init_thread: this MPI does not support MPI_THREAD_FUNNELED");

@@ -3,6 +3,7 @@
 # the files `stop` and `checkpoint`, time, a lost reader; amid training, in validation and at the start. Every run that was
 # stopped is started again, and must then hold the losses of a run that never stopped, each step once.
 . "$abs_top_srcdir/tests/lib.sh"
+needs ps
 small_deck || exit 1
 genome 5 1500000 >"$work/long.fa"
 "$CISTRON" prepare --tokenizer nucleotide -o "$work/long.h5" "$work/long.fa" "$work/long.fa" "$work/long.fa" >/dev/null || exit 1
@@ -134,6 +135,7 @@ for signal in TERM INT HUP USR1; do
     folder=$work/plain.$signal
     start 0
     await trained
+    check "without a launcher: no daemon of MPI's is started" test -z "$(ps -o args= --ppid $launcher)"
     kill -$signal $launcher
     ends
     check "$signal: exit code 85" stopped_with_85
