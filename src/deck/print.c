@@ -126,13 +126,13 @@ char *deck_print_effective(const struct deck *deck)
 
 char *deck_print_changed(const struct deck *deck)
 {
-    struct deck defaults;
-    deck_defaults(&defaults);
+    struct deck *defaults = memory_allocate(sizeof *defaults);
+    deck_defaults(defaults);
     char *text = memory_string("");
     locale_t previous = deck_locale_enter();
     for (int i = 0; i < deck_table_rows; i++) {
         const struct deck_row *row = &deck_table[i];
-        char *value = deck_row_value(row, deck), *usual = deck_row_value(row, &defaults);
+        char *value = deck_row_value(row, deck), *usual = deck_row_value(row, defaults);
         if (strcmp(value, usual) != 0) {
             char *longer = memory_format("%s%s = %s\n", text, row->key, value);
             free(text);
@@ -142,17 +142,19 @@ char *deck_print_changed(const struct deck *deck)
         free(usual);
     }
     deck_locale_leave(previous);
+    memory_free(defaults);
     return text;
 }
 
 void deck_print_reference(FILE *file)
 {
-    struct deck deck;
-    deck_defaults(&deck);
+    struct deck *deck = memory_allocate(sizeof *deck);
+    deck_defaults(deck);
     locale_t previous = deck_locale_enter();
     print_comment(file, 0, INTRODUCTION);
-    print_deck(file, &deck, true);
+    print_deck(file, deck, true);
     deck_locale_leave(previous);
+    memory_free(deck);
 }
 
 static bool share_rule(const struct deck_row *a, const struct deck_row *b)
@@ -180,8 +182,8 @@ static void print_restarts(FILE *file)
 
 void deck_print_markdown(FILE *file)
 {
-    struct deck deck;
-    deck_defaults(&deck);
+    struct deck *deck = memory_allocate(sizeof *deck);
+    deck_defaults(deck);
     locale_t previous = deck_locale_enter();
     fprintf(file, "# The deck\n\n%s `cistron deck` prints this page as a deck.\n", INTRODUCTION);
     struct section section = {"", 0};
@@ -191,12 +193,13 @@ void deck_print_markdown(FILE *file)
         if (!same_section(own, section))
             fprintf(file, "\n## %.*s\n\n| Key | Default | Meaning |\n|---|---|---|\n", own.bytes - 1, own.key);
         section = own;
-        char *value = deck_row_value(row, &deck), *notes = row_notes(row);
+        char *value = deck_row_value(row, deck), *notes = row_notes(row);
         fprintf(file, "| `%s` | `%s` | %s (%s) |\n", row->key, value, row->doc, notes);
         free(notes);
         free(value);
     }
     deck_locale_leave(previous);
+    memory_free(deck);
     print_restarts(file);
 }
 

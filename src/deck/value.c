@@ -188,6 +188,11 @@ void deck_defaults(struct deck *deck)
     }
 }
 
+struct deck *deck_copy(const struct deck *deck)
+{
+    return memcpy(memory_allocate(sizeof *deck), deck, sizeof *deck);
+}
+
 static size_t field_bytes(enum deck_type type)
 {
     static const size_t bytes[] = {[DECK_TYPE_BOOL] = sizeof(bool),
