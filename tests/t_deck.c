@@ -358,6 +358,44 @@ static void test_home(void)
     free(notes);
 }
 
+/* Variables of the environment in keys that name files, and nowhere else. */
+static void test_variables(void)
+{
+    struct deck deck, again;
+    char *notes, *overrides[] = {"output.folder=${T_DECK}run/$T_DECK_2.$", "data.train=$T_DECK/a.h5, $$T_DECK_3/b.h5",
+                                 "data.valid=${T_DECK_3}x$1${", "profile.ranks=$T_DECK"};
+    setenv("T_DECK", "/else where/$HOME", 1);
+    setenv("T_DECK_2", "", 1);
+    unsetenv("T_DECK_3");
+    write_file("variables.cfg", "log : { prometheus = \"$T_DECK/x.prom\"; };");
+    CHECK(deck_read(&deck, in_folder("variables.cfg"), overrides, 2, &notes) == ERROR_NONE);
+    CHECK_STRING(deck.log.prometheus, "/else where/$HOME/x.prom");
+    CHECK_STRING(deck.output.folder, "/else where/$HOMErun/.$");
+    CHECK_STRING(deck.data.train, "/else where/$HOME/a.h5, $T_DECK_3/b.h5");
+    free(notes);
+
+    /* what is printed says the same, wherever it is read */
+    char *text = deck_print_effective(&deck);
+    setenv("T_DECK", "changed", 1);
+    CHECK(deck_read_text(&again, text, "checkpoint", NULL, 0) == ERROR_NONE);
+    CHECK_STRING(again.output.folder, deck.output.folder);
+    CHECK_STRING(again.data.train, deck.data.train);
+    free(text);
+
+    /* an old checkpoint may name a file with a dollar in its name */
+    CHECK(deck_read_text(&again, "data : { valid = \"a$T_DECK_3\"; };", "checkpoint", NULL, 0) == ERROR_NONE);
+    CHECK_STRING(again.data.valid, "a$T_DECK_3");
+
+    CHECK(deck_read(&deck, in_folder("variables.cfg"), overrides, 4, &notes) == ERROR_USER);
+    CHECK_STRING(error_message(), "command line: key data.valid = ${T_DECK_3}x$1${: the environment has no variable "
+                                  "T_DECK_3 ($$ stands for a $)");
+    error_clear();
+    free(notes);
+    write_file("variables.cfg", "log : { every = 4;\n prometheus = \"$T_DECK_3/x.prom\"; };");
+    refuse_file("variables.cfg", "~/variables.cfg:2: key log.prometheus = \"$T_DECK_3/x.prom\": the environment has no "
+                                 "variable T_DECK_3 ($$ stands for a $)");
+}
+
 static void test_files(void)
 {
     struct deck deck;
@@ -414,6 +452,7 @@ static void test_files(void)
     test_bounds();
     test_overriding();
     test_home();
+    test_variables();
     char *remove = memory_format("rm -r %s", folder);
     CHECK(system(remove) == 0);
     free(remove);

@@ -7,6 +7,13 @@
  * --output=~/x.h5. */
 char *path_home(const char *path);
 
+/* As path_home, and $NAME and ${NAME} become what the environment has for NAME; $$ is one $. A $ before anything else
+ * stays, and so does a variable that is not set: *unset is the name of the first one (freed with free()), NULL where
+ * all are set; unset may be NULL. */
+char *path_expand(const char *path, char **unset);
+/* A copy of a path of which path_expand makes the path again. Freed with free(). */
+char *path_literal(const char *path);
+
 /* A file's name without its folders and its ending (from the last dot on); freed with free(). */
 char *path_stem(const char *path);
 

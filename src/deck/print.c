@@ -12,7 +12,8 @@ static const char INTRODUCTION[] =
     "A key that is left out has the value shown here. @include \"FILE\" takes in another deck, found from the folder "
     "of the file that includes it or by the name of one that comes with Cistron; what follows the line may give its "
     "keys again and wins. Otherwise a key is given once. On the command line key=value (optimizer.lr=3e-5) overrides a "
-    "deck. A path may begin with ~, the home folder.";
+    "deck. A path may begin with ~, the home folder, and $NAME or ${NAME} in it is what the environment has for NAME; "
+    "$$ is one $.";
 
 static bool is_refused(const struct deck_row *row)
 {

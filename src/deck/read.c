@@ -27,9 +27,17 @@ static void report_section(struct deck_source *source, int line, const char *key
 static void set_value(struct deck *deck, struct deck_source *source, int line, const struct deck_row *row,
                       const struct deck_value *value, const char *shown)
 {
+    enum { SHOWN = 80 };
+    const bool own = line == DECK_COMMAND_LINE || source->files[0].identity.st_ino != 0; /* not a checkpoint's deck */
+    char *unset = own ? deck_unset_variable(row, value) : NULL;
+    if (unset != NULL) {
+        deck_source_report(source, line, "key %s = %.*s%s: the environment has no variable %s ($$ stands for a $)",
+                           row->key, SHOWN, shown, strlen(shown) > SHOWN ? "..." : "", unset);
+        free(unset);
+        return;
+    }
     if (deck_set(deck, row, value))
         return;
-    enum { SHOWN = 80 };
     char *allowed = deck_row_allowed(row);
     deck_source_report(source, line, "key %s = %.*s%s: must be %s", row->key, SHOWN, shown,
                        strlen(shown) > SHOWN ? "..." : "", allowed);
