@@ -1,6 +1,8 @@
 #include "base/path.h"
 #include "base/memory.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <pwd.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -79,6 +81,23 @@ char *path_literal(const char *path)
         fputs(*at == '$' ? "$$" : (char[]){*at, '\0'}, out);
     memory_stream_end(out);
     return text;
+}
+
+static _Thread_local char seen[PATH_MAX + 32], failure[sizeof seen + 128];
+
+const char *path_seen_from(const char *path)
+{
+    char folder[PATH_MAX];
+    seen[0] = '\0';
+    if (path[0] != '/' && getcwd(folder, sizeof folder) != NULL)
+        snprintf(seen, sizeof seen, " (seen from %s)", folder);
+    return seen;
+}
+
+const char *path_failure(const char *path, int error)
+{
+    snprintf(failure, sizeof failure, "%s%s", strerror(error), error == ENOENT ? path_seen_from(path) : "");
+    return failure;
 }
 
 char *path_stem(const char *path)

@@ -14,6 +14,12 @@ char *path_expand(const char *path, char **unset);
 /* A copy of a path of which path_expand makes the path again. Freed with free(). */
 char *path_literal(const char *path);
 
+/* Why a path cannot be opened, for a message: strerror's words of `error`, and where a relative path leads to nothing
+ * the folder that it was looked for from. Until this thread's next call. */
+const char *path_failure(const char *path, int error);
+/* " (seen from FOLDER)" for a relative path, "" for another. Until this thread's next call. */
+const char *path_seen_from(const char *path);
+
 /* A file's name without its folders and its ending (from the last dot on); freed with free(). */
 char *path_stem(const char *path);
 

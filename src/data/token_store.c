@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include "base/signals.h"
 #include "data/hdf5_member.h"
 #include "data/hdf5_open.h"
@@ -165,7 +166,7 @@ static int read_file(struct token_store *store)
     struct stat status;
     if (stat(store->path, &status) != 0 && errno == ENOENT) /* of a deck that comes with the program, say */
         return error_user("%s: cannot open the token store: %s; cistron prepare makes one for data.train or data.valid",
-                          store->path, strerror(ENOENT));
+                          store->path, path_failure(store->path, ENOENT));
     int code = mapping_open(&store->map, store->path, "token store");
     if (code != ERROR_NONE)
         return code;

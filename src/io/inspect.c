@@ -1,6 +1,7 @@
 #include "io/inspect.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include "base/text.h"
 #include "base/thousands.h"
 #include "data/megatron_store.h"
@@ -520,7 +521,7 @@ int inspect_run(const char *path, bool json, bool verify)
     if (is_megatron(path))
         return inspect_file(path, json, verify);
     if (stat(path, &status) != 0)
-        return error_user("%s: cannot open it: %s", path, strerror(errno));
+        return error_user("%s: cannot open it: %s", path, path_failure(path, errno));
     if (!S_ISDIR(status.st_mode))
         return inspect_file(path, json, verify);
     char *newest;
