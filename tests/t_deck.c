@@ -232,6 +232,16 @@ static void test_overrides(void)
     refuse_override("optimizer.lrr=1",
                     "command line: key optimizer.lrr: unknown; the nearest known key is optimizer.lr");
     refuse_override("optimizer.lr", "command line: optimizer.lr: an override reads key=value");
+    char longest[20000];
+    memset(longest, 'x', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    char *wanted = memory_format("command line: %.80s...: an override reads key=value", longest);
+    refuse_override(longest, wanted);
+    free(wanted);
+    longest[19000] = '=';
+    wanted = memory_format("command line: key %.80s...: no such key; \"cistron deck\" prints them all", longest);
+    refuse_override(longest, wanted);
+    free(wanted);
     refuse_override("optimizer=1",
                     "command line: key optimizer: a section of keys, not a value; set its keys one by one");
     refuse_override("optimizer.lr=1e-3x", "command line: key optimizer.lr = 1e-3x: must be a number above 0");

@@ -1,6 +1,7 @@
 #include "infer/prompts.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "prepare/encoding.h"
 #include "prepare/record_reader.h"
 #include "prepare/source.h"
@@ -86,7 +87,7 @@ static int refuse_empty(const struct reading *r, const char *name)
     if (r->settings->input == NULL)
         return error_user("--prompt \"\": the model has no begin token, so a prompt must begin the text");
     return error_user("%s: record %s is empty; the model has no begin token, so a prompt must begin the text",
-                      r->settings->input, name);
+                      r->settings->input, text_short((char[TEXT_SHORT]){0}, name));
 }
 
 static int end_prompt(struct reading *r)
