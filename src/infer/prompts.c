@@ -30,7 +30,8 @@ static void *grow(void *array, int64_t *room, int64_t wanted, size_t size)
 static void add_text(struct prompts *p, const char *text, int64_t bytes)
 {
     p->text = grow(p->text, &p->text_room, p->text_bytes + bytes, 1);
-    memcpy(p->text + p->text_bytes, text, (size_t)bytes);
+    if (bytes > 0) /* else there may be no array yet */
+        memcpy(p->text + p->text_bytes, text, (size_t)bytes);
     p->text_bytes += bytes;
     p->list[p->count - 1].bytes += bytes;
 }

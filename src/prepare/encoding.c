@@ -225,7 +225,8 @@ int encoding_text(struct encoding *e, const char *text, int64_t bytes)
     if (code != ERROR_NONE)
         return code;
     job->bytes = widen(job->bytes, job->used, &job->byte_room, job->used + bytes);
-    memcpy(job->bytes + job->used, text, (size_t)bytes);
+    if (bytes > 0) /* else there may be no array yet */
+        memcpy(job->bytes + job->used, text, (size_t)bytes);
     job->used += bytes;
     record->bytes += bytes;
     return ERROR_NONE;
