@@ -18,15 +18,27 @@ void hdf5_silence_end(const struct hdf5_silence *silence)
     H5Eset_auto2(H5E_DEFAULT, silence->print, silence->data);
 }
 
-/* HDF5 has the property since 1.10.7 and 1.12.1; before, each opening looks at the variable alone. Where the variable
- * is set already it wins over both. */
+/* HDF5 has a property for locks since 1.10.7 and 1.12.1, before a variable alone. Where the user has set the variable
+ * it wins over both. */
+#if H5_VERSION_GE(1, 12, 1) || (H5_VERS_MINOR == 10 && H5_VERS_RELEASE >= 7)
+#define HAS_LOCK_PROPERTY 1
+#else
+#define HAS_LOCK_PROPERTY 0
+#endif
+
+void hdf5_prepare(void)
+{
+#if !HAS_LOCK_PROPERTY
+    setenv("HDF5_USE_FILE_LOCKING", "FALSE", 0); /* some versions look at it once, when HDF5 starts */
+#endif
+    H5dont_atexit(); /* where it would try again to write a file that it could not, and crash (1.10) */
+}
+
 hid_t hdf5_access(void)
 {
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-#if H5_VERSION_GE(1, 12, 1) || (H5_VERS_MINOR == 10 && H5_VERS_RELEASE >= 7)
+#if HAS_LOCK_PROPERTY
     H5Pset_file_locking(access, false, true);
-#else
-    setenv("HDF5_USE_FILE_LOCKING", "FALSE", 0);
 #endif
     return access;
 }

@@ -6,6 +6,9 @@
 
 #include <hdf5.h>
 
+/* Once, before any other use of HDF5. */
+void hdf5_prepare(void);
+
 /* Between begin and end HDF5 does not print its own stack of errors; our messages say more in one line. */
 struct hdf5_silence {
     H5E_auto2_t print;
