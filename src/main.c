@@ -7,13 +7,13 @@
 #include "comm/launcher.h"
 #include "command/command.h"
 #include "cpu/cpu.h"
+#include "data/hdf5_open.h"
 #include "deck/deck.h"
 #ifdef CISTRON_CUDA
 #include "cuda/cuda.h"
 #endif
 
 #include <fcntl.h>
-#include <hdf5.h>
 #include <limits.h>
 #include <mpi.h>
 #include <signal.h>
@@ -89,6 +89,7 @@ static int with_ranks(int (*body)(struct comm *world, void *self), void *self)
         tell_once();
         return ERROR_USER;
     }
+    launcher_isolate();
 #endif
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS || provided < MPI_THREAD_FUNNELED)
         return error_environment("MPI_Init_thread: this MPI does not support MPI_THREAD_FUNNELED");
@@ -171,7 +172,7 @@ int main(int argc, char **argv)
     open_standard_streams();
     waiting_choose(argv);
     signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit on a file's size fails instead, and is told */
-    H5dont_atexit();          /* where it would try again to write a file that it could not, and crash (1.10) */
+    hdf5_prepare();
     clock_seconds();
     return command_main(&environment, argc, argv);
 }

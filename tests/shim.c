@@ -1,13 +1,13 @@
 /* A library to preload (LD_PRELOAD=shim.so) that makes storage slow, full or deadly on purpose, and writes down what a
- * program does there. It acts on calls of open, pread, pwrite, fsync, rename, unlink, close and fcntl's locks for paths
- * at or below SHIM_FOLDER (an absolute path, as the program spells it); an fsync of that folder itself counts as
- * fsync_folder.
+ * program does there. It acts on calls of open, pread, pwrite, fsync, rename, unlink, close, fcntl's locks (lock) and
+ * flock for paths at or below SHIM_FOLDER (an absolute path, as the program spells it); an fsync of that folder itself
+ * counts as fsync_folder.
  * - SHIM_MATCH=TEXT: only paths that hold TEXT (rename: its source)
  * - SHIM_RANK=N: only the process whose OMPI_COMM_WORLD_RANK is N
  * - SHIM_DELAY=CALL:SECONDS: each such call sleeps first
  * - SHIM_KILL=CALL:N: SIGKILL to the process itself in place of its Nth such call
  * - SHIM_FAIL=CALL:N:ERROR[:COUNT]: its Nth such call and all later ones, or so many, fail; ERROR is ENOSPC, EIO,
- *   ENOLCK, EINVAL
+ *   ENOLCK, EINVAL or a number
  * - SHIM_TRACE=FILE: appends "START END RANK CALL PATH" for each such call that was made; seconds, one clock for all
  *   processes
  * - SHIM_CLOCK=SECONDS: from its hundredth reading on, the clock of the day is so far ahead
@@ -41,11 +41,12 @@ enum call {
     CALL_UNLINK,
     CALL_CLOSE,
     CALL_LOCK,
+    CALL_FLOCK,
     CALLS
 };
 
 static const char *const call_names[CALLS] = {"open",   "pread",  "pwrite", "fsync", "fsync_folder",
-                                              "rename", "unlink", "close",  "lock"};
+                                              "rename", "unlink", "close",  "lock",  "flock"};
 
 static struct {
     const char *folder, *match, *rank, *trace;
@@ -92,10 +93,12 @@ static void read_settings(void)
     set.failing_first = atol(rest);
     set.failing_count = LONG_MAX;
     sscanf(rest, "%*[^:]:%*[^:]:%ld", &set.failing_count);
-    set.error = strstr(rest, "ENOSPC") != NULL   ? ENOSPC
-                : strstr(rest, "ENOLCK") != NULL ? ENOLCK
-                : strstr(rest, "EINVAL") != NULL ? EINVAL
-                                                 : EIO;
+    const char *error = strchr(rest, ':');
+    set.error = error != NULL && atoi(error + 1) > 0 ? atoi(error + 1)
+                : strstr(rest, "ENOSPC") != NULL     ? ENOSPC
+                : strstr(rest, "ENOLCK") != NULL     ? ENOLCK
+                : strstr(rest, "EINVAL") != NULL     ? EINVAL
+                                                     : EIO;
     set.stops = getenv("SHIM_STOP") != NULL;
     set.ahead = getenv("SHIM_CLOCK") != NULL ? atof(getenv("SHIM_CLOCK")) : 0;
     set.slow = getenv("SHIM_SLOW") != NULL ? atof(getenv("SHIM_SLOW")) : 0;
@@ -365,3 +368,16 @@ static int fcntl_with(const char *name, int descriptor, int command, void *argum
     }
 FCNTL(fcntl)
 FCNTL(fcntl64)
+
+int flock(int descriptor, int operation)
+{
+    int (*function)(int, int);
+    char path[PATH_BYTES];
+    *(void **)&function = real("flock");
+    if (!path_of(descriptor, path))
+        return function(descriptor, operation);
+    double start = now();
+    int result = before(CALL_FLOCK) ? function(descriptor, operation) : -1;
+    after(CALL_FLOCK, path, start);
+    return result;
+}

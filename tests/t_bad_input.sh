@@ -102,7 +102,7 @@ rm sideless.step.h5.xxh3
 prepare="prepare --tokenizer nucleotide -o x.h5"
 from_run="train deck.cfg data.train=g.train.h5"
 cat >cases <<END
-no FASTA file                   | $prepare none.fa                          | 2 | none.fa: cannot open: No such file
+no FASTA file                   | $prepare none.fa                          | 2 | none.fa: cannot open: No such file or directory (seen from $PWD)
 an empty FASTA file             | $prepare empty                            | 2 | empty: holds no record
 empty files alone               | $prepare empty empty                      | 2 | empty: holds no record
 an empty file among others      | $prepare -o y.h5 few.fa empty             | 0 | warning: 1 of 2 files hold no record; the first of them is empty
@@ -189,7 +189,7 @@ FASTA for a deck                | train g.fa                                | 2 
 JSON lines for a deck           | train number.jsonl                        | 2 | number.jsonl: it looks like JSON
 a pipe for a deck               | train pipe                                | 2 | pipe: it is no regular file
 a pipe taken in                 | train piped.cfg                           | 2 | piped.cfg:1: @include pipe: it is no regular file
-no shipped deck either          | train lingua                              | 2 | lingua: No such file or directory; nor is it one of the decks in
+no shipped deck either          | train lingua                              | 2 | lingua: No such file or directory (seen from $PWD); nor is it one of the decks in
 no such key at all              | train deck.cfg foo.bar=1                  | 2 | key foo.bar: no such key; "cistron deck"
 no folder                       | train deck.cfg output.folder=             | 2 | output.folder = : must be a string of 1 to 4095
 ten thousand keys               | train keys.cfg                            | 2 | more keys than any deck has
@@ -272,7 +272,13 @@ more layers to offload than are | train deck.cfg memory.offload_layers=2,4  | 2 
 no such device                  | train deck.cfg device.kind=cuda           | 2 | device.kind
 no such time                    | train deck.cfg train.walltime=soon        | 2 | train.walltime
 
-no store                        | train deck.cfg data.train=none.h5         | 2 | none.h5: cannot open the token store: No such file or directory; cistron prepare makes one for data.train
+no store of a pattern           | train deck.cfg data.train=none*.h5       | 2 | no file matches none*.h5 (seen from $PWD)
+no tokenizer                    | prepare --tokenizer none -o x.h5 g.fa     | 2 | tokenizer none: unknown, and no file or folder (seen from $PWD)
+a missing checkpoint            | inspect none.h5                           | 2 | none.h5: cannot open it: No such file or directory (seen from $PWD)
+a missing report                | report none                               | 2 | none: holds no log.jsonl (seen from $PWD)
+a missing absolute path         | inspect /none.h5                          | 2 | /none.h5: cannot open it: No such file or directory
+an unset variable               | train deck.cfg output.folder=\${T_NOT_SET}/run | 2 | command line: key output.folder = \${T_NOT_SET}/run: the environment has no variable T_NOT_SET
+no store                        | train deck.cfg data.train=none.h5         | 2 | none.h5: cannot open the token store: No such file or directory (seen from $PWD); cistron prepare makes one for data.train
 FASTA for a store               | train deck.cfg data.train=g.fa            | 2 | g.fa: is not a token store
 a folder for a store            | train deck.cfg data.train=folder          | 2 | folder: cannot open the token store: Is a directory
 an empty store                  | train deck.cfg data.train=empty           | 2 | empty: is no token store: it is empty
@@ -302,7 +308,7 @@ a damaged side file             | train deck.cfg train.resume=bare.step.h5  | 2 
 a store named as a checkpoint   | train deck.cfg train.resume=sideless.step.h5 | 2 | sideless.step.h5: is no checkpoint
 a checkpoint of the future      | train deck.cfg train.resume=next.step.h5  | 2 | next.step.h5: is a checkpoint of format 9
 from nothing                    | train --from                              | 2 | --from: needs a value
-from what is not there          | train --from none                         | 2 | none: cannot find
+from what is not there          | train --from none                         | 2 | none: cannot find a checkpoint or run folder there: No such file or directory (seen from $PWD)
 from an empty folder            | train --from folder                       | 2 | --from folder: holds no checkpoint
 from a store                    | train --from g.train.h5                   | 2 | g.train.h5: is no checkpoint
 END

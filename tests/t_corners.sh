@@ -259,4 +259,39 @@ if ldd "$CISTRON" | grep -q libgomp; then
         check "it starts again once" test "$(grep -c 'execve(.*= 0' "$work/trace")" -eq 2
     fi
 fi
+
+# A small stack, of the program and its threads: small COMMAND ARGUMENTS...
+small()
+{
+    (ulimit -s 512 && exec timeout --kill-after=5 180 "$CISTRON" "$@") >"$work/out" 2>&1 && return
+    echo "    exit code $?" >&2
+    tail -n 5 "$work/out" >&2
+    return 1
+}
+awk 'NR < 4' "$work/g.fa" >"$work/short.fa"
+settings="output.folder=$work/o/small device.threads=2 data.row_tokens=128 memory.recompute=fit parallel.shard=auto precision.recipe=block"
+# shellcheck disable=SC2086
+{
+    check "a small stack: plan" small plan "$work/deck.cfg" $settings
+    check "a small stack: plan of ranks" small plan --ranks 8 "$work/deck.cfg" $settings parallel.context=0
+    check "a small stack: train" small train "$work/deck.cfg" $settings train.steps=2
+    check "a small stack: train resumes" small train "$work/deck.cfg" $settings train.steps=4 train.micro_batch=1
+    check "a small stack: train --from" small train --from "$work/o/small" output.folder="$work/o/small2" train.steps=5
+    (
+        ulimit -s 512
+        ranks 2 train "$work/deck.cfg" $settings output.folder="$work/o/small3" train.steps=2
+    )
+    check "a small stack: two ranks" codes_are 0 2
+}
+check "a small stack: prepare" small prepare --tokenizer nucleotide -o "$work/s.h5" "$work/g.fa"
+check "a small stack: prepare of text" small prepare --tokenizer "$abs_top_srcdir/tests/golden/bpe_tiny" -o "$work/t.h5" \
+    "$abs_top_srcdir/README.md"
+check "a small stack: eval" small eval --checkpoint "$work/o/small" --fasta "$work/short.fa" -o "$work/s.json"
+check "a small stack: generate" small generate --checkpoint "$work/o/small" --prompt ACG --tokens 3
+check "a small stack: embed" small embed --checkpoint "$work/o/small" --fasta "$work/short.fa" -o "$work/e.h5"
+check "a small stack: inspect" small inspect "$work/o/small"
+check "a small stack: report" small report "$work/o/small"
+check "a small stack: export" small export --checkpoint "$work/o/small" -o "$work/exported"
+check "a small stack: import" small import "$work/exported" --tokenizer nucleotide -o "$work/imported.h5"
+check "a small stack: deck" small deck
 finish

@@ -5,10 +5,11 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "check.h"
-#include "io/checkpoint.h"
+#include "io/checkpoint_private.h"
 #include "tiny_training.h"
 
 #include <fcntl.h>
+#include <hdf5.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -195,6 +196,16 @@ int main(void)
     for (int p = 0; p < PLACES; p++)
         printf("%s%s %d", p == 0 ? "damaged: " : ", ", place_names[p], done[p]);
     printf("\n");
+
+    /* whole, but of a place in no store: not from this program */
+    write_whole(files.newest, files.file.bytes, files.file.count);
+    hid_t file = H5Fopen(files.newest, H5F_ACC_RDWR, H5P_DEFAULT);
+    CHECK(H5Adelete_by_name(file, "data", "epoch", H5P_DEFAULT) >= 0);
+    CHECK(H5Fclose(file) >= 0);
+    struct checkpoint_meta meta;
+    CHECK(checkpoint_load_meta(files.newest, &meta) == ERROR_USER);
+    CHECK(strstr(error_message(), "an attribute of /meta or /data is missing or wrong") != NULL);
+    error_clear();
 
     training_destroy(&reader);
     training_destroy(&t);

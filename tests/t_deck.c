@@ -232,6 +232,16 @@ static void test_overrides(void)
     refuse_override("optimizer.lrr=1",
                     "command line: key optimizer.lrr: unknown; the nearest known key is optimizer.lr");
     refuse_override("optimizer.lr", "command line: optimizer.lr: an override reads key=value");
+    char longest[20000];
+    memset(longest, 'x', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    char *wanted = memory_format("command line: %.80s...: an override reads key=value", longest);
+    refuse_override(longest, wanted);
+    free(wanted);
+    longest[19000] = '=';
+    wanted = memory_format("command line: key %.80s...: no such key; \"cistron deck\" prints them all", longest);
+    refuse_override(longest, wanted);
+    free(wanted);
     refuse_override("optimizer=1",
                     "command line: key optimizer: a section of keys, not a value; set its keys one by one");
     refuse_override("optimizer.lr=1e-3x", "command line: key optimizer.lr = 1e-3x: must be a number above 0");
@@ -409,6 +419,44 @@ static void test_home(void)
     free(notes);
 }
 
+/* Variables of the environment in keys that name files, and nowhere else. */
+static void test_variables(void)
+{
+    struct deck deck, again;
+    char *notes, *overrides[] = {"output.folder=${T_DECK}run/$T_DECK_2.$", "data.train=$T_DECK/a.h5, $$T_DECK_3/b.h5",
+                                 "data.valid=${T_DECK_3}x$1${", "profile.ranks=$T_DECK"};
+    setenv("T_DECK", "/else where/$HOME", 1);
+    setenv("T_DECK_2", "", 1);
+    unsetenv("T_DECK_3");
+    write_file("variables.cfg", "log : { prometheus = \"$T_DECK/x.prom\"; };");
+    CHECK(deck_read(&deck, in_folder("variables.cfg"), overrides, 2, &notes) == ERROR_NONE);
+    CHECK_STRING(deck.log.prometheus, "/else where/$HOME/x.prom");
+    CHECK_STRING(deck.output.folder, "/else where/$HOMErun/.$");
+    CHECK_STRING(deck.data.train, "/else where/$HOME/a.h5, $T_DECK_3/b.h5");
+    free(notes);
+
+    /* what is printed says the same, wherever it is read */
+    char *text = deck_print_effective(&deck);
+    setenv("T_DECK", "changed", 1);
+    CHECK(deck_read_text(&again, text, "checkpoint", NULL, 0) == ERROR_NONE);
+    CHECK_STRING(again.output.folder, deck.output.folder);
+    CHECK_STRING(again.data.train, deck.data.train);
+    free(text);
+
+    /* an old checkpoint may name a file with a dollar in its name */
+    CHECK(deck_read_text(&again, "data : { valid = \"a$T_DECK_3\"; };", "checkpoint", NULL, 0) == ERROR_NONE);
+    CHECK_STRING(again.data.valid, "a$T_DECK_3");
+
+    CHECK(deck_read(&deck, in_folder("variables.cfg"), overrides, 4, &notes) == ERROR_USER);
+    CHECK_STRING(error_message(), "command line: key data.valid = ${T_DECK_3}x$1${: the environment has no variable "
+                                  "T_DECK_3 ($$ stands for a $)");
+    error_clear();
+    free(notes);
+    write_file("variables.cfg", "log : { every = 4;\n prometheus = \"$T_DECK_3/x.prom\"; };");
+    refuse_file("variables.cfg", "~/variables.cfg:2: key log.prometheus = \"$T_DECK_3/x.prom\": the environment has no "
+                                 "variable T_DECK_3 ($$ stands for a $)");
+}
+
 static void test_files(void)
 {
     struct deck deck;
@@ -467,6 +515,7 @@ static void test_files(void)
     test_home();
     test_path_lists();
     test_other_names();
+    test_variables();
     char *remove = memory_format("rm -r %s", folder);
     CHECK(system(remove) == 0);
     free(remove);

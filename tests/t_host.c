@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/thread.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -71,8 +72,33 @@ static void test_memory(void)
     write_text("sys/fs/cgroup/memory/memory.limit_in_bytes", "5000000\n");
     write_text("sys/fs/cgroup/memory/memory.usage_in_bytes", "2000000\n");
     CHECK(available_memory(root) == 3000000);
-    free(root);
+    CHECK(isinf(available_cpus(root)));
     CHECK(available_memory("") > 0);
+}
+
+/* Quotas of CPU time: in version 2, in version 1, in a container. */
+static void test_cpus(void)
+{
+    begin("cpus2");
+    write_text("proc/self/cgroup", "0::/pods/one\n");
+    CHECK(isinf(available_cpus(root)));
+    write_text("sys/fs/cgroup/pods/one/cpu.max", "max 100000\n");
+    CHECK(isinf(available_cpus(root)));
+    write_text("sys/fs/cgroup/pods/cpu.max", "800000 100000\n");
+    CHECK(available_cpus(root) == 8.0);
+    write_text("sys/fs/cgroup/pods/one/cpu.max", "75000 50000\n");
+    CHECK(available_cpus(root) == 1.5);
+    write_text("sys/fs/cgroup/pods/one/cpu.max", "10 1000000\n");
+    CHECK(available_cpus(root) > 0 && available_cpus(root) < 0.01);
+
+    begin("cpus1");
+    write_text("proc/self/cgroup", "5:memory:/\n4:cpu,cpuacct:/docker/0123abc\n3:cpuset:/\n");
+    write_text("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
+    write_text("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
+    CHECK(isinf(available_cpus(root)));
+    write_text("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "200000\n");
+    CHECK(available_cpus(root) == 2.0);
+    free(root);
 }
 
 enum { ITEMS = 40 };
@@ -116,6 +142,7 @@ int main(void)
 {
     stores_begin();
     test_memory();
+    test_cpus();
     test_threads();
     stores_end();
     return check_end();

@@ -1,5 +1,5 @@
 #!/bin/bash
-# One live run in a folder at a time; a dead owner's lock is taken over.
+# One live run in a folder at a time; a dead owner's lock is taken over. Files of HDF5 are read and written without locks.
 . "$abs_top_srcdir/tests/lib.sh"
 needs pkill
 small_deck || exit 1
@@ -28,24 +28,74 @@ ranks 2 train "$work/run/deck.cfg" train.steps=1
 check "the dead owner's job is named" says "Slurm job 17"
 check "and its lock is taken over" codes_are 0 2
 
-# a file system without locks: what the file says decides
+# a file system without locks: what the file says decides. no_locks HOST PROCESS ERROR
 no_locks()
 {
     printf 'host %s, process %s, since then\n' "$1" "$2" >"$work/run/lock"
-    (export LD_PRELOAD="$abs_top_builddir/tests/shim.so" SHIM_FOLDER="$work/run" SHIM_FAIL=lock:1:ENOLCK
+    (export LD_PRELOAD="$abs_top_builddir/tests/shim.so" SHIM_FOLDER="$work/run" SHIM_FAIL="lock:1:$3"
         ranks 2 train "$work/run/deck.cfg" train.steps=1)
 }
 sh -c 'exit 0' &
 dead=$!
 wait $dead
-no_locks "$(hostname)" $$
+no_locks "$(hostname)" $$ 37
 check "without locks, a living owner of this host: refused on both ranks" codes_are 2 2
 check "and named" says "process $$"
 check "whose line stays" grep -q "process $$," "$work/run/lock"
-no_locks "$(hostname)" $dead
-check "without locks, a dead owner: taken over" codes_are 0 2
-check "without locks: a warning" says "this file system has no locks"
-no_locks elsewhere $$
+while read -r error reason; do
+    no_locks "$(hostname)" $dead "$error"
+    check "without locks, a dead owner: taken over" codes_are 0 2
+    check "without locks: a warning" says "lock: cannot be locked ($reason); see to it that no other run works in the folder"
+done <<'END'
+37 No locks available
+5 Input/output error
+524 Operation not supported
+END
+no_locks elsewhere $$ 37
 check "without locks, an owner elsewhere: taken over" codes_are 0 2
-check "without locks: a warning for it" says "this file system has no locks"
+check "without locks: a warning for it" says "cannot be locked"
+no_locks elsewhere 17 11
+check "a lock of another machine: refused" codes_are 2 2
+check "and its owner is named" says "another run works in it (host elsewhere, process 17, since then)"
+
+# HDF5 locks no file. unlocked ERROR ARGUMENTS...: cistron ARGUMENTS where flock fails
+unlocked()
+{
+    local error=$1
+    shift
+    env LD_PRELOAD="$abs_top_builddir/tests/shim.so" SHIM_FOLDER="$work" SHIM_FAIL="flock:1:$error" \
+        "$CISTRON" "$@" >"$work/out" 2>&1
+}
+works()
+{
+    unlocked "$@" && return
+    sed 's/^/    | /' "$work/out" | tail -n 20 >&2
+    return 1
+}
+echo ACGTACGT >"$work/prompts"
+for error in 37 5 11 524; do
+    rm -rf "$work/run"
+    check "flock fails ($error): prepare" works $error prepare --tokenizer nucleotide -o "$work/g.train.h5" "$work/g.fa"
+    check "flock fails ($error): train" works $error train "$work/deck.cfg" train.steps=2
+    check "flock fails ($error): train resumes" works $error train "$work/deck.cfg" train.steps=4
+    check "flock fails ($error): and from its checkpoint" says "continuing from $work/run/step_00000002.h5"
+    check "flock fails ($error): inspect" works $error inspect "$work/run"
+    check "flock fails ($error): embed" works $error embed --checkpoint "$work/run" --fasta "$work/g.fa" -o "$work/e.h5"
+    check "flock fails ($error): inspect of embeddings" works $error inspect "$work/e.h5"
+done
+(
+    flock -x 9
+    "$CISTRON" inspect "$work/run" >"$work/out" 2>&1
+) 9<"$work/run/step_00000004.h5"
+check "a checkpoint that another process has locked is read" test $? -eq 0
+export HDF5_USE_FILE_LOCKING=TRUE
+for command in "inspect $work/g.train.h5" "inspect $work/run/step_00000004.h5" "train $work/deck.cfg train.steps=5" \
+    "prepare --tokenizer nucleotide -o $work/other.h5 $work/g.fa"; do
+    # shellcheck disable=SC2086
+    unlocked 37 $command
+    check "a lock that the environment asks for: exit code 1" test $? -eq 1
+    check "and the message names it" says "it cannot be locked: the file system has no locks"
+    check "and the variable" says "HDF5_USE_FILE_LOCKING"
+done
+check "no checkpoint is set aside for that" test -s "$work/run/step_00000004.h5"
 finish

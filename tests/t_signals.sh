@@ -3,6 +3,7 @@
 # the files `stop` and `checkpoint`, time, a lost reader; amid training, in validation and at the start. Every run that was
 # stopped is started again, and must then hold the losses of a run that never stopped, each step once.
 . "$abs_top_srcdir/tests/lib.sh"
+needs ps
 small_deck || exit 1
 genome 5 1500000 >"$work/long.fa"
 "$CISTRON" prepare --tokenizer nucleotide -o "$work/long.h5" "$work/long.fa" "$work/long.fa" "$work/long.fa" >/dev/null || exit 1
@@ -134,6 +135,7 @@ for signal in TERM INT HUP USR1; do
     folder=$work/plain.$signal
     start 0
     await trained
+    check "without a launcher: no daemon of MPI's is started" test -z "$(ps -o args= --ppid $launcher)"
     kill -$signal $launcher
     ends
     check "$signal: exit code 85" stopped_with_85
@@ -258,6 +260,26 @@ kill -USR1 $launcher
 ends
 check "USR1 to mpirun: exit code 85 on both ranks" codes_are 85 2
 goes_on "USR1 to mpirun" 2
+
+# mpirun's own exit code: 85, and with --quiet nothing besides; 1 where it was sent TERM
+for signal in USR1 TERM; do
+    folder=$work/own.$signal
+    env --default-signal=INT $MPIRUN --quiet -n 2 "$CISTRON" train "$work/deck.cfg" train.steps=1000000000 \
+        schedule.decay=100000 output.folder="$folder" validation.every=0 checkpoint.every=0 >"$work/out" 2>&1 &
+    launcher=$!
+    await trained
+    kill -$signal $launcher
+    wait $launcher
+    code=$?
+    launcher=
+    if [ $signal = USR1 ]; then
+        check "USR1 to mpirun: it ends with 85" test $code -eq 85
+        check "USR1 to mpirun: the last line says it" grep -q '^# exit code 85: .*what mpirun says' \
+            <(grep -v '^mpirun: Forwarding\|^$' "$work/out" | tail -n 1)
+    else
+        check "TERM to mpirun: it ends with 1" test $code -eq 1
+    fi
+done
 
 folder=$work/rank.USR1
 start 2

@@ -314,6 +314,21 @@ static void check_patterns(void)
             fprintf(stderr, "    %s says \"%s\"\n", cases[i].pattern, error_message());
         splitter_close(split);
     }
+
+    /* the reason is seen whatever the pattern's length */
+    enum { LONG = 16000 };
+    char pattern[LONG + 2];
+    memset(pattern, 'a', LONG);
+    strcpy(pattern + LONG, "]");
+    struct splitter *split;
+    error_clear();
+    CHECK(splitter_open(&split, &(struct splitter_settings){.pattern = pattern, .where = "P"}) == ERROR_USER);
+    CHECK(strlen(error_message()) < 300 && strstr(error_message(), "aaa...\", byte 16001: ] outside") != NULL);
+    pattern[0] = '(';
+    pattern[LONG] = '\0';
+    error_clear();
+    CHECK(splitter_open(&split, &(struct splitter_settings){.pattern = pattern, .where = "P"}) == ERROR_USER);
+    CHECK(strlen(error_message()) < 300 && strstr(error_message(), "aaa...\": PCRE2 does not take it: ") != NULL);
 }
 
 /* -- Roles and the like ----------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 #include "base/available.h"
 #include "base/memory.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,24 +23,17 @@ static int64_t number_in(const char *folder, const char *file, const char *key)
     return number;
 }
 
-/* Where a version of control groups says what memory a group may use and uses, and how much of that is pages of files,
- * which are given up where memory is wanted, as MemAvailable counts them. A line of /proc/self/cgroup, behind its
- * number, begins with `kind`, and goes on with the group's path. */
+/* Where a version of control groups says what a group may use of something. A line of /proc/self/cgroup, behind its
+ * number, begins with `kind`, and goes on with the group's path below `folder`. left: what a group leaves, at least 1;
+ * INT64_MAX where it has no limit. */
 struct version {
-    const char *kind, *folder, *limit, *used, *files[2];
+    const char *kind, *folder;
+    int64_t (*left)(const char *folder, const struct version *version);
+    const char *limit, *used, *files[2]; /* files of a group, keys of its memory.stat */
 };
 
-static const struct version versions[] = {
-    {":", "/sys/fs/cgroup", "memory.max", "memory.current", {"active_file", "inactive_file"}},
-    {"memory:",
-     "/sys/fs/cgroup/memory",
-     "memory.limit_in_bytes",
-     "memory.usage_in_bytes",
-     {"total_active_file", "total_inactive_file"}},
-};
-
-/* A group without limit leaves all there is. */
-static int64_t left_by(const char *folder, const struct version *version)
+/* Bytes of memory. Pages of files are given up where memory is wanted, as MemAvailable counts them. */
+static int64_t memory_left(const char *folder, const struct version *version)
 {
     const int64_t limit = number_in(folder, version->limit, NULL), used = number_in(folder, version->used, NULL);
     int64_t left = limit - used;
@@ -52,6 +46,46 @@ static int64_t left_by(const char *folder, const struct version *version)
     return left > 1 ? left : 1;
 }
 
+/* Thousandths of a CPU: time of all CPUs in each period, both in microseconds. Version 2 has both in one file. */
+static int64_t cpus_left(const char *folder, const struct version *version)
+{
+    const int64_t quota = number_in(folder, version->limit, NULL);
+    int64_t period = version->used != NULL ? number_in(folder, version->used, NULL) : -1;
+    if (version->used == NULL && quota > 0) {
+        char key[24];
+        snprintf(key, sizeof key, "%lld", (long long)quota);
+        period = number_in(folder, version->limit, key);
+    }
+    if (quota <= 0 || period <= 0)
+        return INT64_MAX;
+    const int64_t left = quota > INT64_MAX / 1000 ? INT64_MAX : quota * 1000 / period;
+    return left > 1 ? left : 1;
+}
+
+static const struct version memory_versions[] = {
+    {":", "/sys/fs/cgroup", memory_left, "memory.max", "memory.current", {"active_file", "inactive_file"}},
+    {"memory:",
+     "/sys/fs/cgroup/memory",
+     memory_left,
+     "memory.limit_in_bytes",
+     "memory.usage_in_bytes",
+     {"total_active_file", "total_inactive_file"}},
+};
+static const struct version cpu_versions[] = {
+    {.kind = ":", .folder = "/sys/fs/cgroup", cpus_left, "cpu.max"},
+    {.kind = "cpu,cpuacct:",
+     .folder = "/sys/fs/cgroup/cpu,cpuacct",
+     cpus_left,
+     "cpu.cfs_quota_us",
+     "cpu.cfs_period_us"},
+    {.kind = "cpuacct,cpu:",
+     .folder = "/sys/fs/cgroup/cpuacct,cpu",
+     cpus_left,
+     "cpu.cfs_quota_us",
+     "cpu.cfs_period_us"},
+    {.kind = "cpu:", .folder = "/sys/fs/cgroup/cpu", cpus_left, "cpu.cfs_quota_us", "cpu.cfs_period_us"},
+};
+
 /* The least that the group and those that it is in leave. Of a path that the process's mounts do not have, as in a
  * container, those of its ends that they have. */
 static int64_t least_left(const char *root, const struct version *version, const char *group)
@@ -60,7 +94,7 @@ static int64_t least_left(const char *root, const struct version *version, const
     char *folder = memory_format("%s%s%s", root, version->folder, group);
     const size_t top = strlen(root) + strlen(version->folder);
     while (strlen(folder) >= top) {
-        const int64_t left = left_by(folder, version);
+        const int64_t left = version->left(folder, version);
         least = left < least ? left : least;
         *strrchr(folder, '/') = '\0';
     }
@@ -68,17 +102,17 @@ static int64_t least_left(const char *root, const struct version *version, const
     return least;
 }
 
-int64_t available_memory(const char *root)
+/* The least that this process's groups leave; INT64_MAX without a limit. */
+static int64_t groups_leave(const char *root, const struct version *versions, size_t count)
 {
-    char *folder = memory_format("%s/proc", root), *path = memory_format("%s/proc/self/cgroup", root), *line = NULL;
-    const int64_t kibi = number_in(folder, "meminfo", "MemAvailable:");
-    int64_t least = kibi > 0 ? kibi * 1024 : INT64_MAX;
+    char *path = memory_format("%s/proc/self/cgroup", root), *line = NULL;
+    int64_t least = INT64_MAX;
     FILE *groups = fopen(path, "re");
     size_t room = 0;
     while (groups != NULL && getline(&line, &room, groups) >= 0) {
         const char *kind = strchr(line, ':');
         line[strcspn(line, "\n")] = '\0';
-        for (size_t i = 0; i < sizeof versions / sizeof versions[0]; i++) {
+        for (size_t i = 0; i < count; i++) {
             const size_t length = strlen(versions[i].kind);
             if (kind != NULL && strncmp(kind + 1, versions[i].kind, length) == 0) {
                 const int64_t left = least_left(root, &versions[i], kind + 1 + length);
@@ -90,6 +124,21 @@ int64_t available_memory(const char *root)
         fclose(groups);
     free(line);
     free(path);
+    return least;
+}
+
+int64_t available_memory(const char *root)
+{
+    char *folder = memory_format("%s/proc", root);
+    const int64_t kibi = number_in(folder, "meminfo", "MemAvailable:"), all = kibi > 0 ? kibi * 1024 : INT64_MAX;
+    const int64_t left = groups_leave(root, memory_versions, sizeof memory_versions / sizeof memory_versions[0]);
     free(folder);
+    const int64_t least = left < all ? left : all;
     return least < INT64_MAX ? least : 0;
+}
+
+double available_cpus(const char *root)
+{
+    const int64_t left = groups_leave(root, cpu_versions, sizeof cpu_versions / sizeof cpu_versions[0]);
+    return left < INT64_MAX ? (double)left / 1000 : INFINITY;
 }

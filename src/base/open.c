@@ -1,12 +1,15 @@
 #include "base/open.h"
+#include "base/path.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static _Thread_local int reason; /* an errno, or one of these */
+static _Thread_local int reason;             /* an errno, or one of these */
+static _Thread_local char missing[PATH_MAX]; /* the path, where the reason is ENOENT */
 enum { NOT_REGULAR = -1, A_LINK = -2, NOT_OWNED = -3 };
 
 const char *open_failure(void)
@@ -14,7 +17,7 @@ const char *open_failure(void)
     return reason == NOT_REGULAR ? "it is no regular file"
            : reason == A_LINK    ? "it is a link"
            : reason == NOT_OWNED ? "it belongs to another user"
-                                 : strerror(reason);
+                                 : path_failure(missing, reason);
 }
 
 static int fail(int why)
@@ -29,6 +32,10 @@ static int open_regular(const char *path, int flags)
 {
     struct stat status;
     int descriptor = open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
+    if (descriptor < 0 && errno == ENOENT) {
+        snprintf(missing, sizeof missing, "%s", path);
+        return fail(ENOENT);
+    }
     if (descriptor < 0) /* ENXIO: a pipe without a reader, or a socket */
         return fail(errno == ENXIO ? NOT_REGULAR : errno == ELOOP && (flags & O_NOFOLLOW) != 0 ? A_LINK : errno);
     if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode))

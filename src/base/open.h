@@ -23,7 +23,7 @@ bool open_is_named(int descriptor, const char *path);
 /* Bytes of an open regular file. */
 int64_t open_size(int descriptor);
 
-/* "No such file or directory", "is no regular file", ...: of this thread's last failure. */
+/* path_failure's words, "is no regular file", ...: of this thread's last failure. */
 const char *open_failure(void);
 
 #endif

@@ -15,6 +15,18 @@ char *path_home(const char *path);
 const char *path_list_comma(const char *list);
 char *path_list_item(const char *text, size_t length);
 char *path_list_quote(const char *path);
+/* As path_home, and $NAME and ${NAME} become what the environment has for NAME; $$ is one $. A $ before anything else
+ * stays, and so does a variable that is not set: *unset is the name of the first one (freed with free()), NULL where
+ * all are set; unset may be NULL. */
+char *path_expand(const char *path, char **unset);
+/* A copy of a path of which path_expand makes the path again. Freed with free(). */
+char *path_literal(const char *path);
+
+/* Why a path cannot be opened, for a message: strerror's words of `error`, and where a relative path leads to nothing
+ * the folder that it was looked for from. Until this thread's next call. */
+const char *path_failure(const char *path, int error);
+/* " (seen from FOLDER)" for a relative path, "" for another. Until this thread's next call. */
+const char *path_seen_from(const char *path);
 
 /* A file's name without its folders and its ending (from the last dot on); freed with free(). */
 char *path_stem(const char *path);

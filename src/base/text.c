@@ -48,6 +48,21 @@ void text_printable(char *out, size_t room, const char *text)
     out[used] = '\0';
 }
 
+const char *text_short(char out[TEXT_SHORT], const char *text)
+{
+    static const char more[] = "...";
+    size_t bytes = strnlen(text, TEXT_SHORT);
+    const bool cut = bytes > TEXT_SHORT - sizeof more;
+    if (cut) {
+        bytes = TEXT_SHORT - sizeof more;
+        while (bytes > 0 && ((unsigned char)text[bytes] & 0xc0) == 0x80)
+            bytes--;
+    }
+    memcpy(out, text, bytes);
+    strcpy(out + bytes, cut ? more : "");
+    return out;
+}
+
 void text_print(FILE *file, const char *text)
 {
     while (*text != '\0') {

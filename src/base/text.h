@@ -10,6 +10,11 @@
  * text that was made printable stays as it is. */
 void text_printable(char *out, size_t room, const char *text);
 
+/* Copies the start of a text, at most 80 bytes of whole characters, for a message that quotes it; "..." ends a text
+ * that was cut. So what follows it in the message is seen, however long a name, value or pattern is. Returns out. */
+enum { TEXT_SHORT = 84 };
+const char *text_short(char out[TEXT_SHORT], const char *text);
+
 /* Writes a text to a stream, made printable in this way. */
 void text_print(FILE *file, const char *text);
 

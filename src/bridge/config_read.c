@@ -326,15 +326,16 @@ static void set_window(enum model_family family, struct deck *deck)
 /* A deck as it will be read again, and a model that can be: the deck's own rules find what is left. */
 static int check_deck(const char *path, enum dialect dialect, const struct deck *deck)
 {
-    struct deck again;
+    struct deck *again = memory_allocate(sizeof *again);
     struct model_settings settings;
     char *text = deck_print_effective(deck);
-    int code = deck_read_text(&again, text, "its deck", NULL, 0);
+    int code = deck_read_text(again, text, "its deck", NULL, 0);
     free(text);
     if (code == ERROR_NONE)
-        code = model_settings_from_deck(&settings, &again, 0);
+        code = model_settings_from_deck(&settings, again, 0);
     if (code == ERROR_NONE)
         code = config_check(&settings, dialect);
+    memory_free(again);
     if (code != ERROR_NONE) {
         char *message = memory_string(error_message());
         error_clear();

@@ -43,15 +43,16 @@ struct export
 
 static int read_deck(struct export *export, const struct checkpoint_meta *meta)
 {
-    struct deck deck;
-    int code = deck_read_text(&deck, meta->deck_text, export->path, NULL, 0);
+    struct deck *deck = memory_allocate(sizeof *deck);
+    int code = deck_read_text(deck, meta->deck_text, export->path, NULL, 0);
     if (code == ERROR_NONE)
-        code = model_settings_from_deck(&export->settings, &deck, meta->vocabulary);
+        code = model_settings_from_deck(&export->settings, deck, meta->vocabulary);
+    const int64_t window = deck->data.window > 0 ? deck->data.window : deck->data.row_tokens;
+    const int64_t positions = deck->model.positions;
+    memory_free(deck);
     if (code != ERROR_NONE)
         return code;
-    int64_t window = deck.data.window > 0 ? deck.data.window : deck.data.row_tokens;
-    export->positions =
-        deck.model.positions > 0 ? deck.model.positions : window + config_extra_positions(export->settings.family);
+    export->positions = positions > 0 ? positions : window + config_extra_positions(export->settings.family);
     code = config_check(&export->settings, export->given->dialect);
     const bool known = meta->tokenizer[0] != '\0' && strcmp(meta->tokenizer, corpus_plain_ids) != 0;
     if (code == ERROR_NONE && known)

@@ -4,6 +4,7 @@
 #include "base/faults.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include "base/signals.h"
 #include "bridge/config.h"
 #include "bridge/frequencies.h"
@@ -373,7 +374,7 @@ static int check_form(const char *folder)
     DIR *listing = opendir(folder);
     if (listing == NULL)
         return error_user("%s: cannot read the folder: %s; name the one with config.json and model.safetensors", folder,
-                          strerror(errno));
+                          path_failure(folder, errno));
     for (const struct dirent *e = NULL; (e = readdir(listing)) != NULL;) {
         good = good || fnmatch("*.safetensors*", e->d_name, 0) == 0;
         for (int i = 0; others[i] != NULL && found == NULL; i++)

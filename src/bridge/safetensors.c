@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/open.h"
+#include "base/path.h"
 #include "io/file.h"
 #include "bridge/safetensors_header.h"
 
@@ -161,7 +162,7 @@ int safetensors_open(struct safetensors **out, const char *where)
     struct stat status;
     *out = NULL;
     if (stat(where, &status) != 0)
-        return error_user("%s: cannot be opened: %s", where, strerror(errno));
+        return error_user("%s: cannot be opened: %s", where, path_failure(where, errno));
     struct safetensors *st = memory_allocate(sizeof *st);
     int code = S_ISDIR(status.st_mode) ? open_folder(st, where) : add_file(st, memory_string(where));
     if (code != ERROR_NONE) {

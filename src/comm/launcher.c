@@ -52,6 +52,12 @@ int launcher_check_start(void)
                       getenv("SLURM_NTASKS"));
 }
 
+void launcher_isolate(void)
+{
+    if (getenv("OMPI_COMM_WORLD_SIZE") == NULL && getenv("PMIX_RANK") == NULL)
+        setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
+}
+
 int launcher_check(int world_size)
 {
     const struct launcher *launcher = world_size == 1 ? find_launcher() : NULL;

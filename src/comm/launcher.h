@@ -12,6 +12,10 @@ int launcher_rank(void);
  * srun without a plugin for it, and takes thirty lines to say so. ERROR_NONE, or ERROR_USER. */
 int launcher_check_start(void);
 
+/* Keeps Open MPI before its version 5 from starting its daemon orted for a process without a launcher: the daemon can
+ * outlive the process, and only MPI_Comm_spawn needs it. A setting of the user's own stands. Before MPI_Init. */
+void launcher_isolate(void);
+
 /* Did MPI connect the launcher's processes? With an mpirun of another MPI, or an srun without its plugin, each of N
  * processes is a world of its own, and all would train the same run in the same folder. Compares the world's size with
  * the launcher's. ERROR_NONE when they agree, or when the environment says nothing; else ERROR_USER.

@@ -1,4 +1,5 @@
 #include "comm/threads.h"
+#include "base/available.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "deck/deck.h"
@@ -30,6 +31,8 @@ int threads_for_rank(struct comm *node, int *idle)
             share += 1.0 / users;
     }
     memory_free(all);
+    const double quota = available_cpus("") / node->size; /* of a container that all ranks of the node are in */
+    share = quota < share ? quota : share;
     /* What a batch system or a container withholds from the launcher is not this program's to miss. */
     CPU_ZERO(&launcher);
     if (sched_getaffinity(getppid(), sizeof launcher, &launcher) != 0)

@@ -28,7 +28,7 @@ static int open_output(struct draft *draft)
 
 static int write_rates(struct comm *world, struct executor *executor)
 {
-    struct rates rates;
+    static struct rates rates;
     struct draft draft = {0};
     int code = comm_agree(world, world->rank == 0 ? open_output(&draft) : ERROR_NONE);
     if (code != ERROR_NONE) /* before what takes minutes */

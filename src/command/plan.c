@@ -36,10 +36,11 @@ static int plan(const struct deck *deck, int threads, struct executor *executor)
 {
     struct forecast forecast = {0};
     struct layout_choice choice = {0};
-    struct deck planned = *deck;
+    static struct deck planned; /* a deck is large for a small stack */
+    planned = *deck;
     struct fit fit;
     int64_t limit;
-    struct rates rates;
+    static struct rates rates;
     int code = rates_of_deck(&rates, deck);
     rates.node = node;
     if (code == ERROR_NONE)
@@ -88,7 +89,7 @@ static int complete(struct deck *deck)
 
 static int run(const struct environment *environment, char **arguments, int count)
 {
-    struct deck deck;
+    static struct deck deck;
     if (ranks < 1 || ranks > INT_MAX)
         return error_user("--ranks %lld: must be between 1 and %d", (long long)ranks, INT_MAX);
     if (node < 1)

@@ -31,7 +31,8 @@ void blend_position_set(struct blend_position *to, const struct blend_position *
     }
     CHECK_BUG(from->stores == to->stores);
     to->offset = from->offset;
-    memcpy(to->epoch, from->epoch, (size_t)(4 * to->stores) * sizeof *to->epoch); /* all four lie together */
+    if (to->stores > 0)
+        memcpy(to->epoch, from->epoch, (size_t)(4 * to->stores) * sizeof *to->epoch); /* all four lie together */
     blend_position_destroy(&start);
 }
 

@@ -94,12 +94,12 @@ static int read_header(struct megatron_store *store)
         return damaged(store, "its type is none of whole numbers (1 to 5, 8)");
     store->sequences = read_i64(data + MEGATRON_SEQUENCES_AT);
     const int64_t entries = read_i64(data + MEGATRON_ENTRIES_AT);
-    store->documents = entries - 1;
     if (store->sequences < 1 || entries < 1)
         return damaged(store, "it has no sequence, or no table of documents");
     if (store->sequences > bytes / 12 || entries > bytes / 8 ||
         MEGATRON_HEADER + 12 * store->sequences + 8 * entries > bytes)
         return damaged(store, "it is shorter than its tables");
+    store->documents = entries - 1;
     return ERROR_NONE;
 }
 

@@ -113,7 +113,7 @@ static int add_item(struct store_list *list, const char *paths, const char *item
                 add_path(list, found.gl_pathv[i]);
         globfree(&found);
     } else {
-        return error_user("key data.train = \"%s\": no file matches %s", paths, item);
+        return error_user("key data.train = \"%s\": no file matches %s%s", paths, item, path_seen_from(item));
     }
     if (list->count > BLEND_STORES)
         return error_user("key data.train = \"%s\": more than %d stores; prepare some of them as one", paths,

@@ -2,8 +2,10 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include "base/signals.h"
 #include "data/hdf5_member.h"
+#include "data/hdf5_open.h"
 #include "data/tokenizer_member.h"
 
 #include <errno.h>
@@ -164,25 +166,20 @@ static int read_file(struct token_store *store)
     struct stat status;
     if (stat(store->path, &status) != 0 && errno == ENOENT) /* of a deck that comes with the program, say */
         return error_user("%s: cannot open the token store: %s; cistron prepare makes one for data.train or data.valid",
-                          store->path, strerror(ENOENT));
+                          store->path, path_failure(store->path, ENOENT));
     int code = mapping_open(&store->map, store->path, "token store");
     if (code != ERROR_NONE)
         return code;
-    /* HDF5 prints its own stack of errors unless told; ours says more in one line. */
-    H5E_auto2_t print;
-    void *data;
-    H5Eget_auto2(H5E_DEFAULT, &print, &data);
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    struct hdf5_silence silence;
     hid_t file = -1;
+    hdf5_silence_begin(&silence);
     if (H5Fis_hdf5(store->path) <= 0)
         code = not_a_store(store->path, "it is no HDF5 file");
-    else if ((file = H5Fopen(store->path, H5F_ACC_RDONLY, H5P_DEFAULT)) < 0)
-        code = error_user("%s: HDF5 cannot open it: the file is truncated or damaged; prepare it anew", store->path);
-    else
+    else if ((code = hdf5_open(&file, store->path)) == ERROR_NONE)
         code = read_layout(file, store);
     if (file >= 0)
         H5Fclose(file);
-    H5Eset_auto2(H5E_DEFAULT, print, data);
+    hdf5_silence_end(&silence);
     return code;
 }
 

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/hdf5_member.h"
+#include "data/hdf5_open.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -93,18 +94,18 @@ static bool take_all(hid_t file, struct bundle *bundle)
     return good && bundle_bytes(bundle) > 0;
 }
 
-static bool read_bundle(const char *path, struct bundle *bundle)
+static int read_bundle(const char *path, const char *name, struct bundle *bundle)
 {
-    H5E_auto2_t print;
-    void *data;
-    H5Eget_auto2(H5E_DEFAULT, &print, &data);
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
-    bool good = file >= 0 && take_all(file, bundle);
+    struct hdf5_silence silence;
+    hid_t file;
+    hdf5_silence_begin(&silence);
+    int code = hdf5_open(&file, path);
+    if (code == ERROR_NONE && !take_all(file, bundle))
+        code = error_user("%s: its tokenizer, %s, is not in it; this program has %s", path, name, tokenizer_names());
     if (file >= 0)
         H5Fclose(file);
-    H5Eset_auto2(H5E_DEFAULT, print, data);
-    return good;
+    hdf5_silence_end(&silence);
+    return code;
 }
 
 int tokenizer_member_open(const struct tokenizer **tokenizer, const char *path, const char *name)
@@ -114,9 +115,9 @@ int tokenizer_member_open(const struct tokenizer **tokenizer, const char *path, 
     if (*tokenizer != NULL)
         return ERROR_NONE;
     char *where = memory_format("%s: /%s", path, GROUP);
-    int code = read_bundle(path, &bundle) ? tokenizer_open_bundle(tokenizer, &bundle, where)
-                                          : error_user("%s: its tokenizer, %s, is not in it; this program has %s", path,
-                                                       name, tokenizer_names());
+    int code = read_bundle(path, name, &bundle);
+    if (code == ERROR_NONE)
+        code = tokenizer_open_bundle(tokenizer, &bundle, where);
     if (code == ERROR_NONE && strcmp((*tokenizer)->name, name) != 0) {
         code = error_user("%s: is of the tokenizer %s, not of %s", where, (*tokenizer)->name, name);
         tokenizer_close(*tokenizer);

@@ -188,6 +188,9 @@ struct deck {
 /* Sets every key to its default and marks none as given. */
 void deck_defaults(struct deck *deck);
 
+/* A copy, freed with memory_free (base/memory.h). A deck has 90 KiB, too much for a small stack (ulimit -s). */
+struct deck *deck_copy(const struct deck *deck);
+
 /* Reads a deck's file, then applies the `override_count` overrides "key=value" in order (the last one of a key wins).
  * `name` is a path or, without "/", also the name of a deck that comes with the program ("quickstart"). `deck` is
  * overwritten; keys that are not given get their defaults. An @include name is looked for first in the folder of the

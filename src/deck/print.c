@@ -12,7 +12,8 @@ static const char INTRODUCTION[] =
     "A key that is left out has the value shown here. @include \"FILE\" takes in another deck, found from the folder "
     "of the file that includes it or by the name of one that comes with Cistron; what follows the line may give its "
     "keys again and wins. Otherwise a key is given once. On the command line key=value (optimizer.lr=3e-5) overrides a "
-    "deck. A path may begin with ~, the home folder.";
+    "deck. A path may begin with ~, the home folder, and $NAME or ${NAME} in it is what the environment has for NAME; "
+    "$$ is one $.";
 
 static bool is_refused(const struct deck_row *row)
 {
@@ -126,13 +127,13 @@ char *deck_print_effective(const struct deck *deck)
 
 char *deck_print_changed(const struct deck *deck)
 {
-    struct deck defaults;
-    deck_defaults(&defaults);
+    struct deck *defaults = memory_allocate(sizeof *defaults);
+    deck_defaults(defaults);
     char *text = memory_string("");
     locale_t previous = deck_locale_enter();
     for (int i = 0; i < deck_table_rows; i++) {
         const struct deck_row *row = &deck_table[i];
-        char *value = deck_row_value(row, deck), *usual = deck_row_value(row, &defaults);
+        char *value = deck_row_value(row, deck), *usual = deck_row_value(row, defaults);
         if (strcmp(value, usual) != 0) {
             char *longer = memory_format("%s%s = %s\n", text, row->key, value);
             free(text);
@@ -142,17 +143,19 @@ char *deck_print_changed(const struct deck *deck)
         free(usual);
     }
     deck_locale_leave(previous);
+    memory_free(defaults);
     return text;
 }
 
 void deck_print_reference(FILE *file)
 {
-    struct deck deck;
-    deck_defaults(&deck);
+    struct deck *deck = memory_allocate(sizeof *deck);
+    deck_defaults(deck);
     locale_t previous = deck_locale_enter();
     print_comment(file, 0, INTRODUCTION);
-    print_deck(file, &deck, true);
+    print_deck(file, deck, true);
     deck_locale_leave(previous);
+    memory_free(deck);
 }
 
 static bool share_rule(const struct deck_row *a, const struct deck_row *b)
@@ -180,8 +183,8 @@ static void print_restarts(FILE *file)
 
 void deck_print_markdown(FILE *file)
 {
-    struct deck deck;
-    deck_defaults(&deck);
+    struct deck *deck = memory_allocate(sizeof *deck);
+    deck_defaults(deck);
     locale_t previous = deck_locale_enter();
     fprintf(file, "# The deck\n\n%s `cistron deck` prints this page as a deck.\n", INTRODUCTION);
     struct section section = {"", 0};
@@ -191,12 +194,13 @@ void deck_print_markdown(FILE *file)
         if (!same_section(own, section))
             fprintf(file, "\n## %.*s\n\n| Key | Default | Meaning |\n|---|---|---|\n", own.bytes - 1, own.key);
         section = own;
-        char *value = deck_row_value(row, &deck), *notes = row_notes(row);
+        char *value = deck_row_value(row, deck), *notes = row_notes(row);
         fprintf(file, "| `%s` | `%s` | %s (%s) |\n", row->key, value, row->doc, notes);
         free(notes);
         free(value);
     }
     deck_locale_leave(previous);
+    memory_free(deck);
     print_restarts(file);
 }
 

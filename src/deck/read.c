@@ -2,6 +2,7 @@
 #include "deck/table.h"
 #include "base/memory.h"
 #include "base/path.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <libconfig.h>
@@ -13,14 +14,15 @@ static void report_unknown(struct deck_source *source, int line, const char *key
 {
     const char *kind = section ? "section" : "key";
     const char *other = section ? NULL : deck_find_other(key);
-    char *nearest = deck_nearest(key, section);
+    char *nearest = deck_nearest(key, section), name[TEXT_SHORT];
+    text_short(name, key);
     if (other != NULL)
-        deck_source_report(source, line, "key %s: unknown; here it is %s%s", key, other,
+        deck_source_report(source, line, "key %s: unknown; here it is %s%s", name, other,
                            strstr(key, "epoch") != NULL ? " (cistron plan says how many are an epoch)" : "");
     else if (nearest != NULL)
-        deck_source_report(source, line, "key %s: unknown; the nearest known %s is %s", key, kind, nearest);
+        deck_source_report(source, line, "key %s: unknown; the nearest known %s is %s", name, kind, nearest);
     else
-        deck_source_report(source, line, "key %s: no such %s; \"cistron deck\" prints them all", key, kind);
+        deck_source_report(source, line, "key %s: no such %s; \"cistron deck\" prints them all", name, kind);
     free(nearest);
 }
 
@@ -32,12 +34,19 @@ static void report_section(struct deck_source *source, int line, const char *key
 static void set_value(struct deck *deck, struct deck_source *source, int line, const struct deck_row *row,
                       const struct deck_value *value, const char *shown)
 {
+    char text[TEXT_SHORT];
+    const bool own = line == DECK_COMMAND_LINE || source->files[0].identity.st_ino != 0; /* not a checkpoint's deck */
+    char *unset = own ? deck_unset_variable(row, value) : NULL;
+    if (unset != NULL) {
+        deck_source_report(source, line, "key %s = %s: the environment has no variable %s ($$ stands for a $)",
+                           row->key, text_short(text, shown), unset);
+        free(unset);
+        return;
+    }
     if (deck_set(deck, row, value))
         return;
-    enum { SHOWN = 80 };
     char *allowed = deck_row_allowed(row);
-    deck_source_report(source, line, "key %s = %.*s%s: must be %s", row->key, SHOWN, shown,
-                       strlen(shown) > SHOWN ? "..." : "", allowed);
+    deck_source_report(source, line, "key %s = %s: must be %s", row->key, text_short(text, shown), allowed);
     free(allowed);
 }
 
@@ -201,9 +210,10 @@ static void read_override(struct deck *deck, struct deck_source *source, const c
 {
     static const char blanks[] = " \t\n";
     const char *equals = strchr(text, '=');
+    char shown[TEXT_SHORT];
     text += strspn(text, blanks);
     if (equals == NULL || equals == text) {
-        deck_source_report(source, DECK_COMMAND_LINE, "%s: an override reads key=value", text);
+        deck_source_report(source, DECK_COMMAND_LINE, "%s: an override reads key=value", text_short(shown, text));
         return;
     }
     char *key = memory_format("%.*s", (int)(equals - text), text), *scratch = NULL;

@@ -78,12 +78,16 @@ extern const struct deck_other_name deck_other_names[];
 /* The key that the last part of a wrong one is another program's name for; NULL: it is none. */
 const char *deck_find_other(const char *wrong);
 
-/* Stores a value and marks the key as given. If type or range are wrong: returns false and changes nothing. */
+/* The first variable of a path that the environment does not have (path_expand), NULL where there is none. Freed with
+ * free(). */
+char *deck_unset_variable(const struct deck_row *row, const struct deck_value *value);
+/* Stores a value, a path expanded, and marks the key as given. If type or range are wrong: returns false and changes
+ * nothing. */
 bool deck_set(struct deck *deck, const struct deck_row *row, const struct deck_value *value);
 
 /* The values a row allows, as words that follow "must be": "an integer from 1 to 64". Freed with free(). */
 char *deck_row_allowed(const struct deck_row *row);
-/* The row's value in deck syntax; reals as deck_real writes them. Freed with free(). */
+/* The row's value in deck syntax; reals as deck_real and paths as path_literal writes them. Freed with free(). */
 char *deck_row_value(const struct deck_row *row, const struct deck *deck);
 /* A string in quotes, escaped for libconfig. Freed with free(). */
 char *deck_quote(const char *string);

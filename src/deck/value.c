@@ -68,14 +68,14 @@ static bool in_range(const struct deck_row *row, double value)
     return isfinite(value) && above && below;
 }
 
-/* A list's paths with "~" in front of each replaced; blanks around an item stay. Freed with free(). */
-static char *home_of_each(const char *list)
+/* A list's paths, each expanded; blanks around an item stay. Freed with free(). */
+static char *expand_each(const char *list, char **unset)
 {
     char *all = memory_string("");
     for (const char *item = list; item != NULL;) {
         const char *first = item + strspn(item, " \t\n"), *comma = path_list_comma(item);
         char *own = comma != NULL ? memory_format("%.*s", (int)(comma - first), first) : memory_string(first);
-        char *path = path_home(own);
+        char *path = path_expand(own, *unset == NULL ? unset : NULL);
         char *longer = memory_format("%s%.*s%s%s", all, (int)(first - item), item, path, comma != NULL ? "," : "");
         free(own);
         free(path);
@@ -86,14 +86,30 @@ static char *home_of_each(const char *list)
     return all;
 }
 
+/* A value as it is kept. Freed with free(). */
+static char *expand(const struct deck_row *row, const char *string, char **unset)
+{
+    *unset = NULL;
+    return row->paths == DECK_PATHS_LIST  ? expand_each(string, unset)
+           : row->paths == DECK_PATHS_ONE ? path_expand(string, unset)
+                                          : memory_string(string);
+}
+
+char *deck_unset_variable(const struct deck_row *row, const struct deck_value *value)
+{
+    char *unset = NULL;
+    if (value->kind == DECK_VALUE_STRING)
+        free(expand(row, value->string, &unset));
+    return unset;
+}
+
 static bool set_string(char *field, const struct deck_row *row, const char *string)
 {
-    char *text = row->paths == DECK_PATHS_LIST  ? home_of_each(string)
-                 : row->paths == DECK_PATHS_ONE ? path_home(string)
-                                                : memory_string(string);
+    char *unset, *text = expand(row, string, &unset);
     bool fits = in_range(row, (double)strlen(text));
     if (fits) /* strncpy clears what an earlier, longer value left behind: equal decks are equal bytes. */
         strncpy(field, text, DECK_STRING);
+    free(unset);
     free(text);
     return fits;
 }
@@ -163,6 +179,11 @@ void deck_defaults(struct deck *deck)
             break;
         }
     }
+}
+
+struct deck *deck_copy(const struct deck *deck)
+{
+    return memcpy(memory_allocate(sizeof *deck), deck, sizeof *deck);
 }
 
 static size_t field_bytes(enum deck_type type)
@@ -276,6 +297,14 @@ char *deck_real(double value)
     return memory_format("%s%s", text, real ? "" : ".0");
 }
 
+static char *quote_path(const struct deck_row *row, const char *string)
+{
+    char *literal = row->paths == DECK_PATHS_NONE ? memory_string(string) : path_literal(string);
+    char *quoted = deck_quote(literal);
+    free(literal);
+    return quoted;
+}
+
 char *deck_row_value(const struct deck_row *row, const struct deck *deck)
 {
     const void *field = (const char *)deck + row->offset;
@@ -290,7 +319,7 @@ char *deck_row_value(const struct deck_row *row, const struct deck *deck)
     case DECK_TYPE_REAL:
         return deck_real(*(const double *)field);
     case DECK_TYPE_STRING:
-        return deck_quote(field);
+        return quote_path(row, field);
     case DECK_TYPE_CHOICE:
         break;
     }

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "data/batch.h"
 #include "data/masking.h"
 #include "infer/inference.h"
@@ -93,7 +94,8 @@ static int read_input(struct embedder *e)
     if (code == ERROR_NONE && e->sequences.longest > MOST_TOKENS)
         code = error_user("%s: record %s has %lld tokens, more than the %d that can be given to a model at once; "
                           "--max-length cuts records short",
-                          s->fasta, e->sequences.longest_name, (long long)e->sequences.longest, MOST_TOKENS);
+                          s->fasta, text_short((char[TEXT_SHORT]){0}, e->sequences.longest_name),
+                          (long long)e->sequences.longest, MOST_TOKENS);
     return code;
 }
 
@@ -371,7 +373,8 @@ static void report_input(const struct embedder *e)
     if (s->longest > e->inference->context)
         log_warn("record %s has %lld tokens, more than the %lld that the model was trained on at a time; such vectors "
                  "may make little sense",
-                 s->longest_name, (long long)s->longest, (long long)e->inference->context);
+                 text_short((char[TEXT_SHORT]){0}, s->longest_name), (long long)s->longest,
+                 (long long)e->inference->context);
 }
 
 static void report(const struct embedder *e, double seconds)

@@ -1,6 +1,7 @@
 #include "infer/prompts.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "prepare/encoding.h"
 #include "prepare/record_reader.h"
 #include "prepare/source.h"
@@ -29,7 +30,8 @@ static void *grow(void *array, int64_t *room, int64_t wanted, size_t size)
 static void add_text(struct prompts *p, const char *text, int64_t bytes)
 {
     p->text = grow(p->text, &p->text_room, p->text_bytes + bytes, 1);
-    memcpy(p->text + p->text_bytes, text, (size_t)bytes);
+    if (bytes > 0) /* else there may be no array yet */
+        memcpy(p->text + p->text_bytes, text, (size_t)bytes);
     p->text_bytes += bytes;
     p->list[p->count - 1].bytes += bytes;
 }
@@ -89,7 +91,7 @@ static int refuse_empty(const struct reading *r, const char *name)
     if (r->settings->input == NULL)
         return error_user("--prompt \"\": the model has no begin token, so a prompt must begin the text");
     return error_user("%s: record %s is empty; the model has no begin token, so a prompt must begin the text",
-                      r->settings->input, name);
+                      r->settings->input, text_short((char[TEXT_SHORT]){0}, name));
 }
 
 static int end_prompt(struct reading *r)

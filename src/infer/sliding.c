@@ -151,7 +151,8 @@ static int gather_text(struct sliding *w, int64_t *bytes)
             w->text_room = 2 * (*bytes + w->piece.length);
             w->text = memory_grow(w->text, w->text_room);
         }
-        memcpy(w->text + *bytes, w->piece.text, (size_t)w->piece.length);
+        if (w->piece.length > 0) /* else there may be no array yet */
+            memcpy(w->text + *bytes, w->piece.text, (size_t)w->piece.length);
         *bytes += w->piece.length;
         code = record_reader_next(w->reader, &w->piece);
     }

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include "io/block.h"
 #include "io/checkpoint_private.h"
 #include "io/file.h"
@@ -180,7 +181,7 @@ int checkpoint_look(struct comm *world, const char *before, const char *where, c
     int code = ERROR_NONE;
     if (world->rank == 0 && stat(where, &status) != 0)
         code = error_user("%s%s%s: cannot find a checkpoint or run folder there: %s", before, where, behind,
-                          strerror(errno));
+                          path_failure(where, errno));
     return comm_agree(world, code);
 }
 

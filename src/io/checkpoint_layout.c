@@ -296,7 +296,8 @@ static bool read_position(hid_t file, struct checkpoint_meta *meta)
     const int64_t stores = hdf5_read_integers(group, "epoch", epochs, BLEND_STORES);
     bool good = stores > 0 && is_count(offset);
     *position = blend_position_create(good ? stores : 0);
-    memcpy(position->epoch, epochs, (size_t)position->stores * sizeof *epochs);
+    if (good) /* else it has no arrays */
+        memcpy(position->epoch, epochs, (size_t)stores * sizeof *epochs);
     position->offset = offset;
     memory_free(epochs);
     good = good && hdf5_read_integers(group, "window", position->window, stores) == stores &&

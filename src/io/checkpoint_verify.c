@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/open.h"
+#include "base/path.h"
 #include "base/thread.h"
 #include "io/block.h"
 #include "io/checkpoint_private.h"
@@ -25,7 +26,7 @@ static int read_list(const char *path, struct block_list *list, bool *present)
     int64_t bytes = 0;
     *present = false;
     if (stat(path, &status) != 0)
-        return error_user("%s: cannot open it: %s", path, strerror(errno));
+        return error_user("%s: cannot open it: %s", path, path_failure(path, errno));
     char *side = block_side_path(path);
     int code;
     if (access(side, F_OK) != 0) {

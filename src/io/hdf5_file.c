@@ -1,38 +1,8 @@
 #include "io/hdf5_file.h"
-#include "base/error.h"
 #include "base/memory.h"
-#include "base/open.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-void hdf5_silence_begin(struct hdf5_silence *silence)
-{
-    H5Eget_auto2(H5E_DEFAULT, &silence->print, &silence->data);
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-}
-
-void hdf5_silence_end(const struct hdf5_silence *silence)
-{
-    H5Eset_auto2(H5E_DEFAULT, silence->print, silence->data);
-}
-
-int hdf5_open(hid_t *file, const char *path)
-{
-    *file = -1;
-    int descriptor = open_file(path); /* HDF5 would wait for the writer of a pipe */
-    if (descriptor < 0)
-        return error_user("%s: cannot open it: %s", path, open_failure());
-    close(descriptor);
-    if (H5Fis_hdf5(path) <= 0)
-        return error_user("%s: is no HDF5 file", path);
-    *file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
-    if (*file < 0)
-        return error_user("%s: HDF5 cannot open it: the file is truncated or damaged", path);
-    return ERROR_NONE;
-}
 
 /* -- Names ------------------------------------------------------------------------------------------------------- */
 

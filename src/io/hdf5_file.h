@@ -1,24 +1,14 @@
-/* What checkpoints and `cistron inspect` need of HDF5: opening with a clear message, and attributes in the forms that
- * this program, h5py and h5repack give them. */
+/* What checkpoints and `cistron inspect` need of HDF5, beside opening files: attributes in the forms that this program,
+ * h5py and h5repack give them. */
 #ifndef IO_HDF5_FILE_H
 #define IO_HDF5_FILE_H
 
 #include "data/hdf5_member.h"
+#include "data/hdf5_open.h"
 
 #include <hdf5.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-/* Between begin and end HDF5 does not print its own stack of errors; our messages say more in one line. */
-struct hdf5_silence {
-    H5E_auto2_t print;
-    void *data;
-};
-void hdf5_silence_begin(struct hdf5_silence *silence);
-void hdf5_silence_end(const struct hdf5_silence *silence);
-
-/* Opens for reading. ERROR_USER: missing, no regular file, not HDF5, truncated or damaged. */
-int hdf5_open(hid_t *file, const char *path);
 
 /* A number attribute of an open object; false when it is absent or no number. */
 bool hdf5_read_integer(hid_t object, const char *name, int64_t *value);

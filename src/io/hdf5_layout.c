@@ -95,7 +95,7 @@ static int lay_out_in_memory(bool (*create)(hid_t file, void *self), void *self)
     struct hdf5_silence silence;
     hdf5_silence_begin(&silence);
     /* since version 1.8 HDF5's own structures carry checksums, and attributes may exceed 64 KiB */
-    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    hid_t access = hdf5_access();
     H5Pset_fapl_stdio(access); /* the usual driver looks for the file that the name in /proc links to */
     H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18);
     hid_t plan = H5Pcreate(H5P_FILE_CREATE);

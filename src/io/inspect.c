@@ -1,6 +1,7 @@
 #include "io/inspect.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include "base/text.h"
 #include "base/thousands.h"
 #include "data/megatron_store.h"
@@ -146,12 +147,13 @@ static int describe_megatron(json_t *out, const char *path)
 /* As the training's deck says; a deck of another version may say nothing that this one reads. */
 static void describe_family(json_t *out, const struct checkpoint_meta *meta, const char *path)
 {
-    struct deck deck;
+    struct deck *deck = memory_allocate(sizeof *deck);
     struct model_settings settings;
-    if (deck_read_text(&deck, meta->deck_text, path, NULL, 0) == ERROR_NONE &&
-        model_settings_from_deck(&settings, &deck, meta->vocabulary) == ERROR_NONE)
+    if (deck_read_text(deck, meta->deck_text, path, NULL, 0) == ERROR_NONE &&
+        model_settings_from_deck(&settings, deck, meta->vocabulary) == ERROR_NONE)
         put_text(out, "family", family_of(settings.family)->name);
     error_clear();
+    memory_free(deck);
 }
 
 static void describe_meta(json_t *out, const struct checkpoint_meta *meta)
@@ -519,7 +521,7 @@ int inspect_run(const char *path, bool json, bool verify)
     if (is_megatron(path))
         return inspect_file(path, json, verify);
     if (stat(path, &status) != 0)
-        return error_user("%s: cannot open it: %s", path, strerror(errno));
+        return error_user("%s: cannot open it: %s", path, path_failure(path, errno));
     if (!S_ISDIR(status.st_mode))
         return inspect_file(path, json, verify);
     char *newest;

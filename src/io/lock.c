@@ -40,6 +40,13 @@ static void read_owner(int descriptor, char out[OWNER_BYTES])
     out[strcspn(out, "\n")] = '\0';
 }
 
+/* Why a call of fcntl failed. NFS lets an errno of the kernel's own through, which strerror does not know. */
+static const char *lock_failure(void)
+{
+    enum { KERNEL_NOT_SUPPORTED = 524 };
+    return strerror(errno == KERNEL_NOT_SUPPORTED ? EOPNOTSUPP : errno);
+}
+
 /* Without locks: is the owner a living process of this host? */
 static bool alive_here(const char *owner)
 {
@@ -98,7 +105,8 @@ static int take(struct lock *lock, const char *folder)
         if (locked == 0 ? open_is_named(lock->descriptor, path) : errno != EAGAIN && errno != EACCES)
             break;
     }
-    bool busy = locked != 0 && (errno == EAGAIN || errno == EACCES);
+    const bool busy = locked != 0 && (errno == EAGAIN || errno == EACCES);
+    const char *failure = lock_failure();
     read_owner(lock->descriptor, owner);
     if (!is_own(lock->descriptor, owner))
         return error_user(
@@ -108,7 +116,7 @@ static int take(struct lock *lock, const char *folder)
     if (busy || (locked != 0 && alive_here(owner)))
         return held(folder, owner);
     if (locked != 0)
-        log_warn("%s: this file system has no locks; see to it that no other run works in the folder", path);
+        log_warn("%s: cannot be locked (%s); see to it that no other run works in the folder", path, failure);
     if (owner[0] != '\0')
         log_info("# the last run in this folder was killed, or its machine was (%s)", owner);
     describe_self(self);

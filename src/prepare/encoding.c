@@ -1,6 +1,7 @@
 #include "prepare/encoding.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "base/thread.h"
 #include "data/token_store.h"
 
@@ -205,7 +206,7 @@ int encoding_of_record(int code, const char *name)
 {
     if (code == ERROR_NONE)
         return code;
-    char *message = memory_format("record %s: %s", name, error_message());
+    char *message = memory_format("record %s: %s", text_short((char[TEXT_SHORT]){0}, name), error_message());
     error_clear();
     code = error_restate(code, message);
     free(message);
@@ -216,8 +217,8 @@ int encoding_check_record(const char *name, int64_t bytes)
 {
     if (bytes <= ENCODING_RECORD_BYTES)
         return ERROR_NONE;
-    return error_user("record %s: has more than %d MiB of text; --input-format lines makes a record of each line", name,
-                      ENCODING_RECORD_BYTES >> 20);
+    return error_user("record %s: has more than %d MiB of text; --input-format lines makes a record of each line",
+                      text_short((char[TEXT_SHORT]){0}, name), ENCODING_RECORD_BYTES >> 20);
 }
 
 int encoding_text(struct encoding *e, const char *text, int64_t bytes)
@@ -228,7 +229,8 @@ int encoding_text(struct encoding *e, const char *text, int64_t bytes)
     if (code != ERROR_NONE)
         return code;
     job->bytes = widen(job->bytes, job->used, &job->byte_room, job->used + bytes);
-    memcpy(job->bytes + job->used, text, (size_t)bytes);
+    if (bytes > 0) /* else there may be no array yet */
+        memcpy(job->bytes + job->used, text, (size_t)bytes);
     job->used += bytes;
     record->bytes += bytes;
     return ERROR_NONE;

@@ -1,6 +1,7 @@
 #include "prepare/inputs.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/path.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -41,7 +42,7 @@ static int add_folder(struct inputs *inputs, const char *path)
     struct dirent *entry;
     DIR *folder = opendir(path);
     if (folder == NULL)
-        return error_user("%s: cannot read the folder: %s", path, strerror(errno));
+        return error_user("%s: cannot read the folder: %s", path, path_failure(path, errno));
     while ((entry = readdir(folder)) != NULL) {
         char *file = memory_format("%s%s%s", path, slash, entry->d_name);
         if (entry->d_name[0] == '.' || is_folder(file))
@@ -68,7 +69,7 @@ static int add_pattern(struct inputs *inputs, const char *pattern)
             add(inputs, memory_string(found.gl_pathv[i]));
     globfree(&found);
     if (inputs->count == before)
-        return error_user("%s: no file matches", pattern);
+        return error_user("%s: no file matches%s", pattern, path_seen_from(pattern));
     qsort(inputs->paths + before, (size_t)(inputs->count - before), sizeof *inputs->paths, by_name);
     return ERROR_NONE;
 }

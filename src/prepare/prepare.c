@@ -1,4 +1,5 @@
 #include "prepare/prepare.h"
+#include "base/available.h"
 #include "base/clock.h"
 #include "base/disk.h"
 #include "base/error.h"
@@ -423,11 +424,13 @@ static void report(const struct prepare *prepare)
              (double)prepare->progress.before * 1e-6 / (seconds + 1e-9));
 }
 
-/* CPUs that this process may use. */
+/* CPUs that this process may use, by its affinity mask and its container's quota. */
 static int64_t count_cpus(void)
 {
     cpu_set_t mask;
-    return sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
+    const int cpus = sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
+    const double quota = available_cpus("");
+    return quota < 1 ? 1 : quota < cpus ? (int64_t)quota : cpus;
 }
 
 static int open_tokenizer(struct prepare *prepare)

@@ -1,6 +1,7 @@
 #include "prepare/source.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/path.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -87,7 +88,7 @@ int source_open(struct source **out, const char *path)
     struct stat status;
     *out = NULL;
     if (file < 0)
-        return error_user("%s: cannot open: %s", path, strerror(errno));
+        return error_user("%s: cannot open: %s", path, path_failure(path, errno));
     if (fstat(file, &status) == 0 && S_ISDIR(status.st_mode)) {
         if (!standard)
             close(file);

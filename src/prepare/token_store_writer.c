@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/open.h"
 #include "data/hdf5_member.h"
+#include "data/hdf5_open.h"
 #include "data/token_store.h"
 #include "data/tokenizer_member.h"
 #include "prepare/column.h"
@@ -46,18 +47,24 @@ struct stretch {
     int64_t position, bytes;
 };
 
-/* Creates the three datasets, allocated at once and without fill, and takes down where they lie. */
-static bool lay_out(struct token_store_writer *writer, const int64_t counts[STORE_COLUMNS],
-                    const hid_t types[STORE_COLUMNS], struct stretch stretches[STORE_COLUMNS])
+static const char *system_reason(void)
 {
-    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    return errno != 0 ? strerror(errno) : "HDF5 failed";
+}
+
+/* Creates the three datasets, allocated at once and without fill, and takes down where they lie. NULL, or why not. */
+static const char *lay_out(struct token_store_writer *writer, const int64_t counts[STORE_COLUMNS],
+                           const hid_t types[STORE_COLUMNS], struct stretch stretches[STORE_COLUMNS])
+{
+    hid_t access = hdf5_access();
     H5Pset_alignment(access, 1, ALIGNMENT);
     unlink(writer->temporary); /* a killed process of this number left it, or it is a link */
     errno = 0;
     hid_t file = H5Fcreate(writer->temporary, H5F_ACC_EXCL, H5P_DEFAULT, access);
+    const char *failure = file < 0 ? hdf5_open_failure(system_reason()) : NULL;
     H5Pclose(access);
-    if (file < 0)
-        return false;
+    if (failure != NULL)
+        return failure;
     hid_t layout = H5Pcreate(H5P_DATASET_CREATE);
     H5Pset_layout(layout, H5D_CONTIGUOUS);
     H5Pset_alloc_time(layout, H5D_ALLOC_TIME_EARLY);
@@ -76,7 +83,7 @@ static bool lay_out(struct token_store_writer *writer, const int64_t counts[STOR
         H5Sclose(space);
     }
     H5Pclose(layout);
-    return H5Fclose(file) >= 0 && good;
+    return H5Fclose(file) >= 0 && good ? NULL : system_reason();
 }
 
 static int append(struct store_writer *self, const void *tokens, int64_t count)
@@ -121,7 +128,9 @@ static bool write_sources(hid_t file, char *const *sources, int64_t count)
 static bool describe(struct token_store_writer *writer, char *const *sources, int64_t source_count,
                      const uint64_t digests[STORE_COLUMNS], uint64_t checksum)
 {
-    hid_t file = H5Fopen(writer->temporary, H5F_ACC_RDWR, H5P_DEFAULT);
+    hid_t access = hdf5_access();
+    hid_t file = H5Fopen(writer->temporary, H5F_ACC_RDWR, access);
+    H5Pclose(access);
     if (file < 0)
         return false;
     bool good = true;
@@ -207,13 +216,12 @@ int token_store_writer_create(struct store_writer **out, const char *path, const
     const hid_t types[STORE_COLUMNS] = {token_type, H5T_STD_I64LE, H5T_STD_U8LE};
     struct stretch stretches[STORE_COLUMNS];
     int code = ERROR_NONE;
-    H5E_auto2_t print;
-    void *data;
-    H5Eget_auto2(H5E_DEFAULT, &print, &data);
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-    if (!lay_out(writer, counts, types, stretches))
-        code = cannot_write(writer, errno != 0 ? strerror(errno) : "HDF5 failed");
-    H5Eset_auto2(H5E_DEFAULT, print, data);
+    struct hdf5_silence silence;
+    hdf5_silence_begin(&silence);
+    const char *failure = lay_out(writer, counts, types, stretches);
+    if (failure != NULL)
+        code = cannot_write(writer, failure);
+    hdf5_silence_end(&silence);
     if (code == ERROR_NONE && (writer->file = open_own(writer->temporary, O_WRONLY)) < 0)
         code = cannot_write(writer, open_failure());
     for (int i = 0; i < STORE_COLUMNS && code == ERROR_NONE; i++)

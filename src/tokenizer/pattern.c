@@ -1,6 +1,7 @@
 #include "tokenizer/pattern.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "tokenizer/classes.h"
 
 #include <ctype.h>
@@ -33,7 +34,8 @@ static void put_text(struct translation *t, const char *text)
 
 static int refuse(const struct translation *t, const char *what)
 {
-    return error_user("%s: \"%s\", byte %td: %s", t->where, t->whole, t->at - t->whole + 1, what);
+    char shown[TEXT_SHORT];
+    return error_user("%s: \"%s\", byte %td: %s", t->where, text_short(shown, t->whole), t->at - t->whole + 1, what);
 }
 
 /* Copies `bytes` bytes of the pattern. */

@@ -1,6 +1,7 @@
 #include "tokenizer/splitter.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "tokenizer/classes.h"
 #include "tokenizer/pattern.h"
 #include "tokenizer/splitter_known.h"
@@ -32,6 +33,7 @@ static int compile(struct splitter *split, const char *pattern, bool literal)
     int code;
     PCRE2_SIZE at;
     uint32_t empty = 0;
+    char shown[TEXT_SHORT];
     pcre2_compile_context *context = pcre2_compile_context_create(NULL);
     if (context == NULL)
         error_fatal("out of memory for PCRE2");
@@ -42,11 +44,12 @@ static int compile(struct splitter *split, const char *pattern, bool literal)
     if (split->code == NULL) {
         PCRE2_UCHAR message[256];
         pcre2_get_error_message(code, message, sizeof message);
-        return error_user("%s: \"%s\": PCRE2 does not take it: %s", split->where, pattern, (const char *)message);
+        return error_user("%s: \"%s\": PCRE2 does not take it: %s", split->where, text_short(shown, pattern),
+                          (const char *)message);
     }
     pcre2_pattern_info(split->code, PCRE2_INFO_MATCHEMPTY, &empty);
     if (empty)
-        return error_user("%s: \"%s\" must not match where there is nothing", split->where, pattern);
+        return error_user("%s: \"%s\" must not match where there is nothing", split->where, text_short(shown, pattern));
     pcre2_jit_compile(split->code, PCRE2_JIT_COMPLETE); /* where that fails it is slower */
     return ERROR_NONE;
 }

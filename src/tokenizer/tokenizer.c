@@ -1,6 +1,7 @@
 #include "tokenizer/tokenizer.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/json_place.h"
 
@@ -72,7 +73,8 @@ int tokenizer_open(const struct tokenizer **tokenizer, const char *where)
     if (*tokenizer != NULL)
         return ERROR_NONE;
     if (stat(where, &status) != 0)
-        return error_user("tokenizer %s: unknown, and no file or folder; there is: %s", where, tokenizer_names());
+        return error_user("tokenizer %s: unknown, and no file or folder%s; there is: %s", where, path_seen_from(where),
+                          tokenizer_names());
     struct bundle bundle;
     int code = bundle_read(&bundle, where);
     if (code == ERROR_NONE)

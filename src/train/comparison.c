@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include "base/thousands.h"
 #include "deck/deck.h"
 #include "io/draft.h"
@@ -470,9 +471,10 @@ static int read_run(struct run *run, const char *name, int number, int64_t warm_
     run->letter[0] = (char)('A' + number);
     run->folder = slash != NULL ? memory_format("%.*s", (int)(slash - log), log) : memory_string(".");
     int code = access(log, F_OK) == 0 ? history_read(&run->history, log)
-                                      : error_user("%s: %s", name,
+                                      : error_user("%s: %s%s", name,
                                                    is_folder ? "holds no log.jsonl; name the output.folder of a run"
-                                                             : "no such file or folder");
+                                                             : "no such file or folder",
+                                                   is_folder ? "" : path_seen_from(name));
     const bool says_nothing = run->history.start_count == 0 && run->history.row_count == 0;
     if (code == ERROR_NONE && run->history.damaged > 0 && says_nothing)
         code = error_user("%s: is no log of a run; name its output.folder, or the log.jsonl in that", log);

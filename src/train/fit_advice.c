@@ -1,6 +1,7 @@
 #include "train/fit_advice.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/memory.h"
 #include "model/attention.h"
 #include "train/forecast.h"
 #include "train/layout.h"
@@ -39,19 +40,20 @@ static void add_level(struct levels *levels, enum fit_key key, int64_t value)
 static void add_contexts(struct levels *levels, const struct deck *deck, const struct model_settings *model,
                          int64_t ranks)
 {
-    struct deck other = *deck;
+    struct deck *other = deck_copy(deck);
     add_level(levels, FIT_CONTEXT, deck->parallel.context);
     for (int64_t context = deck->parallel.context + 1; context <= ranks; context++) {
         if (ranks % context != 0) /* as settings_check_sizes finds too, but slower */
             continue;
-        other.parallel.context = context;
+        other->parallel.context = context;
         struct model_settings cut = *model;
-        cut.rows = layout_rows(&other, model_kv_heads(model));
-        if (settings_check_sizes(&other, ranks) == ERROR_NONE && attention_check(&cut) == ERROR_NONE &&
+        cut.rows = layout_rows(other, model_kv_heads(model));
+        if (settings_check_sizes(other, ranks) == ERROR_NONE && attention_check(&cut) == ERROR_NONE &&
             levels->count[FIT_CONTEXT] < MAX_LEVELS)
             add_level(levels, FIT_CONTEXT, context);
         error_clear();
     }
+    memory_free(other);
 }
 
 static struct levels levels_of(const struct deck *deck, const struct model_settings *model, int64_t ranks)
@@ -66,13 +68,14 @@ static struct levels levels_of(const struct deck *deck, const struct model_setti
     add_level(&levels, FIT_RECOMPUTE, deck->memory.recompute);
     for (int policy = deck->memory.recompute + 1; policy <= DECK_RECOMPUTE_FULL; policy++)
         add_level(&levels, FIT_RECOMPUTE, policy);
+    struct deck *other = deck_copy(deck);
     for (int64_t rows = deck->train.micro_batch; rows > 0; rows /= 2) {
-        struct deck other = *deck;
-        other.train.micro_batch = rows;
-        if (settings_check_sizes(&other, ranks) == ERROR_NONE)
+        other->train.micro_batch = rows;
+        if (settings_check_sizes(other, ranks) == ERROR_NONE)
             add_level(&levels, FIT_MICRO_BATCH, rows);
         error_clear();
     }
+    memory_free(other);
     add_contexts(&levels, deck, model, ranks);
     add_level(&levels, FIT_HEAD_TOKENS, settings_head_tokens(deck)); /* then quarters, as multiples of 16 */
     int64_t least = settings_tokens(deck) / MAX_HEAD_CHUNKS;
@@ -86,19 +89,19 @@ static struct levels levels_of(const struct deck *deck, const struct model_setti
 }
 
 /* level[key] counts from the deck's own value, 0. */
-static struct deck deck_at(const struct deck *deck, const struct levels *levels, const int level[FIT_KEYS])
+static void set_levels(struct deck *other, const struct deck *deck, const struct levels *levels,
+                       const int level[FIT_KEYS])
 {
-    struct deck other = *deck;
-    other.precision.weight_copies = (int)levels->values[FIT_WEIGHT_COPIES][level[FIT_WEIGHT_COPIES]];
-    other.parallel.shard = (int)levels->values[FIT_SHARD][level[FIT_SHARD]];
-    other.memory.recompute = (int)levels->values[FIT_RECOMPUTE][level[FIT_RECOMPUTE]];
+    *other = *deck;
+    other->precision.weight_copies = (int)levels->values[FIT_WEIGHT_COPIES][level[FIT_WEIGHT_COPIES]];
+    other->parallel.shard = (int)levels->values[FIT_SHARD][level[FIT_SHARD]];
+    other->memory.recompute = (int)levels->values[FIT_RECOMPUTE][level[FIT_RECOMPUTE]];
     if (level[FIT_RECOMPUTE] > 0) /* of all layers */
-        other.memory.recompute_layers[0] = '\0';
-    other.train.micro_batch = levels->values[FIT_MICRO_BATCH][level[FIT_MICRO_BATCH]];
-    other.parallel.context = levels->values[FIT_CONTEXT][level[FIT_CONTEXT]];
-    other.memory.head_tokens = levels->values[FIT_HEAD_TOKENS][level[FIT_HEAD_TOKENS]];
-    other.precision.compute = (int)levels->values[FIT_COMPUTE][level[FIT_COMPUTE]];
-    return other;
+        other->memory.recompute_layers[0] = '\0';
+    other->train.micro_batch = levels->values[FIT_MICRO_BATCH][level[FIT_MICRO_BATCH]];
+    other->parallel.context = levels->values[FIT_CONTEXT][level[FIT_CONTEXT]];
+    other->memory.head_tokens = levels->values[FIT_HEAD_TOKENS][level[FIT_HEAD_TOKENS]];
+    other->precision.compute = (int)levels->values[FIT_COMPUTE][level[FIT_COMPUTE]];
 }
 
 /* "memory.recompute = "full" and train.micro_batch = 1" */
@@ -128,7 +131,7 @@ struct search {
     int64_t ranks;
     struct executor *target;
     struct levels levels;
-    struct deck other;                 /* planned last */
+    struct deck *other;                /* planned last; owned */
     int64_t memory[BUDGET_CATEGORIES]; /* that it needs */
     int64_t least;                     /* need of all planned so far, 0 = none yet */
     int64_t least_state;               /* of it weights, gradients and moments */
@@ -142,17 +145,17 @@ int64_t fit_state(const int64_t *memory)
 
 static int64_t plan_level(struct search *s, const int level[FIT_KEYS])
 {
-    s->other = deck_at(s->deck, &s->levels, level);
-    if (settings_check_sizes(&s->other, s->ranks) != ERROR_NONE) { /* keys that may be changed alone, not together */
+    set_levels(s->other, s->deck, &s->levels, level);
+    if (settings_check_sizes(s->other, s->ranks) != ERROR_NONE) { /* keys that may be changed alone, not together */
         error_clear();
         return INT64_MAX;
     }
     struct model_settings model = *s->model;
-    model.rows = layout_rows(&s->other, model_kv_heads(&model));
-    if (precision_from_deck(&model.precision, &s->other, model.layers) != ERROR_NONE ||
-        recompute_from_deck(&model.recompute, &s->other, model.layers) != ERROR_NONE)
+    model.rows = layout_rows(s->other, model_kv_heads(&model));
+    if (precision_from_deck(&model.precision, s->other, model.layers) != ERROR_NONE ||
+        recompute_from_deck(&model.recompute, s->other, model.layers) != ERROR_NONE)
         error_fatal("bug: %s", error_message());
-    int64_t need = forecast_memory(s->memory, &s->other, &model, s->ranks, s->target);
+    int64_t need = forecast_memory(s->memory, s->other, &model, s->ranks, s->target);
     if (s->least == 0 || need < s->least) {
         s->least = need;
         s->least_state = fit_state(s->memory);
@@ -238,13 +241,13 @@ static void advise(char *out, int64_t limit, struct search *s)
         for (unsigned mask = 1; mask < 1u << FIT_KEYS; mask++) {
             if (bits_of(mask) != keys_changed || !search_keys(s, mask, limit, level, &need))
                 continue;
-            describe(keys, sizeof keys, s->deck, &s->other, level);
+            describe(keys, sizeof keys, s->deck, s->other, level);
             snprintf(out, FIT_TEXT, "with %s it needs %s", keys, bytes_text(size, (double)need));
             return;
         }
     }
-    struct deck least = deck_at(s->deck, &s->levels, s->least_level);
-    describe(keys, sizeof keys, s->deck, &least, s->least_level);
+    set_levels(s->other, s->deck, &s->levels, s->least_level);
+    describe(keys, sizeof keys, s->deck, s->other, s->least_level);
     snprintf(out, FIT_TEXT,
              "no setting fits: the least is %s%s%s, of which weights, gradients and moments are %s on every rank; take "
              "a smaller model, or more ranks to share it (%s)",
@@ -255,7 +258,12 @@ static void advise(char *out, int64_t limit, struct search *s)
 void fit_advise(char *out, int64_t limit, const struct deck *deck, const struct model_settings *model, int64_t ranks,
                 struct executor *target)
 {
-    struct search search = {
-        .deck = deck, .model = model, .ranks = ranks, .target = target, .levels = levels_of(deck, model, ranks)};
+    struct search search = {.deck = deck,
+                            .model = model,
+                            .ranks = ranks,
+                            .target = target,
+                            .levels = levels_of(deck, model, ranks),
+                            .other = memory_allocate(sizeof *search.other)};
     advise(out, limit, &search);
+    memory_free(search.other);
 }

@@ -61,7 +61,7 @@ static double forward_seconds(const struct choice *c, const struct rates *rates)
 static void offload(struct choice *c, enum deck_recompute policy)
 {
     int64_t memory[BUDGET_CATEGORIES];
-    struct rates rates;
+    static struct rates rates;      /* large for a small stack */
     rates_default(&rates, c->deck); /* not a file's: all ranks and restarts choose alike */
     print_table(c, &(struct table){.policy = policy, .count = c->model->layers});
     strcpy(c->deck->memory.fitted_offload, "1");

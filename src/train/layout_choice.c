@@ -20,10 +20,10 @@ bool layout_open(const struct deck *deck)
 static struct layout_candidate judge(const struct deck *deck, const struct model_settings *model,
                                      const struct layout_place *place)
 {
-    struct deck fitted = *deck;
+    struct deck *fitted = deck_copy(deck);
     struct model_settings own = *model;
-    fit_choose(&fitted, &own, place->ranks, place->limit, place->host, place->target);
-    const struct forecast_rank rank = forecast_step(&fitted, &own, place->ranks, place->target, place->rates);
+    fit_choose(fitted, &own, place->ranks, place->limit, place->host, place->target);
+    const struct forecast_rank rank = forecast_step(fitted, &own, place->ranks, place->target, place->rates);
     struct layout_candidate candidate = {.shard = deck->parallel.shard,
                                          .shard_size = deck->parallel.shard_size,
                                          .context = deck->parallel.context,
@@ -32,6 +32,7 @@ static struct layout_candidate judge(const struct deck *deck, const struct model
                                          .fits = rank.need <= fit_room(deck, place->limit, place->target)};
     for (int g = 0; g < rank.groups; g++)
         candidate.moved += rank.traffic[g].bytes;
+    memory_free(fitted);
     return candidate;
 }
 
@@ -74,42 +75,44 @@ static void add_sizes(struct layout_choice *choice, struct deck *deck, const str
 static void add_levels(struct layout_choice *choice, const struct deck *deck, const struct model_settings *model,
                        const struct layout_place *place)
 {
-    struct deck other = *deck;
+    struct deck *other = deck_copy(deck);
     const int most = layout_most_shared(deck, place->ranks);
-    if (deck->parallel.shard != DECK_SHARD_AUTO) {
-        add(choice, &other, model, place);
-        return;
-    }
-    for (int shard = DECK_SHARD_NONE; shard <= most; shard++) {
-        other.parallel.shard = shard;
-        other.parallel.shard_size = shard == DECK_SHARD_NONE ? 0 : deck->parallel.shard_size;
+    if (deck->parallel.shard != DECK_SHARD_AUTO)
+        add(choice, other, model, place);
+    for (int shard = DECK_SHARD_NONE; shard <= most && deck->parallel.shard == DECK_SHARD_AUTO; shard++) {
+        other->parallel.shard = shard;
+        other->parallel.shard_size = shard == DECK_SHARD_NONE ? 0 : deck->parallel.shard_size;
         if (deck->parallel.shard_size > 0)
-            add(choice, &other, model, place);
+            add(choice, other, model, place);
         else
-            add_sizes(choice, &other, model, place);
+            add_sizes(choice, other, model, place);
     }
+    memory_free(other);
 }
 
 int layout_choose(struct layout_choice *choice, struct deck *deck, int64_t vocabulary, const struct layout_place *place)
 {
-    struct deck other = *deck;
+    struct deck *other = deck_copy(deck);
     const int64_t first = deck->parallel.context > 0 ? deck->parallel.context : 1;
     const int64_t last = deck->parallel.context > 0 ? first : place->ranks;
     *choice = (struct layout_choice){NULL, 0};
     for (int64_t context = first; context <= last; context++) {
         struct model_settings model;
-        other.parallel.context = context;
-        int code = settings_check_sizes(&other, place->ranks);
+        other->parallel.context = context;
+        int code = settings_check_sizes(other, place->ranks);
         if (code == ERROR_NONE)
-            code = settings_of_model(&model, &other, vocabulary, place->target);
-        if (code != ERROR_NONE && context == first)
+            code = settings_of_model(&model, other, vocabulary, place->target);
+        if (code != ERROR_NONE && context == first) {
+            memory_free(other);
             return code;
+        }
         if (code == ERROR_NONE)
-            add_levels(choice, &other, &model, place);
+            add_levels(choice, other, &model, place);
         error_clear(); /* such rows or heads cannot be divided so */
         if (choice->candidates[0].fits)
             break;
     }
+    memory_free(other);
     deck->parallel.shard = choice->candidates[0].shard;
     deck->parallel.shard_size = choice->candidates[0].shard_size;
     deck->parallel.context = choice->candidates[0].context;

@@ -41,10 +41,11 @@ static void inherit(struct deck *deck, struct deck *from)
 int origin_inherit(struct comm *world, struct deck *deck, const char *path)
 {
     struct model_settings settings;
-    struct deck from;
-    int code = read_model(world, path, &from, &settings);
+    struct deck *from = memory_allocate(sizeof *from);
+    int code = read_model(world, path, from, &settings);
     if (code == ERROR_NONE)
-        inherit(deck, &from);
+        inherit(deck, from);
+    memory_free(from);
     return code;
 }
 
@@ -114,26 +115,33 @@ static int check_given_sizes(const char *path, const struct deck *deck, const st
     return check_sizes(path, &given, found);
 }
 
-/* Completes the deck from the checkpoint, and checks that what the deck itself gives fits. */
-static int take_model(struct comm *world, struct deck *deck, const char *path)
+/* Completes the deck from the checkpoint, and checks that what the deck itself gives fits. from, given: scratch. */
+static int complete(struct comm *world, struct deck *deck, const char *path, struct deck *from, struct deck *given)
 {
-    const struct deck given = *deck;
     struct model_settings found, wanted;
-    struct deck from;
-    int code = read_model(world, path, &from, &found);
+    *given = *deck;
+    int code = read_model(world, path, from, &found);
     if (code != ERROR_NONE)
         return code;
-    inherit(deck, &from);
+    inherit(deck, from);
     /* the sizes of a preset that the deck names are given too, though not each by its key */
-    const bool preset = given.model.preset[0] != '\0';
+    const bool preset = given->model.preset[0] != '\0';
     code = preset ? ERROR_NONE : check_given_sizes(path, deck, &found);
     if (code == ERROR_NONE)
-        code = model_settings_from_deck(&wanted, preset ? &given : deck, 0);
+        code = model_settings_from_deck(&wanted, preset ? given : deck, 0);
     if (code == ERROR_NONE)
         code = check_sizes(path, &wanted, &found);
     code = comm_agree(world, code);
     if (code == ERROR_NONE)
-        tell_overruled(deck, &from, path);
+        tell_overruled(deck, from, path);
+    return code;
+}
+
+static int take_model(struct comm *world, struct deck *deck, const char *path)
+{
+    struct deck *scratch = memory_allocate(2 * (int64_t)sizeof *scratch);
+    int code = complete(world, deck, path, &scratch[0], &scratch[1]);
+    memory_free(scratch);
     return code;
 }
 

@@ -110,15 +110,16 @@ static char *unused_keys(const struct precision *precision, const struct deck *d
     };
     const char *unused[sizeof keys / sizeof keys[0]];
     int count = 0;
-    struct deck plain;
-    deck_defaults(&plain);
+    struct deck *plain = memory_allocate(sizeof *plain);
+    deck_defaults(plain);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        char *value = deck_key_text(deck, keys[i].key), *usual = deck_key_text(&plain, keys[i].key);
+        char *value = deck_key_text(deck, keys[i].key), *usual = deck_key_text(plain, keys[i].key);
         if (!keys[i].used && strcmp(value, usual) != 0)
             unused[count++] = keys[i].key;
         free(value);
         free(usual);
     }
+    memory_free(plain);
     return deck_keys_text(deck, unused, count, ", ");
 }
 

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include "base/quantile.h"
 #include "base/text.h"
 #include "base/thousands.h"
@@ -439,7 +440,7 @@ int report_run(const char *folder, const char *out)
     char *log = memory_format("%s/log.jsonl", folder);
     if (access(log, F_OK) != 0) {
         free(log);
-        return error_user("%s: holds no log.jsonl; name the output.folder of a run", folder);
+        return error_user("%s: holds no log.jsonl%s; name the output.folder of a run", folder, path_seen_from(folder));
     }
     struct report *report = memory_allocate(sizeof *report);
     report->folder = folder;

@@ -56,13 +56,14 @@ static char *describe_stretch(const struct deck *old, const struct deck *new_, i
 
 static int compare_decks(struct run *run, const struct checkpoint_meta *meta, const char *path)
 {
-    struct deck old;
-    int code = deck_read_text(&old, meta->deck_text, path, NULL, 0);
-    if (code != ERROR_NONE)
-        return code;
-    run->changed = deck_compare(&old, &run->session.deck);
-    run->stretched = describe_stretch(&old, &run->session.deck, run->step);
-    return ERROR_NONE;
+    struct deck *old = memory_allocate(sizeof *old);
+    int code = deck_read_text(old, meta->deck_text, path, NULL, 0);
+    if (code == ERROR_NONE) {
+        run->changed = deck_compare(old, &run->session.deck);
+        run->stretched = describe_stretch(old, &run->session.deck, run->step);
+    }
+    memory_free(old);
+    return code;
 }
 
 /* The keys that the state of delayed scaling hangs on. Freed with free(). */
@@ -77,15 +78,18 @@ static void tell_scaling(const struct run *run, const struct checkpoint_meta *me
 {
     const struct session *s = &run->session;
     const bool delays = delayed_scaling_present(&s->engine.scaling);
-    struct deck old;
-    if (s->engine.scaling.restored || (!delays && !meta->scales) ||
-        deck_read_text(&old, meta->deck_text, path, NULL, 0) != ERROR_NONE)
+    if (s->engine.scaling.restored || (!delays && !meta->scales))
         return;
-    char *before = describe_scaling(&old), *now = describe_scaling(&s->deck);
-    log_info("# %s: %s was written with %s; this run has %s",
-             delays ? "delayed scaling starts anew" : "the scales of delayed scaling are left out", path, before, now);
+    struct deck *old = memory_allocate(sizeof *old);
+    const bool known = deck_read_text(old, meta->deck_text, path, NULL, 0) == ERROR_NONE;
+    char *before = describe_scaling(old), *now = describe_scaling(&s->deck);
+    if (known)
+        log_info("# %s: %s was written with %s; this run has %s",
+                 delays ? "delayed scaling starts anew" : "the scales of delayed scaling are left out", path, before,
+                 now);
     free(before);
     free(now);
+    memory_free(old);
 }
 
 void run_take_counts(struct run *run, const struct checkpoint_meta *meta, const char *path)
@@ -419,15 +423,15 @@ static int leave_damaged(struct comm *world, const struct deck *deck, const char
 
 static int try_run(struct comm *world, const struct deck *given, struct attempt *attempt, device_make *make_executor)
 {
-    struct deck deck = *given; /* which the checkpoint may complete */
+    struct deck *deck = deck_copy(given); /* which the checkpoint may complete */
     struct start start = {NULL, NULL, NULL};
     attempt->again = false;
-    int code = find_start(world, &deck, &start);
+    int code = find_start(world, deck, &start);
     start.aside = join_lines(attempt->aside, start.aside);
     attempt->aside = NULL;
     if (code == ERROR_NONE) {
         struct run *run = memory_allocate(sizeof *run);
-        code = train_with(run, &deck, world, &start, make_executor);
+        code = train_with(run, deck, world, &start, make_executor);
         session_destroy(&run->session);
         for (int i = 0; i < ENGINE_RETURNS; i++)
             blend_position_destroy(&run->begun[i].after);
@@ -441,10 +445,11 @@ static int try_run(struct comm *world, const struct deck *given, struct attempt 
         if (run->damaged) {
             attempt->aside = start.aside;
             start.aside = NULL;
-            code = leave_damaged(world, &deck, start.resumed, attempt);
+            code = leave_damaged(world, deck, start.resumed, attempt);
         }
         memory_free(run);
     }
+    memory_free(deck);
     free(start.resumed);
     free(start.origin);
     free(start.aside);
@@ -454,28 +459,29 @@ static int try_run(struct comm *world, const struct deck *given, struct attempt 
 int run_train(struct comm *world, const char *deck_path, const char *from, char *const overrides[], int override_count,
               device_make *make_executor)
 {
-    struct deck deck;
+    struct deck *deck = memory_allocate(sizeof *deck);
     comm_begin_long_work(); /* all but the loop */
-    int code = start_read_deck(world, &deck, deck_path, from, overrides, override_count);
+    int code = start_read_deck(world, deck, deck_path, from, overrides, override_count);
     if (code == ERROR_NONE) {
-        comm_set_timeout(deck.comm.timeout);
-        code = comm_agree(world, settings_check(&deck, world->size));
+        comm_set_timeout(deck->comm.timeout);
+        code = comm_agree(world, settings_check(deck, world->size));
     }
     int made = 0;
     if (code == ERROR_NONE)
-        code = start_make_folder(world, &deck, &made);
+        code = start_make_folder(world, deck, &made);
     struct lock lock = {0};
     if (code == ERROR_NONE)
-        code = lock_acquire(&lock, world, deck.output.folder);
+        code = lock_acquire(&lock, world, deck->output.folder);
     if (code == ERROR_NONE)
-        start_clean_folder(world, &deck);
+        start_clean_folder(world, deck);
     struct attempt attempt = {.again = true};
     while (code == ERROR_NONE && attempt.again)
-        code = try_run(world, &deck, &attempt, make_executor);
+        code = try_run(world, deck, &attempt, make_executor);
     free(attempt.aside);
     lock_release(&lock, code != ERROR_NONE && made > 0);
     if (code != ERROR_NONE)
-        disk_remove_empty(deck.output.folder, made);
+        disk_remove_empty(deck->output.folder, made);
+    memory_free(deck);
     comm_end_long_work();
     if (code == ERROR_REQUEUE)
         log_info("# exit code %d: the run stopped because it was asked to, and the same command goes on with it%s",

@@ -156,7 +156,7 @@ static int read_rates(const struct session *s, struct rates *rates)
 static int choose_layout(struct session *s)
 {
     struct layout_choice choice = {0};
-    struct rates rates;
+    static struct rates rates;
     struct layout_place place = {
         .ranks = s->world->size, .host = agree_host(s), .target = s->executor, .rates = &rates};
     int64_t vocabulary = 0;
@@ -295,7 +295,9 @@ static void warn_of_waste(const struct deck *deck, int64_t ranks)
 int session_create(struct session *s, const struct deck *deck, struct comm *world, const char *checkpoint,
                    device_make *make_executor)
 {
-    *s = (struct session){.deck = *deck, .planned = *deck, .world = world};
+    memset(s, 0, sizeof *s); /* not by a compound literal, which would lie on the stack */
+    s->deck = s->planned = *deck;
+    s->world = world;
     const struct grid_shape shape =
         layout_open(deck) ? (struct grid_shape){.tensor = 1, .context = 1} : layout_shape(deck);
     int code = comm_agree(world, grid_create(&s->grid, world, &shape));

@@ -197,24 +197,26 @@ static int read_old_deck(struct comm *world, struct deck *old, int64_t *ranks, c
 /* Was the checkpoint written by a run that began from the same train.resume? */
 static int began_alike(struct comm *world, const struct deck *deck, const char *path, bool *alike)
 {
-    struct deck old;
+    struct deck *old = memory_allocate(sizeof *old);
     int64_t ranks;
-    int code = read_old_deck(world, &old, &ranks, path);
-    *alike = code == ERROR_NONE && strcmp(old.train.resume, deck->train.resume) == 0;
+    int code = read_old_deck(world, old, &ranks, path);
+    *alike = code == ERROR_NONE && strcmp(old->train.resume, deck->train.resume) == 0;
+    memory_free(old);
     return code;
 }
 
 int start_inherit_fit(struct comm *world, struct deck *deck, const char *path)
 {
-    struct deck old;
+    struct deck *old = memory_allocate(sizeof *old);
     int64_t ranks;
-    int code = read_old_deck(world, &old, &ranks, path);
-    const bool alike = code == ERROR_NONE && ranks == world->size && old.model.layers == deck->model.layers &&
-                       strcmp(old.model.preset, deck->model.preset) == 0;
-    const bool chosen = alike && old.memory.recompute == DECK_RECOMPUTE_FIT;
-    strcpy(deck->memory.fitted_layers, chosen ? old.memory.fitted_layers : "");
-    strcpy(deck->memory.fitted_offload, chosen ? old.memory.fitted_offload : "");
-    deck->memory.fitted_head_tokens = alike && old.memory.head_tokens == 0 ? old.memory.fitted_head_tokens : 0;
+    int code = read_old_deck(world, old, &ranks, path);
+    const bool alike = code == ERROR_NONE && ranks == world->size && old->model.layers == deck->model.layers &&
+                       strcmp(old->model.preset, deck->model.preset) == 0;
+    const bool chosen = alike && old->memory.recompute == DECK_RECOMPUTE_FIT;
+    strcpy(deck->memory.fitted_layers, chosen ? old->memory.fitted_layers : "");
+    strcpy(deck->memory.fitted_offload, chosen ? old->memory.fitted_offload : "");
+    deck->memory.fitted_head_tokens = alike && old->memory.head_tokens == 0 ? old->memory.fitted_head_tokens : 0;
+    memory_free(old);
     return code;
 }
 
@@ -271,10 +273,10 @@ int start_find(struct comm *world, const struct deck *deck, char **path, char **
 /* Keys that may not change between the checkpoint's run and this one are named. */
 static int check_same_run(const struct session *s, const struct checkpoint_meta *meta, const char *path)
 {
-    struct deck old;
+    struct deck *old = memory_allocate(sizeof *old);
     char *differences = NULL;
-    int code = deck_read_text(&old, meta->deck_text, path, NULL, 0);
-    if (code == ERROR_NONE && deck_compare_for_resume(&old, &s->deck, &differences) > 0)
+    int code = deck_read_text(old, meta->deck_text, path, NULL, 0);
+    if (code == ERROR_NONE && deck_compare_for_resume(old, &s->deck, &differences) > 0)
         code =
             error_user("%s cannot be resumed with this deck (a new run goes to another output.folder), these keys may "
                        "not change:\n%s",
@@ -284,6 +286,7 @@ static int check_same_run(const struct session *s, const struct checkpoint_meta 
         code = error_user("key data.train = \"%s\": has %s tokens, but %s was trained on %s tokens", s->deck.data.train,
                           tokenizer, path, meta->tokenizer);
     free(differences);
+    memory_free(old);
     return comm_agree(s->world, code);
 }
 
@@ -327,11 +330,13 @@ static int find_place(const struct session *s, const struct checkpoint_meta *met
                       struct blend_position *place, char **told)
 {
     const bool planned = s->deck.data.source == DECK_DATA_RANDOM || s->deck.data.order == DECK_ORDER_MEGATRON;
-    struct deck old;
-    int code = deck_read_text(&old, meta->deck_text, path, NULL, 0);
+    struct deck *old = memory_allocate(sizeof *old);
+    int code = deck_read_text(old, meta->deck_text, path, NULL, 0);
+    const bool alike = code == ERROR_NONE && strcmp(old->data.weights, s->deck.data.weights) == 0;
+    memory_free(old);
     if (code != ERROR_NONE)
         return code;
-    if (loader_checksum(s->train) == meta->store && strcmp(old.data.weights, s->deck.data.weights) == 0) {
+    if (loader_checksum(s->train) == meta->store && alike) {
         *place = blend_position_create(meta->position.stores);
         blend_position_set(place, &meta->position);
     } else {
