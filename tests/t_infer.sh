@@ -208,16 +208,16 @@ assert len(single) == 1 and single[0]["text"] == both[0]["text"]
 assert open(f"{sys.argv[1]}/single").read() == "ACGT" + both[0]["text"] + "\n"
 END
 
-# what begins a record or a comment, blanks, control characters and bytes beyond ASCII are '?', and counted
-"$CISTRON" generate --checkpoint "$work/run" --prompt $'AC>G\n>T ;\303\251*' --alphabet '>;A*' --tokens 300 --temperature 50 --case keep --n 60 \
+# what begins a record or a comment is '?', and counted; of a prompt blanks and line ends are dropped
+"$CISTRON" generate --checkpoint "$work/run" --prompt $'AC>G\n>T ;*' --alphabet '>;A*' --tokens 300 --temperature 50 --case keep --n 60 \
     -o "$work/odd.fa" >"$work/out" 2>&1
 check "a text that FASTA cannot hold: exit code 0" test $? -eq 0
 check "is a record each" test "$(grep -c '>' "$work/odd.fa")" -eq 60 -a "$(grep -v '^>prompt ' "$work/odd.fa" | tr -d '\nACGT*?' | wc -c)" -eq 0
 check "with as many characters" test "$(grep -v '^>' "$work/odd.fa" | tr -d '\n' | wc -c)" -eq \
     "$(sed -n 's/.* prompt=\([0-9]*\) tokens=\([0-9]*\) .*/\1 \2/p' "$work/odd.fa" | awk '{ n += $1 + $2 } END { print n }')"
-check "the prompt's are replaced" test "$(grep -c '^AC?G??T????\*' "$work/odd.fa")" -eq 60
+check "the prompt's are replaced" test "$(grep -c '^AC?G?T?\*' "$work/odd.fa")" -eq 60
 odd=$(grep -v '^>' "$work/odd.fa" | tr -dc '?' | wc -c)
-check "some of the model's too" test "$odd" -gt $((60 * 7 + 30))
+check "some of the model's too" test "$odd" -gt $((60 * 3 + 30))
 check "how many is said once" test "$(grep -c "^warning: characters that cannot stand in FASTA and are written as '?': $odd (" "$work/out")" -eq 1
 "$CISTRON" generate --checkpoint "$work/run" --prompt 'A>' --alphabet '>' --tokens 5 --n 9 --output-format jsonl >"$work/odd.jsonl" 2>"$work/out"
 check "JSON lines keep them" grep -q '"prompt":"A>","text":">[>]*","tokens":' "$work/odd.jsonl"
@@ -259,7 +259,7 @@ refused "output nowhere" "no_folder" eval --checkpoint "$work/run" --fasta "$wor
 cp "$work/g.fa" "$work/mine.fa"
 refused "output is the input" "mine.fa: is an input and the output" eval --checkpoint "$work/run" --fasta "$work/mine.fa" -o "$work/mine.fa"
 check "which stays" cmp "$work/g.fa" "$work/mine.fa"
-refused "output is a folder" "no regular file" eval --checkpoint "$work/run" --fasta "$work/g.fa" -o "$work/run"
+refused "output is a folder" "not a regular file" eval --checkpoint "$work/run" --fasta "$work/g.fa" -o "$work/run"
 refused "an empty path" "--output: its value is empty" eval --checkpoint "$work/run" --fasta "$work/g.fa" -o ""
 refused "a store is no checkpoint" "g.train.h5" generate --checkpoint "$work/g.train.h5"
 refused "no tokens" "--tokens 0" generate --checkpoint "$work/run" --tokens 0
