@@ -74,7 +74,7 @@ works()
 }
 echo ACGTACGT >"$work/prompts"
 for error in 37 5 11 524; do
-    rm -rf "$work/run"
+    rm -rf "$work/run" "$work/g.train.h5" "$work/e.h5"
     check "flock fails ($error): prepare" works $error prepare --tokenizer nucleotide -o "$work/g.train.h5" "$work/g.fa"
     check "flock fails ($error): train" works $error train "$work/deck.cfg" train.steps=2
     check "flock fails ($error): train resumes" works $error train "$work/deck.cfg" train.steps=4
