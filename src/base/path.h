@@ -15,6 +15,7 @@ char *path_home(const char *path);
 const char *path_list_comma(const char *list);
 char *path_list_item(const char *text, size_t length);
 char *path_list_quote(const char *path);
+
 /* As path_home, and $NAME and ${NAME} become what the environment has for NAME; $$ is one $. A $ before anything else
  * stays, and so does a variable that is not set: *unset is the name of the first one (freed with free()), NULL where
  * all are set; unset may be NULL. */
