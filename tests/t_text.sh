@@ -250,7 +250,7 @@ refuses()
 
 printf '>a\nACGT\n' >dna.fa
 check "a store of bases" ends 0 prepare --tokenizer nucleotide -o dna.h5 dna.fa
-refuses "no such tokenizer" "cistron: tokenizer none: unknown, and no file or folder; there is: nucleotide" \
+refuses "no such tokenizer" "cistron: tokenizer none: unknown, and no file or folder (seen from $work); there is: nucleotide" \
     prepare --tokenizer none -o new.h5 train.txt
 refuses "a folder without a tokenizer" "run: holds no tokenizer.json and no tokenizer.model" \
     prepare --tokenizer run -o new.h5 train.txt

@@ -179,10 +179,13 @@ def check_page(page, folder):
     return done.count(True), done.count(False), wrong
 
 
+MADE = re.compile(r"build|runs")  # folders that are not part of the source tree
+
+
 def dead_names(page, root):
     """The files of the project that a page names in code marks and that the source tree does not have."""
     tops, parts = (
-        "|".join(name for name in os.listdir(place) if os.path.isdir(os.path.join(place, name)))
+        "|".join(name for name in os.listdir(place) if os.path.isdir(os.path.join(place, name)) and not MADE.match(name))
         for place in (root, os.path.join(root, "src"))
     )
     rules = (
