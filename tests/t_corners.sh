@@ -189,11 +189,11 @@ if [ "$(nproc)" -gt 1 ] && command -v taskset >/dev/null; then
     taskset -c "$first" "$CISTRON" train "$work/deck.cfg" device.threads=0 output.folder="$work/o/bound" train.steps=2 \
         >"$work/out" 2>&1
     check "bound to one CPU: the idle ones are told of" says "stay idle"
-    check "bound to one CPU: one thread" says "1 ranks of 1 threads"
+    check "bound to one CPU: one thread" says "1 rank of 1 thread,"
     "$CISTRON" train "$work/deck.cfg" device.threads=0 output.folder="$work/o/free" train.steps=2 >"$work/out" 2>&1
-    check "not bound: a thread for each CPU" says "1 ranks of $(nproc) threads"
+    check "not bound: a thread for each CPU" says "1 rank of $(nproc) thread"
     ranks 2 train "$work/deck.cfg" device.threads=0 output.folder="$work/o/shared" train.steps=2
-    check "two ranks share the CPUs" says "2 ranks of $(($(nproc) / 2)) threads"
+    check "two ranks share the CPUs" says "2 ranks of $(($(nproc) / 2)) thread"
     ranks 2 train "$work/deck.cfg" device.threads="$(nproc)" output.folder="$work/o/crowded" train.steps=2
     check "more threads than CPUs: warned of once" test "$(grep -c "warning: $(nproc) threads of each rank share" "$work/out")" -eq 1
 fi

@@ -97,10 +97,10 @@ check "as they are they are unknown to this model" \
 "$CISTRON" generate --checkpoint "$work/run" --prompt ACGTTGCA --tokens 20 --temperature 0 2>/dev/null | cut -c 9- >"$work/a"
 "$CISTRON" generate --checkpoint "$work/run" --prompt acgttgca --tokens 20 --temperature 0 2>"$work/out" | cut -c 9- >"$work/b"
 check "a soft-masked prompt: the same text" cmp "$work/a" "$work/b"
-check "a soft-masked prompt: said" says "# prompt: 8 lower-case letters are read as capitals"
+check "a soft-masked prompt: said" says "# prompt: 8 lower-case letters read as capitals"
 "$CISTRON" generate --checkpoint "$work/run" --prompt $'ACGUU\n GCA\n' --tokens 20 --temperature 0 2>"$work/out" | cut -c 9- >"$work/b"
 check "a prompt of RNA, on two lines, is read like DNA on one" cmp "$work/a" "$work/b"
-check "and that is said" says "2 letters U, as in RNA, are read as T"
+check "and that is said" says "# prompt: U, as in RNA, is read as T 2 times"
 "$CISTRON" generate --checkpoint "$work/run" --prompt 'ACGÉ' >"$work/out" 2>&1
 check "bytes that no sequence has are refused in a prompt" test $? -eq 2
 check "they are named" says "--prompt: holds byte 0xc3: this is no sequence"

@@ -39,7 +39,7 @@ for settings in "" "precision.recipe=delayed precision.history=512 precision.com
         test "$(value 'snapshot, on host')" = "$(sed -n 's/^#   snapshot  *\([0-9.]*\) .*/\1/p' "$work/out")"
     check "parameters" says " of $(value parameters) parameters,"
     check "windows and tokens of an epoch" says "# $(value 'windows an epoch') windows and $(value 'tokens an epoch') tokens an epoch"
-    check "micro-batches" says "in $(value 'micro-batches of a rank') micro-batches a rank"
+    check "micro-batches" says "in $(value 'micro-batches of a rank') micro-batch"
     for file in step_00000001:checkpoint final_model:"final model"; do
         bytes=$(stat -c %s "$work/p/${file%%:*}.h5")
         check "${file#*:}: $bytes bytes, at most 64 KiB of them for HDF5" \

@@ -100,19 +100,19 @@ cp "$tokenizer/tokenizer_config.json" specials
 { for token in $(seq 12); do printf 'a<|s%d|>b<|s2|>\n' "$token"; done; printf '<|s1|\n'; } >specials.txt
 for threads in 1 3; do
     check "prepare" ends 0 prepare --tokenizer specials --input-format lines --threads $threads -o specials$threads.h5 specials.txt
-    check "special tokens of a text are counted and named on $threads threads" says "warning: 24 special tokens (1 <|s1|>,\
- 13 <|s2|>, 1 <|s3|>, 1 <|s4|>, 1 <|s5|>, 1 <|s6|>, 1 <|s7|>, 1 <|s8|>, 4 others) are written in the text; they stay text"
+    check "special tokens of a text are counted and named on $threads threads" says "warning: written in the text: 24 special tokens (1 <|s1|>,\
+ 13 <|s2|>, 1 <|s3|>, 1 <|s4|>, 1 <|s5|>, 1 <|s6|>, 1 <|s7|>, 1 <|s8|>, 4 others); what is written stays text"
 done
 check "prepare of plain text" ends 0 prepare --tokenizer "$tokenizer" --input-format lines -o none.h5 train.txt
 check "which has none" test "$(grep -c special out)" -eq 0
 printf 'The <|begin_of_text|>work\n' >written.txt
 check "eval of them" ends 0 eval --checkpoint run --input written.txt --input-format lines -o written.json
-check "they are text there" says "1 special tokens (1 <|begin_of_text|>) are written in the text; they stay text"
+check "they are text there" says "written in the text: 1 special token (1 <|begin_of_text|>); what is written stays text"
 "$CISTRON" generate --checkpoint run --prompt "The License " --tokens 24 --temperature 0 >one 2>err
 check "a prompt without special tokens" test "$(grep -c special err)" -eq 0
 "$CISTRON" generate --checkpoint run --prompt "<|begin_of_text|>The License " --tokens 24 --temperature 0 >two 2>out
 check "a begin token that is written is not put before it again" cmp <(cut -d '>' -f 2 two) one
-check "and that is said" says "# prompt: 1 special tokens (1 <|begin_of_text|>) are read as their ids; in 1 prompts the first is the begin token, and no second one is put before it"
+check "and that is said" says "# prompt: read as ids: 1 special token (1 <|begin_of_text|>); in 1 prompt the first is the begin token, and no second one is put before it"
 "$CISTRON" generate --checkpoint run --prompt "<|begin_of_text|><|begin_of_text|>The License " --tokens 24 --temperature 0 >/dev/null 2>out
 prompt_tokens()
 {

@@ -17,3 +17,8 @@ char *thousands_text(int64_t value)
     *end = '\0';
     return memory_string(text);
 }
+
+const char *plural(int64_t count)
+{
+    return count == 1 ? "" : "s";
+}

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "base/thousands.h"
 #include "data/batch.h"
 #include "data/masking.h"
 #include "infer/inference.h"
@@ -368,8 +369,9 @@ static void report_input(const struct embedder *e)
     const char *unit = tokenizer_unit(e->inference->tokenizer);
     census_report(&s->census, s->stops);
     if (s->empty > 0)
-        log_warn("%lld records have no %s; what the special tokens alone give is stored for them%s",
-                 (long long)s->empty, unit, e->pool == EMBEDDINGS_MEAN ? ", and NaN as their mean" : "");
+        log_warn("%lld record%s without %s; what the special tokens alone give is stored for them%s",
+                 (long long)s->empty, plural(s->empty), unit,
+                 e->pool == EMBEDDINGS_MEAN ? ", and NaN as their mean" : "");
     if (s->longest > e->inference->context)
         log_warn("record %s has %lld tokens, more than the %lld that the model was trained on at a time; such vectors "
                  "may make little sense",
@@ -384,10 +386,11 @@ static void report(const struct embedder *e, double seconds)
     if (s->truncated > 0)
         log_info("%lld of %lld records are longer than --max-length %lld; what is beyond was left out",
                  (long long)s->truncated, (long long)records, (long long)e->settings->max_length);
-    log_info("%s: %lld records, %lld %s: vectors of %lld numbers, pool %s (%.1f s, %.0f tokens/s)", e->settings->output,
-             (long long)records, (long long)(s->tokens - records * (e->begin + e->end)),
-             tokenizer_unit(e->inference->tokenizer), (long long)e->inference->settings.hidden,
-             embeddings_pool_names[e->pool], seconds, (double)s->tokens / seconds);
+    log_info("%s: %lld record%s, %lld %s: vectors of %lld numbers, pool %s (%.1f s, %.0f tokens/s)",
+             e->settings->output, (long long)records, plural(records),
+             (long long)(s->tokens - records * (e->begin + e->end)), tokenizer_unit(e->inference->tokenizer),
+             (long long)e->inference->settings.hidden, embeddings_pool_names[e->pool], seconds,
+             (double)s->tokens / seconds);
 }
 
 /* The batch holds the longest record, and no more than all of them. */

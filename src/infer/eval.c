@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/thousands.h"
 #include "infer/inference.h"
 #include "infer/output.h"
 #include "io/jsontext.h"
@@ -244,10 +245,11 @@ static int report(struct inference *inference, const struct eval_settings *s, co
         log_info("%s: %.5f bits a byte of %lld, perplexity %.4f of %lld words", s->output, t.bits_per_byte,
                  (long long)t.bytes, t.word_perplexity, (long long)t.words);
     if (code == ERROR_NONE)
-        log_info("%s: %lld sequences, %lld scored tokens in %lld windows: %.5f nats a token, perplexity %.4f "
+        log_info("%s: %lld sequence%s, %lld scored token%s in %lld window%s: %.5f nats a token, perplexity %.4f "
                  "(%.1f s, %.0f tokens/s)",
-                 s->output, (long long)score->count, (long long)t.tokens, (long long)score->windows, t.token_loss,
-                 exp(t.token_loss), seconds, (double)t.tokens / seconds);
+                 s->output, (long long)score->count, plural(score->count), (long long)t.tokens, plural(t.tokens),
+                 (long long)score->windows, plural(score->windows), t.token_loss, exp(t.token_loss), seconds,
+                 (double)t.tokens / seconds);
     return code;
 }
 

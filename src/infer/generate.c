@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "base/thousands.h"
 #include "infer/alphabet.h"
 #include "infer/decode.h"
 #include "infer/inference.h"
@@ -103,11 +104,11 @@ static void report_specials(const struct prompts *prompts)
 {
     char *specials = census_specials(&prompts->census);
     char *begun = prompts->begun > 0
-                      ? memory_format("; in %lld prompts the first is the begin token, and no second one "
+                      ? memory_format("; in %lld prompt%s the first is the begin token, and no second one "
                                       "is put before it",
-                                      (long long)prompts->begun)
+                                      (long long)prompts->begun, plural(prompts->begun))
                       : memory_string("");
-    char *line = specials != NULL ? memory_format("# prompt: %s are read as their ids%s\n", specials, begun) : NULL;
+    char *line = specials != NULL ? memory_format("# prompt: read as ids: %s%s\n", specials, begun) : NULL;
     if (line != NULL)
         text_print(stderr, line);
     free(specials);
@@ -121,9 +122,10 @@ static void report_prompts(const struct generator *g)
     const long long lowered = (long long)census_lowered(&g->prompts.census);
     const long long uracils = (long long)census_uracils(&g->prompts.census);
     if (lowered > 0)
-        fprintf(stderr, "# prompt: %lld lower-case letters are read as capitals (--case keep keeps them)\n", lowered);
+        fprintf(stderr, "# prompt: %lld lower-case letter%s read as capital%s (--case keep keeps them)\n", lowered,
+                plural(lowered), plural(lowered));
     if (uracils > 0)
-        fprintf(stderr, "# prompt: %lld letters U, as in RNA, are read as T\n", uracils);
+        fprintf(stderr, "# prompt: U, as in RNA, is read as T %lld time%s\n", uracils, plural(uracils));
     if (tokenizer_is_text(g->inference->tokenizer))
         report_specials(&g->prompts);
     else

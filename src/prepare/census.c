@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/thousands.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -234,8 +235,8 @@ char *census_specials(const struct census *census)
         others -= census->specials[i].count;
     }
     char *rest = others > 0 ? memory_format(", %lld others", (long long)others) : memory_string("");
-    char *all =
-        memory_format("%lld special tokens (%s%s)", (long long)census->special_count, list + strlen(", "), rest);
+    char *all = memory_format("%lld special token%s (%s%s)", (long long)census->special_count,
+                              plural(census->special_count), list + strlen(", "), rest);
     free(rest);
     free(list);
     return all;
@@ -245,7 +246,7 @@ static void warn_of_specials(const struct census *census)
 {
     char *specials = census_specials(census);
     if (specials != NULL)
-        log_warn("%s are written in the text; they stay text, and none becomes its id", specials);
+        log_warn("written in the text: %s; what is written stays text, and none becomes its id", specials);
     free(specials);
 }
 
@@ -273,6 +274,6 @@ void census_report(const struct census *census, int64_t stops)
         log_info("%lld of %lld bases are U, as in RNA, and read as T", (long long)census_uracils(census),
                  (long long)all);
     if (stops > 0)
-        log_info("%lld stop symbols '*' at ends of records dropped", (long long)stops);
+        log_info("%lld stop symbol%s '*' at ends of records dropped", (long long)stops, plural(stops));
     census_warn(census);
 }

@@ -19,6 +19,7 @@
 #include "prepare/megatron_writer.h"
 #include "prepare/token_store_writer.h"
 #include "base/temporary.h"
+#include "base/thousands.h"
 
 #include <inttypes.h>
 #include <sched.h>
@@ -402,16 +403,17 @@ static void report(const struct prepare *prepare)
     int64_t total = spool_tokens(prepare->spool);
     for (int i = 0; i < prepare->split.parts; i++) {
         const struct output *output = &prepare->outputs[i];
-        log_info("%s: %lld %s (%.2f %%) in %lld sequences, checksum %016" PRIx64, output->path,
+        log_info("%s: %lld %s (%.2f %%) in %lld sequence%s, checksum %016" PRIx64, output->path,
                  (long long)output->tokens, tokenizer_unit(prepare->tokenizer),
-                 100.0 * (double)output->tokens / (double)total, (long long)output->sequences, output->checksum);
+                 100.0 * (double)output->tokens / (double)total, (long long)output->sequences,
+                 plural(output->sequences), output->checksum);
     }
     if (prepare->empty_files > 0)
         log_warn("%lld of %lld files hold no record; the first of them is %s", (long long)prepare->empty_files,
                  (long long)prepare->source_count, prepare->first_empty_file);
     record_reader_report(prepare->skipped_records, prepare->settings->field);
     if (prepare->empty_records > 0)
-        log_info("%lld empty records skipped", (long long)prepare->empty_records);
+        log_info("%lld empty record%s skipped", (long long)prepare->empty_records, plural(prepare->empty_records));
     if (prepare->encoding != NULL)
         log_info("%lld bytes of text, %.3f a token", (long long)prepare->text_bytes,
                  (double)prepare->text_bytes / (double)total);
@@ -419,8 +421,8 @@ static void report(const struct prepare *prepare)
     if (prepare->repeats != NULL)
         warn_of_repeats(prepare);
     double seconds = clock_seconds() - prepare->progress.start;
-    log_info("%lld files, %.1f MB read in %.2f s (%.0f MB/s)", (long long)prepare->source_count,
-             (double)prepare->progress.before * 1e-6, seconds,
+    log_info("%lld file%s, %.1f MB read in %.2f s (%.0f MB/s)", (long long)prepare->source_count,
+             plural(prepare->source_count), (double)prepare->progress.before * 1e-6, seconds,
              (double)prepare->progress.before * 1e-6 / (seconds + 1e-9));
 }
 

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/thousands.h"
 #include "bridge/config.h"
 #include "comm/launcher.h"
 #include "io/lock.h"
@@ -165,8 +166,8 @@ static char *describe_data(const struct session *s)
 {
     const struct deck *deck = &s->deck;
     if (deck->data.source == DECK_DATA_STORE)
-        return memory_format("%lld windows and %lld tokens an epoch", (long long)loader_windows(s->train),
-                             (long long)loader_window_tokens(s->train));
+        return memory_format("%lld window%s and %lld tokens an epoch", (long long)loader_windows(s->train),
+                             plural(loader_windows(s->train)), (long long)loader_window_tokens(s->train));
     if (deck->data.random_median == 0)
         return memory_string("random data: sequences that fill their windows");
     return memory_format("random data: lengths of median %lld and mean %lld tokens",
@@ -190,9 +191,10 @@ static void describe(const struct run *run)
 {
     const struct session *s = &run->session;
     const struct model_settings *m = &s->model.settings;
-    log_info("# %d ranks of %d threads, %s of %lld parameters, %lld layers, hidden %lld, vocabulary %lld",
-             s->world->size, s->threads, family_of(m->family)->name, (long long)model_parameter_count(m),
-             (long long)m->layers, (long long)m->hidden, (long long)m->vocabulary);
+    log_info("# %d rank%s of %d thread%s, %s of %lld parameters, %lld layer%s, hidden %lld, vocabulary %lld",
+             s->world->size, plural(s->world->size), s->threads, plural(s->threads), family_of(m->family)->name,
+             (long long)model_parameter_count(m), (long long)m->layers, plural(m->layers), (long long)m->hidden,
+             (long long)m->vocabulary);
     char *layout = layout_text(&s->planned, s->world->size);
     log_info("# layout: %s", layout);
     free(layout);
@@ -201,9 +203,10 @@ static void describe(const struct run *run)
         log_info("# quantized: %s", quantized);
     free(quantized);
     char *data = describe_data(s);
-    log_info("# %s, %lld rows of %lld tokens a step in %lld micro-batches a rank", data,
-             (long long)s->deck.train.global_batch, (long long)s->deck.data.row_tokens,
-             (long long)loader_micro_batches(s->train));
+    log_info("# %s, %lld row%s of %lld tokens a step in %lld micro-batch%s a rank", data,
+             (long long)s->deck.train.global_batch, plural(s->deck.train.global_batch),
+             (long long)s->deck.data.row_tokens, (long long)loader_micro_batches(s->train),
+             loader_micro_batches(s->train) == 1 ? "" : "es");
     free(data);
     settings_warn(&s->deck);
     describe_stores(s);
@@ -344,8 +347,8 @@ static int train_with(struct run *run, const struct deck *deck, struct comm *wor
     if (run->step == deck->train.steps)
         log_info("# the run is finished: step %lld of %lld", (long long)run->step, (long long)deck->train.steps);
     if (run->step > deck->train.steps)
-        log_info("# nothing is left to do: the run has done %lld steps, and train.steps asks for %lld",
-                 (long long)run->step, (long long)deck->train.steps);
+        log_info("# nothing is left to do: the run has done %lld step%s, and train.steps asks for %lld",
+                 (long long)run->step, plural(run->step), (long long)deck->train.steps);
     profiler_create(&run->profiler, deck, world->rank);
     control_open(&run->control, world, deck->output.folder, walltime, 60 * deck->checkpoint.every_minutes);
     comm_end_long_work();
