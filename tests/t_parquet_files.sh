@@ -62,7 +62,7 @@ else
     echo "the recipes' own files are not at hand"
 fi
 
-"$CISTRON" prepare --tokenizer nucleotide -o "$work/x.h5" - \
+"$CISTRON" prepare --tokenizer nucleotide --force -o "$work/x.h5" - \
     <"$abs_top_srcdir/tests/golden/parquet/PLAIN_gzip.parquet" >"$work/out" 2>&1
 check "standard input is refused" says "<stdin>: a file of this format is read from its end: give its path, not a pipe"
 
