@@ -256,7 +256,7 @@ check "which takes time, but not of its steps: of one at most, which the machine
 ranks 1 train "$work/deck.cfg" output.folder="$work/other" train.steps=20 optimizer.lr=0.02 validation.every=0 data.valid= \
     train.seed=5 device.peak=2
 target=$(sed -n 's/^{"event":"validation".*"loss":\([^,]*\),.*/\1/p' "$run/log.jsonl" | head -n 1)
-check "a warm-up alone compares nothing" cmp <("$CISTRON" report "$run" -o "$work/one.html" 2>&1) \
+check "a warm-up alone compares nothing" cmp <("$CISTRON" report "$run" -o "$work/one.html" --force 2>&1) \
     <("$CISTRON" report "$run" -o "$work/one.html" --force --warm-up 3 2>&1)
 (cd "$work" && "$CISTRON" report run other/log.jsonl --target "$target" --tokens 3e9 --warm-up 1 >out 2>said)
 check "several runs" test $? -eq 0
