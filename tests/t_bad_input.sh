@@ -128,7 +128,7 @@ a JSON array cut short          | $prepare open.json                        | 2 
 CSV without the column          | $prepare table.csv                        | 2 | table.csv: has no column "text"; --field names the one that holds the sequence. It has: id, sequence
 CSV                             | $prepare -o y.h5 --field sequence table.csv | 0 | y.h5: 4 bases
 a row of too many cells         | $prepare ragged.csv                       | 2 | ragged.csv:3: has 3 cells, the header has 2
-rows that are left out          | $prepare -o y.h5 --skip-bad ragged.csv    | 0 | 1 records without field "text" skipped (--skip-bad)
+rows that are left out          | $prepare -o y.h5 --skip-bad ragged.csv    | 0 | 1 record without field "text" skipped (--skip-bad)
 a null for a sequence           | $prepare null.jsonl                       | 2 | null.jsonl:2: field "text" is null; --skip-bad leaves such records out
 nulls that are left out         | $prepare -o y.h5 --skip-bad null.jsonl    | 0 | 2 records without field "text" skipped (--skip-bad)
 nulls left out of an evaluation | eval --checkpoint made --input null.jsonl --skip-bad -o y.json | 0 | 2 records without field "text" skipped (--skip-bad)

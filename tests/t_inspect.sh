@@ -64,7 +64,7 @@ begins()
     check "$text begins with a summary" cmp "$work/out" <(printf '%s\n' "$@" '')
 }
 tokens=$("$CISTRON" inspect --json "$store" | sed -n 's/^  "tokens": \([0-9]*\)\([0-9][0-9][0-9]\),/\1,\2/p')
-begins "a store" "$store" "  $tokens tokens (nucleotide) in $("$CISTRON" inspect --json "$store" | sed -n 's/^  "sequences": \([0-9]*\),/\1/p') sequences, from 1 files"
+begins "a store" "$store" "  $tokens tokens (nucleotide) in $("$CISTRON" inspect --json "$store" | sed -n 's/^  "sequences": \([0-9]*\),/\1/p') sequences, from 1 file"
 found="  best validation loss $(printf %.6f "${best% *}") nats per label (perplexity $(awk -v l="${best% *}" 'BEGIN { printf "%.4g", exp(l) }')), at step ${best#* }"
 begins "a checkpoint" "$file" "  llama of 34,976 parameters on tokens of nucleotide, after 12 steps and 5,376 tokens" "$found" \
     "  weights and moments: a run can go on from it (cistron train --from)"

@@ -404,7 +404,7 @@ touch "$run/tensorboard"
 ranks 2 train "$work/deck.cfg" output.folder="$run" train.steps=9
 check "no log and no event files: the run comes to its end" codes_are 0 2
 check "the log is told" says "warning: $run/log.jsonl: cannot open it: Is a directory; the run goes on"
-check "and that it is lost" says "lines could not be written and are lost"
+check "and that it is lost" says "at its end could not be written: lost"
 check "the event files too" says "warning: $run/tensorboard: cannot open it: Not a directory; the run goes on"
 rm -r "$run/log.jsonl" "$run"/step_00000009.h5* "$run/final_model.h5"*
 mv "$work/log.before" "$run/log.jsonl"

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "base/path.h"
 #include "base/signals.h"
+#include "base/thousands.h"
 #include "bridge/config.h"
 #include "bridge/frequencies.h"
 #include "bridge/tokenizer_files.h"
@@ -490,9 +491,10 @@ static int import_tensors(struct import *import)
     if (code == ERROR_NONE)
         code = write_output(import);
     if (code == ERROR_NONE)
-        log_info("%s: %s, %lld parameters, tokenizer %s, %d tensors carried along", import->given->output,
+        log_info("%s: %s, %lld parameters, tokenizer %s, %d tensor%s carried along", import->given->output,
                  family_of(import->settings.family)->name, (long long)model_parameter_count(&import->settings),
-                 import->tokenizer == NULL ? "unknown" : import->tokenizer->name, import->carried.count);
+                 import->tokenizer == NULL ? "unknown" : import->tokenizer->name, import->carried.count,
+                 plural(import->carried.count));
     if (code == ERROR_NONE && import->dialect == DIALECT_TE)
         log_info("%s: in BioNeMo's dialect, for TransformerEngine; tensors passed over, on which no output depends: %d",
                  import->given->folder, import->ignored);

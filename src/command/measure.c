@@ -2,6 +2,7 @@
 #include "base/disk.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/thousands.h"
 #include "command/command.h"
 #include "comm/threads.h"
 #include "infer/output.h"
@@ -39,7 +40,8 @@ static int write_rates(struct comm *world, struct executor *executor)
         rates_file_write(&rates, draft.file);
     code = comm_agree(world, output_close(&draft, ERROR_NONE));
     if (code == ERROR_NONE && world->rank == 0)
-        log_info("# %d rates of %s on %d ranks: %s", rates.count, rates.device, world->size, output);
+        log_info("# %d rates of %s on %d rank%s: %s", rates.count, rates.device, world->size, plural(world->size),
+                 output);
     return code;
 }
 

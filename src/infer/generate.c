@@ -131,8 +131,8 @@ static void report_prompts(const struct generator *g)
     else
         census_warn(&g->prompts.census);
     if (g->prompts.skipped > 0)
-        fprintf(stderr, "# prompts: %lld records without the field skipped (--skip-bad)\n",
-                (long long)g->prompts.skipped);
+        fprintf(stderr, "# prompts: %lld record%s without the field skipped (--skip-bad)\n",
+                (long long)g->prompts.skipped, plural(g->prompts.skipped));
 }
 
 /* Rank 0's. */

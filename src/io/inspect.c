@@ -355,8 +355,9 @@ static const char *text_of(const json_t *object, const char *key)
 static char *summarise_store(const json_t *out)
 {
     char *tokens = counted(out, "tokens", "tokens"), *sequences = counted(out, "sequences", "sequences");
-    char *text = memory_format("  %s (%s) in %s, from %zu files\n", tokens, text_of(out, "tokenizer"), sequences,
-                               json_array_size(json_object_get(out, "sources")));
+    const size_t sources = json_array_size(json_object_get(out, "sources"));
+    char *text = memory_format("  %s (%s) in %s, from %zu file%s\n", tokens, text_of(out, "tokenizer"), sequences,
+                               sources, plural((int64_t)sources));
     free(tokens);
     free(sequences);
     return text;

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/thousands.h"
 #include "prepare/csv.h"
 #include "prepare/fasta.h"
 #include "prepare/foreign.h"
@@ -228,6 +229,6 @@ void record_reader_destroy(struct record_reader *reader)
 void record_reader_report(int64_t skipped, const char *field)
 {
     if (skipped > 0)
-        log_info("%lld records without field \"%s\" skipped (--skip-bad)", (long long)skipped,
+        log_info("%lld record%s without field \"%s\" skipped (--skip-bad)", (long long)skipped, plural(skipped),
                  field != NULL ? field : default_field);
 }

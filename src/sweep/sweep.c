@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/path.h"
+#include "base/thousands.h"
 #include "comm/comm.h"
 #include "io/lock.h"
 #include "sweep/list.h"
@@ -130,8 +131,8 @@ static int run_case(struct sweep *sweep, int i)
     const struct sweep_case *c = &sweep->list.cases[i];
     if (!is_due(sweep, &sweep->outcomes[i], c))
         return ERROR_NONE;
-    log_print(stdout, "[%d of %d] %s, %lld ranks%s%s: ", i + 1, sweep->list.case_count, c->name, (long long)c->ranks,
-              c->varied[0] != '\0' ? ", " : "", c->varied);
+    log_print(stdout, "[%d of %d] %s, %lld rank%s%s%s: ", i + 1, sweep->list.case_count, c->name, (long long)c->ranks,
+              plural(c->ranks), c->varied[0] != '\0' ? ", " : "", c->varied);
     fflush(stdout);
     int code = sweep_job_start(&sweep->place, c);
     if (code == ERROR_NONE)
@@ -172,9 +173,9 @@ static int sum_up(const struct sweep *sweep)
         open += sweep->outcomes[i].exit_code < 0;
     }
     const struct outcome *one = with_device(sweep);
-    log_print(stdout, "\n%d cases, %d to come; build %s; %s\nwritten: %s/results.h5 and results.csv\n",
-              sweep->list.case_count, open, sweep->place.build, one != NULL ? one->device : "no device yet",
-              sweep->place.folder);
+    log_print(stdout, "\n%d case%s, %d to come; build %s; %s\nwritten: %s/results.h5 and results.csv\n",
+              sweep->list.case_count, plural(sweep->list.case_count), open, sweep->place.build,
+              one != NULL ? one->device : "no device yet", sweep->place.folder);
     return bad == 0
                ? ERROR_NONE
                : error_environment("%d of %d cases have failed, each with the message in its row; --retry runs them "

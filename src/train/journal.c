@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/open.h"
+#include "base/thousands.h"
 #include "io/draft.h"
 #include "io/jsontext.h"
 
@@ -172,8 +173,8 @@ void journal_close(struct journal *journal)
     if (journal->descriptor >= 0 && close(journal->descriptor) != 0)
         log_warn("%s: cannot close it: %s; its last lines may be lost", journal->path, strerror(errno));
     if (journal->lost_lines > 0)
-        log_warn("%s: the last %lld lines could not be written and are lost", journal->path,
-                 (long long)journal->lost_lines);
+        log_warn("%s: %lld line%s at its end could not be written: lost", journal->path, (long long)journal->lost_lines,
+                 plural(journal->lost_lines));
     free(journal->waiting);
     free(journal->path);
     *journal = (struct journal){NULL};

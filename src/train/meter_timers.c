@@ -1,6 +1,7 @@
 #include "train/meter_private.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/thousands.h"
 #include "core/launch.h"
 #include "train/timers.h"
 
@@ -12,7 +13,8 @@ void meter_profile(struct meter *meter, int64_t step, int64_t steps, const struc
     double whole = 0;
     for (int i = 0; i < count; i++)
         whole += rows[i].seconds;
-    log_info("# profile of %lld steps to step %lld; milliseconds and calls a step", (long long)steps, (long long)step);
+    log_info("# profile of %lld step%s to step %lld; milliseconds and calls a step", (long long)steps, plural(steps),
+             (long long)step);
     log_info("# %-18s %8s %8s %7s %10s %7s %8s %8s", "op", "rows", "columns", "calls", "ms", "percent", "GB/s",
              "TFLOP/s");
     meter_begin_line(meter, "profile", step);

@@ -78,8 +78,9 @@ static void add_program_facts(struct report *report)
         return;
     const struct history_start *first = &h->starts[0], *last = &h->starts[h->start_count - 1];
     add_fact(report, "program",
-             memory_format("cistron %s, %lld ranks of %lld threads, on %s%s%s", last->version, (long long)last->ranks,
-                           (long long)last->threads, last->host, last->job[0] != '\0' ? ", job " : "", last->job));
+             memory_format("cistron %s, %lld rank%s of %lld thread%s, on %s%s%s", last->version, (long long)last->ranks,
+                           plural(last->ranks), (long long)last->threads, plural(last->threads), last->host,
+                           last->job[0] != '\0' ? ", job " : "", last->job));
     add_count_fact(report, "parameters", (double)last->parameters, "");
     add_fact(report, "started", date_text(first->time));
     char *steps = memory_string(report->curves.mark_count == 0 ? "none" : "");

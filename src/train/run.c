@@ -290,7 +290,7 @@ static void open_meter(struct run *run, const struct start *start)
 /* The program's last words in the log. */
 static void close_meter(struct run *run, int code)
 {
-    char *done = memory_format("%lld steps", (long long)run->step);
+    char *done = memory_format("%lld step%s", (long long)run->step, plural(run->step));
     if (run->step > run->first_step)
         meter_summary(&run->meter);
     meter_end(&run->meter, code,
