@@ -24,7 +24,7 @@ ATTENTION_BUCKET_INLINE int attention_bucket(int rows)
         return units;
     while (units >> (power + BUCKET_SHIFT + 1) > 0)
         power++;
-    /* units >> power has BUCKET_SHIFT + 1 bits; `power` is 4 in the first of these buckets */
+    /* units >> power has BUCKET_SHIFT + 1 bits; `power` is 4 in the first bucket of this width */
     return BUCKET_SINGLE + ((power - 4) << BUCKET_SHIFT) + (units >> power) - (1 << BUCKET_SHIFT);
 }
 

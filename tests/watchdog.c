@@ -34,7 +34,7 @@ static void give(int stream, const char *name)
     nccl_watchdog_launched(&dog.queues[stream], name);
 }
 
-/* The device has started and ended so many collectives of a stream. */
+/* The device has started and ended these numbers of collectives of a stream. */
 static void device(int stream, uint64_t begun, uint64_t done)
 {
     __atomic_store_n(&seen[stream][WATCHDOG_BEGUN], begun, __ATOMIC_RELEASE);

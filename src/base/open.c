@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static _Thread_local int reason;             /* an errno, or one of these */
+static _Thread_local int reason;             /* an errno, or a reason of this file */
 static _Thread_local char missing[PATH_MAX]; /* the path, where the reason is ENOENT */
 enum { NOT_REGULAR = -1, A_LINK = -2, NOT_OWNED = -3 };
 

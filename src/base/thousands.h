@@ -7,7 +7,7 @@
 /* A whole number with commas between groups of three digits. Freed with free(). */
 char *thousands_text(int64_t value);
 
-/* What stands behind a noun that so many of are counted: "%lld file%s". "" for one, else "s". */
+/* The ending of a noun after a count: "%lld file%s". "" after 1, else "s". */
 const char *plural(int64_t count);
 
 #endif

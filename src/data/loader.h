@@ -80,8 +80,8 @@ int64_t loader_micro_batches(const struct loader *loader);
 int64_t loader_windows(const struct loader *loader);
 int64_t loader_window_tokens(const struct loader *loader);
 
-/* How often so many steps go through each store of a weighted blend: *stores of them, freed with memory_free. NULL: it
- * is no such blend. */
+/* How often `steps` steps go through each of the *stores stores of a weighted blend; freed with memory_free. NULL: the
+ * loader has no weighted blend. */
 struct store_share *loader_shares(const struct loader *loader, int64_t steps, int *stores);
 
 /* When `once`: steps of one pass over the store. After so many calls of loader_next all rows are empty. */

@@ -13,8 +13,8 @@ struct store_share {
     double epochs;           /* of the run */
 };
 
-/* Fills `epochs` for a run of so many rows. row_tokens: packed rows of so many tokens, without room left at their ends,
- * so that no run has more epochs; 0: each row holds one window. */
+/* Fills `epochs` for a run of `rows` rows. row_tokens: the tokens of a packed row, taken as full, so that no run has
+ * more epochs; 0: each row holds one window. */
 void store_epochs(struct store_share *shares, int stores, double rows, int64_t row_tokens);
 
 /* Warns of stores that the run goes through many times, in one line. */

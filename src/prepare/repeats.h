@@ -7,7 +7,7 @@
 
 struct repeats;
 
-/* For so many sequences at most. */
+/* sequences: how many will be added, at most. */
 struct repeats *repeats_create(int64_t sequences);
 /* The next bytes of the present sequence; repeats_end ends it, and says which part it is in. */
 void repeats_append(struct repeats *repeats, const void *bytes, int64_t count);

@@ -199,7 +199,7 @@ static int run_in_folder(struct sweep *sweep)
 }
 
 /* A sweep writes its results again with each call, of the cases in its folder, which has its lock. In another folder,
- * files of these names are not a sweep's. */
+ * files with its names are not a sweep's. */
 static int check_folder(const char *folder)
 {
     static const char *const names[] = {"results.csv", "results.h5", "weak.svg", "strong.svg"};

@@ -15,7 +15,7 @@ struct bpe {
     struct tokens tokens;
     int32_t byte_ids[256]; /* of a byte without a token `unknown` */
     bool lacking[256];     /* the byte has no token */
-    int first_lacking;     /* the least of these bytes; -1: every byte has a token */
+    int first_lacking;     /* the smallest byte without a token; -1: every byte has one */
     int32_t unknown;       /* the model's unk_token; -1: none, a text with such a byte is refused */
     bool fuses_unknown;    /* adjacent bytes of a piece that have no token are one `unknown` */
     struct merges *merges;

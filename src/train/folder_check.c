@@ -158,7 +158,7 @@ static int check_result(const struct names *names, const struct deck *deck, cons
     return code;
 }
 
-/* In a folder that is not a run's, files of these names are not a run's either. */
+/* In a folder that is not a run's, files with a run's names are not a run's either. */
 static int check_strangers(const struct names *names, const struct deck *deck)
 {
     static const char what[] = "is there and is not of a run, which would write its own";

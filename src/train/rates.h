@@ -57,8 +57,8 @@ void rates_default(struct rates *rates, const struct deck *deck);
 /* Adds one by its first four fields. False: there are RATES_MOST. */
 bool rates_add(struct rates *rates, const struct rate *rate);
 
-/* Do the rates say how long a step of so many ranks takes? On GPUs always; on CPUs only where they were measured, on
- * several ranks if there are, since a CPU has nothing of an H200. */
+/* Do the rates say how long a step of `ranks` ranks takes? On GPUs always. On CPUs only where they were measured, for
+ * several ranks also those of collectives, since an H200's rates say nothing of a CPU. */
 bool rates_tell(const struct rates *rates, bool gpus, int64_t ranks);
 
 /* The number of sizes of a kind: the fields of struct rate's `size` that count. */
