@@ -22,6 +22,15 @@ void log_to_errors(void)
     to_errors = true;
 }
 
+static void print(FILE *file, const char *format, va_list arguments)
+{
+    char *text = NULL;
+    if (vasprintf(&text, format, arguments) < 0)
+        error_fatal("out of memory");
+    text_print(file, text);
+    free(text);
+}
+
 void log_info(const char *format, ...)
 {
     FILE *out = to_errors ? stderr : stdout;
@@ -30,12 +39,8 @@ void log_info(const char *format, ...)
     errno = 0;
     va_list arguments;
     va_start(arguments, format);
-    char *line = NULL;
-    if (vasprintf(&line, format, arguments) < 0)
-        error_fatal("out of memory");
+    print(out, format, arguments);
     va_end(arguments);
-    text_print(out, line);
-    free(line);
     fputc('\n', out);
     fflush(out);
     lost = lost || (ferror(out) != 0 && errno == EPIPE);
@@ -45,12 +50,8 @@ void log_print(FILE *file, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    char *text = NULL;
-    if (vasprintf(&text, format, arguments) < 0)
-        error_fatal("out of memory");
+    print(file, format, arguments);
     va_end(arguments);
-    text_print(file, text);
-    free(text);
 }
 
 bool log_lost(void)
