@@ -9,7 +9,7 @@
 /* Versions as NCCL numbers itself: 22809 is 2.28.9. */
 enum {
     NCCL_COPIES = 22800,          /* first with collectives by copy engines */
-    NCCL_MULTICAST_HANGS = 22804, /* first whose copy-engine collectives may hang on two ranks where NVLS is on */
+    NCCL_MULTICAST_HANGS = 22804, /* first whose copy-engine collectives of two ranks may hang while NVLS is on */
     NCCL_MULTICAST_RUNS = 23102,  /* first that does not (NVIDIA/nccl issue 2241) */
 };
 

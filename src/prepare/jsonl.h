@@ -8,7 +8,7 @@
  * the longest line or element alone. (jansson decodes the strings: C, every distribution ships it, and it checks UTF-8
  * strictly.)
  * User errors name file and line: no JSON object, no such member, null (both of which settings->skipped leaves out) or
- * not a string, a member of these twice, a name that is neither a string nor an integer, characters that record_clean
+ * not a string, such a member twice, a name that is neither a string nor an integer, characters that record_clean
  * refuses, a control character in the name, a line or element beyond JSONL_LINE_BYTES; and those of source_read. */
 #ifndef PREPARE_JSONL_H
 #define PREPARE_JSONL_H

@@ -42,7 +42,7 @@ struct parquet_deltas {
 bool parquet_deltas_start(struct parquet_deltas *deltas, struct parquet_bytes bytes, int width);
 bool parquet_deltas_next(struct parquet_deltas *deltas, int64_t *number);
 
-/* Strings, or integers of `width` bytes as strings of these bytes, one after the other. */
+/* Strings, or integers as strings of `width` bytes, one after the other. */
 enum parquet_encoding {
     PARQUET_PLAIN = 0,
     PARQUET_PLAIN_DICTIONARY = 2,
