@@ -61,6 +61,9 @@ static void test_memory(void)
     write_text("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
     write_text("sys/fs/cgroup/memory/memory.usage_in_bytes", "60000000\n");
     CHECK(available_memory(root) == 32000 * 1024);
+    /* more pages of files than bytes in use: the first number is the older one, of before a file was removed */
+    write_text("sys/fs/cgroup/memory/memory.stat", "total_inactive_file 59000000\ntotal_active_file 1004097\n");
+    CHECK(available_memory(root) == 32000 * 1024);
     write_text("sys/fs/cgroup/memory/slurm/job_7/memory.limit_in_bytes", "7000000\n");
     write_text("sys/fs/cgroup/memory/slurm/job_7/memory.usage_in_bytes", "6000000\n");
     write_text("sys/fs/cgroup/memory/slurm/job_7/memory.stat",

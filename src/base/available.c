@@ -32,18 +32,19 @@ struct version {
     const char *limit, *used, *files[2]; /* files of a group, keys of its memory.stat */
 };
 
-/* Bytes of memory. Pages of files are given up where memory is wanted, as MemAvailable counts them. */
+/* Bytes of memory. Pages of files count as free, as in MemAvailable, since the kernel reclaims them. memory.stat is up
+ * to two seconds old: after a large file was removed its pages of files are more than the group uses now. */
 static int64_t memory_left(const char *folder, const struct version *version)
 {
     const int64_t limit = number_in(folder, version->limit, NULL), used = number_in(folder, version->used, NULL);
-    int64_t left = limit - used;
+    int64_t held = used; /* and can't be reclaimed */
     if (limit < 0 || used < 0)
         return INT64_MAX;
     for (int i = 0; i < 2; i++) {
         const int64_t bytes = number_in(folder, "memory.stat", version->files[i]);
-        left += bytes > 0 ? bytes : 0;
+        held -= bytes <= 0 ? 0 : bytes < held ? bytes : held;
     }
-    return left > 1 ? left : 1;
+    return limit - held > 1 ? limit - held : 1;
 }
 
 /* Thousandths of a CPU: time of all CPUs in each period, both in microseconds. Version 2 has both in one file. */

@@ -1,4 +1,5 @@
 #include "data/loader.h"
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -150,13 +151,13 @@ static int check_memory(const struct loader *loader)
 {
     const struct loader_settings *settings = &loader->settings;
     const double need = loader_bytes(settings, loader->data_ranks);
+    char needed[BYTES_TEXT], free_text[BYTES_TEXT];
     if (settings->memory == 0 || need <= (double)settings->memory)
         return ERROR_NONE;
-    return error_user(
-        "key %s = %lld: the rows of two steps take %.2f GiB of host memory on each rank, which has %.2f GiB "
-        "free for them; take fewer rows or more nodes",
-        settings->once ? "validation.rows" : "train.global_batch", (long long)settings->global_rows, need / (1 << 30),
-        (double)settings->memory / (1 << 30));
+    return error_user("key %s = %lld: the rows of two steps take %s of host memory on each rank, which has %s free for "
+                      "them; take fewer rows or more nodes",
+                      settings->once ? "validation.rows" : "train.global_batch", (long long)settings->global_rows,
+                      bytes_text(needed, need), bytes_text(free_text, (double)settings->memory));
 }
 
 static void make_slots(struct loader *loader)
