@@ -5,9 +5,9 @@
  *   bench/balance RANKS STEPS DECK [KEY=VALUE]... */
 #include "base/error.h"
 #include "base/memory.h"
-#include "data/loader.h"
-#include "model/flops.h"
-#include "train/settings.h"
+#include "loader/loader.h"
+#include "architecture/flops.h"
+#include "setup/settings.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,10 +9,10 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "cpu/cpu.h"
-#include "io/checkpoint.h"
-#include "step/engine.h"
-#include "step/initialise.h"
-#include "step/snapshot.h"
+#include "checkpoint/checkpoint.h"
+#include "engine/engine.h"
+#include "state/initialise.h"
+#include "state/snapshot.h"
 
 #include <fcntl.h>
 #include <mpi.h>

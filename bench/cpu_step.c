@@ -6,10 +6,10 @@
 #include "base/clock.h"
 #include "cpu/cpu.h"
 #include "plan/record.h"
-#include "step/initialise.h"
-#include "step/learning_rate.h"
+#include "state/initialise.h"
+#include "train/learning_rate.h"
 #include "train/session.h"
-#include "train/settings.h"
+#include "setup/settings.h"
 
 #include <stdio.h>
 #include <stdlib.h>

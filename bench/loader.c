@@ -3,9 +3,9 @@
  *   make bench/loader && bench/loader [SECONDS A CASE] */
 #include "base/error.h"
 #include "base/memory.h"
-#include "data/loader.h"
-#include "data/masking.h"
-#include "data/packer.h"
+#include "loader/loader.h"
+#include "loader/masking.h"
+#include "loader/packer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * record, and of degenerate texts of a MiB.
  *   make bench/tokenizer && bench/tokenizer TOKENIZER TEXT... */
 #include "base/error.h"
-#include "base/mapping.h"
+#include "file/mapping.h"
 #include "base/memory.h"
 #include "tokenizer/bpe.h"
 

@@ -7,7 +7,7 @@
 #include "comm/launcher.h"
 #include "command/command.h"
 #include "cpu/cpu.h"
-#include "data/hdf5_open.h"
+#include "file/hdf5_open.h"
 #include "deck/deck.h"
 #ifdef CISTRON_CUDA
 #include "cuda/cuda.h"

@@ -7,8 +7,8 @@
 #include "tiny_training.h"
 
 #include "base/error.h"
-#include "io/checkpoint_private.h"
-#include "step/initialise.h"
+#include "checkpoint/checkpoint_private.h"
+#include "state/initialise.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -2,13 +2,13 @@
  * those that a checkpoint has none of, or puts something hostile in a member's place:
  *   hdf5_edit FILE ATTRIBUTE VALUE            of the root, or GROUP/ATTRIBUTE; VALUE as the attribute's type wants it
  *   hdf5_edit FILE DATASET[INDEX] VALUE       one integer of a one-dimensional dataset
- *   hdf5_edit FILE NAME=DTYPE VALUE           carried along (io/carried.h): the bytes of the text VALUE
+ *   hdf5_edit FILE NAME=DTYPE VALUE           carried along (checkpoint/carried.h): the bytes of the text VALUE
  *   hdf5_edit FILE DATASET@external OTHER     a dataset like the one that was there, with its data in the file OTHER
  *   hdf5_edit FILE DATASET@virtual OTHER      the same, made of the dataset OTHER of the same file, which may be itself
  *   hdf5_edit FILE NAME@soft OTHER            a soft link to OTHER
  *   hdf5_edit FILE NAME@link OTHER            a link to the same name in the file OTHER
  *   hdf5_edit FILE GROUP@many N               N more datasets and, one in the other, N / 10 groups */
-#include "io/carried.h"
+#include "checkpoint/carried.h"
 
 #include <stdio.h>
 #include <stdlib.h>

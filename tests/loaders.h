@@ -3,7 +3,7 @@
 #define TESTS_LOADERS_H
 
 #include "check.h"
-#include "data/loader.h"
+#include "loader/loader.h"
 #include "stores.h"
 
 static struct comm *world; /* the test's own */

@@ -4,7 +4,7 @@
 
 #include "base/memory.h"
 #include "cpu/cpu.h"
-#include "data/masking.h"
+#include "loader/masking.h"
 #include "infer/inference.h"
 #include "model/lm_head.h"
 #include "tests/ref/reference.h"

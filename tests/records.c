@@ -5,8 +5,8 @@
  * "error CODE MESSAGE". */
 #include "base/error.h"
 #include "base/memory.h"
-#include "prepare/record_reader.h"
-#include "prepare/source.h"
+#include "records/record_reader.h"
+#include "records/source.h"
 
 #include <stdio.h>
 #include <stdlib.h>

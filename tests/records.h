@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "prepare/prepare.h"
-#include "prepare/record_reader.h"
-#include "prepare/source.h"
+#include "records/record_reader.h"
+#include "records/source.h"
 
 #include <stdio.h>
 

@@ -5,7 +5,7 @@
 #define TESTS_SHARD_VIEW_H
 
 #include "comm/comm.h"
-#include "step/engine.h"
+#include "engine/engine.h"
 
 struct view {
     struct store store;

@@ -4,7 +4,7 @@
 #include "bridge/config.h"
 #include "bridge/tokenizer_files.h"
 #include "tokenizer/tokenizer.h"
-#include "io/checkpoint.h"
+#include "checkpoint/checkpoint.h"
 #include "folders.h"
 #include "stores.h"
 

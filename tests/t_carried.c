@@ -5,10 +5,10 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "io/carried.h"
-#include "io/checkpoint.h"
-#include "io/hdf5_file.h"
-#include "step/initialise.h"
+#include "checkpoint/carried.h"
+#include "checkpoint/checkpoint.h"
+#include "file/hdf5_file.h"
+#include "state/initialise.h"
 
 #include <signal.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "io/inspect.h"
-#include "step/snapshot.h"
+#include "checkpoint/inspect.h"
+#include "state/snapshot.h"
 
 #include <fcntl.h>
 #include <mpi.h>

@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "io/hdf5_file.h"
+#include "file/hdf5_file.h"
 
 #include <mpi.h>
 #include <stdlib.h>

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "signalling.h"
 #include "stores.h"
+#include "setup/walltime.h"
 #include "train/control.h"
 
 #include <sys/stat.h>
@@ -35,7 +36,7 @@ static void test_walltime(void)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         double seconds = 0;
-        int code = control_parse_walltime(cases[i].text, &seconds);
+        int code = walltime_parse(cases[i].text, &seconds);
         if (cases[i].seconds < 0)
             CHECK(code == ERROR_USER && strstr(error_message(), cases[i].text) != NULL);
         else if (!CHECK(code == ERROR_NONE && seconds == cases[i].seconds))

@@ -11,10 +11,10 @@
 #include "base/memory.h"
 #include "comm/grid.h"
 #include "cpu/cpu.h"
-#include "io/checkpoint.h"
-#include "step/fetch.h"
-#include "step/initialise.h"
-#include "step/slab.h"
+#include "checkpoint/checkpoint.h"
+#include "state/fetch.h"
+#include "state/initialise.h"
+#include "state/slab.h"
 
 #include <mpi.h>
 #include <signal.h>

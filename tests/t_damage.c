@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "check.h"
-#include "io/checkpoint_private.h"
+#include "checkpoint/checkpoint_private.h"
 #include "tiny_training.h"
 
 #include <fcntl.h>

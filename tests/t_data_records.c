@@ -1,6 +1,6 @@
 /* From text to tokens: tokenizers, and records of FASTA, JSON lines and plain text. */
-#include "prepare/record_reader.h"
-#include "prepare/source.h"
+#include "records/record_reader.h"
+#include "records/source.h"
 #include "tokenizer/tokenizer.h"
 #include "data_files.h"
 #include "records.h"

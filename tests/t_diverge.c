@@ -8,11 +8,11 @@
 #include "cpu/cpu.h"
 #include "ref/toy.h"
 #include "ref/wrapper.h"
-#include "step/gradient_norms.h"
+#include "state/gradient_norms.h"
 #include "stores.h"
-#include "train/history.h"
+#include "report/history.h"
 #include "train/run.h"
-#include "train/verdict.h"
+#include "report/verdict.h"
 
 #include <math.h>
 #include <stdlib.h>

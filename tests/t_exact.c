@@ -2,7 +2,7 @@
 #include "check.h"
 
 #include "cpu/cpu.h"
-#include "io/checkpoint.h"
+#include "checkpoint/checkpoint.h"
 #include "ref/team.h"
 #include "ref/wrapper.h"
 

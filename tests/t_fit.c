@@ -5,12 +5,12 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "cpu/cpu.h"
-#include "model/flops.h"
+#include "architecture/flops.h"
 #include "ref/toy.h"
-#include "train/fit.h"
-#include "train/fit_choice.h"
-#include "train/forecast.h"
-#include "train/settings.h"
+#include "estimate/fit.h"
+#include "estimate/fit_choice.h"
+#include "estimate/forecast.h"
+#include "setup/settings.h"
 
 #include <string.h>
 

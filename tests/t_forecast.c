@@ -3,14 +3,14 @@
 
 #include "base/error.h"
 #include "cpu/cpu.h"
-#include "model/flops.h"
+#include "architecture/flops.h"
 #include "model/linear.h"
 #include "plan/plan.h"
 #include "ref/toy.h"
-#include "step/snapshot.h"
-#include "train/forecast.h"
-#include "train/layout.h"
-#include "train/settings.h"
+#include "state/snapshot.h"
+#include "estimate/forecast.h"
+#include "setup/layout.h"
+#include "setup/settings.h"
 
 #include <string.h>
 

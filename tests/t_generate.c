@@ -15,7 +15,7 @@
 #include "ref/reference.h"
 #include "ref/toy.h"
 #include "ref/wrapper.h"
-#include "step/initialise.h"
+#include "state/initialise.h"
 
 #include <stdlib.h>
 

@@ -9,7 +9,7 @@
 #include "comm/comm.h"
 #include "executors.h"
 #include "ref/fetch.h"
-#include "data/masking.h"
+#include "loader/masking.h"
 #include "ref/golden.h"
 #include "ref/reference.h"
 #include "ref/wrapper.h"

@@ -10,7 +10,7 @@
 #include "comm/threads.h"
 #include "core/launch.h"
 #include "cpu/cpu.h"
-#include "data/loader.h"
+#include "loader/loader.h"
 #include "prepare/prepare.h"
 #include "ref/late.h"
 

@@ -4,7 +4,7 @@
 #include "stores.h"
 
 #include "base/available.h"
-#include "base/disk.h"
+#include "file/disk.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/thread.h"

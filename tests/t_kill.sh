@@ -217,7 +217,7 @@ check "no side file without its checkpoint is left" \
 
 # -- The order of a save's acts -----------------------------------------------------------------------------------------
 
-# order TRACE FILE: the acts on FILE are those that io/checkpoint.h promises; prints what is not.
+# order TRACE FILE: the acts on FILE are those that checkpoint/checkpoint.h promises; prints what is not.
 # Fields: start end rank call path; an act that must come after others starts when they have ended.
 order()
 {

@@ -9,9 +9,9 @@
 #include "ref/wrapper.h"
 #include "plan/plan.h"
 #include "plan/race.h"
-#include "step/snapshot.h"
+#include "state/snapshot.h"
 #include "stores.h"
-#include "train/history.h"
+#include "report/history.h"
 #include "train/run.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
 #include "cpu/cpu.h"
 #include "ref/team.h"
 #include "ref/wrapper.h"
-#include "step/initialise.h"
+#include "state/initialise.h"
 
 #include <mpi.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Several stores: whose window comes next, and what the loader then gives. */
-#include "data/blend.h"
+#include "loader/blend.h"
 #include "data/token_store.h"
 #include "data/windows.h"
 #include "loader_stream.h"

@@ -1,6 +1,6 @@
 /* The same global batches on any number of ranks and after a restart, from one store, two, a Megatron data set beside a
  * store, and random data. */
-#include "data/deal.h"
+#include "loader/deal.h"
 #include "loader_stream.h"
 
 #include <math.h>
@@ -207,7 +207,8 @@ static void test_random(void)
     }
 }
 
-/* -- Micro-batches dealt by cost (data/deal.h) -------------------------------------------------------------------- */
+/* -- Micro-batches dealt by cost (loader/deal.h) --------------------------------------------------------------------
+ */
 
 static void test_deal(void)
 {

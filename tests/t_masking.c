@@ -1,7 +1,7 @@
 /* Masks and token dropout: the rates, what they are keyed by, and that no layout of rows or ranks changes them. */
 #include "base/random.h"
-#include "data/blend.h"
-#include "data/masking.h"
+#include "loader/blend.h"
+#include "loader/masking.h"
 #include "loaders.h"
 
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* Megatron data sets: order, rows and blends of megatron-core 0.16 (tests/golden/make_megatron.py FOLDER, which is the
  * argument), hostile files, windows in the order of the file, parts. */
-#include "data/blend.h"
-#include "data/loader.h"
-#include "data/megatron_blend.h"
+#include "loader/blend.h"
+#include "loader/loader.h"
+#include "loader/megatron_blend.h"
 #include "data/megatron_order.h"
 #include "data/numpy_random.h"
 #include "data_files.h"

@@ -4,11 +4,11 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "train/history.h"
-#include "train/journal.h"
-#include "train/meter.h"
-#include "train/tensorboard.h"
-#include "train/verdict.h"
+#include "report/history.h"
+#include "monitor/journal.h"
+#include "monitor/meter.h"
+#include "monitor/tensorboard.h"
+#include "report/verdict.h"
 
 #include <dirent.h>
 #include <dlfcn.h>

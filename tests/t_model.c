@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "model/model.h"
-#include "step/learning_rate.h"
+#include "train/learning_rate.h"
 
 #include <stdlib.h>
 

@@ -63,7 +63,7 @@ cp some.cfg other.cfg
 test -f other.cfg
 ```
 
-`doc/formats.md` and `src/step/engine.c` are there.
+`doc/formats.md` and `src/engine/engine.c` are there.
 END
 pages sample "$work/sample.md"
 check "a page that is right" test $? -eq 0

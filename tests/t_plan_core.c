@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "plan/plan.h"
-#include "step/budget.h"
+#include "store/budget.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -7,10 +7,10 @@
 #include "base/memory.h"
 #include "cpu/cpu.h"
 #include "infer/inference.h"
-#include "train/fit.h"
-#include "train/forecast.h"
-#include "train/layout.h"
-#include "train/layout_choice.h"
+#include "estimate/fit.h"
+#include "estimate/forecast.h"
+#include "setup/layout.h"
+#include "estimate/layout_choice.h"
 #include "train/session.h"
 
 #include <mpi.h>

@@ -3,7 +3,7 @@
 #include "check.h"
 
 #include "base/error.h"
-#include "train/precision_text.h"
+#include "setup/precision_text.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "check.h"
-#include "data/loader.h"
+#include "loader/loader.h"
 #include "data/random_windows.h"
 
 #include <stdlib.h>

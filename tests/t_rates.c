@@ -6,9 +6,9 @@
 #include "cpu/cpu.h"
 #include "plan/timeline.h"
 #include "stores.h"
-#include "train/device_name.h"
-#include "train/measure.h"
-#include "train/rates_file.h"
+#include "estimate/device_name.h"
+#include "estimate/measure.h"
+#include "estimate/rates_file.h"
 
 #include <math.h>
 #include <stdlib.h>

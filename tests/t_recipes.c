@@ -15,7 +15,7 @@
 #include "ref/fetch.h"
 #include "ref/toy.h"
 #include "ref/wrapper.h"
-#include "step/initialise.h"
+#include "state/initialise.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,11 +5,11 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/thousands.h"
-#include "train/history.h"
-#include "train/journal.h"
-#include "train/plot.h"
-#include "train/quantization_report.h"
-#include "train/statistics.h"
+#include "report/history.h"
+#include "monitor/journal.h"
+#include "report/plot.h"
+#include "report/quantization_report.h"
+#include "monitor/statistics.h"
 
 #include <math.h>
 #include <stdlib.h>

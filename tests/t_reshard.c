@@ -4,10 +4,10 @@
 #include "rank_folder.h"
 
 #include "cpu/cpu.h"
-#include "io/checkpoint.h"
+#include "checkpoint/checkpoint.h"
 #include "ref/team.h"
-#include "step/initialise.h"
-#include "step/snapshot.h"
+#include "state/initialise.h"
+#include "state/snapshot.h"
 
 #include <mpi.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "model/stages.h"
-#include "step/schedule.h"
+#include "architecture/stages.h"
+#include "engine/schedule.h"
 
 #include <string.h>
 
@@ -39,7 +39,7 @@ struct stage {
 
 /* What a send waits for: nothing, as where messages are kept for whoever comes; the message before it on the same way,
  * while those of both ways travel one after the other, as where they are handed from rank to rank
- * (step/engine_relay.c); or that it is received itself. */
+ * (engine/engine_relay.c); or that it is received itself. */
 enum sends { SENDS_FREE, SENDS_BEHIND, SENDS_WAITING };
 
 static struct stage stages[MOST_STAGES];
@@ -286,7 +286,7 @@ static void test_layers(void)
 }
 
 /* A step of twice as many micro-batches as there are stages has all the slots that a longer one has: engines of long
- * steps are planned by it (train/settings.c). */
+ * steps are planned by it (setup/settings.c). */
 static void test_slots(void)
 {
     for (int count = 2; count <= MOST_STAGES; count++)

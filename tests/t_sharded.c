@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "comm/grid.h"
 #include "cpu/cpu.h"
-#include "io/checkpoint.h"
+#include "checkpoint/checkpoint.h"
 #include "plan/order.h"
 #include "plan/race.h"
 #include "plan/record.h"
@@ -296,7 +296,7 @@ static float sum_of(const float *x, int ranks, bool as_bf16)
     return sum;
 }
 
-/* The gradient of one element, by the order of sums that step/store.h and design.md promise. */
+/* The gradient of one element, by the order of sums that store/store.h and design.md promise. */
 static float gradient_of(const struct contributions *c, int64_t element, const struct holders *holders)
 {
     enum { RANKS = 4 };

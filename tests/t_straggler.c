@@ -1,7 +1,7 @@
 /* Which rank is called slow, at what, and how often it is said. */
 #include "check.h"
 
-#include "train/straggler.h"
+#include "monitor/straggler.h"
 
 enum { RANKS = 4, SLOW = 2 };
 

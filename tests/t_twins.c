@@ -4,7 +4,7 @@
 #include "base/random.h"
 #include "check.h"
 #include "cpu/cpu.h"
-#include "data/masking.h"
+#include "loader/masking.h"
 #include "ref/toy.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
  *                         power of a GPU that does nothing at full clocks. */
 extern "C" {
 #include "base/clock.h"
-#include "train/nvml.h"
+#include "monitor/nvml.h"
 }
 #include "cuda/cluster.cuh"
 #include "cuda/device.cuh"

@@ -1,4 +1,4 @@
-#include "model/family.h"
+#include "architecture/family.h"
 
 /* Llama: Touvron et al. 2023. ESM-2: Lin et al. 2022, as Hugging Face's EsmForMaskedLM. AMPLIFY: Fournier et al. 2024,
  * as published with its checkpoints. */

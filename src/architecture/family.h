@@ -1,7 +1,7 @@
 /* What the families of models differ in: the form of a block and of the head, and how Hugging Face spells the names of
- * their parameters. Sizes and everything that varies within a family are settings (model/settings.h). */
-#ifndef MODEL_FAMILY_H
-#define MODEL_FAMILY_H
+ * their parameters. Sizes and everything that varies within a family are settings (architecture/settings.h). */
+#ifndef ARCHITECTURE_FAMILY_H
+#define ARCHITECTURE_FAMILY_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "model/flops.h"
+#include "architecture/flops.h"
 
 const char *flops_name(enum flops_convention convention)
 {

@@ -1,9 +1,9 @@
 /* What training a token costs in arithmetic, in the conventions that people quote utilisation (MFU) in. They differ in
  * what of attention counts and in whether the model's true widths do; none counts recomputation. */
-#ifndef MODEL_FLOPS_H
-#define MODEL_FLOPS_H
+#ifndef ARCHITECTURE_FLOPS_H
+#define ARCHITECTURE_FLOPS_H
 
-#include "model/settings.h"
+#include "architecture/settings.h"
 
 /* A segment of S tokens, L layers, H hidden, V vocabulary, q = heads * head_dim:
  *   causal        matrix products, and attention over the S (S + 1) / 2 pairs that the mask lets through

@@ -1,4 +1,4 @@
-#include "model/layer_list.h"
+#include "architecture/layer_list.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Lists of layers, as decks have them: "2-5,9". */
-#ifndef MODEL_LAYER_LIST_H
-#define MODEL_LAYER_LIST_H
+#ifndef ARCHITECTURE_LAYER_LIST_H
+#define ARCHITECTURE_LAYER_LIST_H
 
 #include <stdbool.h>
 #include <stdint.h>

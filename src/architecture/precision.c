@@ -1,4 +1,4 @@
-#include "model/precision.h"
+#include "architecture/precision.h"
 #include "base/error.h"
 #include "base/memory.h"
 

@@ -1,11 +1,11 @@
 /* In which formats a model's linear layers compute: which linears are quantized, and how each operand of theirs is.
  * Plain data, made from the deck's section `precision`. */
-#ifndef MODEL_PRECISION_H
-#define MODEL_PRECISION_H
+#ifndef ARCHITECTURE_PRECISION_H
+#define ARCHITECTURE_PRECISION_H
 
 #include "core/quantization.h"
 #include "deck/deck.h"
-#include "model/layer_list.h"
+#include "architecture/layer_list.h"
 
 /* The linear layers of a block, numbered like their weights (model/block.h). */
 enum { LINEAR_QKV, LINEAR_O, LINEAR_UP, LINEAR_DOWN, LINEAR_COUNT };

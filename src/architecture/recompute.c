@@ -1,4 +1,4 @@
-#include "model/recompute.h"
+#include "architecture/recompute.h"
 #include "base/error.h"
 
 #include <ctype.h>

@@ -1,10 +1,10 @@
 /* What each block keeps from forward to backward: by a policy of the deck for each layer, the rest is made again; and
  * whether on the device. */
-#ifndef MODEL_RECOMPUTE_H
-#define MODEL_RECOMPUTE_H
+#ifndef ARCHITECTURE_RECOMPUTE_H
+#define ARCHITECTURE_RECOMPUTE_H
 
 #include "deck/deck.h"
-#include "model/layer_list.h"
+#include "architecture/layer_list.h"
 
 /* Plain data; zeros: every block keeps all. */
 struct recompute {
@@ -16,7 +16,7 @@ struct recompute {
 /* From memory.recompute, recompute_layers and offload_layers, or, with "fit", what was chosen (fitted_layers and
  * fitted_offload), for a model of so many layers. ERROR_USER: a list that cannot be read, names a policy or layer that
  * there is not or a layer twice, or, with "fit", not every layer; recompute_layers with "fit"; naming the key. With
- * "fit" and no list, all have DECK_RECOMPUTE_NORMS until one is chosen (train/fit_choice.h). */
+ * "fit" and no list, all have DECK_RECOMPUTE_NORMS until one is chosen (estimate/fit_choice.h). */
 int recompute_from_deck(struct recompute *recompute, const struct deck *deck, int64_t layers);
 
 /* The policy of a layer. */

@@ -1,4 +1,4 @@
-#include "model/settings.h"
+#include "architecture/settings.h"
 #include "base/error.h"
 
 #include <math.h>

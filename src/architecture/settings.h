@@ -1,12 +1,12 @@
 /* What a model is: sizes, rotary settings, init rule; and the published sizes by name. */
-#ifndef MODEL_SETTINGS_H
-#define MODEL_SETTINGS_H
+#ifndef ARCHITECTURE_SETTINGS_H
+#define ARCHITECTURE_SETTINGS_H
 
 #include "core/launch.h"
 #include "deck/deck.h"
-#include "model/family.h"
-#include "model/precision.h"
-#include "model/recompute.h"
+#include "architecture/family.h"
+#include "architecture/precision.h"
+#include "architecture/recompute.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -50,7 +50,7 @@ struct stage_cut {
     int stages; /* 0 and 1: every rank has all units */
     int stage;  /* this rank's */
     int chunks; /* of a stage */
-    int deal;   /* enum deck_stages: what layers are dealt out by (model/stages.h) */
+    int deal;   /* enum deck_stages: what layers are dealt out by (architecture/stages.h) */
 };
 
 /* How many stages there are. */

@@ -1,4 +1,4 @@
-#include "model/stages.h"
+#include "architecture/stages.h"
 #include "base/error.h"
 #include "base/memory.h"
 

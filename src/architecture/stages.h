@@ -1,8 +1,8 @@
 /* Which layers each stage of a pipeline has. */
-#ifndef MODEL_STAGES_H
-#define MODEL_STAGES_H
+#ifndef ARCHITECTURE_STAGES_H
+#define ARCHITECTURE_STAGES_H
 
-#include "model/settings.h"
+#include "architecture/settings.h"
 
 /* Slices that the units are cut into, in all. */
 static inline int stage_slices(const struct stage_cut *cut)

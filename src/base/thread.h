@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* Starts a thread that calls run(self); join it with pthread_join. It takes no signals but SIGBUS, which its own reads
- * may raise (base/mapping.h): the others are for the thread of base/signals.h. Where none can be started the program
+ * may raise (file/mapping.h): the others are for the thread of base/signals.h. Where none can be started the program
  * ends (error_fatal); `whose` says in the message what it was for. */
 pthread_t thread_start(void *(*run)(void *self), void *self, const char *whose);
 

@@ -8,7 +8,7 @@
 
 #include "bridge/dialect.h"
 #include "deck/deck.h"
-#include "model/settings.h"
+#include "architecture/settings.h"
 
 struct model_ends;
 struct tokenizer;

@@ -4,7 +4,7 @@
 
 #include "bridge/dialect.h"
 #include "deck/deck.h"
-#include "model/family.h"
+#include "architecture/family.h"
 
 #include <stddef.h>
 

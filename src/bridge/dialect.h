@@ -8,7 +8,7 @@
 #define BRIDGE_DIALECT_H
 
 #include "bridge/safetensors.h"
-#include "model/settings.h"
+#include "architecture/settings.h"
 #include "model/unit.h"
 
 enum dialect { DIALECT_HF, DIALECT_TE, DIALECT_COUNT };

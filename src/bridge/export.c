@@ -9,11 +9,11 @@
 #include "bridge/text_files.h"
 #include "bridge/tokenizer_files.h"
 #include "comm/comm.h"
-#include "data/corpus.h"
+#include "loader/corpus.h"
 #include "data/tokenizer_member.h"
 #include "tokenizer/tokenizer.h"
-#include "io/carried.h"
-#include "io/checkpoint_stream.h"
+#include "checkpoint/carried.h"
+#include "checkpoint/checkpoint_stream.h"
 #include "bridge/safetensors_writer.h"
 
 #include <stdio.h>

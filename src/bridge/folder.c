@@ -1,8 +1,8 @@
 #include "bridge/folder.h"
-#include "base/disk.h"
+#include "file/disk.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "io/file.h"
+#include "file/file.h"
 
 #include <dirent.h>
 #include <errno.h>

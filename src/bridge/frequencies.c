@@ -1,6 +1,6 @@
 #include "bridge/frequencies.h"
 #include "base/memory.h"
-#include "io/safetensors_dtype.h"
+#include "checkpoint/safetensors_dtype.h"
 
 #include <math.h>
 #include <string.h>

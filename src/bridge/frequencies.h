@@ -3,8 +3,8 @@
 #ifndef BRIDGE_FREQUENCIES_H
 #define BRIDGE_FREQUENCIES_H
 
-#include "io/carried.h"
-#include "model/settings.h"
+#include "checkpoint/carried.h"
+#include "architecture/settings.h"
 
 /* Is a tensor of this name such a table? */
 bool frequencies_named(const char *name);

@@ -1,10 +1,10 @@
 #include "bridge/import.h"
-#include "base/disk.h"
+#include "file/disk.h"
 #include "base/error.h"
 #include "base/faults.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/path.h"
+#include "file/path.h"
 #include "base/signals.h"
 #include "base/thousands.h"
 #include "bridge/config.h"
@@ -12,11 +12,11 @@
 #include "bridge/tokenizer_files.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/tokenizer.h"
-#include "io/carried.h"
-#include "io/checkpoint_stream.h"
-#include "io/file.h"
+#include "checkpoint/carried.h"
+#include "checkpoint/checkpoint_stream.h"
+#include "file/file.h"
 #include "bridge/safetensors.h"
-#include "io/shape.h"
+#include "checkpoint/shape.h"
 
 #include <dirent.h>
 #include <errno.h>

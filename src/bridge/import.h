@@ -14,9 +14,9 @@ struct import_settings {
 };
 
 /* Writes the checkpoint: the weights in f32 (from f32, bf16, f16), the folder's other tensors, which are not trained
- * (io/carried.h), and a deck whose section `model` describes the model; step 0. Needs memory for one piece of a tensor
- * and for what is carried. Local. ERROR_USER: a folder that is not whole or not of a model of this program, each fault
- * named; an output that cannot be. ERROR_ENVIRONMENT; then nothing is left of the output. */
+ * (checkpoint/carried.h), and a deck whose section `model` describes the model; step 0. Needs memory for one piece of a
+ * tensor and for what is carried. Local. ERROR_USER: a folder that is not whole or not of a model of this program, each
+ * fault named; an output that cannot be. ERROR_ENVIRONMENT; then nothing is left of the output. */
 int import_run(const struct import_settings *settings);
 
 #endif

@@ -1,8 +1,8 @@
 #include "bridge/json_file.h"
 #include "base/error.h"
-#include "base/open.h"
+#include "file/open.h"
 #include "base/memory.h"
-#include "io/draft.h"
+#include "file/draft.h"
 #include "tokenizer/json_place.h"
 
 #include <errno.h>

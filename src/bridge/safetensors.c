@@ -1,9 +1,9 @@
 #include "bridge/safetensors.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/open.h"
-#include "base/path.h"
-#include "io/file.h"
+#include "file/open.h"
+#include "file/path.h"
+#include "file/file.h"
 #include "bridge/safetensors_header.h"
 
 #include <errno.h>

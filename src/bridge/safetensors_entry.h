@@ -2,7 +2,7 @@
 #ifndef BRIDGE_SAFETENSORS_ENTRY_H
 #define BRIDGE_SAFETENSORS_ENTRY_H
 
-#include "io/safetensors_dtype.h"
+#include "checkpoint/safetensors_dtype.h"
 
 enum { SAFETENSORS_MAX_DIMS = 8, SAFETENSORS_HEADER_BYTES = 100000000 /* the largest allowed */ };
 

@@ -1,7 +1,7 @@
 #include "bridge/safetensors_header.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "io/file.h"
+#include "file/file.h"
 
 #include <stdio.h>
 #include <stdlib.h>

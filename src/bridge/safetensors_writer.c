@@ -1,8 +1,8 @@
 #include "bridge/safetensors_writer.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "io/draft.h"
-#include "io/file.h"
+#include "file/draft.h"
+#include "file/file.h"
 
 #include <dirent.h>
 #include <errno.h>

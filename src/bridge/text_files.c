@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "bridge/json_file.h"
 #include "bridge/tokenizer_json.h"
-#include "io/draft.h"
+#include "file/draft.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/tokenizer.h"
 

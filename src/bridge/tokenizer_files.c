@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "bridge/json_file.h"
 #include "tokenizer/tokenizer.h"
-#include "io/draft.h"
+#include "file/draft.h"
 
 #include <stdio.h>
 #include <stdlib.h>

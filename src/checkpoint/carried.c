@@ -1,9 +1,9 @@
-#include "io/carried.h"
+#include "checkpoint/carried.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "io/hdf5_file.h"
-#include "io/hdf5_layout.h"
-#include "io/safetensors_dtype.h"
+#include "file/hdf5_file.h"
+#include "file/hdf5_layout.h"
+#include "checkpoint/safetensors_dtype.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,8 +8,8 @@
  * of config.json and generation_config.json (integers; absent without any); of each tensor a dataset u8 [bytes] under
  * its name, little-endian and row-major as safetensors has it, with attributes dtype (text, as safetensors spells it)
  * and shape (integers; absent for a single number without dimensions). */
-#ifndef IO_CARRIED_H
-#define IO_CARRIED_H
+#ifndef CHECKPOINT_CARRIED_H
+#define CHECKPOINT_CARRIED_H
 
 #include "tokenizer/end_tokens.h"
 

@@ -4,17 +4,17 @@
  *   /meta            attributes deck, version, tokenizer (texts), step, updates, tokens, unpadded_tokens, seed, ranks,
  *                    vocabulary, validation_step, best_step, best_loss, outliers, gradient_norms (array); digest, as a
  *                    signed number
- *   /data            attributes offset, epoch, window, before, key: the position in the data (data/blend.h); the last
+ *   /data            attributes offset, epoch, window, before, key: the position in the data (loader/blend.h); the last
  *                    four are numbers with one store, else arrays with an entry for each. content, path: the stores
- *                    (data/lineage.h). store: their checksum (data/store_set.h), as a signed number
+ *                    (loader/lineage.h). store: their checksum (loader/store_set.h), as a signed number
  *   /model/<name>    weights: matrices [rows, cols], vectors [cols], in the type of the masters (f32)
  *   /optim/m/<name>, /optim/v/<name>   moments, of the same shapes; a final model has none
- *   /state/choices   the executor's choices, where it has any (io/choices.h)
+ *   /state/choices   the executor's choices, where it has any (checkpoint/choices.h)
  *   /state/precision/history [operands, steps], scale [operands], largest [operands]
- *                    delayed scaling, where the run has it (step/delayed_scaling.h); a final model has none
+ *                    delayed scaling, where the run has it (engine/delayed_scaling.h); a final model has none
  *   /tokenizer       the files of a tokenizer of text (data/tokenizer_member.h)
- *   /carried/<name>  tensors that came with the run's first weights and that training does not touch (io/carried.h)
- * Beside it lies a side file "<path>.xxh3" with the hashes of all its bytes (io/block.h).
+ *   /carried/<name>  tensors that came with the run's first weights and that training does not touch
+ * (checkpoint/carried.h) Beside it lies a side file "<path>.xxh3" with the hashes of all its bytes (file/block.h).
  *
  * How a checkpoint is written:
  *   1. Rank 0 lays out <path>.tmp with HDF5.
@@ -29,12 +29,12 @@
  * whole, but without its side file.
  *
  * Errors of collective functions are agreed: every rank returns the same code, and rank 0 has printed the message. */
-#ifndef IO_CHECKPOINT_H
-#define IO_CHECKPOINT_H
+#ifndef CHECKPOINT_CHECKPOINT_H
+#define CHECKPOINT_CHECKPOINT_H
 
 #include "comm/comm.h"
-#include "data/loader.h"
-#include "step/gradient_norms.h"
+#include "loader/loader.h"
+#include "state/gradient_norms.h"
 
 struct carried;
 struct engine;

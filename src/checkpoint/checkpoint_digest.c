@@ -2,9 +2,9 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/random.h"
-#include "io/checkpoint_private.h"
-#include "step/engine.h"
-#include "step/fetch.h"
+#include "checkpoint/checkpoint_private.h"
+#include "engine/engine.h"
+#include "state/fetch.h"
 
 #include <string.h>
 

@@ -2,10 +2,10 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/path.h"
-#include "io/block.h"
-#include "io/checkpoint_private.h"
-#include "io/file.h"
+#include "file/path.h"
+#include "file/block.h"
+#include "checkpoint/checkpoint_private.h"
+#include "file/file.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,13 +1,13 @@
 /* The layout of a checkpoint: groups, attributes, datasets. */
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/open.h"
+#include "file/open.h"
 #include "data/tokenizer_member.h"
-#include "io/carried.h"
-#include "io/checkpoint_private.h"
-#include "io/choices.h"
-#include "io/file.h"
-#include "io/hdf5_layout.h"
+#include "checkpoint/carried.h"
+#include "checkpoint/checkpoint_private.h"
+#include "checkpoint/choices.h"
+#include "file/file.h"
+#include "file/hdf5_layout.h"
 #include "model/model.h"
 
 #include <errno.h>

@@ -1,13 +1,13 @@
-/* Shared by the files of io/checkpoint_*.c and io/inspect.c. */
-#ifndef IO_CHECKPOINT_PRIVATE_H
-#define IO_CHECKPOINT_PRIVATE_H
+/* Shared by checkpoint_*.c and inspect.c. */
+#ifndef CHECKPOINT_CHECKPOINT_PRIVATE_H
+#define CHECKPOINT_CHECKPOINT_PRIVATE_H
 
-#include "io/block.h"
-#include "io/checkpoint.h"
-#include "io/hdf5_file.h"
-#include "step/delayed_scaling.h"
-#include "step/fetched.h"
-#include "step/piece.h"
+#include "file/block.h"
+#include "checkpoint/checkpoint.h"
+#include "file/hdf5_file.h"
+#include "engine/delayed_scaling.h"
+#include "state/fetched.h"
+#include "state/piece.h"
 
 /* The HDF5 group of each enum piece_kind. */
 extern const char *const checkpoint_groups[PIECE_KINDS];

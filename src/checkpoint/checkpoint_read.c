@@ -2,9 +2,9 @@
 #include "base/error.h"
 #include "base/faults.h"
 #include "base/memory.h"
-#include "io/checkpoint_private.h"
-#include "io/shape.h"
-#include "step/engine.h"
+#include "checkpoint/checkpoint_private.h"
+#include "checkpoint/shape.h"
+#include "engine/engine.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
-/* The state of delayed scaling in a checkpoint: datasets as step/delayed_scaling.h has the numbers. */
+/* The state of delayed scaling in a checkpoint: datasets as engine/delayed_scaling.h has the numbers. */
 #include "base/error.h"
-#include "io/checkpoint_private.h"
-#include "io/hdf5_layout.h"
-#include "step/engine.h"
+#include "checkpoint/checkpoint_private.h"
+#include "file/hdf5_layout.h"
+#include "engine/engine.h"
 
 #include <string.h>
 

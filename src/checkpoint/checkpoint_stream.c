@@ -1,10 +1,10 @@
 /* Weights to and from a checkpoint in pieces, by one process, without an engine. */
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/open.h"
-#include "io/checkpoint_private.h"
-#include "io/checkpoint_stream.h"
-#include "io/file.h"
+#include "file/open.h"
+#include "checkpoint/checkpoint_private.h"
+#include "checkpoint/checkpoint_stream.h"
+#include "file/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,11 +2,11 @@
  * model (bridge/import.h, bridge/export.h). The model's parameters are whole, so a slab is a range of the global
  * tensor.
  */
-#ifndef IO_CHECKPOINT_STREAM_H
-#define IO_CHECKPOINT_STREAM_H
+#ifndef CHECKPOINT_CHECKPOINT_STREAM_H
+#define CHECKPOINT_CHECKPOINT_STREAM_H
 
-#include "io/checkpoint.h"
-#include "step/slab.h"
+#include "checkpoint/checkpoint.h"
+#include "state/slab.h"
 #include "model/model.h"
 
 struct checkpoint_piece {

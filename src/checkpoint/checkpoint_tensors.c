@@ -6,16 +6,16 @@
  * more for it, from the page cache. HDF5 reads the rest: columns, other types, other layouts. */
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/open.h"
+#include "file/open.h"
 #include "base/thread.h"
-#include "io/checkpoint_private.h"
-#include "io/file.h"
-#include "step/engine.h"
+#include "checkpoint/checkpoint_private.h"
+#include "file/file.h"
+#include "engine/engine.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-/* xxhash: see io/block.c */
+/* xxhash: see file/block.c */
 #include <xxhash.h>
 
 enum {

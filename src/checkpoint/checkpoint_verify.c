@@ -2,11 +2,11 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/open.h"
-#include "base/path.h"
+#include "file/open.h"
+#include "file/path.h"
 #include "base/thread.h"
-#include "io/block.h"
-#include "io/checkpoint_private.h"
+#include "file/block.h"
+#include "checkpoint/checkpoint_private.h"
 
 #include <errno.h>
 #include <fcntl.h>

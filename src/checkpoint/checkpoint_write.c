@@ -2,14 +2,14 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/open.h"
+#include "file/open.h"
 #include "base/thread.h"
-#include "io/block.h"
-#include "io/checkpoint_private.h"
-#include "io/file.h"
-#include "step/engine.h"
-#include "step/fetch.h"
-#include "step/snapshot.h"
+#include "file/block.h"
+#include "checkpoint/checkpoint_private.h"
+#include "file/file.h"
+#include "engine/engine.h"
+#include "state/fetch.h"
+#include "state/snapshot.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-/* xxhash: see io/block.c */
+/* xxhash: see file/block.c */
 #include <xxhash.h>
 
 /* -- Names ------------------------------------------------------------------------------------------------------- */
@@ -125,7 +125,7 @@ static int write_side_file(struct block_list *list, const char *path, const char
     return code == ERROR_NONE ? block_list_write(list, side, bytes) : code;
 }
 
-/* The order that the head of io/checkpoint.h explains. */
+/* The order that the head of checkpoint/checkpoint.h explains. */
 static int rename_both(const struct checkpoint_names *names)
 {
     int code;

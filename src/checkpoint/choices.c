@@ -1,9 +1,9 @@
-#include "io/choices.h"
+#include "checkpoint/choices.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "core/choice.h"
-#include "io/hdf5_file.h"
-#include "io/hdf5_layout.h"
+#include "file/hdf5_file.h"
+#include "file/hdf5_layout.h"
 
 static const char GROUP[] = "state", NAME[] = "choices";
 

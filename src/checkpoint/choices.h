@@ -1,7 +1,7 @@
 /* The executor's choices in a checkpoint: dataset /state/choices, u8 [bytes] as core/choice.h has them, absent where
  * the executor has none. A run that goes on with the same ones computes the same bits. */
-#ifndef IO_CHOICES_H
-#define IO_CHOICES_H
+#ifndef CHECKPOINT_CHOICES_H
+#define CHECKPOINT_CHOICES_H
 
 #include <hdf5.h>
 #include <stdbool.h>

@@ -1,14 +1,14 @@
-#include "io/inspect.h"
+#include "checkpoint/inspect.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/path.h"
+#include "file/path.h"
 #include "base/text.h"
 #include "base/thousands.h"
 #include "data/megatron_store.h"
 #include "data/token_store.h"
-#include "io/block.h"
-#include "io/checkpoint_private.h"
-#include "io/jsontext.h"
+#include "file/block.h"
+#include "checkpoint/checkpoint_private.h"
+#include "file/jsontext.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -193,7 +193,7 @@ static void describe_tensor(json_t *tensors, hid_t dataset, const char *name)
         json_array_append_new(shape, json_integer((json_int_t)dims[i]));
 }
 
-/* What this program does not open (data/hdf5_member.h); groups are passed over. */
+/* What this program does not open (file/hdf5_member.h); groups are passed over. */
 static void describe_foreign(json_t *tensors, hid_t group, const char *name)
 {
     hid_t inner = hdf5_open_group(group, name);

@@ -1,6 +1,6 @@
 /* `cistron inspect PATH`: what a file holds. */
-#ifndef IO_INSPECT_H
-#define IO_INSPECT_H
+#ifndef CHECKPOINT_INSPECT_H
+#define CHECKPOINT_INSPECT_H
 
 #include <stdbool.h>
 

@@ -1,9 +1,9 @@
-#include "io/lock.h"
-#include "base/disk.h"
+#include "checkpoint/lock.h"
+#include "file/disk.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/open.h"
+#include "file/open.h"
 #include "comm/launcher.h"
 
 #include <dirent.h>

@@ -1,7 +1,7 @@
 /* The lock of an output folder: one live run in a folder at a time. It is an open-file-description lock on FOLDER/lock,
  * which the kernel drops when its owner dies, however it dies; the file says who the owner is. */
-#ifndef IO_LOCK_H
-#define IO_LOCK_H
+#ifndef CHECKPOINT_LOCK_H
+#define CHECKPOINT_LOCK_H
 
 #include "comm/comm.h"
 

@@ -1,4 +1,4 @@
-#include "io/safetensors_dtype.h"
+#include "checkpoint/safetensors_dtype.h"
 #include "core/dtype.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Element types of safetensors files: names, sizes, and widening to and from float.
  * Source of the names: github.com/huggingface/safetensors, README ("Format"). */
-#ifndef IO_SAFETENSORS_DTYPE_H
-#define IO_SAFETENSORS_DTYPE_H
+#ifndef CHECKPOINT_SAFETENSORS_DTYPE_H
+#define CHECKPOINT_SAFETENSORS_DTYPE_H
 
 #include <stdbool.h>
 #include <stdint.h>

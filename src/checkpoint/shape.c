@@ -1,4 +1,4 @@
-#include "io/shape.h"
+#include "checkpoint/shape.h"
 
 #include <stdio.h>
 

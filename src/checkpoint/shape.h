@@ -1,6 +1,6 @@
 /* A tensor's shape as messages show it. */
-#ifndef IO_SHAPE_H
-#define IO_SHAPE_H
+#ifndef CHECKPOINT_SHAPE_H
+#define CHECKPOINT_SHAPE_H
 
 #include <stdint.h>
 

@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/nearest.h"
-#include "base/path.h"
+#include "file/path.h"
 #include "comm/launcher.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* cistron inspect */
-#include "io/inspect.h"
+#include "checkpoint/inspect.h"
 #include "command/command.h"
 
 #include <stdbool.h>

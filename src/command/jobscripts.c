@@ -1,6 +1,6 @@
 /* cistron jobscripts */
 #include "base/error.h"
-#include "base/shipped.h"
+#include "file/shipped.h"
 #include "command/command.h"
 
 #include <stdio.h>

@@ -1,13 +1,13 @@
 /* cistron measure */
-#include "base/disk.h"
+#include "file/disk.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thousands.h"
 #include "command/command.h"
 #include "comm/threads.h"
 #include "infer/output.h"
-#include "train/measure.h"
-#include "train/rates_file.h"
+#include "estimate/measure.h"
+#include "estimate/rates_file.h"
 
 #include <stddef.h>
 

@@ -2,12 +2,12 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "command/command.h"
-#include "train/fit_choice.h"
-#include "train/forecast_report.h"
+#include "estimate/fit_choice.h"
+#include "estimate/forecast_report.h"
 #include "train/origin.h"
-#include "train/precision_text.h"
-#include "train/rates_file.h"
-#include "train/settings.h"
+#include "setup/precision_text.h"
+#include "estimate/rates_file.h"
+#include "setup/settings.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
 /* cistron report */
-#include "train/report.h"
-#include "base/disk.h"
+#include "report/report.h"
+#include "file/disk.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "command/command.h"
-#include "train/comparison.h"
-#include "train/page.h"
+#include "report/comparison.h"
+#include "report/page.h"
 
 #include <math.h>
 #include <stdlib.h>

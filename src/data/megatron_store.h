@@ -13,7 +13,7 @@
 #ifndef DATA_MEGATRON_STORE_H
 #define DATA_MEGATRON_STORE_H
 
-#include "base/mapping.h"
+#include "file/mapping.h"
 
 #include <stdint.h>
 

@@ -2,10 +2,10 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/path.h"
+#include "file/path.h"
 #include "base/signals.h"
-#include "data/hdf5_member.h"
-#include "data/hdf5_open.h"
+#include "file/hdf5_member.h"
+#include "file/hdf5_open.h"
 #include "data/tokenizer_member.h"
 
 #include <errno.h>

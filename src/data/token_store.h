@@ -13,7 +13,7 @@
 #ifndef DATA_TOKEN_STORE_H
 #define DATA_TOKEN_STORE_H
 
-#include "base/mapping.h"
+#include "file/mapping.h"
 #include "tokenizer/tokenizer.h"
 
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 #include "data/tokenizer_member.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "data/hdf5_member.h"
-#include "data/hdf5_open.h"
+#include "file/hdf5_member.h"
+#include "file/hdf5_open.h"
 
 #include <stddef.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 #include "data/windows_index.h"
-#include "base/disk.h"
+#include "file/disk.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/open.h"
+#include "file/open.h"
 #include "base/signals.h"
 
 #include <errno.h>

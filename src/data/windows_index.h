@@ -8,7 +8,7 @@
 #ifndef DATA_WINDOWS_INDEX_H
 #define DATA_WINDOWS_INDEX_H
 
-#include "base/mapping.h"
+#include "file/mapping.h"
 #include "data/token_store.h"
 #include "data/windows_layout.h"
 

@@ -44,7 +44,7 @@ enum deck_amax { DECK_AMAX_MAXIMUM, DECK_AMAX_LATEST };
 enum deck_accumulate { DECK_ACCUMULATE_AUTO, DECK_ACCUMULATE_FAST, DECK_ACCUMULATE_SPLIT };
 enum deck_weight_gradients { DECK_WEIGHT_GRADIENTS_QUANTIZED, DECK_WEIGHT_GRADIENTS_COMPUTE };
 enum deck_weight_copies { DECK_WEIGHT_COPIES_KEPT, DECK_WEIGHT_COPIES_MADE };
-/* As enum shard_level (step/store.h), and: whichever fits and costs least. */
+/* As enum shard_level (store/store.h), and: whichever fits and costs least. */
 enum deck_shard { DECK_SHARD_NONE, DECK_SHARD_OPTIMIZER, DECK_SHARD_GRADIENTS, DECK_SHARD_FULL, DECK_SHARD_AUTO };
 enum deck_reduce { DECK_REDUCE_AUTO, DECK_REDUCE_MICRO_BATCH, DECK_REDUCE_STEP };
 enum deck_stages { DECK_STAGES_COST, DECK_STAGES_LAYERS, DECK_STAGES_ENDS };

@@ -1,7 +1,7 @@
 #include "deck/libconfig_file.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/open.h"
+#include "file/open.h"
 
 #include <locale.h>
 #include <stdbool.h>

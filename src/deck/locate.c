@@ -1,7 +1,7 @@
 #include "deck/locate.h"
 #include "base/memory.h"
-#include "base/path.h"
-#include "base/shipped.h"
+#include "file/path.h"
+#include "file/shipped.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #include "deck/source.h"
 #include "deck/table.h"
 #include "base/memory.h"
-#include "base/path.h"
+#include "file/path.h"
 #include "base/text.h"
 
 #include <errno.h>

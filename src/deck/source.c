@@ -3,8 +3,8 @@
 #include "deck/table.h"
 #include "base/memory.h"
 #include "base/nearest.h"
-#include "base/open.h"
-#include "base/path.h"
+#include "file/open.h"
+#include "file/path.h"
 
 #include <errno.h>
 #include <glob.h>

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/nearest.h"
-#include "base/path.h"
+#include "file/path.h"
 
 #include <math.h>
 #include <stdlib.h>

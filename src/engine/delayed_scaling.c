@@ -1,4 +1,4 @@
-#include "step/delayed_scaling.h"
+#include "engine/delayed_scaling.h"
 #include "base/memory.h"
 #include "model/linear.h"
 

@@ -2,11 +2,11 @@
  * made in the same pass that makes the operand. Each operand of each linear layer has an amax of this
  * step, a history and a scale, numbered by operand_number (model/linear.h), whether or not it is quantized: their
  * shapes do not depend on which are. All ranks have the same numbers. */
-#ifndef STEP_DELAYED_SCALING_H
-#define STEP_DELAYED_SCALING_H
+#ifndef ENGINE_DELAYED_SCALING_H
+#define ENGINE_DELAYED_SCALING_H
 
 #include "model/model.h"
-#include "step/budget.h"
+#include "store/budget.h"
 
 struct delayed_scaling {
     struct tensor amax;    /* stat [operands, 1]: the largest magnitude of this step so far; 0: not used yet */

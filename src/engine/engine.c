@@ -1,8 +1,8 @@
-#include "step/engine.h"
+#include "engine/engine.h"
 #include "base/memory.h"
 #include "model/linear.h"
 #include "plan/plan.h"
-#include "step/engine_private.h"
+#include "engine/engine_private.h"
 
 static struct unit **visit(struct unit **at, struct unit *unit)
 {

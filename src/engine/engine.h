@@ -1,17 +1,17 @@
 /* The engine runs steps, and the forward passes of inference: it owns a rank's weights (through a store), activations
  * and batch on an executor, and interprets schedules. Everything is allocated when it is made; addresses are fixed from
  * then on. */
-#ifndef STEP_ENGINE_H
-#define STEP_ENGINE_H
+#ifndef ENGINE_ENGINE_H
+#define ENGINE_ENGINE_H
 
 #include "data/context_cut.h"
-#include "step/memory.h"
-#include "step/optimizer.h"
-#include "step/replay.h"
-#include "step/delayed_scaling.h"
-#include "step/schedule.h"
-#include "step/staging.h"
-#include "step/store.h"
+#include "engine/memory.h"
+#include "engine/optimizer.h"
+#include "engine/replay.h"
+#include "engine/delayed_scaling.h"
+#include "engine/schedule.h"
+#include "engine/staging.h"
+#include "store/store.h"
 
 struct comm;
 
@@ -27,7 +27,7 @@ struct engine_settings {
     struct memory_settings memory; /* memory.use says what the engine is for */
     struct optimizer_settings optimizer;
     struct sharding sharding;
-    bool replays; /* parts of a step are recorded and replayed where the executor can (step/replay.h) */
+    bool replays; /* parts of a step are recorded and replayed where the executor can (engine/replay.h) */
     /* MEMORY_GENERATE: tokens of a sequence that the cache has room for; there are memory.max_segments sequences.
      * least_rows: a call takes so many rows through the model at least, filled up where it has fewer, so that products
      * do not change with the number of its tokens; at most memory.row_tokens. Others: unused. */
@@ -79,7 +79,7 @@ struct engine {
     struct engine_rows rows;
     struct tensor sums;        /* f64: the loss and label sums of a step, then the optimizer's squares */
     struct tensor total;       /* of these, the loss and label sums; units add to it on one tensor rank alone */
-    struct tensor batch_total; /* the same of a micro-batch, where sums are exact (step/exact.h); else absent */
+    struct tensor batch_total; /* the same of a micro-batch, where sums are exact (store/exact.h); else absent */
     struct tensor rope_table;
     struct context context;
     struct leaving leaving[RELAY_COUNT]; /* of RELAY_TO_NEXT and RELAY_TO_BEFORE */
@@ -91,7 +91,7 @@ struct engine {
     int64_t begun, taken;       /* of the returns */
     double marks[ENGINE_MARKS]; /* host clock when the return i - 1 was launched, or i where none was in flight, at i %
                                    ENGINE_MARKS: the time itself where launches are synchronous, else stamps have it */
-    struct event copied;        /* updates wait for it: weights and moments have been copied (step/snapshot.h) */
+    struct event copied;        /* updates wait for it: weights and moments have been copied (state/snapshot.h) */
 };
 
 /* Allocates everything from the executor; weights are zero until engine_initialise or a checkpoint writes them.

@@ -1,5 +1,5 @@
 /* Actions of a schedule: forward and backward of a micro-batch through all units. */
-#include "step/engine_private.h"
+#include "engine/engine_private.h"
 
 static void acquire(struct engine *e, struct unit *unit)
 {

@@ -1,7 +1,7 @@
 /* Batches on the device. */
 #include "base/error.h"
 #include "base/memory.h"
-#include "step/engine_private.h"
+#include "engine/engine_private.h"
 
 static struct tensor batch_tensor(struct budget *budget, int64_t count, enum dtype dtype)
 {

@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "model/lm_head.h"
-#include "step/engine_private.h"
+#include "engine/engine_private.h"
 
 struct tensor engine_fetch(struct engine *e, struct tensor from)
 {

@@ -1,8 +1,8 @@
 /* What the engine's files share. */
-#ifndef STEP_ENGINE_PRIVATE_H
-#define STEP_ENGINE_PRIVATE_H
+#ifndef ENGINE_ENGINE_PRIVATE_H
+#define ENGINE_ENGINE_PRIVATE_H
 
-#include "step/engine.h"
+#include "engine/engine.h"
 
 /* Is the engine made for generation? */
 static inline bool engine_generates(const struct engine *e)

@@ -1,6 +1,6 @@
 /* A stage of a pipeline, and the stages beside it. */
-#include "model/stages.h"
-#include "step/engine_private.h"
+#include "architecture/stages.h"
+#include "engine/engine_private.h"
 
 /* Does such a relay take or bring anything of the chunk's? */
 static bool passes(const struct engine *e, int chunk, enum relay relay)

@@ -1,7 +1,7 @@
 /* Rows that ranks share: the part of a batch that this rank has, and what its attention sees. */
 #include "base/error.h"
 #include "base/memory.h"
-#include "step/engine_private.h"
+#include "engine/engine_private.h"
 
 static int entries_of(const struct engine *e)
 {

@@ -1,7 +1,7 @@
 /* Steps: schedules of actions, the measurement of the gradient, the update; evaluation. */
 #include "base/clock.h"
 #include "base/error.h"
-#include "step/engine_private.h"
+#include "engine/engine_private.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "step/memory.h"
+#include "engine/memory.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "model/block.h"

@@ -2,12 +2,12 @@
  * what backward has to recompute. It comes from dry runs of the units on the planning executor: what backward really
  * reads is kept, unless the keep table drops it; tensors that live inside one action share memory by lifetime.
  * Addresses are fixed after planning. */
-#ifndef STEP_MEMORY_H
-#define STEP_MEMORY_H
+#ifndef ENGINE_MEMORY_H
+#define ENGINE_MEMORY_H
 
 #include "model/model.h"
-#include "step/budget.h"
-#include "step/offload.h"
+#include "store/budget.h"
+#include "engine/offload.h"
 
 struct unit_memory {
     struct id_set dropped;                 /* ids that the keep table does not keep */

@@ -1,4 +1,4 @@
-#include "step/offload.h"
+#include "engine/offload.h"
 #include "base/memory.h"
 
 #include <stdlib.h>

@@ -3,10 +3,10 @@
  * modulo OFFLOAD_BUFFERS. Copies run on a stream of their own beside the computation. Each forward and each backward
  * begins and ends with all copies done, so that it can be recorded by itself, and chunks of a stage can have the same
  * buffers. */
-#ifndef STEP_OFFLOAD_H
-#define STEP_OFFLOAD_H
+#ifndef ENGINE_OFFLOAD_H
+#define ENGINE_OFFLOAD_H
 
-#include "step/budget.h"
+#include "store/budget.h"
 
 enum { OFFLOAD_BUFFERS = 2 };
 

@@ -1,4 +1,4 @@
-#include "step/optimizer.h"
+#include "engine/optimizer.h"
 #include "base/error.h"
 
 /* Numbers that a storage class of a unit is measured to, on any rank: one, and one more behind each stretch of

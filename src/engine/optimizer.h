@@ -1,8 +1,8 @@
 /* Clipping and AdamW over a store's shards. */
-#ifndef STEP_OPTIMIZER_H
-#define STEP_OPTIMIZER_H
+#ifndef ENGINE_OPTIMIZER_H
+#define ENGINE_OPTIMIZER_H
 
-#include "step/store.h"
+#include "store/store.h"
 
 struct optimizer_settings {
     double beta1, beta2, eps, weight_decay, clip; /* clip: largest gradient norm; 0 = none */

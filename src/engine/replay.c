@@ -1,4 +1,4 @@
-#include "step/replay.h"
+#include "engine/replay.h"
 #include "base/memory.h"
 #include "core/profile.h"
 

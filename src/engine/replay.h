@@ -1,8 +1,8 @@
 /* Parts of a step that an executor records once and then launches as a whole (CUDA graphs). Addresses and shapes are
  * fixed after planning, and what changes from step to step is read from device memory, so a recording does the same as
  * its launches would. */
-#ifndef STEP_REPLAY_H
-#define STEP_REPLAY_H
+#ifndef ENGINE_REPLAY_H
+#define ENGINE_REPLAY_H
 
 #include "core/launch.h"
 

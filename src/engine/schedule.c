@@ -1,7 +1,7 @@
-#include "step/schedule.h"
+#include "engine/schedule.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "model/stages.h"
+#include "architecture/stages.h"
 
 static void add_backward(struct schedule *s, int micro_batch, int slot, int micro_batches, bool split)
 {

@@ -1,6 +1,6 @@
 /* A schedule is an array of actions; the engine interprets it. "No pipeline" is a schedule too. */
-#ifndef STEP_SCHEDULE_H
-#define STEP_SCHEDULE_H
+#ifndef ENGINE_SCHEDULE_H
+#define ENGINE_SCHEDULE_H
 
 #include "model/model.h"
 

@@ -1,4 +1,4 @@
-#include "step/staging.h"
+#include "engine/staging.h"
 #include "base/error.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* Staging buffers for copies from host to device. An asynchronous device reads host memory later than it is told to, so
  * data waits in buffers of the executor's host memory, each of which is used again once the device has read it. So the
  * host runs ahead of the device. */
-#ifndef STEP_STAGING_H
-#define STEP_STAGING_H
+#ifndef ENGINE_STAGING_H
+#define ENGINE_STAGING_H
 
 #include "core/launch.h"
 

@@ -1,6 +1,6 @@
-#include "train/device_name.h"
+#include "estimate/device_name.h"
 #include "base/memory.h"
-#include "base/open.h"
+#include "file/open.h"
 #include "core/choice.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* What computes, by name. */
-#ifndef TRAIN_DEVICE_NAME_H
-#define TRAIN_DEVICE_NAME_H
+#ifndef ESTIMATE_DEVICE_NAME_H
+#define ESTIMATE_DEVICE_NAME_H
 
 #include "core/executor.h"
 

@@ -1,9 +1,9 @@
-#include "train/fit.h"
+#include "estimate/fit.h"
 #include "base/available.h"
 #include "base/bytes.h"
 #include "base/error.h"
-#include "train/forecast.h"
-#include "train/settings.h"
+#include "estimate/forecast.h"
+#include "setup/settings.h"
 
 int64_t fit_free(struct executor *target, int64_t sharing)
 {

@@ -1,9 +1,9 @@
 /* Does a deck fit into the memory of a rank? */
-#ifndef TRAIN_FIT_H
-#define TRAIN_FIT_H
+#ifndef ESTIMATE_FIT_H
+#define ESTIMATE_FIT_H
 
-#include "step/budget.h"
-#include "train/fit_advice.h"
+#include "store/budget.h"
+#include "estimate/fit_advice.h"
 
 struct fit {
     int64_t limit;         /* bytes that a rank may use */
@@ -35,7 +35,7 @@ int fit_refuse(const struct fit *fit);
  * it, without the rows of two steps. */
 int64_t fit_host(const struct deck *deck, int64_t ranks, int64_t sharing);
 
-/* Bytes of host memory that a rank whose engine is made may take for snapshots (step/snapshot.h), with an eighth of
+/* Bytes of host memory that a rank whose engine is made may take for snapshots (state/snapshot.h), with an eighth of
  * what is free left to others. */
 int64_t fit_snapshot(const struct deck *deck, const struct budget *budget, int64_t ranks, int64_t sharing,
                      struct executor *target);

@@ -1,11 +1,11 @@
-#include "train/fit_advice.h"
+#include "estimate/fit_advice.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "model/attention.h"
-#include "train/forecast.h"
-#include "train/layout.h"
-#include "train/settings.h"
+#include "estimate/forecast.h"
+#include "setup/layout.h"
+#include "setup/settings.h"
 
 #include <stdio.h>
 #include <stdlib.h>

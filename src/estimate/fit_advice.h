@@ -1,10 +1,10 @@
 /* What to change in a deck that does not fit. */
-#ifndef TRAIN_FIT_ADVICE_H
-#define TRAIN_FIT_ADVICE_H
+#ifndef ESTIMATE_FIT_ADVICE_H
+#define ESTIMATE_FIT_ADVICE_H
 
 #include "core/launch.h"
 #include "deck/deck.h"
-#include "model/settings.h"
+#include "architecture/settings.h"
 
 enum { FIT_TEXT = 512, FIT_LEAST_CHUNK = 64 /* tokens of the smallest chunk of a head */ };
 

@@ -1,10 +1,10 @@
-#include "train/fit_choice.h"
+#include "estimate/fit_choice.h"
 #include "base/error.h"
-#include "model/flops.h"
-#include "train/fit.h"
-#include "train/forecast.h"
-#include "train/rates.h"
-#include "train/settings.h"
+#include "architecture/flops.h"
+#include "estimate/fit.h"
+#include "estimate/forecast.h"
+#include "estimate/rates.h"
+#include "setup/settings.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* What a deck leaves to the program: memory.recompute = "fit" and memory.head_tokens = 0, so that a rank has room. */
-#ifndef TRAIN_FIT_CHOICE_H
-#define TRAIN_FIT_CHOICE_H
+#ifndef ESTIMATE_FIT_CHOICE_H
+#define ESTIMATE_FIT_CHOICE_H
 
 #include "core/launch.h"
 #include "deck/deck.h"
-#include "model/settings.h"
+#include "architecture/settings.h"
 
 /* Does a deck leave anything to fit_choose? */
 bool fit_chooses(const struct deck *deck);

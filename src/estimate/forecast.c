@@ -1,15 +1,15 @@
-#include "train/forecast.h"
+#include "estimate/forecast.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/threads.h"
-#include "data/corpus.h"
+#include "loader/corpus.h"
 #include "plan/plan.h"
 #include "plan/race.h"
 #include "plan/timeline.h"
-#include "step/snapshot.h"
-#include "train/layout.h"
-#include "train/precision_text.h"
-#include "train/settings.h"
+#include "state/snapshot.h"
+#include "setup/layout.h"
+#include "setup/precision_text.h"
+#include "setup/settings.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,23 +1,23 @@
 /* The forecast: what a deck will take on so many ranks, found by running the program itself on the planning executor.
  * Nothing is allocated, no other rank is needed; only the real executor is asked what scratch its ops need. */
-#ifndef TRAIN_FORECAST_H
-#define TRAIN_FORECAST_H
+#ifndef ESTIMATE_FORECAST_H
+#define ESTIMATE_FORECAST_H
 
 #include "comm/grid.h"
-#include "data/store_epochs.h"
-#include "data/store_list.h"
+#include "loader/store_epochs.h"
+#include "loader/store_list.h"
 #include "deck/deck.h"
-#include "model/flops.h"
+#include "architecture/flops.h"
 #include "plan/log.h"
-#include "step/budget.h"
-#include "train/layout.h"
-#include "train/rates.h"
-#include "train/room.h"
+#include "store/budget.h"
+#include "setup/layout.h"
+#include "estimate/rates.h"
+#include "estimate/room.h"
 
 enum { FORECAST_GROUPS = 12 };
 
 /* What a step takes on ranks of one kind (comm/grid.h): not all do the same, as what several hold one measures
- * (step/store.h, holder). */
+ * (store/store.h, holder). */
 struct forecast_rank {
     int rank;                          /* one that stands for all */
     int64_t memory[BUDGET_CATEGORIES]; /* bytes */
@@ -47,7 +47,7 @@ struct forecast {
     int64_t micro_batches; /* of a rank, a step */
     int64_t idle_ranks;    /* that get no row of any step */
     int64_t step_tokens;   /* of all ranks, padding included */
-    int64_t segment;       /* tokens that attention spans in the conventions (model/flops.h) */
+    int64_t segment;       /* tokens that attention spans in the conventions (architecture/flops.h) */
     double token_flops[FLOPS_CONVENTIONS];
 
     char *data_missing;         /* why an epoch cannot be counted, such as data that is not there; else NULL; owned */
@@ -55,7 +55,7 @@ struct forecast {
     int64_t epoch_tokens;       /* in windows, specials included */
     double epoch_steps;         /* at least: rows may have room left at their ends */
     struct store_list stores;   /* of data.train */
-    struct store_share *shares; /* [stores.count] of a weighted blend (data/store_epochs.h); else NULL; owned */
+    struct store_share *shares; /* [stores.count] of a weighted blend (loader/store_epochs.h); else NULL; owned */
     struct room room;
 };
 
@@ -63,11 +63,10 @@ struct forecast {
  * process when all ranks run on this machine. */
 int forecast_threads(const struct deck *deck, int64_t ranks);
 
-/* Forecasts a run of the deck, which leaves nothing open (train/layout_choice.h), on so many ranks of so many threads.
- * target: the executor that will run it, asked for scratch sizes alone. rates: how fast it will be; NULL: seconds are
- * not told.
- * Local. ERROR_USER: keys that are out of range or do not fit each other, a store that is there and no good. A race
- * between the streams of a step is a bug and fatal. Destroy it in any case. */
+/* Forecasts a run of the deck, which leaves nothing open (estimate/layout_choice.h), on so many ranks of so many
+ * threads. target: the executor that will run it, asked for scratch sizes alone. rates: how fast it will be; NULL:
+ * seconds are not told. Local. ERROR_USER: keys that are out of range or do not fit each other, a store that is there
+ * and no good. A race between the streams of a step is a bug and fatal. Destroy it in any case. */
 int forecast_create(struct forecast *forecast, const struct deck *deck, int64_t ranks, int threads,
                     struct executor *target, const struct rates *rates);
 void forecast_destroy(struct forecast *forecast);

@@ -1,8 +1,8 @@
-#include "train/forecast_report.h"
+#include "estimate/forecast_report.h"
 #include "base/bytes.h"
 #include "base/log.h"
-#include "train/layout.h"
-#include "train/settings.h"
+#include "setup/layout.h"
+#include "setup/settings.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* What `cistron plan` prints. */
-#ifndef TRAIN_FORECAST_REPORT_H
-#define TRAIN_FORECAST_REPORT_H
+#ifndef ESTIMATE_FORECAST_REPORT_H
+#define ESTIMATE_FORECAST_REPORT_H
 
-#include "train/fit.h"
-#include "train/forecast.h"
-#include "train/layout_choice.h"
+#include "estimate/fit.h"
+#include "estimate/forecast.h"
+#include "estimate/layout_choice.h"
 
 /* All that `cistron plan` says of a deck, which leaves nothing open. */
 struct forecast_report {

@@ -1,11 +1,11 @@
-#include "train/layout_choice.h"
+#include "estimate/layout_choice.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "train/fit.h"
-#include "train/fit_choice.h"
-#include "train/forecast.h"
-#include "train/layout.h"
-#include "train/settings.h"
+#include "estimate/fit.h"
+#include "estimate/fit_choice.h"
+#include "estimate/forecast.h"
+#include "setup/layout.h"
+#include "setup/settings.h"
 
 #include <stdlib.h>
 #include <string.h>

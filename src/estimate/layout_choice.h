@@ -1,19 +1,19 @@
 /* What a deck's parallel.shard = "auto" and parallel.context = 0 come to: of the layouts that fit, that with which a
  * step takes the least. */
-#ifndef TRAIN_LAYOUT_CHOICE_H
-#define TRAIN_LAYOUT_CHOICE_H
+#ifndef ESTIMATE_LAYOUT_CHOICE_H
+#define ESTIMATE_LAYOUT_CHOICE_H
 
 #include "core/executor.h"
 #include "deck/deck.h"
-#include "train/rates.h"
+#include "estimate/rates.h"
 
 struct layout_candidate {
     int shard;                   /* enum deck_shard */
     int64_t shard_size, context; /* as keys of a deck have them */
     int64_t need;                /* bytes of the rank that needs the most */
     int64_t moved;               /* bytes that it receives in a step */
-    float seconds;               /* of a step (train/forecast.h); in few digits, so that layouts that cost the same are
-                                    equal, and the simplest is taken */
+    float seconds; /* of a step (estimate/forecast.h); in few digits, so that layouts that cost the same are
+                      equal, and the simplest is taken */
     bool fits;
 };
 
@@ -26,7 +26,7 @@ struct layout_choice {
 struct layout_place {
     int64_t ranks;
     int64_t limit; /* bytes that a rank may use */
-    int64_t host;  /* bytes that it may offload (train/fit.h) */
+    int64_t host;  /* bytes that it may offload (estimate/fit.h) */
     struct executor *target;
     const struct rates *rates;
 };

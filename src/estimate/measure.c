@@ -1,10 +1,10 @@
-#include "train/measure.h"
+#include "estimate/measure.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "core/quantization.h"
-#include "train/device_name.h"
+#include "estimate/device_name.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
-/* Rates of this machine (train/rates.h), measured on its ranks. */
-#ifndef TRAIN_MEASURE_H
-#define TRAIN_MEASURE_H
+/* Rates of this machine (estimate/rates.h), measured on its ranks. */
+#ifndef ESTIMATE_MEASURE_H
+#define ESTIMATE_MEASURE_H
 
 #include "comm/comm.h"
-#include "train/rates.h"
+#include "estimate/rates.h"
 
 struct measure_settings {
     int64_t largest; /* of a product's sizes, a power of two; 0: 16384 on a device with memory of its own, else 512 */

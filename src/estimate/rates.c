@@ -1,4 +1,4 @@
-#include "train/rates.h"
+#include "estimate/rates.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
 /* How fast a machine is: rates of its products, attention, memory and collectives, by which `cistron plan` and
- * parallel.shard = "auto" tell what a step takes. `cistron measure` writes them to a file (train/rates_file.h) that the
- * key device.rates_file names. What a file does not say, or all without one, is as an H200 has it
+ * parallel.shard = "auto" tell what a step takes. `cistron measure` writes them to a file (estimate/rates_file.h) that
+ * the key device.rates_file names. What a file does not say, or all without one, is as an H200 has it
  * (bench/results/gpu_layouts.txt): 0.6 of a peak of 989 TFLOP/s, or of device.peak, in products and half of it in
  * attention, twice that of 8-bit products; 4 TB/s of memory read and written; 300 GB/s that a rank receives from others
  * on its node by NVLink, 50 from other nodes (400 Gbit/s for each GPU), 50 to and from the host (PCIe 5). */
-#ifndef TRAIN_RATES_H
-#define TRAIN_RATES_H
+#ifndef ESTIMATE_RATES_H
+#define ESTIMATE_RATES_H
 
 #include "core/op.h"
 #include "deck/deck.h"

@@ -1,4 +1,4 @@
-#include "train/rates_file.h"
+#include "estimate/rates_file.h"
 #include "base/error.h"
 #include "deck/libconfig_file.h"
 

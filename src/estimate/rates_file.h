@@ -1,4 +1,5 @@
-/* Files of rates (train/rates.h), as `cistron measure` writes them: libconfig text, to be read and changed by hand too.
+/* Files of rates (estimate/rates.h), as `cistron measure` writes them: libconfig text, to be read and changed by hand
+ * too.
  *
  *   cistron_rates = 1;          # of this form
  *   device = "NVIDIA H200";
@@ -7,10 +8,10 @@
  *
  * Products and attention are in TFLOP/s, all else in GB/s (10^9 bytes a second). A list has the name of its kind and
  * is left out where it was not measured. */
-#ifndef TRAIN_RATES_FILE_H
-#define TRAIN_RATES_FILE_H
+#ifndef ESTIMATE_RATES_FILE_H
+#define ESTIMATE_RATES_FILE_H
 
-#include "train/rates.h"
+#include "estimate/rates.h"
 
 #include <stdio.h>
 

@@ -1,9 +1,9 @@
-#include "train/room.h"
+#include "estimate/room.h"
 #include "base/bytes.h"
-#include "base/disk.h"
+#include "file/disk.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "step/delayed_scaling.h"
+#include "engine/delayed_scaling.h"
 
 #include <dirent.h>
 #include <string.h>

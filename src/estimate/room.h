@@ -1,6 +1,6 @@
 /* What a run takes on disk, and whether its folder has room for that. */
-#ifndef TRAIN_ROOM_H
-#define TRAIN_ROOM_H
+#ifndef ESTIMATE_ROOM_H
+#define ESTIMATE_ROOM_H
 
 #include "comm/comm.h"
 #include "deck/deck.h"

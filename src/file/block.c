@@ -1,9 +1,9 @@
-#include "io/block.h"
-#include "base/disk.h"
+#include "file/block.h"
+#include "file/disk.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/open.h"
-#include "io/file.h"
+#include "file/open.h"
+#include "file/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

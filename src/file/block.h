@@ -3,8 +3,8 @@
  *   cistron-blocks 2 <bytes of the file>
  *   <offset> <length> <xxh3-64 in hexadecimal>[ t]  one line for each block, by offset; t: of a tensor
  *   end <xxh3-64 of all that stands above> */
-#ifndef IO_BLOCK_H
-#define IO_BLOCK_H
+#ifndef FILE_BLOCK_H
+#define FILE_BLOCK_H
 
 #include <stdbool.h>
 #include <stdint.h>

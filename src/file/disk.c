@@ -1,4 +1,4 @@
-#include "base/disk.h"
+#include "file/disk.h"
 #include "base/error.h"
 #include "base/memory.h"
 

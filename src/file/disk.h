@@ -1,6 +1,6 @@
 /* Folders and file systems: durable names, removal of leftovers, output that would replace an input, free space. */
-#ifndef BASE_DISK_H
-#define BASE_DISK_H
+#ifndef FILE_DISK_H
+#define FILE_DISK_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,10 +1,10 @@
-#include "io/draft.h"
-#include "base/disk.h"
+#include "file/draft.h"
+#include "file/disk.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/open.h"
-#include "base/temporary.h"
-#include "io/file.h"
+#include "file/open.h"
+#include "file/temporary.h"
+#include "file/file.h"
 
 #include <errno.h>
 #include <stdbool.h>

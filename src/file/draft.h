@@ -1,7 +1,7 @@
 /* Files that appear under their name when they are whole: a draft is written beside it first. A kill or a full disk
- * leaves the file that was there before; signals that base/temporary.h catches leave no draft. */
-#ifndef IO_DRAFT_H
-#define IO_DRAFT_H
+ * leaves the file that was there before; signals that file/temporary.h catches leave no draft. */
+#ifndef FILE_DRAFT_H
+#define FILE_DRAFT_H
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
-#include "io/file.h"
-#include "base/disk.h"
+#include "file/file.h"
+#include "file/disk.h"
 #include "base/error.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* Files: whole reads and writes at an offset, and renames that last. Messages name the path and the system's reason. */
-#ifndef IO_FILE_H
-#define IO_FILE_H
+#ifndef FILE_FILE_H
+#define FILE_FILE_H
 
 #include <stdint.h>
 

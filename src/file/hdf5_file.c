@@ -1,4 +1,4 @@
-#include "io/hdf5_file.h"
+#include "file/hdf5_file.h"
 #include "base/memory.h"
 
 #include <stdlib.h>

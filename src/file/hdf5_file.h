@@ -1,10 +1,10 @@
 /* What checkpoints and `cistron inspect` need of HDF5, beside opening files: attributes in the forms that this program,
  * h5py and h5repack give them. */
-#ifndef IO_HDF5_FILE_H
-#define IO_HDF5_FILE_H
+#ifndef FILE_HDF5_FILE_H
+#define FILE_HDF5_FILE_H
 
-#include "data/hdf5_member.h"
-#include "data/hdf5_open.h"
+#include "file/hdf5_member.h"
+#include "file/hdf5_open.h"
 
 #include <hdf5.h>
 #include <stdbool.h>

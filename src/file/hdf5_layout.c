@@ -1,9 +1,9 @@
-#include "io/hdf5_layout.h"
+#include "file/hdf5_layout.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "io/block.h"
-#include "io/file.h"
-#include "io/hdf5_file.h"
+#include "file/block.h"
+#include "file/file.h"
+#include "file/hdf5_file.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* HDF5 files whose data this program writes itself, with plain writes into contiguous datasets. HDF5 does not survive a
  * disk that fills up under it (1.10 crashes at exit and keeps the file's memory), so it never sees the disk: it lays
  * the file out in memory, where the datasets' data are holes, and what it wrote is copied. */
-#ifndef IO_HDF5_LAYOUT_H
-#define IO_HDF5_LAYOUT_H
+#ifndef FILE_HDF5_LAYOUT_H
+#define FILE_HDF5_LAYOUT_H
 
 #include <hdf5.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-#include "data/hdf5_member.h"
+#include "file/hdf5_member.h"
 #include "base/memory.h"
 
 #include <stdlib.h>

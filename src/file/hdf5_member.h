@@ -2,8 +2,8 @@
  * dataset's data from any file that the dataset names, and never return from a dataset that refers to itself. These
  * functions open only what is stored in the file itself.
  * And what writers share: attributes, and datasets of bytes, which keep files as they are. */
-#ifndef DATA_HDF5_MEMBER_H
-#define DATA_HDF5_MEMBER_H
+#ifndef FILE_HDF5_MEMBER_H
+#define FILE_HDF5_MEMBER_H
 
 #include <hdf5.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
-#include "data/hdf5_open.h"
+#include "file/hdf5_open.h"
 #include "base/error.h"
-#include "base/open.h"
+#include "file/open.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

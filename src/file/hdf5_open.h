@@ -1,8 +1,8 @@
 /* Opening HDF5 files, for all readers and writers. No lock is requested: HDF5 would refuse a file that a file system
  * without locks holds (NFS, Lustre without flock), or that another process has open. What is written is a temporary
- * file of this process alone, and output folders have a lock of their own (io/lock.h). */
-#ifndef DATA_HDF5_OPEN_H
-#define DATA_HDF5_OPEN_H
+ * file of this process alone, and output folders have a lock of their own (checkpoint/lock.h). */
+#ifndef FILE_HDF5_OPEN_H
+#define FILE_HDF5_OPEN_H
 
 #include <hdf5.h>
 

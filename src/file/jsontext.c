@@ -1,4 +1,4 @@
-#include "io/jsontext.h"
+#include "file/jsontext.h"
 #include "base/memory.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Texts of any bytes (paths, headers of sequences) as JSON, which is UTF-8. */
-#ifndef IO_JSONTEXT_H
-#define IO_JSONTEXT_H
+#ifndef FILE_JSONTEXT_H
+#define FILE_JSONTEXT_H
 
 #include <jansson.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
-#include "base/mapping.h"
+#include "file/mapping.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/open.h"
+#include "file/open.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* Mapped files: read-only, and one copy in memory for all processes of a node. If the file is cut short or its disk
  * fails while it is mapped, reading it raises SIGBUS; the program then ends by error_lost, which names the file. */
-#ifndef BASE_MAPPING_H
-#define BASE_MAPPING_H
+#ifndef FILE_MAPPING_H
+#define FILE_MAPPING_H
 
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
-#include "base/open.h"
-#include "base/path.h"
+#include "file/open.h"
+#include "file/path.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* Opening files. What is read is a regular file: a pipe without a writer would hold the program for ever, and a device
  * may have no end. A file that this program names itself is never opened through a symbolic link. On
  * failure the result is -1 or NULL; errno is ENOENT where there is no such file, and open_failure() says why. */
-#ifndef BASE_OPEN_H
-#define BASE_OPEN_H
+#ifndef FILE_OPEN_H
+#define FILE_OPEN_H
 
 #include <stdbool.h>
 #include <stdint.h>

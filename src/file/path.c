@@ -1,4 +1,4 @@
-#include "base/path.h"
+#include "file/path.h"
 #include "base/memory.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* Paths as users write them. */
-#ifndef BASE_PATH_H
-#define BASE_PATH_H
+#ifndef FILE_PATH_H
+#define FILE_PATH_H
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
-#include "base/shipped.h"
-#include "base/disk.h"
+#include "file/shipped.h"
+#include "file/disk.h"
 #include "base/memory.h"
 
 #include <limits.h>

@@ -1,6 +1,6 @@
 /* Where the files lie that come with the program. */
-#ifndef BASE_SHIPPED_H
-#define BASE_SHIPPED_H
+#ifndef FILE_SHIPPED_H
+#define FILE_SHIPPED_H
 
 /* The path of one of their folders ("input", "jobscripts", "tuning"), freed with free(): in the source tree while the
  * program runs from the folder that it was built in; else beside the program, in ../share/cistron of its own folder, so

@@ -1,4 +1,4 @@
-#include "base/temporary.h"
+#include "file/temporary.h"
 
 #include <limits.h>
 #include <signal.h>

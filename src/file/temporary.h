@@ -1,7 +1,7 @@
 /* Temporary files that must not outlive a run: unlinked when their owner says so and when SIGINT, SIGTERM, SIGHUP,
  * SIGUSR1 or SIGUSR2 ends the process. */
-#ifndef BASE_TEMPORARY_H
-#define BASE_TEMPORARY_H
+#ifndef FILE_TEMPORARY_H
+#define FILE_TEMPORARY_H
 
 /* From now on those signals remove the registered files, then end the process as they always do. */
 void temporary_catch_signals(void);

@@ -8,7 +8,7 @@
 
 #include "comm/comm.h"
 #include "infer/sample.h"
-#include "step/engine.h"
+#include "engine/engine.h"
 
 enum decode_end { DECODE_LENGTH, DECODE_END_TOKEN };
 

@@ -2,19 +2,19 @@
 #include "base/available.h"
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "base/disk.h"
+#include "file/disk.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "base/thousands.h"
 #include "data/batch.h"
-#include "data/masking.h"
+#include "loader/masking.h"
 #include "infer/inference.h"
 #include "infer/output.h"
 #include "infer/sequences.h"
-#include "io/embeddings.h"
-#include "train/fit.h"
+#include "infer/embeddings.h"
+#include "estimate/fit.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* `cistron embed`: the vectors that a model gives the records of a FASTA file (io/embeddings.h). */
+/* `cistron embed`: the vectors that a model gives the records of a FASTA file (infer/embeddings.h). */
 #ifndef INFER_EMBED_H
 #define INFER_EMBED_H
 
@@ -9,7 +9,7 @@
 
 struct embed_settings {
     const char *checkpoint, *fasta, *output;
-    const char *pool;   /* a name of io/embeddings.h */
+    const char *pool;   /* a name of infer/embeddings.h */
     int64_t max_length; /* tokens of a record, special tokens included, beyond which it is cut short; 0 = no limit */
     const char *letter_case; /* of prepare/census.h; NULL */
     bool replace;            /* an output that is there */
@@ -18,7 +18,7 @@ struct embed_settings {
 };
 
 /* Masked models are given BOS, record and EOS, causal ones BOS and record: so the last token, for pool "last", is EOS
- * or the last residue. Nothing is masked, which for token dropout is a factor too (data/masking.h).
+ * or the last residue. Nothing is masked, which for token dropout is a factor too (loader/masking.h).
  * Rank 0 reads and writes. Records are put into batches in the order of the file, whatever the ranks; rank r computes
  * batches r, r + size, ...: so the file is the same on any number of ranks, up to what the executor's rounding makes
  * of other numbers of threads. Collective; an agreed code, its message printed. The output appears under its name when

@@ -1,10 +1,10 @@
-#include "io/embeddings.h"
+#include "infer/embeddings.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/open.h"
-#include "io/file.h"
-#include "io/hdf5_file.h"
-#include "io/hdf5_layout.h"
+#include "file/open.h"
+#include "file/file.h"
+#include "file/hdf5_file.h"
+#include "file/hdf5_layout.h"
 
 #include <errno.h>
 #include <fcntl.h>

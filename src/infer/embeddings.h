@@ -8,8 +8,8 @@
  * Attributes of the root: cistron_embeddings (version of this layout), version (of the program), checkpoint (path),
  * step (of the training), family, tokenizer, pool, hidden, begin_tokens and end_tokens (special tokens that the model
  * was given before and behind each record), max_length (0: records were taken whole), truncated (records cut short). */
-#ifndef IO_EMBEDDINGS_H
-#define IO_EMBEDDINGS_H
+#ifndef INFER_EMBEDDINGS_H
+#define INFER_EMBEDDINGS_H
 
 #include <stdint.h>
 

@@ -1,14 +1,14 @@
 #include "infer/eval.h"
 #include "base/clock.h"
-#include "base/disk.h"
+#include "file/disk.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/thousands.h"
 #include "infer/inference.h"
 #include "infer/output.h"
-#include "io/jsontext.h"
-#include "prepare/record_reader.h"
+#include "file/jsontext.h"
+#include "records/record_reader.h"
 
 #include <errno.h>
 #include <jansson.h>

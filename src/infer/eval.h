@@ -26,10 +26,10 @@ struct eval_settings {
 };
 
 /* A causal model scores each token by those before it, in windows that overlap (infer/sliding.h). A masked model scores
- * the tokens that are selected as in training (data/masking.h), with the deck's data.mask_probability, in windows as it
- * was trained on, BOS and EOS around each: overlap, bos and no_mask are then the user's mistakes.
- * Collective; an agreed code, its message printed. The output appears under its name when it is whole. ERROR_USER:
- * settings out of range, no such file, none of records; inference_open's; ERROR_ENVIRONMENT: it cannot be written. */
+ * the tokens that are selected as in training (loader/masking.h), with the deck's data.mask_probability, in windows as
+ * it was trained on, BOS and EOS around each: overlap, bos and no_mask are then the user's mistakes. Collective; an
+ * agreed code, its message printed. The output appears under its name when it is whole. ERROR_USER: settings out of
+ * range, no such file, none of records; inference_open's; ERROR_ENVIRONMENT: it cannot be written. */
 int eval_run(struct comm *world, const struct eval_settings *settings, device_make *make_executor);
 
 #endif

@@ -1,6 +1,6 @@
 #include "infer/generate.h"
 #include "base/bytes.h"
-#include "base/disk.h"
+#include "file/disk.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -12,8 +12,8 @@
 #include "infer/output.h"
 #include "infer/prompts.h"
 #include "infer/results.h"
-#include "io/carried.h"
-#include "train/fit.h"
+#include "checkpoint/carried.h"
+#include "estimate/fit.h"
 
 #include <stdlib.h>
 #include <string.h>

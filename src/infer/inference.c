@@ -3,11 +3,11 @@
 #include "base/memory.h"
 #include "comm/threads.h"
 #include "data/tokenizer_member.h"
-#include "io/checkpoint.h"
+#include "checkpoint/checkpoint.h"
 #include "plan/plan.h"
-#include "train/fit.h"
-#include "train/settings.h"
-#include "train/layout.h"
+#include "estimate/fit.h"
+#include "setup/settings.h"
+#include "setup/layout.h"
 
 #include <stdio.h>
 #include <stdlib.h>

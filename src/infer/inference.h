@@ -7,7 +7,7 @@
 #include "core/device.h"
 #include "tokenizer/tokenizer.h"
 #include "deck/deck.h"
-#include "step/engine.h"
+#include "engine/engine.h"
 
 /* What an engine is to do; as in memory_settings and engine_settings. */
 struct inference_shape {

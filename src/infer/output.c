@@ -1,7 +1,7 @@
 #include "infer/output.h"
 #include "base/error.h"
-#include "base/temporary.h"
-#include "io/block.h"
+#include "file/temporary.h"
+#include "file/block.h"
 
 int output_check(const char *path, int how, const char *input, const char *checkpoint)
 {

@@ -3,9 +3,9 @@
 #ifndef INFER_OUTPUT_H
 #define INFER_OUTPUT_H
 
-#include "io/draft.h"
+#include "file/draft.h"
 
-/* block_check_output of `path`, which is neither `input` nor `checkpoint`; how: of enum disk_output (base/disk.h).
+/* block_check_output of `path`, which is neither `input` nor `checkpoint`; how: of enum disk_output (file/disk.h).
  * Local, as all here. */
 int output_check(const char *path, int how, const char *input, const char *checkpoint);
 

@@ -3,8 +3,8 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "prepare/encoding.h"
-#include "prepare/record_reader.h"
-#include "prepare/source.h"
+#include "records/record_reader.h"
+#include "records/source.h"
 
 #include <stdlib.h>
 #include <string.h>

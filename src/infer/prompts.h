@@ -1,4 +1,4 @@
-/* What sequences begin with: a text that was given, or the records of a file (prepare/record_reader.h; a plain text has
+/* What sequences begin with: a text that was given, or the records of a file (records/record_reader.h; a plain text has
  * a prompt on each line), as tokens. All are read before anything is computed, so the longest is known; memory grows
  * with them. */
 #ifndef INFER_PROMPTS_H

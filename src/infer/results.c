@@ -1,7 +1,7 @@
 #include "infer/results.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "io/jsontext.h"
+#include "file/jsontext.h"
 
 #include <math.h>
 #include <stdlib.h>

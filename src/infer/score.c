@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-/* xxhash: see io/block.c */
+/* xxhash: see file/block.c */
 #include <xxhash.h>
 
 /* A window in its batch. */

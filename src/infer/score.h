@@ -3,9 +3,9 @@
 #define INFER_SCORE_H
 
 #include "comm/comm.h"
-#include "data/masking.h"
+#include "loader/masking.h"
 #include "infer/sliding.h"
-#include "step/engine.h"
+#include "engine/engine.h"
 
 struct score_settings {
     const char *checkpoint; /* its path, for messages */

@@ -1,8 +1,8 @@
 #include "infer/sequences.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "prepare/record_reader.h"
-#include "prepare/source.h"
+#include "records/record_reader.h"
+#include "records/source.h"
 
 #include <stdlib.h>
 

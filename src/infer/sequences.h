@@ -1,11 +1,11 @@
 /* The records of a FASTA file for inference over whole records: BOS, the sequence, and for masked models EOS. They are
- * read once into temporary files beside the output (prepare/spool.h). So the longest is known before anything is
+ * read once into temporary files beside the output (file/spool.h). So the longest is known before anything is
  * computed, input may be standard input, and memory does not grow with the number of records. */
 #ifndef INFER_SEQUENCES_H
 #define INFER_SEQUENCES_H
 
 #include "prepare/census.h"
-#include "prepare/spool.h"
+#include "file/spool.h"
 
 #include <stdbool.h>
 

@@ -1,4 +1,4 @@
-/* The windows in which the records of a file (prepare/record_reader.h) are scored. For causal models a record's tokens
+/* The windows in which the records of a file (records/record_reader.h) are scored. For causal models a record's tokens
  * are cut into windows of at most `context`; each window but a record's first begins with the last `overlap` tokens of
  * the one before, which are its context and are not scored again. So every token but the record's first is scored once,
  * in the first window that has it. For masked models a record is cut into stretches that share nothing, each with BOS

@@ -1,7 +1,7 @@
-#include "data/blend.h"
+#include "loader/blend.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "data/megatron_blend.h"
+#include "loader/megatron_blend.h"
 
 #include <string.h>
 

@@ -14,8 +14,8 @@
  *
  * A run may go on with another blend (blend_carry): the stores that stay keep their place and order, and i and n_d
  * count from there, so that the new shares hold from the first window on. */
-#ifndef DATA_BLEND_H
-#define DATA_BLEND_H
+#ifndef LOADER_BLEND_H
+#define LOADER_BLEND_H
 
 #include "data/shuffle.h"
 #include "data/window_source.h"
@@ -44,7 +44,7 @@ void blend_position_destroy(struct blend_position *position);
 
 struct blend_settings {
     bool shuffle, once;
-    bool megatron; /* shares and turns as Megatron-LM rounds them (data/megatron_blend.h) */
+    bool megatron; /* shares and turns as Megatron-LM rounds them (loader/megatron_blend.h) */
     uint64_t seed; /* of the shuffle */
 };
 

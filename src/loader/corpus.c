@@ -1,4 +1,4 @@
-#include "data/corpus.h"
+#include "loader/corpus.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"

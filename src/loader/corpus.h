@@ -1,7 +1,7 @@
 /* What one item of data.train names: a token store (data/token_store.h) or a data set of Megatron-LM
  * (data/megatron_store.h), and its windows. */
-#ifndef DATA_CORPUS_H
-#define DATA_CORPUS_H
+#ifndef LOADER_CORPUS_H
+#define LOADER_CORPUS_H
 
 #include "comm/comm.h"
 #include "data/megatron_windows.h"

@@ -1,4 +1,4 @@
-#include "data/deal.h"
+#include "loader/deal.h"
 #include "base/memory.h"
 
 #include <stdlib.h>

@@ -7,8 +7,8 @@
  * Ranks that gather weights wait for each other in every round of one micro-batch each, others once a step. So those of
  * much the same cost are computed at the same time: a round has the dearest that are left. The dearest of them goes to
  * the rank that has least to do in the rounds before, the next one to the next rank, and so on. */
-#ifndef DATA_DEAL_H
-#define DATA_DEAL_H
+#ifndef LOADER_DEAL_H
+#define LOADER_DEAL_H
 
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-#include "data/lineage.h"
+#include "loader/lineage.h"
 #include "base/memory.h"
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* Which stores a place in the data belongs to, so that a run may go on with other ones: stores are known again by their
  * content, wherever they lie now; a path whose content is another one now is noticed. */
-#ifndef DATA_LINEAGE_H
-#define DATA_LINEAGE_H
+#ifndef LOADER_LINEAGE_H
+#define LOADER_LINEAGE_H
 
 #include <stdint.h>
 

@@ -1,13 +1,13 @@
-#include "data/loader.h"
+#include "loader/loader.h"
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/thread.h"
-#include "data/deal.h"
-#include "data/packer.h"
-#include "data/row_filler.h"
-#include "data/store_set.h"
+#include "loader/deal.h"
+#include "loader/packer.h"
+#include "loader/row_filler.h"
+#include "loader/store_set.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ struct loader {
     struct packer_settings rows;
     struct blend blend;              /* the prefetch thread's, while it runs */
     struct blend ahead;              /* the same stream, gone through for its lengths before rows are filled */
-    int64_t *costs, *places;         /* [micro_batches * data_ranks], of the step being made (data/deal.h) */
+    int64_t *costs, *places;         /* [micro_batches * data_ranks], of the step being made (loader/deal.h) */
     struct packer_segment *segments; /* [max_segments], of the row being packed */
     struct row_filler filler;
     struct slot slots[SLOTS];

@@ -1,26 +1,26 @@
-/* The loader: global batches of rows, from stores (data/corpus.h) or from random data. They do not depend on the number
- * of ranks.
+/* The loader: global batches of rows, from stores (loader/corpus.h) or from random data. They do not depend on the
+ * number of ranks.
  *
- * Windows come from one store, or from several blended by weights (data/blend.h), epoch after epoch without a gap. The
- * packer puts them into rows (data/packer.h). Row g of step s is a function of the deck and the seed alone.
+ * Windows come from one store, or from several blended by weights (loader/blend.h), epoch after epoch without a gap.
+ * The packer puts them into rows (loader/packer.h). Row g of step s is a function of the deck and the seed alone.
  *
  * A global batch has G rows, a micro-batch B: micro-batch k of step s has rows k * B + i, i < B; rows from G on are
  * empty. Its number (batch.number) is s * 2^32 + k: whatever went before in the process, and on whatever rank. Every
  * one of `data_ranks` data ranks has ceil(G / (data_ranks * B)) micro-batches a step: rank r has micro-batches
- * m * data_ranks + r, or with `balance` those that data/deal.h deals it.
+ * m * data_ranks + r, or with `balance` those that loader/deal.h deals it.
  *
  * Ranks that share data (tensor and context parallelism) have the same data rank, and each reads whole rows for itself:
  * a step depends on nothing else. A prefetch thread keeps one step ahead; it calls neither MPI nor HDF5. */
-#ifndef DATA_LOADER_H
-#define DATA_LOADER_H
+#ifndef LOADER_LOADER_H
+#define LOADER_LOADER_H
 
 #include "comm/comm.h"
 #include "data/batch.h"
-#include "data/blend.h"
-#include "data/corpus.h"
-#include "data/lineage.h"
+#include "loader/blend.h"
+#include "loader/corpus.h"
+#include "loader/lineage.h"
 #include "data/random_windows.h"
-#include "data/store_epochs.h"
+#include "loader/store_epochs.h"
 
 #include <stdbool.h>
 
@@ -28,8 +28,8 @@ enum loader_special { LOADER_SPECIAL_WINDOW, LOADER_SPECIAL_SEQUENCE };
 enum loader_format { LOADER_PACKED, LOADER_PADDED };
 
 struct loader_settings {
-    const char *stores;  /* path of a store (data/corpus.h); with weights, comma-separated paths of several
-                            (data/store_list.h); NULL: random data */
+    const char *stores;  /* path of a store (loader/corpus.h); with weights, comma-separated paths of several
+                            (loader/store_list.h); NULL: random data */
     const char *weights; /* NULL: one store; else comma-separated, one per store; "": in proportion to windows */
     struct megatron_settings megatron;     /* of Megatron data sets among the stores */
     struct random_windows_settings random; /* used where stores is NULL; never shuffled */
@@ -45,8 +45,8 @@ struct loader_settings {
     bool no_bos, no_eos;     /* these special tokens are left out */
     bool truncate;           /* use only the first window of each sequence */
     bool split;              /* packed rows: cut a window that does not fit; its rest begins the next row */
-    double mask_probability; /* 0: predict the next token; else, below 1: predict masked tokens (data/masking.h) */
-    bool token_dropout;      /* fill the batches' scale with that of token dropout (data/masking.h), 0 on padding */
+    double mask_probability; /* 0: predict the next token; else, below 1: predict masked tokens (loader/masking.h) */
+    bool token_dropout;      /* fill the batches' scale with that of token dropout (loader/masking.h), 0 on padding */
     bool mask_degenerate;    /* ignore labels other than ACGTacgt; for nucleotides only */
     bool uppercase_labels;
     bool balance;   /* deal micro-batches to ranks by what they cost */
@@ -111,7 +111,7 @@ struct blend_position loader_carry(const struct loader *loader, const struct ble
 double loader_wait_seconds(const struct loader *loader);
 
 /* Vocabulary, tokenizer (which is not open if it is one of text), and checksum: of the content of all stores
- * (data/store_set.h), or of what determines random data. A position is valid only for data of the same checksum. */
+ * (loader/store_set.h), or of what determines random data. A position is valid only for data of the same checksum. */
 int64_t loader_vocabulary(const struct loader *loader);
 const struct tokenizer *loader_tokenizer(const struct loader *loader);
 /* The same tokenizer, opened from the first store; NULL where ids mean nothing. Local; it reads a file. Close it.

@@ -1,4 +1,4 @@
-#include "data/loader.h"
+#include "loader/loader.h"
 #include "base/error.h"
 
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "data/masking.h"
+#include "loader/masking.h"
 #include "base/random.h"
 #include "data/batch.h"
 

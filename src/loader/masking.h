@@ -1,7 +1,7 @@
 /* Masked language modelling: which tokens of a window are to be predicted, and what the model sees in their place
  * (Devlin et al., "BERT", NAACL 2019, section 3.1), and the factors of ESM-2's token dropout. */
-#ifndef DATA_MASKING_H
-#define DATA_MASKING_H
+#ifndef LOADER_MASKING_H
+#define LOADER_MASKING_H
 
 #include "tokenizer/tokenizer.h"
 

@@ -1,4 +1,4 @@
-#include "data/megatron_blend.h"
+#include "loader/megatron_blend.h"
 
 #include <math.h>
 

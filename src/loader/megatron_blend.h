@@ -1,8 +1,8 @@
 /* How Megatron-LM blends data sets: what each one's share is, how many samples it has to hold, and which one gives the
  * next sample (blended_megatron_dataset_builder.py, blended_dataset.py, helpers.cpp of megatron-core 0.16), with all
  * roundings. */
-#ifndef DATA_MEGATRON_BLEND_H
-#define DATA_MEGATRON_BLEND_H
+#ifndef LOADER_MEGATRON_BLEND_H
+#define LOADER_MEGATRON_BLEND_H
 
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-#include "data/packer.h"
+#include "loader/packer.h"
 
 int64_t packer_next(const struct packer_settings *settings, struct blend *blend, struct packer_segment *segments)
 {

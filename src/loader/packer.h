@@ -1,16 +1,16 @@
 /* Packs the stream of windows into rows: decides which part of which window goes where. Window lengths alone decide, so
  * every rank can pack all rows and read the tokens of its own rows only.
  *
- * The stream (data/blend.h) continues from epoch to epoch without a gap: a row may hold the end of one epoch and the
+ * The stream (loader/blend.h) continues from epoch to epoch without a gap: a row may hold the end of one epoch and the
  * start of the next. Where the stream ends, rows are empty.
  *
  * A row is filled window by window. With `split`, a window that does not fit is cut, and its rest begins the next row
  * as a segment of its own; without, the row ends before it. A row also ends after `max_segments` segments. A padded row
  * holds one window: max_segments is 1. */
-#ifndef DATA_PACKER_H
-#define DATA_PACKER_H
+#ifndef LOADER_PACKER_H
+#define LOADER_PACKER_H
 
-#include "data/blend.h"
+#include "loader/blend.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
-#include "data/row_filler.h"
+#include "loader/row_filler.h"
 #include "base/memory.h"
-#include "data/masking.h"
+#include "loader/masking.h"
 
 /* GenomicDataCollator's order (recipes 4.4): upper-case first, then mask what is no base. */
 static void make_label_table(struct row_filler *filler)

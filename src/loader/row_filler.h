@@ -1,15 +1,15 @@
 /* Fills rows of batches: the tokens of the segments that the packer puts into a row, with their labels, masks and the
  * factors of token dropout. */
-#ifndef DATA_ROW_FILLER_H
-#define DATA_ROW_FILLER_H
+#ifndef LOADER_ROW_FILLER_H
+#define LOADER_ROW_FILLER_H
 
 #include "data/batch.h"
-#include "data/packer.h"
+#include "loader/packer.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Of struct loader_settings (data/loader.h), and the one tokenizer of all sources, borrowed. */
+/* Of struct loader_settings (loader/loader.h), and the one tokenizer of all sources, borrowed. */
 struct row_filler_settings {
     const struct tokenizer *tokenizer;
     uint64_t seed;

@@ -1,4 +1,4 @@
-#include "data/store_epochs.h"
+#include "loader/store_epochs.h"
 #include "base/log.h"
 #include "base/memory.h"
 

@@ -1,6 +1,6 @@
 /* How often a run goes through each store of a weighted blend: a small store with a large weight is repeated. */
-#ifndef DATA_STORE_EPOCHS_H
-#define DATA_STORE_EPOCHS_H
+#ifndef LOADER_STORE_EPOCHS_H
+#define LOADER_STORE_EPOCHS_H
 
 #include <stdint.h>
 

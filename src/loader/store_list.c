@@ -1,8 +1,8 @@
-#include "data/store_list.h"
+#include "loader/store_list.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/path.h"
-#include "data/corpus.h"
+#include "file/path.h"
+#include "loader/corpus.h"
 
 #include <glob.h>
 #include <math.h>

@@ -1,8 +1,8 @@
 /* The names and weights of the stores of one stream, as keys data.train and data.weights give them. */
-#ifndef DATA_STORE_LIST_H
-#define DATA_STORE_LIST_H
+#ifndef LOADER_STORE_LIST_H
+#define LOADER_STORE_LIST_H
 
-#include "data/blend.h"
+#include "loader/blend.h"
 
 #include <stdbool.h>
 
@@ -13,7 +13,7 @@ struct store_list {
     double *weights; /* [count] where weighted: positive, of any sum */
 };
 
-/* weights NULL: `paths` is one path, as it stands. Else paths as a list (base/path.h), blanks around them dropped,
+/* weights NULL: `paths` is one path, as it stands. Else paths as a list (file/path.h), blanks around them dropped,
  * each a path or a pattern of the shell (* ? [...]) for several, and as many weights, positive
  * numbers, or "" for none. Local. User errors: an empty name, more than BLEND_STORES, weights that are no positive
  * numbers or not as many. Destroy the list in any case. */

@@ -1,18 +1,18 @@
 /* The open stores of one stream, with their windows: token stores and Megatron data sets. */
-#ifndef DATA_STORE_SET_H
-#define DATA_STORE_SET_H
+#ifndef LOADER_STORE_SET_H
+#define LOADER_STORE_SET_H
 
 #include "comm/comm.h"
-#include "data/corpus.h"
-#include "data/lineage.h"
-#include "data/store_list.h"
+#include "loader/corpus.h"
+#include "loader/lineage.h"
+#include "loader/store_list.h"
 
 struct store_set {
     struct store_list list; /* its weights sum to 1 in Megatron-LM's order */
     struct corpus *stores;  /* [list.count], all of one tokenizer, at least one window each */
 };
 
-/* Opens what the two texts name (data/store_list.h). Collective over world. The same code on all ranks; user errors:
+/* Opens what the two texts name (loader/store_list.h). Collective over world. The same code on all ranks; user errors:
  * those of store_list_parse, corpus_open and corpus_open_windows; stores of different tokenizers; ranks that see
  * different stores; a store without tokens; fewer samples than Megatron-LM would need. Close the set in any case. */
 int store_set_open(struct store_set *set, const char *paths, const char *weights, const struct windows_layout *layout,

@@ -40,8 +40,8 @@ void attention_launch_backward(struct context *c, const struct unit *unit, struc
                                struct attention_backward_args *args);
 
 /* The same for the queries of this rank's part. Several segments may see the same keys here, but not those of one half
- * (data/context_cut.h): one launch for each. skip_first: the queries of the first chunks see nothing. What `args` says
- * of accumulation holds for the first launch; the second adds. */
+ * (data/context_cut.h): one launch for each. skip_first: the queries of the first chunks see nothing. What `args`
+ * says of accumulation holds for the first launch; the second adds. */
 void attention_launch_halves(struct context *c, const struct unit *unit, const struct attention_segments *part,
                              bool skip_first, struct attention_backward_args *args);
 

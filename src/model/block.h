@@ -1,7 +1,8 @@
 /* The pre-norm transformer block:
  *   middle = x + W_o attention(rope(W_qkv norm(x)))
  *   y      = middle + W_down activation(W_up norm(middle))
- * Norm, activation, biases, the form of rope and whether attention is causal are the family's (model/family.h). */
+ * Norm, activation, biases, the form of rope and whether attention is causal are the family's (architecture/family.h).
+ */
 #ifndef MODEL_BLOCK_H
 #define MODEL_BLOCK_H
 
@@ -20,7 +21,7 @@ enum block_weight {
     BLOCK_NORM2_BIAS
 };
 
-/* Linears (model/precision.h) are numbered like their weights. */
+/* Linears (architecture/precision.h) are numbered like their weights. */
 _Static_assert((int)BLOCK_QKV == LINEAR_QKV && (int)BLOCK_DOWN == LINEAR_DOWN, "one order");
 
 /* Ids of tensors; those up to BLOCK_GRADIENTS are made by forward, in this order. */

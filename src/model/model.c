@@ -6,7 +6,7 @@
 #include "model/boundary.h"
 #include "model/embedding.h"
 #include "model/lm_head.h"
-#include "model/stages.h"
+#include "architecture/stages.h"
 
 #include <math.h>
 #include <stdio.h>

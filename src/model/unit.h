@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "core/id_set.h"
 #include "core/launch.h"
-#include "model/settings.h"
+#include "architecture/settings.h"
 
 enum { UNIT_ALIGNMENT = 128 /* elements */ };
 
@@ -181,7 +181,7 @@ struct context {
     struct group *tensor;        /* ranks that share this rank's tokens and have a part of every layer; NULL: none */
     struct group *row;           /* ranks that share this rank's rows, each with a part of every row; NULL: none */
     struct group *data;          /* ranks that sum gradients */
-    /* Of a pipeline: what this stage has for those beside it, and what they have sent (step/engine_relay.c), each
+    /* Of a pipeline: what this stage has for those beside it, and what they have sent (engine/engine_relay.c), each
      * [tokens, hidden]; absent where nothing goes that way. */
     struct tensor relays[RELAY_COUNT];
     enum pass pass;
@@ -203,7 +203,7 @@ struct context {
     /* Of a backward: sums over tokens, stat [1, hidden]. The first is that of the output's gradient, absent where the
      * unit behind has not made it; the second that of UNIT_INPUT_GRADIENT, set by unit_sum_input_gradient. */
     struct tensor output_gradient_sum, input_gradient_sum;
-    void *memory; /* what address and enter_section work on: struct memory (step/memory.h) */
+    void *memory; /* what address and enter_section work on: struct memory (engine/memory.h) */
     /* Optional: the next op tolerates transfers beside it, so those that are pending start. Transfers take
      * multiprocessors: attention hands out its work dynamically, while a matrix product has one block for each and
      * would need another wave. */

@@ -1,4 +1,4 @@
-#include "train/gpu_numbers.h"
+#include "monitor/gpu_numbers.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* What is shown of each GPU, by the names that it has in log.jsonl, for TensorBoard and for Prometheus. */
-#ifndef TRAIN_GPU_NUMBERS_H
-#define TRAIN_GPU_NUMBERS_H
+#ifndef MONITOR_GPU_NUMBERS_H
+#define MONITOR_GPU_NUMBERS_H
 
-#include "train/shown.h"
+#include "monitor/shown.h"
 
 #include <stddef.h>
 

@@ -1,12 +1,12 @@
-#include "train/journal.h"
+#include "monitor/journal.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/open.h"
+#include "file/open.h"
 #include "base/thousands.h"
-#include "io/draft.h"
-#include "io/jsontext.h"
+#include "file/draft.h"
+#include "file/jsontext.h"
 
 #include <errno.h>
 #include <fcntl.h>

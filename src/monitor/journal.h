@@ -5,8 +5,8 @@
  *
  * A log that cannot be written stops no run: its lines wait in memory, some megabytes of them, and are written as soon
  * as possible. */
-#ifndef TRAIN_JOURNAL_H
-#define TRAIN_JOURNAL_H
+#ifndef MONITOR_JOURNAL_H
+#define MONITOR_JOURNAL_H
 
 #include <stdbool.h>
 #include <stdint.h>

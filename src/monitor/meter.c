@@ -1,9 +1,9 @@
-#include "train/meter_private.h"
+#include "monitor/meter_private.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "train/gpu_numbers.h"
+#include "monitor/gpu_numbers.h"
 
 #include <math.h>
 #include <stdlib.h>

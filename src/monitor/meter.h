@@ -1,18 +1,18 @@
 /* What a run shows while it goes: the table on standard output, the lines of log.jsonl, TensorBoard's event files, the
  * timers. Rank 0 writes; some calls are collective because they sum over ranks. */
-#ifndef TRAIN_METER_H
-#define TRAIN_METER_H
+#ifndef MONITOR_METER_H
+#define MONITOR_METER_H
 
 #include "comm/comm.h"
 #include "core/profile.h"
 #include "deck/deck.h"
-#include "model/flops.h"
-#include "train/journal.h"
-#include "train/prometheus.h"
-#include "train/run_table.h"
-#include "train/statistics.h"
-#include "train/tensorboard.h"
-#include "train/watch.h"
+#include "architecture/flops.h"
+#include "monitor/journal.h"
+#include "monitor/prometheus.h"
+#include "monitor/run_table.h"
+#include "monitor/statistics.h"
+#include "monitor/tensorboard.h"
+#include "monitor/watch.h"
 
 /* Where a rank's time goes: parts of its loop, and what passes beside the loop. */
 enum meter_timer {
@@ -51,7 +51,7 @@ struct meter_settings {
 struct meter_row {
     int64_t step;
     double loss, learning_rate, grad_norm; /* of this step */
-    int64_t outliers;                      /* of the gradient norm in the run so far (step/gradient_norms.h) */
+    int64_t outliers;                      /* of the gradient norm in the run so far (state/gradient_norms.h) */
     int64_t tokens;                        /* that the run has learnt from so far, padding included */
     int64_t unpadded;                      /* of them, those that are no padding: this rank's part */
     double seconds;   /* from the end of the step before to its end, without validations and checkpoints */

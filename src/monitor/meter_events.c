@@ -1,10 +1,10 @@
-#include "train/meter_private.h"
+#include "monitor/meter_private.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "comm/launcher.h"
-#include "train/device_name.h"
+#include "estimate/device_name.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* Of the meter's own files: how they write a line of log.jsonl. */
-#ifndef TRAIN_METER_PRIVATE_H
-#define TRAIN_METER_PRIVATE_H
+#ifndef MONITOR_METER_PRIVATE_H
+#define MONITOR_METER_PRIVATE_H
 
-#include "train/meter.h"
+#include "monitor/meter.h"
 
 enum { EXACT_DIGITS = 17, RATE_DIGITS = 6 };
 

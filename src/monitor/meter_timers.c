@@ -1,9 +1,9 @@
-#include "train/meter_private.h"
+#include "monitor/meter_private.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thousands.h"
 #include "core/launch.h"
-#include "train/timers.h"
+#include "monitor/timers.h"
 
 /* A program of less than this prints no timers: the log has them, and `cistron report`. */
 static const double TIMERS_AFTER = 60;

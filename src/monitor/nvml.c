@@ -1,4 +1,4 @@
-#include "train/nvml.h"
+#include "monitor/nvml.h"
 
 #include <dlfcn.h>
 #include <math.h>

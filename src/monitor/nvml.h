@@ -1,8 +1,8 @@
 /* What a GPU says of itself: power, clocks, temperature, what holds its clocks down, energy. By NVIDIA's management
  * library (NVML, part of the driver), which is looked for when it is wanted: where it is not there, or does not know
  * the GPU, nothing is read and nothing is wrong. */
-#ifndef TRAIN_NVML_H
-#define TRAIN_NVML_H
+#ifndef MONITOR_NVML_H
+#define MONITOR_NVML_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,10 +1,10 @@
-#include "train/prometheus.h"
+#include "monitor/prometheus.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/open.h"
-#include "train/gpu_numbers.h"
+#include "file/open.h"
+#include "monitor/gpu_numbers.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,10 +1,10 @@
 /* A file of metrics for Prometheus, in its text format 0.0.4, as node_exporter's textfile collector reads it. It is
  * exchanged whole, by rename, at most once a second and at the end of a program; then it stays. A file that cannot be
  * written stops no run. */
-#ifndef TRAIN_PROMETHEUS_H
-#define TRAIN_PROMETHEUS_H
+#ifndef MONITOR_PROMETHEUS_H
+#define MONITOR_PROMETHEUS_H
 
-#include "train/shown.h"
+#include "monitor/shown.h"
 
 struct prometheus {
     char *path; /* NULL: nothing is written */

@@ -1,4 +1,4 @@
-#include "train/run_table.h"
+#include "monitor/run_table.h"
 #include "base/duration.h"
 #include "base/log.h"
 #include "base/terminal.h"

@@ -1,8 +1,8 @@
 /* The table of a run on standard output: a row of what it shows, and now and then a header above it. */
-#ifndef TRAIN_RUN_TABLE_H
-#define TRAIN_RUN_TABLE_H
+#ifndef MONITOR_RUN_TABLE_H
+#define MONITOR_RUN_TABLE_H
 
-#include "train/shown.h"
+#include "monitor/shown.h"
 
 /* All zero before the first row. */
 struct run_table {

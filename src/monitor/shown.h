@@ -1,9 +1,9 @@
 /* What a run shows at a row: of the steps since the row before, and of all of it so far. NaN: not known. */
-#ifndef TRAIN_SHOWN_H
-#define TRAIN_SHOWN_H
+#ifndef MONITOR_SHOWN_H
+#define MONITOR_SHOWN_H
 
-#include "model/flops.h"
-#include "train/nvml.h"
+#include "architecture/flops.h"
+#include "monitor/nvml.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "train/statistics.h"
+#include "monitor/statistics.h"
 #include "base/memory.h"
 #include "model/linear.h"
 

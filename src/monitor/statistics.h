@@ -1,13 +1,13 @@
 /* What quantization loses: measured at the steps that section `statistics` of the deck names, summed over ranks, and
  * told as one row for each operand of each quantized linear layer. */
-#ifndef TRAIN_STATISTICS_H
-#define TRAIN_STATISTICS_H
+#ifndef MONITOR_STATISTICS_H
+#define MONITOR_STATISTICS_H
 
 #include "comm/comm.h"
 #include "deck/deck.h"
-#include "step/engine.h"
-#include "train/journal.h"
-#include "train/tensorboard.h"
+#include "engine/engine.h"
+#include "monitor/journal.h"
+#include "monitor/tensorboard.h"
 
 enum statistics_value {
     STATISTICS_UNDERFLOW,   /* share of the elements that are not 0 and become 0 */

@@ -1,4 +1,4 @@
-#include "train/straggler.h"
+#include "monitor/straggler.h"
 #include "base/memory.h"
 
 #include <stdlib.h>

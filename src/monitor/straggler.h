@@ -1,7 +1,7 @@
 /* Does one rank hold up the others? Each rank says how long it was at work in each phase since the last look; what it
  * waited for others is left out. A rank that takes clearly longer than the others, look after look, is named. */
-#ifndef TRAIN_STRAGGLER_H
-#define TRAIN_STRAGGLER_H
+#ifndef MONITOR_STRAGGLER_H
+#define MONITOR_STRAGGLER_H
 
 #include <stdbool.h>
 

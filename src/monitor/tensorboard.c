@@ -1,9 +1,9 @@
-#include "train/tensorboard.h"
+#include "monitor/tensorboard.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/open.h"
+#include "file/open.h"
 
 #include <dirent.h>
 #include <errno.h>

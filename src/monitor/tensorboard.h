@@ -2,8 +2,8 @@
  * masked CRC-32C of the length (u32), data, masked CRC-32C of the data (u32), little endian; the data is a protocol
  * buffer of TensorFlow's event.proto. The first record holds the version "brain.Event:2". Each program writes a file of
  * its own, and TensorBoard reads them in the order of their names. */
-#ifndef TRAIN_TENSORBOARD_H
-#define TRAIN_TENSORBOARD_H
+#ifndef MONITOR_TENSORBOARD_H
+#define MONITOR_TENSORBOARD_H
 
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-#include "train/timers.h"
+#include "monitor/timers.h"
 #include "base/log.h"
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* Where the time of a program went: the parts of its loop, which add up to the whole, and the ops that they are made
- * of. Measured by train/meter.h, read back by train/history.h, shown alike by both. */
-#ifndef TRAIN_TIMERS_H
-#define TRAIN_TIMERS_H
+ * of. Measured by monitor/meter.h, read back by report/history.h, shown alike by both. */
+#ifndef MONITOR_TIMERS_H
+#define MONITOR_TIMERS_H
 
 #include <stdint.h>
 

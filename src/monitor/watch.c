@@ -1,4 +1,4 @@
-#include "train/watch.h"
+#include "monitor/watch.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "core/launch.h"

@@ -1,11 +1,11 @@
 /* What the ranks tell rank 0 at each row of the meter, all in one collective: tokens, memory and state of their GPUs,
  * and how long each was at work, by which a rank that holds up the others is found. Nothing is exchanged in between. */
-#ifndef TRAIN_WATCH_H
-#define TRAIN_WATCH_H
+#ifndef MONITOR_WATCH_H
+#define MONITOR_WATCH_H
 
 #include "comm/comm.h"
-#include "train/shown.h"
-#include "train/straggler.h"
+#include "monitor/shown.h"
+#include "monitor/straggler.h"
 
 enum { WATCH_HOST_BYTES = 64 };
 
@@ -19,7 +19,7 @@ struct watch_counts {
 struct watch {
     struct comm *world;        /* borrowed */
     struct executor *executor; /* borrowed */
-    int part;                  /* of the model, that this rank has (train/straggler.h) */
+    int part;                  /* of the model, that this rank has (monitor/straggler.h) */
     struct nvml nvml;
     double row, read;                /* clock of the last row, and of the last at which GPUs were read */
     bool reads;                      /* at the next row */

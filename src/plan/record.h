@@ -1,6 +1,6 @@
 /* The record executor: passes everything on to another executor and keeps a log, which it can replay as issued or in
  * any other order that streams and events allow. If all orders give the same bits, the program has all the events that
- * it needs. (Not the recordings of step/replay.h, which an executor makes.) */
+ * it needs. (Not the recordings of engine/replay.h, which an executor makes.) */
 #ifndef PLAN_RECORD_H
 #define PLAN_RECORD_H
 

@@ -1,7 +1,7 @@
 #include "prepare/baseline.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "data/masking.h"
+#include "loader/masking.h"
 
 #include <math.h>
 #include <string.h>

@@ -16,10 +16,10 @@ int baseline_max_order(const struct tokenizer *tokenizer);
 int baseline_evaluate(const struct token_store *train, const struct token_store *valid, int64_t order, double *nats,
                       int64_t *symbols);
 
-/* What the model of order 0 expects of masking (data/masking.h) at the selected symbols, if it knows the rule and sees
- * what stands there now: p(symbol | seen) is proportional to p(symbol) times masking_likelihood. A symbol that was kept
- * is seen, so this is less than the loss of order 0, and what a masked model reaches that looks at no other token. The
- * mean over all that masking may draw, not of one draw. For tokenizers with a mask token. */
+/* What the model of order 0 expects of masking (loader/masking.h) at the selected symbols, if it knows the rule and
+ * sees what stands there now: p(symbol | seen) is proportional to p(symbol) times masking_likelihood. A symbol that was
+ * kept is seen, so this is less than the loss of order 0, and what a masked model reaches that looks at no other token.
+ * The mean over all that masking may draw, not of one draw. For tokenizers with a mask token. */
 int baseline_masked(const struct token_store *train, const struct token_store *valid, double *nats, int64_t *symbols);
 
 /* As baseline_evaluate, of a model that knows what else is in the sequence, but not where: p(symbol) = (n + A q) / (N +

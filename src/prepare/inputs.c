@@ -1,7 +1,7 @@
 #include "prepare/inputs.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/path.h"
+#include "file/path.h"
 
 #include <dirent.h>
 #include <errno.h>

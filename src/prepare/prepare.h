@@ -1,4 +1,4 @@
-/* cistron prepare: files of records (prepare/record_reader.h) into one token store or Megatron data set, or into one
+/* cistron prepare: files of records (records/record_reader.h) into one token store or Megatron data set, or into one
  * for each part of a split. Streaming: memory does not grow with the input. Needs no MPI. */
 #ifndef PREPARE_PREPARE_H
 #define PREPARE_PREPARE_H
@@ -15,7 +15,7 @@ struct prepare_settings {
     const char *split;         /* "train:0.95,valid:0.05" or NULL */
     uint64_t seed;             /* of the split; 42 unless the user says otherwise */
     const char *input_format;  /* of all inputs; NULL: told file by file */
-    const char *field;         /* as struct record_settings has it (prepare/record_class.h) */
+    const char *field;         /* as struct record_settings has it (records/record_class.h) */
     bool skip_bad;             /* leave out records whose field is missing or null, and count them */
     const char *letter_case;   /* of prepare/census.h; NULL */
     int64_t threads;           /* that encode text; 0: one for each CPU of this process */

@@ -6,7 +6,7 @@
 #ifndef PREPARE_SPLIT_H
 #define PREPARE_SPLIT_H
 
-#include "prepare/spool.h"
+#include "file/spool.h"
 
 #include <stdint.h>
 

@@ -1,14 +1,14 @@
 #include "prepare/token_store_writer.h"
-#include "base/disk.h"
+#include "file/disk.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/open.h"
-#include "data/hdf5_member.h"
-#include "data/hdf5_open.h"
+#include "file/open.h"
+#include "file/hdf5_member.h"
+#include "file/hdf5_open.h"
 #include "data/token_store.h"
 #include "data/tokenizer_member.h"
 #include "prepare/column.h"
-#include "base/temporary.h"
+#include "file/temporary.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
-#include "prepare/csv.h"
+#include "records/csv.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "prepare/source.h"
+#include "records/source.h"
 
 #include <stdio.h>
 #include <stdlib.h>

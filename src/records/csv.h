@@ -1,4 +1,4 @@
-/* Streaming readers of tables in text, over plain, gzip and zstd files (prepare/source.h): csv, with commas between
+/* Streaming readers of tables in text, over plain, gzip and zstd files (records/source.h): csv, with commas between
  * cells, and tsv, with tabs. Another of , ; and tab is chosen where the header has the field with it alone. Cells may
  * stand in quotes as RFC 4180 has them, and then hold delimiters, line ends and quotes, each written twice. Line ends
  * are LF or CRLF; blank lines are dropped. The first line names the columns. A record is a row: its sequence is the
@@ -7,10 +7,10 @@
  * these cells alone. User errors name file and line: no such column, two of one name, a row with more or fewer cells
  * than the header (which settings->skipped leaves out), a quoted cell that does not end or that text follows,
  * characters that record_clean refuses, of bytes NUL, a control character in a name; and those of source_read. */
-#ifndef PREPARE_CSV_H
-#define PREPARE_CSV_H
+#ifndef RECORDS_CSV_H
+#define RECORDS_CSV_H
 
-#include "prepare/record_class.h"
+#include "records/record_class.h"
 
 /* Bytes of the longest cell. */
 enum { CSV_CELL_BYTES = 1 << 30 };

@@ -1,8 +1,8 @@
-#include "prepare/fasta.h"
+#include "records/fasta.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "prepare/source.h"
+#include "records/source.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -1,12 +1,12 @@
-/* Streaming FASTA reader with flat memory, over plain, gzip and zstd files (prepare/source.h).
+/* Streaming FASTA reader with flat memory, over plain, gzip and zstd files (records/source.h).
  * A record is a line beginning with '>' (its name is the first word, or FASTA_NAME_BYTES of it with a warning; the line
  * may have any length) and the lines up to the next one. Line ends may be LF or CRLF; blanks and blank lines are
  * dropped; sequence characters are printable ASCII and are handed on as they are (case, IUPAC codes), whatever the
  * content that is asked for. */
-#ifndef PREPARE_FASTA_H
-#define PREPARE_FASTA_H
+#ifndef RECORDS_FASTA_H
+#define RECORDS_FASTA_H
 
-#include "prepare/record_class.h"
+#include "records/record_class.h"
 
 struct fasta;
 

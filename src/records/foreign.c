@@ -1,6 +1,6 @@
-#include "prepare/foreign.h"
+#include "records/foreign.h"
 #include "base/error.h"
-#include "prepare/source.h"
+#include "records/source.h"
 
 #include <ctype.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* Files whose kind no reader reads, recognised by their first bytes, so that a mistake is named as what it is. */
-#ifndef PREPARE_FOREIGN_H
-#define PREPARE_FOREIGN_H
+#ifndef RECORDS_FOREIGN_H
+#define RECORDS_FOREIGN_H
 
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-#include "prepare/json_members.h"
+#include "records/json_members.h"
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -2,8 +2,8 @@
  * checked for JSON's structure and passed over, whatever numbers, NaN, Infinity or escapes they hold, so that what
  * nobody asked for cannot end a corpus. (jansson has no such mode: it refuses integers beyond 64 bits, 1e999 and NaN.)
  */
-#ifndef PREPARE_JSON_MEMBERS_H
-#define PREPARE_JSON_MEMBERS_H
+#ifndef RECORDS_JSON_MEMBERS_H
+#define RECORDS_JSON_MEMBERS_H
 
 #include <stdint.h>
 

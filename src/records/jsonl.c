@@ -1,8 +1,8 @@
-#include "prepare/jsonl.h"
+#include "records/jsonl.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "prepare/json_members.h"
-#include "prepare/source.h"
+#include "records/json_members.h"
+#include "records/source.h"
 
 #include <jansson.h>
 #include <stdio.h>

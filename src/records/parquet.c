@@ -1,8 +1,8 @@
-#include "prepare/parquet.h"
+#include "records/parquet.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "prepare/parquet_entries.h"
-#include "prepare/source.h"
+#include "records/parquet_entries.h"
+#include "records/source.h"
 
 #include <stdlib.h>
 #include <string.h>

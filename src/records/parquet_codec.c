@@ -1,4 +1,4 @@
-#include "prepare/parquet_codec.h"
+#include "records/parquet_codec.h"
 #include "base/error.h"
 
 #include <lz4.h>

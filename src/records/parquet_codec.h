@@ -1,7 +1,7 @@
 /* Decompression of Parquet's pages. Snappy, LZ4: the formats' own libraries, the only decoders that distributions ship
- * for C; zlib and libzstd as in prepare/source.h. */
-#ifndef PREPARE_PARQUET_CODEC_H
-#define PREPARE_PARQUET_CODEC_H
+ * for C; zlib and libzstd as in records/source.h. */
+#ifndef RECORDS_PARQUET_CODEC_H
+#define RECORDS_PARQUET_CODEC_H
 
 #include <stdbool.h>
 #include <stdint.h>

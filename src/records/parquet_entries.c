@@ -1,7 +1,7 @@
-#include "prepare/parquet_entries.h"
+#include "records/parquet_entries.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "prepare/parquet_pages.h"
+#include "records/parquet_pages.h"
 
 #include <inttypes.h>
 #include <stdio.h>

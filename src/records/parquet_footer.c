@@ -1,8 +1,8 @@
-#include "prepare/parquet_footer.h"
+#include "records/parquet_footer.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "prepare/source.h"
-#include "prepare/thrift.h"
+#include "records/source.h"
+#include "records/thrift.h"
 
 #include <stdlib.h>
 #include <string.h>

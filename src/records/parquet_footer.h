@@ -1,7 +1,7 @@
 /* The footer of a Parquet file: its columns, and where each row group has them. Source of the format:
  * github.com/apache/parquet-format, README.md and src/main/thrift/parquet.thrift */
-#ifndef PREPARE_PARQUET_FOOTER_H
-#define PREPARE_PARQUET_FOOTER_H
+#ifndef RECORDS_PARQUET_FOOTER_H
+#define RECORDS_PARQUET_FOOTER_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,9 +1,9 @@
-#include "prepare/parquet_pages.h"
+#include "records/parquet_pages.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "prepare/parquet_codec.h"
-#include "prepare/source.h"
-#include "prepare/thrift.h"
+#include "records/parquet_codec.h"
+#include "records/source.h"
+#include "records/thrift.h"
 
 #include <stdlib.h>
 #include <string.h>

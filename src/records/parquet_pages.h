@@ -1,10 +1,10 @@
 /* The pages of a column in one row group of a Parquet file, decompressed one after the other; memory holds one page.
  * Source of the format: github.com/apache/parquet-format, README.md ("Data Pages") and Compression.md */
-#ifndef PREPARE_PARQUET_PAGES_H
-#define PREPARE_PARQUET_PAGES_H
+#ifndef RECORDS_PARQUET_PAGES_H
+#define RECORDS_PARQUET_PAGES_H
 
-#include "prepare/parquet_footer.h"
-#include "prepare/parquet_values.h"
+#include "records/parquet_footer.h"
+#include "records/parquet_values.h"
 
 /* The most that a page may have: bytes, decompressed or not; entries; bytes of its header. */
 enum { PARQUET_PAGE_BYTES = 1 << 30, PARQUET_PAGE_ENTRIES = 1 << 27, PARQUET_HEADER_BYTES = 1 << 24 };

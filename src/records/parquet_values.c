@@ -1,4 +1,4 @@
-#include "prepare/parquet_values.h"
+#include "records/parquet_values.h"
 #include "base/memory.h"
 
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* Encodings of Parquet's pages: numbers (levels, indexes, lengths) and strings. The bytes may be anything: a decoder
  * never reads beyond them, and says when they do not hold what they should. Source:
  * github.com/apache/parquet-format, Encodings.md */
-#ifndef PREPARE_PARQUET_VALUES_H
-#define PREPARE_PARQUET_VALUES_H
+#ifndef RECORDS_PARQUET_VALUES_H
+#define RECORDS_PARQUET_VALUES_H
 
 #include <stdbool.h>
 #include <stdint.h>

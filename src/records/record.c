@@ -1,4 +1,4 @@
-#include "prepare/record.h"
+#include "records/record.h"
 
 static bool is_blank(char c)
 {

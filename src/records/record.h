@@ -1,6 +1,6 @@
 /* What readers of records hand on, piece by piece, and which characters a sequence may have. */
-#ifndef PREPARE_RECORD_H
-#define PREPARE_RECORD_H
+#ifndef RECORDS_RECORD_H
+#define RECORDS_RECORD_H
 
 #include <stdbool.h>
 #include <stdint.h>

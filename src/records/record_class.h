@@ -1,13 +1,13 @@
 /* A format of records: how a file of it is read. */
-#ifndef PREPARE_RECORD_CLASS_H
-#define PREPARE_RECORD_CLASS_H
+#ifndef RECORDS_RECORD_CLASS_H
+#define RECORDS_RECORD_CLASS_H
 
-#include "prepare/record.h"
+#include "records/record.h"
 
 struct source;
 
 struct record_settings {
-    const char *format; /* name of a class; NULL: told by the file's name and content (prepare/record_reader.h) */
+    const char *format; /* name of a class; NULL: told by the file's name and content (records/record_reader.h) */
     const char *field;  /* that holds a record's sequence, of formats that have fields; NULL: "text" */
     enum record_content content;
     bool lines;        /* plain text, by the file's name or content, is a record a line */

@@ -1,15 +1,15 @@
-#include "prepare/record_reader.h"
+#include "records/record_reader.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/thousands.h"
-#include "prepare/csv.h"
-#include "prepare/fasta.h"
-#include "prepare/foreign.h"
-#include "prepare/jsonl.h"
-#include "prepare/parquet.h"
-#include "prepare/source.h"
-#include "prepare/text.h"
+#include "records/csv.h"
+#include "records/fasta.h"
+#include "records/foreign.h"
+#include "records/jsonl.h"
+#include "records/parquet.h"
+#include "records/source.h"
+#include "records/text.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
-#include "prepare/source.h"
+#include "records/source.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/path.h"
+#include "file/path.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* An input file as a stream of plain bytes: as it is, gzip (many members, so BGZF too) or zstd (many frames, so pzstd
  * too), told apart by its first bytes. Memory is flat. zlib, because it is everywhere and BGZF is gzip; libzstd, the
  * only decoder of its format; both link against what every distribution ships. */
-#ifndef PREPARE_SOURCE_H
-#define PREPARE_SOURCE_H
+#ifndef RECORDS_SOURCE_H
+#define RECORDS_SOURCE_H
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
-#include "prepare/text.h"
+#include "records/text.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "prepare/source.h"
+#include "records/source.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "prepare/thrift.h"
+#include "records/thrift.h"
 
 #include <stddef.h>
 

@@ -1,8 +1,8 @@
 /* Reads values in Thrift's compact protocol, which the metadata of Parquet are written in. The bytes may be anything:
  * what does not fit sets `bad`, after which every function gives zeros and nothing is read. Source of the encoding:
  * github.com/apache/thrift, doc/specs/thrift-compact-protocol.md */
-#ifndef PREPARE_THRIFT_H
-#define PREPARE_THRIFT_H
+#ifndef RECORDS_THRIFT_H
+#define RECORDS_THRIFT_H
 
 #include <stdbool.h>
 #include <stdint.h>

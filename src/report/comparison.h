@@ -1,6 +1,6 @@
 /* `cistron report A B C`: several runs beside each other, as a page and as text. */
-#ifndef TRAIN_COMPARISON_H
-#define TRAIN_COMPARISON_H
+#ifndef REPORT_COMPARISON_H
+#define REPORT_COMPARISON_H
 
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-#include "train/curves.h"
+#include "report/curves.h"
 #include "base/memory.h"
 
 #include <math.h>

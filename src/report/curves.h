@@ -1,9 +1,9 @@
 /* The curves of a run, as columns that plots read. */
-#ifndef TRAIN_CURVES_H
-#define TRAIN_CURVES_H
+#ifndef REPORT_CURVES_H
+#define REPORT_CURVES_H
 
-#include "train/history.h"
-#include "train/plot.h"
+#include "report/history.h"
+#include "report/plot.h"
 
 struct curves {
     double *step, *loss, *smooth, *rate, *norm, *speed; /* of each row of the log, owned */

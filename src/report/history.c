@@ -1,8 +1,8 @@
-#include "train/history.h"
+#include "report/history.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/open.h"
+#include "file/open.h"
 #include "base/text.h"
 
 #include <errno.h>

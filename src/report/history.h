@@ -1,9 +1,9 @@
-/* What a run did, read back from its log.jsonl (train/journal.h). Works on a live run too. */
-#ifndef TRAIN_HISTORY_H
-#define TRAIN_HISTORY_H
+/* What a run did, read back from its log.jsonl (monitor/journal.h). Works on a live run too. */
+#ifndef REPORT_HISTORY_H
+#define REPORT_HISTORY_H
 
-#include "model/flops.h"
-#include "train/timers.h"
+#include "architecture/flops.h"
+#include "monitor/timers.h"
 
 #include <stdint.h>
 

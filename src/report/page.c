@@ -1,6 +1,6 @@
-#include "train/page.h"
-#include "base/open.h"
-#include "train/plot.h"
+#include "report/page.h"
+#include "file/open.h"
+#include "report/plot.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Pages on runs: HTML that is XHTML too, without scripts or other files. */
-#ifndef TRAIN_PAGE_H
-#define TRAIN_PAGE_H
+#ifndef REPORT_PAGE_H
+#define REPORT_PAGE_H
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Plots as SVG, to stand inside an HTML page, and as characters. Values that are not finite leave a gap. */
-#ifndef TRAIN_PLOT_H
-#define TRAIN_PLOT_H
+#ifndef REPORT_PLOT_H
+#define REPORT_PLOT_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
-#include "train/quantization_report.h"
+#include "report/quantization_report.h"
 #include "base/memory.h"
 #include "base/thousands.h"
-#include "train/plot.h"
+#include "report/plot.h"
 
 #include <math.h>
 #include <stdlib.h>

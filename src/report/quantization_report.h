@@ -1,8 +1,8 @@
 /* What quantization lost in a run, for its report: from the lines "statistics" of its log. */
-#ifndef TRAIN_QUANTIZATION_REPORT_H
-#define TRAIN_QUANTIZATION_REPORT_H
+#ifndef REPORT_QUANTIZATION_REPORT_H
+#define REPORT_QUANTIZATION_REPORT_H
 
-#include "train/history.h"
+#include "report/history.h"
 
 #include <stdio.h>
 

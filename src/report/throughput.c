@@ -1,4 +1,4 @@
-#include "train/throughput.h"
+#include "report/throughput.h"
 #include "base/memory.h"
 #include "base/quantile.h"
 

@@ -1,9 +1,9 @@
 /* The speed of a run as benchmarks quote it: by the median of its steps behind a warm-up, in which kernels are chosen
- * and recorded (dgxc-benchmarking, NeMo: tokens of a step / its time; FLOPs a token by model/flops.h). */
-#ifndef TRAIN_THROUGHPUT_H
-#define TRAIN_THROUGHPUT_H
+ * and recorded (dgxc-benchmarking, NeMo: tokens of a step / its time; FLOPs a token by architecture/flops.h). */
+#ifndef REPORT_THROUGHPUT_H
+#define REPORT_THROUGHPUT_H
 
-#include "train/history.h"
+#include "report/history.h"
 
 struct throughput {
     int64_t steps;                         /* that were measured; 0: none, and all that follows is NaN */

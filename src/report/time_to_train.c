@@ -1,4 +1,4 @@
-#include "train/time_to_train.h"
+#include "report/time_to_train.h"
 
 #include <math.h>
 

@@ -1,9 +1,9 @@
 /* How long a run took to become as good as is wanted, as training benchmarks tell it (MLPerf Training: the time from
  * the start to the first validation that reaches the target). */
-#ifndef TRAIN_TIME_TO_TRAIN_H
-#define TRAIN_TIME_TO_TRAIN_H
+#ifndef REPORT_TIME_TO_TRAIN_H
+#define REPORT_TIME_TO_TRAIN_H
 
-#include "train/curves.h"
+#include "report/curves.h"
 
 #include <stdbool.h>
 

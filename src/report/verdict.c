@@ -1,4 +1,4 @@
-#include "train/verdict.h"
+#include "report/verdict.h"
 #include "base/memory.h"
 #include "base/thousands.h"
 

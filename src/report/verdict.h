@@ -1,8 +1,8 @@
 /* What has become of a run, in one word and one sentence. */
-#ifndef TRAIN_VERDICT_H
-#define TRAIN_VERDICT_H
+#ifndef REPORT_VERDICT_H
+#define REPORT_VERDICT_H
 
-#include "train/history.h"
+#include "report/history.h"
 
 #include <stdbool.h>
 
@@ -11,7 +11,7 @@ struct verdict {
     char *text;       /* owned */
 };
 
-/* held: a program is at work in the run's folder (io/lock.h). */
+/* held: a program is at work in the run's folder (checkpoint/lock.h). */
 struct verdict verdict_of(const struct history *history, bool held);
 
 #endif

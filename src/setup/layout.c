@@ -1,4 +1,4 @@
-#include "train/layout.h"
+#include "setup/layout.h"
 #include "base/error.h"
 #include "base/memory.h"
 

@@ -1,14 +1,14 @@
 /* The layout of a training: which ranks share rows of tokens and which the model's state, as the section `parallel` of
  * a deck has it. */
-#ifndef TRAIN_LAYOUT_H
-#define TRAIN_LAYOUT_H
+#ifndef SETUP_LAYOUT_H
+#define SETUP_LAYOUT_H
 
 #include "comm/grid.h"
 #include "deck/deck.h"
-#include "model/settings.h"
-#include "step/store.h"
+#include "architecture/settings.h"
+#include "store/store.h"
 
-/* Of a deck that leaves nothing open (train/layout_choice.h). */
+/* Of a deck that leaves nothing open (estimate/layout_choice.h). */
 struct grid_shape layout_shape(const struct deck *deck);
 /* As layout_shape, where the ranks lie on nodes in blocks of `block` (struct executor, node_block; 0: on one node).
  * Sums of gradients that travel by all-to-alls are then divided by nodes (shape.near): on each node first, then between

@@ -1,4 +1,4 @@
-#include "train/precision_text.h"
+#include "setup/precision_text.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"

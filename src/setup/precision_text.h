@@ -1,8 +1,8 @@
 /* What is said of a run's precision, by `cistron plan` and at the start of training. */
-#ifndef TRAIN_PRECISION_TEXT_H
-#define TRAIN_PRECISION_TEXT_H
+#ifndef SETUP_PRECISION_TEXT_H
+#define SETUP_PRECISION_TEXT_H
 
-#include "model/precision.h"
+#include "architecture/precision.h"
 
 /* One line: what is quantized and how, in a model of so many layers; "nothing" where nothing is. emulated: the device
  * has no products of 8-bit floats (core/executor.h). Freed with free(). */

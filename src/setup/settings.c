@@ -1,17 +1,17 @@
-#include "train/settings.h"
+#include "setup/settings.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "bridge/config.h"
-#include "data/corpus.h"
-#include "data/store_list.h"
+#include "loader/corpus.h"
+#include "loader/store_list.h"
 #include "tokenizer/tokenizer.h"
 #include "model/attention.h"
 #include "model/embedding.h"
-#include "model/stages.h"
-#include "train/control.h"
-#include "train/layout.h"
-#include "train/profiler.h"
+#include "architecture/stages.h"
+#include "setup/layout.h"
+#include "setup/profile_ranks.h"
+#include "setup/walltime.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -206,11 +206,11 @@ int settings_check(const struct deck *deck, int64_t ranks)
     if (deck->statistics.stop > 0 && deck->statistics.stop < deck->statistics.start)
         return error_user("key statistics.stop: %lld is before statistics.start = %lld",
                           (long long)deck->statistics.stop, (long long)deck->statistics.start);
-    code = profiler_check(deck, ranks);
+    code = profile_check(deck, ranks);
     if (code != ERROR_NONE)
         return code;
     double walltime;
-    return control_parse_walltime(deck->train.walltime, &walltime);
+    return walltime_parse(deck->train.walltime, &walltime);
 }
 
 void settings_warn(const struct deck *deck)

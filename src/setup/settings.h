@@ -1,15 +1,15 @@
 /* From a deck to the settings of what it describes, and what is wrong with it by itself. */
-#ifndef TRAIN_SETTINGS_H
-#define TRAIN_SETTINGS_H
+#ifndef SETUP_SETTINGS_H
+#define SETUP_SETTINGS_H
 
-#include "data/loader.h"
+#include "loader/loader.h"
 #include "deck/deck.h"
-#include "step/engine.h"
+#include "engine/engine.h"
 
 /* How a deck, borrowed, sets up the loader of its training data, and the engine of rank number `rank` of so many. */
 struct loader_settings settings_of_loader(const struct deck *deck);
 struct engine_settings settings_of_engine(const struct deck *deck, int64_t ranks, int rank);
-/* Tokens of a chunk of the head: memory.head_tokens, or what the program has chosen (train/fit_choice.h). */
+/* Tokens of a chunk of the head: memory.head_tokens, or what the program has chosen (estimate/fit_choice.h). */
 int64_t settings_head_tokens(const struct deck *deck);
 /* Tokens of a rank's micro-batch. */
 int64_t settings_tokens(const struct deck *deck);

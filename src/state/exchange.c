@@ -1,6 +1,6 @@
-#include "step/exchange.h"
+#include "state/exchange.h"
 #include "base/memory.h"
-#include "step/engine.h"
+#include "engine/engine.h"
 
 #include <string.h>
 

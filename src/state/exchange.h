@@ -1,10 +1,10 @@
 /* Exchanges columns for rows. If ranks have different columns of a tensor, each has a part of every row, and in a file
  * these are many short runs. Here the ranks exchange parts on the host, so that each has some whole rows. */
-#ifndef STEP_EXCHANGE_H
-#define STEP_EXCHANGE_H
+#ifndef STATE_EXCHANGE_H
+#define STATE_EXCHANGE_H
 
 #include "comm/comm.h"
-#include "step/fetched.h"
+#include "state/fetched.h"
 
 struct exchange {
     struct engine *engine;    /* borrowed */

@@ -1,8 +1,8 @@
-#include "step/fetch.h"
+#include "state/fetch.h"
 #include "base/error.h"
 #include "base/thread.h"
-#include "step/engine.h"
-#include "step/exchange.h"
+#include "engine/engine.h"
+#include "state/exchange.h"
 
 enum { FETCH_THREADS = 4 /* enough for any storage; several ranks of a node share the work besides */ };
 

@@ -1,8 +1,8 @@
 /* A stretch of the model's state on the host, as it is handed to files and digests. */
-#ifndef STEP_FETCHED_H
-#define STEP_FETCHED_H
+#ifndef STATE_FETCHED_H
+#define STATE_FETCHED_H
 
-#include "step/piece.h"
+#include "state/piece.h"
 
 /* Elements of a parameter's weight or moments that follow one another in the global tensor. */
 struct fetched {

@@ -1,8 +1,8 @@
-#include "step/initialise.h"
+#include "state/initialise.h"
 #include "base/error.h"
 #include "base/signals.h"
-#include "step/piece.h"
-#include "step/upload.h"
+#include "state/piece.h"
+#include "state/upload.h"
 
 enum { MOST = 2048 /* values that a thread makes at a time: they fit the first cache */ };
 

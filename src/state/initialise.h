@@ -1,8 +1,8 @@
 /* The weights that a training begins from. */
-#ifndef STEP_INITIALISE_H
-#define STEP_INITIALISE_H
+#ifndef STATE_INITIALISE_H
+#define STATE_INITIALISE_H
 
-#include "step/engine.h"
+#include "engine/engine.h"
 
 /* Writes the initial weights (model.h), zero moments. Takes seconds for a large model: a request to stop
  * (base/signals.h) ends it early, and the weights are then unusable. */

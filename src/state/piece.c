@@ -1,6 +1,6 @@
-#include "step/piece.h"
+#include "state/piece.h"
 #include "base/error.h"
-#include "step/engine.h"
+#include "engine/engine.h"
 
 enum dtype piece_dtype(const struct engine *engine)
 {

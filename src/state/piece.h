@@ -1,10 +1,10 @@
 /* The model's state as pieces: what this rank has of each tensor (a parameter's weight, first and second moment). Works
  * on any weight store and any executor. */
-#ifndef STEP_PIECE_H
-#define STEP_PIECE_H
+#ifndef STATE_PIECE_H
+#define STATE_PIECE_H
 
-#include "step/slab.h"
-#include "step/master.h"
+#include "state/slab.h"
+#include "store/master.h"
 
 struct engine;
 

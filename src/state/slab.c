@@ -1,4 +1,4 @@
-#include "step/slab.h"
+#include "state/slab.h"
 
 struct slab slab_common(struct slab a, struct slab b)
 {

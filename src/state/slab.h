@@ -2,8 +2,8 @@
  * each row-major, so what a shard holds of one parameter is a range of the rectangle that the unit has of it
  * (parameter->part). In the global tensor that is at most three rectangles: the rest of a row, whole rows of the part,
  * the start of a row; four where the part is of two pieces (parameter->apart). */
-#ifndef STEP_SLAB_H
-#define STEP_SLAB_H
+#ifndef STATE_SLAB_H
+#define STATE_SLAB_H
 
 #include "model/unit.h"
 

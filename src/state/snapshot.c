@@ -1,8 +1,8 @@
-#include "step/snapshot.h"
+#include "state/snapshot.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "step/engine.h"
-#include "step/fetch.h"
+#include "engine/engine.h"
+#include "state/fetch.h"
 
 #include <stdlib.h>
 

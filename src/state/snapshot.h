@@ -1,8 +1,8 @@
 /* A copy of this rank's share of weights and moments (piece_visit_shares) in host memory, for a checkpoint that is
  * written while steps go on. The copies run on a stream of their own; the engine's next update waits for them, and no
  * other part of a step does. */
-#ifndef STEP_SNAPSHOT_H
-#define STEP_SNAPSHOT_H
+#ifndef STATE_SNAPSHOT_H
+#define STATE_SNAPSHOT_H
 
 #include "core/launch.h"
 
@@ -37,7 +37,7 @@ void snapshot_take(struct snapshot *snapshot);
 /* Is the copy complete? With `wait`: returns true once it is. For the thread that launches, like snapshot_take. */
 bool snapshot_taken(struct snapshot *snapshot, bool wait);
 
-/* Calls visit (step/fetched.h) for each run of a complete snapshot, until a call fails; returns what the last one did.
+/* Calls visit (state/fetched.h) for each run of a complete snapshot, until a call fails; returns what the last one did.
  * Touches no device and no other rank: a thread beside the steps may call it. */
 int snapshot_visit(const struct snapshot *snapshot,
                    int (*visit)(void *self, const struct fetched *fetched, const void *content), void *self);

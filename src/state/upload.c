@@ -1,4 +1,4 @@
-#include "step/upload.h"
+#include "state/upload.h"
 
 void upload_create(struct upload *upload, struct stream *stream, int64_t bytes)
 {

@@ -1,9 +1,9 @@
 /* Much host memory to the device, piece by piece, through two buffers that the executor has made for its copies: one
  * piece is copied while the next is written. */
-#ifndef STEP_UPLOAD_H
-#define STEP_UPLOAD_H
+#ifndef STATE_UPLOAD_H
+#define STATE_UPLOAD_H
 
-#include "step/master.h"
+#include "store/master.h"
 
 struct upload {
     struct stream *stream; /* borrowed */

@@ -1,4 +1,4 @@
-#include "step/budget.h"
+#include "store/budget.h"
 #include "base/memory.h"
 #include "plan/plan.h"
 

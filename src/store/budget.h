@@ -1,6 +1,6 @@
 /* What a rank allocates, by category. All device memory of a run is asked for here, before the first step. */
-#ifndef STEP_BUDGET_H
-#define STEP_BUDGET_H
+#ifndef STORE_BUDGET_H
+#define STORE_BUDGET_H
 
 #include "core/launch.h"
 

@@ -1,4 +1,4 @@
-#include "step/exact.h"
+#include "store/exact.h"
 
 #include <math.h>
 

@@ -2,8 +2,8 @@
  * a power of two first, so small that no sum takes more than the 53 bits of a double: each addition is exact, and the
  * order of additions, which the number of ranks changes, does not matter. (Demmel & Nguyen 2013, with units that are
  * known beforehand.) */
-#ifndef STEP_EXACT_H
-#define STEP_EXACT_H
+#ifndef STORE_EXACT_H
+#define STORE_EXACT_H
 
 /* All are 0 where sums are not to be exact. */
 struct exact_units {

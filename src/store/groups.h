@@ -1,7 +1,7 @@
 /* The groups in which a rank's engine exchanges weights, gradients and tokens (comm/grid.h has their ranks). All are
  * borrowed. NULL is this rank alone, but for `all` and `data`, which are always there. */
-#ifndef STEP_GROUPS_H
-#define STEP_GROUPS_H
+#ifndef STORE_GROUPS_H
+#define STORE_GROUPS_H
 
 #include "core/group.h"
 

@@ -1,4 +1,4 @@
-#include "step/master.h"
+#include "store/master.h"
 
 enum dtype master_dtype(const struct master *master)
 {

@@ -1,8 +1,8 @@
 /* Master weights, as the optimizer needs them: f32 (f64 on the oracle) stored whole, or f32 stored as the bf16 number
  * that units compute with and a 16-bit remainder (core/dtype.h). Without remainders, weights are bf16 numbers; to files
  * they are f32 too. */
-#ifndef STEP_MASTER_H
-#define STEP_MASTER_H
+#ifndef STORE_MASTER_H
+#define STORE_MASTER_H
 
 #include "core/launch.h"
 

@@ -1,7 +1,7 @@
 /* The one class of store: what is allocated for each level, and the shards. */
-#include "step/store.h"
+#include "store/store.h"
 #include "base/memory.h"
-#include "step/store_private.h"
+#include "store/store_private.h"
 
 void store_point(const struct unit *unit, void *flat, enum dtype dtype, void *base[STORAGE_COUNT])
 {

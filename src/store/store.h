@@ -4,14 +4,14 @@
  * An action may be recorded and run again later without the store's code. So the store decides what to move, when and
  * where from the action's pass, from what `begin` is told and from the place among its units, never from what ran
  * before. */
-#ifndef STEP_STORE_H
-#define STEP_STORE_H
+#ifndef STORE_STORE_H
+#define STORE_STORE_H
 
 #include "model/model.h"
-#include "step/budget.h"
-#include "step/exact.h"
-#include "step/groups.h"
-#include "step/master.h"
+#include "store/budget.h"
+#include "store/exact.h"
+#include "store/groups.h"
+#include "store/master.h"
 
 /* What this rank holds of a storage class of a unit: elements first .. first + count - 1 of its flat buffer, which the
  * optimizer updates and a checkpoint holds. All [1, count]; absent where the count is 0. */

@@ -1,6 +1,6 @@
 /* Gradients: summed over ranks once a step where ranks hold them whole; where they hold cuts, or hold them as bf16,
  * what each micro-batch contributes is made in a buffer of its own, summed, and added. */
-#include "step/store_private.h"
+#include "store/store_private.h"
 
 /* A unit writes all of its weights' gradients. What it leaves alone is the padding between them, which is summed and
  * measured with them. (That at the buffer's end is in no shard.) */

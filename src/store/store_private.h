@@ -1,8 +1,8 @@
 /* What the store's files share. */
-#ifndef STEP_STORE_PRIVATE_H
-#define STEP_STORE_PRIVATE_H
+#ifndef STORE_STORE_PRIVATE_H
+#define STORE_STORE_PRIVATE_H
 
-#include "step/store.h"
+#include "store/store.h"
 
 /* Buffers for whole units are used in turn, by an action's visits: a tied head and its embedding have two, and what
  * comes next is gathered into the third, or what came before is summed from it. */

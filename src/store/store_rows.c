@@ -2,7 +2,7 @@
  * holds them instead of at every visit. Where values are cut, and all matrices of a unit have copies with one scale
  * each that the store keeps. The bits are those of copies made of gathered values. */
 #include "model/linear.h"
-#include "step/store_private.h"
+#include "store/store_private.h"
 
 /* How the copies are made; NULL: the unit has others, or none. The action after an update acquires all units but those
  * whose forward is idle. */

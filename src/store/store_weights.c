@@ -1,6 +1,6 @@
 /* Weights: gathered in the action after an update where ranks hold them whole, for each visit where they hold cuts. */
 #include "base/error.h"
-#include "step/store_private.h"
+#include "store/store_private.h"
 
 bool store_reads(struct unit *const *visits, int count, int visit, bool backward)
 {

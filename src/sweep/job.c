@@ -1,12 +1,12 @@
 #include "sweep/job.h"
 #include "base/build.h"
-#include "base/disk.h"
+#include "file/disk.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/open.h"
-#include "io/draft.h"
-#include "io/file.h"
-#include "io/lock.h"
+#include "file/open.h"
+#include "file/draft.h"
+#include "file/file.h"
+#include "checkpoint/lock.h"
 
 #include <errno.h>
 #include <limits.h>

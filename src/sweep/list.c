@@ -1,11 +1,11 @@
 #include "sweep/list.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/path.h"
+#include "file/path.h"
 #include "deck/deck.h"
 #include "deck/libconfig_file.h"
 #include "deck/locate.h"
-#include "train/settings.h"
+#include "setup/settings.h"
 
 #include <ctype.h>
 #include <limits.h>

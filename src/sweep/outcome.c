@@ -1,9 +1,9 @@
 #include "sweep/outcome.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/open.h"
+#include "file/open.h"
 #include "base/text.h"
-#include "train/throughput.h"
+#include "report/throughput.h"
 
 #include <jansson.h>
 #include <math.h>

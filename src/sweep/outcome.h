@@ -3,7 +3,7 @@
 #define SWEEP_OUTCOME_H
 
 #include "sweep/job.h"
-#include "model/flops.h"
+#include "architecture/flops.h"
 
 /* Texts without content are "", numbers that are not known NaN. Sizes and times in the units of sweep/table.c. */
 struct outcome {

@@ -1,9 +1,9 @@
 #include "sweep/scaling.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/path.h"
-#include "io/draft.h"
-#include "train/plot.h"
+#include "file/path.h"
+#include "file/draft.h"
+#include "report/plot.h"
 
 #include <math.h>
 #include <stdbool.h>

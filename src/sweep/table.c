@@ -2,10 +2,10 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "data/hdf5_member.h"
-#include "io/draft.h"
-#include "io/hdf5_file.h"
-#include "io/hdf5_layout.h"
+#include "file/hdf5_member.h"
+#include "file/draft.h"
+#include "file/hdf5_file.h"
+#include "file/hdf5_layout.h"
 
 #include <math.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/open.h"
+#include "file/open.h"
 
 #include <errno.h>
 #include <stdio.h>

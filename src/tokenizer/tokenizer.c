@@ -1,7 +1,7 @@
 #include "tokenizer/tokenizer.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/path.h"
+#include "file/path.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/json_place.h"
 

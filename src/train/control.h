@@ -19,10 +19,6 @@ struct control {
     double last_poll, last_look; /* clock; a look is one at the files */
 };
 
-/* Seconds of "90" (minutes), "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM" or "D-HH:MM:SS", as Slurm's --time takes them; ""
- * is 0. ERROR_USER names train.walltime. */
-int control_parse_walltime(const char *text, double *seconds);
-
 /* walltime: seconds from the program's start, 0 = no limit; every: seconds between checkpoints, 0 = none by time.
  * Local. */
 void control_open(struct control *control, struct comm *world, const char *folder, double walltime, double every);

@@ -1,10 +1,10 @@
 #include "train/folder_check.h"
-#include "base/disk.h"
+#include "file/disk.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/open.h"
+#include "file/open.h"
 #include "bridge/folder.h"
-#include "train/prometheus.h"
+#include "monitor/prometheus.h"
 
 #include <dirent.h>
 #include <stdlib.h>

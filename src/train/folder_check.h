@@ -4,7 +4,7 @@
 #define TRAIN_FOLDER_CHECK_H
 
 #include "deck/deck.h"
-#include "io/checkpoint.h"
+#include "checkpoint/checkpoint.h"
 
 #include <stdbool.h>
 

@@ -1,4 +1,4 @@
-#include "step/learning_rate.h"
+#include "train/learning_rate.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* The learning rate of each update. */
-#ifndef STEP_LEARNING_RATE_H
-#define STEP_LEARNING_RATE_H
+#ifndef TRAIN_LEARNING_RATE_H
+#define TRAIN_LEARNING_RATE_H
 
 #include "deck/deck.h"
 

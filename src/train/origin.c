@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "data/tokenizer_member.h"
-#include "io/checkpoint.h"
+#include "checkpoint/checkpoint.h"
 #include "train/session.h"
 
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 
 #include "comm/comm.h"
 #include "deck/deck.h"
-#include "io/carried.h"
+#include "checkpoint/carried.h"
 
 struct session;
 struct tokenizer;

@@ -3,58 +3,12 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "core/profile.h"
-#include "io/draft.h"
+#include "file/draft.h"
+#include "setup/profile_ranks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-/* Of a list of ranks: "0,3" or "all". */
-struct rank_list {
-    bool is_one;  /* else it cannot be read */
-    bool listed;  /* the rank that is asked for is in it */
-    long largest; /* -1: "all" */
-};
-
-static struct rank_list read_list(const char *ranks, int rank)
-{
-    struct rank_list list = {.is_one = true, .largest = -1};
-    if (strcmp(ranks, "all") == 0) {
-        list.listed = true;
-        return list;
-    }
-    for (const char *at = ranks;;) {
-        char *end;
-        if (*at < '0' || *at > '9')
-            return (struct rank_list){0};
-        const long one = strtol(at, &end, 10);
-        list.listed |= one == rank;
-        list.largest = one > list.largest ? one : list.largest;
-        if (*end == '\0')
-            return list;
-        if (*end != ',')
-            return (struct rank_list){0};
-        at = end + 1;
-    }
-}
-
-int profiler_check(const struct deck *deck, int64_t ranks)
-{
-    const struct rank_list list = read_list(deck->profile.ranks, 0);
-    if (!list.is_one)
-        return error_user("key profile.ranks: \"%s\" is no list of ranks, as \"0\" or \"0,8\" or \"all\"",
-                          deck->profile.ranks);
-    if (deck->profile.start > 0 && list.largest >= ranks)
-        return error_user("key profile.ranks: \"%s\" names rank %ld; the ranks of this run are 0 to %lld",
-                          deck->profile.ranks, list.largest, (long long)ranks - 1);
-    if (deck->profile.stop < deck->profile.start)
-        return error_user("key profile.stop: %lld is before profile.start = %lld", (long long)deck->profile.stop,
-                          (long long)deck->profile.start);
-    if (deck->profile.collectives && deck->profile.start == 0)
-        return error_user("key profile.collectives: true needs a profile, which profile.start = 0 has none of");
-    return ERROR_NONE;
-}
 
 void profiler_create(struct profiler *profiler, const struct deck *deck, int rank)
 {
@@ -62,7 +16,7 @@ void profiler_create(struct profiler *profiler, const struct deck *deck, int ran
     *profiler = (struct profiler){.start = deck->profile.start,
                                   .stop = beyond ? deck->train.steps : deck->profile.stop,
                                   .rank = rank,
-                                  .listed = read_list(deck->profile.ranks, rank).listed,
+                                  .listed = profile_lists(deck, rank),
                                   .folder = deck->profile.collectives ? deck->output.folder : NULL};
     if (deck->profile.start > deck->train.steps)
         log_warn("key profile.start = %lld: there is no profile, since the run ends at train.steps = %lld",

@@ -4,7 +4,7 @@
 
 #include "core/launch.h"
 #include "deck/deck.h"
-#include "train/meter.h"
+#include "monitor/meter.h"
 
 struct profiler {
     int64_t start, stop; /* first and last step; 0 = none */
@@ -15,8 +15,6 @@ struct profiler {
     bool on;
 };
 
-/* For a run on so many ranks. ERROR_USER: the keys make no sense together, or name ranks that are not there. */
-int profiler_check(const struct deck *deck, int64_t ranks);
 /* Ranks that are not to be profiled launch as those that are: within the profile's steps nothing is replayed on any.
  * Borrows the deck. */
 void profiler_create(struct profiler *profiler, const struct deck *deck, int rank);

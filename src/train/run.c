@@ -2,30 +2,31 @@
 #include "train/run_private.h"
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "base/disk.h"
+#include "file/disk.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/thousands.h"
 #include "bridge/config.h"
 #include "comm/launcher.h"
-#include "io/lock.h"
-#include "model/family.h"
-#include "step/initialise.h"
-#include "step/learning_rate.h"
-#include "step/snapshot.h"
+#include "checkpoint/lock.h"
+#include "architecture/family.h"
+#include "state/initialise.h"
+#include "train/learning_rate.h"
+#include "state/snapshot.h"
 #include "train/control.h"
-#include "train/fit.h"
-#include "train/fit_choice.h"
+#include "estimate/fit.h"
+#include "estimate/fit_choice.h"
 #include "train/folder_check.h"
-#include "train/layout.h"
-#include "train/meter.h"
+#include "setup/layout.h"
+#include "monitor/meter.h"
 #include "train/origin.h"
-#include "train/precision_text.h"
+#include "setup/precision_text.h"
 #include "train/profiler.h"
-#include "train/room.h"
+#include "estimate/room.h"
 #include "train/session.h"
-#include "train/settings.h"
+#include "setup/settings.h"
+#include "setup/walltime.h"
 #include "train/start.h"
 #include "train/tuning.h"
 
@@ -333,7 +334,7 @@ static int train_with(struct run *run, const struct deck *deck, struct comm *wor
     if (code == ERROR_NONE && run->step < deck->train.steps)
         code = room_check(world, deck, &s->model.settings);
     if (code == ERROR_NONE)
-        code = comm_agree(world, control_parse_walltime(deck->train.walltime, &walltime));
+        code = comm_agree(world, walltime_parse(deck->train.walltime, &walltime));
     const bool trained = code == ERROR_NONE && run->step >= deck->train.steps && !run_validation_due(run);
     if (code == ERROR_NONE && !(trained && run->saved_step == run->step))
         code = start_write_deck(world, deck->output.folder, run->deck_text);

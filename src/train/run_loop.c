@@ -4,9 +4,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "step/learning_rate.h"
+#include "train/learning_rate.h"
 #include "train/control.h"
-#include "train/meter.h"
+#include "monitor/meter.h"
 #include "train/profiler.h"
 #include "train/session.h"
 

@@ -2,12 +2,12 @@
 #ifndef TRAIN_RUN_PRIVATE_H
 #define TRAIN_RUN_PRIVATE_H
 
-#include "io/carried.h"
-#include "io/checkpoint.h"
-#include "step/gradient_norms.h"
-#include "step/snapshot.h"
+#include "checkpoint/carried.h"
+#include "checkpoint/checkpoint.h"
+#include "state/gradient_norms.h"
+#include "state/snapshot.h"
 #include "train/control.h"
-#include "train/meter.h"
+#include "monitor/meter.h"
 #include "train/profiler.h"
 #include "train/session.h"
 

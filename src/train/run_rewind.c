@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "train/meter.h"
+#include "monitor/meter.h"
 #include "train/session.h"
 
 #include <stdlib.h>

@@ -8,10 +8,10 @@
 #include "base/signals.h"
 #include "bridge/export.h"
 #include "bridge/safetensors.h"
-#include "step/snapshot.h"
+#include "state/snapshot.h"
 #include "train/control.h"
-#include "train/meter.h"
-#include "train/room.h"
+#include "monitor/meter.h"
+#include "estimate/room.h"
 #include "train/session.h"
 
 #include <stdlib.h>

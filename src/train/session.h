@@ -4,9 +4,9 @@
 
 #include "comm/grid.h"
 #include "core/device.h"
-#include "data/loader.h"
+#include "loader/loader.h"
 #include "deck/deck.h"
-#include "step/engine.h"
+#include "engine/engine.h"
 
 struct session {
     struct deck deck;    /* as given, with what memory.recompute = "fit" has chosen */

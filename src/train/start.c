@@ -1,10 +1,10 @@
 #include "train/start.h"
-#include "base/disk.h"
+#include "file/disk.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "io/draft.h"
-#include "io/file.h"
+#include "file/draft.h"
+#include "file/file.h"
 #include "train/folder_check.h"
 
 #include <dirent.h>

@@ -3,7 +3,7 @@
 #ifndef TRAIN_START_H
 #define TRAIN_START_H
 
-#include "io/checkpoint.h"
+#include "checkpoint/checkpoint.h"
 #include "train/session.h"
 
 /* The deck of the file `path` or, when `from` is not NULL, that which the checkpoint or run folder `from` was trained

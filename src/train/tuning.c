@@ -1,12 +1,12 @@
 #include "train/tuning.h"
 #include "base/clock.h"
-#include "base/disk.h"
+#include "file/disk.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/shipped.h"
+#include "file/shipped.h"
 #include "core/choice.h"
-#include "io/choices.h"
+#include "checkpoint/choices.h"
 #include "train/tuning_file.h"
 
 #include <ctype.h>
@@ -148,7 +148,7 @@ static struct choice_share deal(struct comm *world, struct executor *executor, i
 }
 
 /* A copy, on all ranks, of a micro-batch that rank 0 will learn from: a rank may have no row of its own. The middle one
- * of its first step, for the first may have the longest segments (data/deal.h). */
+ * of its first step, for the first may have the longest segments (loader/deal.h). */
 static void share_batch(struct batch *batch, struct comm *world, const struct engine *engine, struct loader *loader)
 {
     const struct memory_settings *m = &engine->settings.memory;

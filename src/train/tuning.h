@@ -6,9 +6,9 @@
 #define TRAIN_TUNING_H
 
 #include "comm/comm.h"
-#include "data/loader.h"
+#include "loader/loader.h"
 #include "deck/deck.h"
-#include "step/engine.h"
+#include "engine/engine.h"
 
 /* All ranks take the choices that are known, before anything is planned, so that no kernel is built that is known to be
  * slower. checkpoint: that the run goes on from, NULL for none. Collective over world; an agreed code. ERROR_USER: the

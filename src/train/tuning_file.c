@@ -2,9 +2,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/open.h"
+#include "file/open.h"
 #include "core/choice.h"
-#include "io/draft.h"
+#include "file/draft.h"
 
 #include <errno.h>
 #include <fcntl.h>

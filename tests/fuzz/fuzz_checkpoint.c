@@ -5,13 +5,13 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "fuzz/fuzz.h"
-#include "io/block.h"
-#include "io/carried.h"
-#include "io/checkpoint_private.h"
-#include "io/choices.h"
-#include "io/file.h"
-#include "io/inspect.h"
-#include "step/engine.h"
+#include "file/block.h"
+#include "checkpoint/carried.h"
+#include "checkpoint/checkpoint_private.h"
+#include "checkpoint/choices.h"
+#include "file/file.h"
+#include "checkpoint/inspect.h"
+#include "engine/engine.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "deck/deck.h"
 #include "fuzz/fuzz.h"
-#include "model/settings.h"
+#include "architecture/settings.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* The log of a run, as `cistron report` reads and draws it. */
 #include "base/error.h"
 #include "fuzz/fuzz.h"
-#include "train/report.h"
+#include "report/report.h"
 
 #include <stdlib.h>
 #include <string.h>

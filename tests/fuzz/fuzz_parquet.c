@@ -1,11 +1,11 @@
-/* Parquet files (prepare/parquet.h): whole files, footers in front of right pages, pages behind right footers, and the
+/* Parquet files (records/parquet.h): whole files, footers in front of right pages, pages behind right footers, and the
  * encodings of strings by themselves. The first byte of an input says which. */
 #include "base/error.h"
 #include "fuzz/fuzz.h"
 #include "parquet_files.h"
-#include "prepare/parquet.h"
-#include "prepare/parquet_values.h"
-#include "prepare/source.h"
+#include "records/parquet.h"
+#include "records/parquet_values.h"
+#include "records/source.h"
 
 #include <lz4.h>
 #include <snappy-c.h>

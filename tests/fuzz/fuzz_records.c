@@ -1,7 +1,7 @@
 /* What `cistron prepare` reads: FASTA, JSON lines and arrays, CSV and plain text; plain, gzip and zstd. */
 #include "base/error.h"
-#include "prepare/record_reader.h"
-#include "prepare/source.h"
+#include "records/record_reader.h"
+#include "records/source.h"
 #include "fuzz/fuzz.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-/* The side file of a checkpoint (io/block.h). Every other input gets the last line that its text wants, so that what
+/* The side file of a checkpoint (file/block.h). Every other input gets the last line that its text wants, so that what
  * stands above it is looked at too. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "fuzz/fuzz.h"
-#include "io/block.h"
+#include "file/block.h"
 
 #include <stdio.h>
 #include <stdlib.h>

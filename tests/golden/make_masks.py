@@ -2,7 +2,7 @@
 
     make_masks.py
 
-Philox4x32-10 (Salmon et al., SC11), keyed as src/base/random.c and src/data/masking.c say: an epoch of a store and a
+Philox4x32-10 (Salmon et al., SC11), keyed as src/base/random.c and src/loader/masking.c say: an epoch of a store and a
 window's number make the window's stream, a place in the window is the index in it. Needs Python alone.
 """
 

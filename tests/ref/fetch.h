@@ -2,7 +2,7 @@
 #ifndef TESTS_REF_FETCH_H
 #define TESTS_REF_FETCH_H
 
-#include "step/master.h"
+#include "store/master.h"
 
 /* A copy of the tensor in host memory, contiguous, freed with memory_free(copy.data). Waits for the stream. */
 struct tensor fetch(struct stream *stream, const struct tensor *from);

@@ -2,7 +2,7 @@
 #ifndef TESTS_REF_GOLDEN_H
 #define TESTS_REF_GOLDEN_H
 
-#include "step/engine.h"
+#include "engine/engine.h"
 
 enum { GOLDEN_STEPS = 100 /* at most */ };
 

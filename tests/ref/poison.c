@@ -1,5 +1,5 @@
 #include "ref/poison.h"
-#include "step/store_private.h"
+#include "store/store_private.h"
 
 #include <math.h>
 

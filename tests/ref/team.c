@@ -2,8 +2,8 @@
 #include "ref/late.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "step/slab.h"
-#include "train/layout.h"
+#include "state/slab.h"
+#include "setup/layout.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/random.h"
-#include "step/initialise.h"
+#include "state/initialise.h"
 
 #include <stdlib.h>
 #include <string.h>

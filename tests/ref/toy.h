@@ -4,7 +4,7 @@
 
 #include "comm/comm.h"
 #include "deck/deck.h"
-#include "step/engine.h"
+#include "engine/engine.h"
 
 /* Models of 3 layers, hidden 32, vocabulary 40; the Llamas have grouped-query attention. */
 enum toy_kind { TOY_LLAMA, TOY_LLAMA_TIED, TOY_ESM2, TOY_AMPLIFY, TOY_KINDS };

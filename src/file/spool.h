@@ -1,8 +1,8 @@
 /* Temporary files for the records of a token store: tokens, lengths and names, because the sizes of the store's arrays
  * must be known before it is laid out. The files are in the output's folder but have no name, so nothing is left
  * however the process ends, kill -9 included. Memory does not grow with the number of records. */
-#ifndef PREPARE_SPOOL_H
-#define PREPARE_SPOOL_H
+#ifndef FILE_SPOOL_H
+#define FILE_SPOOL_H
 
 #include <stdint.h>
 

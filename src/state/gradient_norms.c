@@ -1,4 +1,4 @@
-#include "step/gradient_norms.h"
+#include "state/gradient_norms.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,8 +2,8 @@
  * before them. They are judged once there are 64. An outlier is one of the 128 from then on, so a level that stays is
  * none for long. Source of the rule: OLMo-core's SkipStepOptimizer (rolling_interval_length 128, sigma_factor 6), which
  * skips such steps; here they are counted. */
-#ifndef STEP_GRADIENT_NORMS_H
-#define STEP_GRADIENT_NORMS_H
+#ifndef STATE_GRADIENT_NORMS_H
+#define STATE_GRADIENT_NORMS_H
 
 #include <stdbool.h>
 #include <stdint.h>

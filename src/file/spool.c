@@ -1,8 +1,8 @@
-#include "prepare/spool.h"
+#include "file/spool.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/open.h"
-#include "base/temporary.h"
+#include "file/open.h"
+#include "file/temporary.h"
 
 #include <errno.h>
 #include <stdio.h>
