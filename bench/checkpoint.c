@@ -182,7 +182,7 @@ int main(int count, char **arguments)
     struct model model;
     struct engine engine;
     model_create(&model, &settings, TOKENS, TOKENS);
-    const struct groups groups = groups_replicated(group);
+    const struct parallel_groups groups = groups_replicated(group);
     engine_create(&engine, executor, &model, &groups, &engine_settings);
     engine_initialise(&engine, 1);
     struct snapshot snapshot;

@@ -73,7 +73,7 @@ static void parts(bool short_)
     static float scale[ROW_TOKENS];
     static struct packer_segment segments[SEGMENTS];
     const struct packer_settings rows = {ROW_TOKENS, SEGMENTS, true};
-    struct blend blend = blend_create(&(struct blend_settings){.seed = 1}, &source, NULL, 1);
+    struct data_blend blend = blend_create(&(struct blend_settings){.seed = 1}, &source, NULL, 1);
     double start = processor_seconds(), count = 0;
     while (processor_seconds() - start < seconds)
         for (int i = 0; i < CALLS; i++) {
@@ -84,15 +84,15 @@ static void parts(bool short_)
     start = processor_seconds(), count = 0;
     int64_t hint = 0;
     for (int64_t w = 0; processor_seconds() - start < seconds; w++) {
-        struct window window = source->class->locate(source->self, w, &hint);
+        struct token_window window = source->class->locate(source->self, w, &hint);
         source->class->read(source->self, &window, 0, window.length, tokens);
         count += (double)window.length;
     }
     report("generation alone", data, count, processor_seconds() - start);
-    const struct masking masking = {source->tokenizer, 1, 0.15};
+    const struct token_masking masking = {source->tokenizer, 1, 0.15};
     start = processor_seconds(), count = 0;
     for (int64_t w = 0; processor_seconds() - start < seconds; w++) {
-        struct window window = source->class->locate(source->self, w % RANDOM_BLOCK, &hint);
+        struct token_window window = source->class->locate(source->self, w % RANDOM_BLOCK, &hint);
         for (int64_t i = 0; i < window.length; i++)
             tokens[i] = 5; /* any that is no special one */
         masking_apply(&masking, 0, w, 0, window.length, tokens, labels);
@@ -101,7 +101,7 @@ static void parts(bool short_)
     report("masking alone", data, count, processor_seconds() - start);
     start = processor_seconds(), count = 0;
     for (int64_t w = 0; processor_seconds() - start < seconds; w++) {
-        struct window window = source->class->locate(source->self, w % RANDOM_BLOCK, &hint);
+        struct token_window window = source->class->locate(source->self, w % RANDOM_BLOCK, &hint);
         masking_scale(source->tokenizer, tokens, window.length, scale);
         count += (double)window.length;
     }

@@ -40,7 +40,7 @@ static void measure(const struct bpe *bpe, const char *what, const char *text, i
 
 static void measure_file(const struct bpe *bpe, const char *path)
 {
-    struct mapping *file;
+    struct file_mapping *file;
     if (mapping_open(&file, path, "text") != ERROR_NONE)
         error_fatal("%s", error_message());
     measure(bpe, path, (const char *)file->data, file->bytes);
@@ -59,7 +59,7 @@ static void measure_repeated(const struct bpe *bpe, const char *what, const char
 
 int main(int argc, char **argv)
 {
-    struct mapping *file;
+    struct file_mapping *file;
     struct bpe *bpe;
     if (argc < 2)
         error_fatal("use: bench/tokenizer TOKENIZER TEXT...");

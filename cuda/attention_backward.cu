@@ -18,7 +18,7 @@ template <typename T, int DIM, bool KEYS> struct backward_cut {
     static constexpr int resident = !narrow || full ? 1 : (DIM > 64 ? 2 : DIM > 16 ? 3 : 4) - (KEYS ? 1 : 0);
     static constexpr int tile_elements = 2 * (rows + 2 * others) * DIM;
     static constexpr int shared =
-        tile_elements * (int)sizeof(T) + 2 * others * (int)sizeof(float2) + (int)sizeof(struct item);
+        tile_elements * (int)sizeof(T) + 2 * others * (int)sizeof(float2) + (int)sizeof(struct work_item);
 };
 
 template <typename T> struct delta_job {
@@ -70,7 +70,8 @@ __global__ static void __launch_bounds__(256, delta_resident<DIM, VECTOR>) delta
 }
 
 template <typename T, int DIM, bool KEYS, bool VECTOR>
-__device__ __forceinline__ void backward_item(const struct backward_job<T> &job, const struct item &item, T *shared)
+__device__ __forceinline__ void backward_item(const struct backward_job<T> &job, const struct work_item &item,
+                                              T *shared)
 {
     using cut = backward_cut<T, DIM, KEYS>;
     const struct segment &segment = item.work.segment;
@@ -80,7 +81,7 @@ __device__ __forceinline__ void backward_item(const struct backward_job<T> &job,
 
     int start = KEYS ? segment.kv_start : segment.q_start, length = KEYS ? segment.kv_length : segment.q_length;
     int rows = min(cut::rows, length - item.work.first);
-    struct range seen = visible(segment, KEYS, item.work.first, item.work.first + rows - 1, job.causal);
+    struct row_range seen = visible(segment, KEYS, item.work.first, item.work.first + rows - 1, job.causal);
     /* What follows from the item is worked out again where it is used: it would take registers through the loop. */
     auto warp = [&] { return rows_of_warp(item.work, KEYS ? segment.kv_length : segment.q_length, cut::warp_rows); };
     int own = threadIdx.x / WARP * cut::warp_rows * DIM;
@@ -129,7 +130,7 @@ __device__ __forceinline__ void backward_item(const struct backward_job<T> &job,
             else if (other_head + 1 < end_head)
                 load_others(other_head + 1, seen.begin, stage ^ 1);
             struct warp_rows mine = warp();
-            struct range seen_by_warp = visible(segment, KEYS, mine.first, mine.first + mine.count - 1, job.causal);
+            struct row_range seen_by_warp = visible(segment, KEYS, mine.first, mine.first + mine.count - 1, job.causal);
             if (mine.count == 0 || at >= seen_by_warp.end || at + cut::others <= seen_by_warp.begin)
                 continue;
             const T *these_x = other_x + stage * cut::others * DIM, *these_y = other_y + stage * cut::others * DIM;
@@ -186,7 +187,7 @@ __global__ static void __launch_bounds__(backward_cut<T, DIM, KEYS>::threads, ba
     backward(const struct backward_job<T> job)
 {
     extern __shared__ __align__(1024) char shared[];
-    struct item *item = reinterpret_cast<struct item *>(shared + backward_cut<T, DIM, KEYS>::shared) - 1;
+    struct work_item *item = reinterpret_cast<struct work_item *>(shared + backward_cut<T, DIM, KEYS>::shared) - 1;
     while (take_item(job.list, job.heads, job.share, item))
         backward_item<T, DIM, KEYS, VECTOR>(job, *item, reinterpret_cast<T *>(shared));
 }
@@ -252,7 +253,7 @@ bool cuda_own_attention_backward_turns(const struct attention_backward_args *arg
 }
 
 /* For kernels by warpgroups. */
-static struct rotation rotation_of(const struct attention_backward_args *args)
+static struct rope_rotation rotation_of(const struct attention_backward_args *args)
 {
     if (!tensor_present(&args->positions) || !cuda_own_attention_backward_turns(args))
         return {};
@@ -278,7 +279,7 @@ static void run(const struct cuda_target *target, const struct attention_backwar
     int64_t blocks = ceil_div(args->q.rows, 256 / WARP), most = static_cast<int64_t>(target->multiprocessors) * 8;
     delta<T, DIM, VECTOR><<<static_cast<unsigned>(blocks < most ? blocks : most), 256, 0, target->stream>>>(delta_job);
     CUDA_CHECK_LAUNCH("attention_delta");
-    const struct rotation turned = rotation_of(args);
+    const struct rope_rotation turned = rotation_of(args);
     if (once) {
         attention_backward_once(target, args, &layout.queries, &layout.keys, layout.statistics, layout.sums, turned);
         return;

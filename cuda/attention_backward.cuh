@@ -10,28 +10,28 @@ template <typename PLAN> struct backward_memory {
     char own_x[PLAN::own_places][PLAN::own_tile::bytes], own_y[PLAN::own_places][PLAN::own_tile::bytes];
     char other_x[PLAN::stages][PLAN::other_tile::bytes], other_y[PLAN::stages][PLAN::other_tile::bytes];
     float base[PLAN::stages][PLAN::others], delta[PLAN::stages][PLAN::others]; /* of the queries, for keys */
-    struct item items[ITEM_SLOTS];
-    struct place own_places[PLAN::own_places], places[PLAN::stages];
+    struct work_item items[ITEM_SLOTS];
+    struct tile_place own_places[PLAN::own_places], places[PLAN::stages];
 };
 
 using backward_call = struct backward_job<__nv_bfloat16>;
 
 /* What rows first .. first + count - 1 see. */
-__device__ __forceinline__ struct range seen_by(const struct segment &segment, bool keys, int first, int count,
-                                                bool causal)
+__device__ __forceinline__ struct row_range seen_by(const struct segment &segment, bool keys, int first, int count,
+                                                    bool causal)
 {
-    return count > 0 ? visible(segment, keys, first, first + count - 1, causal) : range{0, 0};
+    return count > 0 ? visible(segment, keys, first, first + count - 1, causal) : row_range{0, 0};
 }
 
 /* The same from the beginning of a tile on, where tiles are the same for all. */
-template <typename plan> __device__ __forceinline__ struct range tiles_seen(const struct range &seen)
+template <typename plan> __device__ __forceinline__ struct row_range tiles_seen(const struct row_range &seen)
 {
     if constexpr (plan::aligned)
         return {seen.begin / plan::others * plan::others, seen.end};
     return seen;
 }
 
-template <typename plan> __device__ __forceinline__ int tiles_of(const struct range &seen)
+template <typename plan> __device__ __forceinline__ int tiles_of(const struct row_range &seen)
 {
     return (max(seen.end - seen.begin, 0) + plan::others - 1) / plan::others;
 }
@@ -42,7 +42,7 @@ struct angle_rows {
     const float *of[2];
 };
 
-__device__ __forceinline__ struct angle_rows angle_rows_of(const struct rotation &turned, int64_t row, int rows)
+__device__ __forceinline__ struct angle_rows angle_rows_of(const struct rope_rotation &turned, int64_t row, int rows)
 {
     struct angle_rows at = {};
     if (turned.positions == nullptr)
@@ -63,8 +63,8 @@ template <int TILES> struct angles {
 
 /* From column `col` of each half on. */
 template <int TILES>
-__device__ __forceinline__ struct angles<TILES> angles_at(const struct rotation &turned, const struct angle_rows &rows,
-                                                          int col) {
+__device__ __forceinline__ struct angles<TILES> angles_at(const struct rope_rotation &turned,
+                                                          const struct angle_rows &rows, int col) {
     struct angles<TILES> angles = {
     };
     if (turned.positions == nullptr)
@@ -88,7 +88,7 @@ __device__ __forceinline__ struct angles<TILES> angles_at(const struct rotation 
 /* Turns rows of a gradient back by rope: `low` holds columns of a head's first half, `high` of its second. */
 template <int TILES>
 __device__ __forceinline__ void turn_back(float (&low)[TILES][4], float (&high)[TILES][4],
-                                          const struct rotation &turned, const struct angles<TILES> &angles)
+                                          const struct rope_rotation &turned, const struct angles<TILES> &angles)
 {
     if (turned.positions == nullptr)
         return;
@@ -115,7 +115,7 @@ __device__ __forceinline__ void turn_back(float (&low)[TILES][4], float (&high)[
 
 /* The same of all columns. */
 template <int TILES>
-__device__ __forceinline__ void turn_back(float (&sum)[TILES][4], const struct rotation &turned,
+__device__ __forceinline__ void turn_back(float (&sum)[TILES][4], const struct rope_rotation &turned,
                                           const struct angles<TILES / 2> &angles)
 {
     using half = float(&)[TILES / 2][4];
@@ -156,7 +156,7 @@ __device__ __forceinline__ void bring(const backward_call &call, const FROM &fro
     if (thread == 0)
         memory.items[0] = item_of(call.list, call.heads, call.share, atomicAdd(call.list.tickets, 1));
     for (int n = 0;; n++, item_turn.next()) {
-        const struct item &item = memory.items[n % ITEM_SLOTS];
+        const struct work_item &item = memory.items[n % ITEM_SLOTS];
         threads_meet<1, plan::bringers>();
         wait_emptied(memory.own_places, item_turn);
         uint64_t *filled = &memory.own_places[item_turn.at].filled;
@@ -169,7 +169,7 @@ __device__ __forceinline__ void bring(const backward_call &call, const FROM &fro
         const struct segment &segment = item.work.segment;
         int rows = min(plan::rows, (KEYS ? segment.kv_length : segment.q_length) - item.work.first);
         int own_row = (KEYS ? segment.kv_start : segment.q_start) + item.work.first;
-        struct range seen = tiles_seen<plan>(seen_by(segment, KEYS, item.work.first, rows, call.causal));
+        struct row_range seen = tiles_seen<plan>(seen_by(segment, KEYS, item.work.first, rows, call.causal));
         int brought = seen.begin < seen.end ? rows : 0; /* rows that see nothing may be anything */
         bring_part<plan::rows, ROOM>(memory.own_x[item_turn.at], from.x, item.head, own_row, brought, call.dim, filled);
         bring_part<plan::rows, ROOM>(memory.own_y[item_turn.at], from.y, item.head, own_row, brought, call.dim, filled);

@@ -30,12 +30,12 @@ struct cluster_memory {
     char ds[2][cluster_plan::ds_tile::bytes]; /* of the keys of both, in a tile whose dq this block makes */
     char sent[cluster_plan::ds_tile::bytes];  /* ds on its way to the other block */
     float base[cluster_plan::stages][cluster_plan::others], delta[cluster_plan::stages][cluster_plan::others];
-    struct item items[ITEM_SLOTS];
+    struct work_item items[ITEM_SLOTS];
     int tickets[2];
-    struct place own_place, places[cluster_plan::stages]; /* emptied by both blocks */
-    struct place sums;                                    /* of ds: filled by both, emptied by this one */
-    uint64_t may_send;                                    /* the other block has emptied its ds */
-    struct place ticket_places[2];                        /* filled in the second block, emptied in the first */
+    struct tile_place own_place, places[cluster_plan::stages]; /* emptied by both blocks */
+    struct tile_place sums;                                    /* of ds: filled by both, emptied by this one */
+    uint64_t may_send;                                         /* the other block has emptied its ds */
+    struct tile_place ticket_places[2];                        /* filled in the second block, emptied in the first */
 };
 
 /* Tickets, which the first block takes for both. By one thread of each. */
@@ -43,7 +43,7 @@ struct cluster_tickets {
     struct turn<2> turn;
     __device__ __forceinline__ int take(struct cluster_memory &memory, const struct work_list &list, int rank)
     {
-        struct place *place = &memory.ticket_places[turn.at];
+        struct tile_place *place = &memory.ticket_places[turn.at];
         int *shared = &memory.tickets[turn.at], ticket;
         if (rank == 0) {
             ticket = atomicAdd(list.tickets, 1);
@@ -73,7 +73,7 @@ __device__ __forceinline__ void bring_in_cluster(const struct once_call &call, s
     if (lane == 0)
         memory.items[0] = item_of(call.list, call.heads, call.share, tickets.take(memory, call.list, rank));
     for (int n = 0;; n++, item_turn.next()) {
-        const struct item &item = memory.items[n % ITEM_SLOTS];
+        const struct work_item &item = memory.items[n % ITEM_SLOTS];
         __syncwarp();
         wait_emptied(&memory.own_place, item_turn);
         uint64_t *filled = &memory.own_place.filled;
@@ -84,7 +84,7 @@ __device__ __forceinline__ void bring_in_cluster(const struct once_call &call, s
         }
         const struct segment &segment = item.work.segment;
         int rows = min(plan::keys, segment.kv_length - item.work.first);
-        struct range seen = tiles_seen<plan>(seen_by(segment, true, item.work.first, rows, call.causal));
+        struct row_range seen = tiles_seen<plan>(seen_by(segment, true, item.work.first, rows, call.causal));
         int seeing = seen.begin < seen.end ? rows : 0; /* rows that see nothing may be anything */
         int own = min(max(seeing - rank * plan::rows, 0), plan::rows);
         int own_row = segment.kv_start + item.work.first + rank * plan::rows;
@@ -167,7 +167,7 @@ __device__ __forceinline__ void differentiate_in_cluster(const struct once_call 
         turn_passes(warpgroup);
     for (int n = 0;; n++, item_turn.next()) {
         wait_there(&memory.own_place, item_turn);
-        const struct item &item = memory.items[n % ITEM_SLOTS];
+        const struct work_item &item = memory.items[n % ITEM_SLOTS];
         if (item.head < 0)
             return;
         const struct segment &segment = item.work.segment;
@@ -181,7 +181,7 @@ __device__ __forceinline__ void differentiate_in_cluster(const struct once_call 
 
         float dx[DIM / 8][4] = {}, dy[DIM / 8][4] = {};
         float p[1][plan::others / 8][4], ds[plan::others / 8][4];
-        struct range seen = tiles_seen<plan>(seen_by(segment, true, item.work.first, rows, call.causal));
+        struct row_range seen = tiles_seen<plan>(seen_by(segment, true, item.work.first, rows, call.causal));
         int tiles = tiles_of<plan>(seen), count = tiles * call.share, head = 0; /* head: of those that share keys */
         int at = seen.begin + (item.from_end ? tiles - 1 : 0) * plan::others;
         auto begin_p = [&] {

@@ -29,12 +29,12 @@ template <int DIM> struct once_plan {
 template <typename PLAN> struct once_memory {
     struct backward_memory<PLAN> tiles;
     alignas(1024) char ds[2][PLAN::ds_tile::bytes];
-    struct place ds_places[2];
+    struct tile_place ds_places[2];
 };
 
 /* Products may read the tile from now on. */
 template <typename plan, int PLACES>
-__device__ __forceinline__ void wait_brought(struct place *places, const struct turn<PLACES> &turn)
+__device__ __forceinline__ void wait_brought(struct tile_place *places, const struct turn<PLACES> &turn)
 {
     if constexpr (plan::by_engine)
         wait_there(places, turn);
@@ -58,7 +58,7 @@ __device__ __forceinline__ void differentiate_once(const struct once_call &once,
     const struct dq_part part = dq_part_of<plan>(warpgroup * 4 + warp_of_group);
     for (int n = 0;; n++, item_turn.next()) {
         wait_brought<plan>(tiles.own_places, item_turn);
-        const struct item &item = tiles.items[n % ITEM_SLOTS];
+        const struct work_item &item = tiles.items[n % ITEM_SLOTS];
         if (item.head < 0)
             return;
         const struct segment &segment = item.work.segment;
@@ -126,7 +126,7 @@ __device__ __forceinline__ void differentiate_once(const struct once_call &once,
             add_to_sums<plan>(once, dq, part, to);
         };
 
-        struct range seen = tiles_seen<plan>(seen_by(segment, true, item.work.first, rows, call.causal));
+        struct row_range seen = tiles_seen<plan>(seen_by(segment, true, item.work.first, rows, call.causal));
         int per_head = tiles_of<plan>(seen), count = per_head * call.share;
         int head = item.head * call.share, at = seen.begin, of_head = 0;
         struct dq_tile before = {};
@@ -264,7 +264,7 @@ struct rounding_call {
     struct gradient<__nv_bfloat16> dq;
     int heads, dim;
     float scale;
-    struct rotation turned;
+    struct rope_rotation turned;
 };
 
 /* A warp has the same columns of both halves of a head, or all: rope's pairs are a thread's. */
@@ -273,7 +273,7 @@ template <typename plan> __global__ static void __launch_bounds__(256) round_dq(
     int index = blockIdx.x / call.heads, head = blockIdx.x % call.heads;
     if (index >= call.queries.totals->items)
         return;
-    const struct work work = call.queries.items[index];
+    const struct tile_work work = call.queries.items[index];
     int64_t row = static_cast<int64_t>(work.segment.q_start) + work.first;
     const struct dq_tile tile = {static_cast<uint32_t>(head * call.head_stride + row * plan::room),
                                  work.segment.q_length - work.first};
@@ -361,7 +361,7 @@ bool cuda_own_attention_backward_once_repeats(const struct attention_backward_ar
 
 void attention_backward_once(const struct cuda_target *target, const struct attention_backward_args *args,
                              const struct work_list *queries, const struct work_list *keys, float2 *statistics,
-                             float *sums, const struct rotation &turned)
+                             float *sums, const struct rope_rotation &turned)
 {
     using T = __nv_bfloat16;
     int dim = static_cast<int>(args->head_dim);

@@ -23,7 +23,7 @@ __device__ __forceinline__ void differentiate(const backward_call &call,
     using plan = backward_plan<DIM, KEYS>;
     int warpgroup = uniform(threadIdx.x / WARPGROUP);
     /* Statistics are read by each thread, and each says that it has; racecheck follows no thread by another's word. */
-    auto release = [](struct place &place) {
+    auto release = [](struct tile_place &place) {
         if constexpr (KEYS)
             barrier_arrive(&place.emptied);
         else
@@ -34,7 +34,7 @@ __device__ __forceinline__ void differentiate(const backward_call &call,
     struct turn<plan::stages> now;
     for (int n = 0;; n++, item_turn.next()) {
         wait_filled(memory.own_places, item_turn);
-        const struct item &item = memory.items[n % ITEM_SLOTS];
+        const struct work_item &item = memory.items[n % ITEM_SLOTS];
         if (item.head < 0)
             return;
         const struct segment &segment = item.work.segment;
@@ -137,9 +137,9 @@ __device__ __forceinline__ void differentiate(const backward_call &call,
         };
 
         int first = item.work.first + warpgroup * WARPGROUP_ROWS;
-        struct range all =
+        struct row_range all =
             seen_by(segment, KEYS, item.work.first, min(plan::rows, length() - item.work.first), call.causal);
-        struct range own = seen_by(segment, KEYS, first, min(WARPGROUP_ROWS, length() - first), call.causal);
+        struct row_range own = seen_by(segment, KEYS, first, min(WARPGROUP_ROWS, length() - first), call.causal);
         int tiles = (max(all.end - all.begin, 0) + plan::others - 1) / plan::others;
         bool any = own.begin < own.end;
         int before = any ? (own.begin - all.begin) / plan::others : 0;
@@ -212,7 +212,7 @@ bool attention_backward_warpgroup_turns(int64_t head_dim)
 
 void attention_backward_by_warpgroups(const struct cuda_target *target, const struct attention_backward_args *args,
                                       const struct work_list *queries, const struct work_list *keys, float2 *statistics,
-                                      const struct rotation &turned)
+                                      const struct rope_rotation &turned)
 {
     using T = __nv_bfloat16;
     struct view<const T> q = view_of<const T>(args->q), k = view_of<const T>(args->k), v = view_of<const T>(args->v);

@@ -12,7 +12,7 @@ template <typename T, int DIM> struct forward_cut {
     static constexpr int threads = warps * WARP, warp_rows = 16 * blocks, rows = warp_rows * warps;
     /* Blocks of a multiprocessor: 128, 170 or 255 registers. */
     static constexpr int resident = !narrow || DIM > 64 ? 2 : DIM > 16 ? 3 : 4;
-    static constexpr int shared = (rows + 4 * keys) * DIM * (int)sizeof(T) + (int)sizeof(struct item);
+    static constexpr int shared = (rows + 4 * keys) * DIM * (int)sizeof(T) + (int)sizeof(struct work_item);
 };
 
 template <typename T> struct forward_job {
@@ -26,7 +26,7 @@ template <typename T> struct forward_job {
 };
 
 template <typename T, int DIM, bool VECTOR>
-__device__ __forceinline__ void forward_item(const struct forward_job<T> &job, const struct item &item, T *shared)
+__device__ __forceinline__ void forward_item(const struct forward_job<T> &job, const struct work_item &item, T *shared)
 {
     using cut = forward_cut<T, DIM>;
     const struct segment &segment = item.work.segment;
@@ -102,7 +102,7 @@ __global__ static void __launch_bounds__(forward_cut<T, DIM>::threads, forward_c
     forward(const struct forward_job<T> job)
 {
     extern __shared__ __align__(1024) char shared[];
-    struct item *item = reinterpret_cast<struct item *>(shared + forward_cut<T, DIM>::shared) - 1;
+    struct work_item *item = reinterpret_cast<struct work_item *>(shared + forward_cut<T, DIM>::shared) - 1;
     while (take_item(job.list, job.heads, job.share, item))
         forward_item<T, DIM, VECTOR>(job, *item, reinterpret_cast<T *>(shared));
 }

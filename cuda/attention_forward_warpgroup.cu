@@ -22,8 +22,8 @@ template <int DIM> struct forward_memory {
     using plan = forward_plan<DIM>;
     char q[plan::q_places][plan::q_tile::bytes], k[plan::stages][plan::kv_tile::bytes],
         v[plan::stages][plan::kv_tile::bytes];
-    struct item items[ITEM_SLOTS];
-    struct place q_places[plan::q_places], k_places[plan::stages], v_places[plan::stages];
+    struct work_item items[ITEM_SLOTS];
+    struct tile_place q_places[plan::q_places], k_places[plan::stages], v_places[plan::stages];
 };
 
 struct forward_call {
@@ -53,7 +53,7 @@ __device__ __forceinline__ void bring(const struct forward_call &call, struct fo
     struct turn<plan::stages> now;
     memory.items[0] = item_of(call.list, call.heads, call.share, atomicAdd(call.list.tickets, 1));
     for (int n = 0;; n++, item_turn.next()) {
-        const struct item &item = memory.items[n % ITEM_SLOTS];
+        const struct work_item &item = memory.items[n % ITEM_SLOTS];
         wait_emptied(memory.q_places, item_turn);
         uint64_t *filled = &memory.q_places[item_turn.at].filled;
         if (item.head < 0) {
@@ -89,7 +89,7 @@ __device__ __forceinline__ void attend(const struct forward_call &call, struct f
     struct turn<plan::stages> now; /* of keys; the values' is one tile behind */
     for (int n = 0;; n++, item_turn.next()) {
         wait_there(memory.q_places, item_turn);
-        const struct item &item = memory.items[n % ITEM_SLOTS];
+        const struct work_item &item = memory.items[n % ITEM_SLOTS];
         if (item.head < 0)
             return;
         const struct segment &segment = item.work.segment;

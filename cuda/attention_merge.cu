@@ -29,7 +29,7 @@ struct merge_lses {
 
 /* What has no weight does not count, whatever it holds. Packs lie in one head each. */
 template <int N, typename PART, typename TO>
-__global__ WALK_BOUNDS void merge_o(struct walk walk, struct merge_lses lses, uint32_t head_packs,
+__global__ WALK_BOUNDS void merge_o(struct row_walk walk, struct merge_lses lses, uint32_t head_packs,
                                     view<const PART> part, view<float> o, view<TO> to)
 {
     struct loaded {
@@ -57,7 +57,7 @@ __global__ WALK_BOUNDS void merge_o(struct walk walk, struct merge_lses lses, ui
         });
 }
 
-static __global__ WALK_BOUNDS void merge_lse(struct walk walk, struct merge_lses lses)
+static __global__ WALK_BOUNDS void merge_lse(struct row_walk walk, struct merge_lses lses)
 {
     walk_packs<2>(
         walk,

@@ -59,8 +59,8 @@ __device__ static void for_each_tile(const struct segment_tables &tables, const 
         int length = side.keys ? s.kv_length : s.q_length;
         for (int64_t at = threadIdx.x % WARP * side.tile; at < length; at += WARP * side.tile) {
             int first = static_cast<int>(at), last = min(side.tile, length - first) - 1 + first;
-            struct range seen = visible(s, side.keys, first, last, causal);
-            f(work{s, first}, attention_bucket(max(seen.end - seen.begin, 0)));
+            struct row_range seen = visible(s, side.keys, first, last, causal);
+            f(tile_work{s, first}, attention_bucket(max(seen.end - seen.begin, 0)));
         }
     });
 }
@@ -110,7 +110,7 @@ __device__ static void append_gaps(const struct segment_tables &tables, const st
             int place = atomicAdd(next, (length + side.tile - 1) / side.tile);
             for (int at = 0; at < length; at += side.tile, place++)
                 if (place < side.list.most)
-                    side.list.items[place] = work{gap, at};
+                    side.list.items[place] = tile_work{gap, at};
         }
         __syncthreads();
     }
@@ -130,7 +130,7 @@ __global__ static void __launch_bounds__(THREADS)
     if (mine == 0)
         longest = all = 0;
     __syncthreads();
-    for_each_tile(tables, side, causal, [&](const work &, int bucket) { atomicAdd(&start[bucket], 1); });
+    for_each_tile(tables, side, causal, [&](const tile_work &, int bucket) { atomicAdd(&start[bucket], 1); });
     __syncthreads();
     int count = start[mine];
     if (count > 0) {
@@ -147,7 +147,7 @@ __global__ static void __launch_bounds__(THREADS)
         next = start[0];
     start[mine] -= count;
     __syncthreads();
-    for_each_tile(tables, side, causal, [&](const work &item, int bucket) {
+    for_each_tile(tables, side, causal, [&](const tile_work &item, int bucket) {
         int place = atomicAdd(&start[bucket], 1);
         if (place < side.list.most)
             side.list.items[place] = item;

@@ -17,7 +17,7 @@ struct segment {
 };
 
 /* One tile of one segment, for every head. */
-struct work {
+struct tile_work {
     struct segment segment;
     int first; /* row, counted in the segment */
 };
@@ -34,7 +34,7 @@ enum { ATTENTION_TICKETS = 128 };
 struct work_list {
     struct work_totals *totals;
     int *tickets; /* here: the next ticket, one for each item and head */
-    struct work *items;
+    struct tile_work *items;
     int64_t most; /* items: by shapes */
     int workers;  /* of causal attention: blocks or clusters that take tickets; of other 0 */
 };
@@ -77,7 +77,7 @@ inline struct work_list take_work_list(char *base, int64_t *used, int64_t rows, 
     list.totals = reinterpret_cast<struct work_totals *>(
         take(base, used, (int64_t)sizeof(struct work_totals) + ATTENTION_TICKETS * (int64_t)sizeof(int)));
     list.tickets = reinterpret_cast<int *>(list.totals + 1);
-    list.items = reinterpret_cast<struct work *>(take(base, used, list.most * (int64_t)sizeof(struct work)));
+    list.items = reinterpret_cast<struct tile_work *>(take(base, used, list.most * (int64_t)sizeof(struct tile_work)));
     return list;
 }
 
@@ -91,13 +91,13 @@ void attention_clear(const struct cuda_target *target, const struct attention_se
                      const struct attention_rows *sides, int count);
 
 /* Rows of the other side. */
-struct range {
+struct row_range {
     int begin, end;
 };
 
 /* The keys that query i of a segment sees, or the queries that see key i: none behind the last. Both ends grow with i.
  */
-__device__ __forceinline__ struct range visible(const struct segment &s, bool keys, int i, bool causal)
+__device__ __forceinline__ struct row_range visible(const struct segment &s, bool keys, int i, bool causal)
 {
     if (keys)
         return {i >= s.kv_length ? s.q_length : causal ? min(max(i - s.offset, 0), s.q_length) : 0, s.q_length};
@@ -105,14 +105,15 @@ __device__ __forceinline__ struct range visible(const struct segment &s, bool ke
 }
 
 /* What rows first .. last see together. */
-__device__ __forceinline__ struct range visible(const struct segment &s, bool keys, int first, int last, bool causal)
+__device__ __forceinline__ struct row_range visible(const struct segment &s, bool keys, int first, int last,
+                                                    bool causal)
 {
     return {visible(s, keys, first, causal).begin, visible(s, keys, last, causal).end};
 }
 
 /* What a block works on, in its shared memory: registers are what kernels are short of. */
-struct item {
-    struct work work;
+struct work_item {
+    struct tile_work work;
     int head;      /* -1: there is no more */
     int other;     /* head / share, where that is the other side's */
     bool from_end; /* the other side's tiles are passed over from the last to the first */
@@ -126,9 +127,9 @@ struct item {
  * A block gets one of the longer half, and when it is through with that, one of the shorter half, which takes what is
  * left of the section's time. Of keys, the longer half passes over queries from the end, where all begin at the same
  * time, and the shorter half to the end, where all are at the same time: so all are near the same queries. */
-__device__ __forceinline__ struct item item_of(const struct work_list &list, int heads, int share, int ticket)
+__device__ __forceinline__ struct work_item item_of(const struct work_list &list, int heads, int share, int ticket)
 {
-    struct item item = {};
+    struct work_item item = {};
     const struct work_totals totals = *list.totals;
     if (ticket >= totals.items * heads) {
         item.head = -1;
@@ -147,7 +148,7 @@ __device__ __forceinline__ struct item item_of(const struct work_list &list, int
 }
 
 /* A block takes the next ticket of a list; false at its end. Nobody reads the block's shared memory any more then. */
-__device__ __forceinline__ bool take_item(const struct work_list &list, int heads, int share, struct item *shared)
+__device__ __forceinline__ bool take_item(const struct work_list &list, int heads, int share, struct work_item *shared)
 {
     __syncthreads();
     if (threadIdx.x == 0)
@@ -162,7 +163,7 @@ struct warp_rows {
 };
 
 /* Asked again where it is needed again, for work is in shared memory. */
-__device__ __forceinline__ struct warp_rows rows_of_warp(const struct work &work, int length, int per_warp)
+__device__ __forceinline__ struct warp_rows rows_of_warp(const struct tile_work &work, int length, int per_warp)
 {
     int first = work.first + static_cast<int>(threadIdx.x) / WARP * per_warp;
     return {first, max(0, min(per_warp, length - first))};
@@ -178,7 +179,7 @@ __device__ __forceinline__ void hide(float (&s)[BLOCKS][TILES][4], const struct 
     for (int i = 0; i < BLOCKS; i++)
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            struct range seen = visible(segment, keys, first + 16 * i + 8 * half + fragment_row(), causal);
+            struct row_range seen = visible(segment, keys, first + 16 * i + 8 * half + fragment_row(), causal);
             int begin = seen.begin - col - fragment_col(), end = seen.end - col - fragment_col();
 #pragma unroll
             for (int j = 0; j < TILES; j++)
@@ -300,7 +301,7 @@ template <typename T> inline gradient<T> gradient_of(const struct tensor &t, enu
 }
 
 /* Rope, by which gradients are turned back as they are stored. */
-struct rotation {
+struct rope_rotation {
     const int *positions; /* of the rows of q and k; NULL: gradients are stored as they are */
     struct view<const float> table;
     int pairs; /* of a head */
@@ -316,7 +317,7 @@ template <typename T> struct backward_job {
     int heads, share, dim; /* heads of x; query heads of a kv head */
     float scale;
     bool causal;
-    struct rotation turned; /* dx, by warpgroups */
+    struct rope_rotation turned; /* dx, by warpgroups */
 };
 
 /* Fatal unless dtypes, heads and scale are of a kind that the kernels know. */
@@ -348,14 +349,14 @@ int attention_backward_warpgroup_rows(int64_t head_dim, bool keys);
 bool attention_backward_warpgroup_turns(int64_t head_dim);
 void attention_backward_by_warpgroups(const struct cuda_target *target, const struct attention_backward_args *args,
                                       const struct work_list *queries, const struct work_list *keys, float2 *statistics,
-                                      const struct rotation &turned);
+                                      const struct rope_rotation &turned);
 
 /* The same in one pass; `sums`: so many bytes of scratch. (attention_backward_once.cu) */
 int attention_backward_once_rows(int64_t head_dim, bool keys);
 int64_t attention_backward_once_sums(const struct attention_backward_args *args);
 void attention_backward_once(const struct cuda_target *target, const struct attention_backward_args *args,
                              const struct work_list *queries, const struct work_list *keys, float2 *statistics,
-                             float *sums, const struct rotation &turned);
+                             float *sums, const struct rope_rotation &turned);
 
 /* A number as a type. */
 template <auto N> struct constant {

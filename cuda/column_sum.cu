@@ -61,7 +61,7 @@ void sum_parts(const struct cuda_target *target, const float *partial, int64_t p
 template <typename T, bool WHOLE> __global__ SLAB_BOUNDS void sum_rows(view<const T> x, struct slab_sums sums)
 {
     constexpr int N = pack_width<T>;
-    struct slab slab = slab_of<N>(sums.cut, x.rows, x.cols);
+    struct parameter_slab slab = slab_of<N>(sums.cut, x.rows, x.cols);
     auto from = slab_rows<const T>(x, slab);
     sum_slab<N, WHOLE ? 8 : 2>(
         sums, slab, [&](int row) { return read_elements<T, WHOLE>(from.row(row), slab.count); },

@@ -1,6 +1,6 @@
-/* Copies of a matrix in formats of few bits (struct copies of core/op.h), made in one pass. A block takes a square
- * tile, a thread a small square of it, which it keeps in registers: the row copy is written from there, the column copy
- * through shared memory. What the matrix is comes from a source: memory, or what an op computes. */
+/* Copies of a matrix in formats of few bits (struct quantized_copies of core/op.h), made in one pass. A block takes a
+ * square tile, a thread a small square of it, which it keeps in registers: the row copy is written from there, the
+ * column copy through shared memory. What the matrix is comes from a source: memory, or what an op computes. */
 #ifndef CUDA_COPIES_CUH
 #define CUDA_COPIES_CUH
 
@@ -25,7 +25,7 @@ struct copy_targets {
 
 template <enum scaling SCALING> constexpr bool emulated = SCALING >= SCALING_1X32;
 template <enum scaling SCALING> using copy_element = std::conditional_t<emulated<SCALING>, __nv_bfloat16, uint8_t>;
-template <enum format FORMAT>
+template <enum number_format FORMAT>
 constexpr float largest_of = FORMAT == FORMAT_E4M3   ? 448.0f
                              : FORMAT == FORMAT_E5M2 ? 57344.0f
                                                      : 6.0f;
@@ -39,7 +39,7 @@ __device__ __forceinline__ float scaled(float x, float multiplier)
 }
 
 /* Two elements of 8 bits, the first in the low byte. */
-template <enum format FORMAT> __device__ __forceinline__ uint32_t two_bytes(float first, float second)
+template <enum number_format FORMAT> __device__ __forceinline__ uint32_t two_bytes(float first, float second)
 {
     return __nv_cvt_float2_to_fp8x2(make_float2(first, second), __NV_SATFINITE,
                                     FORMAT == FORMAT_E5M2 ? __NV_E5M2 : __NV_E4M3);
@@ -51,7 +51,7 @@ struct block_scale {
 };
 
 /* From the bits of a block's amax; `tensor` is the tensor's multiplier. */
-template <enum scaling SCALING, enum format FORMAT>
+template <enum scaling SCALING, enum number_format FORMAT>
 __device__ __forceinline__ struct block_scale block_scale_of(uint32_t amax, float tensor)
 {
     if (SCALING == SCALING_1X32) {
@@ -71,7 +71,7 @@ struct random_bits {
 };
 
 /* Eight neighbours in a copy's row: for 8 bits two words, else four. (row, col): of the first, in the copy. */
-template <enum scaling SCALING, enum format FORMAT>
+template <enum scaling SCALING, enum number_format FORMAT>
 __device__ __forceinline__ void cast(const float (&x)[SIDE], const struct block_scale &by,
                                      const struct random_bits &random, int64_t row, int64_t col,
                                      uint32_t (&out)[SIDE * sizeof(copy_element<SCALING>) / 4])
@@ -142,7 +142,7 @@ template <typename OUT> struct column_tile {
 /* To memory: a thread takes one chunk of every STEP-th column. */
 template <bool WIDE, typename OUT>
 __device__ __forceinline__ void write_columns(const column_tile<OUT> &tile, const struct copy_targets &to,
-                                              const struct place &at)
+                                              const struct tile_square &at)
 {
     constexpr int CHUNK = column_tile<OUT>::CHUNK, CHUNKS = column_tile<OUT>::CHUNKS, STEP = TILE_THREADS / CHUNKS;
     constexpr int AHEAD = 4;
@@ -196,9 +196,9 @@ template <typename Source, enum scaling SCALING, bool WIDE> constexpr size_t cop
 }
 
 /* A tile's multipliers from its amaxes, and the scales that follow. All threads call it. */
-template <typename T, enum scaling SCALING, enum format FORMAT>
+template <typename T, enum scaling SCALING, enum number_format FORMAT>
 __device__ __forceinline__ void multipliers_of_lines(copy_memory<T, SCALING> &memory, const struct copy_targets &to,
-                                                     const struct place &at)
+                                                     const struct tile_square &at)
 {
     const int line = threadIdx.x % TILE;
     const bool of_row = threadIdx.x < TILE;
@@ -240,9 +240,9 @@ __device__ __forceinline__ struct known_bits known_bits_of(const struct copy_tar
 }
 
 /* The multiplier of the whole tile, and the scale that follows. All threads call it. */
-template <typename T, enum scaling SCALING, enum format FORMAT>
+template <typename T, enum scaling SCALING, enum number_format FORMAT>
 __device__ __forceinline__ float multiplier_of_tile(const copy_memory<T, SCALING> &memory,
-                                                    const struct copy_targets &to, const struct place &at,
+                                                    const struct copy_targets &to, const struct tile_square &at,
                                                     uint32_t known)
 {
     uint32_t amax = 0;
@@ -307,9 +307,9 @@ __device__ __forceinline__ void put_columns(uint32_t (&rows)[SIDE][2], column_ti
 }
 
 /* One multiplier for both copies of 8 bits. */
-template <typename T, enum scaling SCALING, enum format FORMAT, bool WIDE>
+template <typename T, enum scaling SCALING, enum number_format FORMAT, bool WIDE>
 __device__ __forceinline__ void copy_alike(square<T> &x, float multiplier, copy_memory<T, SCALING> &memory,
-                                           const struct copy_targets &to, const struct place &at)
+                                           const struct copy_targets &to, const struct tile_square &at)
 {
     uint32_t bytes[SIDE][2];
     x.renew();
@@ -330,9 +330,9 @@ __device__ __forceinline__ void copy_alike(square<T> &x, float multiplier, copy_
 }
 
 /* A multiplier for each row and each column. */
-template <typename T, enum scaling SCALING, enum format FORMAT, bool WIDE>
+template <typename T, enum scaling SCALING, enum number_format FORMAT, bool WIDE>
 __device__ __forceinline__ void copy_lines(square<T> &x, copy_memory<T, SCALING> &memory, const struct copy_targets &to,
-                                           const struct place &at)
+                                           const struct tile_square &at)
 {
     float v[SIDE];
     uint32_t bytes[2];
@@ -360,9 +360,9 @@ __device__ __forceinline__ void copy_lines(square<T> &x, copy_memory<T, SCALING>
 }
 
 /* Emulated blocks of a few elements. */
-template <typename T, enum scaling SCALING, enum format FORMAT, bool WIDE>
+template <typename T, enum scaling SCALING, enum number_format FORMAT, bool WIDE>
 __device__ __forceinline__ void copy_blocks(square<T> &x, copy_memory<T, SCALING> &memory,
-                                            const struct copy_targets &to, const struct place &at)
+                                            const struct copy_targets &to, const struct tile_square &at)
 {
     constexpr bool SQUARE = SCALING == SCALING_16X16, NVFP4 = SCALING != SCALING_1X32;
     struct random_bits random = {to.rule.stochastic, 0};
@@ -430,7 +430,7 @@ __device__ __forceinline__ void copy_blocks(square<T> &x, copy_memory<T, SCALING
 
 /* -- The kernel ---------------------------------------------------------------------------------------------------- */
 
-template <typename Source, enum scaling SCALING, enum format FORMAT, bool WIDE>
+template <typename Source, enum scaling SCALING, enum number_format FORMAT, bool WIDE>
 __global__ void __launch_bounds__(TILE_THREADS, Source::RESIDENT) make_copies(Source source, struct copy_targets to)
 {
     using T = typename Source::type;
@@ -439,7 +439,7 @@ __global__ void __launch_bounds__(TILE_THREADS, Source::RESIDENT) make_copies(So
     constexpr bool BY_LINE = SCALING == SCALING_ROW || SCALING == SCALING_1X128;
     extern __shared__ uint4 shared[];
     auto &memory = *reinterpret_cast<copy_memory<T, SCALING> *>(shared);
-    struct place at = place_of<Source::PAIRS>(to.rows, to.cols / Source::HALVES);
+    struct tile_square at = place_of<Source::PAIRS>(to.rows, to.cols / Source::HALVES);
     const struct known_bits known = known_bits_of<SCALING>(to);
     square<T> made[Source::HALVES];
     if constexpr (WIDE && Source::STAGED > 0)
@@ -490,7 +490,7 @@ __global__ void __launch_bounds__(TILE_THREADS, Source::RESIDENT) make_copies(So
 /* -- Launches ------------------------------------------------------------------------------------------------------ */
 
 /* Does an op beside its result make what `to` says? */
-static inline bool wants_copies(const struct copies &to)
+static inline bool wants_copies(const struct quantized_copies &to)
 {
     return has_copies(&to) || tensor_present(&to.amax);
 }
@@ -501,7 +501,7 @@ static inline int64_t copies_workspace(int64_t rows, int64_t cols, const struct 
     return tensor_present(&sum) ? ceil_div(rows, TILE) * cols * (int64_t)sizeof(float) : 0;
 }
 
-static inline struct copy_targets copy_targets_of(const struct copies &to, int64_t rows, int64_t cols,
+static inline struct copy_targets copy_targets_of(const struct quantized_copies &to, int64_t rows, int64_t cols,
                                                   const struct tensor &values)
 {
     struct copy_targets t = {};
@@ -527,7 +527,7 @@ static inline struct copy_targets copy_targets_of(const struct copies &to, int64
 }
 
 /* May packs of SIDE elements of the matrix, and 16 bytes of the column copy, be moved at once? */
-static inline bool copies_fit(const struct copies &to, int64_t cols, const struct tensor &values)
+static inline bool copies_fit(const struct quantized_copies &to, int64_t cols, const struct tensor &values)
 {
     auto fits = [](const struct tensor &t, int64_t n) { return !tensor_present(&t) || rows_fit(t, (int)n); };
     return cols % SIDE == 0 && fits(values, SIDE) && fits(to.row, SIDE) &&
@@ -539,7 +539,7 @@ static inline int64_t copies_tiles(const struct copy_targets &to, int halves = 1
     return ceil_div(to.padded > to.rows ? to.padded : to.rows, TILE) * ceil_div(to.cols / halves, TILE);
 }
 
-template <typename Source, enum scaling SCALING, enum format FORMAT>
+template <typename Source, enum scaling SCALING, enum number_format FORMAT>
 static void launch_copies_of(const struct cuda_target *target, const char *name, const Source &source,
                              const struct copy_targets &to, bool wide)
 {

@@ -8,7 +8,7 @@ static struct token_rows rows_of(const struct tensor &tokens, int64_t origin, co
 
 /* scale may be NULL: 1. */
 template <typename T, int N>
-__global__ WALK_BOUNDS void embedding_forward(struct walk walk, view<const T> weight, struct token_rows rows,
+__global__ WALK_BOUNDS void embedding_forward(struct row_walk walk, view<const T> weight, struct token_rows rows,
                                               const float *scale, view<T> y)
 {
     walk_packs<4>(
@@ -87,9 +87,8 @@ template <typename T, int N> __device__ __forceinline__ void add_to(T *to, const
 
 /* scale may be NULL: 1. dweight is added to, at most once a row by this or sum_runs. */
 template <typename T, typename D, int N>
-__global__ void __launch_bounds__(PIECE_THREADS)
-    sum_pieces(struct sorted_tokens sorted, const float *scale, view<const T> dy, view<D> dweight,
-               struct piece_sums sums)
+__global__ void __launch_bounds__(PIECE_THREADS) sum_pieces(struct sorted_tokens sorted, const float *scale,
+                                                            view<const T> dy, view<D> dweight, struct piece_sums sums)
 {
     __shared__ int32_t rows[PIECE], tokens[PIECE];
     __shared__ float factors[PIECE];
@@ -106,8 +105,8 @@ __global__ void __launch_bounds__(PIECE_THREADS)
     int32_t first_token = tokens[0], last_token = tokens[length - 1];
     if (blockIdx.y == 0 && threadIdx.x == 0) {
         sums.first[piece] = first_token;
-        sums.begins[piece] = after == last_token && !(before == first_token && first_token == last_token) &&
-                             sorted.counts(last_token);
+        sums.begins[piece] =
+            after == last_token && !(before == first_token && first_token == last_token) && sorted.counts(last_token);
     }
     int64_t col = ((int64_t)blockIdx.y * PIECE_THREADS + threadIdx.x) * N;
     if (col >= dy.cols)

@@ -324,7 +324,7 @@ static void wait_for(struct executor *executor, struct event *event, struct stre
 static bool event_is_past(struct executor *executor, struct event *event, bool wait)
 {
     (void)executor;
-    struct waiting waiting = {0};
+    struct rank_waiting waiting = {0};
     if (wait && !comm_attends())
         CUDA_CHECK(cudaEventSynchronize(event->native));
     cudaError_t status = cudaEventQuery(event->native);

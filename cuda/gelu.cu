@@ -114,7 +114,7 @@ __device__ __forceinline__ void gelu_gradient(const Elements &x, const Elements 
 }
 
 template <typename T, int N, bool TANH, bool VECTOR>
-__global__ WALK_BOUNDS void gelu_forward(struct walk walk, view<const T> x, view<T> y)
+__global__ WALK_BOUNDS void gelu_forward(struct row_walk walk, view<const T> x, view<T> y)
 {
     walk_packs<4, VECTOR>(
         walk, [&](uint32_t row, uint32_t p) { return load_pack<N>(pack_at<N>(x, row, p)); },
@@ -182,7 +182,7 @@ void cuda_gelu_forward(const struct cuda_target *target, const struct gelu_forwa
 
 /* dx may be dy itself. */
 template <typename T, int N, bool TANH, bool VECTOR>
-__global__ WALK_BOUNDS void gelu_backward(struct walk walk, view<const T> x, view<const T> dy, view<T> dx)
+__global__ WALK_BOUNDS void gelu_backward(struct row_walk walk, view<const T> x, view<const T> dy, view<T> dx)
 {
     struct loaded {
         pack<T, N> x, dy;
@@ -208,7 +208,7 @@ __global__ SLAB_BOUNDS void gelu_backward_sums(view<const T> x, view<const T> dy
     struct loaded {
         uint4 x, dy;
     };
-    struct slab slab = slab_of<N>(sums.cut, dx.rows, dx.cols);
+    struct parameter_slab slab = slab_of<N>(sums.cut, dx.rows, dx.cols);
     auto x_rows = slab_rows(x, slab), dy_rows = slab_rows(dy, slab);
     auto dx_rows = slab_rows(dx, slab);
     sum_slab<N, 2>(

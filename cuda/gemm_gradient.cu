@@ -58,7 +58,7 @@ using right_tile = panels<STEP, SIDE>; /* of the cluster */
 
 struct gradient_memory {
     char left[STAGES][USERS][left_tile::bytes], right[STAGES][right_tile::bytes];
-    struct place places[STAGES];
+    struct tile_place places[STAGES];
 };
 
 /* One thread brings all tiles: its block's of a, and half of b's to both blocks. */
@@ -111,7 +111,7 @@ __device__ __forceinline__ void multiply_steps(const struct gradient_call &call,
     for (int round = 0; round < call.rounds; round++) {
         if (!share_of(call, round, share))
             continue;
-        struct place *before = nullptr;
+        struct tile_place *before = nullptr;
         for (int step = share.first; step < share.end; step++, now.next()) {
             const uint64_t left = left_tile::described(memory.left[now.at][group]);
             const uint64_t right = right_tile::described(memory.right[now.at]);

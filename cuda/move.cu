@@ -5,7 +5,8 @@
 /* -- Halves ------------------------------------------------------------------------------------------------------- */
 
 /* On this device, or on the host, which is slower by far: loads on their way matter. */
-template <int N> __global__ WALK_BOUNDS void split(struct walk walk, const float *from, uint16_t *high, int16_t *low)
+template <int N>
+__global__ WALK_BOUNDS void split(struct row_walk walk, const float *from, uint16_t *high, int16_t *low)
 {
     walk_packs<4>(
         walk, [&](uint32_t, uint32_t p) { return load_pack<N>(from + (int64_t)p * N); },
@@ -15,7 +16,7 @@ template <int N> __global__ WALK_BOUNDS void split(struct walk walk, const float
         });
 }
 
-template <int N> __global__ WALK_BOUNDS void widen(struct walk walk, const __nv_bfloat16 *high, float *to)
+template <int N> __global__ WALK_BOUNDS void widen(struct row_walk walk, const __nv_bfloat16 *high, float *to)
 {
     walk_packs<4>(
         walk, [&](uint32_t, uint32_t p) { return load_pack<N>(high + (int64_t)p * N); },
@@ -26,7 +27,8 @@ template <int N> __global__ WALK_BOUNDS void widen(struct walk walk, const __nv_
         });
 }
 
-template <int N> __global__ WALK_BOUNDS void join(struct walk walk, const uint16_t *high, const int16_t *low, float *to)
+template <int N>
+__global__ WALK_BOUNDS void join(struct row_walk walk, const uint16_t *high, const int16_t *low, float *to)
 {
     struct loaded {
         pack<uint16_t, N> high;
@@ -85,7 +87,7 @@ void cuda_join(const struct cuda_target *target, const struct join_args *args)
 /* -- Scatter ------------------------------------------------------------------------------------------------------ */
 
 template <typename T, int N>
-__global__ WALK_BOUNDS void scatter(struct walk walk, view<const T> from, const int32_t *rows, view<T> to)
+__global__ WALK_BOUNDS void scatter(struct row_walk walk, view<const T> from, const int32_t *rows, view<T> to)
 {
     walk_packs<4>(
         walk, [&](uint32_t row, uint32_t p) { return load_pack<N>(from.row(row) + (int64_t)p * N); },
@@ -104,7 +106,7 @@ void cuda_scatter(const struct cuda_target *target, const struct scatter_args *a
 
 /* -- Fill --------------------------------------------------------------------------------------------------------- */
 
-template <typename T, int N> __global__ WALK_BOUNDS void fill(struct walk walk, view<T> x, T value)
+template <typename T, int N> __global__ WALK_BOUNDS void fill(struct row_walk walk, view<T> x, T value)
 {
     walk_packs<1>(
         walk, [&](uint32_t, uint32_t) { return value; },
@@ -141,7 +143,7 @@ void cuda_fill(const struct cuda_target *target, const struct fill_args *args)
 /* -- Add ---------------------------------------------------------------------------------------------------------- */
 
 template <int N, typename FROM, typename TO>
-__global__ WALK_BOUNDS void add(struct walk walk, view<const FROM> from, view<TO> to)
+__global__ WALK_BOUNDS void add(struct row_walk walk, view<const FROM> from, view<TO> to)
 {
     struct loaded {
         pack<FROM, N> from;

@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* NCCL's window on memory of the group: what other ranks write into without taking multiprocessors. */
-struct window;
+struct token_window;
 
 struct nccl_group {
     struct group group;
@@ -19,7 +19,7 @@ struct nccl_group {
     struct nccl_settings settings;
     ncclComm_t nccl;
     ncclComm_t lanes[RELAY_COUNT]; /* to ranks beside this one, one way; NULL before the first relay */
-    struct window *windows;
+    struct token_window *windows;
     bool registered; /* all of them */
     struct nccl_watchdog watchdog;
 };
@@ -219,14 +219,14 @@ static ncclConfig_t config_of(const struct nccl_group *own)
 enum { LANE_SENDS, LANE_RECEIVES, LANE_RANKS };
 enum { WAY_FORWARD, WAY_BACKWARD, WAYS };
 
-static bool lane_sends(enum relay lane)
+static bool lane_sends(enum relay_direction lane)
 {
     return lane == RELAY_TO_NEXT || lane == RELAY_TO_BEFORE;
 }
 
 /* Which of this rank's lanes is the one from that rank; RELAY_COUNT: none. All ranks open and close lanes in the order
  * of ranks and ways, so that none waits for a lane that another comes to later. */
-static enum relay lane_of(const struct group *group, int from, int way)
+static enum relay_direction lane_of(const struct group *group, int from, int way)
 {
     const int to = (from + (way == WAY_FORWARD ? 1 : group->size - 1)) % group->size;
     if (group->rank == from)
@@ -245,7 +245,7 @@ static void open_lanes(struct nccl_group *own)
     comm_all_gather(own->comm, made, ids, sizeof made);
     ncclConfig_t config = config_of(own);
     for (int i = 0; i < size * WAYS; i++) {
-        const enum relay lane = lane_of(&own->group, i / WAYS, i % WAYS);
+        const enum relay_direction lane = lane_of(&own->group, i / WAYS, i % WAYS);
         ncclComm_t open;
         if (lane == RELAY_COUNT)
             continue;
@@ -259,7 +259,7 @@ static void open_lanes(struct nccl_group *own)
 static void close_lanes(struct nccl_group *own)
 {
     for (int i = 0; i < own->group.size * WAYS; i++) {
-        const enum relay lane = lane_of(&own->group, i / WAYS, i % WAYS);
+        const enum relay_direction lane = lane_of(&own->group, i / WAYS, i % WAYS);
         if (lane != RELAY_COUNT && own->lanes[lane] != NULL)
             CHECK_NCCL(ncclCommDestroy(own->lanes[lane]));
     }
@@ -273,7 +273,7 @@ static ncclResult_t relay_beside(const struct nccl_group *own, const struct rela
     for (int r = 0; r < RELAY_COUNT; r++) {
         const struct tensor *x = op_tensor(OP_RELAY, args, r);
         const size_t bytes = (size_t)tensor_extent(x);
-        if (bytes > 0 && lane_sends((enum relay)r))
+        if (bytes > 0 && lane_sends((enum relay_direction)r))
             CHECK_NCCL(ncclSend(x->data, bytes, ncclInt8, LANE_RECEIVES, own->lanes[r], stream));
         else if (bytes > 0)
             CHECK_NCCL(ncclRecv(x->data, bytes, ncclInt8, LANE_SENDS, own->lanes[r], stream));
@@ -299,10 +299,10 @@ static void nccl_relay(struct group *group, struct stream *stream, const struct 
  * window registration). NCCL_WIN_ENABLE=0 in the environment turns it off. */
 #if NCCL_VERSION_CODE >= 22800
 
-struct window {
+struct token_window {
     void *memory;
     ncclWindow_t handle; /* NULL: other ranks or this one could not register */
-    struct window *next;
+    struct token_window *next;
 };
 
 /* All ranks, or none. */
@@ -337,7 +337,7 @@ static void try_gathers(struct nccl_group *own, void *memory)
 static void *nccl_allocate(struct group *group, int64_t bytes)
 {
     struct nccl_group *own = group->self;
-    struct window *window = memory_allocate(sizeof *window);
+    struct token_window *window = memory_allocate(sizeof *window);
     cudaStream_t stream = own->settings.targets[STREAM_COMPUTE].stream;
     const int64_t least = group->size * dtype_size(DTYPE_I16); /* for try_gathers */
     bytes = bytes > least ? bytes : least;
@@ -357,7 +357,7 @@ static void *nccl_allocate(struct group *group, int64_t bytes)
 static void nccl_release(struct group *group, void *memory)
 {
     struct nccl_group *own = group->self;
-    struct window **at = &own->windows, *window;
+    struct token_window **at = &own->windows, *window;
     while (*at != NULL && (*at)->memory != memory)
         at = &(*at)->next;
     window = *at;

@@ -212,7 +212,7 @@ void nccl_watchdog_launched(void *queue, const char *name)
 
 void nccl_watchdog_drain(struct nccl_watchdog *w)
 {
-    struct waiting waiting = {0};
+    struct rank_waiting waiting = {0};
     bool waits = true;
     while (waits) {
         pthread_mutex_lock(&w->lock);

@@ -14,7 +14,8 @@ static int64_t square_blocks(const struct tensor &x)
     return needed < most ? needed : most;
 }
 
-template <typename T, int N> __global__ WALK_BOUNDS void sum_squares(struct walk walk, view<const T> x, double *partial)
+template <typename T, int N>
+__global__ WALK_BOUNDS void sum_squares(struct row_walk walk, view<const T> x, double *partial)
 {
     __shared__ double shared[WARP];
     double sum = 0.0;
@@ -195,7 +196,7 @@ template <typename BUFFERS> __device__ __forceinline__ struct adamw_constants co
 
 /* The operations and roundings of src/cpu/optimizer.c, none of them fused. */
 template <int N, typename WEIGHTS, typename G>
-__global__ WALK_BOUNDS void adamw(struct walk walk, struct adamw_buffers<WEIGHTS, G> b)
+__global__ WALK_BOUNDS void adamw(struct row_walk walk, struct adamw_buffers<WEIGHTS, G> b)
 {
     if (isnan(*b.scale))
         return;

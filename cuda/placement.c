@@ -13,19 +13,19 @@
 enum { LINE_BYTES = 512, TABLE_RANKS = 64 };
 
 /* Where this rank computes, and how many GPUs the ranks of its node see. Collective over the node. */
-static struct placement choose(struct comm *node, int *devices)
+static struct device_placement choose(struct comm *node, int *devices)
 {
     const int64_t count = cuda_device_count(), most = comm_max_i64(node, count);
     int64_t *counts = memory_allocate((int64_t)sizeof *counts * node->size);
     struct placement_id *own = memory_allocate((int64_t)sizeof *own * most);
     struct placement_id *ids = memory_allocate((int64_t)sizeof *ids * most * node->size);
-    struct placement *places = memory_allocate((int64_t)sizeof *places * node->size);
+    struct device_placement *places = memory_allocate((int64_t)sizeof *places * node->size);
     for (int64_t i = 0; i < count; i++)
         own[i] = cuda_device_id((int)i);
     comm_all_gather(node, &count, counts, sizeof count);
     comm_all_gather(node, own, ids, (int64_t)sizeof *own * most);
     *devices = placement_choose(places, ids, counts, most, node->size);
-    struct placement place = places[node->rank];
+    struct device_placement place = places[node->rank];
     memory_free(counts);
     memory_free(own);
     memory_free(ids);
@@ -55,7 +55,7 @@ static void print_places(struct comm *world, int device)
 int cuda_executor_make(struct executor **executor, const struct device_request *request)
 {
     int devices, code = ERROR_NONE;
-    const struct placement place = choose(request->node, &devices);
+    const struct device_placement place = choose(request->node, &devices);
     if (place.sharing > 1 && !request->share)
         code = error_user("%d ranks on a node of which they see %d GPUs, and %d of them have the same one: start fewer "
                           "ranks, let each see a GPU of its own, or set device.share = true",

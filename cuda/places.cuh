@@ -16,13 +16,13 @@ template <int USERS, int RESIDENT> struct warpgroup_registers {
 };
 
 /* A place for a tile. */
-struct place {
+struct tile_place {
     uint64_t filled, emptied;
 };
 
 /* Each thread that brings tiles arrives once, or `announcers` in all. Of each of the users, which are warpgroups or the
  * blocks of a cluster, each warp arrives when it has used them, or `releasers` of them. */
-__device__ __forceinline__ void place_start(struct place *place, int users, int announcers = WARPGROUP,
+__device__ __forceinline__ void place_start(struct tile_place *place, int users, int announcers = WARPGROUP,
                                             int releasers = WARPGROUP / WARP)
 {
     barrier_start(&place->filled, announcers);
@@ -53,19 +53,21 @@ template <int PLACES> struct turn {
 };
 
 template <int PLACES>
-__device__ __forceinline__ void wait_emptied(struct place *places, const struct turn<PLACES> &turn)
+__device__ __forceinline__ void wait_emptied(struct tile_place *places, const struct turn<PLACES> &turn)
 {
     barrier_wait(&places[turn.at].emptied, turn.parity ^ 1);
 }
 
 /* By the copy engine: products may read the tile from now on. */
-template <int PLACES> __device__ __forceinline__ void wait_there(struct place *places, const struct turn<PLACES> &turn)
+template <int PLACES>
+__device__ __forceinline__ void wait_there(struct tile_place *places, const struct turn<PLACES> &turn)
 {
     barrier_wait(&places[turn.at].filled, turn.parity);
 }
 
 /* By threads: the same. */
-template <int PLACES> __device__ __forceinline__ void wait_filled(struct place *places, const struct turn<PLACES> &turn)
+template <int PLACES>
+__device__ __forceinline__ void wait_filled(struct tile_place *places, const struct turn<PLACES> &turn)
 {
     wait_there(places, turn);
     shared_writes_to_products();

@@ -14,7 +14,7 @@ void cuda_product_factors(const struct cuda_target *target, const float *scale_a
     CUDA_CHECK_LAUNCH("product_factors");
 }
 
-static __global__ WALK_BOUNDS void add_bias(struct walk walk, view<float> d, const float *bias)
+static __global__ WALK_BOUNDS void add_bias(struct row_walk walk, view<float> d, const float *bias)
 {
     walk_packs<4>(
         walk, [&](uint32_t row, uint32_t col) { return *pack_at<1>(d, row, col) + bias[col]; },

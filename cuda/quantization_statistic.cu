@@ -69,7 +69,7 @@ __device__ __forceinline__ void count_scale(float scale, double (&result)[STATIS
         result[STATISTIC_INVERSE] = fmax(result[STATISTIC_INVERSE], (double)quantization_reciprocal(scale));
 }
 
-__device__ __forceinline__ void count_element(float x, const struct measure &by, enum format format,
+__device__ __forceinline__ void count_element(float x, const struct measure &by, enum number_format format,
                                               double (&result)[STATISTICS])
 {
     const float largest = format_largest(format);

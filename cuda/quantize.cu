@@ -24,7 +24,7 @@ template <typename T> struct matrix_source {
 
 /* Of all of x. */
 template <typename T, int N>
-__global__ WALK_BOUNDS void largest_magnitude(struct walk walk, view<const T> x, uint32_t *largest)
+__global__ WALK_BOUNDS void largest_magnitude(struct row_walk walk, view<const T> x, uint32_t *largest)
 {
     uint32_t own = 0;
     walk_packs<4>(
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(TILE_THREADS, matrix_source<T>::RESIDENT)
     line_magnitudes(struct matrix_source<T> source, uint32_t *of_row, uint32_t *of_column)
 {
     __shared__ uint32_t words[TILE_WARPS][TILE_PACKS * square_words<T>];
-    const struct place at = place_of(source.x.rows, source.x.cols);
+    const struct tile_square at = place_of(source.x.rows, source.x.cols);
     square<T> loaded[1];
     load_square<WIDE>(source, at, loaded);
     const square<T> &x = loaded[0];
@@ -67,7 +67,7 @@ template <typename T, bool WIDE>
 __global__ void __launch_bounds__(TILE_THREADS, matrix_source<T>::RESIDENT)
     transformed_magnitude(struct matrix_source<T> source, uint32_t *plain, uint32_t *transformed)
 {
-    const struct place at = place_of(source.x.rows, source.x.cols);
+    const struct tile_square at = place_of(source.x.rows, source.x.cols);
     square<T> loaded[1];
     load_square<WIDE>(source, at, loaded);
     const square<T> &x = loaded[0];
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(TILE_THREADS, matrix_source<T>::RESIDENT)
 }
 
 /* Are scales made of more than a tile, and of nothing that is given? */
-static bool looks_first(const struct copies &to)
+static bool looks_first(const struct quantized_copies &to)
 {
     const bool given = tensor_present(&to.scale) || tensor_present(&to.whole_amax);
     return has_copies(&to) && !given && !scaling_local(to.rule.scaling);
@@ -160,7 +160,7 @@ static __global__ void scale_of_tensor(const uint32_t *amax, float largest, floa
 }
 
 /* Of nothing. */
-static void fill_scales(const struct cuda_target *target, const struct copies &to)
+static void fill_scales(const struct cuda_target *target, const struct quantized_copies &to)
 {
     for (const struct tensor &scale : {to.row_scale, to.column_scale}) {
         struct fill_args one = {scale, 1.0};

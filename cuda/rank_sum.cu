@@ -2,7 +2,7 @@
 #include "cuda/walk.cuh"
 
 template <int N, typename T>
-__global__ WALK_BOUNDS void rank_sum(struct walk walk, view<const T> parts, int ranks, T *sum)
+__global__ WALK_BOUNDS void rank_sum(struct row_walk walk, view<const T> parts, int ranks, T *sum)
 {
     struct loaded {
         pack<T, N> first, second;

@@ -1,18 +1,18 @@
 #include "cuda/walk.cuh"
 
 /* Where N pairs of a row are: `pair` is the first's number in its head; a and b are what is loaded, N elements each. */
-struct place {
+struct pair_place {
     int64_t a, b;
     uint32_t pair;
 };
 
 /* chunks: of N pairs, in a head. */
-template <int N, bool INTERLEAVED> __device__ __forceinline__ struct place place_of(uint32_t p, uint32_t chunks)
+template <int N, bool INTERLEAVED> __device__ __forceinline__ struct pair_place place_of(uint32_t p, uint32_t chunks)
 {
     uint32_t head = p / chunks, pair = (p - head * chunks) * N, half = chunks * N;
     int64_t first = (int64_t)head * 2 * half;
-    return INTERLEAVED ? place{first + 2 * pair, first + 2 * pair + N, pair}
-                       : place{first + pair, first + half + pair, pair};
+    return INTERLEAVED ? pair_place{first + 2 * pair, first + 2 * pair + N, pair}
+                       : pair_place{first + pair, first + half + pair, pair};
 }
 
 /* Registers for the loads of four heads. */
@@ -22,8 +22,8 @@ enum { ROPE_RESIDENT = 2 };
  * It walks over the first of them: `chunks` of N pairs in a head. sign is 1, or -1 for the inverse. */
 template <typename T, int N, int HEADS, bool INTERLEAVED>
 __global__ void __launch_bounds__(WALK_THREADS, ROPE_RESIDENT)
-    rope(struct walk walk, view<T> x, const int32_t *positions, view<const float> table, uint32_t chunks, int64_t apart,
-         float sign)
+    rope(struct row_walk walk, view<T> x, const int32_t *positions, view<const float> table, uint32_t chunks,
+         int64_t apart, float sign)
 {
     struct loaded {
         pack<T, N> a[HEADS], b[HEADS];
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(WALK_THREADS, ROPE_RESIDENT)
     walk_packs<1>(
         walk,
         [&](uint32_t row, uint32_t p) {
-            struct place at = place_of<N, INTERLEAVED>(p, chunks);
+            struct pair_place at = place_of<N, INTERLEAVED>(p, chunks);
             const T *from = x.row(row);
             struct loaded in;
             in.position = positions[row]; /* first: the table's rows can only be asked for when it is there */
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(WALK_THREADS, ROPE_RESIDENT)
             return in;
         },
         [&](uint32_t row, uint32_t p, const loaded &in) {
-            struct place at = place_of<N, INTERLEAVED>(p, chunks);
+            struct pair_place at = place_of<N, INTERLEAVED>(p, chunks);
             const float *angles = table.row(in.position) + at.pair;
             T *to = x.row(row);
             float cosine[N], sine[N];

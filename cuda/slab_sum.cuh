@@ -60,7 +60,7 @@ struct slab_sums {
 };
 
 /* A block's part of the matrix, and in it this thread's columns. */
-struct slab {
+struct parameter_slab {
     int64_t first_row, first_col; /* of the matrix */
     int rows, cols;
     int lane, lanes;
@@ -68,10 +68,11 @@ struct slab {
 };
 
 /* N elements are 16 bytes. */
-template <int N> __device__ __forceinline__ struct slab slab_of(const struct slab_cut &cut, int64_t rows, int64_t cols)
+template <int N>
+__device__ __forceinline__ struct parameter_slab slab_of(const struct slab_cut &cut, int64_t rows, int64_t cols)
 {
     int columns = cut.packs * N;
-    struct slab s;
+    struct parameter_slab s;
     s.first_row = blockIdx.y * cut.slab_rows;
     s.first_col = (int64_t)blockIdx.x * columns;
     s.rows = (int)min(cut.slab_rows, rows - s.first_row);
@@ -94,7 +95,7 @@ template <typename T> struct rows_at {
     }
 };
 
-template <typename T> __device__ __forceinline__ rows_at<T> slab_rows(const view<T> &x, const struct slab &s)
+template <typename T> __device__ __forceinline__ rows_at<T> slab_rows(const view<T> &x, const struct parameter_slab &s)
 {
     using byte = typename rows_at<T>::byte;
     return {reinterpret_cast<byte *>(x.row(s.first_row) + s.first_col + s.col), x.stride * (int64_t)sizeof(T)};
@@ -119,7 +120,7 @@ template <typename T, bool WHOLE> __device__ __forceinline__ uint4 read_elements
  * that are not there, whose loaded value is all zeros and must give zeros. All threads of the block call it; none may
  * still read `memory`, of N floats for each. */
 template <int N, int ROUND, typename Load, typename Values>
-__device__ __forceinline__ float block_column_sum(const struct slab &s, int packs, float *memory, Load load,
+__device__ __forceinline__ float block_column_sum(const struct parameter_slab &s, int packs, float *memory, Load load,
                                                   Values values)
 {
     const int columns = packs * N, end = s.lane < s.lanes && s.count > 0 ? s.rows : 0;
@@ -174,7 +175,8 @@ static __device__ __forceinline__ bool is_last_slab(int *done, int slabs)
 
 /* The sums of all columns: each block's by block_column_sum, and the last block of a stripe sums those of its slabs. */
 template <int N, int ROUND, typename Load, typename Values>
-__device__ __forceinline__ void sum_slab(const struct slab_sums &to, const struct slab &s, Load load, Values values)
+__device__ __forceinline__ void sum_slab(const struct slab_sums &to, const struct parameter_slab &s, Load load,
+                                         Values values)
 {
     static_assert(SLAB_THREADS / WARP >= N, "a thread for each column of a stripe");
     __shared__ __align__(16) float memory[SLAB_THREADS * N];
@@ -188,7 +190,7 @@ __device__ __forceinline__ void sum_slab(const struct slab_sums &to, const struc
             return;
         constexpr int FLOATS = pack_width<float>;
         int packs = columns / FLOATS;
-        struct slab parts = {};
+        struct parameter_slab parts = {};
         parts.rows = slabs;
         parts.lane = threadIdx.x / packs;
         parts.lanes = blockDim.x / packs;

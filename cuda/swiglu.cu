@@ -30,7 +30,8 @@ __device__ __forceinline__ gate_up<T, N> load_gate_up(const view<const T> &x, ui
     return {load_pack<N>(gate), load_pack<N>(gate + x.cols / 2)};
 }
 
-template <typename T, int N> __global__ WALK_BOUNDS void swiglu_forward(struct walk walk, view<const T> x, view<T> y)
+template <typename T, int N>
+__global__ WALK_BOUNDS void swiglu_forward(struct row_walk walk, view<const T> x, view<T> y)
 {
     walk_packs<2>(
         walk, [&](uint32_t row, uint32_t p) { return load_gate_up<T, N>(x, row, p); },
@@ -47,7 +48,7 @@ template <typename T, int N> __global__ WALK_BOUNDS void swiglu_forward(struct w
 
 /* dx may be x itself. */
 template <typename T, int N>
-__global__ WALK_BOUNDS void swiglu_backward(struct walk walk, view<const T> x, view<const T> dy, view<T> dx)
+__global__ WALK_BOUNDS void swiglu_backward(struct row_walk walk, view<const T> x, view<const T> dy, view<T> dx)
 {
     struct loaded {
         gate_up<T, N> x;

@@ -19,7 +19,7 @@ enum {
 };
 
 /* The block's tile, and in it the thread's square. */
-struct place {
+struct tile_square {
     int64_t first_row, first_col; /* of the tile */
     int row, col;                 /* of the square in the tile */
     int rows, cols;               /* of the square that the matrix has, 0 .. SIDE */
@@ -27,10 +27,10 @@ struct place {
 };
 
 /* PAIRS: the left half's tiles and the right half's take turns, since they are made of the same values. */
-template <bool PAIRS = false> __device__ __forceinline__ struct place place_of(int64_t rows, int64_t cols)
+template <bool PAIRS = false> __device__ __forceinline__ struct tile_square place_of(int64_t rows, int64_t cols)
 {
     uint32_t across = (uint32_t)((cols + TILE - 1) / TILE), col = blockIdx.x % across;
-    struct place at;
+    struct tile_square at;
     if (PAIRS)
         col = col / 2 + (col % 2 == 0 ? 0 : (across + 1) / 2);
     at.first_row = (int64_t)(blockIdx.x / across) * TILE;
@@ -243,7 +243,7 @@ __device__ __forceinline__ void values_of(const Source &source, const typename S
 }
 
 template <bool WIDE, typename Source, typename T>
-__device__ __forceinline__ void load_square(const Source &source, const struct place &at,
+__device__ __forceinline__ void load_square(const Source &source, const struct tile_square &at,
                                             square<T> (&x)[Source::HALVES])
 {
     constexpr int AHEAD = Source::AHEAD;
@@ -266,7 +266,7 @@ __device__ __forceinline__ void load_square(const Source &source, const struct p
 /* The same of packs of 16 bytes, all on their way at once: through shared memory, where the thread alone uses them. The
  * registers that they would need are not there. */
 template <typename Source, typename T>
-__device__ __forceinline__ void load_staged(const Source &source, const struct place &at, uint4 *stage,
+__device__ __forceinline__ void load_staged(const Source &source, const struct tile_square &at, uint4 *stage,
                                             square<T> (&x)[Source::HALVES])
 {
     constexpr int PARTS = Source::STAGED;
@@ -310,14 +310,14 @@ template <typename T> struct square_rows {
 };
 
 template <typename T>
-__device__ __forceinline__ square_rows<T> square_rows_of(void *matrix, int64_t stride, const struct place &at)
+__device__ __forceinline__ square_rows<T> square_rows_of(void *matrix, int64_t stride, const struct tile_square &at)
 {
     T *first = static_cast<T *>(matrix) + (at.first_row + at.row) * stride + at.first_col + at.col;
     return {first, stride, at.cols > 0 ? at.rows : 0, at.cols};
 }
 
 template <bool WIDE, typename T>
-__device__ __forceinline__ void write_square(const square<T> &x, void *to, int64_t stride, const struct place &at)
+__device__ __forceinline__ void write_square(const square<T> &x, void *to, int64_t stride, const struct tile_square &at)
 {
     const square_rows<T> rows = square_rows_of<T>(to, stride, at);
 #pragma unroll
@@ -469,7 +469,7 @@ __device__ __forceinline__ void put_column_sums(const square<T> &x, float (&sums
 
 /* Over the tile's, to partial [tiles down][cols]. */
 __device__ __forceinline__ void write_column_sums(const float (&sums)[TILE_WARPS][TILE], float *partial, int64_t rows,
-                                                  int64_t cols, const struct place &at)
+                                                  int64_t cols, const struct tile_square &at)
 {
     int64_t col = at.first_col + threadIdx.x;
     if (threadIdx.x >= TILE || col >= cols || at.first_row >= rows)

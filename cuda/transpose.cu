@@ -23,7 +23,7 @@ template <bool WIDE>
 static __global__ void __launch_bounds__(TILE_THREADS) transpose(view<const uint8_t> from, struct copy_targets to)
 {
     __shared__ column_tile<uint8_t> tile;
-    const struct place at = place_of(to.rows, to.cols);
+    const struct tile_square at = place_of(to.rows, to.cols);
     const uint8_t *const first = from.row(at.first_row + at.row) + at.first_col + at.col;
     const int rows = at.cols > 0 ? at.rows : 0;
     uint32_t bytes[SIDE][2] = {};
@@ -39,7 +39,7 @@ static __global__ void __launch_bounds__(TILE_THREADS) transpose(view<const uint
 void cuda_transpose(const struct cuda_target *target, const struct transpose_args *args)
 {
     const struct tensor &from = args->from;
-    struct copies column = {};
+    struct quantized_copies column = {};
     column.column = args->to;
     const struct copy_targets to = copy_targets_of(column, from.rows, from.cols, {});
     const int64_t tiles = copies_tiles(to);

@@ -10,11 +10,11 @@ enum { WALK_THREADS = 256, WALK_RESIDENT = 3 };
 
 /* Rows of `packs` packs each; from one of a thread's packs to its next it is step_rows rows and step_packs packs. 32
  * bits each: registers limit how many loads a thread can have on their way. */
-struct walk {
+struct row_walk {
     uint32_t rows, packs, step_rows, step_packs;
 };
 
-inline struct walk walk_of(const char *name, int64_t blocks, int64_t rows, int64_t packs)
+inline struct row_walk walk_of(const char *name, int64_t blocks, int64_t rows, int64_t packs)
 {
     int64_t step = blocks * WALK_THREADS;
     if (!address_counts_fit(rows, packs))
@@ -26,8 +26,9 @@ inline struct walk walk_of(const char *name, int64_t blocks, int64_t rows, int64
 /* Launches kernel(walk, arguments...) unless the matrix is empty: as many blocks as are resident at once, so that there
  * is no last wave of a few. At most 2^31 - 1 rows, and as many packs in a row. */
 template <typename... Parameters, typename... Arguments>
-inline void walk_launch(const struct cuda_target *target, const char *name, void (*kernel)(struct walk, Parameters...),
-                        int64_t rows, int64_t packs, Arguments... arguments)
+inline void walk_launch(const struct cuda_target *target, const char *name,
+                        void (*kernel)(struct row_walk, Parameters...), int64_t rows, int64_t packs,
+                        Arguments... arguments)
 {
     int resident = 0;
     if (rows * packs == 0)
@@ -50,7 +51,7 @@ template <int N, typename T> __device__ __forceinline__ T *pack_at(const struct 
 /* For each of this thread's packs: use(row, pack, load(row, pack)), with AHEAD loads on their way before the first is
  * used. VECTOR: there is one row. */
 template <int AHEAD, bool VECTOR = false, typename Load, typename Use>
-__device__ __forceinline__ void walk_packs(const struct walk &walk, Load load, Use use)
+__device__ __forceinline__ void walk_packs(const struct row_walk &walk, Load load, Use use)
 {
     uint32_t first = blockIdx.x * WALK_THREADS + threadIdx.x;
     uint32_t row = VECTOR ? 0 : first / walk.packs, pack = VECTOR ? first : first % walk.packs;

@@ -168,7 +168,7 @@ static void open_standard_streams(void)
 
 int main(int argc, char **argv)
 {
-    static const struct environment environment = {features, make_executor, with_ranks};
+    static const struct command_environment environment = {features, make_executor, with_ranks};
     open_standard_streams();
     waiting_choose(argv);
     signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit on a file's size fails instead, and is told */

@@ -103,7 +103,7 @@ static inline int import_folder(const char *folder, const char *output, const ch
     return import_run(&(struct import_settings){folder, output, tokenizer, "test", true});
 }
 
-static inline int export_as(enum dialect dialect, const char *checkpoint, const char *folder, bool bf16,
+static inline int export_as(enum checkpoint_dialect dialect, const char *checkpoint, const char *folder, bool bf16,
                             int64_t shard_bytes, bool replace)
 {
     error_clear();

@@ -43,7 +43,7 @@ static int set_element(hid_t file, const char *name, hsize_t index, const char *
 static int add_carried(hid_t file, char *name, const char *dtype, char *value)
 {
     struct carried_tensor tensor = {.name = name, .dims = 1, .bytes = (int64_t)strlen(value), .data = value};
-    const struct carried carried = {.count = 1, .tensors = &tensor};
+    const struct carried_files carried = {.count = 1, .tensors = &tensor};
     tensor.shape[0] = tensor.bytes;
     snprintf(tensor.dtype, sizeof tensor.dtype, "%s", dtype);
     return carried_write(file, &carried);

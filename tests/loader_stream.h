@@ -70,7 +70,7 @@ static inline void push_epoch(struct read_stream *stream, const struct loader_se
                 break;
         }
     }
-    struct shuffle order = shuffle_create(found, settings->seed, epoch);
+    struct index_shuffle order = shuffle_create(found, settings->seed, epoch);
     for (int64_t w = 0; w < found; w++) {
         struct list window = windows[settings->shuffle ? shuffle_at(&order, w) : w];
         for (int64_t t = 0; t < window.length; t++)

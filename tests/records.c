@@ -48,7 +48,7 @@ static void take(const struct record_piece *piece)
 
 static int print_file(const char *path, const struct record_settings *settings)
 {
-    struct source *source;
+    struct record_source *source;
     struct record_reader *reader;
     struct record_piece piece = {.kind = RECORD_NAME};
     int code = source_open(&source, path);

@@ -12,7 +12,7 @@
 /* All names ('>' in front) and texts of a file in one string, as far as they fit. */
 static inline int records_read(const struct record_settings *settings, const char *path, char *text, size_t room)
 {
-    struct source *source;
+    struct record_source *source;
     struct record_reader *reader = NULL;
     struct record_piece piece = {.kind = RECORD_NAME};
     size_t used = 0;

@@ -8,9 +8,9 @@
 #include "engine/engine.h"
 
 struct view {
-    struct store store;
+    struct weight_store store;
     struct store_class class;
-    struct store *whole;
+    struct weight_store *whole;
     int rank, size, shards;
     bool forgets_others; /* a planted fault: it does not tell that several ranks have the same */
 };
@@ -20,10 +20,10 @@ static inline int64_t view_cut(const struct view *view, int64_t count, int shard
     return shard == view->shards ? count : (count * shard / view->shards + shard) % (count + 1);
 }
 
-static inline struct shard view_shard(struct store *store, struct unit *unit, enum storage storage)
+static inline struct store_shard view_shard(struct weight_store *store, struct unit *unit, enum storage_class storage)
 {
     const struct view *view = store->self;
-    struct shard shard = view->whole->class->shard(view->whole, unit, storage);
+    struct store_shard shard = view->whole->class->shard(view->whole, unit, storage);
     const int cut = view->rank % view->shards;
     int64_t elements = shard.weight.value.cols, first = view_cut(view, elements, cut);
     int64_t count = view_cut(view, elements, cut + 1) - first;
@@ -46,7 +46,7 @@ static inline void view_open(struct view *view, struct engine *engine, struct co
     view->size = comm->size;
     view->shards = shards;
     view->forgets_others = false;
-    view->store = (struct store){.class = &view->class, .self = view};
+    view->store = (struct weight_store){.class = &view->class, .self = view};
     engine->store = &view->store;
 }
 

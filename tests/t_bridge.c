@@ -583,7 +583,7 @@ static void test_ends(void)
             CHECK(export_run(&(struct export_settings){.checkpoint = file,
                                                        .folder = out,
                                                        .shard_bytes = EXPORT_SHARD_BYTES,
-                                                       .dialect = (enum dialect)dialect}) == ERROR_NONE);
+                                                       .dialect = (enum checkpoint_dialect)dialect}) == ERROR_NONE);
             CHECK(ends_are(out, "config.json", cases[i].config_out));
             CHECK(is_there(in_folder(out, "generation_config.json")) == (cases[i].generation_out != NULL));
             CHECK(cases[i].generation_out == NULL || ends_are(out, "generation_config.json", cases[i].generation_out));

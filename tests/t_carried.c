@@ -18,8 +18,8 @@
 static struct comm *self;
 static char folder[512], path[600];
 
-static void add(struct carried *carried, const char *name, const char *dtype, int dims, int64_t a, int64_t b, int64_t c,
-                int64_t bytes)
+static void add(struct carried_files *carried, const char *name, const char *dtype, int dims, int64_t a, int64_t b,
+                int64_t c, int64_t bytes)
 {
     struct carried_tensor like = {.name = (char *)name, .dims = dims, .shape = {a, b, c}, .bytes = bytes};
     snprintf(like.dtype, sizeof like.dtype, "%s", dtype);
@@ -36,7 +36,7 @@ static bool same(const struct carried_tensor *a, const struct carried_tensor *b)
            (a->bytes == 0 || memcmp(a->data, b->data, (size_t)a->bytes) == 0);
 }
 
-static int save(struct training *t, const struct carried *carried, bool with_optimizer)
+static int save(struct training *t, const struct carried_files *carried, bool with_optimizer)
 {
     const struct checkpoint_meta meta = {
         .deck_text = "", .version = "0", .tokenizer = "nucleotide", .carried = carried};
@@ -44,7 +44,7 @@ static int save(struct training *t, const struct carried *carried, bool with_opt
 }
 
 /* In alphabetical order, as they are read. */
-static void make_some(struct carried *carried)
+static void make_some(struct carried_files *carried)
 {
     add(carried, "empty", "F16", 2, 0, 5, 0, 0);
     add(carried, "esm.contact_head.regression.bias", "F32", 1, 1, 0, 0, 4);
@@ -55,7 +55,7 @@ static void make_some(struct carried *carried)
 
 static void test_round(struct training *t, bool with_optimizer)
 {
-    struct carried written = {0}, read;
+    struct carried_files written = {0}, read;
     struct checkpoint_meta meta;
     make_some(&written);
     written.ends = (struct model_ends){.config = {2, {3, 300}}, .generation = {1, {7}}};
@@ -80,8 +80,8 @@ static void test_round(struct training *t, bool with_optimizer)
 /* Nothing to carry is no group, and reads as nothing. */
 static void test_none(struct training *t)
 {
-    const struct carried none = {0};
-    struct carried read;
+    const struct carried_files none = {0};
+    struct carried_files read;
     hid_t file = H5I_INVALID_HID;
     CHECK(save(t, &none, true) == ERROR_NONE && hdf5_open(&file, path) == ERROR_NONE);
     CHECK(H5Lexists(file, "carried", H5P_DEFAULT) == 0);
@@ -93,7 +93,7 @@ static void test_none(struct training *t)
  * by it: an error, not a signal or a crash, and the file before stands. */
 static void test_no_room(struct training *t)
 {
-    struct carried large = {0}, read;
+    struct carried_files large = {0}, read;
     struct rlimit old, small = {8 << 20, 0};
     add(&large, "large", "U8", 1, 16 << 20, 0, 0, 16 << 20);
     getrlimit(RLIMIT_FSIZE, &old);
@@ -111,7 +111,7 @@ static void test_no_room(struct training *t)
 static void refuse_adding(const char *name, const char *dtype, int dims, int64_t a, int64_t b, int64_t bytes,
                           const char *why)
 {
-    struct carried carried = {0};
+    struct carried_files carried = {0};
     add(&carried, "taken", "U8", 1, 1, 0, 0, 1);
     struct carried_tensor like = {.name = (char *)name, .dims = dims, .shape = {a, b}, .bytes = bytes};
     snprintf(like.dtype, sizeof like.dtype, "%s", dtype);
@@ -146,7 +146,7 @@ static void test_adding(void)
 /* A file whose group /carried holds what `make` puts there. */
 static void refuse_file(void (*make)(hid_t group), const char *why)
 {
-    struct carried read;
+    struct carried_files read;
     hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     hid_t group = H5Gcreate2(file, "carried", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
     make(group);

@@ -119,7 +119,7 @@ static void test_sharded(struct training *saved, int shards, uint64_t digest)
     free(path);
 }
 
-static int add_digest(void *self, const struct fetched *fetched, const void *content)
+static int add_digest(void *self, const struct fetched_elements *fetched, const void *content)
 {
     *(uint64_t *)self += checkpoint_digest_run(fetched, content);
     return ERROR_NONE;
@@ -172,7 +172,7 @@ static void test_beside(struct training *saved, const char *path, int shards, ui
 static void test_digest(struct training *t, uint64_t digest)
 {
     struct unit *unit = &t->toy.model.units[1];
-    struct shard shard = t->toy.engine.store->class->shard(t->toy.engine.store, unit, STORAGE_MATRIX);
+    struct store_shard shard = t->toy.engine.store->class->shard(t->toy.engine.store, unit, STORAGE_MATRIX);
     float *const arrays[] = {shard.weight.value.data, shard.m.data, shard.v.data};
     for (int k = 0; k < 3; k++) {
         float old[2] = {arrays[k][0], arrays[k][1]};
@@ -226,9 +226,9 @@ static void test_final(struct training *saved)
     CHECK(checkpoint_read(world, &t.toy.engine, path, true) == ERROR_USER);
     CHECK(checkpoint_read(world, &t.toy.engine, path, false) == ERROR_NONE);
     CHECK(engine_updates(&t.toy.engine) == 0);
-    struct shard x =
+    struct store_shard x =
         saved->toy.engine.store->class->shard(saved->toy.engine.store, &saved->toy.model.units[1], STORAGE_MATRIX);
-    struct shard y = t.toy.engine.store->class->shard(t.toy.engine.store, &t.toy.model.units[1], STORAGE_MATRIX);
+    struct store_shard y = t.toy.engine.store->class->shard(t.toy.engine.store, &t.toy.model.units[1], STORAGE_MATRIX);
     CHECK(memcmp(x.weight.value.data, y.weight.value.data, (size_t)tensor_extent(&x.weight.value)) == 0);
     training_destroy(&t);
     free(path);
@@ -347,7 +347,7 @@ static void check_initial(struct engine *engine, uint64_t seed)
         struct unit *unit = &engine->model->units[u];
         for (int i = 0; i < unit->parameter_count; i++) {
             const struct parameter *p = &unit->parameters[i];
-            struct shard shard = engine->store->class->shard(engine->store, unit, p->storage);
+            struct store_shard shard = engine->store->class->shard(engine->store, unit, p->storage);
             const float *weights = (float *)shard.weight.value.data + p->offset - shard.first;
             const int64_t count = p->part.rows * p->part.cols;
             double values[1001]; /* other pieces than those of the engine */

@@ -59,7 +59,7 @@ static void test_load(struct training *saved, const char *path, uint64_t digest)
         for (int s = 0; s < 3 && shards[s] <= comms[c]->size; s++)
             check_loaded(comms[c], path, shards[s], saved, false, digest);
     for (int64_t i = 0; i < list.count; i++) {
-        const struct block *block = &list.blocks[i];
+        const struct hash_block *block = &list.blocks[i];
         const int64_t at = block->offset + (i % 3 == 0 ? 0 : i % 3 == 1 ? block->length / 2 : block->length - 1);
         tensors += block->tensor;
         if (block->tensor && tensors % 5 != 1 && i + 2 < list.count)

@@ -252,17 +252,18 @@ static void make_micro_batch(struct batch *batch, const struct layout *layout, i
     }
 }
 
-struct outcome {
+struct run_outcome {
     struct engine_result result, evaluated;
     char *gradients; /* as toy_gradients */
     int64_t bytes;
 };
 
 /* Of micro-batches first, first + apart, ... */
-static struct outcome run_toy(struct toy *toy, const struct layout *layout, int first, int apart, int count, int ranks)
+static struct run_outcome run_toy(struct toy *toy, const struct layout *layout, int first, int apart, int count,
+                                  int ranks)
 {
     struct batch batches[MOST_MICRO * MOST_DATA];
-    struct outcome outcome;
+    struct run_outcome outcome;
     struct schedule schedule = schedule_create(count, layout->split ? 2 : 1, layout->split);
     for (int m = 0; m < count; m++)
         make_micro_batch(&batches[m], layout, first + m * apart, ranks);
@@ -275,12 +276,12 @@ static struct outcome run_toy(struct toy *toy, const struct layout *layout, int 
     return outcome;
 }
 
-static struct outcome run_alone(struct executor *executor, const struct layout *layout, int ranks, int data_ranks)
+static struct run_outcome run_alone(struct executor *executor, const struct layout *layout, int ranks, int data_ranks)
 {
     struct toy toy;
     struct toy_options options = options_of(executor, layout, ranks);
     toy_create(&toy, &options);
-    struct outcome outcome = run_toy(&toy, layout, 0, 1, layout->micro_batches * data_ranks, ranks);
+    struct run_outcome outcome = run_toy(&toy, layout, 0, 1, layout->micro_batches * data_ranks, ranks);
     toy_destroy(&toy);
     return outcome;
 }
@@ -289,7 +290,7 @@ static void open_shared(struct toy *toy, struct executor *executor, const struct
                         const struct team *team)
 {
     struct toy_options options = options_of(executor, layout, team->context->size);
-    struct groups groups = groups_replicated(team->data);
+    struct parallel_groups groups = groups_replicated(team->data);
     groups.context = team->context;
     options.groups = &groups;
     options.settings.rows = (struct row_cut){team->context->size, layout->method};
@@ -297,7 +298,7 @@ static void open_shared(struct toy *toy, struct executor *executor, const struct
     toy_create(toy, &options);
 }
 
-static struct outcome run_team(struct toy *toy, const struct layout *layout, const struct team *team)
+static struct run_outcome run_team(struct toy *toy, const struct layout *layout, const struct team *team)
 {
     return run_toy(toy, layout, team->grid.data_rank, team->grid.data_ranks, layout->micro_batches,
                    team->context->size);
@@ -308,7 +309,7 @@ struct distance {
 };
 
 /* of: the toy's shape. */
-static struct distance distance_of(const struct toy *shape, const struct outcome *a, const struct outcome *b)
+static struct distance distance_of(const struct toy *shape, const struct run_outcome *a, const struct run_outcome *b)
 {
     struct distance d = {.loss = fabs(a->result.loss_sum / b->result.loss_sum - 1)};
     const float *x = (const float *)a->gradients, *y = (const float *)b->gradients;
@@ -344,11 +345,11 @@ static struct distance distance_of(const struct toy *shape, const struct outcome
 }
 
 static struct distance compare(struct executor *executor, const struct layout *layout, const struct team *team,
-                               const struct outcome *wanted)
+                               const struct run_outcome *wanted)
 {
     struct toy toy;
     open_shared(&toy, executor, layout, team);
-    struct outcome got = run_team(&toy, layout, team);
+    struct run_outcome got = run_team(&toy, layout, team);
     struct distance d = distance_of(&toy, &got, wanted);
     free(got.gradients);
     toy_destroy(&toy);
@@ -382,7 +383,7 @@ static void test_equal(struct executor *cpu, const struct team *team, enum toy_k
 {
     static const enum deck_recompute policies[] = {DECK_RECOMPUTE_NONE, DECK_RECOMPUTE_QKV, DECK_RECOMPUTE_FULL};
     struct layout layout = {.kind = kind, .packed = packed, .micro_batches = packed ? MOST_MICRO : 1};
-    struct outcome wanted = run_alone(cpu, &layout, team->context->size, team->grid.data_ranks);
+    struct run_outcome wanted = run_alone(cpu, &layout, team->context->size, team->grid.data_ranks);
     for (layout.method = DECK_CONTEXT_GATHER; layout.method <= DECK_CONTEXT_RING; layout.method++) {
         layout.recompute = policies[((int)kind + packed + (int)layout.method) % 3];
         layout.split = packed && kind != TOY_LLAMA_TIED;
@@ -405,8 +406,8 @@ static void test_rounded(struct executor *cpu, const struct team *team, struct l
     exact.compute = DTYPE_F32;
     exact.recipe = DECK_RECIPE_NONE;
     const int ranks = team->context->size, data_ranks = team->grid.data_ranks;
-    struct outcome fp32 = run_alone(cpu, &exact, ranks, data_ranks);
-    struct outcome alone = run_alone(cpu, &layout, ranks, data_ranks);
+    struct run_outcome fp32 = run_alone(cpu, &exact, ranks, data_ranks);
+    struct run_outcome alone = run_alone(cpu, &layout, ranks, data_ranks);
     struct toy toy;
     struct toy_options options = options_of(cpu, &layout, ranks);
     toy_create(&toy, &options);
@@ -513,7 +514,7 @@ static void test_fault(struct executor *cpu, const struct team *team, enum deck_
     struct plan_of_faults plan = {.fault = fault};
     struct wrapper planter;
     struct layout layout = {.kind = TOY_LLAMA, .method = method, .packed = true, .micro_batches = 1};
-    struct outcome wanted = run_alone(cpu, &layout, team->context->size, team->grid.data_ranks);
+    struct run_outcome wanted = run_alone(cpu, &layout, team->context->size, team->grid.data_ranks);
     wrapper_create(&planter, cpu, plant, &plan);
     struct distance d = compare(&planter.executor, &layout, team, &wanted);
     if (!CHECK(plan.seen > 0 && !is_equal(d)))
@@ -544,10 +545,10 @@ static void test_poison(struct executor *cpu, const struct team *team, enum deck
     struct toy toy;
     struct layout layout = {.kind = TOY_LLAMA, .method = method, .packed = true, .micro_batches = 1};
     open_shared(&toy, cpu, &layout, team);
-    struct outcome clean = run_team(&toy, &layout, team);
+    struct run_outcome clean = run_team(&toy, &layout, team);
     memset(toy.engine.memory.transient_base, 0xff, (size_t)toy.engine.memory.transient_bytes); /* NaN */
     memset(toy.engine.memory.kept_base, 0xff, (size_t)toy.engine.memory.chunks[0].slot_bytes);
-    struct outcome poisoned = run_team(&toy, &layout, team);
+    struct run_outcome poisoned = run_team(&toy, &layout, team);
     CHECK(memcmp(clean.gradients, poisoned.gradients, (size_t)clean.bytes) == 0);
     CHECK(clean.result.loss_sum == poisoned.result.loss_sum);
     const struct id_set *kept = &toy.engine.memory.units[1].kept; /* of the first block */
@@ -598,10 +599,10 @@ static void test_orders(struct executor *cpu, const struct team *team, enum toy_
     struct executor *record = record_executor_create(cpu);
     struct layout layout = {.kind = kind, .method = DECK_CONTEXT_RING, .packed = true, .micro_batches = 1};
     struct toy toy;
-    struct race race;
+    struct launch_race race;
     open_shared(&toy, record, &layout, team);
     record_clear(record);
-    struct outcome eager = run_team(&toy, &layout, team);
+    struct run_outcome eager = run_team(&toy, &layout, team);
     const struct plan_log *log = record_executor_log(record);
     if (!CHECK(race_check(log, -1, &race, 1) == 0)) {
         char *text = race_describe(&race);

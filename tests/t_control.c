@@ -54,7 +54,7 @@ static bool touch(const char *name)
 static void test_requests(void)
 {
     struct comm *self = comm_self();
-    struct control control;
+    struct run_control control;
     const char *why;
     control_open(&control, self, stores_path("."), 0, 0);
     CHECK(control_poll(&control, &why) == CONTROL_NONE);
@@ -111,7 +111,7 @@ static void test_requests(void)
 static void test_stubborn_files(void)
 {
     struct comm *self = comm_self();
-    struct control control;
+    struct run_control control;
     const char *why;
     CHECK(mkdir(stores_path("stop"), 0777) == 0 && mkdir(stores_path("checkpoint"), 0777) == 0);
     control_open(&control, self, stores_path("."), 0, 0);
@@ -125,7 +125,7 @@ static void test_stubborn_files(void)
 static void test_time(void)
 {
     struct comm *self = comm_self();
-    struct control control;
+    struct run_control control;
     const char *why;
     control_open(&control, self, stores_path("."), 0, 900);
     CHECK(control_poll(&control, &why) == CONTROL_NONE);

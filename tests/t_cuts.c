@@ -38,7 +38,7 @@ static int64_t place_in_part(const struct parameter *p, int64_t row, int64_t col
 }
 
 /* Rectangles cover a slab's elements in order, once each, inside of the part. */
-static bool rectangles_right(const struct parameter *p, struct slab slab)
+static bool rectangles_right(const struct parameter *p, struct parameter_slab slab)
 {
     struct rectangle r[SLAB_RECTANGLES];
     int64_t next = slab.first;
@@ -54,18 +54,18 @@ static bool rectangles_right(const struct parameter *p, struct slab slab)
 }
 
 /* So do runs, each as long as it can be. */
-static bool runs_right(const struct parameter *p, struct slab slab)
+static bool runs_right(const struct parameter *p, struct parameter_slab slab)
 {
     bool right = true;
     int64_t end = -1; /* of the run before, in the global tensor */
     while (slab.count > 0 && right) {
-        const struct run run = slab_run(p, slab);
+        const struct slab_run run = slab_run(p, slab);
         const int64_t last = run.first + run.count - 1;
         right = run.count > 0 && run.first != end &&
                 place_in_part(p, run.first / p->cols, run.first % p->cols) == slab.first;
         right &= place_in_part(p, last / p->cols, last % p->cols) == slab.first + run.count - 1;
         end = run.first + run.count;
-        slab = (struct slab){slab.first + run.count, slab.count - run.count};
+        slab = (struct parameter_slab){slab.first + run.count, slab.count - run.count};
     }
     return right && slab.count == 0;
 }
@@ -86,7 +86,7 @@ static void test_slabs(void)
         parameter_place(&p, rows + 2 * around, cols + (around == 2 ? 3 : 0), around, around == 2);
         for (int64_t first = SHARD_FIRST; first <= OFFSET + rows * cols; first++) {
             for (int64_t count = 0; count <= rows * cols + 12; count++) {
-                struct slab slab = slab_of(&p, first, count);
+                struct parameter_slab slab = slab_of(&p, first, count);
                 int64_t wanted = 0;
                 for (int64_t e = first; e < first + count; e++)
                     wanted += e >= OFFSET && e < OFFSET + rows * cols;
@@ -140,7 +140,7 @@ static struct cut cut_states(int64_t vocabulary)
     return cut;
 }
 
-struct place {
+struct json_place {
     const struct cut *cut;
     int rank; /* of the tensor ranks */
 };
@@ -158,7 +158,7 @@ static void place_parameter(struct parameter *p, const struct parameter *whole, 
 
 static void place_model(struct model *model, const void *data)
 {
-    const struct place *place = data;
+    const struct json_place *place = data;
     struct model whole, first;
     model_create(&whole, &place->cut->whole, 1, 1);
     model_create(&first, &place->cut->parts[0], 1, 1);
@@ -186,8 +186,8 @@ struct divided {
     struct comm *comm;
     struct grid grid;
     struct group *group;
-    struct groups groups;
-    struct place place;
+    struct parallel_groups groups;
+    struct json_place place;
     struct toy toy;
 };
 
@@ -203,11 +203,12 @@ static void divided_create(struct divided *d, struct comm *comm, const struct cu
     d->comm = comm;
     CHECK(grid_create(&d->grid, comm, &(struct grid_shape){.tensor = TENSOR_RANKS, .context = 1}) == ERROR_NONE);
     d->group = comm_group_create(d->grid.data, NULL, "data");
-    d->place = (struct place){cut, d->grid.tensor->rank};
+    d->place = (struct json_place){cut, d->grid.tensor->rank};
     options.settings = cut->parts[d->place.rank];
-    d->groups = options.sharding.level == SHARD_NONE
-                    ? groups_replicated(d->group)
-                    : (struct groups){.all = d->group, .data = d->group, .gather = d->group, .reduce = d->group};
+    d->groups =
+        options.sharding.level == SHARD_NONE
+            ? groups_replicated(d->group)
+            : (struct parallel_groups){.all = d->group, .data = d->group, .gather = d->group, .reduce = d->group};
     options.groups = &d->groups;
     options.place = place_model;
     options.self = &d->place;
@@ -320,7 +321,7 @@ struct runs {
     int parameters, *of; /* [kinds * parameters] how many runs */
 };
 
-static int count_run(void *data, const struct fetched *fetched, const void *content)
+static int count_run(void *data, const struct fetched_elements *fetched, const void *content)
 {
     struct runs *runs = data;
     (void)content;

@@ -57,14 +57,14 @@ static int64_t draw(struct draws *draws, int64_t below)
 
 /* -- Where ------------------------------------------------------------------------------------------------------- */
 
-enum place { PLACE_SUPERBLOCK, PLACE_HEADER, PLACE_TREE, PLACE_HEAP, PLACE_TENSORS, PLACE_SIDE, PLACES };
+enum json_place { PLACE_SUPERBLOCK, PLACE_HEADER, PLACE_TREE, PLACE_HEAP, PLACE_TENSORS, PLACE_SIDE, PLACES };
 
 static const char *const place_names[PLACES] = {"superblock", "object header", "tree", "heap", "tensors", "side file"};
 
 /* What starts a structure of HDF5 (File Format Specification 3.0): object headers and their continuations; version 2
  * B-trees (header, leaf, internal node); fractal heaps (header, direct and indirect block). */
 static const struct {
-    enum place place;
+    enum json_place place;
     char signature[SIGNATURE_BYTES + 1];
 } structures[] = {{PLACE_HEADER, "OHDR"}, {PLACE_HEADER, "OCHK"}, {PLACE_TREE, "BTHD"}, {PLACE_TREE, "BTLF"},
                   {PLACE_TREE, "BTIN"},   {PLACE_HEAP, "FRHP"},   {PLACE_HEAP, "FHDB"}, {PLACE_HEAP, "FHIB"}};
@@ -72,7 +72,7 @@ static const struct {
 enum { STRUCTURES = sizeof structures / sizeof structures[0] };
 
 /* Whether a structure of the place starts there. */
-static bool starts(const struct content *file, int64_t at, enum place place)
+static bool starts(const struct content *file, int64_t at, enum json_place place)
 {
     for (int s = 0; s < STRUCTURES; s++)
         if (structures[s].place == place && at + SIGNATURE_BYTES <= file->count &&
@@ -82,7 +82,7 @@ static bool starts(const struct content *file, int64_t at, enum place place)
 }
 
 /* A byte of the place, -1 if the file has no such structure. */
-static int64_t byte_in(struct draws *draws, const struct content *file, enum place place)
+static int64_t byte_in(struct draws *draws, const struct content *file, enum json_place place)
 {
     if (place == PLACE_SUPERBLOCK)
         return draw(draws, SUPERBLOCK_BYTES);
@@ -107,7 +107,7 @@ struct files {
 };
 
 /* Puts the newest checkpoint back, but for one thing; says what. */
-static char *damage(struct draws *draws, const struct files *files, enum place place, bool truncation)
+static char *damage(struct draws *draws, const struct files *files, enum json_place place, bool truncation)
 {
     const struct content *whole = place == PLACE_SIDE ? &files->side : &files->file;
     char *bytes = memory_allocate(whole->count), *said;
@@ -186,7 +186,7 @@ int main(void)
     int done[PLACES] = {0};
     for (int i = 0; i < DAMAGES; i++) {
         struct draws draws = {{17, RANDOM_TEST, (uint64_t)i}, 0};
-        enum place place = (enum place)(i % PLACES);
+        enum json_place place = (enum json_place)(i % PLACES);
         char *said = damage(&draws, &files, place, i / PLACES % 4 == 3);
         if (!CHECK(survived(&files, &reader, digest)))
             fprintf(stderr, "    damage %d, %s\n", i, said);

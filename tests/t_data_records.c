@@ -583,7 +583,7 @@ static void test_text_seams(void)
         memset(bytes, 'x', ROOM);
         memcpy(bytes + at, "\r\ny\r", 4);
         write_file(path, "wb", bytes, (size_t)at + 4);
-        struct source *source;
+        struct record_source *source;
         struct record_reader *reader;
         struct record_piece piece = {.kind = RECORD_NAME};
         const struct record_settings lines = {.format = "lines", .content = RECORD_BYTES};
@@ -621,7 +621,7 @@ static void test_long_lines(void)
         for (int i = 0; i < LINES; i++)
             fprintf(file, "{\"text\":\"%.*s\"}%s", lengths[i], bases + i, i < LINES - 1 || end ? "\n" : "");
         fclose(file);
-        struct source *source;
+        struct record_source *source;
         struct record_reader *reader;
         struct record_piece piece;
         CHECK(source_open(&source, path) == ERROR_NONE);

@@ -12,12 +12,12 @@
 #include <unistd.h>
 
 /* All windows of one sequence follow the rule by which they are counted. */
-static void check_walk(const struct windows *windows, const struct windows_layout *layout)
+static void check_walk(const struct store_windows *windows, const struct windows_layout *layout)
 {
     int64_t hint = 0, tokens = 0, sequence = -1, end = 0, wrong = 0;
     for (int64_t w = 0; w < windows->index.header.windows; w++) {
         int64_t far = w * 7 % (windows->index.store->sequences + 1); /* a wrong hint must not matter */
-        struct window window = windows_locate(windows, w, &hint), again = windows_locate(windows, w, &far);
+        struct token_window window = windows_locate(windows, w, &hint), again = windows_locate(windows, w, &far);
         wrong += window.start != again.start || window.length != again.length || window.sequence != again.sequence;
         int64_t begin = token_store_offset(windows->index.store, window.sequence);
         int64_t stop = token_store_offset(windows->index.store, window.sequence + 1);
@@ -67,7 +67,7 @@ static void test_windows(void)
     stores_periodic(sequences);
     stores_write(path, sequences, STORES_PERIODIC);
     struct token_store *store;
-    struct windows *windows;
+    struct store_windows *windows;
     CHECK(token_store_open(&store, path) == ERROR_NONE);
     struct windows_layout layout = {256, 200, WINDOWS_EACH, false, false};
     CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE);
@@ -145,7 +145,7 @@ static void refused_windows(const char *path, const struct windows_layout *layou
 {
     struct comm *world = comm_self();
     struct token_store *store;
-    struct windows *windows;
+    struct store_windows *windows;
     CHECK(token_store_open(&store, path) == ERROR_NONE);
     CHECK_USER(token_store_verify(store), words);
     CHECK(windows_open(&windows, store, layout, world) == ERROR_USER && windows == NULL);
@@ -160,7 +160,7 @@ static void test_damage(void)
     const char *path = stores_path("damage.h5"), *side = stores_path("damage.h5.windows-100-10-each");
     struct comm *world = comm_self();
     struct token_store *store;
-    struct windows *windows;
+    struct store_windows *windows;
     stores_write_periodic(path);
     CHECK(token_store_open(&store, path) == ERROR_NONE && token_store_verify(store) == ERROR_NONE);
     CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->index.map != NULL);
@@ -276,7 +276,8 @@ static void test_shuffle(void)
         int64_t count = counts[i], repeated = 0, fixed = 0, moved = 0;
         for (int64_t epoch = 0; epoch < 3; epoch++) {
             char *seen = memory_allocate(count);
-            struct shuffle shuffle = shuffle_create(count, 11, epoch), next = shuffle_create(count, 11, epoch + 1);
+            struct index_shuffle shuffle = shuffle_create(count, 11, epoch),
+                                 next = shuffle_create(count, 11, epoch + 1);
             for (int64_t k = 0; k < count; k++) {
                 int64_t at = shuffle_at(&shuffle, k);
                 repeated += at < 0 || at >= count || seen[at]++ != 0;
@@ -292,7 +293,7 @@ static void test_shuffle(void)
         }
     }
     /* beyond 32 bits it still lands inside and comes back nowhere twice in a sample */
-    struct shuffle large = shuffle_create((int64_t)1 << 40, 1, 0);
+    struct index_shuffle large = shuffle_create((int64_t)1 << 40, 1, 0);
     int64_t low = 0;
     for (int64_t k = 0; k < 1000; k++)
         low += shuffle_at(&large, k) < (int64_t)1 << 39;
@@ -301,7 +302,7 @@ static void test_shuffle(void)
     enum { N = 10, EPOCHS = 9000 };
     double pairs[N * N] = {0}, single[N] = {0}, chi_single = 0, chi_pairs = 0;
     for (int64_t epoch = 0; epoch < EPOCHS; epoch++) {
-        struct shuffle shuffle = shuffle_create(N, 3, epoch);
+        struct index_shuffle shuffle = shuffle_create(N, 3, epoch);
         int64_t a = shuffle_at(&shuffle, 0), b = shuffle_at(&shuffle, 1);
         single[a]++;
         pairs[a * N + b]++;
@@ -334,7 +335,7 @@ static void test_signals(void)
     stores_write(path, sequences, SEQUENCES);
     struct comm *self = comm_self();
     struct token_store *store;
-    struct windows *windows;
+    struct store_windows *windows;
     const struct windows_layout layouts[] = {{64, 0, WINDOWS_EACH, false, false}, {64, 1, WINDOWS_EACH, false, false}};
     CHECK(token_store_open(&store, path) == ERROR_NONE);
     signal_send(SIGUSR2, SIGNALS_SAVE);

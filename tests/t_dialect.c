@@ -248,12 +248,12 @@ static void drop_rest(struct folder *f)
         drop(f, twin);
 }
 
-static enum dialect dialect_in(const char *folder)
+static enum checkpoint_dialect dialect_in(const char *folder)
 {
     struct safetensors *st;
     if (!CHECK(safetensors_open(&st, folder) == ERROR_NONE))
         return DIALECT_COUNT;
-    const enum dialect dialect = dialect_of(st);
+    const enum checkpoint_dialect dialect = dialect_of(st);
     safetensors_close(st);
     return dialect;
 }

@@ -90,14 +90,14 @@ struct adamw {
     int updates;
 };
 
-static struct shard shard_of(const struct toy *toy)
+static struct store_shard shard_of(const struct toy *toy)
 {
     return toy->engine.store->class->shard(toy->engine.store, &toy->model.units[1], STORAGE_MATRIX);
 }
 
 static void adamw_create(struct adamw *a, const struct toy *toy)
 {
-    const struct shard shard = shard_of(toy);
+    const struct store_shard shard = shard_of(toy);
     *a = (struct adamw){.count = shard.weight.value.cols};
     a->weight = memory_allocate(a->count * (int64_t)sizeof(double));
     a->m = memory_allocate(a->count * (int64_t)sizeof(double));
@@ -109,7 +109,7 @@ static void adamw_create(struct adamw *a, const struct toy *toy)
 static void adamw_step(struct adamw *a, const struct toy *toy, double rate)
 {
     const struct optimizer_settings *s = &toy->engine.settings.optimizer;
-    const struct shard shard = shard_of(toy);
+    const struct store_shard shard = shard_of(toy);
     const double scale = tensor_get(&toy->engine.optimizer.scale, 0, 0);
     if (isnan(scale))
         return;
@@ -126,7 +126,7 @@ static void adamw_step(struct adamw *a, const struct toy *toy, double rate)
 /* The largest distance of the engine's weights from them. */
 static double adamw_distance(const struct adamw *a, const struct toy *toy)
 {
-    const struct shard shard = shard_of(toy);
+    const struct store_shard shard = shard_of(toy);
     double worst = 0;
     for (int64_t i = 0; i < a->count; i++)
         worst = fmax(worst, fabs(tensor_get(&shard.weight.value, 0, i) - a->weight[i]));
@@ -177,7 +177,7 @@ static void test_count(void)
     train_toy(&spoilt, true);
     train_toy(&without, false);
     int64_t bytes;
-    struct shard a = shard_of(&spoilt), b = shard_of(&without);
+    struct store_shard a = shard_of(&spoilt), b = shard_of(&without);
     bytes = tensor_extent(&a.weight.value);
     CHECK(memcmp(a.weight.value.data, b.weight.value.data, (size_t)bytes) == 0);
     CHECK(memcmp(a.m.data, b.m.data, (size_t)bytes) == 0 && memcmp(a.v.data, b.v.data, (size_t)bytes) == 0);
@@ -208,10 +208,10 @@ static void test_restart(void)
 static void check_log(const char *name, const char *word)
 {
     char path[500];
-    struct history history;
+    struct run_history history;
     snprintf(path, sizeof path, "%s/log.jsonl", stores_path(name));
     CHECK(history_read(&history, path) == ERROR_NONE);
-    struct verdict verdict = verdict_of(&history, false);
+    struct run_verdict verdict = verdict_of(&history, false);
     CHECK_STRING(verdict.word, word);
     free(verdict.text);
     CHECK(history.last_count == 6);
@@ -234,7 +234,7 @@ static void check_log(const char *name, const char *word)
 static void test_rewind(void)
 {
     char path[500];
-    struct history history;
+    struct run_history history;
     CHECK(train_saving("rewind", "rewind", 4, 6, 6) == 0);
     CHECK(fault.updates == 14 + 2 + 1); /* step 7 was on its way */
     snprintf(path, sizeof path, "%s/log.jsonl", stores_path("rewind"));
@@ -310,7 +310,7 @@ static void check_outliers(const char *name, const char *const *ends, int progra
         fault.cpu->class->destroy(fault.cpu);
     }
     fault.large[0] = fault.large[1] = 0;
-    struct history history;
+    struct run_history history;
     snprintf(path, sizeof path, "%s/log.jsonl", stores_path(name));
     CHECK(history_read(&history, path) == ERROR_NONE && history.row_count == 80);
     for (int64_t i = 0; i < history.row_count; i++)

@@ -81,7 +81,7 @@ static int make_oracle(struct executor **executor, const struct device_request *
 
 /* -- Comparing ---------------------------------------------------------------------------------------------------- */
 
-struct result {
+struct generate_result {
     int64_t lengths[RECORDS];
     float vectors[RECORDS * LONGEST * HIDDEN];
 };
@@ -95,7 +95,8 @@ static void read_all(hid_t file, const char *name, hid_t type, int64_t room, voi
     H5Dclose(dataset);
 }
 
-static void run(struct comm *self, struct embed_settings settings, device_make *make_executor, struct result *result)
+static void run(struct comm *self, struct embed_settings settings, device_make *make_executor,
+                struct generate_result *result)
 {
     CHECK(embed_run(self, &settings, make_executor) == ERROR_NONE);
     hid_t file = H5Fopen(settings.output, H5F_ACC_RDONLY, H5P_DEFAULT);
@@ -127,7 +128,7 @@ static double *expected_of(hid_t golden, const char *name, const char *what, int
 }
 
 /* The worst record's relative L2 distance. */
-static double compare(hid_t golden, const struct result *result, const char *pool)
+static double compare(hid_t golden, const struct generate_result *result, const char *pool)
 {
     const float *own = result->vectors;
     double worst = 0;
@@ -146,7 +147,7 @@ static double compare(hid_t golden, const struct result *result, const char *poo
 }
 
 /* A mean that takes special tokens in, made of all tokens' vectors. */
-static double mean_of_all(hid_t golden, const struct result *every)
+static double mean_of_all(hid_t golden, const struct generate_result *every)
 {
     const float *own = every->vectors;
     double worst = 0;
@@ -164,10 +165,10 @@ static double mean_of_all(hid_t golden, const struct result *every)
 }
 
 /* Each record in a file of its own: the same vectors, to the last bit or nearly. */
-static void check_company(struct comm *self, struct embed_settings settings, const struct result *together)
+static void check_company(struct comm *self, struct embed_settings settings, const struct generate_result *together)
 {
     static const char *const sequences[2] = {"MXUBZO", "W"};
-    struct result *alone = memory_allocate(sizeof *alone);
+    struct generate_result *alone = memory_allocate(sizeof *alone);
     char *path = memory_format("%s.fa", settings.output);
     const float *own = together->vectors + (residues[0] + residues[1] + 4) * HIDDEN;
     settings.fasta = path;
@@ -219,7 +220,7 @@ static int make_device(struct executor **executor, const struct device_request *
 }
 
 /* What the engine needs must be free on the device, whatever the host has. */
-static void check_memory(struct comm *self, struct embed_settings settings, struct result *result)
+static void check_memory(struct comm *self, struct embed_settings settings, struct generate_result *result)
 {
     device_free = (int64_t)1 << 30;
     run(self, settings, make_device, result);
@@ -234,7 +235,7 @@ int main(void)
 {
     static const char *const pools[] = {"mean", "last", "none"};
     struct comm *self = comm_self();
-    struct result *result = memory_allocate(sizeof *result);
+    struct generate_result *result = memory_allocate(sizeof *result);
     char folder[] = "/tmp/cistron-embed.XXXXXX";
     CHECK(mkdtemp(folder) != NULL);
     char *checkpoint = memory_format("%s/model.h5", folder), *output = memory_format("%s/out.h5", folder);

@@ -26,7 +26,7 @@ struct way {
     const char *expected; /* name in the golden file */
 };
 
-struct outcome {
+struct run_outcome {
     double worst;       /* relative distance of a record's mean */
     bool counts, names; /* are those of the golden file */
 };
@@ -38,9 +38,9 @@ static int make_oracle(struct executor **executor, const struct device_request *
     return ERROR_NONE;
 }
 
-static struct outcome compare(const struct score *score, const json_t *expected)
+static struct run_outcome compare(const struct fasta_score *score, const json_t *expected)
 {
-    struct outcome o = {0, true, score->count == (int64_t)json_array_size(expected)};
+    struct run_outcome o = {0, true, score->count == (int64_t)json_array_size(expected)};
     for (int64_t r = 0; r < score->count && o.names; r++) {
         const struct score_record *own = &score->records[r];
         const json_t *record = json_array_get(expected, (size_t)r);
@@ -60,11 +60,12 @@ static struct outcome compare(const struct score *score, const json_t *expected)
     return o;
 }
 
-static struct outcome run(struct comm *self, device_make *make_executor, const json_t *golden, const struct way *way)
+static struct run_outcome run(struct comm *self, device_make *make_executor, const json_t *golden,
+                              const struct way *way)
 {
     char *checkpoint = golden_path("h5"), *fasta = golden_path("fa");
     struct inference *inference = memory_allocate(sizeof *inference);
-    struct score score = {0};
+    struct fasta_score score = {0};
     int code = inference_open(inference, self, checkpoint, make_executor);
     int64_t tokens = way->windows * way->context, at_once = 4 * way->windows;
     if (code == ERROR_NONE) {
@@ -86,7 +87,7 @@ static struct outcome run(struct comm *self, device_make *make_executor, const j
     if (code == ERROR_NONE)
         code = score_run(&score, self, &inference->engine, &settings);
     CHECK(code == ERROR_NONE);
-    struct outcome o = compare(&score, json_object_get(golden, way->expected));
+    struct run_outcome o = compare(&score, json_object_get(golden, way->expected));
     score_destroy(&score);
     inference_close(inference);
     memory_free(inference);
@@ -97,14 +98,14 @@ static struct outcome run(struct comm *self, device_make *make_executor, const j
 
 static void agree(struct comm *self, device_make *make_executor, const json_t *golden, struct way way)
 {
-    struct outcome o = run(self, make_executor, golden, &way);
+    struct run_outcome o = run(self, make_executor, golden, &way);
     printf("%s, %lld windows at once: %.2e\n", way.expected, (long long)way.windows, o.worst);
     CHECK(o.worst <= 1e-5 && o.counts && o.names);
 }
 
 static void notice(struct comm *self, const json_t *golden, const char *fault, struct way way)
 {
-    struct outcome o = run(self, cpu_executor_make, golden, &way);
+    struct run_outcome o = run(self, cpu_executor_make, golden, &way);
     printf("    %-28s %.2e%s\n", fault, o.worst, o.counts ? "" : ", other counts");
     CHECK(o.names && !(o.worst <= 1e-5));
 }

@@ -68,7 +68,7 @@ static struct exact_outcome train_exactly(struct comm *comm, struct layout layou
     form.poisoned = true;
     layout.sharding.exact = exact_units_of(TEAM_ROWS * TEAM_ROW_TOKENS, 2.0 * places * layout.context);
     team_create(&team, comm, fault != EXACT ? &wrapper.executor : cpu, &layout, &form);
-    struct outcome outcome = team_train(&team);
+    struct run_outcome outcome = team_train(&team);
     const struct tensor sums = team.toy.engine.sums;
     const size_t bytes = (size_t)outcome.elements * sizeof(float);
     CHECK(outcome.agree && (comm_sum_i64(comm, planter.launched) > 0) == (fault != EXACT));

@@ -23,7 +23,7 @@ static void test_advice(void)
     CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
     int64_t memory[BUDGET_CATEGORIES], own = forecast_memory(memory, &deck, &model, 1, cpu);
     const double gibi = 1 << 30;
-    struct fit fit;
+    struct memory_fit fit;
     deck.device.memory = (double)own / gibi;
     CHECK(fit_check(&fit, &deck, &model, own, 1, 1, cpu) == ERROR_NONE && fit.limit == own);
     CHECK(fit_refuse(&fit) == ERROR_NONE && fit.advice[0] == '\0');
@@ -159,7 +159,7 @@ static void test_choice(void)
 
     /* advice is for the layers as chosen */
     deck.device.memory = (double)(least - 1) / (1 << 30);
-    struct fit fit;
+    struct memory_fit fit;
     CHECK(choose_for(&deck, &model, least - 1, &cost, cpu) == -1);
     CHECK(fit_check(&fit, &deck, &model, least, 1, 1, cpu) == ERROR_NONE &&
           strstr(fit.advice, "with train.micro_batch = ") == fit.advice);
@@ -404,7 +404,7 @@ static void test_advice_to_share(void)
     struct deck deck = toy_deck();
     struct executor *cpu = cpu_executor_create(1);
     struct model_settings model;
-    struct fit fit;
+    struct memory_fit fit;
     const double gibi = 1 << 30;
     int64_t memory[BUDGET_CATEGORIES], need[1 + DECK_SHARD_FULL];
     CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
@@ -443,7 +443,7 @@ static void test_advice_to_cut(void)
     struct deck deck = toy_deck();
     struct executor *cpu = cpu_executor_create(1);
     struct model_settings model;
-    struct fit fit;
+    struct memory_fit fit;
     int64_t memory[BUDGET_CATEGORIES];
     deck.data.row_tokens = 2048;
     deck.train.micro_batch = 1;

@@ -114,7 +114,7 @@ static void compare_rank(const struct forecast *forecast, const struct deck *dec
     struct engine_settings settings = settings_of_engine(deck, 1, 0);
     const struct forecast_rank *kind = &forecast->kinds[rank == 0 ? 0 : 1];
     model_create(&model, &forecast->model, deck->train.micro_batch * deck->data.row_tokens, deck->memory.head_tokens);
-    const struct groups groups = groups_replicated(&group);
+    const struct parallel_groups groups = groups_replicated(&group);
     engine_create(&engine, executor, &model, &groups, &settings);
     for (int c = 0; c < BUDGET_CATEGORIES; c++)
         if (!CHECK(kind->memory[c] == engine.budget.bytes[c]))
@@ -275,7 +275,7 @@ static void test_nodes(void)
 
     const struct grid_shape shape = {.tensor = 2, .context = 1, .shard = 4};
     struct plan_groups on_two = {.sizes = grid_sizes(&shape, 16)}, on_one = on_two, without = on_two;
-    struct groups groups = layout_groups(&on_two.sizes, &copier, sized_group, &on_two);
+    struct parallel_groups groups = layout_groups(&on_two.sizes, &copier, sized_group, &on_two);
     CHECK(groups.tensor->copies && groups.gather->copies && groups.reduce->copies && groups.shared->copies);
     CHECK(!groups.all->copies && !groups.data->copies && !groups.replicas->copies);
     copier.node_block = 0;
@@ -307,7 +307,7 @@ static int64_t moved_by(const struct deck *deck, const struct model_settings *se
     enum { MOST = 8 };
     const struct grid_shape shape = layout_shape(deck);
     struct plan_groups made = {.sizes = grid_sizes(&shape, ranks)};
-    const struct groups groups = layout_groups(&made.sizes, NULL, plan_group, &made);
+    const struct parallel_groups groups = layout_groups(&made.sizes, NULL, plan_group, &made);
     struct executor *plan = plan_executor_create(cpu);
     struct engine_settings engine_settings = settings_of_engine(deck, ranks, 0);
     struct model_settings own = *settings;
@@ -638,7 +638,7 @@ static void test_bubble(struct executor *cpu)
 {
     enum { STAGES = 3, FEW = 12, MANY = 24 };
     struct deck deck = toy_deck();
-    struct rates rates;
+    struct machine_rates rates;
     deck.model.layers = 2 * STAGES;
     deck.data.source = DECK_DATA_RANDOM;
     deck.parallel.pipeline = STAGES;

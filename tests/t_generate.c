@@ -98,7 +98,7 @@ static void pair_create(struct pair *p, struct executor *executor, const struct 
                                             .row_tokens = POSITIONS,
                                             .max_segments = 1}};
     model_create(&p->whole_model, settings, POSITIONS, POSITIONS);
-    const struct groups groups = groups_replicated(p->group);
+    const struct parallel_groups groups = groups_replicated(p->group);
     engine_create(&p->whole, executor, &p->whole_model, &groups, &of);
     of.memory.use = MEMORY_GENERATE;
     of.memory.row_tokens = chunk;
@@ -159,15 +159,15 @@ static double distance(const double *a, const double *b, int64_t vocabulary)
     return sqrt(difference / norm);
 }
 
-struct outcome {
+struct run_outcome {
     double worst;  /* relative L2 distance of logits */
     int different; /* greedy choices */
 };
 
 /* Prompts of 1, 8, 15 and 22 random tokens, each continued greedily to LONGEST + its length. */
-static struct outcome compare(struct pair *p, int64_t chunk)
+static struct run_outcome compare(struct pair *p, int64_t chunk)
 {
-    struct outcome o = {0, 0};
+    struct run_outcome o = {0, 0};
     for (int prompt = 0; prompt < PROMPTS; prompt++) {
         struct random_key random = {3, RANDOM_TEST, (uint64_t)prompt};
         int32_t tokens[POSITIONS];
@@ -192,12 +192,12 @@ static struct outcome compare(struct pair *p, int64_t chunk)
     return o;
 }
 
-static struct outcome run(struct executor *executor, enum dtype compute, bool tied, int64_t chunk, enum fault fault)
+static struct run_outcome run(struct executor *executor, enum dtype compute, bool tied, int64_t chunk, enum fault fault)
 {
     struct pair p;
     struct model_settings settings = toy_settings(tied ? TOY_LLAMA_TIED : TOY_LLAMA);
     pair_create(&p, executor, &settings, compute, chunk, 1, fault);
-    struct outcome o = compare(&p, chunk);
+    struct run_outcome o = compare(&p, chunk);
     CHECK(p.planter.scatters > 0);
     pair_destroy(&p);
     return o;
@@ -210,16 +210,16 @@ static void test_cache(struct executor *cpu, struct executor *reference)
     const double bound = 1e-5; /* fp32, as the golden logits; the two ways sum in other orders */
     for (int64_t chunk = 1; chunk <= 32; chunk = chunk < 4 ? chunk + 1 : 2 * chunk)
         for (int tied = 0; tied <= 1; tied++) {
-            struct outcome o = run(cpu, DTYPE_F32, tied, chunk, NONE);
+            struct run_outcome o = run(cpu, DTYPE_F32, tied, chunk, NONE);
             printf("chunks of %lld: %.2e\n", (long long)chunk, o.worst);
             CHECK(o.worst <= bound && o.different == 0);
         }
-    struct outcome oracle = run(reference, DTYPE_F32, false, 7, NONE), bf16 = run(cpu, DTYPE_BF16, false, 7, NONE);
+    struct run_outcome oracle = run(reference, DTYPE_F32, false, 7, NONE), bf16 = run(cpu, DTYPE_BF16, false, 7, NONE);
     printf("oracle %.2e, bf16 %.2e\n", oracle.worst, bf16.worst);
     CHECK(oracle.worst <= bound && oracle.different == 0);
     CHECK(bf16.worst <= 2e-2);
     for (int fault = OFFSET_FORGOTTEN; fault < FAULTS; fault++) {
-        struct outcome o = run(cpu, DTYPE_F32, false, 5, (enum fault)fault);
+        struct run_outcome o = run(cpu, DTYPE_F32, false, 5, (enum fault)fault);
         printf("    %-18s %.2e, %d other choices\n", names[fault], o.worst, o.different);
         CHECK(!(o.worst <= 10 * bound));
     }

@@ -182,18 +182,18 @@ static void mutate_scale(struct batch *batch, const struct tokenizer *tokenizer,
 
 /* -- One comparison ---------------------------------------------------------------------------------------------- */
 
-struct outcome {
+struct run_outcome {
     double logits, gradients, losses, final;
     char worst[128];
     double *gradient_bits;
     int64_t gradient_count;
 };
 
-static void collect_gradients(struct engine *e, struct outcome *o)
+static void collect_gradients(struct engine *e, struct run_outcome *o)
 {
     for (int u = 0; u < e->model->unit_count; u++)
         for (int s = 0; s < STORAGE_COUNT; s++) {
-            struct shard shard = e->store->class->shard(e->store, &e->model->units[u], (enum storage)s);
+            struct store_shard shard = e->store->class->shard(e->store, &e->model->units[u], (enum storage_class)s);
             if (!tensor_present(&shard.gradient))
                 continue;
             struct tensor host = fetch(&e->streams[0], &shard.gradient);
@@ -205,10 +205,11 @@ static void collect_gradients(struct engine *e, struct outcome *o)
         }
 }
 
-static struct outcome run_case(const struct golden *g, struct executor *inner, enum dtype dtype,
-                               enum deck_recompute recompute, enum mutation mutation, int64_t head_tokens, int steps)
+static struct run_outcome run_case(const struct golden *g, struct executor *inner, enum dtype dtype,
+                                   enum deck_recompute recompute, enum mutation mutation, int64_t head_tokens,
+                                   int steps)
 {
-    struct outcome o = {0};
+    struct run_outcome o = {0};
     struct wrapper mutant;
     struct model_settings settings = g->settings;
     settings.recompute.others = recompute;
@@ -234,7 +235,7 @@ static struct outcome run_case(const struct golden *g, struct executor *inner, e
                                                          .row_tokens = g->batch.row_tokens,
                                                          .max_segments = g->batch.max_segments},
                                               .optimizer = g->optimizer};
-    const struct groups groups = groups_replicated(group);
+    const struct parallel_groups groups = groups_replicated(group);
     engine_create(&engine, &mutant.executor, &model, &groups, &engine_settings);
     golden_load(g, &engine);
     struct schedule schedule = schedule_create(1, 1, false);
@@ -270,7 +271,7 @@ static struct outcome run_case(const struct golden *g, struct executor *inner, e
     return o;
 }
 
-static bool within(const struct outcome *o, const struct bounds *b)
+static bool within(const struct run_outcome *o, const struct bounds *b)
 {
     return o->logits <= b->logits && o->gradients <= b->gradients && o->losses <= b->losses;
 }
@@ -278,7 +279,7 @@ static bool within(const struct outcome *o, const struct bounds *b)
 static void compare(const struct golden *g, const char *executor_name, struct executor *executor, enum dtype dtype,
                     const struct bounds *bounds)
 {
-    struct outcome o = run_case(g, executor, dtype, DECK_RECOMPUTE_NONE, NONE, 0, g->steps);
+    struct run_outcome o = run_case(g, executor, dtype, DECK_RECOMPUTE_NONE, NONE, 0, g->steps);
     printf("%s: %s %s: logits %.2e, gradients %.2e (%s), losses %.2e, final weights %.2e\n", g->path, executor_name,
            dtype_name(dtype), o.logits, o.gradients, o.worst, o.losses, o.final);
     CHECK(o.logits <= bounds->logits);
@@ -286,13 +287,13 @@ static void compare(const struct golden *g, const char *executor_name, struct ex
     CHECK(o.losses <= bounds->losses);
     /* what is dropped is made again bit for bit */
     for (int policy = DECK_RECOMPUTE_ONLY_NORMS; policy <= DECK_RECOMPUTE_FULL; policy++) {
-        struct outcome r = run_case(g, executor, dtype, (enum deck_recompute)policy, NONE, 0, 0);
+        struct run_outcome r = run_case(g, executor, dtype, (enum deck_recompute)policy, NONE, 0, 0);
         CHECK(r.gradient_count == o.gradient_count &&
               memcmp(r.gradient_bits, o.gradient_bits, (size_t)o.gradient_count * sizeof(double)) == 0);
         free(r.gradient_bits);
     }
     /* the head in uneven chunks */
-    struct outcome chunked = run_case(g, executor, dtype, DECK_RECOMPUTE_NORMS, NONE, 100, 3);
+    struct run_outcome chunked = run_case(g, executor, dtype, DECK_RECOMPUTE_NORMS, NONE, 100, 3);
     CHECK(within(&chunked, bounds));
     free(chunked.gradient_bits);
     free(o.gradient_bits);
@@ -358,8 +359,8 @@ static void test_scale(const struct golden *g)
  * another order move it little. */
 static void compare_rounded(const struct golden *g, const char *name, struct executor *executor, struct executor *cpu)
 {
-    struct outcome o = run_case(g, executor, DTYPE_BF16, DECK_RECOMPUTE_NONE, NONE, 0, g->steps);
-    struct outcome c = run_case(g, cpu, DTYPE_BF16, DECK_RECOMPUTE_NONE, NONE, 0, g->steps);
+    struct run_outcome o = run_case(g, executor, DTYPE_BF16, DECK_RECOMPUTE_NONE, NONE, 0, g->steps);
+    struct run_outcome c = run_case(g, cpu, DTYPE_BF16, DECK_RECOMPUTE_NONE, NONE, 0, g->steps);
     printf("%s: %s bf16: logits %.2e, gradients %.2e (%s), losses %.2e; cpu's %.2e, %.2e (%s), %.2e\n", g->path, name,
            o.logits, o.gradients, o.worst, o.losses, c.logits, c.gradients, c.worst, c.losses);
     CHECK(o.logits <= 1.5 * c.logits && o.gradients <= 1.5 * c.gradients);
@@ -394,7 +395,7 @@ int main(int count, char **arguments)
         golden_open(&g, cases[c]);
         if (g.settings.token_dropout)
             test_scale(&g);
-        struct outcome o = run_case(&g, reference, DTYPE_F64, DECK_RECOMPUTE_NORMS, NONE, 0, 3);
+        struct run_outcome o = run_case(&g, reference, DTYPE_F64, DECK_RECOMPUTE_NORMS, NONE, 0, 3);
         printf("%s: oracle f64: logits %.2e, gradients %.2e (%s), losses %.2e\n", g.path, o.logits, o.gradients,
                o.worst, o.losses);
         CHECK(within(&o, &double_bounds));
@@ -403,7 +404,7 @@ int main(int count, char **arguments)
         for (int m = NO_ROPE; m < MUTATIONS; m++) {
             if (!applies(&g, (enum mutation)m))
                 continue;
-            struct outcome mutated = run_case(&g, cpu, DTYPE_F32, DECK_RECOMPUTE_NORMS, (enum mutation)m, 0, 3);
+            struct run_outcome mutated = run_case(&g, cpu, DTYPE_F32, DECK_RECOMPUTE_NORMS, (enum mutation)m, 0, 3);
             printf("    %-22s logits %.2e, gradients %.2e, losses %.2e\n", mutation_names[m], mutated.logits,
                    mutated.gradients, mutated.losses);
             CHECK(!within(&mutated, &single_bounds));

@@ -217,7 +217,7 @@ enum { MOST_SEEN = 4 };
 static void check_placement(const char *const *seen, int ranks, int devices, const char *places)
 {
     struct placement_id ids[8 * MOST_SEEN];
-    struct placement found[8];
+    struct device_placement found[8];
     int64_t counts[8];
     char text[64] = "";
     memset(ids, 0xa5, sizeof ids);
@@ -513,7 +513,7 @@ static void make_store(struct comm *world, char *folder, char *store, size_t byt
 static void test_copies(struct comm *world, const char *folder, const char *store)
 {
     struct token_store *opened;
-    struct windows *windows;
+    struct store_windows *windows;
     const struct windows_layout layout = {32, 4, WINDOWS_EACH, false, false};
     char command[1000], copy[300];
     int64_t place = 0;
@@ -562,7 +562,7 @@ static void test_missing(struct comm *world)
     enum { ASLEEP = 2, OTHERS = 3, SECONDS = 8 };
     struct comm *part = comm_split(world, world->rank / OTHERS);
     struct question question = {.comm = part, .answered = part->rank > 0};
-    struct waiting waiting = {0};
+    struct rank_waiting waiting = {0};
     double waited = 0;
     pthread_t thread;
     CHECK(comm_attends());

@@ -360,7 +360,7 @@ static int64_t races_with_snapshot(struct executor *cpu, struct toy_options opti
     struct snapshot snapshot;
     struct batch batch;
     struct toy toy;
-    struct race race;
+    struct launch_race race;
     options.executor = plan;
     toy_create(&toy, &options);
     toy_batch(&batch, options.rows, options.row_tokens, 3);
@@ -412,8 +412,8 @@ static void one_step(struct toy *toy, struct executor *cpu, enum toy_kind kind, 
 /* A weight as the optimizer has it. */
 static const float *values(struct toy *toy, int unit, const struct weight *weight)
 {
-    struct store *store = toy->engine.store;
-    const struct shard shard = store->class->shard(store, &toy->model.units[unit], weight->storage);
+    struct weight_store *store = toy->engine.store;
+    const struct store_shard shard = store->class->shard(store, &toy->model.units[unit], weight->storage);
     return (const float *)shard.weight.value.data + weight->offset;
 }
 
@@ -459,7 +459,7 @@ static void test_rows_of_run(void)
     enum { ROWS = 7 };
     char folder[500];
     char *overrides[] = {folder};
-    struct history history;
+    struct run_history history;
     struct comm *self = comm_self();
     stores_begin();
     stores_write_periodic(stores_path("five.h5"));

@@ -34,7 +34,7 @@ static void read_logits(struct engine *engine, const int32_t *tokens, double *lo
         logits[v] = tensor_get(&found, 1, v);
 }
 
-static void read_with(const struct model_settings *settings, const struct groups *groups, enum memory_use use,
+static void read_with(const struct model_settings *settings, const struct parallel_groups *groups, enum memory_use use,
                       struct reading *reading)
 {
     const struct engine_settings of = {.memory = {.use = use,
@@ -83,8 +83,8 @@ static void test_reading_on(struct comm *comm)
     const struct layout one = {.context = 1};
     struct model_settings whole = team_settings(&one, &form);
     struct group *own = comm_group_create(self, NULL, "own"), *tensor = comm_group_create(comm, NULL, "tensor");
-    const struct groups alone = groups_replicated(own);
-    struct groups cut = alone;
+    const struct parallel_groups alone = groups_replicated(own);
+    struct parallel_groups cut = alone;
     cut.tensor = tensor;
     for (int whole_rows = 0; whole_rows < 2; whole_rows++) {
         const struct layout layout = {.context = 1, .tensor = comm->size, .whole_rows = whole_rows};
@@ -132,18 +132,19 @@ static void plant_in_copies(struct wrapper *wrapper, struct stream *stream, enum
     wrapper_pass(wrapper, stream, op, args);
 }
 
-static struct outcome train_copies(const struct layout *layout, const struct form *form, struct copies_planter *planter)
+static struct run_outcome train_copies(const struct layout *layout, const struct form *form,
+                                       struct copies_planter *planter)
 {
     struct wrapper wrapper;
     struct team team;
     wrapper_create(&wrapper, cpu, plant_in_copies, planter);
     team_create(&team, world, &wrapper.executor, layout, form);
-    struct outcome outcome = team_train(&team);
+    struct run_outcome outcome = team_train(&team);
     team_destroy(&team);
     return outcome;
 }
 
-static bool same_bits(const struct outcome *a, const struct outcome *b)
+static bool same_bits(const struct run_outcome *a, const struct run_outcome *b)
 {
     const size_t gradients = (size_t)a->elements * sizeof *a->first;
     return a->agree && b->agree && memcmp(a->losses, b->losses, sizeof a->losses) == 0 &&
@@ -177,13 +178,13 @@ static void test_copies(void)
                             .slots = cases[i].split ? 2 : 1,
                             .split_backward = cases[i].split};
         struct copies_planter plain = {0}, no_maximum = {.alone = true}, no_zeros = {.nothing_behind = true};
-        struct outcome copies = train_copies(&layout, &form, &plain);
+        struct run_outcome copies = train_copies(&layout, &form, &plain);
         const int64_t layers = TEAM_STEPS * form.micro_batches * toy_settings(form.kind).layers;
         CHECK(i > 0 || (plain.maxima == 4 * layers && plain.beside == 3 * layers));
-        struct outcome alone = train_copies(&layout, &form, &no_maximum);
-        struct outcome nothing = train_copies(&layout, &form, &no_zeros);
+        struct run_outcome alone = train_copies(&layout, &form, &no_maximum);
+        struct run_outcome nothing = train_copies(&layout, &form, &no_zeros);
         form.measured = true;
-        struct outcome values = train_copies(&layout, &form, &plain);
+        struct run_outcome values = train_copies(&layout, &form, &plain);
         if (!CHECK(same_bits(&copies, &values)) || !CHECK(!same_bits(&copies, &alone)) ||
             !CHECK(!same_bits(&copies, &nothing)))
             fprintf(stderr, "    %s\n", team_text(world->size, &layout, &form));

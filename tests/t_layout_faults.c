@@ -55,7 +55,8 @@ static void rotate(struct tensor x, int64_t elements)
 static bool is_tied_gradient(struct team *team, const struct tensor *x)
 {
     struct engine *engine = &team->toy.engine;
-    const struct shard shard = engine->store->class->shard(engine->store, &team->toy.model.units[0], STORAGE_MATRIX);
+    const struct store_shard shard =
+        engine->store->class->shard(engine->store, &team->toy.model.units[0], STORAGE_MATRIX);
     return tensor_present(&shard.gradient) && x->data == shard.gradient.data;
 }
 
@@ -77,7 +78,7 @@ static const struct group *group_of(enum op op, const void *args)
 /* Is it a launch that the fault changes? */
 static bool is_target(struct planter *p, const struct stream *stream, enum op op, const void *args)
 {
-    const struct groups *groups = &p->team.groups;
+    const struct parallel_groups *groups = &p->team.groups;
     switch (p->fault) {
     case FAULT_NORMALISED:
         return op == OP_XENT_GRAD || op == OP_XENT_BOTH;
@@ -251,7 +252,7 @@ struct planted {
 
 static void test_faults(const struct form *form, const struct planted *faults, int count)
 {
-    struct outcome alone = train_alone(world, cpu, form, false);
+    struct run_outcome alone = train_alone(world, cpu, form, false);
     for (int i = 0; i < count; i++) {
         struct planter planter = {.fault = faults[i].fault};
         struct wrapper wrapper;
@@ -259,7 +260,7 @@ static void test_faults(const struct form *form, const struct planted *faults, i
         struct team *team = &planter.team;
         team_create(team, world, &wrapper.executor, faults[i].layout, form);
         plant_in_model(&planter);
-        struct outcome outcome = team_train(team);
+        struct run_outcome outcome = team_train(team);
         const struct distances apart = outcome_apart(&outcome, &alone, &team->whole);
         const bool equal = outcome_within(&outcome, &apart, &alone, &bound_f32);
         const bool planted = comm_sum_i64(world, planter.launched) > 0;

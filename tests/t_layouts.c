@@ -24,7 +24,7 @@ static struct executor *cpu;
 static struct distances worst;
 
 static void check_layout(struct comm *comm, const struct layout *layout, const struct form *form,
-                         const struct outcome *alone, const struct distances *bound)
+                         const struct run_outcome *alone, const struct distances *bound)
 {
     struct distances apart;
     const bool equal = layout_is_equal(comm, cpu, layout, form, alone, bound, &apart);
@@ -202,7 +202,7 @@ static bool is_alike(const struct trial_case *c)
 }
 
 /* With NaN wherever nothing is held. */
-static int try_all_layouts(struct comm *comm, struct form form, const struct outcome *alone, int pipeline)
+static int try_all_layouts(struct comm *comm, struct form form, const struct run_outcome *alone, int pipeline)
 {
     int count = 0;
     form.poisoned = true;
@@ -301,8 +301,8 @@ static int64_t add_spread(struct trial_case cases[MOST_CASES], int64_t count, en
 /* Of other numbers. Where rows are not cut, the first gradients are only summed in another order; a weight that is
  * rounded the other way after it is rare. Where rows are cut or gradients are bf16, what is rounded differs everywhere.
  */
-static struct distances bound_of(const struct layout *layout, const struct form *form, const struct outcome *alone,
-                                 const struct outcome *exact)
+static struct distances bound_of(const struct layout *layout, const struct form *form, const struct run_outcome *alone,
+                                 const struct run_outcome *exact)
 {
     struct model model;
     struct model_settings settings = team_settings(layout, form);
@@ -325,11 +325,11 @@ static struct distances larger(struct distances a, struct distances b)
  * into other micro-batches: its first gradients are summed in another order, and after these steps it is as far away as
  * such a change brings it. */
 static struct distances bound_of_cut(struct comm *comm, const struct layout *layout, const struct form *form_alone,
-                                     const struct outcome *alone, const struct outcome *exact)
+                                     const struct run_outcome *alone, const struct run_outcome *exact)
 {
     struct form other = *form_alone;
     other.micro_batches = form_alone->micro_batches == 1 ? 2 : 1;
-    struct outcome again = train_alone(comm, cpu, &other, layout->sharding.no_masters);
+    struct run_outcome again = train_alone(comm, cpu, &other, layout->sharding.no_masters);
     struct distances bound = bound_f32;
     if (form_alone->compute == DTYPE_F32)
         bound.last = fmax(bound.last, bound_of(layout, form_alone, &again, alone).last);
@@ -351,7 +351,7 @@ static void try_case(struct comm *comm, const struct trial_case *c)
     plain = form_alone;
     plain.compute = DTYPE_F32;
     plain.recipe = DECK_RECIPE_NONE;
-    struct outcome alone = train_alone(comm, cpu, &form_alone, layout.sharding.no_masters), exact = {0};
+    struct run_outcome alone = train_alone(comm, cpu, &form_alone, layout.sharding.no_masters), exact = {0};
     struct distances bound = bound_f32;
     if (form.compute != DTYPE_F32) {
         exact = train_alone(comm, cpu, &plain, false);
@@ -419,7 +419,7 @@ static void check_plan(struct comm *comm, const struct layout *layout, const str
     plan_executor_clear(plan);
     team_step(&of_real, 0);
     team_step(&of_plan, 0);
-    struct race race;
+    struct launch_race race;
     const bool right = same_traffic(record_executor_log(real), plan_executor_log(plan)) &&
                        race_check(plan_executor_log(plan), -1, &race, 1) == 0;
     if (!CHECK(right))
@@ -435,8 +435,8 @@ static void check_plan(struct comm *comm, const struct layout *layout, const str
  * --------------------------------------------------------------------------------------------------------------- */
 
 /* All layouts of so many ranks, and the cases of the spread; returns how many there were of each on rank 0. */
-static void test_size(struct comm *comm, const struct form *form, const struct outcome *alone,
-                      const struct outcome *alone_deep, const struct trial_case *cases, int64_t case_count,
+static void test_size(struct comm *comm, const struct form *form, const struct run_outcome *alone,
+                      const struct run_outcome *alone_deep, const struct trial_case *cases, int64_t case_count,
                       int64_t count[2])
 {
     int all = 0;
@@ -462,11 +462,11 @@ int main(int argc, char **argv)
     cpu->copies = true; /* as devices do, so that sums have room */
     const double begun = clock_seconds();
     const struct form form = {.kind = TOY_LLAMA_TIED, .packed = true, .micro_batches = 3, .slots = 1};
-    struct outcome alone = train_alone(world, cpu, &form, false);
+    struct run_outcome alone = train_alone(world, cpu, &form, false);
     CHECK(alone.labels[0] > alone.labels[1]);
     struct form deep = form;
     deep.layers = PIPELINE_LAYERS;
-    struct outcome alone_deep = train_alone(world, cpu, &deep, false);
+    struct run_outcome alone_deep = train_alone(world, cpu, &deep, false);
     static struct trial_case cases[MOST_CASES];
     int64_t case_count = 0, count[2] = {0};
     for (int s = 0; s < SPREADS && world->rank == 0; s++)

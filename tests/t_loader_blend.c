@@ -29,7 +29,7 @@ static void walk_blend(const struct window_source *const *windows, const double 
         int64_t start;
     } walked[WALK];
     const struct blend_settings settings = {.shuffle = true, .seed = 11};
-    struct blend blend = blend_create(&settings, windows, weights, stores), other = blend_copy(&blend);
+    struct data_blend blend = blend_create(&settings, windows, weights, stores), other = blend_copy(&blend);
     int64_t given[MANY] = {0}, wrong = 0;
     int64_t *seen[MANY];
     struct blend_position *positions = memory_allocate(WALK * (int64_t)sizeof *positions);
@@ -43,11 +43,11 @@ static void walk_blend(const struct window_source *const *windows, const double 
         int d;
         positions[i] = blend_position_create(stores);
         blend_position_set(&positions[i], &blend.position);
-        struct window window = blend_window(&blend, &d);
+        struct token_window window = blend_window(&blend, &d);
         int64_t count = windows[d]->windows, epoch = given[d] / count;
         wrong += blend.position.epoch[d] != epoch || blend.position.window[d] != given[d] % count;
         wrong += seen[d][window.start / 62]++ != epoch;
-        struct shuffle order = shuffle_create(count, settings.seed, (int64_t)d << 48 | epoch);
+        struct index_shuffle order = shuffle_create(count, settings.seed, (int64_t)d << 48 | epoch);
         wrong += window.start != 62 * shuffle_at(&order, given[d] % count);
         walked[i].store = d;
         walked[i].start = window.start;
@@ -68,7 +68,7 @@ static void walk_blend(const struct window_source *const *windows, const double 
         blend_seek(&other, &positions[i]);
         for (int k = i; k < i + AGAIN; k++) {
             int d;
-            struct window window = blend_window(&other, &d);
+            struct token_window window = blend_window(&other, &d);
             wrong += d != walked[k].store || window.start != walked[k].start;
             blend_advance(&other, d);
         }
@@ -93,7 +93,8 @@ static void test_carry(const struct window_source *const *windows)
     static const double weights[2] = {1, 2}, others[3] = {1, 2, 1};
     static const int64_t from[3] = {-1, 0, -1};
     const struct blend_settings settings = {.shuffle = true, .seed = 11};
-    struct blend old = blend_create(&settings, first, weights, 2), blend = blend_create(&settings, second, others, 3);
+    struct data_blend old = blend_create(&settings, first, weights, 2),
+                      blend = blend_create(&settings, second, others, 3);
     int64_t wrong = 0, given[3] = {0, 0, 0}, key[3] = {2, 0, 3}, passed = 0;
     for (int i = 0, d; i < BEFORE; i++) {
         blend_window(&old, &d);
@@ -106,9 +107,9 @@ static void test_carry(const struct window_source *const *windows)
     CHECK(blend_has(&blend, &place) && place.offset == 0);
     blend_seek(&blend, &place);
     for (int i = 0, d; i < AFTER; i++) {
-        const struct window window = blend_window(&blend, &d);
+        const struct token_window window = blend_window(&blend, &d);
         const int64_t count = second[d]->windows, number = given[d] + (d == 1 ? passed : 0);
-        struct shuffle order = shuffle_create(count, settings.seed, key[d] << 48 | (number / count));
+        struct index_shuffle order = shuffle_create(count, settings.seed, key[d] << 48 | (number / count));
         wrong += window.start != 62 * shuffle_at(&order, number % count);
         blend_advance(&blend, d);
         given[d]++;
@@ -129,7 +130,7 @@ static void test_carry(const struct window_source *const *windows)
 /* Known by content, each once; told by path what has changed there. */
 static void test_lineage(void)
 {
-    struct lineage old = lineage_create(4), new_ = lineage_create(4);
+    struct data_lineage old = lineage_create(4), new_ = lineage_create(4);
     static const int64_t contents[2][4] = {{10, 20, 20, 30}, {20, 40, 30, 20}},
                          paths[2][4] = {{1, 2, 3, 4}, {1, 5, 6, 7}};
     int64_t from[4];
@@ -153,7 +154,7 @@ static void test_blend(void)
     enum { STORES = 8 };
     static const int64_t counts[STORES] = {40, 40, 7, 300, 1, 40, 13, 90};
     struct token_store *stores[STORES];
-    struct windows *opened[STORES];
+    struct store_windows *opened[STORES];
     const struct window_source *windows[MANY];
     const struct windows_layout layout = {64, 0, WINDOWS_EACH, false, false};
     for (int d = 0; d < STORES; d++) {
@@ -166,7 +167,7 @@ static void test_blend(void)
     for (int d = 0; d < MANY; d++)
         windows[d] = &opened[d % STORES]->source;
     walk_blend(windows, NULL, 1, 1e-9);
-    struct blend equal = blend_create(&(struct blend_settings){.shuffle = true}, windows, NULL, 2);
+    struct data_blend equal = blend_create(&(struct blend_settings){.shuffle = true}, windows, NULL, 2);
     for (int i = 0, d; i < 20; i++) { /* of equals the first */
         blend_window(&equal, &d);
         CHECK(d == i % 2);

@@ -12,9 +12,9 @@
 
 enum { TEXTS = 9, MASK = 32, CLS = 0, EOS = 2, PAD = 1, UNK = 3 /* ESM-2's */ };
 
-static struct masking esm2_masking(double probability)
+static struct token_masking esm2_masking(double probability)
 {
-    return (struct masking){tokenizer_find("esm2"), 42, probability};
+    return (struct token_masking){tokenizer_find("esm2"), 42, probability};
 }
 
 /* |count - trials p| within 4 standard deviations. */
@@ -31,7 +31,7 @@ static void test_rates(void)
     static int32_t tokens[LENGTH], labels[LENGTH];
     for (int i = 0; i < 2; i++) {
         const double p = probabilities[i];
-        const struct masking masking = esm2_masking(p);
+        const struct token_masking masking = esm2_masking(p);
         int64_t selected = 0, told = 0, pairs = 0, became[33] = {0}, wrong = 0;
         for (int64_t w = 0; w < WINDOWS; w++) {
             for (int t = 0; t < LENGTH; t++)
@@ -67,7 +67,7 @@ static void test_specials(void)
 {
     static const char *const names[] = {"esm2", "amplify"};
     for (int i = 0; i < 2; i++) {
-        struct masking masking = {tokenizer_find(names[i]), 42, 0.5};
+        struct token_masking masking = {tokenizer_find(names[i]), 42, 0.5};
         const int vocabulary = (int)masking.tokenizer->vocabulary;
         int selected[33] = {0};
         for (int64_t w = 0; w < 200; w++) {
@@ -92,7 +92,7 @@ enum { STRETCH = 4000 };
 /* Which of a window's places are selected. */
 static void select_places(uint64_t seed, uint64_t epoch, int64_t window, int64_t offset, int64_t count, bool *is)
 {
-    struct masking masking = esm2_masking(0.15);
+    struct token_masking masking = esm2_masking(0.15);
     int32_t tokens[STRETCH], labels[STRETCH];
     masking.seed = seed;
     for (int64_t t = 0; t < count; t++)

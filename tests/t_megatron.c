@@ -131,10 +131,10 @@ static void check_rows(const char *folder, const char *line)
         loader_destroy(two[r]);
 }
 
-static struct window locate_nothing(void *self, int64_t w, int64_t *hint)
+static struct token_window locate_nothing(void *self, int64_t w, int64_t *hint)
 {
     (void)self, (void)hint;
-    return (struct window){.number = w};
+    return (struct token_window){.number = w};
 }
 
 static void check_blend(const char *line)
@@ -158,9 +158,9 @@ static void check_blend(const char *line)
     CHECK(sscanf(rest, "%x %x %x", &wanted[0], &wanted[1], &wanted[2]) == 3);
     megatron_blend_normalise(weights, count);
     const struct blend_settings settings = {.megatron = true};
-    struct blend blend = blend_create(&settings, sources, weights, count);
+    struct data_blend blend = blend_create(&settings, sources, weights, count);
     for (int64_t i = 0; i < size; i++) {
-        const struct window window = blend_window(&blend, &store);
+        const struct token_window window = blend_window(&blend, &store);
         got[1] = crc(got[1], &(int16_t){(int16_t)store}, sizeof(int16_t));
         got[2] = crc(got[2], &window.number, sizeof window.number);
         blend_advance(&blend, store);

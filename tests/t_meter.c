@@ -189,7 +189,7 @@ static void check_event_files(void)
 
 /* -- log.jsonl --------------------------------------------------------------------------------------------------- */
 
-static void write_row(struct journal *journal, int64_t step, double loss, const double *seconds, int64_t count)
+static void write_row(struct run_journal *journal, int64_t step, double loss, const double *seconds, int64_t count)
 {
     journal_begin(journal, "step", step);
     journal_real(journal, "loss", loss, 17);
@@ -199,7 +199,7 @@ static void write_row(struct journal *journal, int64_t step, double loss, const 
     journal_end(journal);
 }
 
-static void write_start(struct journal *journal, int64_t step)
+static void write_start(struct run_journal *journal, int64_t step)
 {
     journal_begin(journal, "start", step);
     journal_integer(journal, "steps_total", 1000);
@@ -215,7 +215,7 @@ static void check_log(void)
     double *seconds = memory_grow(NULL, MANY * (int64_t)sizeof *seconds);
     for (int i = 0; i < MANY; i++)
         seconds[i] = 0.123456 + i;
-    struct journal journal;
+    struct run_journal journal;
     journal_open(&journal, path, 0, false);
     write_start(&journal, 0);
     write_row(&journal, MANY, 1.0 / 3, seconds, MANY);
@@ -223,7 +223,7 @@ static void check_log(void)
     write_row(&journal, MANY + 2, 1, seconds, 0);
     journal_close(&journal);
 
-    struct history history;
+    struct run_history history;
     CHECK(history_read(&history, path) == ERROR_NONE);
     CHECK(history.start_count == 1 && history.row_count == 3 && history.step_count == MANY + 1);
     CHECK_STRING(history.starts[0].host, "a \"host\"\\\n?");
@@ -272,7 +272,7 @@ static void check_log(void)
 }
 
 /* Lines of texts, whose step tells them apart, between two steps. */
-static void write_notes(struct journal *journal, int64_t first, int64_t last)
+static void write_notes(struct run_journal *journal, int64_t first, int64_t last)
 {
     for (int64_t step = first; step <= last; step++) {
         journal_begin(journal, "save", step);
@@ -283,7 +283,7 @@ static void write_notes(struct journal *journal, int64_t first, int64_t last)
 
 static void check_notes(const char *path, int64_t first, int64_t last)
 {
-    struct history history;
+    struct run_history history;
     CHECK(history_read(&history, path) == ERROR_NONE);
     CHECK(history.damaged == 0 && history.note_count == last - first + 1);
     for (int64_t i = 0; i < history.note_count; i++)
@@ -295,7 +295,7 @@ static void check_notes(const char *path, int64_t first, int64_t last)
 static void check_full_disk(void)
 {
     char *path = memory_format("%s/full.jsonl", folder);
-    struct journal journal;
+    struct run_journal journal;
     struct rlimit limit;
     signal(SIGXFSZ, SIG_IGN);
     CHECK(getrlimit(RLIMIT_FSIZE, &limit) == 0);
@@ -364,12 +364,12 @@ static void check_verdicts(void)
         {START LINE("timers", "7", ",\"timers\":[{\"name\":\"all\"}]"), "stopped", "running"},
     };
     char *path = memory_format("%s/verdict.jsonl", folder);
-    struct history history;
+    struct run_history history;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         write_lines(path, cases[i].lines);
         CHECK(history_read(&history, path) == ERROR_NONE);
         for (int held = 0; held < 2; held++) {
-            struct verdict verdict = verdict_of(&history, held);
+            struct run_verdict verdict = verdict_of(&history, held);
             CHECK_STRING(verdict.word, held ? cases[i].held : cases[i].word);
             CHECK(strcmp(cases[i].word, "stopped") != 0 || strchr(verdict.text, ':') == NULL || held || i != 1 ||
                   strncmp(verdict.text, "at step 1,269 of 5,000: why", 27) == 0);
@@ -378,7 +378,7 @@ static void check_verdicts(void)
         history_destroy(&history);
     }
 
-    struct journal journal;
+    struct run_journal journal;
     write_lines(path, START LINE("step", "7", ",\"loss\":1")
                           LINE("diverged", "7", ",\"text\":\"x\",\"last_steps\":[{\"step\":7,\"loss\":null}]")
                               LINE("skipped", "7", ",\"text\":\"x\"") LINE("end", "7", ",\"how\":\"diverged\""));
@@ -400,7 +400,7 @@ static void check_verdicts(void)
 /* A log that somebody wrote: what stands in it cannot move a terminal's cursor. */
 static void check_hostile_log(void)
 {
-    struct history history;
+    struct run_history history;
     char *path = memory_format("%s/hostile.jsonl", folder);
     FILE *file = fopen(path, "w");
     fputs("{\"event\":\"saved\",\"step\":1,\"text\":\"\\u001b[2J so\\u0007\"}\n", file);
@@ -498,7 +498,7 @@ static void check_gpu_run(void)
                                             .planned = 12345,
                                             .threads = 1,
                                             .executor = &executor};
-    struct meter *meter = memory_allocate(sizeof *meter);
+    struct run_meter *meter = memory_allocate(sizeof *meter);
     char *log = memory_format("%s/log.jsonl", folder), *metrics = memory_format("%s/gpu.prom", folder);
     unlink(log);
     meter_open(meter, world, &settings);
@@ -529,7 +529,7 @@ static void check_gpu_run(void)
     meter_end(meter, ERROR_NONE, "2 steps");
     meter_close(meter);
     CHECK(holds(log, "\"planned_memory\":12345,", 1) && holds(log, "\"event\":\"end\",\"step\":2,", 1));
-    struct history history;
+    struct run_history history;
     CHECK(history_read(&history, log) == ERROR_NONE && history.row_count == 2);
     for (int64_t i = 0; i < history.row_count; i++) {
         const struct history_row *row = &history.rows[i];
@@ -567,7 +567,7 @@ static void check_label(void)
     struct prometheus prometheus;
     char *metrics = memory_format("%s/label.prom", folder);
     prometheus_open(&prometheus, "a\"b\\c\nd", metrics);
-    prometheus_end(&prometheus, &(struct shown){.step = 7, .loss = 1}, 85);
+    prometheus_end(&prometheus, &(struct shown_numbers){.step = 7, .loss = 1}, 85);
     prometheus_close(&prometheus);
     CHECK(holds(metrics, "\ncistron_exit_code{run=\"a\\\"b\\\\c\\nd\"} 85", 1));
     CHECK(holds(metrics, "\ncistron_step{run=\"a\\\"b\\\\c\\nd\"} 7\n", 1));
@@ -576,7 +576,7 @@ static void check_label(void)
 }
 
 /* Step `step` is trained, and no row is due. */
-static struct meter_row count_step(struct meter *meter, int64_t step)
+static struct meter_row count_step(struct run_meter *meter, int64_t step)
 {
     const struct meter_row row = {step, 2, 1e-3, 1, 0, 640 * step, 600 * step, 1, 0};
     meter_count(meter, &row, 2e3, 1e3, &(struct meter_work){600, 704});
@@ -591,7 +591,7 @@ static void check_diverged_row(void)
     struct comm *world = comm_self();
     const struct meter_settings settings = {
         .folder = folder, .steps_total = 9, .prometheus = "", .row_tokens = 64, .threads = 1, .executor = &executor};
-    struct meter *meter = memory_allocate(sizeof *meter);
+    struct run_meter *meter = memory_allocate(sizeof *meter);
     char *log = memory_format("%s/log.jsonl", folder);
     unlink(log);
     meter_open(meter, world, &settings);

@@ -179,14 +179,15 @@ static void run_layout(struct comm *comm, struct executor *cpu, struct layout la
 
 enum { QUANTIZED_STEPS = 8 };
 
-struct outcome {
+struct run_outcome {
     double losses[QUANTIZED_STEPS];
     struct scales scales;
 };
 
-static struct outcome run_quantized(struct comm *comm, struct executor *cpu, int recipe, int64_t rows, enum fault fault)
+static struct run_outcome run_quantized(struct comm *comm, struct executor *cpu, int recipe, int64_t rows,
+                                        enum fault fault)
 {
-    struct outcome outcome;
+    struct run_outcome outcome;
     const struct layout layout = {rows, DTYPE_F32, fault, TOY_LLAMA, recipe, QUANTIZED_STEPS};
     run_layout(comm, cpu, layout, outcome.losses, &outcome.scales);
     return outcome;
@@ -205,15 +206,15 @@ static void test_quantized(struct comm *part, struct comm *self, struct executor
                  {DECK_RECIPE_BLOCK, 2, 2},
                  {DECK_RECIPE_MXFP8, 2, 2},
                  {DECK_RECIPE_NVFP4, 2, 2}};
-    static struct outcome ones[sizeof cases / sizeof cases[0]];
+    static struct run_outcome ones[sizeof cases / sizeof cases[0]];
     static bool known;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0] && !known; i++)
         ones[i] = run_quantized(self, cpu, cases[i].recipe, cases[i].rows_of_one, FAULT_NONE);
     known = true;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const int recipe = cases[i].recipe;
-        const struct outcome one = ones[i];
-        const struct outcome all = run_quantized(part, cpu, recipe, cases[i].rows, FAULT_NONE);
+        const struct run_outcome one = ones[i];
+        const struct run_outcome all = run_quantized(part, cpu, recipe, cases[i].rows, FAULT_NONE);
         const double losses = check_apart(all.losses, one.losses, QUANTIZED_STEPS);
         const double scales = check_apart(all.scales.of, one.scales.of, OPERANDS);
         if (part->rank == 0)
@@ -222,7 +223,7 @@ static void test_quantized(struct comm *part, struct comm *self, struct executor
         CHECK(losses <= 5e-6 && scales <= 1e-4 && all.scales.agree);
         if (recipe != DECK_RECIPE_DELAYED)
             continue;
-        const struct outcome wrong = run_quantized(part, cpu, recipe, cases[i].rows, FAULT_NO_MAXIMUM);
+        const struct run_outcome wrong = run_quantized(part, cpu, recipe, cases[i].rows, FAULT_NO_MAXIMUM);
         CHECK(check_apart(wrong.losses, one.losses, QUANTIZED_STEPS) > 2e-5 && !wrong.scales.agree);
     }
 }

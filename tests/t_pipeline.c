@@ -41,7 +41,7 @@ static void faulty_launch(struct executor *executor, struct stream *stream, enum
 /* -- Layouts ----------------------------------------------------------------------------------------------------- */
 
 static bool is_equal(struct comm *comm, const struct layout *layout, const struct form *form,
-                     const struct outcome *alone)
+                     const struct run_outcome *alone)
 {
     struct distances apart;
     const bool equal = layout_is_equal(comm, cpu, layout, form, alone, &bound_f32, &apart);
@@ -52,8 +52,8 @@ static bool is_equal(struct comm *comm, const struct layout *layout, const struc
 }
 
 /* On the first `ranks` of all. */
-static void check_layout(int ranks, const struct layout *layout, const struct form *form, const struct outcome *alone,
-                         bool equal)
+static void check_layout(int ranks, const struct layout *layout, const struct form *form,
+                         const struct run_outcome *alone, bool equal)
 {
     struct comm *comm = comm_split(world, world->rank < ranks ? 0 : 1);
     CHECK(world->rank >= ranks || is_equal(comm, layout, form, alone) == equal);
@@ -80,7 +80,7 @@ static void test_models(void)
     for (int kind = 0; kind < TOY_KINDS; kind++) {
         struct form form = {
             .kind = kind, .layers = 8, .packed = true, .micro_batches = 4, .slots = 1, .poisoned = true};
-        struct outcome alone = train_alone(world, cpu, &form, false);
+        struct run_outcome alone = train_alone(world, cpu, &form, false);
         for (int i = 0; i < LENGTH(cases); i++) {
             const struct layout layout = layout_of(cases[i].stages, cases[i].chunks, cases[i].shard);
             form.micro_batches = cases[i].micro_batches;
@@ -104,7 +104,7 @@ static void test_others(void)
             form.packed = true;
             form.micro_batches = 4;
             form.slots = 1;
-            struct outcome alone = train_alone(world, cpu, &form, false);
+            struct run_outcome alone = train_alone(world, cpu, &form, false);
             const struct layout layout = layout_of(2, chunks, 1);
             check_layout(2, &layout, &form, &alone, true);
             outcome_destroy(&alone);
@@ -125,7 +125,7 @@ static void test_parts(void)
                         .replays = true};
     struct form form_alone = form;
     form_alone.offloaded = false;
-    struct outcome alone = train_alone(world, cpu, &form_alone, false);
+    struct run_outcome alone = train_alone(world, cpu, &form_alone, false);
     for (enum shard_level level = SHARD_OPTIMIZER; level <= SHARD_FULL; level++)
         for (int chunks = 1; chunks <= 2; chunks++) {
             struct layout layout = layout_of(2, chunks, 2);
@@ -150,7 +150,7 @@ static void test_copies_of_parts(void)
     layout.sharding.level = SHARD_FULL;
     struct form form_alone = form;
     form_alone.micro_batches = 4; /* of as many rows */
-    struct outcome alone = train_alone(world, cpu, &form_alone, false);
+    struct run_outcome alone = train_alone(world, cpu, &form_alone, false);
     check_layout(4, &layout, &form, &alone, true);
     outcome_destroy(&alone);
 }
@@ -160,7 +160,7 @@ static void test_cuts(void)
 {
     struct form form = {
         .kind = TOY_LLAMA_TIED, .layers = 4, .packed = true, .micro_batches = 2, .slots = 1, .replays = true};
-    struct outcome alone = train_alone(world, cpu, &form, false);
+    struct run_outcome alone = train_alone(world, cpu, &form, false);
     struct layout rows = layout_of(2, 2, 1), layers = layout_of(2, 1, 2);
     rows.context = 2;
     rows.method = DECK_CONTEXT_RING;
@@ -174,7 +174,7 @@ static void test_faults(void)
 {
     struct executor_class faulty = *cpu->class;
     struct form form = {.kind = TOY_LLAMA_TIED, .layers = 4, .packed = true, .micro_batches = 4, .slots = 1};
-    struct outcome alone = train_alone(world, cpu, &form, false);
+    struct run_outcome alone = train_alone(world, cpu, &form, false);
     plain = cpu->class;
     faulty.launch = faulty_launch;
     cpu->class = &faulty;

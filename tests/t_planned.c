@@ -125,7 +125,7 @@ static void start_counting(struct group *group)
 
 static void count_step(struct session *s)
 {
-    const struct groups *g = &s->groups;
+    const struct parallel_groups *g = &s->groups;
     struct group *const groups[] = {g->all,     g->data,   g->gather, g->reduce, g->replicas,
                                     g->context, g->tensor, g->shared, g->alike,  g->stages};
     counted_count = 0;
@@ -198,7 +198,7 @@ static bool read_deck(struct deck *deck, const char *settings)
 static void choose(struct layout_choice *choice, struct deck *deck, int64_t node, int64_t limit,
                    struct executor *target)
 {
-    struct rates rates;
+    struct machine_rates rates;
     rates_default(&rates, deck);
     rates.node = node;
     const struct layout_place place = {world->size, limit, 0, target, &rates};
@@ -239,7 +239,7 @@ static void test_seconds(struct executor *cpu)
 {
     struct deck deck;
     struct layout_choice choice;
-    struct rates pairs, together;
+    struct machine_rates pairs, together;
     int hybrid = 0;
     read_deck(&deck, "parallel.shard=auto");
     deck.device.memory = 1;

@@ -166,7 +166,7 @@ struct expectation {
     const char *settings;
     enum precision_kind kind;
     enum scaling scalings[OPERAND_COUNT];
-    enum format format, gradient;
+    enum number_format format, gradient;
     bool power_of_two, delayed, fast, wide;
 };
 

@@ -48,13 +48,13 @@ static struct tensor scales_for(enum scaling scaling, int64_t rows, int64_t cols
 }
 
 /* Both copies of x, the second padded to `padded` tokens. */
-static struct copies copies_of(const struct tensor *x, struct quantization rule, int64_t padded)
+static struct quantized_copies copies_of(const struct tensor *x, struct quantization rule, int64_t padded)
 {
-    struct copies to = {.rule = rule,
-                        .row = zeros(quantization_dtype(&rule), x->rows, x->cols),
-                        .column = zeros(quantization_dtype(&rule), x->cols, padded),
-                        .row_scale = scales_for(rule.scaling, x->rows, x->cols),
-                        .column_scale = scales_for(rule.scaling, x->cols, padded)};
+    struct quantized_copies to = {.rule = rule,
+                                  .row = zeros(quantization_dtype(&rule), x->rows, x->cols),
+                                  .column = zeros(quantization_dtype(&rule), x->cols, padded),
+                                  .row_scale = scales_for(rule.scaling, x->rows, x->cols),
+                                  .column_scale = scales_for(rule.scaling, x->cols, padded)};
     run(OP_QUANTIZE, &(struct quantize_args){.x = *x, .to = to});
     return to;
 }
@@ -68,9 +68,9 @@ static float oracle_e2m1(float x)
     reference_store(&values, 0, 0, 6.0);
     reference_store(&values, 0, 5, x);
     reference_store(&values, 0, 16, 2688.0);
-    struct copies to = {.rule = {.format = FORMAT_E2M1, .scaling = SCALING_1X16},
-                        .row = zeros(DTYPE_BF16, 1, 32),
-                        .row_scale = one(0.0)};
+    struct quantized_copies to = {.rule = {.format = FORMAT_E2M1, .scaling = SCALING_1X16},
+                                  .row = zeros(DTYPE_BF16, 1, 32),
+                                  .row_scale = one(0.0)};
     run(OP_QUANTIZE, &(struct quantize_args){.x = values, .to = to});
     float value = (float)reference_load(&to.row, 0, 5);
     case_end();
@@ -78,9 +78,9 @@ static float oracle_e2m1(float x)
 }
 
 /* The oracle's 8-bit code of x, with a given scale. */
-static uint8_t oracle_code(float x, enum format format, double scale)
+static uint8_t oracle_code(float x, enum number_format format, double scale)
 {
-    struct copies to = {.rule = {.format = format, .scaling = SCALING_TENSOR}, .scale = one(scale)};
+    struct quantized_copies to = {.rule = {.format = format, .scaling = SCALING_TENSOR}, .scale = one(scale)};
     struct tensor values = one(x);
     to.row = zeros(quantization_dtype(&to.rule), 1, 1);
     run(OP_QUANTIZE, &(struct quantize_args){.x = values, .to = to});
@@ -91,14 +91,14 @@ static uint8_t oracle_code(float x, enum format format, double scale)
 
 static const float e2m1_values[8] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
 
-static float value_of(enum format format, unsigned code)
+static float value_of(enum number_format format, unsigned code)
 {
     return format == FORMAT_E4M3   ? e4m3_to_f32((uint8_t)code)
            : format == FORMAT_E5M2 ? e5m2_to_f32((uint8_t)code)
                                    : e2m1_values[code];
 }
 
-static void check_cast(enum format format, float x, unsigned code)
+static void check_cast(enum number_format format, float x, unsigned code)
 {
     CHECK(same_float(quantization_rounded(x, format), value_of(format, code)));
     CHECK(same_float(quantization_rounded(-x, format), -value_of(format, code)));
@@ -117,20 +117,20 @@ static void check_cast(enum format format, float x, unsigned code)
 static void test_beyond(void)
 {
     for (int format = FORMAT_E4M3; format <= FORMAT_E5M2; format++) {
-        const float largest = format_largest((enum format)format);
+        const float largest = format_largest((enum number_format)format);
         const uint8_t top = format == FORMAT_E4M3 ? 0x7e : 0x7b;
         static const float beyond[] = {1.01f, 1.07f, 1.3f, 1e30f, FLT_MAX / 57344.0f};
         for (int64_t i = 0; i < COUNT(beyond); i++) {
-            CHECK(oracle_code(largest * beyond[i], (enum format)format, 1.0) == top);
-            CHECK(oracle_code(-largest * beyond[i], (enum format)format, 1e-30) == (top | 0x80));
+            CHECK(oracle_code(largest * beyond[i], (enum number_format)format, 1.0) == top);
+            CHECK(oracle_code(-largest * beyond[i], (enum number_format)format, 1e-30) == (top | 0x80));
             CHECK(quantization_scaled(largest * beyond[i], 1e30f, largest) == largest);
         }
         const float lost[3] = {NAN, INFINITY, -INFINITY};
         for (int i = 0; i < 3; i++) {
-            CHECK(isnan(value_of((enum format)format, oracle_code(lost[i], (enum format)format, 1.0))));
+            CHECK(isnan(value_of((enum number_format)format, oracle_code(lost[i], (enum number_format)format, 1.0))));
             CHECK(isnan(quantization_scaled(lost[i], 0.0f, largest)));
         }
-        CHECK(oracle_code(0.0f, (enum format)format, 0x1p-149) == 0);
+        CHECK(oracle_code(0.0f, (enum number_format)format, 0x1p-149) == 0);
     }
     CHECK(isnan(oracle_e2m1(NAN)));
 }
@@ -140,13 +140,13 @@ static void test_beyond(void)
 /* Of every scaling whose scales are made so, from a tensor with that amax among zeros. */
 static void check_scale(int largest, bool powers, float amax, float scale)
 {
-    const enum format format = largest == 448 ? FORMAT_E4M3 : FORMAT_E5M2;
+    const enum number_format format = largest == 448 ? FORMAT_E4M3 : FORMAT_E5M2;
     CHECK(same_float(quantization_reciprocal(quantization_multiplier(amax, (float)largest, powers)), scale));
     static const enum scaling scalings[4] = {SCALING_TENSOR, SCALING_ROW, SCALING_1X128, SCALING_128X128};
     for (int i = powers; i < 4; i++) { /* a tensor's scale is no power of two */
         struct tensor x = zeros(DTYPE_F32, 2, 3);
         reference_store(&x, 1, 2, -amax);
-        struct copies to =
+        struct quantized_copies to =
             copies_of(&x, (struct quantization){.format = format, .scaling = scalings[i], .power_of_two = powers}, 2);
         const bool of_rows = scalings[i] == SCALING_ROW || scalings[i] == SCALING_1X128;
         CHECK(same_float((float)reference_load(&to.row_scale, 0, of_rows ? 1 : 0), scale));
@@ -174,7 +174,8 @@ static void test_exponents(void)
         reference_store(&x, 0, 5, 13.0 * unit); /* between 12 and 14 there is one number, 13; 27 rounds to 28 */
         reference_store(&x, 0, 6, -27.0 * unit);
         reference_store(&x, 0, 32, NAN);
-        struct copies to = copies_of(&x, (struct quantization){.format = FORMAT_E4M3, .scaling = SCALING_1X32}, 3);
+        struct quantized_copies to =
+            copies_of(&x, (struct quantization){.format = FORMAT_E4M3, .scaling = SCALING_1X32}, 3);
         if ((double)cases[i].amax >= 32.0 * unit) {
             CHECK(reference_load(&to.row, 0, 5) == 13.0 * unit);
             CHECK(reference_load(&to.row, 0, 6) == -28.0 * unit);
@@ -230,7 +231,7 @@ static void check_copy(const char *kind, const char *name, int64_t rows, int64_t
     struct tensor x = golden_x(rows, cols);
     for (int64_t j = 0; mx && j < cols; j++)
         reference_store(&x, 3, j, 0.0);
-    struct copies to = copies_of(&x, rule, rows);
+    struct quantized_copies to = copies_of(&x, rule, rows);
     const struct tensor *of =
         strcmp(kind, "copy") == 0 ? (column ? &to.column : &to.row) : (column ? &to.column_scale : &to.row_scale);
     if (!check_report(__FILE__, __LINE__, hash_of(of) == hash, "torchao makes the same"))
@@ -254,7 +255,7 @@ static void test_golden(void)
             check_cast(name[1] == '4' ? FORMAT_E4M3 : name[1] == '5' ? FORMAT_E5M2 : FORMAT_E2M1, float_of(bits), code);
             casts++;
         } else if (sscanf(line, "code %31s %" SCNx32 " %" SCNx32, name, &code, &bits) == 3) {
-            const enum format format = name[1] == '4' ? FORMAT_E4M3 : name[1] == '5' ? FORMAT_E5M2 : FORMAT_E2M1;
+            const enum number_format format = name[1] == '4' ? FORMAT_E4M3 : name[1] == '5' ? FORMAT_E5M2 : FORMAT_E2M1;
             CHECK(same_float(value_of(format, code), float_of(bits)));
             CHECK(format == FORMAT_E2M1 || same_float(value_of(format, code | 0x80), -float_of(bits)));
             codes++;
@@ -353,7 +354,7 @@ static struct tensor varied(int64_t rows, int64_t cols, int64_t turn)
 enum { TOKENS = 137, INPUTS = 1280, OUTPUTS = 20, PADDED = 272 };
 
 /* Looks at every seventh element, and all near the end. */
-static void check_values(const struct tensor *x, const struct copies *to, bool column)
+static void check_values(const struct tensor *x, const struct quantized_copies *to, bool column)
 {
     const struct tensor *copy = column ? &to->column : &to->row, *scale = column ? &to->column_scale : &to->row_scale;
     int64_t wrong = 0;
@@ -373,8 +374,8 @@ static void check_values(const struct tensor *x, const struct copies *to, bool c
 }
 
 /* sqrt(sum (got - wanted)^2 / sum wanted^2) of a (+) b' and its product from the copies. */
-static double product_error(const struct tensor *a, const struct tensor *b, const struct copies *of_a,
-                            const struct copies *of_b, bool column)
+static double product_error(const struct tensor *a, const struct tensor *b, const struct quantized_copies *of_a,
+                            const struct quantized_copies *of_b, bool column)
 {
     struct gemm_args args = {.a = column ? of_a->column : of_a->row,
                              .b = column ? of_b->column : of_b->row,
@@ -402,8 +403,8 @@ static void test_layouts(void)
     for (int64_t i = 0; i < COUNT(rules); i++) {
         const struct quantization rule = rules[i];
         struct tensor x = varied(TOKENS, INPUTS, 0), w = varied(OUTPUTS, INPUTS, 4), dy = varied(TOKENS, OUTPUTS, 7);
-        struct copies of_x = copies_of(&x, rule, PADDED), of_w = copies_of(&w, rule, 32);
-        struct copies of_dy = copies_of(&dy, rule, PADDED);
+        struct quantized_copies of_x = copies_of(&x, rule, PADDED), of_w = copies_of(&w, rule, 32);
+        struct quantized_copies of_dy = copies_of(&dy, rule, PADDED);
         check_values(&x, &of_x, false);
         check_values(&x, &of_x, true);
         /* e4m3's errors are 2.6 % on average, e5m2's 5.2 %, e2m1's 9 to 10 %, of each operand */
@@ -441,8 +442,8 @@ static void test_hadamard(void)
     struct quantization plain = {.format = FORMAT_E2M1, .scaling = SCALING_1X16}, turned = plain;
     turned.hadamard = true;
     struct tensor x = varied(TOKENS, 48, 0), dy = varied(TOKENS, OUTPUTS, 3);
-    struct copies of_x = copies_of(&x, turned, 144), of_dy = copies_of(&dy, turned, 144);
-    struct copies other = copies_of(&dy, plain, 144);
+    struct quantized_copies of_x = copies_of(&x, turned, 144), of_dy = copies_of(&dy, turned, 144);
+    struct quantized_copies other = copies_of(&dy, plain, 144);
     CHECK_NEAR(product_error(&dy, &x, &of_dy, &of_x, true), 0.0, 0.0, 0.18);
     CHECK(product_error(&dy, &x, &other, &of_x, true) > 0.9);
     CHECK(memcmp(of_dy.row.data, other.row.data, (size_t)tensor_extent(&other.row)) == 0);
@@ -472,16 +473,16 @@ static void test_hadamard(void)
 
 enum { DRAWN_ROWS = 64, DRAWN_COLS = 128 };
 
-static struct copies draw_copies(const struct tensor *x, int32_t first, int32_t second, uint32_t salt)
+static struct quantized_copies draw_copies(const struct tensor *x, int32_t first, int32_t second, uint32_t salt)
 {
     const int32_t numbers[2] = {first, second};
-    struct copies to = {.rule = {.format = FORMAT_E2M1, .scaling = SCALING_1X16, .stochastic = true},
-                        .row = zeros(DTYPE_BF16, x->rows, x->cols),
-                        .column = zeros(DTYPE_BF16, x->cols, x->rows),
-                        .row_scale = one(0.0),
-                        .column_scale = one(0.0),
-                        .draw = integers(2, numbers),
-                        .salt = salt};
+    struct quantized_copies to = {.rule = {.format = FORMAT_E2M1, .scaling = SCALING_1X16, .stochastic = true},
+                                  .row = zeros(DTYPE_BF16, x->rows, x->cols),
+                                  .column = zeros(DTYPE_BF16, x->cols, x->rows),
+                                  .row_scale = one(0.0),
+                                  .column_scale = one(0.0),
+                                  .draw = integers(2, numbers),
+                                  .salt = salt};
     run(OP_QUANTIZE, &(struct quantize_args){.x = *x, .to = to});
     return to;
 }
@@ -510,7 +511,7 @@ static void test_random(void)
         for (int64_t i = 0; i < DRAWN_ROWS; i++)
             for (int64_t j = 0; j < DRAWN_COLS; j++)
                 reference_store(&x, i, j, i == 0 && j == 0 ? 2688.0 : (i + j) % 16 == 0 ? 6.0 : values[v]);
-        struct copies to = draw_copies(&x, 7, 0, 3), again = draw_copies(&x, 7, 0, 3);
+        struct quantized_copies to = draw_copies(&x, 7, 0, 3), again = draw_copies(&x, 7, 0, 3);
         CHECK(share_that_differs(&to.row, &again.row) == 0.0 && share_that_differs(&to.column, &again.column) == 0.0);
         CHECK(reference_load(&to.row_scale, 0, 0) == 1.0);
         for (int copy = 0; copy < 2; copy++)
@@ -527,7 +528,8 @@ static void test_random(void)
         const double deviation = (above - below) * sqrt(share * (1.0 - share) / count);
         CHECK_NEAR(sum / count, values[v], 0.0, 4.0 * deviation);
         const double wanted = 2.0 * share * (1.0 - share) * 15.0 / 16.0; /* of independent draws */
-        struct copies others[3] = {draw_copies(&x, 8, 0, 3), draw_copies(&x, 7, 1, 3), draw_copies(&x, 7, 0, 4)};
+        struct quantized_copies others[3] = {draw_copies(&x, 8, 0, 3), draw_copies(&x, 7, 1, 3),
+                                             draw_copies(&x, 7, 0, 4)};
         for (int i = 0; i < 3; i++)
             CHECK_NEAR(share_that_differs(&to.row, &others[i].row), wanted, 0.0, 0.03);
         struct tensor turned = zeros(DTYPE_BF16, DRAWN_ROWS, DRAWN_COLS);
@@ -553,9 +555,9 @@ static void test_activations(void)
         const int64_t cols = which == 1 ? 40 : 20;
         const struct quantization rule = {.format = FORMAT_E4M3, .scaling = SCALING_1X128};
         struct tensor y = zeros(DTYPE_BF16, 9, cols), none = {0};
-        struct copies to[2];
+        struct quantized_copies to[2];
         for (int kept = 0; kept < 2; kept++) {
-            to[kept] = (struct copies){
+            to[kept] = (struct quantized_copies){
                 .rule = rule, .row = zeros(DTYPE_E4M3, 9, cols), .row_scale = scales_for(SCALING_1X128, 9, cols)};
             struct tensor made = kept ? y : none;
             if (which == 0)
@@ -567,7 +569,7 @@ static void test_activations(void)
             else
                 run(OP_GELU_BACKWARD, &(struct gelu_backward_args){.x = half, .dy = dy, .dx = made, .to = to[kept]});
         }
-        struct copies wanted = copies_of(&y, rule, 9);
+        struct quantized_copies wanted = copies_of(&y, rule, 9);
         for (int kept = 0; kept < 2; kept++) {
             CHECK(hash_of(&to[kept].row) == hash_of(&wanted.row));
             CHECK(hash_of(&to[kept].row_scale) == hash_of(&wanted.row_scale));

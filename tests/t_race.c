@@ -28,14 +28,14 @@ static void test_double_buffer(void)
         if (log->entries[i].kind != PLAN_WAIT || log->entries[i].record < 0)
             continue;
         waits++;
-        struct race race;
+        struct launch_race race;
         CHECK(race_check(log, i, &race, 1) >= 1);
         CHECK(race.first.entry < race.second.entry && race.first.stream != race.second.stream);
     }
     CHECK(waits == 2 * LAYERS - 2); /* nobody has freed the buffers before their first use */
 
     /* what the report says: the first gemm reads what the first copy writes */
-    struct race race;
+    struct launch_race race;
     CHECK(race_check(log, 3, &race, 1) == 1);
     CHECK(race.first.op == OP_COPY && race.second.op == OP_GEMM);
     CHECK_STRING(race.first.field, "to");

@@ -13,15 +13,15 @@ enum { SEED = 17 };
 static const struct windows_layout uncut = {(int64_t)1 << 40, 0, WINDOWS_EACH, false,
                                             false}; /* a sequence is one window */
 
-static struct window locate(const struct random_windows *random, int64_t w)
+static struct token_window locate(const struct random_windows *random, int64_t w)
 {
     const struct window_source *source = random_windows_source(random);
     int64_t hint = 0;
     return source->class->locate(source->self, w, &hint);
 }
 
-static void read_tokens(const struct random_windows *random, const struct window *window, int64_t from, int64_t count,
-                        int32_t *tokens)
+static void read_tokens(const struct random_windows *random, const struct token_window *window, int64_t from,
+                        int64_t count, int32_t *tokens)
 {
     const struct window_source *source = random_windows_source(random);
     source->class->read(source->self, window, from, count, tokens);
@@ -37,7 +37,7 @@ static void test_lengths(int64_t median, int64_t mean)
     double sum = 0, logs = 0, squares = 0, below = 0;
     int64_t wrong = 0;
     for (int64_t i = 0; i < SEQUENCES; i++) {
-        struct window window = locate(random, i);
+        struct token_window window = locate(random, i);
         double length = (double)window.length, distance = log(length / (double)median);
         wrong += window.sequence != i || window.start != 0 || !window.has_bos || !window.has_eos || length < 1;
         sum += length;
@@ -71,7 +71,7 @@ static void test_tokens(const char *tokenizer, int64_t vocabulary, int32_t first
     int64_t *counts = memory_allocate(plain * (int64_t)sizeof *counts), wrong = 0;
     int32_t *tokens = memory_allocate(LENGTH * (int64_t)sizeof *tokens);
     for (int64_t s = 0; s < SEQUENCES; s++) {
-        struct window window = locate(random, s);
+        struct token_window window = locate(random, s);
         CHECK(window.length == LENGTH);
         read_tokens(random, &window, 0, LENGTH, tokens);
         for (int64_t t = 0; t < LENGTH; t++) {
@@ -97,7 +97,7 @@ static void test_independence(void)
     int32_t *tokens = memory_allocate(LENGTH * (int64_t)sizeof *tokens), *others[OTHERS];
     for (int i = 0; i < 2; i++)
         random[i] = random_windows_create(&settings, &uncut, SEED + (uint64_t)i);
-    struct window window = locate(random[0], 0), next = locate(random[0], 1), same = locate(random[1], 0);
+    struct token_window window = locate(random[0], 0), next = locate(random[0], 1), same = locate(random[1], 0);
     read_tokens(random[0], &window, 0, LENGTH, tokens);
     for (int i = 0; i < OTHERS; i++)
         others[i] = memory_allocate(LENGTH * (int64_t)sizeof *tokens);
@@ -128,11 +128,11 @@ static void test_windows(const struct windows_layout *layout)
     struct random_windows *cut = random_windows_create(&settings, layout, SEED);
     struct random_windows *far = random_windows_create(&settings, layout, SEED);
     int32_t *tokens = NULL, *piece = memory_allocate(layout->window * (int64_t)sizeof *piece);
-    struct window before = {.sequence = -1};
+    struct token_window before = {.sequence = -1};
     int64_t wrong = 0, several = 0, length = 0;
     for (int64_t w = 0; w < ALL; w++) {
         int64_t other = (w * 1021 + 77) % ALL; /* all of them, jumping between blocks */
-        struct window window = locate(cut, w), there = locate(far, other), here = locate(far, w);
+        struct token_window window = locate(cut, w), there = locate(far, other), here = locate(far, w);
         wrong += window.number != w || there.number != other || here.sequence != window.sequence ||
                  here.start != window.start || here.length != window.length;
         if (window.sequence != before.sequence || w % RANDOM_BLOCK == 0) {
@@ -140,7 +140,7 @@ static void test_windows(const struct windows_layout *layout)
             wrong += w % RANDOM_BLOCK != 0 && layout->cut != WINDOWS_FIRST && before.start + before.length != length;
             wrong += window.sequence != (w % RANDOM_BLOCK == 0 ? w : before.sequence + 1);
             wrong += window.start != 0 || !window.has_bos;
-            struct window all = locate(whole, window.sequence);
+            struct token_window all = locate(whole, window.sequence);
             length = all.length;
             tokens = memory_grow(tokens, length * (int64_t)sizeof *tokens);
             read_tokens(whole, &all, 0, length, tokens);
@@ -237,7 +237,7 @@ static void test_rows(enum loader_special special)
     for (int64_t row = 0; row < ROWS; row++) {
         const int32_t *tokens = batch->tokens + row * TOKENS, *labels = batch->labels + row * TOKENS;
         int32_t plain[TOKENS]; /* in the stream's order, though a store's windows would be shuffled */
-        struct window window = locate(random, row);
+        struct token_window window = locate(random, row);
         read_tokens(random, &window, 0, window.length, plain);
         CHECK(window.length == TOKENS - 2 && memcmp(tokens + 1, plain, sizeof plain - 2 * sizeof *plain) == 0);
         CHECK(batch->segment_start[row * 4] == row * TOKENS && batch->segment_length[row * 4] == TOKENS);

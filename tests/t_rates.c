@@ -71,12 +71,12 @@ static void test_timeline(void)
 
 /* -- Between rates ------------------------------------------------------------------------------------------------ */
 
-static struct rate product(int type, double m, double n, double k, double rate)
+static struct machine_rate product(int type, double m, double n, double k, double rate)
 {
-    return (struct rate){.kind = RATE_PRODUCT, .type = type, .size = {m, n, k}, .per_second = rate};
+    return (struct machine_rate){.kind = RATE_PRODUCT, .type = type, .size = {m, n, k}, .per_second = rate};
 }
 
-static void put(struct rates *rates, struct rate rate)
+static void put(struct machine_rates *rates, struct machine_rate rate)
 {
     CHECK(rates_add(rates, &rate));
 }
@@ -84,7 +84,7 @@ static void put(struct rates *rates, struct rate rate)
 static void test_between(void)
 {
     struct deck deck;
-    struct rates rates;
+    struct machine_rates rates;
     deck_defaults(&deck);
     deck.device.peak = 100;
     rates_default(&rates, &deck);
@@ -99,8 +99,8 @@ static void test_between(void)
     CHECK_NEAR(rates_at(&rates, RATE_PRODUCT, RATE_BF16, twice), 20e12, 1e-12, 0); /* half-way, in logarithms */
     CHECK_NEAR(rates_at(&rates, RATE_PRODUCT, RATE_FP8, size), 120e12, 1e-12, 0);  /* not measured */
 
-    put(&rates, (struct rate){.kind = RATE_MEMORY, .size = {1e6}, .per_second = 1e9});
-    put(&rates, (struct rate){.kind = RATE_MEMORY, .size = {1e9}, .per_second = 1e12});
+    put(&rates, (struct machine_rate){.kind = RATE_MEMORY, .size = {1e6}, .per_second = 1e9});
+    put(&rates, (struct machine_rate){.kind = RATE_MEMORY, .size = {1e9}, .per_second = 1e12});
     CHECK_NEAR(rates_seconds(&rates, RATE_MEMORY, 1, 1e9), 1e-3, 1e-12, 0);
     CHECK_NEAR(rates_seconds(&rates, RATE_MEMORY, 1, 10), 1e-3, 1e-12, 0); /* less does not take less */
     CHECK(rates_seconds(&rates, RATE_MEMORY, 1, 0) == 0);
@@ -114,12 +114,12 @@ static void test_between(void)
 static void test_ops(void)
 {
     struct deck deck;
-    struct rates rates;
+    struct machine_rates rates;
     deck_defaults(&deck);
     rates_default(&rates, &deck);
     put(&rates, product(RATE_F32, 32, 48, 16, 1e9));
     put(&rates, product(RATE_F32_GRADIENT, 32, 48, 16, 2e9));
-    put(&rates, (struct rate){.kind = RATE_MEMORY, .size = {1}, .per_second = 1e9});
+    put(&rates, (struct machine_rate){.kind = RATE_MEMORY, .size = {1}, .per_second = 1e9});
     struct gemm_args gemm = {.a = tensor_matrix(NULL, DTYPE_F32, 32, 16),
                              .b = tensor_matrix(NULL, DTYPE_F32, 16, 48),
                              .d = tensor_matrix(NULL, DTYPE_F32, 32, 48)};
@@ -143,7 +143,7 @@ static void test_ops(void)
 static void refused(const char *text, const char *why)
 {
     struct deck deck;
-    struct rates rates;
+    struct machine_rates rates;
     const char *path = stores_path("bad.cfg");
     FILE *file = fopen(path, "w");
     fputs(text, file);
@@ -156,10 +156,10 @@ static void refused(const char *text, const char *why)
     error_clear();
 }
 
-static void test_files(const struct rates *measured)
+static void test_files(const struct machine_rates *measured)
 {
     struct deck deck;
-    struct rates back;
+    struct machine_rates back;
     deck_defaults(&deck);
     snprintf(deck.device.rates_file, sizeof deck.device.rates_file, "%s", stores_path("rates.cfg"));
     CHECK(rates_of_deck(&back, &deck) == ERROR_USER); /* not there */
@@ -174,8 +174,8 @@ static void test_files(const struct rates *measured)
     CHECK_STRING(back.device, measured->device);
     CHECK(back.count == measured->count);
     for (int i = 0; i < measured->count; i++) {
-        const struct rate *one = &measured->measured[i];
-        const struct rate *other = back.measured;
+        const struct machine_rate *one = &measured->measured[i];
+        const struct machine_rate *other = back.measured;
         while (other < back.measured + back.count && (other->kind != one->kind || other->type != one->type ||
                                                       memcmp(other->size, one->size, sizeof one->size) != 0))
             other++;
@@ -197,7 +197,7 @@ static void test_files(const struct rates *measured)
 
 /* -- Measured ----------------------------------------------------------------------------------------------------- */
 
-static int count_of(const struct rates *rates, enum rate_kind kind, int type)
+static int count_of(const struct machine_rates *rates, enum rate_kind kind, int type)
 {
     int count = 0;
     for (int i = 0; i < rates->count; i++)
@@ -205,7 +205,7 @@ static int count_of(const struct rates *rates, enum rate_kind kind, int type)
     return count;
 }
 
-static void test_measure(struct rates *rates)
+static void test_measure(struct machine_rates *rates)
 {
     const struct measure_settings settings = {.largest = 128, .quick = true};
     struct executor *cpu = cpu_executor_create(1);
@@ -229,7 +229,7 @@ static void test_measure(struct rates *rates)
 
 int main(void)
 {
-    static struct rates rates;
+    static struct machine_rates rates;
     stores_begin();
     test_timeline();
     test_between();

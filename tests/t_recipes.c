@@ -159,13 +159,13 @@ static struct model_settings settings_of(enum toy_kind kind)
 /* The gradients in the store, unit by unit. Freed with free(). */
 static float *gradients_of(struct training *t, struct toy *toy)
 {
-    struct store *store = toy->engine.store;
+    struct weight_store *store = toy->engine.store;
     float *all = NULL;
     int64_t count = 0;
     t->units = 0;
     for (int u = 0; u < toy->model.unit_count; u++) {
         for (int s = 0; s < STORAGE_COUNT; s++) {
-            struct shard shard = store->class->shard(store, &toy->model.units[u], (enum storage)s);
+            struct store_shard shard = store->class->shard(store, &toy->model.units[u], (enum storage_class)s);
             if (!tensor_present(&shard.gradient))
                 continue;
             struct tensor host = fetch(&toy->engine.streams[0], &shard.gradient);

@@ -63,7 +63,7 @@ static void check_outside(void)
             size_t bytes = 0;
             FILE *file = open_memstream(&text, &bytes);
             struct plot_series series = {"a", "#000000", PLOT_LINE, x, y, 4};
-            struct plot plot = {"t", "step", &series, 1, NULL, 0, cases[i].low, cases[i].high, false};
+            struct line_plot plot = {"t", "step", &series, 1, NULL, 0, cases[i].low, cases[i].high, false};
             if (as_text)
                 plot_write_text(file, &plot, 20, 5);
             else
@@ -87,7 +87,7 @@ static void check_plots(void)
             size_t bytes = 0;
             FILE *file = open_memstream(&text, &bytes);
             struct plot_series series = {"<a>", "#000000", PLOT_LINE, x, columns[c], count};
-            struct plot plot = {"a & b", "step", &series, 1, x, count, 0, 0, false};
+            struct line_plot plot = {"a & b", "step", &series, 1, x, count, 0, 0, false};
             plot_write_svg(file, &plot);
             plot_write_text(file, &plot, 20, 5);
             fclose(file);
@@ -122,8 +122,8 @@ static int occurrences(const char *text, const char *of)
 static void check_statistics(void)
 {
     char path[] = "/tmp/cistron-report-XXXXXX", *text = NULL;
-    struct journal journal;
-    struct history history;
+    struct run_journal journal;
+    struct run_history history;
     size_t bytes = 0;
     CHECK(close(mkstemp(path)) == 0);
     journal_open(&journal, path, 0, false);
@@ -168,7 +168,7 @@ static void check_statistics(void)
     CHECK(occurrences(text, "#0b2d59") == 2 && occurrences(text, "#a9c8e4") == 2); /* errors */
     free(text);
     history_destroy(&history);
-    history = (struct history){.layers = NULL};
+    history = (struct run_history){.layers = NULL};
     file = open_memstream(&text, &bytes);
     quantization_report_write(file, &history);
     fclose(file);

@@ -111,7 +111,7 @@ struct link {
 /* Losses are those of one rank that never stopped; what a layout wrote, the next reads, to the bit. */
 static void test_chain(const struct link links[TEAM_STEPS], struct form form, bool no_masters)
 {
-    struct outcome alone = train_alone(world, cpu, &form, no_masters), exact = alone;
+    struct run_outcome alone = train_alone(world, cpu, &form, no_masters), exact = alone;
     struct left left = {.elements = alone.elements};
     double bound = bound_f32.loss, losses[TEAM_STEPS];
     if (form.compute != DTYPE_F32) {

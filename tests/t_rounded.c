@@ -42,10 +42,11 @@ static void make(struct made *made, struct executor *executor, enum toy_kind kin
 /* What the gradients were before does not matter, of the padding between them neither. */
 static void spoil(struct made *made)
 {
-    struct store *store = made->toy.engine.store;
+    struct weight_store *store = made->toy.engine.store;
     for (int u = 0; u < made->toy.model.unit_count; u++)
         for (int s = 0; s < STORAGE_COUNT; s++) {
-            const struct shard shard = store->class->shard(store, &made->toy.model.units[u], (enum storage)s);
+            const struct store_shard shard =
+                store->class->shard(store, &made->toy.model.units[u], (enum storage_class)s);
             for (int64_t i = 0; i < shard.gradient.cols; i++)
                 ((uint16_t *)shard.gradient.data)[i] = f32_to_bf16(NAN);
         }
@@ -61,15 +62,15 @@ static void differentiate(struct made *made)
     schedule_destroy(&schedule);
 }
 
-struct outcome {
+struct run_outcome {
     double losses[STEPS], norms[STEPS];
     char *state; /* freed with free() */
     int64_t bytes;
 };
 
-static struct outcome train(struct made *made)
+static struct run_outcome train(struct made *made)
 {
-    struct outcome outcome;
+    struct run_outcome outcome;
     struct schedule schedule = schedule_create(1, 1, false);
     for (int s = 0; s < STEPS; s++) {
         struct batch batch;
@@ -97,9 +98,10 @@ static int64_t wrong_gradients(struct made *made, struct made *exact, int64_t *c
     int64_t wrong = 0;
     for (int u = made->toy.model.settings.tied; u < made->toy.model.unit_count; u++)
         for (int s = 0; s < STORAGE_COUNT; s++) {
-            struct store *store = made->toy.engine.store, *other = exact->toy.engine.store;
-            const struct shard is = store->class->shard(store, &made->toy.model.units[u], (enum storage)s);
-            const struct shard was = other->class->shard(other, &exact->toy.model.units[u], (enum storage)s);
+            struct weight_store *store = made->toy.engine.store, *other = exact->toy.engine.store;
+            const struct store_shard is = store->class->shard(store, &made->toy.model.units[u], (enum storage_class)s);
+            const struct store_shard was =
+                other->class->shard(other, &exact->toy.model.units[u], (enum storage_class)s);
             CHECK(is.gradient.cols == was.gradient.cols);
             for (int64_t i = 0; i < is.gradient.cols; i++)
                 wrong += !is_rounded(tensor_get(&is.gradient, 0, i), tensor_get(&was.gradient, 0, i));
@@ -132,7 +134,7 @@ static void test_trainings(struct executor *cpu, enum toy_kind kind, int64_t hea
     struct executor *late = late_executor_create(cpu);
     const struct form forms[FORMS] = {{sharding, false, false}, {sharding, true, false}, {sharding, true, true}};
     struct made made[FORMS];
-    struct outcome of[FORMS];
+    struct run_outcome of[FORMS];
     for (int i = 0; i < FORMS; i++) {
         make(&made[i], forms[i].replays ? late : cpu, kind, head_tokens, forms[i]);
         of[i] = train(&made[i]);

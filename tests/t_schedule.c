@@ -48,7 +48,7 @@ static struct stage_cut shape;
 static int micro_batches;
 static enum sends sends;
 
-static const struct action *action_of(const struct stage *s)
+static const struct schedule_action *action_of(const struct stage *s)
 {
     return &s->schedule.actions[s->next];
 }
@@ -66,7 +66,7 @@ static bool is_slice(int slice)
 
 static struct message message_into(int stage, int slice)
 {
-    const struct action *action = action_of(&stages[stage]);
+    const struct schedule_action *action = action_of(&stages[stage]);
     return (struct message){action->kind == ACTION_BACKWARD, action->micro_batch, slice};
 }
 
@@ -120,7 +120,7 @@ static bool send(int stage)
 }
 
 /* Chunks have their micro-batches in order, each once, and a slot of their own from forward to backward. */
-static void run_action(int stage, const struct action *a)
+static void run_action(int stage, const struct schedule_action *a)
 {
     struct stage *s = &stages[stage];
     const bool backward = a->kind == ACTION_BACKWARD;

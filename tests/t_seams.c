@@ -54,7 +54,7 @@ static bool same(const char *a, int64_t a_bytes, const char *b, int64_t b_bytes)
 enum { BUFFERS = 3 };
 
 struct nan_store {
-    struct store store, *inner;
+    struct weight_store store, *inner;
     struct model *model;
     struct executor *executor;
     struct stream stream;
@@ -92,13 +92,14 @@ static void nan_take(struct nan_store *n, struct unit *unit, struct stream *stre
     for (int s = 0; s < STORAGE_COUNT; s++) {
         if (unit->elements[s] == 0)
             continue;
-        struct shard shard = n->inner->class->shard(n->inner, unit, (enum storage)s);
+        struct store_shard shard = n->inner->class->shard(n->inner, unit, (enum storage_class)s);
         struct tensor to = nan_view(nan_copy(n, unit), n->capacity, s, unit->elements[s], n->compute);
         LAUNCH(stream, COPY, copy, .from = shard.weight.value, .to = to);
     }
 }
 
-static void nan_begin(struct store *store, struct unit *const *units, int count, struct stream *stream, bool written)
+static void nan_begin(struct weight_store *store, struct unit *const *units, int count, struct stream *stream,
+                      bool written)
 {
     struct nan_store *n = store->self;
     n->inner->class->begin(n->inner, units, count, stream, written);
@@ -106,7 +107,7 @@ static void nan_begin(struct store *store, struct unit *const *units, int count,
         nan_take(n, &n->model->units[u], stream);
 }
 
-static void nan_acquire(struct store *store, struct unit *unit, struct stream *stream)
+static void nan_acquire(struct weight_store *store, struct unit *unit, struct stream *stream)
 {
     struct nan_store *n = store->self;
     n->inner->class->acquire(n->inner, unit, stream);
@@ -133,7 +134,7 @@ static void nan_forget(struct nan_store *n, char *quantized)
         LAUNCH(&n->stream, FILL, fill, .x = tensor_vector(quantized, DTYPE_BF16, n->quantized_capacity), .value = NAN);
 }
 
-static void nan_release(struct store *store, struct unit *unit, struct stream *stream)
+static void nan_release(struct weight_store *store, struct unit *unit, struct stream *stream)
 {
     struct nan_store *n = store->self;
     nan_fill(n, n->weights[nan_buffer(unit)], n->compute);
@@ -141,7 +142,7 @@ static void nan_release(struct store *store, struct unit *unit, struct stream *s
     n->inner->class->release(n->inner, unit, stream);
 }
 
-static void nan_open(struct store *store, struct unit *unit, struct stream *stream, bool fresh)
+static void nan_open(struct weight_store *store, struct unit *unit, struct stream *stream, bool fresh)
 {
     struct nan_store *n = store->self;
     n->inner->class->gradients_open(n->inner, unit, stream, fresh);
@@ -158,13 +159,13 @@ static void nan_open(struct store *store, struct unit *unit, struct stream *stre
     }
 }
 
-static void nan_close(struct store *store, struct unit *unit, struct stream *stream, bool last)
+static void nan_close(struct weight_store *store, struct unit *unit, struct stream *stream, bool last)
 {
     struct nan_store *n = store->self;
     for (int s = 0; s < STORAGE_COUNT; s++) {
         if (unit->elements[s] == 0)
             continue;
-        struct shard shard = n->inner->class->shard(n->inner, unit, (enum storage)s);
+        struct store_shard shard = n->inner->class->shard(n->inner, unit, (enum storage_class)s);
         LAUNCH(stream, COPY, copy, .from = tensor_vector(unit->gradient_base[s], DTYPE_F32, unit->elements[s]),
                .to = shard.gradient);
     }
@@ -172,31 +173,31 @@ static void nan_close(struct store *store, struct unit *unit, struct stream *str
     n->inner->class->gradients_close(n->inner, unit, stream, last);
 }
 
-static void nan_start(struct store *store, struct stream *stream)
+static void nan_start(struct weight_store *store, struct stream *stream)
 {
     struct nan_store *n = store->self;
     n->inner->class->start_transfers(n->inner, stream);
 }
 
-static void nan_end(struct store *store, struct stream *stream, bool last)
+static void nan_end(struct weight_store *store, struct stream *stream, bool last)
 {
     struct nan_store *n = store->self;
     n->inner->class->end(n->inner, stream, last);
 }
 
-static void nan_wait(struct store *store, struct unit *unit, struct stream *stream)
+static void nan_wait(struct weight_store *store, struct unit *unit, struct stream *stream)
 {
     struct nan_store *n = store->self;
     n->inner->class->gradients_wait(n->inner, unit, stream);
 }
 
-static struct shard nan_shard(struct store *store, struct unit *unit, enum storage storage)
+static struct store_shard nan_shard(struct weight_store *store, struct unit *unit, enum storage_class storage)
 {
     struct nan_store *n = store->self;
     return n->inner->class->shard(n->inner, unit, storage);
 }
 
-static void nan_destroy(struct store *store)
+static void nan_destroy(struct weight_store *store)
 {
     struct nan_store *n = store->self;
     n->inner->class->destroy(n->inner);
@@ -366,7 +367,7 @@ static const struct group_class twin_class = {.name = "twin", .all_reduce = twin
 /* The copies of weights of a replicated store, into `state` or back; counts bytes when it is NULL. */
 static int64_t move_copies(struct toy *toy, char *state, bool restore)
 {
-    struct store *store = toy->engine.store;
+    struct weight_store *store = toy->engine.store;
     int64_t bytes = 0;
     for (int u = 0; u < toy->model.unit_count; u++) {
         struct unit *unit = &toy->model.units[u];
@@ -416,7 +417,7 @@ static void test_record(struct executor *executor, enum toy_kind kind, int recip
         free(after);
     }
     const struct plan_log *log = record_executor_log(record);
-    struct race races[4];
+    struct launch_race races[4];
     int64_t found = race_check(log, -1, races, 4);
     CHECK(found == 0);
     for (int64_t i = 0; i < (found < 4 ? found : 4); i++) {
@@ -674,7 +675,7 @@ static void test_wide_unit(struct executor *cpu, enum deck_recompute policy)
     CHECK(unit.parameter_count == WIDE_WEIGHTS && unit.tensor_count == 300);
 
     struct budget budget;
-    struct memory memory;
+    struct engine_memory memory;
     struct stream stream = {cpu, STREAM_COMPUTE, NULL};
     struct batch_tensors batch = {.tokens = tensor_vector(NULL, DTYPE_I32, 1)};
     struct context context = {.stream = &stream,
@@ -753,7 +754,8 @@ int main(void)
     test_operands(cpu, reference, TOY_ESM2);
     struct group whole = {.name = "data", .rank = 5, .size = 8}, half = {.name = "shard", .rank = 1, .size = 4};
     struct group pair = {.name = "replicas", .rank = 1, .size = 2};
-    const struct groups groups = {.all = &whole, .data = &whole, .gather = &half, .reduce = &half, .replicas = &pair};
+    const struct parallel_groups groups = {
+        .all = &whole, .data = &whole, .gather = &half, .reduce = &half, .replicas = &pair};
     for (int layers = 1; layers <= 2; layers++) { /* other units take turns in the store's buffers */
         struct toy_options options = toy_options(NULL);
         options.groups = &groups;

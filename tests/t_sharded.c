@@ -27,7 +27,7 @@ static bool measures; /* what quantization loses, in every step */
 /* Groups in which `ranks` hold the state once. */
 struct cut {
     struct grid grid;
-    struct groups groups;
+    struct parallel_groups groups;
 };
 static struct cut four, two;
 
@@ -35,10 +35,10 @@ static void cut_create(struct cut *cut, int ranks)
 {
     const struct grid_shape shape = {.tensor = 1, .context = 1, .shard = ranks};
     CHECK(grid_create(&cut->grid, world, &shape) == ERROR_NONE);
-    cut->groups = (struct groups){.data = comm_group_create(cut->grid.data, NULL, "data"),
-                                  .gather = comm_group_create(cut->grid.shard, NULL, "gather"),
-                                  .reduce = comm_group_create(cut->grid.shard, NULL, "reduce"),
-                                  .replicas = comm_group_create(cut->grid.replicas, NULL, "replicas")};
+    cut->groups = (struct parallel_groups){.data = comm_group_create(cut->grid.data, NULL, "data"),
+                                           .gather = comm_group_create(cut->grid.shard, NULL, "gather"),
+                                           .reduce = comm_group_create(cut->grid.shard, NULL, "reduce"),
+                                           .replicas = comm_group_create(cut->grid.replicas, NULL, "replicas")};
     cut->groups.all = cut->groups.data;
     cut->groups.reduce->copies = cut->groups.replicas->copies = true; /* as on GPUs, so that sums need room */
 }
@@ -71,7 +71,7 @@ static const struct holders everyone;
 static void make(struct toy *toy, struct executor *executor, const struct layout *layout, struct holders holders,
                  bool replays)
 {
-    const struct groups whole = groups_replicated(four.groups.data);
+    const struct parallel_groups whole = groups_replicated(four.groups.data);
     struct toy_options options = toy_options(executor);
     options.settings = toy_settings(layout->kind);
     options.settings.precision = toy_precision(layout->recipe);
@@ -112,7 +112,7 @@ static double loss_of(struct toy *toy)
     return result.loss_sum;
 }
 
-struct outcome {
+struct run_outcome {
     double losses[STEPS], norms[STEPS];
     double between;  /* with a recipe: the loss of an evaluation between two steps */
     uint64_t digest; /* of weights and moments */
@@ -131,11 +131,12 @@ static void check_replicas(const struct toy *toy, struct comm *replicas)
 }
 
 /* replays: on an executor that can. */
-static struct outcome run(struct executor *executor, const struct layout *layout, struct holders holders, bool replays)
+static struct run_outcome run(struct executor *executor, const struct layout *layout, struct holders holders,
+                              bool replays)
 {
     struct toy toy;
     struct poison poison;
-    struct outcome outcome = {0};
+    struct run_outcome outcome = {0};
     make(&toy, executor, layout, holders, replays);
     poison_store(&poison, &toy.engine);
     for (int s = 0; s < STEPS; s++) {
@@ -156,9 +157,9 @@ static struct outcome run(struct executor *executor, const struct layout *layout
 /* holders[HALF] against `all`. */
 static void test_equal(struct executor *cpu, struct layout layout, struct holders all, const struct holders *holders)
 {
-    struct outcome whole = run(cpu, &layout, all, false);
+    struct run_outcome whole = run(cpu, &layout, all, false);
     for (int i = 0; i < HALF; i++) {
-        struct outcome cut = run(cpu, &layout, holders[i], false);
+        struct run_outcome cut = run(cpu, &layout, holders[i], false);
         double loss = check_apart(cut.losses, whole.losses, STEPS), norm = check_apart(cut.norms, whole.norms, STEPS);
         if (world->rank == 0)
             printf("model %d in %s, %d micro-batches, level %d%s over %d: losses %.2e, norms %.2e, state %s\n",
@@ -180,7 +181,7 @@ static void test_equal(struct executor *cpu, struct layout layout, struct holder
 static void test_replays(struct executor *cpu, struct layout layout, struct holders holders)
 {
     struct executor *late = late_executor_create(cpu);
-    struct outcome plain = run(cpu, &layout, holders, false), replayed = run(late, &layout, holders, true);
+    struct run_outcome plain = run(cpu, &layout, holders, false), replayed = run(late, &layout, holders, true);
     CHECK(memcmp(&plain, &replayed, sizeof plain) == 0);
     /* all parts of a step: forwards, backwards, the update; two steps come before the first replay */
     const int parts = (layout.split ? 3 : 2) * layout.micro_batches + 1;
@@ -197,8 +198,8 @@ static void count_rows(struct wrapper *wrapper, struct stream *stream, enum op o
     wrapper_pass(wrapper, stream, op, args);
 }
 
-static struct outcome run_counted(struct executor *cpu, const struct layout *layout, struct holders holders,
-                                  int64_t *gathers)
+static struct run_outcome run_counted(struct executor *cpu, const struct layout *layout, struct holders holders,
+                                      int64_t *gathers)
 {
     struct wrapper wrapper;
     wrapper_create(&wrapper, cpu, count_rows, gathers);
@@ -213,11 +214,11 @@ static void test_rows(struct executor *cpu, struct layout layout)
     const struct holders full = {&four, {.level = SHARD_FULL, .whole_gradients = true}},
                          whole = {&four, {.level = SHARD_OPTIMIZER}};
     int64_t gathers = 0, others = 0;
-    const struct outcome rows = run_counted(cpu, &layout, full, &gathers);
-    const struct outcome values = run_counted(cpu, &layout, whole, &others);
+    const struct run_outcome rows = run_counted(cpu, &layout, full, &gathers);
+    const struct run_outcome values = run_counted(cpu, &layout, whole, &others);
     CHECK(memcmp(&rows, &values, sizeof rows) == 0);
     measures = true;
-    const struct outcome measured = run_counted(cpu, &layout, full, &others);
+    const struct run_outcome measured = run_counted(cpu, &layout, full, &others);
     measures = false;
     CHECK(memcmp(&rows, &measured, sizeof rows) == 0);
     CHECK(gathers == STEPS * layout.micro_batches * 2 * LAYERS && others == 0);
@@ -343,7 +344,8 @@ static void test_gradients(struct executor *cpu, struct layout layout, struct ho
     for (int u = 0; u < toy.model.unit_count; u++) {
         struct unit *unit = &toy.model.units[u];
         for (int s = 0; s < STORAGE_COUNT; s++) {
-            const struct shard shard = toy.engine.store->class->shard(toy.engine.store, unit, (enum storage)s);
+            const struct store_shard shard =
+                toy.engine.store->class->shard(toy.engine.store, unit, (enum storage_class)s);
             for (int64_t i = 0; i < shard.gradient.cols; i++)
                 wrong += tensor_get(&shard.gradient, 0, i) != gradient_of(&c, before + shard.first + i, &holders);
             compared += shard.gradient.cols;
@@ -411,7 +413,7 @@ static void test_files(struct executor *cpu)
 
 static void check_no_race(const struct plan_log *log)
 {
-    struct race race;
+    struct launch_race race;
     if (!CHECK(race_check(log, -1, &race, 1) == 0)) {
         char *text = race_describe(&race);
         fprintf(stderr, "    %s\n", text);
@@ -436,7 +438,7 @@ static void describe_wait(const struct plan_log *log, int64_t wait)
  * the next launch. */
 static bool wait_tells(const struct plan_log *log, int64_t wait)
 {
-    struct order with, without;
+    struct launch_order with, without;
     int64_t next = wait + 1;
     while (next < log->count &&
            (log->entries[next].stream != log->entries[wait].stream || log->entries[next].kind == PLAN_WAIT))
@@ -455,7 +457,7 @@ static void test_waits(struct executor *record, struct toy *toy, const struct la
 {
     const struct plan_log *log = record_executor_log(record);
     int64_t ends[3], waits = 0;
-    struct race race;
+    struct launch_race race;
     record_clear(record);
     for (int s = 0; s < 3; s++) {
         step(toy, layout, 2 + s);

@@ -51,7 +51,7 @@ struct chain {
     struct model_settings settings;
     struct stream streams[STREAM_COUNT];
     struct budget budget;
-    struct memory memory;
+    struct engine_memory memory;
     struct batch_tensors batch;
     struct context context;
     float *weights[UNITS];

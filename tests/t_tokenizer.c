@@ -306,7 +306,7 @@ static void check_patterns(void)
                  {"a*", "must not match where there is nothing"},
                  {"(?=a)", "must not match where there is nothing"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct splitter *split;
+        struct text_splitter *split;
         error_clear();
         int code = splitter_open(&split, &(struct splitter_settings){.pattern = cases[i].pattern, .where = "P"});
         CHECK(code == (cases[i].says == NULL ? ERROR_NONE : ERROR_USER));
@@ -320,7 +320,7 @@ static void check_patterns(void)
     char pattern[LONG + 2];
     memset(pattern, 'a', LONG);
     strcpy(pattern + LONG, "]");
-    struct splitter *split;
+    struct text_splitter *split;
     error_clear();
     CHECK(splitter_open(&split, &(struct splitter_settings){.pattern = pattern, .where = "P"}) == ERROR_USER);
     CHECK(strlen(error_message()) < 300 && strstr(error_message(), "aaa...\", byte 16001: ] outside") != NULL);
@@ -639,7 +639,7 @@ static void check_behaviors(void)
     struct splitter_room *room = splitter_room_open();
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
         char out[64], *end = out;
-        struct splitter *split;
+        struct text_splitter *split;
         struct splitter_settings settings = {"!", i % 2 > 0, cases[i / 2].behavior, cases[i / 2].invert, false, "P"};
         CHECK(splitter_open(&split, &settings) == ERROR_NONE);
         CHECK(splitter_run(split, room, (const unsigned char *)"!ab!!c!", 7, take_text, &end) == ERROR_NONE);
@@ -655,7 +655,7 @@ static void check_spaces(void)
     static const uint32_t spaces[] = {0x9,    0xa,    0xb,    0xc,    0xd,    0x20,   0x85,   0xa0,   0x1680,
                                       0x2000, 0x2001, 0x2002, 0x2003, 0x2004, 0x2005, 0x2006, 0x2007, 0x2008,
                                       0x2009, 0x200a, 0x2028, 0x2029, 0x202f, 0x205f, 0x3000};
-    const struct classes *classes = classes_get();
+    const struct character_classes *classes = classes_get();
     int64_t all = 0;
     for (uint32_t code = 0; code < UTF8_CODE_POINTS; code++)
         all += (classes->of[code] & CLASS_SPACE) != 0;
@@ -684,7 +684,7 @@ static int take(void *context, const unsigned char *piece, int64_t bytes)
 }
 
 struct both {
-    struct splitter *by_hand, *by_pcre2;
+    struct text_splitter *by_hand, *by_pcre2;
     struct splitter_room *room;
 };
 

@@ -255,8 +255,8 @@ static void test_rehearsal(void)
 }
 
 /* The state after two steps, with a rehearsal of another batch before each. Freed with free(). */
-static char *state_after(struct executor *cpu, enum toy_kind kind, const struct groups *groups, enum shard_level level,
-                         bool rehearses, int64_t *bytes)
+static char *state_after(struct executor *cpu, enum toy_kind kind, const struct parallel_groups *groups,
+                         enum shard_level level, bool rehearses, int64_t *bytes)
 {
     struct toy toy;
     struct batch batches[2], other;
@@ -283,7 +283,8 @@ static char *state_after(struct executor *cpu, enum toy_kind kind, const struct 
     return state;
 }
 
-static void test_store(struct executor *cpu, enum toy_kind kind, const struct groups *groups, enum shard_level level)
+static void test_store(struct executor *cpu, enum toy_kind kind, const struct parallel_groups *groups,
+                       enum shard_level level)
 {
     int64_t bytes, others;
     char *plain = state_after(cpu, kind, groups, level, false, &bytes);
@@ -297,8 +298,8 @@ static void test_engine(void)
 {
     struct executor *cpu = cpu_executor_create(1);
     struct group *group = comm_group_create(world, cpu, "data");
-    const struct groups whole = groups_replicated(group),
-                        cut = {.all = group, .data = group, .gather = group, .reduce = group};
+    const struct parallel_groups whole = groups_replicated(group),
+                                 cut = {.all = group, .data = group, .gather = group, .reduce = group};
     for (enum toy_kind kind = TOY_LLAMA; kind < TOY_KINDS; kind++) {
         test_store(cpu, kind, NULL, SHARD_NONE);
         test_store(cpu, kind, &whole, SHARD_NONE);

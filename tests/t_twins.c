@@ -13,7 +13,8 @@ enum { BLOCK = 24, PROTEIN = 2 * BLOCK + 2, PROTEINS = 5, ROW = 256, ROWS = 8, T
 
 /* Rows of new random proteins. The labels of masking_apply, on all selected residues; or, put here, on those of them
  * whose twin was not selected. */
-static void fill(struct batch *batch, const struct masking *masking, bool token_dropout, uint64_t key, bool readable)
+static void fill(struct batch *batch, const struct token_masking *masking, bool token_dropout, uint64_t key,
+                 bool readable)
 {
     const struct tokenizer *tokenizer = masking->tokenizer;
     struct random_key random = {key, RANDOM_TEST, 1};
@@ -50,7 +51,7 @@ static void test_family(struct executor *cpu, enum toy_kind kind)
     struct toy_options options = toy_options(cpu);
     options.settings = toy_settings(kind);
     const struct family *family = family_of(options.settings.family);
-    const struct masking masking = {tokenizer_find(family->tokenizer), 42, 0.15};
+    const struct token_masking masking = {tokenizer_find(family->tokenizer), 42, 0.15};
     options.settings.layers = 2;
     options.settings.hidden = 64;
     options.settings.ffn = 128;

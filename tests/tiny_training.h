@@ -58,8 +58,8 @@ static inline bool same_bits(struct engine *a, struct engine *b)
         struct unit *unit = &a->model->units[u];
         for (int i = 0; i < unit->parameter_count; i++) {
             const struct parameter *p = &unit->parameters[i];
-            struct shard x = a->store->class->shard(a->store, unit, p->storage);
-            struct shard y = b->store->class->shard(b->store, &b->model->units[u], p->storage);
+            struct store_shard x = a->store->class->shard(a->store, unit, p->storage);
+            struct store_shard y = b->store->class->shard(b->store, &b->model->units[u], p->storage);
             const struct tensor *const pairs[][2] = {
                 {&x.weight.value, &y.weight.value}, {&x.weight.low, &y.weight.low}, {&x.m, &y.m}, {&x.v, &y.v}};
             for (int k = 0; k < 4; k++)

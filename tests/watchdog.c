@@ -43,7 +43,7 @@ static void device(int stream, uint64_t begun, uint64_t done)
 
 static void attend(void)
 {
-    struct waiting waiting = {0};
+    struct rank_waiting waiting = {0};
     while (clock_seconds() < WAIT)
         comm_attend(waiting_turn(&waiting));
     exit(NOT_ENDED);

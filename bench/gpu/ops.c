@@ -356,10 +356,10 @@ static const struct copy_kind {
 enum { COPY_KINDS = sizeof copy_kinds / sizeof *copy_kinds, ACTIVATION_KINDS = 4 };
 
 /* Both copies of a tensor [t, k]. */
-static struct copies copies(const struct copy_kind *kind, int64_t t, int64_t k)
+static struct quantized_copies copies(const struct copy_kind *kind, int64_t t, int64_t k)
 {
     const enum dtype dtype = quantization_dtype(&kind->rule);
-    struct copies to = {.rule = kind->rule, .row = device(dtype, t, k), .column = device(dtype, k, t)};
+    struct quantized_copies to = {.rule = kind->rule, .row = device(dtype, t, k), .column = device(dtype, k, t)};
     if (kind->given) {
         to.scale = scales(SCALING_TENSOR, 1, 1);
         to.amax = device(DTYPE_F32, 1, 1);

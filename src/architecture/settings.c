@@ -124,6 +124,10 @@ static int check_sizes(const struct model_settings *s)
     return ERROR_NONE;
 }
 
+_Static_assert((int)DECK_FAMILY_LLAMA == 1 + (int)FAMILY_LLAMA && (int)DECK_FAMILY_ESM2 == 1 + (int)FAMILY_ESM2 &&
+                   (int)DECK_FAMILY_AMPLIFY == 1 + (int)FAMILY_AMPLIFY && FAMILY_COUNT == 3,
+               "decks name the families in the order of enum model_family, behind PRESET");
+
 static enum model_family pick_family(int deck, enum model_family preset)
 {
     return deck == DECK_FAMILY_PRESET ? preset : (enum model_family)(deck - DECK_FAMILY_LLAMA);

@@ -23,18 +23,18 @@ int stages_most_slices(const struct model_settings *s)
 
 /* The least sum of squares of slices 0 .. k that have l layers is that of slices 0 .. k - 1 with l - n layers, for the
  * best n; table[k][l] has it and n. */
-struct cell {
+struct stages_cell {
     double squares;
     int layers;
 };
 
-static struct cell best_cell(const struct cell *before, int l, double extra)
+static struct stages_cell best_cell(const struct stages_cell *before, int l, double extra)
 {
-    struct cell best = {INFINITY, 0};
+    struct stages_cell best = {INFINITY, 0};
     for (int n = l; n >= (extra > 0 ? 0 : 1); n--) {
         const double squares = before[l - n].squares + (n + extra) * (n + extra);
         if (squares < best.squares)
-            best = (struct cell){squares, n};
+            best = (struct stages_cell){squares, n};
     }
     return best;
 }
@@ -48,11 +48,11 @@ void stages_deal(const struct model_settings *s, int *layers)
         layers[0] = (int)s->layers;
         return;
     }
-    struct cell *table = memory_allocate((int64_t)(slices + 1) * width * (int64_t)sizeof *table);
+    struct stages_cell *table = memory_allocate((int64_t)(slices + 1) * width * (int64_t)sizeof *table);
     for (int l = 1; l < width; l++) /* row 0: no slices have no layers */
         table[l].squares = INFINITY;
     for (int k = 0; k < slices; k++) {
-        struct cell *row = table + (int64_t)(k + 1) * width;
+        struct stages_cell *row = table + (int64_t)(k + 1) * width;
         for (int l = 0; l < width; l++)
             row[l] = best_cell(row - width, l, extra_cost(s, k));
     }

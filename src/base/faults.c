@@ -7,7 +7,7 @@
 
 enum { LINE_BYTES = 1024 };
 
-void faults_add(struct faults *faults, const char *format, ...)
+void faults_add(struct fault_list *faults, const char *format, ...)
 {
     char line[LINE_BYTES];
     if (faults->count++ >= FAULTS_LISTED)
@@ -21,7 +21,7 @@ void faults_add(struct faults *faults, const char *format, ...)
     faults->text = longer;
 }
 
-int faults_verdict(struct faults *faults, const char *format, ...)
+int faults_verdict(struct fault_list *faults, const char *format, ...)
 {
     char head[LINE_BYTES], more[48] = "";
     if (faults->count == 0)
@@ -34,6 +34,6 @@ int faults_verdict(struct faults *faults, const char *format, ...)
         snprintf(more, sizeof more, "\n  and %d more", faults->count - FAULTS_LISTED);
     int code = error_user("%s:%s%s", head, faults->text, more);
     free(faults->text);
-    *faults = (struct faults){0};
+    *faults = (struct fault_list){0};
     return code;
 }

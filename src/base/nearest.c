@@ -27,7 +27,7 @@ int nearest_distance(const char *a, int a_length, const char *b, int b_length)
     return distance;
 }
 
-void nearest_look(struct nearest *nearest, const char *name)
+void nearest_look(struct nearest_name *nearest, const char *name)
 {
     enum { LONGEST = 200, LEAST = 3 /* characters of a start that says something */ };
     const int wrong = (int)strnlen(nearest->wrong, LONGEST), length = (int)strnlen(name, LONGEST);

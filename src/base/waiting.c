@@ -39,7 +39,7 @@ void waiting_choose(char **argv)
     execv(program, argv); /* where that fails, this run goes on, with longer spins */
 }
 
-double waiting_turn(struct waiting *waiting)
+double waiting_turn(struct rank_waiting *waiting)
 {
     if (waiting->turns++ < RANK_SPINS)
         return 0;

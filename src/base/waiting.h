@@ -14,12 +14,12 @@ void waiting_choose(char **argv);
 /* Between ranks: whoever waits asks again and again whether the others have come, and takes a turn of this in between.
  * A short wait is spun through, so that it costs no time; a longer one leaves the core to whoever wants it, and a long
  * one sleeps. All zero when it begins. */
-struct waiting {
+struct rank_waiting {
     int64_t turns;
     double since; /* clock_seconds() of the end of its spin */
 };
 
 /* Lets a moment pass. Returns the seconds waited so far, 0 while it spins. */
-double waiting_turn(struct waiting *waiting);
+double waiting_turn(struct rank_waiting *waiting);
 
 #endif

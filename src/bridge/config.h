@@ -16,7 +16,7 @@ struct tokenizer;
 /* Fills deck->model from <folder>/config.json, all keys explicit, and data.window and data.row_tokens from the longest
  * sequence it claims (at most 8192 tokens). The rest of the deck stays. Local. ERROR_USER: a missing or damaged file;
  * a key whose value is not supported or of the wrong type, with what is allowed; sizes that no model can have. */
-int config_read(struct deck *deck, const char *folder, enum dialect dialect);
+int config_read(struct deck *deck, const char *folder, enum checkpoint_dialect dialect);
 
 /* Of a folder that config_read has read: the end tokens of config.json and of generation_config.json, where that is
  * there. Ids outside of the vocabulary are left out with a warning. ERROR_USER: a damaged file; end_tokens_read's. */
@@ -31,13 +31,13 @@ int config_token_rows(int64_t *rows, const char *folder, int64_t vocabulary);
 
 /* Can a config.json say it? ERROR_USER: a setting of the model that the family's classes there do not have, named as a
  * deck's key. Local. */
-int config_check(const struct model_settings *settings, enum dialect dialect);
+int config_check(const struct model_settings *settings, enum checkpoint_dialect dialect);
 
 /* Writes <folder>/config.json for a model that config_check accepts, in DIALECT_TE with auto_map and without rows
  * beyond the vocabulary, and for Llama with a known tokenizer or known ends generation_config.json. positions: the
  * longest sequence claimed; dtype: "float32" or "bfloat16"; tokenizer: for the special ids; NULL = unknown; ends: a
  * Llama's end tokens where it came with others than the tokenizer's. Local. Errors of draft_open and draft_close. */
-int config_write(const struct model_settings *settings, enum dialect dialect, int64_t positions,
+int config_write(const struct model_settings *settings, enum checkpoint_dialect dialect, int64_t positions,
                  const struct tokenizer *tokenizer, const struct model_ends *ends, const char *dtype,
                  const char *folder);
 

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-struct source {
+struct config_source {
     const char *path;
-    enum dialect dialect;
+    enum checkpoint_dialect dialect;
     const json_t *root;
     const struct config_family *family;
 };
@@ -25,7 +25,8 @@ static const json_t *value_of(const json_t *object, const char *key)
 }
 
 /* section: "" or "rope_scaling." and the like. */
-static int refuse(const struct source *s, const char *section, const char *key, const json_t *value, const char *what)
+static int refuse(const struct config_source *s, const char *section, const char *key, const json_t *value,
+                  const char *what)
 {
     enum { SHOWN_BYTES = 200 };
     char *text = value == NULL ? memory_string("null") : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
@@ -34,7 +35,7 @@ static int refuse(const struct source *s, const char *section, const char *key, 
     return code;
 }
 
-static int not_supported(const struct source *s, const char *section, const char *key, const json_t *value,
+static int not_supported(const struct config_source *s, const char *section, const char *key, const json_t *value,
                          const char *allowed)
 {
     char *what = memory_format("not supported; allowed is %s", allowed);
@@ -43,7 +44,7 @@ static int not_supported(const struct source *s, const char *section, const char
     return code;
 }
 
-static int read_bool(const struct source *s, const char *key, bool missing, bool *out)
+static int read_bool(const struct config_source *s, const char *key, bool missing, bool *out)
 {
     const json_t *value = value_of(s->root, key);
     if (value != NULL && !json_is_boolean(value))
@@ -52,7 +53,8 @@ static int read_bool(const struct source *s, const char *key, bool missing, bool
     return ERROR_NONE;
 }
 
-static int read_real(const struct source *s, const char *section, const char *key, const json_t *value, double *out)
+static int read_real(const struct config_source *s, const char *section, const char *key, const json_t *value,
+                     double *out)
 {
     double number = json_number_value(value);
     if (!json_is_number(value) || !(number > 0))
@@ -61,7 +63,8 @@ static int read_real(const struct source *s, const char *section, const char *ke
     return ERROR_NONE;
 }
 
-static int read_size(const struct source *s, const char *section, const char *key, const json_t *value, int64_t *out)
+static int read_size(const struct config_source *s, const char *section, const char *key, const json_t *value,
+                     int64_t *out)
 {
     if (!json_is_integer(value) || json_integer_value(value) <= 0)
         return refuse(s, section, key, value, "must be a positive whole number");
@@ -85,7 +88,7 @@ static bool lists(const json_t *array, const char *text)
     return false;
 }
 
-static int read_family(struct source *s, enum model_family *family)
+static int read_family(struct config_source *s, enum model_family *family)
 {
     const struct config_family *families = config_families[s->dialect];
     const json_t *type = value_of(s->root, "model_type"), *architectures = value_of(s->root, "architectures");
@@ -114,7 +117,7 @@ static int read_family(struct source *s, enum model_family *family)
 
 /* -- What every family has ---------------------------------------------------------------------------------------- */
 
-static int check_fixed(const struct source *s, const struct config_fixed *row)
+static int check_fixed(const struct config_source *s, const struct config_fixed *row)
 {
     int code = ERROR_NONE;
     for (; row->key != NULL && code == ERROR_NONE; row++) {
@@ -130,7 +133,7 @@ static int check_fixed(const struct source *s, const struct config_fixed *row)
     return code;
 }
 
-static int check_values(const struct source *s)
+static int check_values(const struct config_source *s)
 {
     const json_t *quantization = value_of(s->root, "quantization_config");
     int code = check_fixed(s, s->family->fixed);
@@ -143,7 +146,7 @@ static int check_values(const struct source *s)
     return code;
 }
 
-static int read_numbers(const struct source *s, struct deck *deck)
+static int read_numbers(const struct config_source *s, struct deck *deck)
 {
     int code = ERROR_NONE;
     for (const struct config_number *row = s->family->sizes; row->key != NULL && code == ERROR_NONE; row++) {
@@ -171,7 +174,7 @@ static bool is_one(const json_t *value)
 }
 
 /* transformers 5 takes the number beside the rope's object before the one inside, 4 knows only that inside. */
-static int read_original(const struct source *s, const char *section, const json_t *inside, int64_t *out)
+static int read_original(const struct config_source *s, const char *section, const json_t *inside, int64_t *out)
 {
     static const char key[] = "original_max_position_embeddings";
     const json_t *beside = value_of(s->root, key);
@@ -190,7 +193,7 @@ static int read_original(const struct source *s, const char *section, const json
 }
 
 /* The members of an object for Llama 3's scaling, or, but for rope_theta, for none. */
-static int read_rope_object(const struct source *s, const char *section, const json_t *object, struct deck *deck)
+static int read_rope_object(const struct config_source *s, const char *section, const json_t *object, struct deck *deck)
 {
     static const char type_key[] = "rope_type", old_type_key[] = "type";
     const struct config_number reals[] = {
@@ -240,7 +243,7 @@ static int read_rope_object(const struct source *s, const char *section, const j
 }
 
 /* transformers takes rope_scaling before rope_parameters, and rope_theta from inside before the one beside it. */
-static int read_rope(const struct source *s, struct deck *deck)
+static int read_rope(const struct config_source *s, struct deck *deck)
 {
     const json_t *theta = value_of(s->root, "rope_theta"), *partial = value_of(s->root, "partial_rotary_factor");
     const char *key = value_of(s->root, "rope_scaling") != NULL ? "rope_scaling" : "rope_parameters";
@@ -261,7 +264,7 @@ static int read_rope(const struct source *s, struct deck *deck)
 
 /* transformers' ESM-2 computes GELU by erf whatever hidden_act says, so a key of this program's own says tanh.
  * TransformerEngine's layers compute its tanh form. */
-static int read_gelu(const struct source *s, struct deck *deck)
+static int read_gelu(const struct config_source *s, struct deck *deck)
 {
     deck->model.gelu = DECK_GELU_TANH;
     if (s->dialect == DIALECT_TE)
@@ -284,7 +287,7 @@ static int read_gelu(const struct source *s, struct deck *deck)
 }
 
 /* Causal by either name: packed rows or padded ones. */
-static int check_direction(const struct source *s)
+static int check_direction(const struct config_source *s)
 {
     const json_t *value = value_of(s->root, "self_attn_mask_type");
     const char *name = value == NULL ? "causal" : json_is_string(value) ? json_string_value(value) : "";
@@ -293,7 +296,7 @@ static int check_direction(const struct source *s)
     return not_supported(s, "", "self_attn_mask_type", value, "\"causal\" or \"padding_causal\"");
 }
 
-static int read_own(const struct source *s, enum model_family family, struct deck *deck)
+static int read_own(const struct config_source *s, enum model_family family, struct deck *deck)
 {
     bool tied = false;
     int code = ERROR_NONE;
@@ -324,7 +327,7 @@ static void set_window(enum model_family family, struct deck *deck)
 }
 
 /* A deck as it will be read again, and a model that can be: the deck's own rules find what is left. */
-static int check_deck(const char *path, enum dialect dialect, const struct deck *deck)
+static int check_deck(const char *path, enum checkpoint_dialect dialect, const struct deck *deck)
 {
     struct deck *again = memory_allocate(sizeof *again);
     struct model_settings settings;
@@ -345,9 +348,9 @@ static int check_deck(const char *path, enum dialect dialect, const struct deck 
     return code;
 }
 
-static int read_object(struct deck *deck, const char *path, enum dialect dialect, const json_t *root)
+static int read_object(struct deck *deck, const char *path, enum checkpoint_dialect dialect, const json_t *root)
 {
-    struct source source = {.path = path, .dialect = dialect, .root = root};
+    struct config_source source = {.path = path, .dialect = dialect, .root = root};
     enum model_family family = FAMILY_LLAMA;
     int code = read_family(&source, &family);
     if (code == ERROR_NONE)
@@ -363,7 +366,7 @@ static int read_object(struct deck *deck, const char *path, enum dialect dialect
     return check_deck(path, dialect, deck);
 }
 
-int config_read(struct deck *deck, const char *folder, enum dialect dialect)
+int config_read(struct deck *deck, const char *folder, enum checkpoint_dialect dialect)
 {
     char *path = memory_format("%s/config.json", folder);
     json_t *root;
@@ -381,7 +384,7 @@ int config_token_rows(int64_t *rows, const char *folder, int64_t vocabulary)
     char *path = memory_format("%s/config.json", folder);
     json_t *root;
     int code = json_file_read(&root, path);
-    const struct source source = {.path = path, .dialect = DIALECT_TE, .root = root};
+    const struct config_source source = {.path = path, .dialect = DIALECT_TE, .root = root};
     *rows = -1;
     if (code == ERROR_NONE && json_object_get(root, key) != NULL) {
         const json_t *value = value_of(root, key);

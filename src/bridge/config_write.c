@@ -42,7 +42,7 @@ static int check_size(const char *architecture, const char *key, int64_t value, 
                       (long long)wanted);
 }
 
-int config_check(const struct model_settings *s, enum dialect dialect)
+int config_check(const struct model_settings *s, enum checkpoint_dialect dialect)
 {
     const char *architecture = config_families[dialect][s->family].architecture;
     if (s->hidden % s->heads != 0)
@@ -158,7 +158,7 @@ static void put_llama(json_t *out, const struct model_settings *s, const struct 
     put(out, "pad_token_id", id_of(tokenizer, tokenizer == NULL ? 0 : tokenizer->pad));
 }
 
-static void put_esm2(json_t *out, const struct model_settings *s, enum dialect dialect)
+static void put_esm2(json_t *out, const struct model_settings *s, enum checkpoint_dialect dialect)
 {
     if (s->tanh_gelu && dialect == DIALECT_HF)
         put(out, config_gelu, json_string("tanh"));
@@ -211,7 +211,7 @@ static int write_generation(const struct tokenizer *tokenizer, const struct mode
     return code;
 }
 
-int config_write(const struct model_settings *s, enum dialect dialect, int64_t positions,
+int config_write(const struct model_settings *s, enum checkpoint_dialect dialect, int64_t positions,
                  const struct tokenizer *tokenizer, const struct model_ends *ends, const char *dtype,
                  const char *folder)
 {

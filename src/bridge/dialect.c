@@ -8,13 +8,13 @@
 #include <string.h>
 
 /* What a parameter is of its tensor. */
-enum part { WHOLE, QUERY, KEY, VALUE, GATE, UP, TOKENS };
+enum dialect_part { WHOLE, QUERY, KEY, VALUE, GATE, UP, TOKENS };
 
 /* "weight" or "bias" follows both names; a name of Hugging Face's may also be a whole one, of a bias. */
 struct renamed {
     size_t plain; /* offset in struct family_names */
     const char *name;
-    enum part part;
+    enum dialect_part part;
 };
 
 #define OF(name) offsetof(struct family_names, name)
@@ -47,7 +47,7 @@ static const struct {
     [FAMILY_AMPLIFY] = {"amplify.transformer_encoder.", of_amplify},
 };
 
-enum dialect dialect_of(const struct safetensors *st)
+enum checkpoint_dialect dialect_of(const struct safetensors *st)
 {
     for (int64_t i = 0; i < st->count; i++)
         if (strstr(st->entries[i].name, ".layernorm_qkv.") != NULL)
@@ -64,7 +64,7 @@ bool dialect_ignores(const char *name)
     return false;
 }
 
-int64_t place_run(const struct place *place, int64_t element, int64_t *at)
+int64_t place_run(const struct dialect_place *place, int64_t element, int64_t *at)
 {
     const int64_t row = element / place->width, column = element % place->width, inner = row % place->block;
     *at = (place->first + row / place->block * place->apart + inner) * place->width + column;
@@ -100,7 +100,8 @@ static const struct renamed *find(const struct renamed *row, const struct family
     return NULL;
 }
 
-static void take_part(struct place *place, enum part part, const struct model_settings *s, int64_t token_rows)
+static void take_part(struct dialect_place *place, enum dialect_part part, const struct model_settings *s,
+                      int64_t token_rows)
 {
     const int64_t queries = s->heads / s->kv_heads * s->head_dim, keys = s->head_dim;
     const bool gated = !family_of(s->family)->gelu;
@@ -118,14 +119,14 @@ static void take_part(struct place *place, enum part part, const struct model_se
     place->apart = queries + 2 * keys;
 }
 
-void dialect_place(struct place *place, enum dialect dialect, const struct model_settings *settings, int64_t token_rows,
-                   const struct parameter *p)
+void dialect_place(struct dialect_place *place, enum checkpoint_dialect dialect, const struct model_settings *settings,
+                   int64_t token_rows, const struct parameter *p)
 {
     const struct family_names *names = &family_of(settings->family)->names;
     const bool matrix = p->storage == STORAGE_MATRIX;
     const int64_t rows = matrix ? p->rows : p->cols, width = matrix ? p->cols : 1;
-    *place =
-        (struct place){.dims = matrix ? 2 : 1, .shape = {rows, width}, .width = width, .block = rows, .apart = rows};
+    *place = (struct dialect_place){
+        .dims = matrix ? 2 : 1, .shape = {rows, width}, .width = width, .block = rows, .apart = rows};
     snprintf(place->name, sizeof place->name, "%s", p->name);
     if (dialect == DIALECT_HF)
         return;

@@ -11,11 +11,11 @@
 #include "architecture/settings.h"
 #include "model/unit.h"
 
-enum dialect { DIALECT_HF, DIALECT_TE, DIALECT_COUNT };
+enum checkpoint_dialect { DIALECT_HF, DIALECT_TE, DIALECT_COUNT };
 
 /* Where a parameter is. Of a vector each element is a row. Row r is row first + r / block * apart + r % block of the
  * tensor. */
-struct place {
+struct dialect_place {
     char name[128]; /* of the tensor */
     int dims;
     int64_t shape[2];
@@ -24,14 +24,14 @@ struct place {
 };
 
 /* By the names of a folder's tensors. */
-enum dialect dialect_of(const struct safetensors *st);
+enum checkpoint_dialect dialect_of(const struct safetensors *st);
 
 /* token_rows: of the tensors that have a row for each token; the vocabulary or more, and that in DIALECT_HF. */
-void dialect_place(struct place *place, enum dialect dialect, const struct model_settings *settings, int64_t token_rows,
-                   const struct parameter *parameter);
+void dialect_place(struct dialect_place *place, enum checkpoint_dialect dialect, const struct model_settings *settings,
+                   int64_t token_rows, const struct parameter *parameter);
 
 /* Elements of a parameter lie together in its tensor from `element` on: returns how many; *at: where in the tensor. */
-int64_t place_run(const struct place *place, int64_t element, int64_t *at);
+int64_t place_run(const struct dialect_place *place, int64_t element, int64_t *at);
 
 /* Of DIALECT_TE: what no output depends on, so that it is passed over. */
 bool dialect_ignores(const char *name);

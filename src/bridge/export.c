@@ -29,9 +29,9 @@ struct export
     struct model_settings settings;
     int64_t positions;
     struct model model;
-    struct carried carried;            /* and what is made up beside it */
+    struct carried_files carried;      /* and what is made up beside it */
     int dropped;                       /* tensors of it, which the dialect has no place for */
-    struct place *places;              /* [model_parameters] where each parameter's elements go */
+    struct dialect_place *places;      /* [model_parameters] where each parameter's elements go */
     int64_t *tensors;                  /* [model_parameters] into which of the entries */
     struct safetensors_entry *entries; /* [count]: those of the parameters, then what is carried */
     int64_t count;
@@ -80,7 +80,7 @@ static int read_checkpoint(struct export *export)
 
 /* -- What transformers wants beside the parameters ----------------------------------------------------------------- */
 
-static bool carries(const struct carried *carried, const char *part)
+static bool carries(const struct carried_files *carried, const char *part)
 {
     for (int i = 0; i < carried->count; i++)
         if (strstr(carried->tensors[i].name, part) != NULL)
@@ -187,7 +187,7 @@ static int64_t listed(const struct export *export, const char *name)
 
 static void list_parameter(struct export *export, const struct parameter *p, int number)
 {
-    struct place *place = &export->places[number];
+    struct dialect_place *place = &export->places[number];
     const struct model_settings *s = &export->settings;
     dialect_place(place, export->given->dialect, s, s->vocabulary, p);
     export->tensors[number] = listed(export, place->name);
@@ -249,7 +249,7 @@ static int write_floats(struct export *export, int64_t tensor, int64_t at, int64
 static int take(void *self, const struct checkpoint_piece *piece)
 {
     struct export *export = self;
-    const struct slab *slab = &piece->slab;
+    const struct parameter_slab *slab = &piece->slab;
     int code = ERROR_NONE;
     if (signals_stopping())
         return error_environment("%s: stopped by a signal", export->given->folder);

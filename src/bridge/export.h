@@ -14,7 +14,7 @@ struct export_settings {
     bool bf16;              /* weights are rounded to bf16, else f32 */
     int64_t shard_bytes;    /* of tensors in one file; EXPORT_SHARD_BYTES */
     bool replace;           /* an earlier export at `folder` is replaced */
-    enum dialect dialect;
+    enum checkpoint_dialect dialect;
 };
 
 #define EXPORT_SHARD_BYTES 5000000000 /* transformers' size for a long time */

@@ -36,13 +36,13 @@ static int check_place(const char *path)
     return code;
 }
 
-struct content {
+struct folder_content {
     bool any, config, weights, folder;
 };
 
-static struct content content_of(DIR *listing)
+static struct folder_content content_of(DIR *listing)
 {
-    struct content has = {false};
+    struct folder_content has = {false};
     for (const struct dirent *entry = readdir(listing); entry != NULL; entry = readdir(listing)) {
         struct stat status;
         const char *ending = strrchr(entry->d_name, '.');
@@ -73,7 +73,7 @@ int folder_check(const char *path, bool replace)
         return check_place(path);
     if (listing == NULL)
         return error_user("%s: cannot be written: %s", path, strerror(errno));
-    const struct content has = content_of(listing);
+    const struct folder_content has = content_of(listing);
     closedir(listing);
     if (!has.any)
         return ERROR_NONE;

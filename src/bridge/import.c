@@ -35,14 +35,14 @@ struct import {
     struct model_settings settings;
     struct model model;
     struct safetensors *st;
-    enum dialect dialect;
+    enum checkpoint_dialect dialect;
     int64_t token_rows;                  /* of tensors with a row for each token */
-    struct place *places;                /* [model_parameters] where each parameter's elements are */
+    struct dialect_place *places;        /* [model_parameters] where each parameter's elements are */
     const struct safetensors_entry **of; /* [model_parameters] in which tensor */
     bool *used;                          /* [st->count] */
     int ignored;                         /* tensors that are passed over */
     bool *broken;                        /* [model_parameters]: holds NaN or infinity */
-    struct carried carried;
+    struct carried_files carried;
     uint8_t *raw; /* [PIECE_BYTES]: PIECE_ELEMENTS of the widest type that parameters can have */
 };
 
@@ -87,9 +87,9 @@ static const struct safetensors_entry *find_parameter(const struct safetensors *
     return entry;
 }
 
-static void match_parameter(struct import *import, const struct parameter *p, int number, struct faults *faults)
+static void match_parameter(struct import *import, const struct parameter *p, int number, struct fault_list *faults)
 {
-    struct place *place = &import->places[number];
+    struct dialect_place *place = &import->places[number];
     dialect_place(place, import->dialect, &import->settings, import->token_rows, p);
     const int64_t *shape = place->shape;
     const int dims = place->dims;
@@ -190,7 +190,7 @@ static int adopt_frequencies(struct import *import, const struct carried_tensor 
     return ERROR_NONE;
 }
 
-static int carry(struct import *import, const struct safetensors_entry *entry, struct carried *to)
+static int carry(struct import *import, const struct safetensors_entry *entry, struct carried_files *to)
 {
     struct carried_tensor like = {.name = entry->name, .dims = entry->dims, .bytes = entry->bytes};
     snprintf(like.dtype, sizeof like.dtype, "%s", safetensors_dtype_name(entry->dtype));
@@ -210,14 +210,14 @@ static int carry(struct import *import, const struct safetensors_entry *entry, s
  * table of frequencies where there is one, so that the model has those. */
 static int read_table(struct import *import, const struct safetensors_entry *entry)
 {
-    struct carried table = {0};
+    struct carried_files table = {0};
     int code = carry(import, entry, &table);
     carried_destroy(&table);
     return code;
 }
 
 /* Takes a tensor that holds no parameter. */
-static int take_rest(struct import *import, const struct safetensors_entry *entry, struct faults *faults)
+static int take_rest(struct import *import, const struct safetensors_entry *entry, struct fault_list *faults)
 {
     const bool te = import->dialect == DIALECT_TE;
     if (te && frequencies_named(entry->name))
@@ -243,7 +243,7 @@ static int find_token_rows(struct import *import)
         return ERROR_NONE;
     int code = config_token_rows(&import->token_rows, import->given->folder, vocabulary);
     if (code == ERROR_NONE && import->token_rows < 0) {
-        struct place place;
+        struct dialect_place place;
         dialect_place(&place, import->dialect, &import->settings, vocabulary, &import->model.units[0].parameters[0]);
         const struct safetensors_entry *entry = find_parameter(import->st, place.name);
         const bool more = entry != NULL && entry->dims == 2 && entry->shape[0] > vocabulary;
@@ -254,7 +254,7 @@ static int find_token_rows(struct import *import)
 
 static int match_tensors(struct import *import)
 {
-    struct faults faults = {0};
+    struct fault_list faults = {0};
     int number = 0, code = find_token_rows(import);
     if (code != ERROR_NONE)
         return code;
@@ -283,7 +283,7 @@ static int check_ids(const struct import *import, const struct tokenizer *tokeni
 static void open_own_tokenizer(struct import *import)
 {
     const char *folder = import->given->folder;
-    struct bundle bundle;
+    struct tokenizer_bundle bundle;
     int code = bundle_read(&bundle, folder);
     if (code == ERROR_NONE)
         code = tokenizer_open_bundle(&import->tokenizer, &bundle, folder);

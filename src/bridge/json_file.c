@@ -63,7 +63,7 @@ static char *dump(const json_t *object)
 
 int json_file_write(json_t *object, const char *path)
 {
-    struct draft draft;
+    struct file_draft draft;
     char *text = dump(object);
     int code = draft_open(&draft, path);
     if (code == ERROR_NONE) {

@@ -20,9 +20,9 @@ struct tensor_place {
     int64_t position; /* in the file */
 };
 
-struct output {
+struct safetensors_output {
     char *path;
-    struct draft draft;
+    struct file_draft draft;
     bool placed; /* has its name */
 };
 
@@ -30,10 +30,10 @@ struct safetensors_writer {
     char *folder;
     struct tensor_place *tensors; /* [count] */
     int64_t count;
-    int64_t total;           /* bytes of all tensors */
-    uint64_t digest;         /* for __metadata__; 0 = none */
-    struct output *outputs;  /* [output_count]: the files of tensors, then the index, if there is one */
-    int files, output_count; /* of tensors; of them and the index */
+    int64_t total;                      /* bytes of all tensors */
+    uint64_t digest;                    /* for __metadata__; 0 = none */
+    struct safetensors_output *outputs; /* [output_count]: the files of tensors, then the index, if there is one */
+    int files, output_count;            /* of tensors; of them and the index */
     bool committed;
 };
 
@@ -62,7 +62,7 @@ static void split(struct safetensors_writer *writer, int64_t shard_bytes)
         writer->outputs[writer->files].path = memory_format("%s/" SAFETENSORS_INDEX, writer->folder);
 }
 
-static const char *name_of(const struct output *output)
+static const char *name_of(const struct safetensors_output *output)
 {
     return strrchr(output->path, '/') + 1;
 }
@@ -100,7 +100,7 @@ static json_t *make_header(struct safetensors_writer *writer, const struct safet
 /* Opens the file and writes what stands in front of the data. */
 static int begin_file(struct safetensors_writer *writer, const struct safetensors_entry *tensors, int file)
 {
-    struct output *output = &writer->outputs[file];
+    struct safetensors_output *output = &writer->outputs[file];
     int code = draft_open(&output->draft, output->path);
     if (code != ERROR_NONE)
         return code;
@@ -128,7 +128,7 @@ static int begin_file(struct safetensors_writer *writer, const struct safetensor
 
 static int write_index(struct safetensors_writer *writer, json_t *map)
 {
-    struct output *output = &writer->outputs[writer->files];
+    struct safetensors_output *output = &writer->outputs[writer->files];
     int code = draft_open(&output->draft, output->path);
     if (code != ERROR_NONE)
         return code;
@@ -189,7 +189,7 @@ int safetensors_writer_write(struct safetensors_writer *writer, int64_t tensor, 
                              const void *data)
 {
     struct tensor_place *place = &writer->tensors[tensor];
-    const struct draft *draft = &writer->outputs[place->file].draft;
+    const struct file_draft *draft = &writer->outputs[place->file].draft;
     CHECK_BUG(offset >= 0 && bytes >= 0 && offset <= place->bytes - bytes);
     place->missing -= bytes;
     return file_write(fileno(draft->file), draft->temporary, data, bytes, place->position + offset);

@@ -11,7 +11,7 @@
 
 static int write_kept(const struct tokenizer *tokenizer, enum bundle_kind kind, const char *path)
 {
-    struct draft draft;
+    struct file_draft draft;
     int code = draft_open(&draft, path);
     if (code != ERROR_NONE)
         return code;

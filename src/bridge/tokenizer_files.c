@@ -33,7 +33,7 @@ static json_t *special_tokens(const struct tokenizer *tokenizer, const char *bos
 static int write_vocabulary(const struct tokenizer *tokenizer, const char *path)
 {
     char buffer[TOKENIZER_TEXT];
-    struct draft draft;
+    struct file_draft draft;
     int code = draft_open(&draft, path);
     if (code != ERROR_NONE)
         return code;

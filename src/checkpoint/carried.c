@@ -24,7 +24,7 @@ static bool is_name(const char *name)
     return name[0] != '\0' && strcmp(name, ".") != 0 && strchr(name, '/') == NULL && strlen(name) < CARRIED_NAME_BYTES;
 }
 
-static bool has(const struct carried *carried, const char *name)
+static bool has(const struct carried_files *carried, const char *name)
 {
     for (int i = 0; i < carried->count; i++)
         if (strcmp(carried->tensors[i].name, name) == 0)
@@ -32,7 +32,7 @@ static bool has(const struct carried *carried, const char *name)
     return false;
 }
 
-int carried_add(struct carried *carried, const char *origin, const struct carried_tensor *like)
+int carried_add(struct carried_files *carried, const char *origin, const struct carried_tensor *like)
 {
     enum safetensors_dtype dtype;
     if (!is_name(like->name))
@@ -58,17 +58,17 @@ int carried_add(struct carried *carried, const char *origin, const struct carrie
     return ERROR_NONE;
 }
 
-void carried_destroy(struct carried *carried)
+void carried_destroy(struct carried_files *carried)
 {
     for (int i = 0; i < carried->count; i++) {
         free(carried->tensors[i].name);
         memory_free(carried->tensors[i].data);
     }
     free(carried->tensors);
-    *carried = (struct carried){0};
+    *carried = (struct carried_files){0};
 }
 
-int64_t carried_bytes(const struct carried *carried)
+int64_t carried_bytes(const struct carried_files *carried)
 {
     int64_t bytes = 0;
     for (int i = 0; i < carried->count; i++)
@@ -91,7 +91,7 @@ static bool describe(hid_t dataset, struct carried_tensor *t)
     return good && t->bytes >= 0 && (t->dims > 0 || H5Aexists(dataset, "shape") == 0);
 }
 
-static int read_tensor(hid_t group, const char *path, char *name, struct carried *carried)
+static int read_tensor(hid_t group, const char *path, char *name, struct carried_files *carried)
 {
     struct carried_tensor t = {.name = name};
     hid_t dataset = hdf5_open_dataset(group, name);
@@ -122,7 +122,7 @@ static int read_ends(hid_t group, const char *path, const char *name, struct end
     return good ? ERROR_NONE : error_user("%s: /%s: attribute %s is no list of token ids", path, GROUP, name);
 }
 
-static int read_all(hid_t file, const char *path, struct carried *carried)
+static int read_all(hid_t file, const char *path, struct carried_files *carried)
 {
     if (!hdf5_has(file, GROUP))
         return ERROR_NONE;
@@ -141,11 +141,11 @@ static int read_all(hid_t file, const char *path, struct carried *carried)
     return code;
 }
 
-int carried_read(const char *path, struct carried *carried)
+int carried_read(const char *path, struct carried_files *carried)
 {
     struct hdf5_silence silence;
     hid_t file;
-    *carried = (struct carried){0};
+    *carried = (struct carried_files){0};
     hdf5_silence_begin(&silence);
     int code = hdf5_open(&file, path);
     if (code == ERROR_NONE) {
@@ -178,7 +178,7 @@ static bool write_ends(hid_t group, const char *name, const struct end_tokens *e
     return ends->count == 0 || hdf5_write_integers(group, name, ids, ends->count);
 }
 
-bool carried_write(hid_t file, const struct carried *carried)
+bool carried_write(hid_t file, const struct carried_files *carried)
 {
     const struct model_ends *ends = &carried->ends;
     if (carried->count + ends->config.count + ends->generation.count == 0)

@@ -35,7 +35,7 @@ struct carried_tensor {
 };
 
 /* {0} holds none. Owns names and data. */
-struct carried {
+struct carried_files {
     int count;
     struct carried_tensor *tensors;
     struct model_ends ends;
@@ -45,16 +45,16 @@ struct carried {
  * like->data is not read. `origin` names the file in messages. ERROR_USER, and nothing is added: a name that HDF5
  * cannot have (empty, with '/', too long, taken), an unknown dtype, bytes that shape and dtype do not make, more than
  * CARRIED_MOST_BYTES in all; one more than CARRIED_MOST. */
-int carried_add(struct carried *carried, const char *origin, const struct carried_tensor *like);
-void carried_destroy(struct carried *carried);
+int carried_add(struct carried_files *carried, const char *origin, const struct carried_tensor *like);
+void carried_destroy(struct carried_files *carried);
 
 /* Bytes of all tensors. */
-int64_t carried_bytes(const struct carried *carried);
+int64_t carried_bytes(const struct carried_files *carried);
 
 /* Reads those of a verified checkpoint; nothing in the file is trusted. Local. ERROR_USER: the file cannot be opened, a
  * member or attribute of /carried is not as above. On error *carried holds nothing. */
-int carried_read(const char *path, struct carried *carried);
+int carried_read(const char *path, struct carried_files *carried);
 /* Writes the group into a file that is being made; nothing where nothing is carried. false when HDF5 fails. */
-bool carried_write(hid_t file, const struct carried *carried);
+bool carried_write(hid_t file, const struct carried_files *carried);
 
 #endif

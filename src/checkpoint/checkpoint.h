@@ -36,7 +36,7 @@
 #include "loader/loader.h"
 #include "state/gradient_norms.h"
 
-struct carried;
+struct carried_files;
 struct engine;
 struct snapshot;
 
@@ -62,7 +62,7 @@ struct checkpoint_meta {
     uint64_t store; /* checksum of the token stores trained on */
     /* These stores; none with random data, and of files of versions before 0.2 unless they have one store. Borrowed
      * when a file is written. */
-    struct lineage lineage;
+    struct data_lineage lineage;
     /* checkpoint_digest of weights and moments. Set by writing a file with moments; of one that holds only the weights
      * the caller says it. 0 = unknown. */
     uint64_t digest;
@@ -73,7 +73,7 @@ struct checkpoint_meta {
     double best_loss;        /* nats per label */
     /* Carried tensors to write; NULL = none. Borrowed; used on rank 0 only. Reading leaves it NULL: carried_read reads
      * them. */
-    const struct carried *carried;
+    const struct carried_files *carried;
     /* The tokenizer, open, whose files are written if it is one of text; NULL = none. In the same way;
      * tokenizer_member_open reads it. */
     const struct tokenizer *opened;

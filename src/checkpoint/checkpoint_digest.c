@@ -29,10 +29,10 @@ static inline uint64_t digest_elements(uint64_t key, int64_t first, const void *
     return sum;
 }
 
-uint64_t checkpoint_digest_run(const struct fetched *fetched, const void *content)
+uint64_t checkpoint_digest_run(const struct fetched_elements *fetched, const void *content)
 {
     const uint64_t key = mix(random_hash_name(fetched->parameter->name) + (uint64_t)fetched->kind);
-    const struct run run = fetched->run;
+    const struct slab_run run = fetched->run;
     return fetched->dtype == DTYPE_F64 ? digest_elements(key, run.first, content, run.count, 8)
                                        : digest_elements(key, run.first, content, run.count, 4);
 }
@@ -48,7 +48,7 @@ uint64_t checkpoint_digest_sum(struct comm *world, uint64_t own)
     return sum;
 }
 
-static int add_digest(void *self, const struct fetched *fetched, const void *content)
+static int add_digest(void *self, const struct fetched_elements *fetched, const void *content)
 {
     uint64_t *total = self;
     const uint64_t sum = checkpoint_digest_run(fetched, content);

@@ -69,7 +69,7 @@ static bool write_position(hid_t file, const struct checkpoint_meta *meta)
                 hdf5_write_integers(group, "window", begun ? position->window : &start, stores) &&
                 hdf5_write_integers(group, "before", begun ? position->before : &start, stores) &&
                 hdf5_write_integers(group, "key", begun ? position->key : &start, stores);
-    const struct lineage *lineage = &meta->lineage;
+    const struct data_lineage *lineage = &meta->lineage;
     if (good && lineage->stores > 0)
         good = hdf5_write_integers(group, "content", lineage->content, lineage->stores) &&
                hdf5_write_integers(group, "path", lineage->path, lineage->stores);
@@ -364,7 +364,7 @@ int checkpoint_read_meta(struct comm *world, const char *path, struct checkpoint
         return code;
     char *deck = meta->deck_text; /* rank 0's; the broadcast overwrites the pointers elsewhere */
     struct blend_position position = meta->position;
-    struct lineage lineage = meta->lineage;
+    struct data_lineage lineage = meta->lineage;
     int64_t bytes = world->rank == 0 ? (int64_t)strlen(deck) + 1 : 0;
     comm_broadcast(world, meta, sizeof *meta, 0);
     comm_broadcast(world, &bytes, sizeof bytes, 0);

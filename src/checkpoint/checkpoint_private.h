@@ -39,7 +39,7 @@ int checkpoint_lay_out_again(const struct checkpoint_layout *layout, const struc
                              const char *path, struct block_list *blocks);
 
 /* What a run adds to the digest, and the sum over ranks; the latter collective. */
-uint64_t checkpoint_digest_run(const struct fetched *fetched, const void *content);
+uint64_t checkpoint_digest_run(const struct fetched_elements *fetched, const void *content);
 uint64_t checkpoint_digest_sum(struct comm *world, uint64_t own);
 
 /* The state of delayed scaling, group /state/precision. Write: into a file that is being made, whose group /state is
@@ -75,7 +75,8 @@ void checkpoint_abandon(const struct checkpoint_names *names);
  * unknown or of another shape (the message names each), or moments are wanted of a final model. */
 int checkpoint_check_tensors(hid_t file, const char *path, const struct model *model, int kinds);
 /* Reads a slab of the parameter from its open dataset into out, converted to `type`; false on failure. */
-bool checkpoint_read_slab(hid_t dataset, hid_t type, const struct parameter *parameter, struct slab slab, void *out);
+bool checkpoint_read_slab(hid_t dataset, hid_t type, const struct parameter *parameter, struct parameter_slab slab,
+                          void *out);
 /* Records the error that checkpoint_read_slab failed. Returns ERROR_USER. */
 int checkpoint_refuse_tensor(const char *path, const char *name);
 
@@ -96,7 +97,7 @@ int checkpoint_examine(struct comm *world, const char *path, bool tensors);
  * shared and recorded, as above. Collective. */
 int checkpoint_share_blocks(struct comm *world, const char *path, struct block_list *list);
 /* ERROR_USER: the block is damaged. Local. */
-int checkpoint_compare_block(const struct block *block, uint64_t hash, const char *path);
+int checkpoint_compare_block(const struct hash_block *block, uint64_t hash, const char *path);
 /* The same by reading it. */
-int checkpoint_check_block(int descriptor, const char *path, const struct block *block);
+int checkpoint_check_block(int descriptor, const char *path, const struct hash_block *block);
 #endif

@@ -17,7 +17,7 @@ static void print_shape(char out[SHAPE_TEXT], const hsize_t dims[2], int ndims)
     shape_text(out, (int64_t[2]){(int64_t)dims[0], (int64_t)dims[1]}, ndims);
 }
 
-static void check_dataset(hid_t file, enum piece_kind kind, const struct parameter *p, struct faults *faults)
+static void check_dataset(hid_t file, enum piece_kind kind, const struct parameter *p, struct fault_list *faults)
 {
     char name[CHECKPOINT_DATASET_BYTES], wanted[SHAPE_TEXT], found[SHAPE_TEXT] = "[...]";
     hsize_t model_dims[2] = {0, 0}, dims[2] = {0, 0};
@@ -65,7 +65,7 @@ static const char **known_names(const struct model *model, size_t *count)
 }
 
 /* Tensors of the file that the model does not know. */
-static void check_members(hid_t file, const struct model *model, struct faults *faults)
+static void check_members(hid_t file, const struct model *model, struct fault_list *faults)
 {
     int64_t count;
     size_t known_count;
@@ -82,7 +82,7 @@ static void check_members(hid_t file, const struct model *model, struct faults *
 
 int checkpoint_check_tensors(hid_t file, const char *path, const struct model *model, int kinds)
 {
-    struct faults faults = {0};
+    struct fault_list faults = {0};
     if (!hdf5_has(file, "model"))
         return error_user("%s: has no group /model", path);
     if (kinds > PIECE_M && !hdf5_has(file, "optim"))
@@ -114,7 +114,8 @@ static bool read_rectangle(hid_t dataset, hid_t space, hid_t type, const struct 
     return good;
 }
 
-bool checkpoint_read_slab(hid_t dataset, hid_t type, const struct parameter *parameter, struct slab slab, void *out)
+bool checkpoint_read_slab(hid_t dataset, hid_t type, const struct parameter *parameter, struct parameter_slab slab,
+                          void *out)
 {
     struct rectangle rectangles[SLAB_RECTANGLES];
     hid_t space = H5Dget_space(dataset);

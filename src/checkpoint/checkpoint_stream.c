@@ -24,7 +24,7 @@ static int visit_pieces(const struct model *model, int (*visit)(void *self, cons
             const int64_t elements = piece.parameter->rows * piece.parameter->cols;
             for (int64_t first = 0; first < elements && code == ERROR_NONE; first += PIECE_ELEMENTS) {
                 int64_t rest = elements - first;
-                piece.slab = (struct slab){first, rest < PIECE_ELEMENTS ? rest : PIECE_ELEMENTS};
+                piece.slab = (struct parameter_slab){first, rest < PIECE_ELEMENTS ? rest : PIECE_ELEMENTS};
                 code = visit(self, &piece);
             }
         }

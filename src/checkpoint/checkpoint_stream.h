@@ -12,7 +12,7 @@
 struct checkpoint_piece {
     const struct parameter *parameter;
     int number; /* of the parameter, as model_parameters counts */
-    struct slab slab;
+    struct parameter_slab slab;
     float *staging; /* [slab.count] */
 };
 

@@ -24,20 +24,20 @@ enum {
 };
 
 /* A part of what the rank holds, at most PIECE_BYTES. */
-struct part {
-    struct piece piece;
+struct tensor_part {
+    struct parameter_piece piece;
     int64_t offset;        /* in the file; -1: HDF5 reads it */
     int64_t block, blocks; /* of the list: the first that lies in it whole, and how many do */
 };
 
-struct reader {
+struct tensor_reader {
     struct comm *world;
     struct engine *engine;
     const char *path;
     const struct block_list *list;
     hid_t file;
     int descriptor;
-    struct part *parts; /* [count] */
+    struct tensor_part *parts; /* [count] */
     int64_t count, capacity;
     unsigned char *mine; /* [list->count] this rank compares the block */
     bool damaged;
@@ -46,7 +46,7 @@ struct reader {
 /* -- Parts ------------------------------------------------------------------------------------------------------- */
 
 /* Where a dataset's bytes lie in the file, if they lie there as in memory; else -1. */
-static int64_t place_of(const struct reader *r, const struct piece *piece)
+static int64_t place_of(const struct tensor_reader *r, const struct parameter_piece *piece)
 {
     char name[CHECKPOINT_DATASET_BYTES];
     checkpoint_dataset_name(name, piece->kind, piece->parameter);
@@ -79,16 +79,17 @@ static int64_t block_at(const struct block_list *list, int64_t byte)
     return low;
 }
 
-static void add_part(struct reader *r, const struct piece *piece, struct slab slab, int64_t offset)
+static void add_part(struct tensor_reader *r, const struct parameter_piece *piece, struct parameter_slab slab,
+                     int64_t offset)
 {
     if (r->count == r->capacity) {
         r->capacity = 2 * r->capacity + 64;
         r->parts = memory_grow(r->parts, r->capacity * (int64_t)sizeof *r->parts);
     }
-    struct part *part = &r->parts[r->count++];
+    struct tensor_part *part = &r->parts[r->count++];
     const struct block_list *list = r->list;
     const int64_t end = offset + slab.count * dtype_size(master_dtype(&piece->device));
-    *part = (struct part){.piece = piece_part(piece, slab), .offset = offset};
+    *part = (struct tensor_part){.piece = piece_part(piece, slab), .offset = offset};
     if (offset < 0 || list->count == 0)
         return;
     part->block = block_at(list, offset);
@@ -112,20 +113,20 @@ static int64_t cut(const struct block_list *list, int64_t offset, int64_t bytes,
     return whole > 0 ? whole : most;
 }
 
-static int add_held(void *self, const struct piece *piece)
+static int add_held(void *self, const struct parameter_piece *piece)
 {
-    struct reader *r = self;
+    struct tensor_reader *r = self;
     const struct parameter *p = piece->parameter;
     const int64_t width = dtype_size(master_dtype(&piece->device)), end = piece->slab.first + piece->slab.count;
     const int64_t place = piece->slab.count > 0 && p->part.cols == p->cols ? place_of(r, piece) : -1;
-    struct slab rest = piece->slab;
+    struct parameter_slab rest = piece->slab;
     while (rest.count > 0) {
-        const struct run run = slab_run(p, rest);
+        const struct slab_run run = slab_run(p, rest);
         const int64_t offset = place < 0 ? -1 : place + run.first * width, most = PIECE_BYTES / width;
         int64_t count = place < 0 ? rest.count : cut(r->list, offset, run.count * width, width) / width;
         count = count < most ? count : most;
-        add_part(r, piece, (struct slab){rest.first, count}, offset);
-        rest = (struct slab){rest.first + count, end - rest.first - count};
+        add_part(r, piece, (struct parameter_slab){rest.first, count}, offset);
+        rest = (struct parameter_slab){rest.first + count, end - rest.first - count};
     }
     return ERROR_NONE;
 }
@@ -133,7 +134,7 @@ static int add_held(void *self, const struct piece *piece)
 /* -- Who compares which block ------------------------------------------------------------------------------------ */
 
 /* One of those that read it whole, else one by its number. */
-static void deal_blocks(struct reader *r)
+static void deal_blocks(struct tensor_reader *r)
 {
     const int ranks = r->world->size;
     const int64_t count = r->list->count, bytes = (count + 7) / 8;
@@ -161,7 +162,7 @@ static void deal_blocks(struct reader *r)
 
 /* -- Bytes ------------------------------------------------------------------------------------------------------- */
 
-static int read_by_hdf5(struct reader *r, const struct piece *piece, char *to)
+static int read_by_hdf5(struct tensor_reader *r, const struct parameter_piece *piece, char *to)
 {
     char name[CHECKPOINT_DATASET_BYTES];
     checkpoint_dataset_name(name, piece->kind, piece->parameter);
@@ -172,13 +173,13 @@ static int read_by_hdf5(struct reader *r, const struct piece *piece, char *to)
     return good ? ERROR_NONE : checkpoint_refuse_tensor(r->path, name);
 }
 
-static int64_t part_bytes(const struct part *part)
+static int64_t part_bytes(const struct tensor_part *part)
 {
     return part->piece.slab.count * dtype_size(master_dtype(&part->piece.device));
 }
 
 /* Reads a range and returns its hash, of pieces that are hashed while a core's cache has them. */
-static int read_hashing(const struct reader *r, char *to, int64_t bytes, int64_t offset, uint64_t *hash)
+static int read_hashing(const struct tensor_reader *r, char *to, int64_t bytes, int64_t offset, uint64_t *hash)
 {
     XXH3_state_t *state = XXH3_createState();
     int code = ERROR_NONE;
@@ -197,12 +198,12 @@ static int read_hashing(const struct reader *r, char *to, int64_t bytes, int64_t
 }
 
 /* Reads a part and compares its blocks that are this rank's, which then are done. */
-static int read_part(struct reader *r, const struct part *part, char *to)
+static int read_part(struct tensor_reader *r, const struct tensor_part *part, char *to)
 {
     int64_t at = part->offset;
     int code = ERROR_NONE;
     for (int64_t b = part->block; b < part->block + part->blocks && code == ERROR_NONE; b++) {
-        const struct block *block = &r->list->blocks[b];
+        const struct hash_block *block = &r->list->blocks[b];
         uint64_t hash;
         if (!r->mine[b])
             continue;
@@ -220,7 +221,7 @@ static int read_part(struct reader *r, const struct part *part, char *to)
 }
 
 /* Where the engine's memory is the host's and has the file's numbers: where a part is to be read to; else NULL. */
-static char *place_in_engine(const struct reader *r, const struct part *part)
+static char *place_in_engine(const struct tensor_reader *r, const struct tensor_part *part)
 {
     const struct tensor *value = &part->piece.device.value;
     const bool direct = part->offset >= 0 && r->engine->executor->class->make_group == NULL &&
@@ -229,7 +230,7 @@ static char *place_in_engine(const struct reader *r, const struct part *part)
 }
 
 /* thread_each, and whether the file was found damaged. */
-static int by_threads(struct reader *r, int64_t count, int (*work)(void *self, int64_t i), void *self)
+static int by_threads(struct tensor_reader *r, int64_t count, int (*work)(void *self, int64_t i), void *self)
 {
     const int code = thread_each(count, READ_THREADS, work, self);
     r->damaged = code == ERROR_USER;
@@ -238,14 +239,14 @@ static int by_threads(struct reader *r, int64_t count, int (*work)(void *self, i
 
 static int read_in_place(void *self, int64_t i)
 {
-    struct reader *r = self;
+    struct tensor_reader *r = self;
     char *to = place_in_engine(r, &r->parts[i]);
     return to != NULL ? read_part(r, &r->parts[i], to) : ERROR_NONE;
 }
 
 /* Parts from `first` on, and a buffer for each, of PIECE_BYTES. */
 struct staged {
-    struct reader *reader;
+    struct tensor_reader *reader;
     int64_t first;
     char *buffers;
 };
@@ -253,16 +254,16 @@ struct staged {
 static int read_to_buffer(void *self, int64_t i)
 {
     const struct staged *s = self;
-    const struct part *part = &s->reader->parts[s->first + i];
+    const struct tensor_part *part = &s->reader->parts[s->first + i];
     return part->offset >= 0 ? read_part(s->reader, part, s->buffers + i * PIECE_BYTES) : ERROR_NONE;
 }
 
 /* Parts [first, first + count) into buffers of the staging, then to the device. */
-static int read_staged(struct reader *r, int64_t first, int64_t count, char *buffers)
+static int read_staged(struct tensor_reader *r, int64_t first, int64_t count, char *buffers)
 {
     int code = by_threads(r, count, read_to_buffer, &(struct staged){r, first, buffers});
     for (int64_t i = 0; i < count && code == ERROR_NONE; i++) {
-        const struct part *part = &r->parts[first + i];
+        const struct tensor_part *part = &r->parts[first + i];
         char *buffer = buffers + i * PIECE_BYTES;
         if (part->offset < 0)
             code = read_by_hdf5(r, &part->piece, buffer);
@@ -273,7 +274,7 @@ static int read_staged(struct reader *r, int64_t first, int64_t count, char *buf
 }
 
 /* Leaves the parts that are not read yet. */
-static void drop_direct(struct reader *r)
+static void drop_direct(struct tensor_reader *r)
 {
     int64_t left = 0;
     for (int64_t i = 0; i < r->count; i++)
@@ -283,7 +284,7 @@ static void drop_direct(struct reader *r)
 }
 
 /* What cannot be read where it belongs: one half of the staging is read into while the other is on its way. */
-static int read_own(struct reader *r)
+static int read_own(struct tensor_reader *r)
 {
     struct executor *executor = r->engine->executor;
     struct stream *stream = &r->engine->streams[STREAM_COMPUTE];
@@ -306,11 +307,11 @@ static int read_own(struct reader *r)
 /* A block of this rank that it has not read whole. */
 static int check_rest(void *self, int64_t block)
 {
-    const struct reader *r = self;
+    const struct tensor_reader *r = self;
     return r->mine[block] ? checkpoint_check_block(r->descriptor, r->path, &r->list->blocks[block]) : ERROR_NONE;
 }
 
-static int open_reader(struct reader *r)
+static int open_reader(struct tensor_reader *r)
 {
     int code = checkpoint_open(&r->file, r->path);
     if (code != ERROR_NONE)
@@ -322,7 +323,7 @@ static int open_reader(struct reader *r)
     return error_environment("%s: cannot open it: %s", r->path, open_failure());
 }
 
-static int read_open(struct reader *r, int kinds)
+static int read_open(struct tensor_reader *r, int kinds)
 {
     r->mine = memory_allocate(r->list->count);
     piece_visit_held(r->engine, kinds, add_held, r);
@@ -340,7 +341,7 @@ static int read_open(struct reader *r, int kinds)
 int checkpoint_read_tensors(struct comm *world, struct engine *engine, const char *path, int kinds,
                             const struct block_list *list, bool *damaged)
 {
-    struct reader r = {.world = world, .engine = engine, .path = path, .list = list};
+    struct tensor_reader r = {.world = world, .engine = engine, .path = path, .list = list};
     const int opened = open_reader(&r);
     int code = comm_share(world, opened);
     if (code == ERROR_NONE)

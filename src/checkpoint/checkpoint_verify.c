@@ -50,7 +50,7 @@ static int read_list(const char *path, struct block_list *list, bool *present)
     return code;
 }
 
-int checkpoint_compare_block(const struct block *block, uint64_t hash, const char *path)
+int checkpoint_compare_block(const struct hash_block *block, uint64_t hash, const char *path)
 {
     if (hash == block->hash)
         return ERROR_NONE;
@@ -59,7 +59,7 @@ int checkpoint_compare_block(const struct block *block, uint64_t hash, const cha
                       path, (long long)block->offset, (long long)(block->offset + block->length - 1), path);
 }
 
-int checkpoint_check_block(int descriptor, const char *path, const struct block *block)
+int checkpoint_check_block(int descriptor, const char *path, const struct hash_block *block)
 {
     uint64_t hash;
     int code = block_hash_range(descriptor, path, block->offset, block->length, &hash);
@@ -78,7 +78,7 @@ struct checking {
 static int check_block(void *self, int64_t i)
 {
     const struct checking *c = self;
-    const struct block *block = &c->list->blocks[i];
+    const struct hash_block *block = &c->list->blocks[i];
     const bool meant = block->offset >= c->begin && block->offset < c->end && (c->tensors || !block->tensor);
     return meant ? checkpoint_check_block(c->descriptor, c->path, block) : ERROR_NONE;
 }
@@ -86,7 +86,7 @@ static int check_block(void *self, int64_t i)
 /* Every rank: its part of the file. */
 static int check_blocks(const struct block_list *list, bool tensors, const char *path, int rank, int ranks)
 {
-    const struct block *last = &list->blocks[list->count - 1];
+    const struct hash_block *last = &list->blocks[list->count - 1];
     const int64_t bytes = last->offset + last->length;
     struct checking checking = {list, path, open_file(path), bytes * rank / ranks, bytes * (rank + 1) / ranks, tensors};
     if (checking.descriptor < 0)
@@ -108,7 +108,7 @@ int checkpoint_share_blocks(struct comm *world, const char *path, struct block_l
     comm_broadcast(world, &count, sizeof count, 0);
     if (world->rank != 0)
         for (int64_t i = 0; i < count; i++)
-            block_list_add(list, (struct block){0});
+            block_list_add(list, (struct hash_block){0});
     comm_broadcast(world, list->blocks, count * (int64_t)sizeof *list->blocks, 0);
     return ERROR_NONE;
 }

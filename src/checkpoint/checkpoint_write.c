@@ -62,11 +62,11 @@ int checkpoint_write_run(struct block_list *blocks, int descriptor, const char *
         return code;
     file_start_flush(descriptor, offset, bytes); /* so the disk works while the next run is copied and hashed */
 #pragma omp critical(checkpoint_blocks)
-    block_list_add(blocks, (struct block){offset, bytes, hash, true});
+    block_list_add(blocks, (struct hash_block){offset, bytes, hash, true});
     return ERROR_NONE;
 }
 
-static int write_run(void *self, const struct fetched *fetched, const void *content)
+static int write_run(void *self, const struct fetched_elements *fetched, const void *content)
 {
     struct writer *w = self;
     int64_t width = dtype_size(fetched->dtype);
@@ -101,8 +101,8 @@ static int open_all(struct comm *world, struct writer *w)
 static void gather_blocks(struct comm *world, struct block_list *list)
 {
     int64_t most = comm_max_i64(world, list->count);
-    struct block *own = memory_allocate((most + 1) * (int64_t)sizeof *own);
-    struct block *all = memory_allocate((most + 1) * (int64_t)sizeof *all * world->size);
+    struct hash_block *own = memory_allocate((most + 1) * (int64_t)sizeof *own);
+    struct hash_block *all = memory_allocate((most + 1) * (int64_t)sizeof *all * world->size);
     if (list->count > 0)
         memcpy(own, list->blocks, (size_t)list->count * sizeof *own);
     comm_all_gather(world, own, all, most * (int64_t)sizeof *own);

@@ -87,7 +87,7 @@ static bool is_alone(const char *path)
     return entries == 3; /* "." and ".." */
 }
 
-static int take(struct lock *lock, const char *folder)
+static int take(struct folder_lock *lock, const char *folder)
 {
     const char *path = lock->path;
     char owner[OWNER_BYTES], self[OWNER_BYTES];
@@ -125,9 +125,9 @@ static int take(struct lock *lock, const char *folder)
     return ERROR_NONE;
 }
 
-int lock_acquire(struct lock *lock, struct comm *world, const char *folder)
+int lock_acquire(struct folder_lock *lock, struct comm *world, const char *folder)
 {
-    *lock = (struct lock){.world = world, .descriptor = -1};
+    *lock = (struct folder_lock){.world = world, .descriptor = -1};
     int code = ERROR_NONE;
     if (world->rank == 0) {
         lock->path = memory_format("%s/lock", folder);
@@ -140,7 +140,7 @@ int lock_acquire(struct lock *lock, struct comm *world, const char *folder)
     return comm_agree(world, code);
 }
 
-void lock_release(struct lock *lock, bool leave_nothing)
+void lock_release(struct folder_lock *lock, bool leave_nothing)
 {
     if (lock->world == NULL)
         return;

@@ -127,7 +127,7 @@ static void listen(struct wait *wait, bool *here)
     const struct comm *comm = wait->comm;
     const struct member *members = own_of(comm)->members;
     int missing = comm->size - 1;
-    struct waiting waiting = {0};
+    struct rank_waiting waiting = {0};
     while (!wait->done && missing > 0 && waiting_turn(&waiting) < 3 * ATTEND_SECONDS) {
         answer_calls();
         for (int rank = take_empty(TAG_HERE); rank >= 0; rank = take_empty(TAG_HERE))
@@ -268,7 +268,7 @@ static void attend(struct wait *wait, double waited)
 /* Waits until the requests of a collective are done here. */
 static void await_all(struct wait *wait)
 {
-    struct waiting waiting = {0};
+    struct rank_waiting waiting = {0};
     own_of(wait->comm)->begun++;
     ask_after(wait);
     while (!wait->done) {

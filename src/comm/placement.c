@@ -20,8 +20,8 @@ bool placement_repeats(const struct placement_id *ids, int count)
     return false;
 }
 
-int placement_choose(struct placement *places, const struct placement_id *ids, const int64_t *counts, int64_t most,
-                     int ranks)
+int placement_choose(struct device_placement *places, const struct placement_id *ids, const int64_t *counts,
+                     int64_t most, int ranks)
 {
     /* every different device, how many ranks have it, and which one is the rank's */
     struct placement_id *all = memory_allocate((int64_t)sizeof *all * ranks * most);

@@ -12,7 +12,7 @@ struct placement_id {
     unsigned char bytes[PLACEMENT_ID_BYTES]; /* a GPU's UUID */
 };
 
-struct placement {
+struct device_placement {
     int device;  /* number among those that the rank sees */
     int sharing; /* ranks that have it, this one among them */
 };
@@ -21,8 +21,8 @@ struct placement {
  * on. Each takes the device that the fewest ranks have, the first if there are several; ranks that see fewer devices
  * choose first. Where all see the same n, rank r has device r mod n. Returns the number of different devices that are
  * seen. */
-int placement_choose(struct placement *places, const struct placement_id *ids, const int64_t *counts, int64_t most,
-                     int ranks);
+int placement_choose(struct device_placement *places, const struct placement_id *ids, const int64_t *counts,
+                     int64_t most, int ranks);
 
 /* Does any of ids[count] occur twice? */
 bool placement_repeats(const struct placement_id *ids, int count);

@@ -63,7 +63,7 @@ static int open_store(struct token_store **store, const char *path)
     return code;
 }
 
-static int run(const struct environment *environment, char **arguments, int count)
+static int run(const struct command_environment *environment, char **arguments, int count)
 {
     (void)environment;
     (void)count;

@@ -56,12 +56,12 @@ static char *option_form(const struct command_option *option, bool brief)
 }
 
 /* A line that is being printed: `at` columns of it are there, and those after it begin with `indent` blanks. */
-struct line {
+struct help_line {
     int at, indent;
 };
 
 /* A word, on the next line where this one would have more than WIDTH columns with it. */
-static void put_word(struct line *line, const char *word, int length)
+static void put_word(struct help_line *line, const char *word, int length)
 {
     enum { WIDTH = 100 };
     if (line->at > line->indent && line->at + 1 + length > WIDTH) {
@@ -71,7 +71,7 @@ static void put_word(struct line *line, const char *word, int length)
     line->at += printf("%s%.*s", line->at > line->indent ? " " : "", length, word);
 }
 
-static void put_words(struct line *line, const char *text, const char *end)
+static void put_words(struct help_line *line, const char *text, const char *end)
 {
     for (int length; text < end; text += length + 1) {
         length = (int)strcspn(text, " \n");
@@ -84,7 +84,7 @@ static void put_words(struct line *line, const char *text, const char *end)
 static void print_form(const struct command *command)
 {
     const int indent = printf("usage: cistron %s ", command->name);
-    struct line line = {indent, indent};
+    struct help_line line = {indent, indent};
     for (int i = 0; i < option_count(command); i++) {
         char *form = option_form(&command->options[i], true);
         put_word(&line, form, (int)strlen(form));
@@ -99,7 +99,7 @@ static void print_text(const char *text)
 {
     while (*text != '\0') {
         const char *gap = strstr(text, "\n\n"), *end = gap != NULL ? gap : text + strlen(text);
-        struct line line = {0};
+        struct help_line line = {0};
         printf("\n");
         put_words(&line, text, end);
         printf("\n");
@@ -117,7 +117,7 @@ static void print_help(const struct command *command)
     for (int i = 0; i < option_count(command); i++) {
         const char *help = command->options[i].help;
         char *form = option_form(&command->options[i], false);
-        struct line line = {2 + FORM + 1, 2 + FORM + 1};
+        struct help_line line = {2 + FORM + 1, 2 + FORM + 1};
         printf("  %-*s ", FORM, form);
         if (strlen(form) > FORM)
             printf("\n%*s", line.indent, "");
@@ -211,7 +211,7 @@ static char *meant_option(const struct command *command, const char *given)
     if (strncmp(given, "--", 2) != 0)
         return memory_string("");
     char *wrong = memory_format("%.*s", (int)strcspn(given + 2, "="), given + 2);
-    struct nearest nearest = {.wrong = wrong};
+    struct nearest_name nearest = {.wrong = wrong};
     for (int i = 0; i < option_count(command); i++)
         nearest_look(&nearest, command->options[i].name);
     free(wrong);
@@ -276,7 +276,8 @@ static int end(int code)
     return code;
 }
 
-static int run_command(const struct command *command, const struct environment *environment, int argc, char **argv)
+static int run_command(const struct command *command, const struct command_environment *environment, int argc,
+                       char **argv)
 {
     bool help;
     int code = parse(command, argc, argv, &help);
@@ -289,7 +290,7 @@ static int run_command(const struct command *command, const struct environment *
     return end(code);
 }
 
-int command_main(const struct environment *environment, int argc, char **argv)
+int command_main(const struct command_environment *environment, int argc, char **argv)
 {
     if (argc < 2) {
         if (launcher_rank() == 0)
@@ -308,7 +309,7 @@ int command_main(const struct environment *environment, int argc, char **argv)
         if (strcmp(argv[1], commands[i]->name) == 0)
             return run_command(commands[i], environment, argc - 1, argv + 1);
     if (launcher_rank() == 0) {
-        struct nearest nearest = {.wrong = argv[1]};
+        struct nearest_name nearest = {.wrong = argv[1]};
         for (int i = 0; commands[i] != NULL; i++)
             nearest_look(&nearest, commands[i]->name);
         log_print(stderr, "cistron: unknown command \"%s\"%s%s%s\n", argv[1],

@@ -8,7 +8,7 @@
 #include "core/device.h"
 
 /* What main supplies. */
-struct environment {
+struct command_environment {
     const char *(*features)(void); /* what this build computes with: "executor cpu with oneDNN" */
     device_make *make_executor;    /* core/device.h */
     /* Starts MPI, runs body on every rank of the world, ends MPI. Returns what body returned: an error code that is the
@@ -72,7 +72,7 @@ struct command {
     const struct command_option *options; /* ends with a name of NULL; NULL = no options */
     int least, most;                      /* number of arguments besides the options; most = -1: no limit */
     /* Returns an enum error_code. Its message is recorded (base/error.h), or already printed. */
-    int (*run)(const struct environment *environment, char **arguments, int count);
+    int (*run)(const struct command_environment *environment, char **arguments, int count);
 };
 
 /* All commands, in the order of the usage; ends with NULL. */
@@ -84,7 +84,7 @@ extern const struct command command_train, command_plan, command_measure, comman
 
 /* Finds the command named argv[1], parses its options, runs it and prints the recorded message. Returns an enum
  * error_code. */
-int command_main(const struct environment *environment, int argc, char **argv);
+int command_main(const struct command_environment *environment, int argc, char **argv);
 
 /* Records a mistake in a command's line, `what` in a few words, with the way to --help. On ranks other than 0, which
  * find it too, there is no message. Returns ERROR_USER. */

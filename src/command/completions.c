@@ -68,7 +68,7 @@ static void print_zsh(void)
            "if [[ $funcstack[1] == _cistron ]]; then\n    _cistron \"$@\"\nelse\n    compdef _cistron cistron\nfi\n");
 }
 
-static int run(const struct environment *environment, char **arguments, int count)
+static int run(const struct command_environment *environment, char **arguments, int count)
 {
     (void)environment;
     (void)count;

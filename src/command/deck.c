@@ -5,7 +5,7 @@
 
 static bool markdown;
 
-static int run(const struct environment *environment, char **arguments, int count)
+static int run(const struct command_environment *environment, char **arguments, int count)
 {
     (void)environment;
     (void)arguments;

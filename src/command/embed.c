@@ -10,7 +10,7 @@ static int embed(struct comm *world, void *self)
     return embed_run(world, self, make_executor);
 }
 
-static int run(const struct environment *environment, char **arguments, int count)
+static int run(const struct command_environment *environment, char **arguments, int count)
 {
     (void)arguments;
     (void)count;

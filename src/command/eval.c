@@ -11,7 +11,7 @@ static int evaluate(struct comm *world, void *self)
     return eval_run(world, self, make_executor);
 }
 
-static int run(const struct environment *environment, char **arguments, int count)
+static int run(const struct command_environment *environment, char **arguments, int count)
 {
     (void)arguments;
     (void)count;

@@ -10,7 +10,7 @@ static struct export_settings given;
 static const char *dtype = "fp32", *dialect = "hf";
 static double shard_size = EXPORT_SHARD_BYTES / 1e9;
 
-static int run(const struct environment *environment, char **arguments, int count)
+static int run(const struct command_environment *environment, char **arguments, int count)
 {
     (void)environment;
     (void)arguments;

@@ -12,7 +12,7 @@ static int generate(struct comm *world, void *self)
     return generate_run(world, self, make_executor);
 }
 
-static int run(const struct environment *environment, char **arguments, int count)
+static int run(const struct command_environment *environment, char **arguments, int count)
 {
     (void)arguments;
     (void)count;

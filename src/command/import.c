@@ -5,7 +5,7 @@
 
 static struct import_settings given = {.version = PACKAGE_VERSION};
 
-static int run(const struct environment *environment, char **arguments, int count)
+static int run(const struct command_environment *environment, char **arguments, int count)
 {
     (void)environment;
     (void)count;

@@ -6,7 +6,7 @@
 
 static bool json, verify;
 
-static int run(const struct environment *environment, char **arguments, int count)
+static int run(const struct command_environment *environment, char **arguments, int count)
 {
     (void)environment;
     (void)count;

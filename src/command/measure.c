@@ -21,7 +21,7 @@ static char **overrides;
 static int override_count;
 static device_make *make_executor;
 
-static int open_output(struct draft *draft)
+static int open_output(struct file_draft *draft)
 {
     int code = disk_check_output(output, DISK_STREAM | (replace ? DISK_REPLACE : 0), NULL, 0);
     return code == ERROR_NONE ? output_open(draft, output) : code;
@@ -29,8 +29,8 @@ static int open_output(struct draft *draft)
 
 static int write_rates(struct comm *world, struct executor *executor)
 {
-    static struct rates rates;
-    struct draft draft = {0};
+    static struct machine_rates rates;
+    struct file_draft draft = {0};
     int code = comm_agree(world, world->rank == 0 ? open_output(&draft) : ERROR_NONE);
     if (code != ERROR_NONE) /* before what takes minutes */
         return code;
@@ -69,7 +69,7 @@ static int measure(struct comm *world, void *self)
     return code;
 }
 
-static int run(const struct environment *environment, char **arguments, int count)
+static int run(const struct command_environment *environment, char **arguments, int count)
 {
     const int64_t largest = settings.largest; /* halves and eighths of it are measured too */
     if (largest != 0 && (largest < LEAST || largest > MOST || (largest & (largest - 1)) != 0))

@@ -20,7 +20,7 @@ static bool json;
 
 /* Chooses the layout that the deck leaves open. */
 static int choose(struct layout_choice *choice, struct deck *deck, int64_t limit, struct executor *executor,
-                  const struct rates *rates)
+                  const struct machine_rates *rates)
 {
     int64_t vocabulary;
     int code = settings_check_sizes(deck, ranks);
@@ -38,9 +38,9 @@ static int plan(const struct deck *deck, int threads, struct executor *executor)
     struct layout_choice choice = {0};
     static struct deck planned; /* a deck is large for a small stack */
     planned = *deck;
-    struct fit fit;
+    struct memory_fit fit;
     int64_t limit;
-    static struct rates rates;
+    static struct machine_rates rates;
     int code = rates_of_deck(&rates, deck);
     rates.node = node;
     if (code == ERROR_NONE)
@@ -87,7 +87,7 @@ static int complete(struct deck *deck)
     return code;
 }
 
-static int run(const struct environment *environment, char **arguments, int count)
+static int run(const struct command_environment *environment, char **arguments, int count)
 {
     static struct deck deck;
     if (ranks < 1 || ranks > INT_MAX)

@@ -5,7 +5,7 @@
 static struct prepare_settings given = {.seed = 42};
 static int64_t seed = 42;
 
-static int run(const struct environment *environment, char **arguments, int count)
+static int run(const struct command_environment *environment, char **arguments, int count)
 {
     (void)environment;
     given.seed = (uint64_t)seed;

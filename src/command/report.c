@@ -25,7 +25,7 @@ static int check_page(const char *page, bool own, char **arguments, int count)
     return code == ERROR_NONE ? disk_check_output(page, how, (const char *const *)arguments, count) : code;
 }
 
-static int run(const struct environment *environment, char **arguments, int count)
+static int run(const struct command_environment *environment, char **arguments, int count)
 {
     (void)environment;
     const bool compares = count > 1 || !isnan(target) || tokens > 0;

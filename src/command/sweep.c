@@ -9,7 +9,7 @@ static const char *folder, *no_transfers;
 static int64_t most_ranks;
 static bool retry, only_show;
 
-static int run(const struct environment *environment, char **arguments, int count)
+static int run(const struct command_environment *environment, char **arguments, int count)
 {
     (void)environment;
     (void)count;

@@ -19,7 +19,7 @@ static int train(struct comm *world, void *self)
     return run_train(world, a->deck, a->from, a->overrides, a->override_count, a->make_executor);
 }
 
-static int run(const struct environment *environment, char **arguments, int count)
+static int run(const struct command_environment *environment, char **arguments, int count)
 {
     given.make_executor = environment->make_executor;
     int first = given.from == NULL && count > 0 ? 1 : 0;

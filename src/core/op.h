@@ -83,8 +83,8 @@ enum op {
  * leave the order to its GEMM library. Not with a scale.
  *
  * Operands with scales are copies that quantize made, and lie with k along their rows: a is [m, k] and b is [n, k],
- * with transpose_b and without transpose_a. Scales have the shapes of struct copies; of wider operands than 8 bits they
- * are [1, 1]. */
+ * with transpose_b and without transpose_a. Scales have the shapes of struct quantized_copies; of wider operands than 8
+ * bits they are [1, 1]. */
 struct gemm_args {
     struct tensor a;       /* [m, k]; [k, m] when transpose_a; f, e4m3 or e5m2 */
     struct tensor b;       /* [k, n]; [n, k] when transpose_b; f, e4m3 or e5m2 */
@@ -272,7 +272,7 @@ struct attention_merge_args {
  *
  * whole_amax present (8-bit copies of SCALING_TENSOR, without scale): x is a part of the tensor, perhaps an empty one,
  * and scales are made of the tensor's amax, which this is. */
-struct copies {
+struct quantized_copies {
     struct tensor row;          /* optional [T, K]; quantization_dtype(rule) */
     struct tensor column;       /* optional [K, P], P >= T: transposed, with zeros from column T on (rule.hadamard: from
                                    the next multiple of 16 on, and P is one) */
@@ -286,7 +286,7 @@ struct copies {
     struct quantization rule;
 };
 
-static inline bool has_copies(const struct copies *to)
+static inline bool has_copies(const struct quantized_copies *to)
 {
     return tensor_present(&to->row) || tensor_present(&to->column);
 }
@@ -297,35 +297,35 @@ static inline bool has_copies(const struct copies *to)
 
 /* y = silu(gate) * up, x = [gate | up]. */
 struct swiglu_forward_args {
-    struct tensor x;  /* f [T, 2 F] */
-    struct tensor y;  /* f [T, F]; optional where there are copies */
-    struct copies to; /* of y */
+    struct tensor x;            /* f [T, 2 F] */
+    struct tensor y;            /* f [T, F]; optional where there are copies */
+    struct quantized_copies to; /* of y */
 };
 
 struct swiglu_backward_args {
-    struct tensor x;  /* f [T, 2 F] */
-    struct tensor dy; /* f [T, F] */
-    struct tensor dx; /* f [T, 2 F]; optional where there are copies */
-    struct copies to; /* of dx */
+    struct tensor x;            /* f [T, 2 F] */
+    struct tensor dy;           /* f [T, F] */
+    struct tensor dx;           /* f [T, 2 F]; optional where there are copies */
+    struct quantized_copies to; /* of dx */
 };
 
 /* y = x * Phi(x); Phi is the normal distribution's cumulative function, computed with erf. tanh_form: the approximation
  * y = x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2. (Hendrycks & Gimpel 2016.) */
 struct gelu_forward_args {
-    struct tensor x;  /* f [T, F] */
-    struct tensor y;  /* f [T, F]; optional where there are copies */
-    struct copies to; /* of y */
+    struct tensor x;            /* f [T, F] */
+    struct tensor y;            /* f [T, F]; optional where there are copies */
+    struct quantized_copies to; /* of y */
     bool tanh_form;
 };
 
 /* dx = dy * (derivative of GELU at x). sum (+)= sum_t dx, of dx as rounded to its type, in a fixed order: where x had a
  * bias added, this is the bias's gradient. */
 struct gelu_backward_args {
-    struct tensor x;   /* f [T, F] */
-    struct tensor dy;  /* f [T, F] */
-    struct tensor dx;  /* f [T, F]; may be dy itself; optional where there are copies */
-    struct copies to;  /* of dx */
-    struct tensor sum; /* optional stat [1, F] */
+    struct tensor x;            /* f [T, F] */
+    struct tensor dy;           /* f [T, F] */
+    struct tensor dx;           /* f [T, F]; may be dy itself; optional where there are copies */
+    struct quantized_copies to; /* of dx */
+    struct tensor sum;          /* optional stat [1, F] */
     bool tanh_form;
     bool accumulate; /* for sum */
 };
@@ -442,7 +442,7 @@ struct exact_read_args {
  * layer's output. */
 struct quantize_args {
     struct tensor x; /* f [T, K] */
-    struct copies to;
+    struct quantized_copies to;
     struct tensor sum; /* optional stat [1, K] */
     bool accumulate;   /* for sum */
 };
@@ -594,7 +594,7 @@ struct relay_args {
     struct tensor to_before;
     struct tensor from_next; /* shares nothing with the others, as does from_before */
 };
-enum relay { RELAY_TO_NEXT, RELAY_FROM_BEFORE, RELAY_TO_BEFORE, RELAY_FROM_NEXT, RELAY_COUNT };
+enum relay_direction { RELAY_TO_NEXT, RELAY_FROM_BEFORE, RELAY_TO_BEFORE, RELAY_FROM_NEXT, RELAY_COUNT };
 
 /* Reflection: which tensors an op has and how it uses them. */
 enum op_access { OP_READ = 1, OP_WRITE = 2, OP_READ_WRITE = 3 };

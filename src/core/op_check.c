@@ -216,7 +216,7 @@ static const char *check_xent_both(const struct xent_both_args *a)
     return wrong != NULL ? wrong : check_labels(&a->labels, a->logits.rows);
 }
 
-static const char *check_copies(const struct copies *to, int64_t rows, int64_t cols)
+static const char *check_copies(const struct quantized_copies *to, int64_t rows, int64_t cols)
 {
     const bool given = tensor_present(&to->scale);
     const enum dtype dtype = quantization_dtype(&to->rule);
@@ -244,7 +244,7 @@ static const char *check_copies(const struct copies *to, int64_t rows, int64_t c
 }
 
 /* Of an op that makes y [rows, cols], copies of it, or both. */
-static const char *check_made(const struct tensor *y, const struct copies *to, int64_t rows, int64_t cols)
+static const char *check_made(const struct tensor *y, const struct quantized_copies *to, int64_t rows, int64_t cols)
 {
     REQUIRE(tensor_present(y) || has_copies(to));
     REQUIRE(!tensor_present(y) || has_shape(y, rows, cols));

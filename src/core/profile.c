@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-struct entry {
+struct profile_entry {
     int row, stream;
     enum op op;
     const struct group *group; /* of a collective */
@@ -17,7 +17,7 @@ static struct {
     struct executor *last;     /* that was profiled last */
     int64_t step;
     bool follows;
-    struct entry *entries;
+    struct profile_entry *entries;
     int64_t count, capacity;
     struct profile_row *rows;
     int row_count, row_capacity;
@@ -87,13 +87,13 @@ int64_t profile_enter(struct stream *stream, enum op op, const void *args, const
     const struct profile_row row = {
         .op = op, .rows = result->rows, .cols = result->cols, .flops = op_flops(op, args), .bytes = op_bytes(op, args)};
     int64_t entry = profile.count++;
-    profile.entries[entry] = (struct entry){.row = row_of(&row),
-                                            .op = op,
-                                            .stream = stream->id,
-                                            .group = group,
-                                            .step = profile.step,
-                                            .bytes = tensor_count(result) * dtype_size(result->dtype),
-                                            .start = clock_seconds()};
+    profile.entries[entry] = (struct profile_entry){.row = row_of(&row),
+                                                    .op = op,
+                                                    .stream = stream->id,
+                                                    .group = group,
+                                                    .step = profile.step,
+                                                    .bytes = tensor_count(result) * dtype_size(result->dtype),
+                                                    .start = clock_seconds()};
     if (stream->executor->class->stamp != NULL)
         stream->executor->class->stamp(stream->executor, stream, STAMP_PROFILE + 2 * entry);
     return entry;
@@ -111,7 +111,7 @@ void profile_leave(struct stream *stream, int64_t entry)
 /* Seconds from the start of a launch to the start of another, or to its end. */
 static double seconds_to(int64_t from, int64_t to, bool end)
 {
-    const struct entry *entry = &profile.entries[to];
+    const struct profile_entry *entry = &profile.entries[to];
     if (profile.last->class->stamp == NULL)
         return (end ? entry->end : entry->start) - profile.entries[from].start;
     return profile.last->class->stamp_seconds(profile.last, STAMP_PROFILE + 2 * from, STAMP_PROFILE + 2 * to + end);
@@ -123,7 +123,7 @@ struct profile_collective *profile_collectives(int64_t *count)
     int64_t first = 0; /* launch of the step */
     *count = 0;
     for (int64_t i = 0; i < profile.count; i++) {
-        const struct entry *entry = &profile.entries[i];
+        const struct profile_entry *entry = &profile.entries[i];
         if (entry->step != profile.entries[first].step)
             first = i;
         if (entry->group == NULL || entry->group->size == 1)
@@ -155,7 +155,7 @@ const struct profile_row *profile_stop(int *count)
     for (int s = 0; s < STREAM_COUNT; s++)
         executor->class->synchronize(executor, &(struct stream){executor, s, NULL});
     for (int64_t i = 0; i < profile.count; i++) {
-        const struct entry *entry = &profile.entries[i];
+        const struct profile_entry *entry = &profile.entries[i];
         struct profile_row *row = &profile.rows[entry->row];
         row->calls++;
         row->seconds += seconds_to(i, i, true);

@@ -16,7 +16,7 @@
 #endif
 
 /* The grid that elements are rounded to. */
-enum format { FORMAT_E4M3, FORMAT_E5M2, FORMAT_E2M1 };
+enum number_format { FORMAT_E4M3, FORMAT_E5M2, FORMAT_E2M1 };
 
 /* Which elements share a scale. Blocks are of the row copy, rows x columns: 1X128 is 128 elements along a row. The
  * column copy, which is transposed, has blocks of the same shape along its own rows, so 1X128 and 1X32 cut the two
@@ -32,7 +32,7 @@ enum { QUANTIZATION_BLOCK = 128 /* of 1X128 and 128X128 */, QUANTIZATION_HADAMAR
 
 /* How one operand of a product is quantized. Plain data. */
 struct quantization {
-    enum format format;
+    enum number_format format;
     enum scaling scaling;
     bool power_of_two; /* scales of ROW, 1X128 and 128X128 are powers of two */
     bool stochastic;   /* FORMAT_E2M1: elements are rounded up or down at random, right on average; else to nearest */
@@ -79,7 +79,7 @@ QUANTIZATION_INLINE struct copy_shape scale_shape_of(enum scaling scaling, int64
 }
 
 /* The largest number of a format. */
-QUANTIZATION_INLINE float format_largest(enum format format)
+QUANTIZATION_INLINE float format_largest(enum number_format format)
 {
     return format == FORMAT_E4M3 ? 448.0f : format == FORMAT_E5M2 ? 57344.0f : 6.0f;
 }
@@ -166,7 +166,7 @@ QUANTIZATION_INLINE bool quantization_clipped(float x, float multiplier, float l
 }
 
 /* The distance between neighbouring numbers of a format at a magnitude, as a power of two. */
-QUANTIZATION_INLINE float quantization_step(float magnitude, enum format format)
+QUANTIZATION_INLINE float quantization_step(float magnitude, enum number_format format)
 {
     int mantissa = format == FORMAT_E4M3 ? 3 : format == FORMAT_E5M2 ? 2 : 1;
     int least = format == FORMAT_E4M3 ? -6 : format == FORMAT_E5M2 ? -14 : 0; /* exponent of denormals */
@@ -176,7 +176,7 @@ QUANTIZATION_INLINE float quantization_step(float magnitude, enum format format)
 
 /* The number of a format nearest to a value within its range, ties to the even mantissa. e2m1 has 0, 0.5, 1, 1.5, 2, 3,
  * 4, 6. 0 keeps its sign; NaN stays. (The 8-bit floats' codes are those of core/dtype.h.) */
-QUANTIZATION_INLINE float quantization_rounded(float value, enum format format)
+QUANTIZATION_INLINE float quantization_rounded(float value, enum number_format format)
 {
     float magnitude = quantization_float(quantization_bits(value) & 0x7fffffffu);
     if (!(magnitude <= FLT_MAX))
@@ -211,7 +211,7 @@ QUANTIZATION_INLINE uint32_t quantization_mix(uint32_t word)
     return word;
 }
 
-/* Keys the random bits of one copy: `draw` as in struct copies, `column` for the column copy. */
+/* Keys the random bits of one copy: `draw` as in struct quantized_copies, `column` for the column copy. */
 QUANTIZATION_INLINE uint32_t quantization_key(const int32_t draw[2], uint32_t salt, bool column)
 {
     uint32_t key = quantization_mix((uint32_t)draw[0] + 0x9e3779b9u);

@@ -7,7 +7,7 @@
 
 /* One thread's scratch. Matrices with TILE_QUERIES columns hold a query per column; width is head_dim rounded up to
  * TILE_LANES. */
-struct scratch {
+struct backward_scratch {
     int64_t width;
     float *q, *d_o, *dq;      /* [head_dim, TILE_QUERIES]; q scaled */
     float *q_rows, *d_o_rows; /* [TILE_QUERIES, width]: q scaled */
@@ -17,7 +17,7 @@ struct scratch {
     float *dk, *dv;           /* [rows of k, width]: sums over an item */
 };
 
-static int64_t lay_out_thread(const struct attention_backward_args *args, char *base, struct scratch *scratch)
+static int64_t lay_out_thread(const struct attention_backward_args *args, char *base, struct backward_scratch *scratch)
 {
     int64_t used = 0, size = sizeof(float), dim = args->head_dim;
     int64_t width = (dim + TILE_LANES - 1) / TILE_LANES * TILE_LANES;
@@ -38,17 +38,17 @@ static int64_t lay_out_thread(const struct attention_backward_args *args, char *
     return used;
 }
 
-struct layout {
+struct backward_layout {
     char *q_covered, *kv_covered; /* [rows of q], [rows of k] */
     char *threads;                /* thread_bytes for each thread */
     int64_t thread_bytes;
 };
 
 static int64_t lay_out(const struct cpu *cpu, const struct attention_backward_args *args, char *base,
-                       struct layout *layout)
+                       struct backward_layout *layout)
 {
     int64_t used = 0;
-    struct scratch scratch;
+    struct backward_scratch scratch;
     layout->q_covered = cpu_take(base, &used, args->q.rows);
     layout->kv_covered = cpu_take(base, &used, args->k.rows);
     layout->thread_bytes = lay_out_thread(args, NULL, &scratch);
@@ -58,7 +58,7 @@ static int64_t lay_out(const struct cpu *cpu, const struct attention_backward_ar
 
 int64_t cpu_attention_backward_workspace(const struct cpu *cpu, const struct attention_backward_args *args)
 {
-    struct layout layout;
+    struct backward_layout layout;
     return lay_out(cpu, args, NULL, &layout);
 }
 
@@ -86,7 +86,7 @@ CPU_CLONES static void score_gradients(float *restrict s, float *restrict ds, in
 
 /* Rows of a gradient from f32 rows in scratch, to which the old ones are added when accumulate, by way of k_block. */
 static void store_rows(const struct tensor *to, int64_t row, int64_t col, int64_t rows, int64_t cols, float *from,
-                       bool accumulate, const struct scratch *scratch)
+                       bool accumulate, const struct backward_scratch *scratch)
 {
     for (int64_t i = 0; i < rows; i++, from += scratch->width) {
         if (accumulate)
@@ -97,7 +97,7 @@ static void store_rows(const struct tensor *to, int64_t row, int64_t col, int64_
 
 /* Queries first .. first + queries - 1 of a head into scratch: q, d_o by column and by row; lse; delta = d_o o'. */
 static void load_queries(const struct attention_backward_args *args, int64_t head, int64_t row, int64_t queries,
-                         int64_t lanes, const struct scratch *scratch)
+                         int64_t lanes, const struct backward_scratch *scratch)
 {
     int64_t dim = args->head_dim, col = head * dim, width = scratch->width;
     attention_read(&args->q, row, queries, col, dim, scratch->k_block);
@@ -117,7 +117,7 @@ static void load_queries(const struct attention_backward_args *args, int64_t hea
 
 /* One block of queries of one head: writes dq, adds to dk and dv. */
 static void backward_block(const struct attention_backward_args *args, const struct attention_segment *segment,
-                           int64_t head, int64_t first, const struct scratch *scratch)
+                           int64_t head, int64_t first, const struct backward_scratch *scratch)
 {
     int64_t queries = cpu_min(TILE_QUERIES, segment->q_length - first), dim = args->head_dim, width = scratch->width;
     int64_t lanes = (queries + TILE_LANES - 1) / TILE_LANES * TILE_LANES;
@@ -152,7 +152,7 @@ static void backward_block(const struct attention_backward_args *args, const str
 }
 
 static void backward_item(const struct attention_backward_args *args, int64_t slot, int64_t kv_head,
-                          const struct scratch *scratch)
+                          const struct backward_scratch *scratch)
 {
     struct attention_segment segment = attention_segment(&args->segments, slot);
     if (segment.q_length <= 0)
@@ -172,7 +172,7 @@ static void backward_item(const struct attention_backward_args *args, int64_t sl
 
 void cpu_attention_backward(struct cpu *cpu, const struct attention_backward_args *args)
 {
-    struct layout layout;
+    struct backward_layout layout;
     lay_out(cpu, args, cpu->workspace, &layout);
     attention_cover(&args->segments, false, args->q.rows, layout.q_covered);
     attention_cover(&args->segments, true, args->k.rows, layout.kv_covered);
@@ -185,7 +185,7 @@ void cpu_attention_backward(struct cpu *cpu, const struct attention_backward_arg
     int64_t items = attention_slots(&args->segments) * args->kv_heads;
 #pragma omp parallel num_threads(cpu_threads(cpu, tensor_count(&args->q)))
     {
-        struct scratch scratch;
+        struct backward_scratch scratch;
         lay_out_thread(args, layout.threads + omp_get_thread_num() * layout.thread_bytes, &scratch);
 #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < items; i++)

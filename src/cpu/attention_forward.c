@@ -9,12 +9,12 @@
 #include <omp.h>
 
 /* A block of queries of one head. */
-struct block {
+struct query_block {
     int32_t slot, head, first; /* first query, counted in its segment */
 };
 
 /* One thread's scratch. Matrices with TILE_QUERIES columns hold a query per column. */
-struct scratch {
+struct forward_scratch {
     float *q;             /* [head_dim, TILE_QUERIES], scaled */
     float *o;             /* [head_dim, TILE_QUERIES] */
     float *s;             /* [TILE_KEYS, TILE_QUERIES]: scores, then probabilities */
@@ -23,14 +23,14 @@ struct scratch {
     float *factor;        /* [TILE_QUERIES] */
 };
 
-struct layout {
-    struct block *blocks;
+struct forward_layout {
+    struct query_block *blocks;
     char *covered; /* [rows of q] */
     char *threads; /* thread_bytes for each thread */
     int64_t thread_bytes;
 };
 
-static int64_t lay_out_thread(int64_t head_dim, char *base, struct scratch *scratch)
+static int64_t lay_out_thread(int64_t head_dim, char *base, struct forward_scratch *scratch)
 {
     int64_t used = 0, size = sizeof(float);
     scratch->q = cpu_take(base, &used, head_dim * TILE_QUERIES * size);
@@ -44,11 +44,11 @@ static int64_t lay_out_thread(int64_t head_dim, char *base, struct scratch *scra
 }
 
 static int64_t lay_out(const struct cpu *cpu, const struct attention_forward_args *args, char *base,
-                       struct layout *layout)
+                       struct forward_layout *layout)
 {
     int64_t used = 0, most = (args->q.rows / TILE_QUERIES + attention_slots(&args->segments)) * args->heads;
-    struct scratch scratch;
-    layout->blocks = cpu_take(base, &used, most * (int64_t)sizeof(struct block));
+    struct forward_scratch scratch;
+    layout->blocks = cpu_take(base, &used, most * (int64_t)sizeof(struct query_block));
     layout->covered = cpu_take(base, &used, args->q.rows);
     layout->thread_bytes = lay_out_thread(args->head_dim, NULL, &scratch);
     layout->threads = cpu_take(base, &used, layout->thread_bytes * cpu->threads);
@@ -57,7 +57,7 @@ static int64_t lay_out(const struct cpu *cpu, const struct attention_forward_arg
 
 int64_t cpu_attention_forward_workspace(const struct cpu *cpu, const struct attention_forward_args *args)
 {
-    struct layout layout;
+    struct forward_layout layout;
     return lay_out(cpu, args, NULL, &layout);
 }
 
@@ -97,8 +97,8 @@ CPU_CLONES static void scale_columns(float *restrict o, int64_t rows, int64_t la
 }
 
 /* Divides by the sums and stores o and lse. */
-static void finish(const struct attention_forward_args *args, const struct scratch *scratch, int64_t head, int64_t row,
-                   int64_t queries, int64_t lanes)
+static void finish(const struct attention_forward_args *args, const struct forward_scratch *scratch, int64_t head,
+                   int64_t row, int64_t queries, int64_t lanes)
 {
     const struct tensor *o = &args->o;
     int64_t dim = args->head_dim, col = head * dim;
@@ -117,8 +117,8 @@ static void finish(const struct attention_forward_args *args, const struct scrat
         cpu_narrow(scratch->rows + i * dim, tensor_at(o, row + i, col), o->dtype, dim);
 }
 
-static void forward_block(const struct attention_forward_args *args, const struct block *block,
-                          const struct scratch *scratch)
+static void forward_block(const struct attention_forward_args *args, const struct query_block *block,
+                          const struct forward_scratch *scratch)
 {
     int64_t head = block->head;
     struct attention_segment segment = attention_segment(&args->segments, block->slot);
@@ -156,21 +156,21 @@ static void forward_block(const struct attention_forward_args *args, const struc
 /* Blocks of all segments and heads. Those of a head follow each other, so that its keys and values stay in a core's
  * cache; the last one first: under a causal mask it takes longest, and the end is where waiting for one thread costs
  * most. Returns their number. */
-static int64_t list_blocks(const struct attention_forward_args *args, struct block *blocks)
+static int64_t list_blocks(const struct attention_forward_args *args, struct query_block *blocks)
 {
     int64_t count = 0;
     for (int64_t slot = 0; slot < attention_slots(&args->segments); slot++) {
         int64_t blocks_each = (attention_segment(&args->segments, slot).q_length + TILE_QUERIES - 1) / TILE_QUERIES;
         for (int64_t head = 0; head < args->heads; head++)
             for (int64_t i = blocks_each - 1; i >= 0; i--)
-                blocks[count++] = (struct block){(int32_t)slot, (int32_t)head, (int32_t)(i * TILE_QUERIES)};
+                blocks[count++] = (struct query_block){(int32_t)slot, (int32_t)head, (int32_t)(i * TILE_QUERIES)};
     }
     return count;
 }
 
 void cpu_attention_forward(struct cpu *cpu, const struct attention_forward_args *args)
 {
-    struct layout layout;
+    struct forward_layout layout;
     lay_out(cpu, args, cpu->workspace, &layout);
     attention_cover(&args->segments, false, args->q.rows, layout.covered);
     attention_clear_rows(&args->o, layout.covered);
@@ -182,7 +182,7 @@ void cpu_attention_forward(struct cpu *cpu, const struct attention_forward_args 
     int64_t count = list_blocks(args, layout.blocks);
 #pragma omp parallel num_threads(cpu_threads(cpu, tensor_count(&args->q)))
     {
-        struct scratch scratch;
+        struct forward_scratch scratch;
         lay_out_thread(args->head_dim, layout.threads + omp_get_thread_num() * layout.thread_bytes, &scratch);
 #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < count; i++)

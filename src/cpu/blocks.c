@@ -91,7 +91,7 @@ void cpu_blocks_scale(const struct cpu_blocks *blocks, int64_t row, const float 
                    cpu_min(blocks->width, count - i));
 }
 
-CPU_CLONES static void round_span(float *restrict x, enum format format, float scale, int64_t count)
+CPU_CLONES static void round_span(float *restrict x, enum number_format format, float scale, int64_t count)
 {
 #pragma omp simd
     for (int64_t i = 0; i < count; i++)

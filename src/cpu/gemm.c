@@ -2,14 +2,14 @@
 #include "cpu/sgemm.h"
 #include "cpu/sum.h"
 
-struct scratch {
+struct gemm_scratch {
     float *a, *b, *d; /* f32 copies of the operands that are not f32; else NULL */
 };
 
-static int64_t lay_out(const struct gemm_args *args, char *base, struct scratch *scratch)
+static int64_t lay_out(const struct gemm_args *args, char *base, struct gemm_scratch *scratch)
 {
     int64_t used = 0;
-    *scratch = (struct scratch){0};
+    *scratch = (struct gemm_scratch){0};
     if (args->a.dtype != DTYPE_F32)
         scratch->a = cpu_take(base, &used, tensor_count(&args->a) * (int64_t)sizeof(float));
     if (args->b.dtype != DTYPE_F32)
@@ -22,7 +22,7 @@ static int64_t lay_out(const struct gemm_args *args, char *base, struct scratch 
 int64_t cpu_gemm_workspace(const struct cpu *cpu, const struct gemm_args *args)
 {
     (void)cpu;
-    struct scratch scratch;
+    struct gemm_scratch scratch;
     return lay_out(args, NULL, &scratch);
 }
 
@@ -33,7 +33,7 @@ CPU_CLONES static void multiply(float *restrict x, float factor, int64_t count)
         x[i] *= factor;
 }
 
-/* A row of elements to values: scales of a copy [R, C] as in struct copies. */
+/* A row of elements to values: scales of a copy [R, C] as in struct quantized_copies. */
 static void scale_row(float *x, const struct tensor *scale, enum scaling scaling, int64_t row, int64_t cols)
 {
     if (scaling == SCALING_ROW)
@@ -115,7 +115,7 @@ static bool start(struct cpu *cpu, const struct gemm_args *args, const struct te
 
 void cpu_gemm(struct cpu *cpu, const struct gemm_args *args)
 {
-    struct scratch scratch;
+    struct gemm_scratch scratch;
     lay_out(args, cpu->workspace, &scratch);
     struct tensor a = as_f32(cpu, &args->a, &args->scale_a, args->scaling_a, scratch.a);
     struct tensor b = as_f32(cpu, &args->b, &args->scale_b, args->scaling_b, scratch.b), d = args->d;

@@ -96,13 +96,13 @@ CPU_CLONES static void add_parameter_gradients(const float *dy, const float *x, 
 }
 
 /* What all elements of a row have in common. */
-struct row {
+struct layernorm_row {
     float mean, rstd;
     float shift, factor; /* mean(w dy), and rstd^2 mean(w dy (x - mean)) */
 };
 
 /* residual may be NULL, or dx itself. */
-CPU_CLONES static void input_gradient(const float *weight, const float *dy, const float *x, struct row row,
+CPU_CLONES static void input_gradient(const float *weight, const float *dy, const float *x, struct layernorm_row row,
                                       const float *residual, float *dx, int64_t count)
 {
     if (residual == NULL) {
@@ -116,10 +116,11 @@ CPU_CLONES static void input_gradient(const float *weight, const float *dy, cons
     }
 }
 
-static struct row row_of(const struct layernorm_backward_args *args, int64_t t)
+static struct layernorm_row row_of(const struct layernorm_backward_args *args, int64_t t)
 {
     float x_buffer[CPU_SPAN], dy_buffer[CPU_SPAN], weight_buffer[CPU_SPAN];
-    struct row row = {.mean = ((const float *)args->mean.data)[t], .rstd = ((const float *)args->rstd.data)[t]};
+    struct layernorm_row row = {.mean = ((const float *)args->mean.data)[t],
+                                .rstd = ((const float *)args->rstd.data)[t]};
     double gradient = 0.0, product = 0.0, cols = (double)args->x.cols;
     for (int64_t col = 0; tensor_present(&args->dx) && col < args->x.cols; col += CPU_SPAN) {
         int64_t count = cpu_min(CPU_SPAN, args->x.cols - col);
@@ -140,7 +141,7 @@ static void backward_row(const void *op_args, int64_t t, float *const *sums)
     const struct tensor *x = &args->x, *dx = &args->dx;
     float x_buffer[CPU_SPAN], dy_buffer[CPU_SPAN], weight_buffer[CPU_SPAN], residual_buffer[CPU_SPAN];
     float dx_buffer[CPU_SPAN];
-    struct row row = row_of(args, t);
+    struct layernorm_row row = row_of(args, t);
     for (int64_t col = 0; col < x->cols; col += CPU_SPAN) {
         int64_t count = cpu_min(CPU_SPAN, x->cols - col);
         const float *x_span = cpu_read(x, t, col, count, x_buffer);

@@ -3,7 +3,7 @@
 #include "cpu/blocks.h"
 #include "cpu/convert.h"
 
-struct scratch {
+struct statistic_scratch {
     float *multipliers; /* SCALING_ROW: [T] */
     double (*results)[STATISTICS];
 };
@@ -13,7 +13,7 @@ static int64_t pieces_of(const struct tensor *x)
     return (x->cols + CPU_PIECE - 1) / CPU_PIECE * ((x->rows + CPU_PIECE - 1) / CPU_PIECE);
 }
 
-static int64_t lay_out(const struct quantization_statistic_args *args, char *base, struct scratch *scratch)
+static int64_t lay_out(const struct quantization_statistic_args *args, char *base, struct statistic_scratch *scratch)
 {
     int64_t used = 0, rows = args->rule.scaling == SCALING_ROW ? args->x.rows : 0;
     scratch->multipliers = cpu_take(base, &used, rows * (int64_t)sizeof(float));
@@ -24,12 +24,12 @@ static int64_t lay_out(const struct quantization_statistic_args *args, char *bas
 int64_t cpu_quantization_statistic_workspace(const struct cpu *cpu, const struct quantization_statistic_args *args)
 {
     (void)cpu;
-    struct scratch scratch;
+    struct statistic_scratch scratch;
     return lay_out(args, NULL, &scratch);
 }
 
 /* Elements of one block, whose scale is `scale` * `tensor`; NaN: it has none. `scaled` is in the format's range. */
-static void add_elements(double *result, enum format format, const float *x, const float *scaled, int64_t count,
+static void add_elements(double *result, enum number_format format, const float *x, const float *scaled, int64_t count,
                          float multiplier, float scale, float tensor)
 {
     const float limit = format_largest(format) * (1.0f + 0x1p-20f); /* a block's amax may be rounded up */
@@ -100,7 +100,7 @@ static void measure(const struct quantization_statistic_args *args, int64_t firs
 void cpu_quantization_statistic(struct cpu *cpu, const struct quantization_statistic_args *args)
 {
     const struct tensor *x = &args->x;
-    struct scratch scratch;
+    struct statistic_scratch scratch;
     lay_out(args, cpu->workspace, &scratch);
     if (args->rule.scaling == SCALING_ROW) {
         cpu_largest_of_rows(cpu, x, scratch.multipliers);

@@ -50,7 +50,7 @@ static void largest_of_columns(struct cpu *cpu, const struct tensor *x, float *l
 /* -- Pieces ------------------------------------------------------------------------------------------------------- */
 
 /* Elements (row, col ...) of x as f32. */
-struct piece {
+struct quantize_piece {
     int64_t row, col, rows, cols;
     const float *values;
     int64_t stride;
@@ -58,14 +58,14 @@ struct piece {
 
 typedef float square[CPU_PIECE][CPU_PIECE];
 
-static struct piece read_piece(const struct tensor *x, int64_t row, int64_t col, square buffer)
+static struct quantize_piece read_piece(const struct tensor *x, int64_t row, int64_t col, square buffer)
 {
-    struct piece piece = {row,
-                          col,
-                          cpu_max(0, cpu_min(CPU_PIECE, x->rows - row)),
-                          cpu_min(CPU_PIECE, x->cols - col),
-                          x->dtype == DTYPE_F32 ? tensor_at(x, row, col) : buffer[0],
-                          x->dtype == DTYPE_F32 ? x->stride : CPU_PIECE};
+    struct quantize_piece piece = {row,
+                                   col,
+                                   cpu_max(0, cpu_min(CPU_PIECE, x->rows - row)),
+                                   cpu_min(CPU_PIECE, x->cols - col),
+                                   x->dtype == DTYPE_F32 ? tensor_at(x, row, col) : buffer[0],
+                                   x->dtype == DTYPE_F32 ? x->stride : CPU_PIECE};
     for (int64_t i = 0; x->dtype != DTYPE_F32 && i < piece.rows; i++)
         cpu_widen(tensor_at(x, row + i, col), x->dtype, buffer[i], piece.cols);
     return piece;
@@ -84,7 +84,7 @@ CPU_CLONES static void transpose(const float *from, int64_t stride, int64_t rows
 }
 
 /* The piece transposed, with zeros up to `width` columns. */
-static struct piece transposed(const struct piece *piece, int64_t width, bool hadamard, square buffer)
+static struct quantize_piece transposed(const struct quantize_piece *piece, int64_t width, bool hadamard, square buffer)
 {
     transpose(piece->values, piece->stride, piece->rows, piece->cols, buffer);
     for (int64_t i = 0; i < piece->cols; i++) {
@@ -92,7 +92,7 @@ static struct piece transposed(const struct piece *piece, int64_t width, bool ha
         for (int64_t j = 0; hadamard && j < width; j += QUANTIZATION_HADAMARD)
             quantization_hadamard(&buffer[i][j]);
     }
-    return (struct piece){piece->col, piece->row, piece->cols, width, buffer[0], CPU_PIECE};
+    return (struct quantize_piece){piece->col, piece->row, piece->cols, width, buffer[0], CPU_PIECE};
 }
 
 /* -- Copies ------------------------------------------------------------------------------------------------------- */
@@ -106,7 +106,8 @@ struct target {
     uint32_t key;       /* of random bits */
 };
 
-static void store_scales(const struct target *target, const struct piece *piece, const struct cpu_blocks *blocks)
+static void store_scales(const struct target *target, const struct quantize_piece *piece,
+                         const struct cpu_blocks *blocks)
 {
     int64_t block = piece->col / CPU_PIECE;
     if (target->rule->scaling == SCALING_128X128)
@@ -115,7 +116,7 @@ static void store_scales(const struct target *target, const struct piece *piece,
         *(float *)tensor_at(&target->scale, block, piece->row + i) = blocks->scale[i][0];
 }
 
-static void make_blocks(const struct target *target, const struct piece *piece, struct cpu_blocks *blocks)
+static void make_blocks(const struct target *target, const struct quantize_piece *piece, struct cpu_blocks *blocks)
 {
     const float *multipliers = target->multipliers == NULL ? NULL : target->multipliers + piece->row;
     cpu_blocks_make(blocks, target->rule, piece->values, piece->stride, piece->rows, piece->cols, target->multiplier,
@@ -123,7 +124,7 @@ static void make_blocks(const struct target *target, const struct piece *piece, 
     store_scales(target, piece, blocks);
 }
 
-static void write_piece(const struct target *target, const struct piece *piece)
+static void write_piece(const struct target *target, const struct quantize_piece *piece)
 {
     struct cpu_blocks blocks;
     make_blocks(target, piece, &blocks);
@@ -137,12 +138,13 @@ static void write_piece(const struct target *target, const struct piece *piece)
 }
 
 /* Both copies, of 8-bit elements that are the same in both; `width` is the column copy's, with zeros. */
-static void write_twice(const struct target *row, const struct target *column, const struct piece *piece, int64_t width)
+static void write_twice(const struct target *row, const struct target *column, const struct quantize_piece *piece,
+                        int64_t width)
 {
     struct cpu_blocks blocks;
     uint8_t codes[CPU_PIECE][CPU_PIECE];
     make_blocks(row, piece, &blocks);
-    store_scales(column, &(struct piece){.row = piece->col, .col = piece->row}, &blocks);
+    store_scales(column, &(struct quantize_piece){.row = piece->col, .col = piece->row}, &blocks);
     for (int64_t i = 0; i < piece->rows; i++) {
         float scaled[CPU_PIECE];
         cpu_blocks_scale(&blocks, i, piece->values + i * piece->stride, scaled, piece->cols);
@@ -183,9 +185,9 @@ static float largest_transformed(struct cpu *cpu, const struct tensor *x)
 #pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(x))) schedule(static) reduction(max : largest)
     for (int64_t i = 0; i < across * down; i++) {
         square buffer, turned;
-        struct piece piece = read_piece(x, i / across * CPU_PIECE, i % across * CPU_PIECE, buffer);
+        struct quantize_piece piece = read_piece(x, i / across * CPU_PIECE, i % across * CPU_PIECE, buffer);
         int64_t width = (piece.rows + QUANTIZATION_HADAMARD - 1) / QUANTIZATION_HADAMARD * QUANTIZATION_HADAMARD;
-        struct piece column = transposed(&piece, width, true, turned);
+        struct quantize_piece column = transposed(&piece, width, true, turned);
         for (int64_t j = 0; j < column.rows; j++) {
             float candidate = cpu_largest(turned[j], width);
             largest = candidate > largest ? candidate : largest;
@@ -196,7 +198,7 @@ static float largest_transformed(struct cpu *cpu, const struct tensor *x)
 
 static int64_t lay_out(const struct quantize_args *args, char *base, struct target *row, struct target *column)
 {
-    const struct copies *to = &args->to;
+    const struct quantized_copies *to = &args->to;
     int64_t used = 0, width = (int64_t)sizeof(float);
     *row = (struct target){.copy = to->row, .scale = to->row_scale, .rule = &to->rule};
     *column = (struct target){.copy = to->column, .scale = to->column_scale, .rule = &to->rule};
@@ -217,7 +219,7 @@ int64_t cpu_quantize_workspace(const struct cpu *cpu, const struct quantize_args
 static void prepare(struct cpu *cpu, const struct quantize_args *args, struct target *row, struct target *column)
 {
     const struct tensor *x = &args->x;
-    const struct copies *to = &args->to;
+    const struct quantized_copies *to = &args->to;
     enum scaling scaling = to->rule.scaling;
     bool given = tensor_present(&to->scale), amax = tensor_present(&to->amax);
     bool current = !given && scaling_whole(scaling), part = tensor_present(&to->whole_amax);
@@ -247,7 +249,7 @@ static void prepare(struct cpu *cpu, const struct quantize_args *args, struct ta
 }
 
 /* 1X32: padding in a block with NaN is zero too. */
-static void clear_padding(const struct tensor *column, const struct piece *piece, int64_t width)
+static void clear_padding(const struct tensor *column, const struct quantize_piece *piece, int64_t width)
 {
     for (int64_t i = 0; i < piece->cols; i++)
         memset(tensor_at(column, piece->col + i, piece->row + piece->rows), 0,
@@ -270,7 +272,7 @@ void cpu_quantize(struct cpu *cpu, const struct quantize_args *args)
 #pragma omp parallel for num_threads(cpu_threads(cpu, rows * x->cols)) schedule(static)
     for (int64_t i = 0; i < across * down; i++) {
         square buffer, turned;
-        struct piece piece = read_piece(x, i / across * CPU_PIECE, i % across * CPU_PIECE, buffer);
+        struct quantize_piece piece = read_piece(x, i / across * CPU_PIECE, i % across * CPU_PIECE, buffer);
         int64_t width = cpu_min(CPU_PIECE, rows - piece.row);
         if (alike && piece.rows > 0) {
             write_twice(&row, &column, &piece, width);
@@ -279,7 +281,7 @@ void cpu_quantize(struct cpu *cpu, const struct quantize_args *args)
         if (to_row && piece.rows > 0)
             write_piece(&row, &piece);
         if (to_column) {
-            struct piece turned_piece = transposed(&piece, width, args->to.rule.hadamard, turned);
+            struct quantize_piece turned_piece = transposed(&piece, width, args->to.rule.hadamard, turned);
             write_piece(&column, &turned_piece);
             if (args->to.rule.scaling == SCALING_1X32 && piece.rows < width)
                 clear_padding(&column.copy, &piece, width);
@@ -300,7 +302,7 @@ struct tensor cpu_made(struct cpu *cpu, const struct tensor *y, enum dtype dtype
 }
 
 /* The scalings that these ops have need no scratch, so y may lie there. */
-void cpu_make_copies(struct cpu *cpu, const struct tensor *y, const struct copies *to)
+void cpu_make_copies(struct cpu *cpu, const struct tensor *y, const struct quantized_copies *to)
 {
     if (has_copies(to) || tensor_present(&to->amax))
         cpu_quantize(cpu, &(struct quantize_args){.x = *y, .to = *to});

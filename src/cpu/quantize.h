@@ -11,6 +11,6 @@ int64_t cpu_made_workspace(const struct tensor *y, enum dtype dtype, int64_t row
 struct tensor cpu_made(struct cpu *cpu, const struct tensor *y, enum dtype dtype, int64_t rows, int64_t cols);
 
 /* The copies, where any are wanted. */
-void cpu_make_copies(struct cpu *cpu, const struct tensor *y, const struct copies *to);
+void cpu_make_copies(struct cpu *cpu, const struct tensor *y, const struct quantized_copies *to);
 
 #endif

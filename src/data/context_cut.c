@@ -3,47 +3,47 @@
 #include <string.h>
 
 /* Tokens that follow one another in a row, from `first` on. */
-struct run {
+struct token_run {
     int64_t first, count;
 };
 
 /* What one rank has of a row: chunks[0], then chunks[1], which begins at token `second` of its local row. */
-struct part {
-    struct run chunks[2];
+struct cut_part {
+    struct token_run chunks[2];
     int64_t second;
 };
 
-static struct part part_of(int64_t row_tokens, int rank, int ranks)
+static struct cut_part part_of(int64_t row_tokens, int rank, int ranks)
 {
     const int64_t chunk = row_tokens / (2 * ranks);
-    return (struct part){
+    return (struct cut_part){
         {{context_chunk(rank, ranks, 0) * chunk, chunk}, {context_chunk(rank, ranks, 1) * chunk, chunk}}, chunk};
 }
 
-static struct run common(struct run a, struct run b)
+static struct token_run common(struct token_run a, struct token_run b)
 {
     const int64_t first = a.first > b.first ? a.first : b.first;
     const int64_t a_end = a.first + a.count, b_end = b.first + b.count, end = a_end < b_end ? a_end : b_end;
-    return (struct run){first, end > first ? end - first : 0};
+    return (struct token_run){first, end > first ? end - first : 0};
 }
 
 /* How many tokens of a segment the part has, of those before token `end` of the row. */
-static int64_t count_before(const struct part *part, struct run segment, int64_t end)
+static int64_t count_before(const struct cut_part *part, struct token_run segment, int64_t end)
 {
-    const struct run before = common(segment, (struct run){0, end});
+    const struct token_run before = common(segment, (struct token_run){0, end});
     return common(part->chunks[0], before).count + common(part->chunks[1], before).count;
 }
 
 /* Where in the local row a segment begins that has tokens in it. */
-static int64_t local_start(const struct part *part, struct run segment)
+static int64_t local_start(const struct cut_part *part, struct token_run segment)
 {
-    const struct run first = common(part->chunks[0], segment), second = common(part->chunks[1], segment);
+    const struct token_run first = common(part->chunks[0], segment), second = common(part->chunks[1], segment);
     return first.count > 0 ? first.first - part->chunks[0].first : part->second + second.first - part->chunks[1].first;
 }
 
 void context_cut_batch(const struct context_cut *cut, const struct batch *whole, struct batch *part)
 {
-    const struct part mine = part_of(whole->row_tokens, cut->rank, cut->ranks);
+    const struct cut_part mine = part_of(whole->row_tokens, cut->rank, cut->ranks);
     part->number = whole->number * cut->ranks + cut->rank;
     part->valid = part->real = 0;
     int64_t at = 0;
@@ -60,38 +60,40 @@ void context_cut_batch(const struct context_cut *cut, const struct batch *whole,
             at += count;
         }
         for (int64_t s = row * whole->max_segments; s < (row + 1) * whole->max_segments; s++) {
-            const struct run segment = {whole->segment_start[s] - row * whole->row_tokens, whole->segment_length[s]};
+            const struct token_run segment = {whole->segment_start[s] - row * whole->row_tokens,
+                                              whole->segment_length[s]};
             part->real += count_before(&mine, segment, whole->row_tokens);
         }
     }
 }
 
 /* A slot of the tables. */
-struct slot {
+struct cut_slot {
     int64_t q_start, q_length, kv_start, kv_length, q_offset;
 };
 
 /* Queries of `mine` and the keys of `theirs` that they may see, of one segment. Starts are places in local rows. */
-static struct slot slot_of(const struct part *mine, const struct part *theirs, struct run segment)
+static struct cut_slot slot_of(const struct cut_part *mine, const struct cut_part *theirs, struct token_run segment)
 {
     const int64_t end = segment.first + segment.count;
     const int64_t queries = count_before(mine, segment, end), keys = count_before(theirs, segment, end);
     if (queries == 0 || keys == 0)
-        return (struct slot){0};
-    return (struct slot){local_start(mine, segment), queries, local_start(theirs, segment), keys, 0};
+        return (struct cut_slot){0};
+    return (struct cut_slot){local_start(mine, segment), queries, local_start(theirs, segment), keys, 0};
 }
 
 /* The same for queries of one chunk that see no later keys. `theirs` has all tokens of that chunk or none: the queries'
  * keys begin or end together with them, or all of them see the same. */
-static struct slot causal_slot_of(const struct part *mine, int half, const struct part *theirs, struct run segment)
+static struct cut_slot causal_slot_of(const struct cut_part *mine, int half, const struct cut_part *theirs,
+                                      struct token_run segment)
 {
-    const struct run queries = common(mine->chunks[half], segment);
+    const struct token_run queries = common(mine->chunks[half], segment);
     const int64_t keys = count_before(theirs, segment, queries.first + queries.count);
     if (queries.count == 0 || keys == 0)
-        return (struct slot){0};
+        return (struct cut_slot){0};
     const int64_t start = (half == 0 ? 0 : mine->second) + queries.first - mine->chunks[half].first;
-    return (struct slot){start, queries.count, local_start(theirs, segment), keys,
-                         count_before(theirs, segment, queries.first)};
+    return (struct cut_slot){start, queries.count, local_start(theirs, segment), keys,
+                             count_before(theirs, segment, queries.first)};
 }
 
 void context_cut_segments(const struct context_cut *cut, const struct batch *whole, bool causal, int owner,
@@ -99,13 +101,13 @@ void context_cut_segments(const struct context_cut *cut, const struct batch *who
 {
     const int64_t slots = context_slots(whole, causal), each = slots / context_halves(causal);
     const int64_t row_tokens = whole->row_tokens, local_tokens = row_tokens / cut->ranks;
-    const struct part mine = part_of(row_tokens, cut->rank, cut->ranks);
-    const struct part theirs =
-        owner < 0 ? (struct part){.chunks = {{0, row_tokens}}} : part_of(row_tokens, owner, cut->ranks);
+    const struct cut_part mine = part_of(row_tokens, cut->rank, cut->ranks);
+    const struct cut_part theirs =
+        owner < 0 ? (struct cut_part){.chunks = {{0, row_tokens}}} : part_of(row_tokens, owner, cut->ranks);
     for (int64_t i = 0; i < slots; i++) {
         const int64_t s = i % each, row = s / whole->max_segments;
-        const struct run segment = {whole->segment_start[s] - row * row_tokens, whole->segment_length[s]};
-        const struct slot slot =
+        const struct token_run segment = {whole->segment_start[s] - row * row_tokens, whole->segment_length[s]};
+        const struct cut_slot slot =
             causal ? causal_slot_of(&mine, (int)(i / each), &theirs, segment) : slot_of(&mine, &theirs, segment);
         const bool used = slot.q_length > 0;
         tables[i] = used ? (int32_t)(row * local_tokens + slot.q_start) : 0;

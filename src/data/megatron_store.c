@@ -144,7 +144,7 @@ static int check_documents(const struct megatron_store *store)
 
 static uint64_t checksum_of(const struct megatron_store *store)
 {
-    const struct mapping *bin = store->bin;
+    const struct file_mapping *bin = store->bin;
     const int64_t end = bin->bytes < ENDS_BYTES ? bin->bytes : ENDS_BYTES;
     const uint64_t parts[] = {XXH3_64bits(store->index->data, (size_t)store->index->bytes), (uint64_t)bin->bytes,
                               XXH3_64bits(bin->data, (size_t)end),
@@ -152,7 +152,7 @@ static uint64_t checksum_of(const struct megatron_store *store)
     return XXH3_64bits(parts, sizeof parts);
 }
 
-static int map_file(struct mapping **map, const char *prefix, const char *ending, const char *what)
+static int map_file(struct file_mapping **map, const char *prefix, const char *ending, const char *what)
 {
     char *path = memory_format("%s%s", prefix, ending);
     int code = mapping_open(map, path, what);

@@ -40,7 +40,7 @@ extern const char megatron_magic[MEGATRON_MAGIC];
 
 struct megatron_store {
     char *prefix;
-    struct mapping *index, *bin;
+    struct file_mapping *index, *bin;
     enum megatron_type type;
     int64_t token_bytes; /* of a token */
     int64_t sequences, documents, token_count;

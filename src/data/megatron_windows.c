@@ -13,25 +13,25 @@ struct megatron_windows {
     struct megatron_order order; /* empty in the order of the file */
 };
 
-static struct window locate_in_file(void *self, int64_t w, int64_t *hint)
+static struct token_window locate_in_file(void *self, int64_t w, int64_t *hint)
 {
     const struct megatron_windows *windows = self;
     (void)hint;
-    return (struct window){
+    return (struct token_window){
         .number = w, .start = windows->part.start + w * windows->window, .length = windows->window, .followed = true};
 }
 
-static void read_in_file(void *self, const struct window *window, int64_t from, int64_t count, int32_t *tokens)
+static void read_in_file(void *self, const struct token_window *window, int64_t from, int64_t count, int32_t *tokens)
 {
     const struct megatron_windows *windows = self;
     megatron_store_read(windows->store, window->start + from, count, windows->source.tokenizer->vocabulary, tokens);
 }
 
-static struct window locate_in_order(void *self, int64_t w, int64_t *hint)
+static struct token_window locate_in_order(void *self, int64_t w, int64_t *hint)
 {
     const struct megatron_windows *windows = self;
     (void)hint;
-    return (struct window){.number = windows->order.shuffle[w], .length = windows->window, .followed = true};
+    return (struct token_window){.number = windows->order.shuffle[w], .length = windows->window, .followed = true};
 }
 
 static void check_piece(const struct megatron_windows *windows, int64_t place, int64_t start, int64_t count)
@@ -42,7 +42,7 @@ static void check_piece(const struct megatron_windows *windows, int64_t place, i
 }
 
 /* Piece by piece, each of one sequence. */
-static void read_in_order(void *self, const struct window *window, int64_t from, int64_t count, int32_t *tokens)
+static void read_in_order(void *self, const struct token_window *window, int64_t from, int64_t count, int32_t *tokens)
 {
     const struct megatron_windows *windows = self;
     const struct megatron_place begin = windows->order.begins[window->number];

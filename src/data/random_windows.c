@@ -12,7 +12,7 @@ static const double longest = 1099511627776.0;       /* 2^40, far in the tail of
 enum { DRAWN = 4 /* tokens of one draw */, TOKENIZER_IDS = 256 /* no special id is beyond */ };
 
 /* Ids first .. first + count - 1. */
-struct stretch {
+struct id_range {
     int32_t first;
     int64_t count;
 };
@@ -24,9 +24,9 @@ struct random_windows {
     uint64_t seed;
     double sigma;               /* of the logarithm of lengths */
     struct tokenizer tokenizer; /* that of the settings, with their vocabulary */
-    struct stretch plain;       /* the ids that are drawn */
+    struct id_range plain;      /* the ids that are drawn */
     int64_t block;              /* the one that is in `windows`, -1: none */
-    struct window windows[RANDOM_BLOCK];
+    struct token_window windows[RANDOM_BLOCK];
 };
 
 /* The tokenizer's special ids and as many others as the vocabulary holds; these stand for nothing, bases neither. */
@@ -39,13 +39,13 @@ static struct tokenizer make_tokenizer(const struct random_windows_settings *set
 }
 
 /* The longest stretch of ids without a special one: tokenizers have theirs at the ends. */
-static struct stretch find_plain(const struct tokenizer *tokenizer)
+static struct id_range find_plain(const struct tokenizer *tokenizer)
 {
     const int64_t vocabulary = tokenizer->vocabulary;
-    struct stretch best = {0, 0}, now = {0, 0};
+    struct id_range best = {0, 0}, now = {0, 0};
     for (int32_t id = 0; id < vocabulary && id < TOKENIZER_IDS; id++) {
         if (tokenizer_is_special(tokenizer, id))
-            now = (struct stretch){id + 1, 0};
+            now = (struct id_range){id + 1, 0};
         else if (++now.count > best.count)
             best = now;
     }
@@ -84,7 +84,7 @@ static void make_block(struct random_windows *r, int64_t block)
     for (int64_t sequence = first; count < RANDOM_BLOCK; sequence++) {
         int64_t length = draw_length(r, sequence), pieces = windows_count(&r->layout, length);
         for (int64_t k = 0; k < pieces && count < RANDOM_BLOCK; k++) {
-            struct window window = windows_cut(&r->layout, length, k);
+            struct token_window window = windows_cut(&r->layout, length, k);
             window.number = first + count;
             window.sequence = sequence;
             r->windows[count++] = window;
@@ -93,7 +93,7 @@ static void make_block(struct random_windows *r, int64_t block)
     r->block = block;
 }
 
-static struct window locate(void *self, int64_t w, int64_t *hint)
+static struct token_window locate(void *self, int64_t w, int64_t *hint)
 {
     struct random_windows *r = self;
     (void)hint;
@@ -102,7 +102,7 @@ static struct window locate(void *self, int64_t w, int64_t *hint)
     return r->windows[w % RANDOM_BLOCK];
 }
 
-static void read_tokens(void *self, const struct window *window, int64_t from, int64_t count, int32_t *tokens)
+static void read_tokens(void *self, const struct token_window *window, int64_t from, int64_t count, int32_t *tokens)
 {
     const struct random_windows *r = self;
     const struct random_key key = {r->seed, RANDOM_DATA_TOKEN, (uint64_t)window->sequence};

@@ -1,9 +1,9 @@
 #include "data/shuffle.h"
 #include "base/random.h"
 
-struct shuffle shuffle_create(int64_t count, uint64_t seed, int64_t stream)
+struct index_shuffle shuffle_create(int64_t count, uint64_t seed, int64_t stream)
 {
-    struct shuffle shuffle = {.count = (uint64_t)count};
+    struct index_shuffle shuffle = {.count = (uint64_t)count};
     int bits = 0;
     while (bits < 63 && (uint64_t)1 << bits < (uint64_t)count)
         bits++;
@@ -24,7 +24,7 @@ static uint64_t mix(uint64_t value, uint64_t key)
     return value ^ value >> 32;
 }
 
-int64_t shuffle_at(const struct shuffle *shuffle, int64_t i)
+int64_t shuffle_at(const struct index_shuffle *shuffle, int64_t i)
 {
     uint64_t left_mask = ((uint64_t)1 << shuffle->left_bits) - 1;
     uint64_t right_mask = ((uint64_t)1 << shuffle->right_bits) - 1;

@@ -8,7 +8,7 @@
 
 enum { SHUFFLE_ROUNDS = 12 };
 
-struct shuffle {
+struct index_shuffle {
     uint64_t count;
     int left_bits, right_bits;
     uint64_t keys[SHUFFLE_ROUNDS];
@@ -16,8 +16,8 @@ struct shuffle {
 
 /* The permutation of (seed, RANDOM_SHUFFLE, stream), the stream being an epoch or what tells more apart; count >= 1.
  */
-struct shuffle shuffle_create(int64_t count, uint64_t seed, int64_t stream);
+struct index_shuffle shuffle_create(int64_t count, uint64_t seed, int64_t stream);
 /* Where place i of the permuted order points. 0 <= i < count. */
-int64_t shuffle_at(const struct shuffle *shuffle, int64_t i);
+int64_t shuffle_at(const struct index_shuffle *shuffle, int64_t i);
 
 #endif

@@ -38,7 +38,7 @@ struct token_store {
     const unsigned char *offsets; /* mapped [(sequences + 1) * 8]; may be unaligned: use token_store_offset */
     const char *names;            /* mapped [name_bytes] */
     int64_t name_bytes;
-    struct mapping *map; /* the whole file */
+    struct file_mapping *map; /* the whole file */
 };
 
 /* Bytes per token in a store of that vocabulary. */

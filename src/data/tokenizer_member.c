@@ -65,7 +65,7 @@ bool tokenizer_member_describe(hid_t file, struct tokenizer *tokenizer)
 }
 
 /* A file of the group, if it is there. */
-static bool take(hid_t group, enum bundle_kind kind, struct bundle *bundle)
+static bool take(hid_t group, enum bundle_kind kind, struct tokenizer_bundle *bundle)
 {
     if (!hdf5_has(group, bundle_names[kind]))
         return true;
@@ -83,7 +83,7 @@ static bool take(hid_t group, enum bundle_kind kind, struct bundle *bundle)
     return good;
 }
 
-static bool take_all(hid_t file, struct bundle *bundle)
+static bool take_all(hid_t file, struct tokenizer_bundle *bundle)
 {
     hid_t group = hdf5_has(file, GROUP) ? hdf5_open_group(file, GROUP) : -1;
     bool good = group >= 0;
@@ -94,7 +94,7 @@ static bool take_all(hid_t file, struct bundle *bundle)
     return good && bundle_bytes(bundle) > 0;
 }
 
-static int read_bundle(const char *path, const char *name, struct bundle *bundle)
+static int read_bundle(const char *path, const char *name, struct tokenizer_bundle *bundle)
 {
     struct hdf5_silence silence;
     hid_t file;
@@ -110,7 +110,7 @@ static int read_bundle(const char *path, const char *name, struct bundle *bundle
 
 int tokenizer_member_open(const struct tokenizer **tokenizer, const char *path, const char *name)
 {
-    struct bundle bundle = {0};
+    struct tokenizer_bundle bundle = {0};
     *tokenizer = tokenizer_find(name);
     if (*tokenizer != NULL)
         return ERROR_NONE;

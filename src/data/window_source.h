@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct window {
+struct token_window {
     int64_t number; /* in the source's order */
     int64_t sequence;
     int64_t start;  /* where the source has its first token */
@@ -18,14 +18,14 @@ struct window {
 };
 
 /* Tokens of a window, BOS and EOS included. */
-int64_t window_length(const struct window *window);
+int64_t window_length(const struct token_window *window);
 
 struct window_source_class {
     /* Window number w of an epoch. *hint belongs to the caller and starts at 0; it makes lookups in order cheap. */
-    struct window (*locate)(void *self, int64_t w, int64_t *hint);
+    struct token_window (*locate)(void *self, int64_t w, int64_t *hint);
     /* Reads tokens from .. from + count - 1 of a window into tokens[count], the one behind a followed window among
      * them. BOS and EOS are not counted. */
-    void (*read)(void *self, const struct window *window, int64_t from, int64_t count, int32_t *tokens);
+    void (*read)(void *self, const struct token_window *window, int64_t from, int64_t count, int32_t *tokens);
 };
 
 struct window_source {

@@ -15,14 +15,14 @@ int windows_measure(const struct token_store *store, const struct windows_layout
     return code;
 }
 
-static struct window locate(void *self, int64_t w, int64_t *hint)
+static struct token_window locate(void *self, int64_t w, int64_t *hint)
 {
     return windows_locate(self, w, hint);
 }
 
-static void read_tokens(void *self, const struct window *window, int64_t from, int64_t count, int32_t *tokens)
+static void read_tokens(void *self, const struct token_window *window, int64_t from, int64_t count, int32_t *tokens)
 {
-    const struct windows *windows = self;
+    const struct store_windows *windows = self;
     const struct token_store *store = windows->index.store;
     int64_t start = window->start + from;
     token_store_read(store, start, count, tokens);
@@ -45,7 +45,7 @@ static bool is_leader(const struct token_store *store, struct comm *world)
 
 /* Gives windows->index.first. Rank 0 makes the side file, then those who see another folder make theirs, then all map
  * it. */
-static int obtain(struct windows *windows, const struct windows_layout *layout, struct comm *world)
+static int obtain(struct store_windows *windows, const struct windows_layout *layout, struct comm *world)
 {
     const bool leader = is_leader(windows->index.store, world) || world->rank == 0;
     int code = comm_agree(world, world->rank == 0 ? windows_index_obtain(&windows->index, layout) : ERROR_NONE);
@@ -73,11 +73,11 @@ static int obtain(struct windows *windows, const struct windows_layout *layout, 
                       windows->index.first == NULL ? windows_index_tabulate(&windows->index, layout) : ERROR_NONE);
 }
 
-int windows_open(struct windows **out, const struct token_store *store, const struct windows_layout *layout,
+int windows_open(struct store_windows **out, const struct token_store *store, const struct windows_layout *layout,
                  struct comm *world)
 {
     static const struct window_source_class class = {locate, read_tokens};
-    struct windows *windows = memory_allocate(sizeof *windows);
+    struct store_windows *windows = memory_allocate(sizeof *windows);
     windows->index.store = store;
     int code = comm_agree(world, windows_check_layout(layout));
     if (code == ERROR_NONE)
@@ -91,7 +91,7 @@ int windows_open(struct windows **out, const struct token_store *store, const st
     return code;
 }
 
-void windows_close(struct windows *windows)
+void windows_close(struct store_windows *windows)
 {
     if (windows == NULL)
         return;
@@ -100,7 +100,7 @@ void windows_close(struct windows *windows)
 }
 
 /* The sequence with first[i] <= w < first[i + 1]. */
-static int64_t find_sequence(const struct windows *windows, uint64_t w, int64_t hint)
+static int64_t find_sequence(const struct store_windows *windows, uint64_t w, int64_t hint)
 {
     const uint64_t *first = windows->index.first;
     for (int64_t i = hint; i <= hint + 1; i++)
@@ -117,7 +117,7 @@ static int64_t find_sequence(const struct windows *windows, uint64_t w, int64_t 
     return low;
 }
 
-struct window windows_locate(const struct windows *windows, int64_t w, int64_t *hint)
+struct token_window windows_locate(const struct store_windows *windows, int64_t w, int64_t *hint)
 {
     const struct windows_header *header = &windows->index.header;
     const struct windows_layout layout = windows_layout_from(header->window, header->overlap, header->cut);
@@ -129,7 +129,7 @@ struct window windows_locate(const struct windows *windows, int64_t w, int64_t *
         k >= windows_count(&layout, length))
         error_lost("%s: sequence %lld or its entry in the window index was changed while it was open",
                    windows->index.store->path, (long long)i);
-    struct window window = windows_cut(&layout, length, k);
+    struct token_window window = windows_cut(&layout, length, k);
     window.number = w;
     window.sequence = i;
     window.start += begin;

@@ -7,7 +7,7 @@
 #include "data/window_source.h"
 #include "data/windows_index.h"
 
-struct windows {
+struct store_windows {
     struct window_source source;
     struct windows_index index;
 };
@@ -21,12 +21,12 @@ int windows_measure(const struct token_store *store, const struct windows_layout
  * store is not compared with its checksum. Borrows the store. The same code on all ranks; user errors: an overlap that
  * leaves no progress (data.overlap), a window too small, a damaged store (token_store_verify). ERROR_REQUEUE: a signal
  * came meanwhile (base/signals.h); nothing is left behind. */
-int windows_open(struct windows **windows, const struct token_store *store, const struct windows_layout *layout,
+int windows_open(struct store_windows **windows, const struct token_store *store, const struct windows_layout *layout,
                  struct comm *world);
-void windows_close(struct windows *windows);
+void windows_close(struct store_windows *windows);
 
 /* Window number w of the store's order. *hint is a sequence number, any at first, that makes walks in store order
  * cheap; it is updated. Fatal: the file has changed since windows_open and the window would reach beyond the store. */
-struct window windows_locate(const struct windows *windows, int64_t w, int64_t *hint);
+struct token_window windows_locate(const struct store_windows *windows, int64_t w, int64_t *hint);
 
 #endif

@@ -150,7 +150,7 @@ static bool map(struct windows_index *index, const struct windows_layout *layout
 {
     struct windows_header wanted = header_of(index->store, layout), header;
     char *path = windows_index_path(index->store, layout);
-    struct mapping *mapping;
+    struct file_mapping *mapping;
     int code = mapping_open(&mapping, path, "window index");
     free(path);
     if (code != ERROR_NONE) {
@@ -209,9 +209,9 @@ static bool still_named(int descriptor, const char *path)
            mine.st_dev == there.st_dev;
 }
 
-enum lock { LOCK_MINE, LOCK_BUSY, LOCK_NONE /* the file system has none */ };
+enum index_lock { LOCK_MINE, LOCK_BUSY, LOCK_NONE /* the file system has none */ };
 
-static enum lock take_lock(int descriptor)
+static enum index_lock take_lock(int descriptor)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     if (fcntl(descriptor, F_OFD_SETLK, &whole) == 0)
@@ -227,7 +227,7 @@ static int open_temporary(const char *path, bool create, bool *busy)
     int descriptor = open_own(path, O_RDWR | (create ? O_CREAT : 0));
     if (descriptor < 0)
         return -1;
-    enum lock lock = take_lock(descriptor);
+    enum index_lock lock = take_lock(descriptor);
     *busy = lock == LOCK_BUSY || (lock == LOCK_MINE && !still_named(descriptor, path));
     if (!*busy && (create || lock == LOCK_MINE) && ftruncate(descriptor, 0) == 0)
         return descriptor;

@@ -30,7 +30,7 @@ struct windows_index {
     const struct token_store *store; /* borrowed; set before anything is obtained */
     struct windows_header header;
     const uint64_t *first; /* [sequences + 1], in the map or in `table` */
-    struct mapping *map;
+    struct file_mapping *map;
     uint64_t *table; /* where no side file can be had */
 };
 

@@ -49,12 +49,12 @@ int64_t windows_tokens(const struct windows_layout *layout, int64_t length)
     return cuttable(layout, length) + shared + (layout->cut == WINDOWS_ENDS ? 0 : windows_specials(layout) * count);
 }
 
-struct window windows_cut(const struct windows_layout *layout, int64_t length, int64_t k)
+struct token_window windows_cut(const struct windows_layout *layout, int64_t length, int64_t k)
 {
     int64_t from = k * (capacity(layout) - layout->overlap), to = from + capacity(layout);
     if (to > cuttable(layout, length))
         to = cuttable(layout, length);
-    struct window window = {.has_bos = !layout->no_bos, .has_eos = !layout->no_eos};
+    struct token_window window = {.has_bos = !layout->no_bos, .has_eos = !layout->no_eos};
     if (layout->cut == WINDOWS_ENDS) { /* from and to count BOS as the first token and EOS as the last */
         const bool bos = window.has_bos;
         window.has_bos = bos && from == 0;

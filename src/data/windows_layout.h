@@ -33,7 +33,7 @@ struct windows_layout windows_layout_from(int64_t window, int64_t overlap, int64
 int64_t windows_count(const struct windows_layout *layout, int64_t length);
 int64_t windows_tokens(const struct windows_layout *layout, int64_t length);
 /* The k-th of these windows: its start counts from the sequence's; number and sequence are left to the caller. */
-struct window windows_cut(const struct windows_layout *layout, int64_t length, int64_t k);
+struct token_window windows_cut(const struct windows_layout *layout, int64_t length, int64_t k);
 
 /* ERROR_USER: a window too small (data.window), an overlap that leaves no progress or has no neighbour
  * (data.overlap). */

@@ -125,10 +125,10 @@ static void begin_line(struct deck_source *source, int file, int line)
     add_place(source, file, line);
 }
 
-enum token { TOKEN_OTHER, TOKEN_STRING, TOKEN_COMMENT, TOKEN_NAME, TOKEN_INTEGER, TOKEN_REAL, TOKEN_INCLUDE };
+enum deck_token { TOKEN_OTHER, TOKEN_STRING, TOKEN_COMMENT, TOKEN_NAME, TOKEN_INTEGER, TOKEN_REAL, TOKEN_INCLUDE };
 
 /* The token at p and its bytes, by libconfig's rules; *closed is false for a string or comment without an end. */
-static enum token next_token(const char *p, int64_t *bytes, bool *closed)
+static enum deck_token next_token(const char *p, int64_t *bytes, bool *closed)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ*0123456789_-";
     const int first_letters = 53; /* a name begins with one of these, and goes on with any */
@@ -399,7 +399,7 @@ static void scan(struct deck_source *source, const char *text, int file, int dep
     for (const char *p = text; *p != '\0' && !source->broken;) {
         int64_t bytes;
         bool closed;
-        enum token token = next_token(p, &bytes, &closed);
+        enum deck_token token = next_token(p, &bytes, &closed);
         if (!closed) {
             fail(source, source->lines, "", "",
                  token == TOKEN_STRING ? "syntax error: this string does not end"
@@ -441,7 +441,7 @@ static char *nearest_deck(const char *folder, const char *name)
 {
     glob_t found;
     char *pattern = memory_format("%s/*.cfg", folder), *wrong = path_stem(name), *best = NULL;
-    struct nearest nearest = {.wrong = wrong};
+    struct nearest_name nearest = {.wrong = wrong};
     if (glob(pattern, 0, NULL, &found) == 0) {
         for (size_t i = 0; i < found.gl_pathc; i++) {
             char *stem = path_stem(found.gl_pathv[i]);

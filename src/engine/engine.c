@@ -13,8 +13,8 @@ static struct unit **visit(struct unit **at, struct unit *unit)
 }
 
 /* Returns where the lists end. */
-static struct unit **visit_chunk(struct unit **at, struct model *model, const struct chunk *chunk,
-                                 struct visits *visits)
+static struct unit **visit_chunk(struct unit **at, struct model *model, const struct model_chunk *chunk,
+                                 struct unit_visits *visits)
 {
     visits->forward = at;
     for (int u = chunk->first; u < chunk->end; u++) {
@@ -127,8 +127,8 @@ static void start_transfers(const struct context *context)
     e->store->class->start_transfers(e->store, context->stream);
 }
 
-void engine_create(struct engine *e, struct executor *executor, struct model *model, const struct groups *groups,
-                   const struct engine_settings *settings)
+void engine_create(struct engine *e, struct executor *executor, struct model *model,
+                   const struct parallel_groups *groups, const struct engine_settings *settings)
 {
     *e = (struct engine){.executor = executor, .model = model, .groups = *groups, .settings = *settings};
     engine_written(e);

@@ -47,7 +47,7 @@ struct engine_return {
 };
 
 /* What is on its way to another stage, while units make what goes there next. */
-struct leaving {
+struct stage_transfer {
     struct tensor data;
     struct event ready; /* it is there */
     struct event taken; /* the other stage has it */
@@ -62,13 +62,13 @@ struct engine {
     struct executor *executor; /* borrowed */
     struct stream streams[STREAM_COUNT];
     struct model *model; /* borrowed */
-    struct groups groups;
+    struct parallel_groups groups;
     struct budget budget;
-    struct store *store;   /* owned; may be exchanged for one that wraps it before the first step */
-    struct unit **visited; /* what the lists of visits point into */
-    struct visits visits[MODEL_CHUNKS];
+    struct weight_store *store; /* owned; may be exchanged for one that wraps it before the first step */
+    struct unit **visited;      /* what the lists of visits point into */
+    struct unit_visits visits[MODEL_CHUNKS];
     bool written[MODEL_CHUNKS]; /* weights of shards have been, since the chunk's last forward */
-    struct memory memory;
+    struct engine_memory memory;
     struct optimizer optimizer; /* of an engine that trains, as is scaling */
     struct delayed_scaling scaling;
     struct tensor losses; /* f64 [operands, STATISTICS]: context.losses at steps that measure; absent where none does */
@@ -82,9 +82,9 @@ struct engine {
     struct tensor batch_total; /* the same of a micro-batch, where sums are exact (store/exact.h); else absent */
     struct tensor rope_table;
     struct context context;
-    struct leaving leaving[RELAY_COUNT]; /* of RELAY_TO_NEXT and RELAY_TO_BEFORE */
-    struct staging staging;
-    struct replay replay;
+    struct stage_transfer leaving[RELAY_COUNT]; /* of RELAY_TO_NEXT and RELAY_TO_BEFORE */
+    struct batch_staging staging;
+    struct step_replay replay;
     int64_t *lengths;     /* [memory.max_segments] of the sequences in the cache; NULL: there is none */
     struct tensor logits; /* in the executor's host memory: what engine_extend returns */
     struct engine_return returns[ENGINE_RETURNS];
@@ -99,8 +99,8 @@ struct engine {
  * Where ranks share rows, groups->context are these ranks, model->settings.rows says how, and model->tokens are those
  * that one rank has; settings->memory and all batches are of whole rows, of a multiple of 2 * ranks tokens. Each of the
  * ranks gives its engine the same batches, and the engine takes its part. */
-void engine_create(struct engine *engine, struct executor *executor, struct model *model, const struct groups *groups,
-                   const struct engine_settings *settings);
+void engine_create(struct engine *engine, struct executor *executor, struct model *model,
+                   const struct parallel_groups *groups, const struct engine_settings *settings);
 void engine_destroy(struct engine *engine);
 
 /* What a step or an evaluation found, over all ranks of groups.all. */

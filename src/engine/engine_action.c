@@ -35,7 +35,7 @@ struct batch_tensors *engine_batch(struct engine *e, int chunk, int slot)
     return &e->batches[memory_slots_before(&e->settings.memory, chunk) + slot];
 }
 
-static void begin_action(struct engine *e, enum pass pass, int chunk, int slot)
+static void begin_action(struct engine *e, enum pass_kind pass, int chunk, int slot)
 {
     struct context *c = &e->context;
     c->pass = pass;
@@ -44,10 +44,10 @@ static void begin_action(struct engine *e, enum pass pass, int chunk, int slot)
     c->attended[0] = c->attended[1] = 0;
 }
 
-void engine_run_forward(struct engine *e, enum pass pass, int chunk, int slot)
+void engine_run_forward(struct engine *e, enum pass_kind pass, int chunk, int slot)
 {
     struct model *model = e->model;
-    const struct visits *visits = &e->visits[chunk];
+    const struct unit_visits *visits = &e->visits[chunk];
     const bool trains = pass == PASS_FORWARD;
     begin_action(e, pass, chunk, slot);
     launch_range(e->context.stream, "forward");
@@ -70,10 +70,10 @@ void engine_run_forward(struct engine *e, enum pass pass, int chunk, int slot)
     launch_range_end(e->context.stream);
 }
 
-void engine_run_backward(struct engine *e, const struct action *action)
+void engine_run_backward(struct engine *e, const struct schedule_action *action)
 {
     struct model *model = e->model;
-    const struct visits *visits = &e->visits[action->chunk];
+    const struct unit_visits *visits = &e->visits[action->chunk];
     const struct store_class *store = e->store->class;
     bool weights = action->gradients & GRADIENT_WEIGHT;
     struct unit *lent = NULL; /* has gradients of a unit that borrows from it */

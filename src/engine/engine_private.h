@@ -39,12 +39,12 @@ void engine_stage_tables(struct engine *e, const struct batch *whole, struct bat
 
 /* -- engine_action.c --------------------------------------------------------------------------------------------- */
 
-void engine_run_forward(struct engine *e, enum pass pass, int chunk, int slot);
+void engine_run_forward(struct engine *e, enum pass_kind pass, int chunk, int slot);
 /* Weights of shards have been written, which forwards are to bring to the other ranks. */
 void engine_written(struct engine *e);
 /* A chunk's forward has done so, recorded or replayed: for all weights where values are whole, else for its chunk's. */
 void engine_seen(struct engine *e, int chunk);
-void engine_run_backward(struct engine *e, const struct action *action);
+void engine_run_backward(struct engine *e, const struct schedule_action *action);
 /* The batch of a chunk's slot. */
 struct batch_tensors *engine_batch(struct engine *e, int chunk, int slot);
 
@@ -59,7 +59,7 @@ void engine_create_relays(struct engine *e);
 void engine_receive(struct engine *e, int chunk, bool backward);
 void engine_send(struct engine *e, int chunk, bool backward);
 /* A forward of a micro-batch through all stages: chunk by chunk on this one. */
-void engine_forward_stages(struct engine *e, enum pass pass, const struct batch *batch);
+void engine_forward_stages(struct engine *e, enum pass_kind pass, const struct batch *batch);
 /* Adds up the gradients of a table that two stages hold, on both. After gradients_wait. */
 void engine_sum_twice_held(struct engine *e, struct unit *unit, struct stream *stream);
 

@@ -3,7 +3,7 @@
 #include "engine/engine_private.h"
 
 /* Does such a relay take or bring anything of the chunk's? */
-static bool passes(const struct engine *e, int chunk, enum relay relay)
+static bool passes(const struct engine *e, int chunk, enum relay_direction relay)
 {
     const struct stage_cut *cut = &e->model->settings.cut;
     const bool trains = e->settings.memory.use == MEMORY_TRAIN;
@@ -30,7 +30,7 @@ void engine_create_relays(struct engine *e)
     for (int r = 0; r < RELAY_COUNT; r++) {
         bool any = false;
         for (int c = 0; c < e->model->chunk_count; c++)
-            any |= passes(e, c, (enum relay)r);
+            any |= passes(e, c, (enum relay_direction)r);
         if (!any)
             continue;
         e->context.relays[r] =
@@ -41,12 +41,12 @@ void engine_create_relays(struct engine *e)
     }
 }
 
-static struct tensor only(struct tensor tensor, enum relay relay, enum relay wanted)
+static struct tensor only(struct tensor tensor, enum relay_direction relay, enum relay_direction wanted)
 {
     return relay == wanted ? tensor : (struct tensor){0};
 }
 
-static void launch_relay(struct engine *e, int stream, enum relay relay, struct tensor x)
+static void launch_relay(struct engine *e, int stream, enum relay_direction relay, struct tensor x)
 {
     LAUNCH(&e->streams[stream], RELAY, relay, .group = e->groups.stages, .to_next = only(x, relay, RELAY_TO_NEXT),
            .from_before = only(x, relay, RELAY_FROM_BEFORE), .to_before = only(x, relay, RELAY_TO_BEFORE),
@@ -55,15 +55,15 @@ static void launch_relay(struct engine *e, int stream, enum relay relay, struct 
 
 void engine_receive(struct engine *e, int chunk, bool backward)
 {
-    const enum relay relay = backward ? RELAY_FROM_NEXT : RELAY_FROM_BEFORE;
+    const enum relay_direction relay = backward ? RELAY_FROM_NEXT : RELAY_FROM_BEFORE;
     if (passes(e, chunk, relay))
         launch_relay(e, STREAM_COMPUTE, relay, e->context.relays[relay]);
 }
 
 void engine_send(struct engine *e, int chunk, bool backward)
 {
-    const enum relay relay = backward ? RELAY_TO_BEFORE : RELAY_TO_NEXT;
-    struct leaving *leaving = &e->leaving[relay];
+    const enum relay_direction relay = backward ? RELAY_TO_BEFORE : RELAY_TO_NEXT;
+    struct stage_transfer *leaving = &e->leaving[relay];
     struct stream *compute = &e->streams[STREAM_COMPUTE], *stream = &e->streams[STREAM_RELAY];
     if (!passes(e, chunk, relay))
         return;
@@ -76,7 +76,7 @@ void engine_send(struct engine *e, int chunk, bool backward)
     event_record(&leaving->taken, stream);
 }
 
-void engine_forward_stages(struct engine *e, enum pass pass, const struct batch *batch)
+void engine_forward_stages(struct engine *e, enum pass_kind pass, const struct batch *batch)
 {
     for (int c = 0; c < e->model->chunk_count; c++) {
         engine_load_batch(e, batch, engine_batch(e, c, 0));
@@ -94,7 +94,7 @@ void engine_sum_twice_held(struct engine *e, struct unit *unit, struct stream *s
     const struct tensor *relays = e->context.relays;
     const struct tensor *room = &relays[tensor_present(&relays[RELAY_FROM_NEXT]) ? RELAY_FROM_NEXT : RELAY_FROM_BEFORE];
     for (int s = 0; s < STORAGE_COUNT; s++) {
-        const struct tensor own = e->store->class->shard(e->store, unit, (enum storage)s).gradient;
+        const struct tensor own = e->store->class->shard(e->store, unit, (enum storage_class)s).gradient;
         const int64_t count = tensor_present(&own) ? own.cols : 0, most = tensor_extent(room) / dtype_size(own.dtype);
         for (int64_t done = 0; done < count; done += most) {
             const struct tensor part = tensor_columns(&own, done, count - done < most ? count - done : most);

@@ -31,10 +31,10 @@ void engine_sum_over_ranks(struct engine *e, struct tensor x)
 }
 
 /* What replay.h calls back with. */
-struct part {
+struct step_part {
     struct engine *engine;
     const struct replay_key *key;
-    const struct action *action; /* of a forward or a backward */
+    const struct schedule_action *action; /* of a forward or a backward */
 };
 
 static void wait_for_gradients(struct engine *e, struct unit *unit, struct stream *stream)
@@ -67,7 +67,7 @@ static void update(struct engine *e, struct stream *stream)
 
 static void run_part(void *self)
 {
-    const struct part *part = self;
+    const struct step_part *part = self;
     struct engine *e = part->engine;
     struct stream *stream = &e->streams[STREAM_COMPUTE];
     switch (part->key->part) {
@@ -90,16 +90,16 @@ static void run_part(void *self)
 }
 
 /* A recording ends with all streams joined: sums that only a caller waits for cannot be in one. */
-static void run_or_replay(struct engine *e, const struct replay_key *key, const struct action *action)
+static void run_or_replay(struct engine *e, const struct replay_key *key, const struct schedule_action *action)
 {
-    struct part part = {e, key, action};
+    struct step_part part = {e, key, action};
     if (key->last && !key->measures)
         run_part(&part);
     else
         replay_run(&e->replay, key, &e->streams[STREAM_COMPUTE], run_part, &part);
 }
 
-static void run_action(struct engine *e, const struct action *action, bool measures)
+static void run_action(struct engine *e, const struct schedule_action *action, bool measures)
 {
     const struct batch_tensors *batch = engine_batch(e, action->chunk, action->slot);
     const bool forward = action->kind == ACTION_FORWARD;
@@ -142,7 +142,7 @@ static void run_schedule(struct engine *e, const struct schedule *schedule, cons
     engine_start_totals(e);
     start_losses(e);
     for (int i = 0; i < schedule->count; i++) {
-        const struct action *action = &schedule->actions[i];
+        const struct schedule_action *action = &schedule->actions[i];
         if (action->kind == ACTION_FORWARD)
             engine_load_batch(e, &batches[action->micro_batch], engine_batch(e, action->chunk, action->slot));
         engine_receive(e, action->chunk, action->kind == ACTION_BACKWARD);
@@ -266,7 +266,8 @@ void engine_rehearse(struct engine *e, const struct batch *batch, bool adds)
     e->executor->rehearsal = true;
     engine_start_totals(e);
     for (int c = 0; c < e->model->chunk_count; c++) { /* what other stages would send does not matter */
-        struct action backward = {.kind = ACTION_BACKWARD, .chunk = c, .first = true, .gradients = GRADIENT_BOTH};
+        struct schedule_action backward = {
+            .kind = ACTION_BACKWARD, .chunk = c, .first = true, .gradients = GRADIENT_BOTH};
         engine_load_batch(e, batch, engine_batch(e, c, 0));
         for (int i = 0; i < 1 + adds; i++) {
             engine_run_forward(e, PASS_FORWARD, c, 0);

@@ -12,14 +12,14 @@
 /* -- What runs --------------------------------------------------------------------------------------------------- */
 
 /* Other passes find nothing kept and leave nothing. */
-static bool keeps(enum pass pass)
+static bool keeps(enum pass_kind pass)
 {
     return pass == PASS_FORWARD || pass == PASS_BACKWARD;
 }
 
 void *memory_address(const struct context *context, const struct unit *unit, int id)
 {
-    const struct memory *memory = context->memory;
+    const struct engine_memory *memory = context->memory;
     const struct unit_memory *own = &memory->units[unit->index];
     if (keeps(context->pass) && id_set_has(&own->away, id))
         return offload_buffer(&memory->offload[unit->chunk], own->turn) + own->kept_offset[id];
@@ -40,7 +40,7 @@ int memory_slots_before(const struct memory_settings *settings, int chunk)
 
 static struct tensor input_of(struct context *context, struct unit *unit)
 {
-    const struct model *model = ((const struct memory *)context->memory)->model;
+    const struct model *model = ((const struct engine_memory *)context->memory)->model;
     if (unit->index == model->chunks[unit->chunk].first)
         return (struct tensor){0};
     return unit_tensor(context, &model->units[unit->index - 1], UNIT_OUTPUT);
@@ -51,7 +51,7 @@ static void run_forward(struct context *context, struct unit *unit)
     unit->class->forward(context, unit, input_of(context, unit));
 }
 
-const struct id_set *memory_recomputed(const struct memory *memory, const struct unit *unit)
+const struct id_set *memory_recomputed(const struct engine_memory *memory, const struct unit *unit)
 {
     return &memory->units[unit->index].recompute;
 }
@@ -59,13 +59,13 @@ const struct id_set *memory_recomputed(const struct memory *memory, const struct
 /* NULL where nothing is away; while memory is planned, nothing is. */
 static struct offload *offload_of(const struct context *context, int chunk)
 {
-    struct memory *memory = context->memory;
+    struct engine_memory *memory = context->memory;
     return memory->planner == NULL && memory->offload[chunk].count > 0 ? &memory->offload[chunk] : NULL;
 }
 
 void memory_forward_unit(struct context *context, struct unit *unit)
 {
-    struct memory *memory = context->memory;
+    struct engine_memory *memory = context->memory;
     const int turn = memory->units[unit->index].turn;
     struct offload *offload = context->pass == PASS_FORWARD && turn >= 0 ? offload_of(context, unit->chunk) : NULL;
     if (offload != NULL)
@@ -91,7 +91,7 @@ void memory_backward_begin(struct context *context, int chunk)
 
 static void run_backward(struct context *context, struct unit *unit)
 {
-    const struct memory *memory = context->memory;
+    const struct engine_memory *memory = context->memory;
     const bool behind = unit->index + 1 < memory->model->chunks[unit->chunk].end;
     struct tensor gradient = {0};
     if (behind)
@@ -109,7 +109,7 @@ static void run_backward(struct context *context, struct unit *unit)
 
 void memory_backward_unit(struct context *context, struct unit *unit)
 {
-    struct memory *memory = context->memory;
+    struct engine_memory *memory = context->memory;
     const int turn = memory->units[unit->index].turn;
     struct offload *offload = turn >= 0 ? offload_of(context, unit->chunk) : NULL;
     if (offload != NULL)
@@ -130,7 +130,7 @@ static int64_t tensor_count_of(const struct model *model)
 /* -- Planning ---------------------------------------------------------------------------------------------------- */
 
 struct planner {
-    struct memory *memory;
+    struct engine_memory *memory;
     struct model *model;
     struct executor *executor; /* plan */
     struct stream streams[STREAM_COUNT];
@@ -147,7 +147,7 @@ struct planner {
 
 static void enter_section(struct context *context, int id)
 {
-    struct planner *p = ((struct memory *)context->memory)->planner;
+    struct planner *p = ((struct engine_memory *)context->memory)->planner;
     if (p->section_count == p->section_capacity) {
         p->section_capacity = p->section_capacity ? 2 * p->section_capacity : 256;
         p->sections = memory_grow(p->sections, (int64_t)sizeof *p->sections * p->section_capacity);
@@ -161,7 +161,7 @@ static void *fake(struct planner *p, int64_t bytes)
     return bytes > 0 ? p->executor->class->allocate(p->executor, bytes, MEMORY_DEVICE) : NULL;
 }
 
-static void start_planner(struct planner *p, struct memory *memory, const struct memory_settings *settings,
+static void start_planner(struct planner *p, struct engine_memory *memory, const struct memory_settings *settings,
                           const struct context *context, struct executor *target)
 {
     *p = (struct planner){.memory = memory, .model = memory->model, .settings = settings, .context = *context};
@@ -195,7 +195,7 @@ static void end_planner(struct planner *p)
     free(p->sections);
 }
 
-static void run_forwards(struct planner *p, enum pass pass, struct plan_span *spans)
+static void run_forwards(struct planner *p, enum pass_kind pass, struct plan_span *spans)
 {
     const struct plan_log *log = plan_executor_log(p->executor);
     p->context.pass = pass;
@@ -260,7 +260,7 @@ static int64_t lay_out_kept(const struct planner *p)
 }
 
 /* The chunks one behind the other, each with all of its slots; returns the bytes. */
-static int64_t place_slots(struct memory *memory, const int *slots)
+static int64_t place_slots(struct engine_memory *memory, const int *slots)
 {
     int64_t bytes = 0;
     for (int c = 0; c < memory->model->chunk_count; c++) {
@@ -386,7 +386,7 @@ static void find_needed(const struct planner *p, struct id_set *needed)
  * backward finds missing without forward's tensors is what must be kept. */
 static void choose_kept(struct planner *p)
 {
-    struct memory *memory = p->memory;
+    struct engine_memory *memory = p->memory;
     int units = p->model->unit_count;
     for (int u = 0; u < units; u++)
         for (int id = 0; id < p->model->units[u].tensor_count; id++)
@@ -420,9 +420,9 @@ static void choose_kept(struct planner *p)
 
 /* Gives every tensor of a pass that is not kept an address of its own, runs the pass, and lets tensors that do not live
  * at the same time share memory. */
-static int64_t lay_out_transient(struct planner *p, enum pass pass)
+static int64_t lay_out_transient(struct planner *p, enum pass_kind pass)
 {
-    struct memory *memory = p->memory;
+    struct engine_memory *memory = p->memory;
     int64_t spread = 0, count = tensor_count_of(p->model);
     struct lifetime *buffers = memory_allocate((int64_t)sizeof *buffers * count);
     int64_t **offsets = memory_allocate((int64_t)sizeof *offsets * count);
@@ -465,14 +465,14 @@ static void copy_weights(struct planner *p)
             p->model->units[u].class->copy_weights(&p->context, &p->model->units[u], true);
 }
 
-static bool is_used(enum memory_use use, enum pass pass)
+static bool is_used(enum memory_use use, enum pass_kind pass)
 {
-    static const enum pass of_inference[] = {
+    static const enum pass_kind of_inference[] = {
         [MEMORY_EVALUATE] = PASS_EVALUATE, [MEMORY_EMBED] = PASS_EMBED, [MEMORY_GENERATE] = PASS_GENERATE};
     return use == MEMORY_TRAIN ? keeps(pass) || pass == PASS_EVALUATE : pass == of_inference[use];
 }
 
-static void create_units(struct memory *memory)
+static void create_units(struct engine_memory *memory)
 {
     const struct model *model = memory->model;
     const int64_t tensors = tensor_count_of(model);
@@ -492,10 +492,10 @@ static void create_units(struct memory *memory)
     }
 }
 
-void memory_create(struct memory *memory, struct model *model, const struct memory_settings *settings,
+void memory_create(struct engine_memory *memory, struct model *model, const struct memory_settings *settings,
                    const struct context *context, struct budget *budget)
 {
-    *memory = (struct memory){.model = model};
+    *memory = (struct engine_memory){.model = model};
     for (int c = 0; c < MODEL_CHUNKS; c++)
         memory->offload[c].buffers = memory->buffers;
     create_units(memory);
@@ -505,9 +505,9 @@ void memory_create(struct memory *memory, struct model *model, const struct memo
     if (settings->use == MEMORY_TRAIN)
         choose_kept(&planner);
     for (int pass = 0; pass < PASS_COUNT; pass++) {
-        if (!is_used(settings->use, (enum pass)pass))
+        if (!is_used(settings->use, (enum pass_kind)pass))
             continue;
-        int64_t bytes = lay_out_transient(&planner, (enum pass)pass);
+        int64_t bytes = lay_out_transient(&planner, (enum pass_kind)pass);
         if (bytes > memory->transient_bytes)
             memory->transient_bytes = bytes;
     }
@@ -526,7 +526,7 @@ void memory_create(struct memory *memory, struct model *model, const struct memo
         budget_allocate_gathered(budget, memory->transient_bytes, BUDGET_TRANSIENT, context->tensor);
 }
 
-void memory_destroy(struct memory *memory)
+void memory_destroy(struct engine_memory *memory)
 {
     for (int c = 0; c < MODEL_CHUNKS; c++)
         offload_destroy(&memory->offload[c]);

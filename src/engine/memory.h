@@ -27,7 +27,7 @@ struct chunk_memory {
     int64_t begin; /* bytes, in all that is kept: where slot 0 lies */
 };
 
-struct memory {
+struct engine_memory {
     struct model *model;                      /* borrowed */
     struct unit_memory *units;                /* [unit_count] */
     int64_t *offsets;                         /* what the units' pointers point into */
@@ -57,15 +57,15 @@ int memory_slots_before(const struct memory_settings *settings, int chunk);
 /* Plans by dry runs in copies of `context`. context->memory is this `memory`; its batch and rotary table are used by
  * address, never read. The budget's executor says how much scratch ops need; memory and scratch are allocated from the
  * budget. */
-void memory_create(struct memory *memory, struct model *model, const struct memory_settings *settings,
+void memory_create(struct engine_memory *memory, struct model *model, const struct memory_settings *settings,
                    const struct context *context, struct budget *budget);
-void memory_destroy(struct memory *memory);
+void memory_destroy(struct engine_memory *memory);
 
 /* context->address for a context whose memory is this plan. */
 void *memory_address(const struct context *context, const struct unit *unit, int id);
 
 /* Ids that the unit's backward makes again. */
-const struct id_set *memory_recomputed(const struct memory *memory, const struct unit *unit);
+const struct id_set *memory_recomputed(const struct engine_memory *memory, const struct unit *unit);
 
 /* Run a unit's part of an action. Backward first recomputes what the memory plan says. */
 void memory_forward_unit(struct context *context, struct unit *unit);

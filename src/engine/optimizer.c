@@ -3,7 +3,7 @@
 
 /* Numbers that a storage class of a unit is measured to, on any rank: one, and one more behind each stretch of
  * parameters that may be another rank's to measure. Those that as many ranks hold have the same first holder. */
-static int64_t runs_of(const struct unit *unit, enum storage storage)
+static int64_t runs_of(const struct unit *unit, enum storage_class storage)
 {
     int64_t runs = 1, holders = 1;
     for (int i = 0; i < unit->parameter_count; i++) {
@@ -21,7 +21,7 @@ static int64_t most_runs(const struct model *model)
     int64_t most = 1;
     for (int u = 0; u < model->unit_count; u++)
         for (int st = 0; st < STORAGE_COUNT; st++) {
-            const int64_t runs = runs_of(&model->units[u], (enum storage)st);
+            const int64_t runs = runs_of(&model->units[u], (enum storage_class)st);
             most = runs > most ? runs : most;
         }
     return most;
@@ -54,7 +54,7 @@ void optimizer_create(struct optimizer *optimizer, const struct optimizer_settin
 }
 
 /* Measures elements first .. end - 1 of a unit's flat buffer, as far as the shard has them. */
-static void measure_run(const struct shard *shard, int64_t first, int64_t end, struct tensor sum, double unit,
+static void measure_run(const struct store_shard *shard, int64_t first, int64_t end, struct tensor sum, double unit,
                         struct stream *stream)
 {
     const int64_t shard_end = shard->first + shard->gradient.cols;
@@ -65,7 +65,7 @@ static void measure_run(const struct shard *shard, int64_t first, int64_t end, s
 }
 
 /* All of the shard but for parameters of which another rank is the first holder: in runs between these. */
-static void measure_shard(const struct unit *unit, enum storage storage, const struct shard *shard,
+static void measure_shard(const struct unit *unit, enum storage_class storage, const struct store_shard *shard,
                           struct tensor squares, double squares_unit, struct stream *stream)
 {
     const int64_t parts = parts_of(squares_unit);
@@ -88,30 +88,32 @@ static void measure_shard(const struct unit *unit, enum storage storage, const s
 }
 
 /* Once among the ranks and stages that hold the same. */
-static bool is_measured(const struct unit *unit, const struct shard *shard)
+static bool is_measured(const struct unit *unit, const struct store_shard *shard)
 {
     return tensor_present(&shard->gradient) && shard->holder == 0 && unit_is_computed(unit);
 }
 
-void optimizer_plan_measure(struct optimizer *optimizer, struct store *store, struct unit *unit, struct stream *stream)
+void optimizer_plan_measure(struct optimizer *optimizer, struct weight_store *store, struct unit *unit,
+                            struct stream *stream)
 {
     const double squares_unit = optimizer->squares_unit;
     for (int st = 0; st < STORAGE_COUNT; st++) {
-        const struct shard shard = store->class->shard(store, unit, (enum storage)st);
+        const struct store_shard shard = store->class->shard(store, unit, (enum storage_class)st);
         if (is_measured(unit, &shard))
             measure_run(&shard, 0, unit->elements[st], tensor_columns(&optimizer->squares, 0, parts_of(squares_unit)),
                         squares_unit, stream);
     }
 }
 
-void optimizer_measure(struct optimizer *optimizer, struct store *store, struct unit *unit, struct stream *stream)
+void optimizer_measure(struct optimizer *optimizer, struct weight_store *store, struct unit *unit,
+                       struct stream *stream)
 {
     const int64_t numbers = optimizer->runs * parts_of(optimizer->squares_unit);
     for (int st = 0; st < STORAGE_COUNT; st++) {
-        const struct shard shard = store->class->shard(store, unit, (enum storage)st);
+        const struct store_shard shard = store->class->shard(store, unit, (enum storage_class)st);
         if (is_measured(unit, &shard))
             measure_shard(
-                unit, (enum storage)st, &shard,
+                unit, (enum storage_class)st, &shard,
                 tensor_columns(&optimizer->squares, ((int64_t)unit->index * STORAGE_COUNT + st) * numbers, numbers),
                 optimizer->squares_unit, stream);
     }
@@ -132,11 +134,11 @@ void optimizer_scale(struct optimizer *optimizer, struct stream *stream, struct 
         LAUNCH(stream, COPY, copy, .from = corrections(&optimizer->steps[0]), .to = corrections(&optimizer->steps[1]));
 }
 
-void optimizer_update(struct optimizer *optimizer, struct store *store, struct unit *unit, struct stream *stream)
+void optimizer_update(struct optimizer *optimizer, struct weight_store *store, struct unit *unit, struct stream *stream)
 {
     const struct optimizer_settings *s = &optimizer->settings;
     for (int st = 0; st < STORAGE_COUNT; st++) {
-        struct shard shard = store->class->shard(store, unit, (enum storage)st);
+        struct store_shard shard = store->class->shard(store, unit, (enum storage_class)st);
         if (tensor_present(&shard.gradient))
             LAUNCH(stream, ADAMW, adamw, .weight = shard.weight.value, .low = shard.weight.low,
                    .gradient = shard.gradient, .m = shard.m, .v = shard.v,

@@ -32,16 +32,19 @@ void optimizer_create(struct optimizer *optimizer, const struct optimizer_settin
 /* Adds up the squares of a unit's gradients, which must be complete (summed over all labels of the step). Elements that
  * several ranks hold are measured by one of them, so the sum over ranks is that of the whole gradient; those of units
  * that two stages hold, by the one that computes them. */
-void optimizer_measure(struct optimizer *optimizer, struct store *store, struct unit *unit, struct stream *stream);
+void optimizer_measure(struct optimizer *optimizer, struct weight_store *store, struct unit *unit,
+                       struct stream *stream);
 
 /* For a planning executor: needs as much scratch as measuring does on any tensor rank, so that all have the same. */
-void optimizer_plan_measure(struct optimizer *optimizer, struct store *store, struct unit *unit, struct stream *stream);
+void optimizer_plan_measure(struct optimizer *optimizer, struct weight_store *store, struct unit *unit,
+                            struct stream *stream);
 
 /* Computes norm and scale of the gradient, decides whether there is an update, and counts it. Before: all units
  * measured, squares summed over ranks. total: f64 [1, 2], sum of losses and number of labels, over all ranks. */
 void optimizer_scale(struct optimizer *optimizer, struct stream *stream, struct tensor total);
 
 /* Updates a unit's weights with optimizer->steps and the scale, unless there is to be no update. */
-void optimizer_update(struct optimizer *optimizer, struct store *store, struct unit *unit, struct stream *stream);
+void optimizer_update(struct optimizer *optimizer, struct weight_store *store, struct unit *unit,
+                      struct stream *stream);
 
 #endif

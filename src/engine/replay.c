@@ -9,12 +9,12 @@ static const char *const names[] = {[REPLAY_FORWARD] = "replay forward",
                                     [REPLAY_UPDATE] = "replay update",
                                     [REPLAY_GENERATE] = "replay generate"};
 
-void replay_create(struct replay *replay, struct executor *executor, bool enabled)
+void replay_create(struct step_replay *replay, struct executor *executor, bool enabled)
 {
-    *replay = (struct replay){.executor = executor, .enabled = enabled && executor->class->capture_begin != NULL};
+    *replay = (struct step_replay){.executor = executor, .enabled = enabled && executor->class->capture_begin != NULL};
 }
 
-void replay_destroy(struct replay *replay)
+void replay_destroy(struct step_replay *replay)
 {
     for (int i = 0; i < replay->count; i++)
         if (replay->entries[i].recording != NULL)
@@ -31,7 +31,7 @@ static bool same(const struct replay_key *a, const struct replay_key *b)
 }
 
 /* NULL: the key is new. */
-static struct replay_entry *find(struct replay *replay, const struct replay_key *key)
+static struct replay_entry *find(struct step_replay *replay, const struct replay_key *key)
 {
     for (int i = 0; i < replay->count; i++)
         if (same(&replay->entries[i].key, key))
@@ -39,8 +39,8 @@ static struct replay_entry *find(struct replay *replay, const struct replay_key 
     return NULL;
 }
 
-void replay_run(struct replay *replay, const struct replay_key *key, struct stream *stream, void (*run)(void *self),
-                void *self)
+void replay_run(struct step_replay *replay, const struct replay_key *key, struct stream *stream,
+                void (*run)(void *self), void *self)
 {
     const struct executor_class *class = replay->executor->class;
     if (!replay->enabled || profile_running()) {

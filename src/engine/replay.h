@@ -11,7 +11,7 @@ enum replay_part { REPLAY_FORWARD, REPLAY_BACKWARD, REPLAY_UPDATE, REPLAY_GENERA
 /* What makes two parts launch the same. */
 struct replay_key {
     enum replay_part part;
-    int chunk, slot, gradients; /* as in struct action; 0 where the part has none */
+    int chunk, slot, gradients; /* as in struct schedule_action; 0 where the part has none */
     bool first, last;
     bool written;             /* a forward in which weights reach all ranks, and copies of them are made */
     bool measures;            /* a backward at whose end the gradient is measured */
@@ -21,7 +21,7 @@ struct replay_key {
     bool regular, full;
 };
 
-struct replay {
+struct step_replay {
     struct executor *executor; /* borrowed */
     bool enabled;
     struct replay_entry {
@@ -32,14 +32,14 @@ struct replay {
 };
 
 /* enabled: else every part is launched anew each time, as it is where the executor cannot record. */
-void replay_create(struct replay *replay, struct executor *executor, bool enabled);
-void replay_destroy(struct replay *replay);
+void replay_create(struct step_replay *replay, struct executor *executor, bool enabled);
+void replay_destroy(struct step_replay *replay);
 
 /* Runs `run(self)` eagerly when the key is new (kernels are chosen and loaded then), captures it on the second call,
  * and replays the recording afterwards. `run` launches on `stream` and on streams that events fork from it and join to
  * it again; it never waits on the host. While a profile is taken, which times single launches, it always runs eagerly.
  */
-void replay_run(struct replay *replay, const struct replay_key *key, struct stream *stream, void (*run)(void *self),
-                void *self);
+void replay_run(struct step_replay *replay, const struct replay_key *key, struct stream *stream,
+                void (*run)(void *self), void *self);
 
 #endif

@@ -5,12 +5,12 @@
 
 static void add_backward(struct schedule *s, int micro_batch, int slot, int micro_batches, bool split)
 {
-    struct action action = {.kind = ACTION_BACKWARD,
-                            .micro_batch = micro_batch,
-                            .slot = slot,
-                            .first = micro_batch == 0,
-                            .last = micro_batch == micro_batches - 1,
-                            .gradients = GRADIENT_BOTH};
+    struct schedule_action action = {.kind = ACTION_BACKWARD,
+                                     .micro_batch = micro_batch,
+                                     .slot = slot,
+                                     .first = micro_batch == 0,
+                                     .last = micro_batch == micro_batches - 1,
+                                     .gradients = GRADIENT_BOTH};
     if (split) {
         action.gradients = GRADIENT_INPUT;
         s->actions[s->count++] = action;
@@ -26,7 +26,8 @@ struct schedule schedule_create(int micro_batches, int slots, bool split)
     for (int start = 0; start < micro_batches; start += slots) {
         int end = start + slots < micro_batches ? start + slots : micro_batches;
         for (int m = start; m < end; m++)
-            s.actions[s.count++] = (struct action){.kind = ACTION_FORWARD, .micro_batch = m, .slot = m - start};
+            s.actions[s.count++] =
+                (struct schedule_action){.kind = ACTION_FORWARD, .micro_batch = m, .slot = m - start};
         for (int m = start; m < end; m++)
             add_backward(&s, m, m - start, micro_batches, split);
     }
@@ -60,12 +61,12 @@ static int chunk_of(const struct pipeline *p, int turn, bool backward)
 static void add_turn(struct pipeline *p, int turn, bool backward)
 {
     const int chunk = chunk_of(p, turn, backward), micro_batch = micro_batch_of(p, turn);
-    struct action action = {.kind = backward ? ACTION_BACKWARD : ACTION_FORWARD,
-                            .chunk = chunk,
-                            .micro_batch = micro_batch,
-                            .first = backward && micro_batch == 0,
-                            .last = backward && micro_batch == p->micro_batches - 1,
-                            .gradients = backward ? GRADIENT_BOTH : 0};
+    struct schedule_action action = {.kind = backward ? ACTION_BACKWARD : ACTION_FORWARD,
+                                     .chunk = chunk,
+                                     .micro_batch = micro_batch,
+                                     .first = backward && micro_batch == 0,
+                                     .last = backward && micro_batch == p->micro_batches - 1,
+                                     .gradients = backward ? GRADIENT_BOTH : 0};
     p->schedule.actions[p->schedule.count++] = action;
     p->in_flight[chunk] += backward ? -1 : 1;
     if (p->in_flight[chunk] > p->schedule.slots[chunk])

@@ -6,7 +6,7 @@
 
 enum action_kind { ACTION_FORWARD, ACTION_BACKWARD };
 
-struct action {
+struct schedule_action {
     enum action_kind kind;
     int chunk; /* of the stage's, number 0 on; 0 where there is one */
     int micro_batch;
@@ -17,7 +17,7 @@ struct action {
 };
 
 struct schedule {
-    struct action *actions; /* owned */
+    struct schedule_action *actions; /* owned */
     int count;
     int slots[MODEL_CHUNKS]; /* activation slots that each chunk needs */
     bool split_backward; /* has backwards with less than GRADIENT_BOTH: gradients of tensors are kept between them */

@@ -3,27 +3,27 @@
 
 #include <string.h>
 
-void staging_create(struct staging *staging, struct executor *executor, int64_t bytes)
+void staging_create(struct batch_staging *staging, struct executor *executor, int64_t bytes)
 {
-    *staging = (struct staging){.executor = executor, .bytes = bytes};
+    *staging = (struct batch_staging){.executor = executor, .bytes = bytes};
     for (int i = 0; i < STAGING_BLOCKS; i++)
         staging->blocks[i] = executor->class->allocate(executor, bytes, MEMORY_HOST);
 }
 
-void staging_destroy(struct staging *staging)
+void staging_destroy(struct batch_staging *staging)
 {
     for (int i = 0; i < STAGING_BLOCKS; i++)
         staging->executor->class->release(staging->executor, staging->blocks[i], MEMORY_HOST);
 }
 
-void staging_next(struct staging *staging)
+void staging_next(struct batch_staging *staging)
 {
     staging->current = (staging->current + 1) % STAGING_BLOCKS;
     staging->used = 0;
     event_passed(&staging->read[staging->current], staging->executor, true);
 }
 
-void staging_copy(struct staging *staging, struct stream *stream, struct tensor from, struct tensor to)
+void staging_copy(struct batch_staging *staging, struct stream *stream, struct tensor from, struct tensor to)
 {
     const int64_t bytes = tensor_extent(&from);
     struct tensor block = from;
@@ -35,7 +35,7 @@ void staging_copy(struct staging *staging, struct stream *stream, struct tensor 
     LAUNCH(stream, COPY, copy, .from = block, .to = to);
 }
 
-void staging_end(struct staging *staging, struct stream *stream)
+void staging_end(struct batch_staging *staging, struct stream *stream)
 {
     event_record(&staging->read[staging->current], stream);
 }

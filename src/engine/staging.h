@@ -8,7 +8,7 @@
 
 enum { STAGING_BLOCKS = 8 };
 
-struct staging {
+struct batch_staging {
     struct executor *executor; /* borrowed */
     int64_t bytes;             /* of a block */
     char *blocks[STAGING_BLOCKS];
@@ -18,14 +18,14 @@ struct staging {
 };
 
 /* bytes: the most that is sent between two calls of staging_next. */
-void staging_create(struct staging *staging, struct executor *executor, int64_t bytes);
-void staging_destroy(struct staging *staging);
+void staging_create(struct batch_staging *staging, struct executor *executor, int64_t bytes);
+void staging_destroy(struct batch_staging *staging);
 
 /* Begins another block; waits until the device has read what it held before. */
-void staging_next(struct staging *staging);
+void staging_next(struct batch_staging *staging);
 /* Launches the copy of `from`, in host memory and free for other use at once, to `to`, of the same dtype and shape. */
-void staging_copy(struct staging *staging, struct stream *stream, struct tensor from, struct tensor to);
+void staging_copy(struct batch_staging *staging, struct stream *stream, struct tensor from, struct tensor to);
 /* All of this block's copies are launched. */
-void staging_end(struct staging *staging, struct stream *stream);
+void staging_end(struct batch_staging *staging, struct stream *stream);
 
 #endif

@@ -27,10 +27,10 @@ int64_t fit_room(const struct deck *deck, int64_t limit, const struct executor *
     return deck->device.memory > 0 ? limit : limit - limit / (target->class->available != NULL ? 64 : 8);
 }
 
-int fit_check(struct fit *fit, const struct deck *deck, const struct model_settings *model, int64_t need, int64_t ranks,
-              int64_t sharing, struct executor *target)
+int fit_check(struct memory_fit *fit, const struct deck *deck, const struct model_settings *model, int64_t need,
+              int64_t ranks, int64_t sharing, struct executor *target)
 {
-    *fit = (struct fit){.need = need, .of_deck = deck->device.memory > 0};
+    *fit = (struct memory_fit){.need = need, .of_deck = deck->device.memory > 0};
     int code = fit_limit(&fit->limit, deck, sharing, target);
     if (code != ERROR_NONE)
         return code;
@@ -40,7 +40,7 @@ int fit_check(struct fit *fit, const struct deck *deck, const struct model_setti
     return ERROR_NONE;
 }
 
-int fit_refuse(const struct fit *fit)
+int fit_refuse(const struct memory_fit *fit)
 {
     char need[BYTES_TEXT], limit[BYTES_TEXT];
     if (fit->need <= fit->limit)
@@ -88,7 +88,7 @@ int fit_check_host(const struct deck *deck, int64_t bytes, int64_t host, const s
 int fit_check_training(const struct deck *deck, const struct model_settings *model, int64_t ranks, int64_t sharing,
                        struct executor *target)
 {
-    struct fit fit;
+    struct memory_fit fit;
     int64_t memory[BUDGET_CATEGORIES], need = forecast_memory(memory, deck, model, ranks, target);
     int code = fit_check(&fit, deck, model, need, ranks, sharing, target);
     if (code == ERROR_NONE)

@@ -5,7 +5,7 @@
 #include "store/budget.h"
 #include "estimate/fit_advice.h"
 
-struct fit {
+struct memory_fit {
     int64_t limit;         /* bytes that a rank may use */
     bool of_deck;          /* by device.memory, else a share of what this machine has free */
     int64_t need;          /* bytes that the deck needs */
@@ -25,11 +25,11 @@ int64_t fit_room(const struct deck *deck, int64_t limit, const struct executor *
  * first with one key changed, then with two and more, of precision.weight_copies, parallel.shard where there are
  * several ranks, memory.recompute, train.micro_batch, parallel.context, memory.head_tokens, precision.compute, in this
  * order; the first that fits is named. target: as for forecast_create. Local. Errors as fit_limit. */
-int fit_check(struct fit *fit, const struct deck *deck, const struct model_settings *model, int64_t need, int64_t ranks,
-              int64_t sharing, struct executor *target);
+int fit_check(struct memory_fit *fit, const struct deck *deck, const struct model_settings *model, int64_t need,
+              int64_t ranks, int64_t sharing, struct executor *target);
 
 /* ERROR_USER with limit, need and advice where it does not fit, else ERROR_NONE. */
-int fit_refuse(const struct fit *fit);
+int fit_refuse(const struct memory_fit *fit);
 
 /* Bytes of this machine's memory that a rank may offload to: of what is free its share, where `sharing` ranks divide
  * it, without the rows of two steps. */

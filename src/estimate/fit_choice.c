@@ -18,7 +18,7 @@ struct table {
     bool fits;
 };
 
-struct choice {
+struct fit_search {
     struct deck *deck;
     struct model_settings *model;
     int64_t ranks, limit, host;
@@ -26,28 +26,28 @@ struct choice {
     bool offloads; /* layers too are chosen to be offloaded */
 };
 
-static int64_t plan_deck(struct choice *c, int64_t *memory)
+static int64_t plan_deck(struct fit_search *c, int64_t *memory)
 {
     if (recompute_from_deck(&c->model->recompute, c->deck, c->model->layers) != ERROR_NONE)
         error_fatal("bug: %s", error_message());
     return forecast_memory(memory, c->deck, c->model, c->ranks, c->target);
 }
 
-static bool table_fits(struct choice *c)
+static bool table_fits(struct fit_search *c)
 {
     int64_t memory[BUDGET_CATEGORIES];
     const int64_t need = plan_deck(c, memory);
     return need <= c->limit && (c->deck->memory.fitted_offload[0] == '\0' || memory[BUDGET_HOST] <= c->host);
 }
 
-static void print_table(struct choice *c, const struct table *table)
+static void print_table(struct fit_search *c, const struct table *table)
 {
     recompute_print(c->deck->memory.fitted_layers, sizeof c->deck->memory.fitted_layers, table->policy, table->count,
                     table->milder, c->model->layers);
 }
 
 /* Seconds of a layer's forward, of one micro-batch. */
-static double forward_seconds(const struct choice *c, const struct rates *rates)
+static double forward_seconds(const struct fit_search *c, const struct machine_rates *rates)
 {
     const double size[RATE_SIZES] = {(double)settings_tokens(c->deck), (double)c->model->ffn, (double)c->model->hidden};
     struct model_settings blocks = *c->model;
@@ -58,11 +58,11 @@ static double forward_seconds(const struct choice *c, const struct rates *rates)
 
 /* Offloads as many layers with the policy as the host has room for, so far apart that each is copied while others
  * compute; the last ones stay, as nothing runs behind them. */
-static void offload(struct choice *c, enum deck_recompute policy)
+static void offload(struct fit_search *c, enum deck_recompute policy)
 {
     int64_t memory[BUDGET_CATEGORIES];
-    static struct rates rates;      /* large for a small stack */
-    rates_default(&rates, c->deck); /* not a file's: all ranks and restarts choose alike */
+    static struct machine_rates rates; /* large for a small stack */
+    rates_default(&rates, c->deck);    /* not a file's: all ranks and restarts choose alike */
     print_table(c, &(struct table){.policy = policy, .count = c->model->layers});
     strcpy(c->deck->memory.fitted_offload, "1");
     plan_deck(c, memory);
@@ -79,7 +79,7 @@ static void offload(struct choice *c, enum deck_recompute policy)
 }
 
 /* With `count` in place of the table's. */
-static bool count_fits(struct choice *c, struct table table, int64_t count)
+static bool count_fits(struct fit_search *c, struct table table, int64_t count)
 {
     table.count = count;
     print_table(c, &table);
@@ -87,7 +87,7 @@ static bool count_fits(struct choice *c, struct table table, int64_t count)
 }
 
 /* Nothing that layers make again makes weights, gradients and moments smaller. */
-static bool state_fits(struct choice *c)
+static bool state_fits(struct fit_search *c)
 {
     int64_t memory[BUDGET_CATEGORIES];
     plan_deck(c, memory);
@@ -96,7 +96,7 @@ static bool state_fits(struct choice *c)
 
 /* The first policy that fits in all layers need not be in all: the more layers have it, the less they need. (None of
  * them need less than one: what is made again takes memory too.) */
-static struct table choose_table(struct choice *c)
+static struct table choose_table(struct fit_search *c)
 {
     const bool gelu = family_of(c->model->family)->gelu;
     const enum deck_recompute mildest = state_fits(c) ? DECK_RECOMPUTE_NONE : DECK_RECOMPUTE_FULL;
@@ -128,7 +128,7 @@ static bool milder(const struct table *a, const struct table *b)
 }
 
 /* may: the program may choose layers to offload. */
-static void choose(struct choice *c, bool may)
+static void choose(struct fit_search *c, bool may)
 {
     c->deck->memory.fitted_offload[0] = '\0';
     const struct table without = choose_table(c);
@@ -148,7 +148,7 @@ static void choose(struct choice *c, bool may)
  * tokens, width H and vocabulary V, a step reads and writes 8 H V bytes of the head's f32 gradient in each of T / c
  * chunks. Chunks of 2 c tokens in place of c spare half of that and take 2 c V bytes more: 2 T H / c^2 bytes are not
  * moved for each byte taken. To make products again costs as much time as to move some 16 bytes for each byte saved. */
-static int64_t balanced_chunk(const struct choice *c)
+static int64_t balanced_chunk(const struct fit_search *c)
 {
     enum { WORTH = 16 };
     const double tokens = (double)settings_tokens(c->deck), hidden = (double)c->model->hidden;
@@ -159,7 +159,7 @@ static int64_t balanced_chunk(const struct choice *c)
 }
 
 /* Twice as large for as long as it fits and tokens are left, or half as large until it fits. */
-static void resize_chunk(struct choice *c)
+static void resize_chunk(struct fit_search *c)
 {
     int64_t *chunk = &c->deck->memory.fitted_head_tokens;
     while (*chunk > FIT_LEAST_CHUNK && !table_fits(c))
@@ -178,7 +178,7 @@ bool fit_chooses(const struct deck *deck)
 void fit_choose(struct deck *deck, struct model_settings *model, int64_t ranks, int64_t limit, int64_t host,
                 struct executor *target)
 {
-    struct choice choice = {deck, model, ranks, fit_room(deck, limit, target), host - host / 8, target, false};
+    struct fit_search choice = {deck, model, ranks, fit_room(deck, limit, target), host - host / 8, target, false};
     const bool table = deck->memory.recompute == DECK_RECOMPUTE_FIT, chunk = deck->memory.head_tokens == 0;
     /* copies of a stage's parts would wait at the end of each */
     const bool may = target->class->available != NULL && deck->memory.offload_layers[0] == '\0' &&

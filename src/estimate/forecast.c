@@ -113,7 +113,7 @@ static struct group *make_group(void *self, enum layout_axis axis, const char *n
 
 /* rates: of the machine, NULL where only memory counts. */
 static void open_rehearsal(struct rehearsal *r, const struct deck *deck, const struct model_settings *model,
-                           int64_t ranks, int rank, struct executor *target, const struct rates *rates)
+                           int64_t ranks, int rank, struct executor *target, const struct machine_rates *rates)
 {
     const int64_t block = target != NULL && target->node_block > 0 ? target->node_block
                           : rates != NULL                          ? rates->node
@@ -124,7 +124,7 @@ static void open_rehearsal(struct rehearsal *r, const struct deck *deck, const s
                             .place = grid_place(&shape, (int)ranks, rank)};
     settings_create_model(&r->model, deck, model, ranks, rank);
     struct engine_settings settings = settings_of_engine(deck, ranks, rank);
-    const struct groups groups = layout_groups(&r->sizes, r->executor, make_group, r);
+    const struct parallel_groups groups = layout_groups(&r->sizes, r->executor, make_group, r);
     engine_create(&r->engine, r->executor, &r->model, &groups, &settings);
 }
 
@@ -178,7 +178,7 @@ static void *fake_numbers(struct executor *plan, int64_t count)
 
 static void refuse_races(const struct plan_log *log)
 {
-    struct race race;
+    struct launch_race race;
     if (race_check(log, -1, &race, 1) > 0)
         error_fatal("bug: the streams of a step race: %s", race_describe(&race));
 }
@@ -192,7 +192,7 @@ static double keys_seen(int64_t segment, bool causal)
 /* What tells the FLOPs and the seconds of a step's launches. */
 struct pricing {
     const struct rehearsal *rehearsal;
-    const struct rates *rates;
+    const struct machine_rates *rates;
     int64_t segment; /* tokens of each: how long they really are is on the device, so op_flops only guesses it */
     bool free_transfers;
 };
@@ -234,7 +234,7 @@ static enum layout_axis axis_of(const struct rehearsal *r, const char *group)
 /* A sum is a transfer and additions, each rank's of its part of all ranks' numbers, which are read and written where
  * the units compute; what else runs beside them takes all of its time from them. Copies between devices, and to the
  * host, are the copy engines' work. */
-static double addition_seconds(const struct rates *rates, enum op op, const void *args)
+static double addition_seconds(const struct machine_rates *rates, enum op op, const void *args)
 {
     const struct all_reduce_args *reduce = args;
     const struct reduce_scatter_args *scatter = args;
@@ -282,7 +282,7 @@ static struct batch fake_batch(const struct rehearsal *r)
 
 /* Adds `times` what a step of `count` alike micro-batches does; returns its seconds, 0 without rates. */
 static double add_step(struct forecast_rank *rank, struct rehearsal *r, const struct deck *deck,
-                       const struct rates *rates, const struct batch *batches, int64_t count, int64_t times)
+                       const struct machine_rates *rates, const struct batch *batches, int64_t count, int64_t times)
 {
     struct pricing pricing = {.rehearsal = r, .rates = rates, .segment = flops_segment(deck)};
     struct plan_traffic traffic[FORECAST_GROUPS];
@@ -314,7 +314,7 @@ static double add_step(struct forecast_rank *rank, struct rehearsal *r, const st
  * ends them: a step of three has one more of the others than a step of two. In a pipeline so many as there are stages
  * fill it; chunks of a stage have as many in turn, so of these turns. */
 static struct forecast_rank rehearse_step(const struct deck *deck, const struct model_settings *model, int64_t ranks,
-                                          int number, struct executor *target, const struct rates *rates)
+                                          int number, struct executor *target, const struct machine_rates *rates)
 {
     const int64_t micro_batches = settings_micro_batches(deck, ranks);
     const int64_t turn = deck->parallel.virtual > 1 ? deck->parallel.pipeline : 1;
@@ -344,12 +344,13 @@ static struct forecast_rank rehearse_step(const struct deck *deck, const struct 
 }
 
 struct forecast_rank forecast_step(const struct deck *deck, const struct model_settings *model, int64_t ranks,
-                                   struct executor *target, const struct rates *rates)
+                                   struct executor *target, const struct machine_rates *rates)
 {
     return rehearse_step(deck, model, ranks, plan_neediest(deck, model, ranks, target).rank, target, rates);
 }
 
-void forecast_rehearse(struct forecast *f, const struct deck *deck, struct executor *target, const struct rates *rates)
+void forecast_rehearse(struct forecast *f, const struct deck *deck, struct executor *target,
+                       const struct machine_rates *rates)
 {
     const struct grid_shape shape = layout_shape(deck);
     int numbers[GRID_KINDS];
@@ -381,7 +382,7 @@ const struct forecast_rank *forecast_slowest(const struct forecast *f)
 /* -- All of it --------------------------------------------------------------------------------------------------- */
 
 int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, int threads, struct executor *target,
-                    const struct rates *rates)
+                    const struct machine_rates *rates)
 {
     *f = (struct forecast){.ranks = ranks, .threads = threads};
     int64_t vocabulary;

@@ -56,7 +56,7 @@ struct forecast {
     double epoch_steps;         /* at least: rows may have room left at their ends */
     struct store_list stores;   /* of data.train */
     struct store_share *shares; /* [stores.count] of a weighted blend (loader/store_epochs.h); else NULL; owned */
-    struct room room;
+    struct disk_room room;
 };
 
 /* CPU threads that a rank would have: what the deck or OMP_NUM_THREADS asks for, else its share of the CPUs of this
@@ -68,12 +68,12 @@ int forecast_threads(const struct deck *deck, int64_t ranks);
  * seconds are not told. Local. ERROR_USER: keys that are out of range or do not fit each other, a store that is there
  * and no good. A race between the streams of a step is a bug and fatal. Destroy it in any case. */
 int forecast_create(struct forecast *forecast, const struct deck *deck, int64_t ranks, int threads,
-                    struct executor *target, const struct rates *rates);
+                    struct executor *target, const struct machine_rates *rates);
 void forecast_destroy(struct forecast *forecast);
 
 /* Forecasts what ranks take once more, after a change of the forecast's model. */
 void forecast_rehearse(struct forecast *forecast, const struct deck *deck, struct executor *target,
-                       const struct rates *rates);
+                       const struct machine_rates *rates);
 
 /* Of its kinds of ranks that which needs the most memory: what is told of a rank. */
 const struct forecast_rank *forecast_neediest(const struct forecast *forecast);
@@ -88,6 +88,6 @@ int64_t forecast_memory(int64_t *memory, const struct deck *deck, const struct m
 
 /* What a step takes on the rank that needs the most, alone. The deck as above. */
 struct forecast_rank forecast_step(const struct deck *deck, const struct model_settings *model, int64_t ranks,
-                                   struct executor *target, const struct rates *rates);
+                                   struct executor *target, const struct machine_rates *rates);
 
 #endif

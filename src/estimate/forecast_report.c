@@ -112,7 +112,7 @@ static void print_arithmetic(const struct forecast *f, const struct deck *deck)
 }
 
 /* What a step takes by the rates, and what of it transfers add; as NeMo's benchmark quotes it too. */
-static void print_time(const struct forecast *f, const struct deck *deck, const struct rates *rates, bool timed)
+static void print_time(const struct forecast *f, const struct deck *deck, const struct machine_rates *rates, bool timed)
 {
     if (!timed) {
         printf(
@@ -186,7 +186,7 @@ void forecast_print(const struct forecast_report *report)
 {
     const struct forecast *f = report->forecast;
     const struct deck *deck = report->deck;
-    const struct fit *fit = report->fit;
+    const struct memory_fit *fit = report->fit;
     print_model(f);
     char *layout = layout_text(deck, f->ranks);
     printf("ranks\n");
@@ -295,7 +295,7 @@ void forecast_print_json(const struct forecast_report *report)
 {
     const struct forecast *f = report->forecast;
     const struct deck *deck = report->deck;
-    const struct fit *fit = report->fit;
+    const struct memory_fit *fit = report->fit;
     json_t *files = json_pack("{sI sI sI sI}", "checkpoint", (json_int_t)f->room.checkpoint, "final_model",
                               (json_int_t)f->room.model, "checkpoints", (json_int_t)f->room.checkpoints, "disk",
                               (json_int_t)f->room.total);

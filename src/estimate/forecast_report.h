@@ -11,9 +11,9 @@ struct forecast_report {
     const struct forecast *forecast;
     const struct deck *deck;
     const struct layout_choice *choice; /* that made the deck's layout; count 0: it was not chosen */
-    const struct rates *rates;          /* by which the forecast tells seconds */
+    const struct machine_rates *rates;  /* by which the forecast tells seconds */
     bool timed;                         /* they do (rates_tell); else no seconds are printed but those at peak */
-    const struct fit *fit;
+    const struct memory_fit *fit;
 };
 
 /* For a person, on standard output. */

@@ -28,7 +28,7 @@ struct layout_place {
     int64_t limit; /* bytes that a rank may use */
     int64_t host;  /* bytes that it may offload (estimate/fit.h) */
     struct executor *target;
-    const struct rates *rates;
+    const struct machine_rates *rates;
 };
 
 /* Does the deck leave anything to choose? */

@@ -15,7 +15,7 @@ struct bench {
     struct comm *world;
     struct executor *executor;
     const struct measure_settings *settings;
-    struct rates *rates;
+    struct machine_rates *rates;
     bool device; /* it has memory of its own */
     int64_t largest;
     double seconds; /* that a launch is repeated for */
@@ -113,7 +113,7 @@ static double time_on(struct bench *b, int stream_id, enum op op, const void *ar
     return comm_spread(b->world, run(b, &stream, op, args, (int64_t)times) / times).maximum;
 }
 
-static void add(struct bench *b, struct rate rate)
+static void add(struct bench *b, struct machine_rate rate)
 {
     rates_add(b->rates, &rate);
 }
@@ -124,10 +124,10 @@ static void add_product(struct bench *b, const struct gemm_args *args, int64_t k
 {
     const double m = (double)args->d.rows, n = (double)args->d.cols;
     const double seconds = time_on(b, STREAM_COMPUTE, OP_GEMM, args);
-    add(b, (struct rate){.kind = RATE_PRODUCT,
-                         .type = rate_product_of(args),
-                         .size = {m, n, (double)k},
-                         .per_second = 2 * m * n * (double)k / seconds});
+    add(b, (struct machine_rate){.kind = RATE_PRODUCT,
+                                 .type = rate_product_of(args),
+                                 .size = {m, n, (double)k},
+                                 .per_second = 2 * m * n * (double)k / seconds});
 }
 
 /* The product of a forward, [tokens, n] of k; and the gradient of a weight [n, k]. */
@@ -240,9 +240,9 @@ static void measure_attention(struct bench *b, const struct tensor *numbers, int
                                                      .scale = scale,
                                                      .causal = causal};
     const double keys = causal ? ((double)length + 1) / 2 : (double)length, pairs = 2 * keys * (double)(all * q);
-    struct rate rate = {.kind = RATE_ATTENTION_FORWARD,
-                        .type = causal ? RATE_CAUSAL : RATE_FULL,
-                        .size = {(double)head_dim, (double)length}};
+    struct machine_rate rate = {.kind = RATE_ATTENTION_FORWARD,
+                                .type = causal ? RATE_CAUSAL : RATE_FULL,
+                                .size = {(double)head_dim, (double)length}};
     rate.per_second = 2 * pairs / time_on(b, STREAM_COMPUTE, OP_ATTENTION_FORWARD, &forward);
     add(b, rate);
     rate.kind = RATE_ATTENTION_BACKWARD;
@@ -281,9 +281,9 @@ static void measure_memory(struct bench *b, enum dtype dtype)
                                                   .rstd = tensor_columns(&rstd, 0, rows),
                                                   .eps = 1e-5f};
         const double bytes = (double)op_bytes(OP_RMSNORM_FORWARD, &args);
-        add(b, (struct rate){.kind = RATE_MEMORY,
-                             .size = {bytes},
-                             .per_second = bytes / time_on(b, STREAM_COMPUTE, OP_RMSNORM_FORWARD, &args)});
+        add(b, (struct machine_rate){.kind = RATE_MEMORY,
+                                     .size = {bytes},
+                                     .per_second = bytes / time_on(b, STREAM_COMPUTE, OP_RMSNORM_FORWARD, &args)});
     }
     release(b, x.data);
     release(b, y.data);
@@ -299,9 +299,9 @@ static void measure_host(struct bench *b)
         const struct copy_args args = {.from = tensor_columns(&from, 0, count),
                                        .to = tensor_vector(host, DTYPE_F32, count)};
         const double bytes = (double)(4 * count);
-        add(b, (struct rate){.kind = RATE_HOST,
-                             .size = {bytes},
-                             .per_second = bytes / time_on(b, STREAM_OFFLOAD, OP_COPY, &args)});
+        add(b, (struct machine_rate){.kind = RATE_HOST,
+                                     .size = {bytes},
+                                     .per_second = bytes / time_on(b, STREAM_OFFLOAD, OP_COPY, &args)});
     }
     b->executor->class->release(b->executor, host, MEMORY_HOST);
     release(b, from.data);
@@ -328,7 +328,8 @@ static void add_collective(struct bench *b, const struct group *group, enum rate
                            const void *args, double received)
 {
     const double seconds = time_on(b, STREAM_COMPUTE, op, args);
-    add(b, (struct rate){.kind = kind, .size = {(double)group->size, received}, .per_second = received / seconds});
+    add(b,
+        (struct machine_rate){.kind = kind, .size = {(double)group->size, received}, .per_second = received / seconds});
 }
 
 /* `all`: bytes of the whole tensor. */
@@ -382,7 +383,7 @@ static void name_device(struct bench *b)
     free(name);
 }
 
-void measure_rates(struct rates *rates, struct comm *world, struct executor *executor,
+void measure_rates(struct machine_rates *rates, struct comm *world, struct executor *executor,
                    const struct measure_settings *settings)
 {
     enum { DEVICE_LARGEST = 16384, HOST_LARGEST = 512 };

@@ -14,7 +14,7 @@ struct measure_settings {
  * and collectives of all ranks and of halves, quarters and so on of them. All ranks measure at the same time, and the
  * slowest counts. Each is repeated for some hundredths of a second after as many to settle clocks in. Collective; the
  * same on all ranks afterwards. */
-void measure_rates(struct rates *rates, struct comm *world, struct executor *executor,
+void measure_rates(struct machine_rates *rates, struct comm *world, struct executor *executor,
                    const struct measure_settings *settings);
 
 #endif

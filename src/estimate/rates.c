@@ -13,9 +13,9 @@
 #define BETWEEN_NODES 50e9
 #define TO_HOST 50e9
 
-void rates_default(struct rates *rates, const struct deck *deck)
+void rates_default(struct machine_rates *rates, const struct deck *deck)
 {
-    *rates = (struct rates){
+    *rates = (struct machine_rates){
         .peak = deck->device.peak > 0 ? deck->device.peak * 1e12 : PEAK, .between_nodes = BETWEEN_NODES, .node = 8};
 }
 
@@ -34,11 +34,11 @@ int rate_sizes(enum rate_kind kind)
     return sizes[kind];
 }
 
-bool rates_add(struct rates *rates, const struct rate *rate)
+bool rates_add(struct machine_rates *rates, const struct machine_rate *rate)
 {
     if (rates->count == RATES_MOST)
         return false;
-    struct rate *own = &rates->measured[rates->count++];
+    struct machine_rate *own = &rates->measured[rates->count++];
     *own = *rate;
     for (int i = 0; i < rate_sizes(rate->kind); i++)
         own->log_size[i] = log2(own->size[i]);
@@ -46,7 +46,7 @@ bool rates_add(struct rates *rates, const struct rate *rate)
     return true;
 }
 
-static bool measured(const struct rates *rates, enum rate_kind kind)
+static bool measured(const struct machine_rates *rates, enum rate_kind kind)
 {
     for (int i = 0; i < rates->count; i++)
         if (rates->measured[i].kind == kind)
@@ -54,7 +54,7 @@ static bool measured(const struct rates *rates, enum rate_kind kind)
     return false;
 }
 
-bool rates_tell(const struct rates *rates, bool gpus, int64_t ranks)
+bool rates_tell(const struct machine_rates *rates, bool gpus, int64_t ranks)
 {
     bool all = true;
     for (int kind = 0; kind < RATE_KINDS && !gpus; kind++)
@@ -63,7 +63,7 @@ bool rates_tell(const struct rates *rates, bool gpus, int64_t ranks)
     return all;
 }
 
-static double unmeasured(const struct rates *rates, enum rate_kind kind, int type)
+static double unmeasured(const struct machine_rates *rates, enum rate_kind kind, int type)
 {
     switch (kind) {
     case RATE_PRODUCT:
@@ -80,14 +80,14 @@ static double unmeasured(const struct rates *rates, enum rate_kind kind, int typ
     }
 }
 
-double rates_at(const struct rates *rates, enum rate_kind kind, int type, const double size[RATE_SIZES])
+double rates_at(const struct machine_rates *rates, enum rate_kind kind, int type, const double size[RATE_SIZES])
 {
     const double same = 1e-9;
     const int sizes = rate_sizes(kind);
     double wanted[RATE_SIZES], weights = 0, sum = 0;
     for (int i = 0; i < sizes; i++)
         wanted[i] = log2(size[i]);
-    for (const struct rate *r = rates->measured; r < rates->measured + rates->count; r++) {
+    for (const struct machine_rate *r = rates->measured; r < rates->measured + rates->count; r++) {
         double square = 0;
         if (r->kind != kind || r->type != type)
             continue;
@@ -102,17 +102,17 @@ double rates_at(const struct rates *rates, enum rate_kind kind, int type, const 
 }
 
 /* The fewest bytes that were measured of a kind; 0: none were. */
-static double fewest(const struct rates *rates, enum rate_kind kind)
+static double fewest(const struct machine_rates *rates, enum rate_kind kind)
 {
     const int bytes = rate_sizes(kind) - 1;
     double least = 0;
-    for (const struct rate *r = rates->measured; r < rates->measured + rates->count; r++)
+    for (const struct machine_rate *r = rates->measured; r < rates->measured + rates->count; r++)
         if (r->kind == kind && (least == 0 || r->size[bytes] < least))
             least = r->size[bytes];
     return least;
 }
 
-double rates_seconds(const struct rates *rates, enum rate_kind kind, int64_t ranks, double bytes)
+double rates_seconds(const struct machine_rates *rates, enum rate_kind kind, int64_t ranks, double bytes)
 {
     const double all = fmax(bytes, fewest(rates, kind));
     const double size[RATE_SIZES] = {rate_sizes(kind) == 1 ? all : (double)ranks, all};
@@ -126,7 +126,7 @@ int rate_product_of(const struct gemm_args *args)
     return (wide ? RATE_F32 : eight ? RATE_FP8 : RATE_BF16) + (gradient ? RATE_F32_GRADIENT : 0);
 }
 
-double rates_op_seconds(const struct rates *rates, enum op op, const void *args, double flops, int64_t tokens)
+double rates_op_seconds(const struct machine_rates *rates, enum op op, const void *args, double flops, int64_t tokens)
 {
     if (flops <= 0)
         return rates_seconds(rates, RATE_MEMORY, 1, (double)op_bytes(op, args));
@@ -161,7 +161,7 @@ static enum rate_kind kind_of(enum op op)
     }
 }
 
-double rates_transfer_seconds(const struct rates *rates, enum op op, int64_t ranks, int64_t near, double bytes)
+double rates_transfer_seconds(const struct machine_rates *rates, enum op op, int64_t ranks, int64_t near, double bytes)
 {
     const double seconds = rates_seconds(rates, kind_of(op), near > 1 ? near : 2, bytes);
     return near < ranks ? fmax(seconds, bytes / ((double)near * rates->between_nodes)) : seconds;

@@ -33,7 +33,7 @@ enum rate_mask { RATE_FULL, RATE_CAUSAL };
 enum { RATES_MOST = 1024, RATE_SIZES = 3, RATES_DEVICE = 64 };
 
 /* One that was measured. */
-struct rate {
+struct machine_rate {
     enum rate_kind kind;
     int type; /* enum rate_product, enum rate_mask; 0 for the rest */
     double size[RATE_SIZES];
@@ -42,45 +42,45 @@ struct rate {
 };
 
 /* Plain data: it may be sent as bytes between ranks of one build. */
-struct rates {
+struct machine_rates {
     char device[RATES_DEVICE]; /* that was measured; "": none was */
     int64_t node;              /* ranks of a node, that follow one another: the caller's to set */
     double peak;               /* FLOP/s of what was not measured */
     double between_nodes;      /* bytes a second that a rank receives from other nodes */
     int count;
-    struct rate measured[RATES_MOST];
+    struct machine_rate measured[RATES_MOST];
 };
 
 /* Those of a deck without a file, on nodes of 8. */
-void rates_default(struct rates *rates, const struct deck *deck);
+void rates_default(struct machine_rates *rates, const struct deck *deck);
 
 /* Adds one by its first four fields. False: there are RATES_MOST. */
-bool rates_add(struct rates *rates, const struct rate *rate);
+bool rates_add(struct machine_rates *rates, const struct machine_rate *rate);
 
 /* Do the rates say how long a step of `ranks` ranks takes? On GPUs always. On CPUs only where they were measured, for
  * several ranks also those of collectives, since an H200's rates say nothing of a CPU. */
-bool rates_tell(const struct rates *rates, bool gpus, int64_t ranks);
+bool rates_tell(const struct machine_rates *rates, bool gpus, int64_t ranks);
 
-/* The number of sizes of a kind: the fields of struct rate's `size` that count. */
+/* The number of sizes of a kind: the fields of struct machine_rate's `size` that count. */
 int rate_sizes(enum rate_kind kind);
 
 /* The rate at a size: the mean, in logarithms, of those measured of its kind and type, which count by 1 / distance^4
  * in logarithms of sizes, so that one measured there counts alone (Shepard 1968). Where there are none of the type, as
  * the head of this file says. */
-double rates_at(const struct rates *rates, enum rate_kind kind, int type, const double size[RATE_SIZES]);
+double rates_at(const struct machine_rates *rates, enum rate_kind kind, int type, const double size[RATE_SIZES]);
 
 /* Seconds that bytes take: at least as long as the fewest that were measured, for less does not take less. */
-double rates_seconds(const struct rates *rates, enum rate_kind kind, int64_t ranks, double bytes);
+double rates_seconds(const struct machine_rates *rates, enum rate_kind kind, int64_t ranks, double bytes);
 
 /* The type of a product. */
 int rate_product_of(const struct gemm_args *args);
 
 /* Seconds of an op that is no collective. flops: that it does, where it is a product or attention; tokens: of the
  * segments that it sees. */
-double rates_op_seconds(const struct rates *rates, enum op op, const void *args, double flops, int64_t tokens);
+double rates_op_seconds(const struct machine_rates *rates, enum op op, const void *args, double flops, int64_t tokens);
 
 /* Seconds of a collective of so many ranks, `near` of which are on each node: where that is not all, a rank receives by
  * the network cards of these. bytes: that it receives. */
-double rates_transfer_seconds(const struct rates *rates, enum op op, int64_t ranks, int64_t near, double bytes);
+double rates_transfer_seconds(const struct machine_rates *rates, enum op op, int64_t ranks, int64_t near, double bytes);
 
 #endif

@@ -54,10 +54,10 @@ static bool read_type(int *type, const config_setting_t *from, const char *const
     return false;
 }
 
-static bool read_rate(struct rate *rate, const config_setting_t *from, enum rate_kind kind)
+static bool read_rate(struct machine_rate *rate, const config_setting_t *from, enum rate_kind kind)
 {
     const struct form *form = &forms[kind];
-    *rate = (struct rate){.kind = kind};
+    *rate = (struct machine_rate){.kind = kind};
     bool good = config_setting_is_group(from) && read_type(&rate->type, from, form->types);
     for (int i = 0; i < rate_sizes(kind); i++)
         good = good && read_positive(&rate->size[i], from, form->sizes[i]);
@@ -66,14 +66,14 @@ static bool read_rate(struct rate *rate, const config_setting_t *from, enum rate
     return good;
 }
 
-static int read_list(struct rates *rates, const config_setting_t *list, enum rate_kind kind, const char *path)
+static int read_list(struct machine_rates *rates, const config_setting_t *list, enum rate_kind kind, const char *path)
 {
     if (!config_setting_is_list(list))
         return error_user("%s:%d: %s: must be a list of groups", path, (int)config_setting_source_line(list),
                           forms[kind].name);
     for (int i = 0; i < config_setting_length(list); i++) {
         const config_setting_t *from = config_setting_get_elem(list, (unsigned)i);
-        struct rate rate;
+        struct machine_rate rate;
         if (!read_rate(&rate, from, kind))
             return error_user("%s:%d: %s number %d: sizes and rate must be numbers above 0, and the type one that is "
                               "known",
@@ -84,7 +84,7 @@ static int read_list(struct rates *rates, const config_setting_t *list, enum rat
     return ERROR_NONE;
 }
 
-static int read_root(struct rates *rates, const config_setting_t *root, const char *path)
+static int read_root(struct machine_rates *rates, const config_setting_t *root, const char *path)
 {
     int form = 0;
     const char *device = "";
@@ -109,7 +109,7 @@ static int read_root(struct rates *rates, const config_setting_t *root, const ch
     return code == ERROR_NONE && rates->count == 0 ? error_user("%s: has no rate", path) : code;
 }
 
-int rates_file_read(struct rates *rates, const char *path)
+int rates_file_read(struct machine_rates *rates, const char *path)
 {
     config_t config;
     int code = libconfig_file_read(&config, path, "no file of rates; `cistron measure` writes one");
@@ -120,7 +120,7 @@ int rates_file_read(struct rates *rates, const char *path)
     return code;
 }
 
-int rates_of_deck(struct rates *rates, const struct deck *deck)
+int rates_of_deck(struct machine_rates *rates, const struct deck *deck)
 {
     rates_default(rates, deck);
     return deck->device.rates_file[0] != '\0' ? rates_file_read(rates, deck->device.rates_file) : ERROR_NONE;
@@ -128,7 +128,7 @@ int rates_of_deck(struct rates *rates, const struct deck *deck)
 
 /* -- Writing ------------------------------------------------------------------------------------------------------ */
 
-static void write_rate(FILE *file, const struct rate *rate)
+static void write_rate(FILE *file, const struct machine_rate *rate)
 {
     const struct form *form = &forms[rate->kind];
     fputs("    { ", file);
@@ -139,7 +139,7 @@ static void write_rate(FILE *file, const struct rate *rate)
     fprintf(file, "rate = %.6e; }", rate->per_second / form->unit);
 }
 
-void rates_file_write(const struct rates *rates, FILE *file)
+void rates_file_write(const struct machine_rates *rates, FILE *file)
 {
     fprintf(file, "# Rates of a machine, by cistron measure: TFLOP/s of products and attention, else GB/s.\n");
     fprintf(file, "cistron_rates = %d;\ndevice = \"%s\";\nbetween_nodes = %.3f; # GB/s; not measured\n", FORM,

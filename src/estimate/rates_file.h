@@ -17,12 +17,12 @@
 
 /* Adds the file's to `rates`. Local. ERROR_USER, naming the file: it is not there, no file of rates or of another form,
  * or damaged. */
-int rates_file_read(struct rates *rates, const char *path);
+int rates_file_read(struct machine_rates *rates, const char *path);
 
 /* Rates by which a deck's steps are told: those of device.rates_file, where it names one. Local. Errors as above. */
-int rates_of_deck(struct rates *rates, const struct deck *deck);
+int rates_of_deck(struct machine_rates *rates, const struct deck *deck);
 
 /* Writes them to an open file; whoever closes it looks whether all was written. */
-void rates_file_write(const struct rates *rates, FILE *file);
+void rates_file_write(const struct machine_rates *rates, FILE *file);
 
 #endif

@@ -34,10 +34,10 @@ static int64_t checkpoints_that_stay(const struct deck *deck)
     return (stay < written ? stay : written) + (deck->checkpoint.keep_best ? 1 : 0);
 }
 
-struct room room_of(const struct deck *deck, const struct model_settings *model)
+struct disk_room room_of(const struct deck *deck, const struct model_settings *model)
 {
-    struct room room = {.model = model_parameter_count(model) * (int64_t)sizeof(float),
-                        .checkpoints = checkpoints_that_stay(deck)};
+    struct disk_room room = {.model = model_parameter_count(model) * (int64_t)sizeof(float),
+                             .checkpoints = checkpoints_that_stay(deck)};
     room.checkpoint = 3 * room.model + delayed_scaling_bytes(model); /* weights and two moments */
     const int models = deck->checkpoint.at_end ? 1 + deck->checkpoint.export_final : 0;
     const int64_t all = room.checkpoints > 0 ? room.checkpoints + 1 : 0; /* one is being written */
@@ -68,7 +68,7 @@ static int64_t held(const char *folder)
 static int check(const struct deck *deck, const struct model_settings *model)
 {
     const char *folder = deck->output.folder;
-    const struct room room = room_of(deck, model);
+    const struct disk_room room = room_of(deck, model);
     char there[BYTES_TEXT], one[BYTES_TEXT], all[BYTES_TEXT];
     if (room.free < 0 || room.total == 0)
         return ERROR_NONE;

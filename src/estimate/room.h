@@ -6,7 +6,7 @@
 #include "deck/deck.h"
 #include "model/model.h"
 
-struct room {
+struct disk_room {
     int64_t checkpoint;  /* bytes: weights, moments, scales */
     int64_t model;       /* weights alone */
     int64_t checkpoints; /* that stay, at most; of keep_every those that checkpoint.every writes */
@@ -15,7 +15,7 @@ struct room {
 };
 
 /* Of a deck with such a model. Local. */
-struct room room_of(const struct deck *deck, const struct model_settings *model);
+struct disk_room room_of(const struct deck *deck, const struct model_settings *model);
 
 /* For a training that is about to begin: ERROR_USER where not even one checkpoint finds room; a warning where not all
  * that stay do, what the folder holds of the run already left out. Rank 0 looks. Collective; an agreed code. */

@@ -22,7 +22,7 @@ enum {
     END_LINE_BYTES = 21     /* "end ", 16 digits, a newline */
 };
 
-void block_list_add(struct block_list *list, struct block block)
+void block_list_add(struct block_list *list, struct hash_block block)
 {
     if (list->count == list->capacity) {
         list->capacity = list->capacity == 0 ? 64 : 2 * list->capacity;
@@ -62,7 +62,7 @@ static const char head[] = "cistron-blocks ", mark[] = " t";
 
 static int by_offset(const void *a, const void *b)
 {
-    const struct block *x = a, *y = b;
+    const struct hash_block *x = a, *y = b;
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
@@ -84,7 +84,7 @@ int block_list_complete(struct block_list *list, int descriptor, const char *pat
             int code = block_hash_range(descriptor, path, covered, next - covered, &hash);
             if (code != ERROR_NONE)
                 return code;
-            block_list_add(list, (struct block){covered, next - covered, hash, false});
+            block_list_add(list, (struct hash_block){covered, next - covered, hash, false});
         }
         if (i < written)
             covered = next + list->blocks[i].length;
@@ -181,7 +181,7 @@ static int parse(struct block_list *list, const char *path, const char *text, in
         if (!good || offset != covered || length <= 0 || length > *bytes - covered)
             return damaged(path, "its blocks do not follow one another");
         covered += length;
-        block_list_add(list, (struct block){offset, length, (uint64_t)hash, tensor});
+        block_list_add(list, (struct hash_block){offset, length, (uint64_t)hash, tensor});
     }
     if (covered != *bytes)
         return damaged(path, "its blocks do not cover the file");

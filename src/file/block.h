@@ -11,18 +11,18 @@
 
 enum { BLOCK_SIDE_BYTES = 256 << 20 }; /* the most of a side file: a line is 60 bytes, a block mostly 4 MiB */
 
-struct block {
+struct hash_block {
     int64_t offset, length; /* bytes */
     uint64_t hash;
     bool tensor; /* bytes of a tensor, which HDF5 never parses; files of version 1 do not say it */
 };
 
 struct block_list {
-    struct block *blocks; /* owned */
+    struct hash_block *blocks; /* owned */
     int64_t count, capacity;
 };
 
-void block_list_add(struct block_list *list, struct block block);
+void block_list_add(struct block_list *list, struct hash_block block);
 void block_list_destroy(struct block_list *list);
 /* By offset. */
 void block_list_sort(struct block_list *list);

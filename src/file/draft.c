@@ -12,16 +12,16 @@
 #include <string.h>
 #include <unistd.h>
 
-static void forget(struct draft *draft)
+static void forget(struct file_draft *draft)
 {
     if (draft->temporary != NULL)
         temporary_forget(draft->temporary);
     free(draft->path);
     free(draft->temporary);
-    *draft = (struct draft){NULL};
+    *draft = (struct file_draft){NULL};
 }
 
-int draft_open(struct draft *draft, const char *path)
+int draft_open(struct file_draft *draft, const char *path)
 {
     draft->path = memory_string(path);
     draft->temporary = memory_format("%s.tmp-%ld", path, (long)getpid());
@@ -38,11 +38,11 @@ int draft_open(struct draft *draft, const char *path)
 }
 
 /* "a": where a shell has the stream append to a file, what that holds stays. */
-int draft_open_output(struct draft *draft, const char *path)
+int draft_open_output(struct file_draft *draft, const char *path)
 {
     if (!disk_is_stream(path))
         return draft_open(draft, path);
-    *draft = (struct draft){.path = memory_string(path), .file = fopen(path, "ae")};
+    *draft = (struct file_draft){.path = memory_string(path), .file = fopen(path, "ae")};
     if (draft->file != NULL)
         return ERROR_NONE;
     int code = error_user("%s: cannot be written: %s", path, strerror(errno));
@@ -50,20 +50,20 @@ int draft_open_output(struct draft *draft, const char *path)
     return code;
 }
 
-static int cannot_write(const struct draft *draft, int failure)
+static int cannot_write(const struct file_draft *draft, int failure)
 {
     return error_environment("%s: cannot write it: %s", draft->temporary != NULL ? draft->temporary : draft->path,
                              strerror(failure));
 }
 
-int draft_flush(struct draft *draft)
+int draft_flush(struct file_draft *draft)
 {
     const bool good = fflush(draft->file) == 0 && ferror(draft->file) == 0 &&
                       (draft->temporary == NULL || fsync(fileno(draft->file)) == 0);
     return good ? ERROR_NONE : cannot_write(draft, errno);
 }
 
-int draft_close(struct draft *draft, int code)
+int draft_close(struct file_draft *draft, int code)
 {
     if (draft->file == NULL)
         return code;

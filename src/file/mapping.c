@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static struct mapping *open_mappings;
+static struct file_mapping *open_mappings;
 static struct sigaction before;
 
 /* The signal comes from a load of this very thread, which is never in the middle of anything else then: so all that
@@ -21,7 +21,7 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
 {
     (void)context;
     const unsigned char *where = info->si_addr;
-    for (const struct mapping *m = open_mappings; m != NULL; m = m->next)
+    for (const struct file_mapping *m = open_mappings; m != NULL; m = m->next)
         if (where >= m->data && where - m->data < m->bytes)
             error_lost("%s: cannot be read any more: it was cut short while it was open, or its disk fails", m->path);
     sigaction(number, &before, NULL); /* not ours: the load is tried again, and the signal is who's it was before */
@@ -41,7 +41,7 @@ static int64_t modified(const struct stat *status)
     return (int64_t)status->st_mtim.tv_sec * 1000000000 + status->st_mtim.tv_nsec;
 }
 
-static int map_descriptor(struct mapping *mapping, int descriptor, const char *what)
+static int map_descriptor(struct file_mapping *mapping, int descriptor, const char *what)
 {
     struct stat status;
     if (fstat(descriptor, &status) != 0 || status.st_size == 0)
@@ -57,13 +57,13 @@ static int map_descriptor(struct mapping *mapping, int descriptor, const char *w
     return ERROR_NONE;
 }
 
-int mapping_open(struct mapping **out, const char *path, const char *what)
+int mapping_open(struct file_mapping **out, const char *path, const char *what)
 {
     *out = NULL;
     int descriptor = open_file(path);
     if (descriptor < 0)
         return error_user("%s: cannot open the %s: %s", path, what, open_failure());
-    struct mapping *mapping = memory_allocate(sizeof *mapping);
+    struct file_mapping *mapping = memory_allocate(sizeof *mapping);
     mapping->path = memory_string(path);
     int code = map_descriptor(mapping, descriptor, what);
     close(descriptor);
@@ -78,7 +78,7 @@ int mapping_open(struct mapping **out, const char *path, const char *what)
     return ERROR_NONE;
 }
 
-enum mapping_state mapping_state(const struct mapping *mapping)
+enum mapping_state mapping_state(const struct file_mapping *mapping)
 {
     struct stat status;
     if (stat(mapping->path, &status) != 0 || status.st_dev != mapping->device || status.st_ino != mapping->inode)
@@ -86,11 +86,11 @@ enum mapping_state mapping_state(const struct mapping *mapping)
     return modified(&status) == mapping->modified && status.st_size == mapping->bytes ? MAPPING_SAME : MAPPING_CHANGED;
 }
 
-void mapping_close(struct mapping *mapping)
+void mapping_close(struct file_mapping *mapping)
 {
     if (mapping == NULL)
         return;
-    for (struct mapping **at = &open_mappings; *at != NULL; at = &(*at)->next)
+    for (struct file_mapping **at = &open_mappings; *at != NULL; at = &(*at)->next)
         if (*at == mapping) {
             *at = mapping->next;
             break;

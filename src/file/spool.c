@@ -15,7 +15,7 @@ enum { BUFFER_BYTES = 1 << 20 };
 enum { STREAM_TOKENS, STREAM_INDEX, STREAM_NAMES, STREAMS };
 
 /* An entry of the index: a record's tokens and the bytes of its name. */
-struct entry {
+struct spool_entry {
     int64_t length, name_length;
 };
 
@@ -108,7 +108,7 @@ int spool_append(struct spool *spool, const void *tokens, int64_t count)
 
 int spool_end(struct spool *spool, const char *name)
 {
-    struct entry entry = {spool->record_tokens, (int64_t)strlen(name)};
+    struct spool_entry entry = {spool->record_tokens, (int64_t)strlen(name)};
     spool->records++;
     spool->tokens += spool->record_tokens;
     spool->record_tokens = 0;
@@ -140,7 +140,7 @@ int spool_next(struct spool *spool, struct spool_record *record, int *more)
     *more = spool->next < spool->records;
     if (!*more)
         return ERROR_NONE;
-    struct entry entry;
+    struct spool_entry entry;
     int code = read_stream(spool, STREAM_INDEX, &entry, sizeof entry);
     if (code != ERROR_NONE)
         return code;

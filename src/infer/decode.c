@@ -5,13 +5,13 @@
 #include <stdlib.h>
 
 /* A place of the cache. */
-struct place {
+struct cache_place {
     struct decode_sequence *sequence; /* NULL: free */
     int64_t first;                    /* of its tokens, that the cache begins with */
 };
 
 /* What is known of the token behind a piece. */
-struct choice {
+struct decode_choice {
     int64_t place;
     int32_t token;
     double log_probability;
@@ -19,9 +19,9 @@ struct choice {
 
 struct decoding {
     const struct decode_settings *settings;
-    struct place *places;        /* [sequences] */
-    struct engine_piece *pieces; /* [sequences] of a call */
-    struct choice *choices;      /* [sequences]: of the pieces that end */
+    struct cache_place *places;    /* [sequences] */
+    struct engine_piece *pieces;   /* [sequences] of a call */
+    struct decode_choice *choices; /* [sequences]: of the pieces that end */
     int64_t piece_count, choice_count, tokens;
 };
 
@@ -34,7 +34,7 @@ int64_t decode_first(int64_t n, int64_t context)
 /* Tokens of a place that the cache lacks; those that the model must not see any more are forgotten first. */
 static int64_t lacking(const struct decoding *d, int64_t at)
 {
-    struct place *place = &d->places[at];
+    struct cache_place *place = &d->places[at];
     const int64_t first = decode_first(place->sequence->count, d->settings->context);
     if (first != place->first) {
         engine_truncate(d->settings->engine, at, 0);
@@ -45,7 +45,7 @@ static int64_t lacking(const struct decoding *d, int64_t at)
 
 static void add_piece(struct decoding *d, int64_t at, int64_t lacks)
 {
-    const struct place *place = &d->places[at];
+    const struct cache_place *place = &d->places[at];
     const int64_t room = d->settings->chunk - d->tokens, count = lacks < room ? lacks : room;
     if (count == 0)
         return;
@@ -56,7 +56,7 @@ static void add_piece(struct decoding *d, int64_t at, int64_t lacks)
                               .ends = count == lacks};
     d->tokens += count;
     if (count == lacks)
-        d->choices[d->choice_count++] = (struct choice){.place = at};
+        d->choices[d->choice_count++] = (struct decode_choice){.place = at};
 }
 
 /* Sequences that lack one token come first: none waits for prompts that are long. */
@@ -86,7 +86,7 @@ static void choose(const struct decoding *d, const struct tensor *logits)
     enum { FEW = 1 << 12 }; /* numbers that one thread goes through before others would have begun */
 #pragma omp parallel for num_threads(s->threads) if (tensor_count(logits) > FEW)
     for (int64_t i = 0; i < d->choice_count; i++) {
-        struct choice *choice = &d->choices[i];
+        struct decode_choice *choice = &d->choices[i];
         const struct decode_sequence *sequence = d->places[choice->place].sequence;
         double *row = memory_grow(NULL, logits->cols * (int64_t)sizeof *row);
         read_row(logits, i, row);
@@ -100,10 +100,10 @@ static void choose(const struct decoding *d, const struct tensor *logits)
 }
 
 /* False: there was nothing to choose. */
-static bool take(struct decoding *d, const struct choice *choice)
+static bool take(struct decoding *d, const struct decode_choice *choice)
 {
     const struct decode_settings *s = d->settings;
-    struct place *place = &d->places[choice->place];
+    struct cache_place *place = &d->places[choice->place];
     struct decode_sequence *sequence = place->sequence;
     if (choice->token < 0)
         return false;
@@ -151,7 +151,7 @@ static int64_t fill_places(struct decoding *d, struct decode_sequence *sequences
     for (int64_t at = 0; at < d->settings->sequences && next < count; at++)
         if (d->places[at].sequence == NULL) {
             engine_truncate(d->settings->engine, at, 0);
-            d->places[at] = (struct place){&sequences[next++], 0};
+            d->places[at] = (struct cache_place){&sequences[next++], 0};
         }
     return next;
 }

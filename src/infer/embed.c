@@ -24,7 +24,7 @@ enum { BATCH_TOKENS = 4096, TOKENS_PER_RECORD = 8, MOST_TOKENS = 1 << 28, SENT_B
 
 /* A batch for each team of ranks. What is read of the file goes from rank 0 to all; tokens of all batches lie end to
  * end. */
-struct round {
+struct embed_round {
     int64_t *counts;  /* [teams]: records of each batch */
     int64_t *lengths; /* [teams * most_records] tokens of each record; those of batch r from r * most_records on */
     uint8_t *tokens;  /* [teams * batch_tokens] */
@@ -40,12 +40,12 @@ struct embedder {
     int64_t begin, end;                 /* special tokens before and behind a record */
     int64_t longest;                    /* tokens of a record */
     int64_t batch_tokens, most_records; /* of a batch */
-    struct sequences sequences;         /* rank 0's */
-    struct draft output;                /* rank 0's */
+    struct record_sequences sequences;  /* rank 0's */
+    struct file_draft output;           /* rank 0's */
     struct embeddings *file;            /* rank 0's */
     struct spool_record waiting;        /* read by rank 0, but in no batch yet */
     int more;                           /* whether there is one */
-    struct round round;
+    struct embed_round round;
     struct batch batch; /* this team's */
     int32_t *tokens;    /* [batch_tokens] of one record */
     float *vectors;     /* [batch_tokens][hidden] of this team's batch */
@@ -132,7 +132,7 @@ static int check_memory(const struct embedder *e)
 static int create_file(struct embedder *e)
 {
     const struct inference *inference = e->inference;
-    const struct sequences *s = &e->sequences;
+    const struct record_sequences *s = &e->sequences;
     const int64_t records = spool_records(s->spool);
     const struct embeddings_settings settings = {.path = e->output.temporary,
                                                  .checkpoint = inference->path,
@@ -183,7 +183,7 @@ static int fill_batch(struct embedder *e, int rank, uint8_t *tokens, int64_t *us
 static int share_round(struct embedder *e)
 {
     const int teams = e->inference->teams;
-    struct round *round = &e->round;
+    struct embed_round *round = &e->round;
     int64_t used = 0;
     int code = ERROR_NONE;
     for (int r = 0; r < teams && e->world->rank == 0 && code == ERROR_NONE; r++)
@@ -365,7 +365,7 @@ static void release(struct embedder *e)
 /* What the owner of the records should hear. */
 static void report_input(const struct embedder *e)
 {
-    const struct sequences *s = &e->sequences;
+    const struct record_sequences *s = &e->sequences;
     const char *unit = tokenizer_unit(e->inference->tokenizer);
     census_report(&s->census, s->stops);
     if (s->empty > 0)
@@ -381,7 +381,7 @@ static void report_input(const struct embedder *e)
 
 static void report(const struct embedder *e, double seconds)
 {
-    const struct sequences *s = &e->sequences;
+    const struct record_sequences *s = &e->sequences;
     const int64_t records = spool_records(s->spool);
     if (s->truncated > 0)
         log_info("%lld of %lld records are longer than --max-length %lld; what is beyond was left out",

@@ -17,7 +17,7 @@ enum { COLUMN_NAMES, COLUMN_LENGTHS, COLUMN_VECTORS, COLUMN_OFFSETS, COLUMNS };
 static const char *const column_names[COLUMNS] = {"names", "lengths", "vectors", "offsets"};
 
 /* A dataset that is filled from its front. */
-struct column {
+struct embeddings_column {
     int64_t row_bytes;
     int64_t position; /* in the file, of the next row */
 };
@@ -27,7 +27,7 @@ struct embeddings {
     int64_t tokens_beside; /* special tokens of a record */
     int descriptor;
     int columns;
-    struct column column[COLUMNS];
+    struct embeddings_column column[COLUMNS];
     int64_t offset;
     const struct embeddings_settings *settings; /* while the file is laid out */
 };
@@ -72,7 +72,7 @@ static bool create(hid_t file, void *self)
 
 static int put(struct embeddings *e, int column, const void *values, int64_t rows)
 {
-    struct column *c = &e->column[column];
+    struct embeddings_column *c = &e->column[column];
     int code = file_write(e->descriptor, e->path, values, rows * c->row_bytes, c->position);
     c->position += rows * c->row_bytes;
     return code;
@@ -107,7 +107,7 @@ int embeddings_create(struct embeddings **out, const struct embeddings_settings 
 /* What is left of a name's place is a hole, which reads as zeros. */
 static int put_name(struct embeddings *e, const char *name)
 {
-    struct column *c = &e->column[COLUMN_NAMES];
+    struct embeddings_column *c = &e->column[COLUMN_NAMES];
     int code = file_write(e->descriptor, e->path, name, (int64_t)strlen(name), c->position);
     c->position += c->row_bytes;
     return code;

@@ -59,7 +59,7 @@ struct totals {
     int64_t bytes, words;
 };
 
-static struct totals totals_of(const struct score *score)
+static struct totals totals_of(const struct fasta_score *score)
 {
     struct totals t = {0};
     for (int64_t r = 0; r < score->count; r++) {
@@ -77,7 +77,7 @@ static struct totals totals_of(const struct score *score)
     return t;
 }
 
-static json_t *describe_totals(const struct score *score)
+static json_t *describe_totals(const struct fasta_score *score)
 {
     struct totals t = totals_of(score);
     json_t *object = json_object();
@@ -107,7 +107,7 @@ static int64_t seed_of(const struct inference *inference, const struct eval_sett
 
 /* The recipe's fields in its order, then what this program adds. */
 static json_t *describe(const struct inference *inference, const struct eval_settings *s,
-                        const struct score_settings *how, const struct score *score)
+                        const struct score_settings *how, const struct fasta_score *score)
 {
     json_t *object = json_object(), *records = json_array(), *own = json_object();
     json_object_set_new(object, "checkpoint", text(inference->path));
@@ -181,7 +181,7 @@ static int check_objective(const struct inference *inference, const struct eval_
 
 /* masking: filled in and pointed to for a masked model. */
 static int shape_of(const struct inference *inference, const struct eval_settings *s, struct score_settings *how,
-                    struct masking *masking)
+                    struct token_masking *masking)
 {
     const bool masked = !family_of(inference->settings.family)->causal;
     int64_t context, overlap = 0;
@@ -197,8 +197,8 @@ static int shape_of(const struct inference *inference, const struct eval_setting
     if (bos && inference->tokenizer->bos < 0)
         return error_user("--bos: the tokenizer of %s, %s, has no begin token", inference->path,
                           inference->tokenizer->name);
-    *masking =
-        (struct masking){inference->tokenizer, (uint64_t)seed_of(inference, s), inference->deck.data.mask_probability};
+    *masking = (struct token_masking){inference->tokenizer, (uint64_t)seed_of(inference, s),
+                                      inference->deck.data.mask_probability};
     int64_t batch = s->batch > 0 ? s->batch : BATCH_TOKENS / context > 1 ? BATCH_TOKENS / context : 1;
     *how = (struct score_settings){.checkpoint = inference->path,
                                    .windows = {.input = s->input,
@@ -219,7 +219,7 @@ static int shape_of(const struct inference *inference, const struct eval_setting
     return ERROR_NONE;
 }
 
-static int write_output(struct draft *output, json_t *object)
+static int write_output(struct file_draft *output, json_t *object)
 {
     int code = ERROR_NONE;
     if (json_dumpf(object, output->file, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) != 0)
@@ -229,7 +229,7 @@ static int write_output(struct draft *output, json_t *object)
 }
 
 static int report(struct inference *inference, const struct eval_settings *s, const struct score_settings *how,
-                  const struct score *score, struct draft *output, double seconds)
+                  const struct fasta_score *score, struct file_draft *output, double seconds)
 {
     if (inference->world->rank != 0)
         return ERROR_NONE;
@@ -258,12 +258,12 @@ static int check_output(const struct inference *inference, const struct eval_set
     return output_check(s->output, DISK_STREAM | (s->replace ? DISK_REPLACE : 0), s->input, inference->path);
 }
 
-static int evaluate(struct inference *inference, const struct eval_settings *s, struct draft *output)
+static int evaluate(struct inference *inference, const struct eval_settings *s, struct file_draft *output)
 {
     struct comm *world = inference->world;
     struct score_settings how;
-    struct masking masking;
-    struct score score;
+    struct token_masking masking;
+    struct fasta_score score;
     int code = comm_agree(world, shape_of(inference, s, &how, &masking));
     if (code == ERROR_NONE)
         code = comm_agree(world, world->rank == 0 ? check_output(inference, s) : ERROR_NONE);
@@ -295,7 +295,7 @@ static int evaluate(struct inference *inference, const struct eval_settings *s, 
 int eval_run(struct comm *world, const struct eval_settings *settings, device_make *make_executor)
 {
     struct inference *inference = memory_allocate(sizeof *inference);
-    struct draft output = {NULL};
+    struct file_draft output = {NULL};
     int code = inference_open(inference, world, settings->checkpoint, make_executor);
     if (code == ERROR_NONE)
         code = evaluate(inference, settings, &output);

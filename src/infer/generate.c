@@ -31,7 +31,7 @@ enum {
 
 /* A part of the work: consecutive samples of consecutive prompts, which teams take in turn. Sequence i of all is sample
  * i % samples of prompt i / samples. */
-struct round {
+struct generate_round {
     int64_t first;                     /* of all */
     struct decode_sequence *sequences; /* [count]; this team has the tokens of its own alone */
     int64_t count;
@@ -48,7 +48,7 @@ struct generator {
     int teams, team;
     bool *allowed, *ends; /* [vocabulary] tokens; allowed NULL: all */
     enum results_format format;
-    struct draft output; /* rank 0's; not open: standard output */
+    struct file_draft output; /* rank 0's; not open: standard output */
     struct text_stream stream;
     struct decode_rates rates;
     int64_t added;    /* tokens, by all teams */
@@ -252,7 +252,7 @@ static void add_ends(struct generator *g, const struct end_tokens *ends)
 static int find_ends(struct generator *g)
 {
     const struct tokenizer *tokenizer = g->inference->tokenizer;
-    struct carried carried;
+    struct carried_files carried;
     int code = carried_read(g->inference->path, &carried);
     if (code != ERROR_NONE)
         return code;
@@ -269,7 +269,7 @@ static int find_ends(struct generator *g)
 static int allow_alphabet(struct generator *g)
 {
     const struct inference *inference = g->inference;
-    struct census census;
+    struct text_census census;
     int code = census_start(&census, inference->tokenizer, g->settings->letter_case);
     if (code != ERROR_NONE)
         return code;
@@ -348,7 +348,7 @@ static struct decode_sequence make_sequence(const struct generator *g, int64_t p
     return sequence;
 }
 
-static void round_create(struct round *round, const struct generator *g, int64_t first)
+static void round_create(struct generate_round *round, const struct generator *g, int64_t first)
 {
     const int64_t samples = g->settings->samples, all = g->count * samples;
     round->first = first;
@@ -366,7 +366,7 @@ static void round_create(struct round *round, const struct generator *g, int64_t
     memory_free(lengths);
 }
 
-static void round_destroy(struct round *round)
+static void round_destroy(struct generate_round *round)
 {
     for (int64_t i = 0; i < round->count; i++)
         free(round->sequences[i].tokens);
@@ -382,7 +382,7 @@ static void print_added(void *self, const struct decode_sequence *sequence, int3
 }
 
 /* This team's part of the round. */
-static int compute(struct generator *g, struct round *round)
+static int compute(struct generator *g, struct generate_round *round)
 {
     const struct inference *inference = g->inference;
     struct decode_settings how = {.engine = &g->inference->engine,
@@ -424,17 +424,17 @@ static void write_result(struct generator *g, const struct decode_sequence *sequ
     FILE *out = g->output.file != NULL ? g->output.file : stdout;
     const struct prompt *from = &g->prompts.list[number / g->settings->samples];
     g->replaced += results_write(out, g->format, g->inference->tokenizer,
-                                 &(struct result){.name = from->name,
-                                                  .sample = number % g->settings->samples + 1,
-                                                  .prompt = g->prompts.text + from->text,
-                                                  .prompt_bytes = from->bytes,
-                                                  .tokens = sequence->tokens + sequence->prompt,
-                                                  .count = sequence->count - sequence->prompt,
-                                                  .log_probability = sequence->log_probability,
-                                                  .ended = sequence->end == DECODE_END_TOKEN});
+                                 &(struct generate_result){.name = from->name,
+                                                           .sample = number % g->settings->samples + 1,
+                                                           .prompt = g->prompts.text + from->text,
+                                                           .prompt_bytes = from->bytes,
+                                                           .tokens = sequence->tokens + sequence->prompt,
+                                                           .count = sequence->count - sequence->prompt,
+                                                           .log_probability = sequence->log_probability,
+                                                           .ended = sequence->end == DECODE_END_TOKEN});
 }
 
-static void collect(struct generator *g, struct round *round)
+static void collect(struct generator *g, struct generate_round *round)
 {
     for (int64_t i = 0; i < round->count; i++) {
         struct decode_sequence *sequence = &round->sequences[i];
@@ -453,7 +453,7 @@ static int run_rounds(struct generator *g)
     const int64_t all = g->count * g->settings->samples;
     int code = ERROR_NONE;
     for (int64_t first = 0; first < all && code == ERROR_NONE;) {
-        struct round round;
+        struct generate_round round;
         round_create(&round, g, first);
         first += round.count;
         code = comm_agree(g->world, compute(g, &round));

@@ -63,8 +63,8 @@ int inference_open(struct inference *inference, struct comm *world, const char *
 }
 
 /* On that executor: the inference's own, or one that plans. */
-static void make_engine(const struct inference *inference, const struct groups *groups, struct executor *executor,
-                        struct model *model, struct engine *engine)
+static void make_engine(const struct inference *inference, const struct parallel_groups *groups,
+                        struct executor *executor, struct model *model, struct engine *engine)
 {
     const struct deck *deck = &inference->deck;
     const struct inference_shape *shape = &inference->shape;
@@ -88,7 +88,7 @@ static void make_engine(const struct inference *inference, const struct groups *
     engine_create(engine, executor, model, groups, &settings);
 }
 
-static int64_t need_with(const struct inference *inference, const struct groups *groups)
+static int64_t need_with(const struct inference *inference, const struct parallel_groups *groups)
 {
     struct executor *plan = plan_executor_create(inference->executor);
     struct model model;
@@ -127,7 +127,7 @@ static bool lacks_room(const struct inference *inference, const struct grid_shap
     comm_destroy(node);
     struct planned planned = {.sizes = grid_sizes(shape, world->size),
                               .place = grid_place(shape, world->size, world->rank)};
-    const struct groups groups = layout_groups(&planned.sizes, NULL, plan_group, &planned);
+    const struct parallel_groups groups = layout_groups(&planned.sizes, NULL, plan_group, &planned);
     return unused > 0 && need_with(inference, &groups) > unused; /* 0: nobody says */
 }
 

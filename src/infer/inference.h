@@ -33,7 +33,7 @@ struct inference {
     bool shares; /* ranks with the same parts of layers hold their weights once between them, each a cut */
     struct grid grid;
     int teams, team; /* ranks that compute together are a team; how many there are, and which is this rank's */
-    struct groups groups;
+    struct parallel_groups groups;
     struct model model;
     struct engine engine;
     int made; /* how far it came */

@@ -8,7 +8,7 @@ int output_check(const char *path, int how, const char *input, const char *check
     return block_check_output(path, how, (const char *const[]){input, checkpoint}, 2);
 }
 
-int output_open(struct draft *output, const char *path)
+int output_open(struct file_draft *output, const char *path)
 {
     temporary_catch_signals();
     int code = draft_open_output(output, path);
@@ -17,7 +17,7 @@ int output_open(struct draft *output, const char *path)
     return code;
 }
 
-int output_close(struct draft *output, int code)
+int output_close(struct file_draft *output, int code)
 {
     if (output->file == NULL)
         return code;

@@ -10,7 +10,7 @@
 int output_check(const char *path, int how, const char *input, const char *checkpoint);
 
 /* As draft_open_output and draft_close. output_close does nothing without an open draft. */
-int output_open(struct draft *output, const char *path);
-int output_close(struct draft *output, int code);
+int output_open(struct file_draft *output, const char *path);
+int output_close(struct file_draft *output, int code);
 
 #endif

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct reading {
+struct prompts_reading {
     struct prompts *prompts;
     const struct prompts_settings *settings;
     struct encoder *encoder;
@@ -45,7 +45,7 @@ static void add_token(struct prompts *p, int32_t token)
 
 /* -- A prompt ----------------------------------------------------------------------------------------------------- */
 
-static void start_prompt(struct reading *r, const char *name, int64_t length)
+static void start_prompt(struct prompts_reading *r, const char *name, int64_t length)
 {
     struct prompts *p = r->prompts;
     p->list = grow(p->list, &p->room, p->count + 1, sizeof *p->list);
@@ -56,7 +56,7 @@ static void start_prompt(struct reading *r, const char *name, int64_t length)
         add_token(p, r->settings->tokenizer->bos);
 }
 
-static void encode_characters(struct reading *r, const struct prompt *prompt)
+static void encode_characters(struct prompts_reading *r, const struct prompt *prompt)
 {
     struct prompts *p = r->prompts;
     const int64_t bytes = prompt->bytes;
@@ -69,7 +69,7 @@ static void encode_characters(struct reading *r, const struct prompt *prompt)
 }
 
 /* Special tokens may be written in a text. A begin token at its start is the one that was put there already. */
-static int encode_text(struct reading *r, const struct prompt *prompt)
+static int encode_text(struct prompts_reading *r, const struct prompt *prompt)
 {
     const int32_t *ids;
     int64_t count = 0;
@@ -86,7 +86,7 @@ static int encode_text(struct reading *r, const struct prompt *prompt)
     return code;
 }
 
-static int refuse_empty(const struct reading *r, const char *name)
+static int refuse_empty(const struct prompts_reading *r, const char *name)
 {
     if (r->settings->input == NULL)
         return error_user("--prompt \"\": the model has no begin token, so a prompt must begin the text");
@@ -94,7 +94,7 @@ static int refuse_empty(const struct reading *r, const char *name)
                       r->settings->input, text_short((char[TEXT_SHORT]){0}, name));
 }
 
-static int end_prompt(struct reading *r)
+static int end_prompt(struct prompts_reading *r)
 {
     struct prompts *p = r->prompts;
     if (!r->open)
@@ -115,7 +115,7 @@ static int end_prompt(struct reading *r)
 
 /* -- Records ------------------------------------------------------------------------------------------------------ */
 
-static int take_piece(struct reading *r, const struct record_piece *piece)
+static int take_piece(struct prompts_reading *r, const struct record_piece *piece)
 {
     if (piece->kind == RECORD_SEQUENCE) {
         add_text(r->prompts, piece->text, piece->length);
@@ -127,7 +127,7 @@ static int take_piece(struct reading *r, const struct record_piece *piece)
     return code;
 }
 
-static int read_file(struct reading *r)
+static int read_file(struct prompts_reading *r)
 {
     const struct prompts_settings *s = r->settings;
     const struct record_settings how = {.format = s->input_format,
@@ -135,7 +135,7 @@ static int read_file(struct reading *r)
                                         .content = r->encoder != NULL ? RECORD_BYTES : RECORD_CHARACTERS,
                                         .lines = true,
                                         .skipped = s->skip_bad ? &r->prompts->skipped : NULL};
-    struct source *source;
+    struct record_source *source;
     struct record_reader *reader = NULL;
     struct record_piece piece = {.kind = RECORD_NAME};
     int code = source_open(&source, s->input);
@@ -155,7 +155,7 @@ static int read_file(struct reading *r)
 }
 
 /* A prompt of characters is cleaned like a record's sequence; one of text stays as it is, line ends included. */
-static int read_given(struct reading *r)
+static int read_given(struct prompts_reading *r)
 {
     char *text = memory_string(r->settings->given);
     int64_t length = (int64_t)strlen(text);
@@ -171,7 +171,7 @@ static int read_given(struct reading *r)
 
 int prompts_read(struct prompts *prompts, const struct prompts_settings *settings)
 {
-    struct reading r = {.prompts = prompts, .settings = settings};
+    struct prompts_reading r = {.prompts = prompts, .settings = settings};
     *prompts = (struct prompts){0};
     int code = census_start(&prompts->census, settings->tokenizer, settings->letter_case);
     if (code != ERROR_NONE)

@@ -29,7 +29,7 @@ struct prompts {
     int64_t skipped; /* records */
     int64_t text_bytes, text_room, token_count, token_room, room;
     int64_t begun; /* of text: prompts in which the begin token is written, so that none was put before them */
-    struct census census;
+    struct text_census census;
 };
 
 /* Local; prompts_destroy in any case. ERROR_USER: no such file, none of records, none at all; one is empty and has no

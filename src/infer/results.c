@@ -56,7 +56,7 @@ void results_put_token(struct text_stream *stream, const struct tokenizer *token
 }
 
 /* Of the tokens that were added; freed with free(). */
-static char *text_of(const struct result *result, const struct tokenizer *tokenizer, size_t *bytes)
+static char *text_of(const struct generate_result *result, const struct tokenizer *tokenizer, size_t *bytes)
 {
     char *text;
     struct text_stream stream = {.out = memory_stream(&text, bytes)};
@@ -68,13 +68,13 @@ static char *text_of(const struct result *result, const struct tokenizer *tokeni
 }
 
 /* The sequence of a record that is being written. */
-struct fasta {
+struct fasta_record {
     FILE *out;
     int64_t column, replaced;
 };
 
 /* A character, one of `count` bytes. '>' would begin another record, and ';' a comment. */
-static void put_character(struct fasta *fasta, const char *character, int64_t count)
+static void put_character(struct fasta_record *fasta, const char *character, int64_t count)
 {
     const bool stands = count == 1 && *character > ' ' && *character <= '~' && strchr(">;", *character) == NULL;
     if (fasta->column == LINE) {
@@ -86,9 +86,9 @@ static void put_character(struct fasta *fasta, const char *character, int64_t co
     fasta->replaced += !stands;
 }
 
-static int64_t write_fasta(FILE *out, const struct result *r, const struct tokenizer *tokenizer)
+static int64_t write_fasta(FILE *out, const struct generate_result *r, const struct tokenizer *tokenizer)
 {
-    struct fasta fasta = {.out = out};
+    struct fasta_record fasta = {.out = out};
     fprintf(out, ">%s sample=%lld prompt=%lld tokens=%lld log_probability=%.6f end=%s\n", r->name, (long long)r->sample,
             (long long)r->prompt_bytes, (long long)r->count, r->log_probability, r->ended ? "token" : "length");
     for (int64_t i = 0; i < r->prompt_bytes; i++)
@@ -108,7 +108,7 @@ static json_t *real(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-static void write_json(FILE *out, const struct result *r, const struct tokenizer *tokenizer)
+static void write_json(FILE *out, const struct generate_result *r, const struct tokenizer *tokenizer)
 {
     size_t bytes;
     char *text = text_of(r, tokenizer, &bytes);
@@ -127,7 +127,7 @@ static void write_json(FILE *out, const struct result *r, const struct tokenizer
 }
 
 int64_t results_write(FILE *out, enum results_format format, const struct tokenizer *tokenizer,
-                      const struct result *result)
+                      const struct generate_result *result)
 {
     if (format == RESULTS_FASTA)
         return write_fasta(out, result, tokenizer);

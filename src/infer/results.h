@@ -7,7 +7,7 @@
 
 enum results_format { RESULTS_FASTA, RESULTS_JSONL };
 
-struct result {
+struct generate_result {
     const char *name; /* of the prompt */
     int64_t sample;   /* of that prompt, from 1 on */
     const char *prompt;
@@ -31,6 +31,6 @@ void results_put_token(struct text_stream *stream, const struct tokenizer *token
  * cannot stand in FASTA and are '?' there: '>', ';', blanks, control characters, bytes beyond ASCII, and tokens that
  * stand for no character; 0 of JSON. */
 int64_t results_write(FILE *out, enum results_format format, const struct tokenizer *tokenizer,
-                      const struct result *result);
+                      const struct generate_result *result);
 
 #endif

@@ -12,14 +12,14 @@
 #include <xxhash.h>
 
 /* A window in its batch. */
-struct place {
+struct score_place {
     int64_t record;
     int64_t first, count; /* tokens, from `first` of the batch on */
     int64_t scored;       /* labels that count */
 };
 
-struct list {
-    struct place *places; /* [windows_at_once] */
+struct score_list {
+    struct score_place *places; /* [windows_at_once] */
     int64_t count;
 };
 
@@ -31,7 +31,7 @@ struct scorer {
     struct sliding_window waiting; /* read, but in no batch yet */
     int32_t *tokens, *labels;      /* [context] of one window */
     struct batch batch;            /* this team's */
-    struct list *lists;            /* [teams]: the batches of one round */
+    struct score_list *lists;      /* [teams]: the batches of one round */
     double *losses;                /* [tokens] */
     double *sums;                  /* [windows_at_once] of this team's batch */
     double *all_sums;              /* [ranks * windows_at_once] */
@@ -59,7 +59,7 @@ static int64_t label_next(struct scorer *s, const struct sliding_window *window)
     return scored;
 }
 
-static void put_window(struct scorer *s, const struct sliding_window *window, struct list *list, int64_t first,
+static void put_window(struct scorer *s, const struct sliding_window *window, struct score_list *list, int64_t first,
                        bool own)
 {
     const struct score_settings *settings = s->settings;
@@ -69,7 +69,7 @@ static void put_window(struct scorer *s, const struct sliding_window *window, st
     int64_t scored = settings->masking != NULL ? masking_apply(settings->masking, 0, window->record, window->before,
                                                                count, s->tokens, s->labels)
                                                : label_next(s, window);
-    list->places[list->count++] = (struct place){window->record, first, count, scored};
+    list->places[list->count++] = (struct score_place){window->record, first, count, scored};
     if (!own)
         return;
     batch_append(&s->batch, s->tokens, count);
@@ -79,7 +79,7 @@ static void put_window(struct scorer *s, const struct sliding_window *window, st
 }
 
 /* Whole windows one behind the other until the next one does not fit. */
-static int fill_batch(struct scorer *s, struct list *list, bool own)
+static int fill_batch(struct scorer *s, struct score_list *list, bool own)
 {
     int64_t used = 0;
     list->count = 0;
@@ -99,7 +99,7 @@ static int fill_batch(struct scorer *s, struct list *list, bool own)
     }
 }
 
-static void compute(struct scorer *s, const struct list *list)
+static void compute(struct scorer *s, const struct score_list *list)
 {
     if (list->count == 0 && !s->settings->together)
         return;
@@ -107,7 +107,7 @@ static void compute(struct scorer *s, const struct list *list)
         batch_append(&s->batch, &s->settings->windows.tokenizer->bos, 1); /* for the others' sake */
     engine_score(s->engine, &s->batch, s->losses);
     for (int64_t i = 0; i < list->count; i++) {
-        const struct place *place = &list->places[i];
+        const struct score_place *place = &list->places[i];
         s->sums[i] = 0;
         for (int64_t t = 0; t < place->count; t++)
             s->sums[i] += s->losses[place->first + t];
@@ -167,7 +167,7 @@ static int run_round(struct scorer *s, bool *more)
     extend_totals(s);
     for (int t = 0; t < s->settings->teams; t++)
         for (int64_t i = 0; i < s->lists[t].count; i++) {
-            const struct place *place = &s->lists[t].places[i];
+            const struct score_place *place = &s->lists[t].places[i];
             const double sum = s->all_sums[t * (s->world->size / s->settings->teams) * most + i]; /* its first rank's */
             if (!isfinite(sum))
                 return comm_agree(s->world, inference_diverged(s->settings->checkpoint));
@@ -187,7 +187,7 @@ static void allocate(struct scorer *s)
     s->labels = memory_allocate((int64_t)sizeof *s->labels * context);
     s->lists = memory_allocate((int64_t)sizeof *s->lists * s->settings->teams);
     for (int64_t t = 0; t < s->settings->teams; t++)
-        s->lists[t].places = memory_allocate((int64_t)sizeof(struct place) * most);
+        s->lists[t].places = memory_allocate((int64_t)sizeof(struct score_place) * most);
     s->losses = memory_allocate((int64_t)sizeof *s->losses * s->settings->tokens);
     s->sums = memory_allocate((int64_t)sizeof *s->sums * most);
     s->all_sums = memory_allocate((int64_t)sizeof *s->all_sums * most * ranks);
@@ -209,15 +209,15 @@ static void release(struct scorer *s)
     sliding_close(s->windows);
 }
 
-static void collect(struct scorer *s, struct score *score)
+static void collect(struct scorer *s, struct fasta_score *score)
 {
     extend_totals(s); /* records at the end may have no window */
-    *score = (struct score){.records = memory_allocate((int64_t)sizeof *score->records * s->records),
-                            .count = s->records,
-                            .windows = s->computed,
-                            .census = *sliding_census(s->windows),
-                            .stops = sliding_stops(s->windows),
-                            .skipped = sliding_skipped(s->windows)};
+    *score = (struct fasta_score){.records = memory_allocate((int64_t)sizeof *score->records * s->records),
+                                  .count = s->records,
+                                  .windows = s->computed,
+                                  .census = *sliding_census(s->windows),
+                                  .stops = sliding_stops(s->windows),
+                                  .skipped = sliding_skipped(s->windows)};
     for (int64_t r = 0; r < s->records; r++)
         score->records[r] = (struct score_record){memory_string(sliding_name(s->windows, r)),
                                                   sliding_length(s->windows, r),
@@ -227,7 +227,8 @@ static void collect(struct scorer *s, struct score *score)
                                                   s->totals[r]};
 }
 
-int score_run(struct score *score, struct comm *world, struct engine *engine, const struct score_settings *settings)
+int score_run(struct fasta_score *score, struct comm *world, struct engine *engine,
+              const struct score_settings *settings)
 {
     struct scorer s = {.settings = settings, .world = world, .engine = engine};
     int code = check_file(&s);
@@ -247,10 +248,10 @@ int score_run(struct score *score, struct comm *world, struct engine *engine, co
     return code;
 }
 
-void score_destroy(struct score *score)
+void score_destroy(struct fasta_score *score)
 {
     for (int64_t r = 0; r < score->count; r++)
         free(score->records[r].name);
     memory_free(score->records);
-    *score = (struct score){0};
+    *score = (struct fasta_score){0};
 }

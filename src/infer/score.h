@@ -13,7 +13,7 @@ struct score_settings {
     bool mask; /* causal models: score A C G T a c g t alone; else every token */
     /* For masked models, else NULL: selects and replaces tokens by this rule, with epoch 0 and the record's number
      * (from 0) as the window; selected tokens are scored. */
-    const struct masking *masking;
+    const struct token_masking *masking;
     bool token_dropout;      /* of the model */
     int64_t tokens;          /* of a batch: at least the context, at most what the engine was planned for */
     int64_t windows_at_once; /* of a batch, likewise */
@@ -29,13 +29,13 @@ struct score_record {
     double loss;          /* nats, summed over these */
 };
 
-struct score {
+struct fasta_score {
     struct score_record *records;
-    int64_t count;        /* of records */
-    int64_t windows;      /* that were computed */
-    struct census census; /* of the records' characters */
-    int64_t stops;        /* symbols '*' dropped at their ends */
-    int64_t skipped;      /* records left out: their field is missing or null */
+    int64_t count;             /* of records */
+    int64_t windows;           /* that were computed */
+    struct text_census census; /* of the records' characters */
+    int64_t stops;             /* symbols '*' dropped at their ends */
+    int64_t skipped;           /* records left out: their field is missing or null */
 };
 
 /* Scores the file. Windows are put into batches in the order of the file, whatever the ranks; team r computes batches
@@ -43,7 +43,8 @@ struct score {
  * on any number of ranks, up to what the executor's rounding makes of other numbers of threads. Every rank reads the
  * file. Collective; an agreed code; on success every rank has the whole result, to be freed with score_destroy.
  * ERROR_DIVERGED: a loss is not finite. */
-int score_run(struct score *score, struct comm *world, struct engine *engine, const struct score_settings *settings);
-void score_destroy(struct score *score);
+int score_run(struct fasta_score *score, struct comm *world, struct engine *engine,
+              const struct score_settings *settings);
+void score_destroy(struct fasta_score *score);
 
 #endif

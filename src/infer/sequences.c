@@ -9,7 +9,7 @@
 enum { PART_BYTES = 1 << 16 };
 
 /* The record being read. */
-struct reading {
+struct sequences_reading {
     char *name;     /* NULL before the first */
     int64_t length; /* residues kept */
     int64_t left;   /* room for more */
@@ -17,13 +17,13 @@ struct reading {
     struct record_stops stops; /* of proteins */
 };
 
-static int put_special(struct sequences *s, int32_t token)
+static int put_special(struct record_sequences *s, int32_t token)
 {
     uint8_t id = (uint8_t)token;
     return spool_append(s->spool, &id, 1);
 }
 
-static int put_text(struct sequences *s, struct reading *r, const char *text, int64_t count)
+static int put_text(struct record_sequences *s, struct sequences_reading *r, const char *text, int64_t count)
 {
     uint8_t ids[PART_BYTES];
     int code = ERROR_NONE;
@@ -40,14 +40,14 @@ static int put_text(struct sequences *s, struct reading *r, const char *text, in
     return code;
 }
 
-static int put_sequence(struct sequences *s, struct reading *r, struct record_piece *piece)
+static int put_sequence(struct record_sequences *s, struct sequences_reading *r, struct record_piece *piece)
 {
     bool before = !s->settings.tokenizer->bases && record_stops_take(&r->stops, piece);
     int code = before ? put_text(s, r, "*", 1) : ERROR_NONE;
     return code == ERROR_NONE ? put_text(s, r, piece->text, piece->length) : code;
 }
 
-static int start_record(struct sequences *s, struct reading *r, const struct record_piece *piece)
+static int start_record(struct record_sequences *s, struct sequences_reading *r, const struct record_piece *piece)
 {
     const struct sequences_settings *settings = &s->settings;
     r->name = memory_format("%.*s", (int)piece->length, piece->text);
@@ -59,7 +59,7 @@ static int start_record(struct sequences *s, struct reading *r, const struct rec
     return put_special(s, settings->tokenizer->bos);
 }
 
-static int end_record(struct sequences *s, struct reading *r)
+static int end_record(struct record_sequences *s, struct sequences_reading *r)
 {
     if (r->name == NULL)
         return ERROR_NONE;
@@ -83,7 +83,7 @@ static int end_record(struct sequences *s, struct reading *r)
     return code;
 }
 
-static int read_records(struct sequences *s, struct source *source, struct reading *r)
+static int read_records(struct record_sequences *s, struct record_source *source, struct sequences_reading *r)
 {
     const struct record_settings settings = {.format = "fasta", .content = RECORD_CHARACTERS};
     struct record_reader *reader;
@@ -105,16 +105,16 @@ static int read_records(struct sequences *s, struct source *source, struct readi
     return code;
 }
 
-int sequences_read(struct sequences *s, const struct sequences_settings *settings)
+int sequences_read(struct record_sequences *s, const struct sequences_settings *settings)
 {
-    *s = (struct sequences){.settings = *settings};
-    struct source *source;
+    *s = (struct record_sequences){.settings = *settings};
+    struct record_source *source;
     int code = census_start(&s->census, settings->tokenizer, settings->letter_case);
     if (code == ERROR_NONE)
         code = source_open(&source, settings->fasta);
     if (code != ERROR_NONE)
         return code;
-    struct reading reading = {NULL};
+    struct sequences_reading reading = {NULL};
     code = spool_create(&s->spool, settings->beside, 1);
     if (code == ERROR_NONE)
         code = read_records(s, source, &reading);
@@ -126,9 +126,9 @@ int sequences_read(struct sequences *s, const struct sequences_settings *setting
     return code;
 }
 
-void sequences_destroy(struct sequences *s)
+void sequences_destroy(struct record_sequences *s)
 {
     spool_destroy(s->spool);
     free(s->longest_name);
-    *s = (struct sequences){.spool = NULL};
+    *s = (struct record_sequences){.spool = NULL};
 }

@@ -18,7 +18,7 @@ struct sequences_settings {
     int64_t most; /* tokens of one, specials included: what is beyond is left out, before EOS; 0 = no limit */
 };
 
-struct sequences {
+struct record_sequences {
     struct sequences_settings settings;
     struct spool *spool;      /* records of tokens, one byte each, specials included */
     int64_t tokens;           /* of all records */
@@ -27,12 +27,12 @@ struct sequences {
     int64_t name_bytes;       /* of the longest name */
     int64_t truncated, empty; /* records cut short; without residues */
     int64_t stops;            /* symbols '*' dropped at ends of protein records */
-    struct census census;
+    struct text_census census;
 };
 
 /* Reads the file to its end. Local; sequences_destroy in any case. Errors: those of census_start, source_open,
  * record_reader_next and spool_create. */
-int sequences_read(struct sequences *sequences, const struct sequences_settings *settings);
-void sequences_destroy(struct sequences *sequences);
+int sequences_read(struct record_sequences *sequences, const struct sequences_settings *settings);
+void sequences_destroy(struct record_sequences *sequences);
 
 #endif

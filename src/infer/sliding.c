@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct record {
+struct sliding_record {
     char *name;
     int64_t length;
     int64_t bytes, words; /* of text */
@@ -17,9 +17,9 @@ struct record {
 
 struct sliding {
     struct sliding_settings settings;
-    struct source *source;
+    struct record_source *source;
     struct record_reader *reader;
-    struct record *records; /* [count] */
+    struct sliding_record *records; /* [count] */
     int64_t count, capacity;
     int64_t skipped;           /* records */
     struct record_piece piece; /* what of it is not used yet */
@@ -31,7 +31,7 @@ struct sliding {
     int64_t text_room;
     const int32_t *text_ids;   /* what of the text's ids is not used yet: piece.length of them */
     struct record_stops stops; /* of proteins */
-    struct census census;
+    struct text_census census;
     int32_t *tokens; /* [context]: the window that is being filled */
     uint8_t *ids;    /* [context] */
     int64_t filled;
@@ -87,8 +87,8 @@ static void start_record(struct sliding *w)
         w->capacity = w->capacity > 0 ? 2 * w->capacity : 64;
         w->records = memory_grow(w->records, (int64_t)sizeof *w->records * w->capacity);
     }
-    struct record *record = &w->records[w->count++];
-    *record = (struct record){memory_format("%.*s", (int)w->piece.length, w->piece.text), 0, 0, 0};
+    struct sliding_record *record = &w->records[w->count++];
+    *record = (struct sliding_record){memory_format("%.*s", (int)w->piece.length, w->piece.text), 0, 0, 0};
     w->filled = w->scored = w->before = 0;
     if (w->settings.bos || w->settings.ends) {
         w->tokens[w->filled++] = w->settings.tokenizer->bos;
@@ -162,7 +162,7 @@ static int gather_text(struct sliding *w, int64_t *bytes)
 /* The piece becomes the ids of its record's whole text; what comes behind it waits. */
 static int read_text(struct sliding *w)
 {
-    struct record *record = &w->records[w->count - 1];
+    struct sliding_record *record = &w->records[w->count - 1];
     int64_t bytes, count = 0, unscored = 0;
     int code = gather_text(w, &bytes);
     if (code == ERROR_NONE)
@@ -262,7 +262,7 @@ int64_t sliding_words(const struct sliding *w, int64_t record)
     return w->records[record].words;
 }
 
-const struct census *sliding_census(const struct sliding *w)
+const struct text_census *sliding_census(const struct sliding *w)
 {
     return &w->census;
 }

@@ -44,7 +44,7 @@ int64_t sliding_length(const struct sliding *sliding, int64_t record);
 int64_t sliding_bytes(const struct sliding *sliding, int64_t record);
 int64_t sliding_words(const struct sliding *sliding, int64_t record);
 /* The census of the characters read so far; the number of stop symbols '*' dropped at ends of protein records. */
-const struct census *sliding_census(const struct sliding *sliding);
+const struct text_census *sliding_census(const struct sliding *sliding);
 int64_t sliding_stops(const struct sliding *sliding);
 /* The records left out so far. */
 int64_t sliding_skipped(const struct sliding *sliding);

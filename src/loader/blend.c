@@ -43,7 +43,7 @@ void blend_position_destroy(struct blend_position *position)
 }
 
 /* Of `store` in its present epoch; stores of equal size have other orders. */
-static void set_order(struct blend *blend, int store)
+static void set_order(struct data_blend *blend, int store)
 {
     struct blend_store *s = &blend->store[store];
     uint64_t epoch = blend_epoch(blend->position.key[store], blend->position.epoch[store]);
@@ -61,10 +61,10 @@ static void normalise(double *shares, int count)
         shares[d] = shares[d] / largest / sum;
 }
 
-struct blend blend_create(const struct blend_settings *settings, const struct window_source *const *windows,
-                          const double *weights, int stores)
+struct data_blend blend_create(const struct blend_settings *settings, const struct window_source *const *windows,
+                               const double *weights, int stores)
 {
-    struct blend blend = {.settings = *settings, .stores = stores, .position = blend_position_create(stores)};
+    struct data_blend blend = {.settings = *settings, .stores = stores, .position = blend_position_create(stores)};
     blend.store = memory_allocate(stores * (int64_t)sizeof *blend.store);
     double *shares = memory_allocate(stores * (int64_t)sizeof *shares);
     for (int d = 0; d < stores; d++)
@@ -82,9 +82,9 @@ struct blend blend_create(const struct blend_settings *settings, const struct wi
     return blend;
 }
 
-struct blend blend_copy(const struct blend *blend)
+struct data_blend blend_copy(const struct data_blend *blend)
 {
-    struct blend copy = *blend;
+    struct data_blend copy = *blend;
     const int64_t bytes = blend->stores * (int64_t)sizeof *copy.store;
     copy.store = memory_allocate(bytes);
     memcpy(copy.store, blend->store, (size_t)bytes);
@@ -93,14 +93,14 @@ struct blend blend_copy(const struct blend *blend)
     return copy;
 }
 
-void blend_destroy(struct blend *blend)
+void blend_destroy(struct data_blend *blend)
 {
     memory_free(blend->store);
     blend->store = NULL;
     blend_position_destroy(&blend->position);
 }
 
-void blend_seek(struct blend *blend, const struct blend_position *position)
+void blend_seek(struct data_blend *blend, const struct blend_position *position)
 {
     blend_position_set(&blend->position, position);
     for (int d = 0; d < blend->stores; d++) {
@@ -110,20 +110,20 @@ void blend_seek(struct blend *blend, const struct blend_position *position)
 }
 
 /* Windows that a store has given at a position since the stream's start. */
-static int64_t given_at(const struct blend *blend, const struct blend_position *position, int d)
+static int64_t given_at(const struct data_blend *blend, const struct blend_position *position, int d)
 {
     return position->epoch[d] * blend->store[d].windows->windows + position->window[d];
 }
 
 /* Do these numbers mean a place in store d, and can they be counted on? */
-static bool has_place(const struct blend *blend, const struct blend_position *position, int d)
+static bool has_place(const struct data_blend *blend, const struct blend_position *position, int d)
 {
     const int64_t windows = blend->store[d].windows->windows, epoch = position->epoch[d];
     return position->window[d] >= 0 && position->window[d] < windows && epoch >= 0 && epoch >> (EPOCH_BITS - 1) == 0 &&
            epoch <= MOST_GIVEN / blend->stores / windows && position->key[d] >= 0 && position->key[d] < KEYS;
 }
 
-struct blend_position blend_carry(const struct blend *blend, const struct blend_position *old, const int64_t *from)
+struct blend_position blend_carry(const struct data_blend *blend, const struct blend_position *old, const int64_t *from)
 {
     struct blend_position position = blend_position_create(blend->stores);
     int64_t key = 0;
@@ -139,7 +139,7 @@ struct blend_position blend_carry(const struct blend *blend, const struct blend_
     return position;
 }
 
-bool blend_has(const struct blend *blend, const struct blend_position *position)
+bool blend_has(const struct data_blend *blend, const struct blend_position *position)
 {
     if (position->stores != blend->stores)
         return false;
@@ -147,30 +147,30 @@ bool blend_has(const struct blend *blend, const struct blend_position *position)
         if (!has_place(blend, position, d) || position->before[d] < 0 ||
             position->before[d] > given_at(blend, position, d))
             return false;
-    struct blend there = blend_copy(blend);
+    struct data_blend there = blend_copy(blend);
     blend_seek(&there, position);
     bool has = position->offset == 0;
     if (!has && !blend_ended(&there)) {
         int store;
-        const struct window next = blend_window(&there, &store);
+        const struct token_window next = blend_window(&there, &store);
         has = position->offset > 0 && position->offset < window_length(&next);
     }
     blend_destroy(&there);
     return has;
 }
 
-bool blend_ended(const struct blend *blend)
+bool blend_ended(const struct data_blend *blend)
 {
     return blend->settings.once && blend->position.epoch[0] > 0;
 }
 
 /* Windows that a store has given since the present blend began. */
-static int64_t given(const struct blend *blend, int d)
+static int64_t given(const struct data_blend *blend, int d)
 {
     return given_at(blend, &blend->position, d) - blend->position.before[d];
 }
 
-static int next_store(const struct blend *blend)
+static int next_store(const struct data_blend *blend)
 {
     int64_t all = 0;
     for (int d = 0; d < blend->stores; d++)
@@ -189,7 +189,7 @@ static int next_store(const struct blend *blend)
     return best;
 }
 
-struct window blend_window(struct blend *blend, int *store)
+struct token_window blend_window(struct data_blend *blend, int *store)
 {
     int d = *store = next_store(blend);
     struct blend_store *s = &blend->store[d];
@@ -198,7 +198,7 @@ struct window blend_window(struct blend *blend, int *store)
     return s->windows->class->locate(s->windows->self, w, &s->hint);
 }
 
-void blend_advance(struct blend *blend, int store)
+void blend_advance(struct data_blend *blend, int store)
 {
     struct blend_position *position = &blend->position;
     position->offset = 0;

@@ -48,13 +48,13 @@ struct blend_settings {
     uint64_t seed; /* of the shuffle */
 };
 
-struct blend {
+struct data_blend {
     struct blend_settings settings;
     int stores;
     struct blend_store {
         const struct window_source *windows;
         double share; /* w_d */
-        struct shuffle order;
+        struct index_shuffle order;
         int64_t hint;
     } * store; /* [stores] */
     struct blend_position position;
@@ -62,29 +62,30 @@ struct blend {
 
 /* Begins at the stream's start. windows[stores]: borrowed, each with at least one window. weights[stores]: positive, of
  * any sum; NULL: in proportion to the number of windows. */
-struct blend blend_create(const struct blend_settings *settings, const struct window_source *const *windows,
-                          const double *weights, int stores);
+struct data_blend blend_create(const struct blend_settings *settings, const struct window_source *const *windows,
+                               const double *weights, int stores);
 /* A second, independent stream of the same windows, at the same position. */
-struct blend blend_copy(const struct blend *blend);
-void blend_destroy(struct blend *blend);
+struct data_blend blend_copy(const struct data_blend *blend);
+void blend_destroy(struct data_blend *blend);
 /* Is this a position that the stream can reach? For positions from files, which may hold anything. */
-bool blend_has(const struct blend *blend, const struct blend_position *position);
+bool blend_has(const struct data_blend *blend, const struct blend_position *position);
 /* Goes to a position that this or an equal stream was at. */
-void blend_seek(struct blend *blend, const struct blend_position *position);
+void blend_seek(struct data_blend *blend, const struct blend_position *position);
 
 /* The place at which this stream goes on where another blend was at `old`: from[stores] says where each store was
  * there, -1 for one that begins. A window that was in rows in part begins anew. To be asked of blend_has where `old` is
  * from a file. */
-struct blend_position blend_carry(const struct blend *blend, const struct blend_position *old, const int64_t *from);
+struct blend_position blend_carry(const struct data_blend *blend, const struct blend_position *old,
+                                  const int64_t *from);
 
 /* A number for (store, epoch), different for each pair, for keys of random numbers; `key` is the store's. */
 uint64_t blend_epoch(int64_t key, int64_t epoch);
 
 /* Is a `once` stream past its last window? */
-bool blend_ended(const struct blend *blend);
+bool blend_ended(const struct data_blend *blend);
 /* The next window and its store, without taking it. Not after the end. */
-struct window blend_window(struct blend *blend, int *store);
+struct token_window blend_window(struct data_blend *blend, int *store);
 /* Takes the next window of `store`, the one that blend_window named; position.offset becomes 0. */
-void blend_advance(struct blend *blend, int store);
+void blend_advance(struct data_blend *blend, int store);
 
 #endif

@@ -26,7 +26,7 @@ struct corpus {
     const struct tokenizer *tokenizer;
     struct tokenizer plain;           /* that of `megatron`, where it has no other */
     const struct tokenizer *opened;   /* for `megatron`; else NULL */
-    struct windows *windows;          /* of `store` */
+    struct store_windows *windows;    /* of `store` */
     struct megatron_windows *samples; /* of `megatron` */
     int64_t epoch_windows, epoch_tokens;
     bool replaced; /* corpus_recheck has warned */

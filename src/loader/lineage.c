@@ -5,16 +5,16 @@
 #include <string.h>
 #include <xxhash.h>
 
-struct lineage lineage_create(int64_t stores)
+struct data_lineage lineage_create(int64_t stores)
 {
     int64_t *numbers = memory_allocate(2 * stores * (int64_t)sizeof *numbers);
-    return (struct lineage){stores, numbers, numbers + stores};
+    return (struct data_lineage){stores, numbers, numbers + stores};
 }
 
-void lineage_destroy(struct lineage *lineage)
+void lineage_destroy(struct data_lineage *lineage)
 {
     memory_free(lineage->content); /* the paths lie behind */
-    *lineage = (struct lineage){0};
+    *lineage = (struct data_lineage){0};
 }
 
 int64_t lineage_path(const char *path)
@@ -23,7 +23,7 @@ int64_t lineage_path(const char *path)
 }
 
 /* The first store of `old` with this number that is not taken; -1: none. */
-static int64_t find(const struct lineage *old, const bool *taken, const int64_t *numbers, int64_t wanted)
+static int64_t find(const struct data_lineage *old, const bool *taken, const int64_t *numbers, int64_t wanted)
 {
     for (int64_t d = 0; d < old->stores; d++)
         if (!taken[d] && numbers[d] == wanted)
@@ -31,7 +31,7 @@ static int64_t find(const struct lineage *old, const bool *taken, const int64_t 
     return -1;
 }
 
-int64_t lineage_match(const struct lineage *old, const struct lineage *new_, int64_t *from)
+int64_t lineage_match(const struct data_lineage *old, const struct data_lineage *new_, int64_t *from)
 {
     bool *taken = memory_allocate(old->stores * (int64_t)sizeof *taken);
     int64_t changed = -1;

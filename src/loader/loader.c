@@ -15,7 +15,7 @@
 enum { SLOTS = 2 /* the step handed out and the one being made */ };
 
 /* One step's micro-batches. */
-struct slot {
+struct loader_slot {
     struct batch *batches; /* [micro_batches] */
     struct blend_position after;
 };
@@ -25,18 +25,18 @@ struct loader {
     int data_rank, data_ranks;
     int64_t micro_batches, steps_once;
     struct store_set set; /* of no stores with random data */
-    struct lineage lineage;
+    struct data_lineage lineage;
     struct random_windows *random;        /* NULL with stores */
     const struct window_source **sources; /* [source_count], theirs */
     int source_count;
     const struct tokenizer *tokenizer; /* of all sources */
     struct packer_settings rows;
-    struct blend blend;              /* the prefetch thread's, while it runs */
-    struct blend ahead;              /* the same stream, gone through for its lengths before rows are filled */
+    struct data_blend blend;         /* the prefetch thread's, while it runs */
+    struct data_blend ahead;         /* the same stream, gone through for its lengths before rows are filled */
     int64_t *costs, *places;         /* [micro_batches * data_ranks], of the step being made (loader/deal.h) */
     struct packer_segment *segments; /* [max_segments], of the row being packed */
     struct row_filler filler;
-    struct slot slots[SLOTS];
+    struct loader_slot slots[SLOTS];
     int64_t handed_out; /* steps since the last seek; the last one lies in slot (handed_out - 1) % SLOTS */
     struct blend_position position;
     int64_t step; /* of the training: steps before the last seek, and those handed out since */
@@ -121,7 +121,7 @@ static void make_packer(struct loader *loader)
     loader->rows = rows_of(settings);
     loader->segments = memory_allocate(loader->rows.max_segments * (int64_t)sizeof *loader->segments);
     if (settings->once) {
-        struct blend walk = blend_copy(&loader->blend);
+        struct data_blend walk = blend_copy(&loader->blend);
         int64_t count = 0;
         while (packer_next(&loader->rows, &walk, loader->segments) > 0)
             count++;
@@ -195,14 +195,14 @@ static bool is_full(const struct loader *loader, int64_t count)
 }
 
 /* Where this rank has micro-batch k of the step; NULL: another rank has it. */
-static struct batch *place_of(const struct loader *loader, const struct slot *slot, int64_t k)
+static struct batch *place_of(const struct loader *loader, const struct loader_slot *slot, int64_t k)
 {
     const int64_t place = loader->places[k];
     return place % loader->data_ranks == loader->data_rank ? &slot->batches[place / loader->data_ranks] : NULL;
 }
 
 /* Makes the next step: follows every row of the global batch, fills this rank's. */
-static void make_step(struct loader *loader, struct slot *slot)
+static void make_step(struct loader *loader, struct loader_slot *slot)
 {
     const struct loader_settings *settings = &loader->settings;
     const int64_t micro_batches = loader->micro_batches * loader->data_ranks; /* of all ranks */
@@ -237,7 +237,7 @@ static void *prefetch(void *self)
             pthread_cond_wait(&loader->changed, &loader->lock);
             continue;
         }
-        struct slot *slot = &loader->slots[loader->made % SLOTS];
+        struct loader_slot *slot = &loader->slots[loader->made % SLOTS];
         pthread_mutex_unlock(&loader->lock);
         make_step(loader, slot);
         pthread_mutex_lock(&loader->lock);
@@ -401,12 +401,12 @@ int64_t loader_steps_once(const struct loader *loader)
 }
 
 /* Waits for the next step; the slot handed out before is given back to the thread. */
-static struct slot *take_step(struct loader *loader)
+static struct loader_slot *take_step(struct loader *loader)
 {
     pthread_mutex_lock(&loader->lock);
     while (loader->made == loader->handed_out)
         pthread_cond_wait(&loader->changed, &loader->lock);
-    struct slot *slot = &loader->slots[loader->handed_out++ % SLOTS];
+    struct loader_slot *slot = &loader->slots[loader->handed_out++ % SLOTS];
     loader->wanted = loader->handed_out + 1;
     pthread_cond_broadcast(&loader->changed);
     pthread_mutex_unlock(&loader->lock);
@@ -418,7 +418,7 @@ const struct batch *loader_next(struct loader *loader)
     double start = clock_seconds();
     if (!loader->running)
         start_thread(loader); /* not before: nothing fills memory until the session has found that the deck fits */
-    struct slot *slot = take_step(loader);
+    struct loader_slot *slot = take_step(loader);
     blend_position_set(&loader->position, &slot->after);
     for (int64_t m = 0; m < loader->micro_batches; m++)
         slot->batches[m].number += (int64_t)((uint64_t)loader->step << 32);
@@ -454,7 +454,7 @@ bool loader_has_position(const struct loader *loader, const struct blend_positio
     return blend_has(&loader->blend, position);
 }
 
-const struct lineage *loader_lineage(const struct loader *loader)
+const struct data_lineage *loader_lineage(const struct loader *loader)
 {
     return &loader->lineage;
 }

@@ -5,8 +5,8 @@
 static const double masked_share = 0.8, random_share = 0.1; /* of the selected tokens */
 static const double dropout_share = 0.15 * 0.8;             /* of mask tokens, that scale 1 stands for */
 
-int64_t masking_apply(const struct masking *masking, uint64_t epoch, int64_t window, int64_t offset, int64_t count,
-                      int32_t *tokens, int32_t *labels)
+int64_t masking_apply(const struct token_masking *masking, uint64_t epoch, int64_t window, int64_t offset,
+                      int64_t count, int32_t *tokens, int32_t *labels)
 {
     const struct tokenizer *tokenizer = masking->tokenizer;
     const struct random_key windows = {masking->seed, RANDOM_MASK, epoch};

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-struct masking {
+struct token_masking {
     const struct tokenizer *tokenizer; /* with a mask token */
     uint64_t seed;
     double probability; /* that a token is selected; 0 < probability < 1 */
@@ -21,8 +21,8 @@ struct masking {
  * The choice is keyed by (seed, epoch, window, place in the window) alone. So it does not depend on the number of
  * ranks, on the packing into rows, or on a cut inside the window. `epoch` is a number of blend_epoch; `window` is the
  * window's number in the store's order. */
-int64_t masking_apply(const struct masking *masking, uint64_t epoch, int64_t window, int64_t offset, int64_t count,
-                      int32_t *tokens, int32_t *labels);
+int64_t masking_apply(const struct token_masking *masking, uint64_t epoch, int64_t window, int64_t offset,
+                      int64_t count, int32_t *tokens, int32_t *labels);
 
 /* The probability that a selected token `original` is seen as `seen`. */
 double masking_likelihood(const struct tokenizer *tokenizer, int32_t original, int32_t seen);

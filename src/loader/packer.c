@@ -1,6 +1,6 @@
 #include "loader/packer.h"
 
-int64_t packer_next(const struct packer_settings *settings, struct blend *blend, struct packer_segment *segments)
+int64_t packer_next(const struct packer_settings *settings, struct data_blend *blend, struct packer_segment *segments)
 {
     int64_t used = 0, count = 0;
     while (count < settings->max_segments && used < settings->row_tokens && !blend_ended(blend)) {

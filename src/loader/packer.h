@@ -23,13 +23,13 @@ struct packer_settings {
 struct packer_segment {
     int store;     /* the window's store */
     int64_t epoch; /* of that store, from 0 */
-    struct window window;
+    struct token_window window;
     int64_t offset; /* of the segment's first token in the window, specials counted */
     int64_t length; /* tokens */
 };
 
 /* Writes the next row's segments to segments[max_segments], in order from the row's start, and advances the stream past
  * them. Returns how many; 0 after the stream's end. */
-int64_t packer_next(const struct packer_settings *settings, struct blend *blend, struct packer_segment *segments);
+int64_t packer_next(const struct packer_settings *settings, struct data_blend *blend, struct packer_segment *segments);
 
 #endif

@@ -33,8 +33,8 @@ void row_filler_destroy(struct row_filler *filler)
 }
 
 /* Tokens offset .. offset + count - 1 of a window, specials included. */
-static void read_window(const struct window_source *source, const struct window *window, int64_t offset, int64_t count,
-                        int32_t *out)
+static void read_window(const struct window_source *source, const struct token_window *window, int64_t offset,
+                        int64_t count, int32_t *out)
 {
     if (window->has_bos && offset == 0) {
         *out++ = source->tokenizer->bos;
@@ -71,7 +71,7 @@ void row_filler_fill(struct row_filler *filler, const struct window_source *cons
                      const struct packer_segment *segments, int64_t count, struct batch *batch, int64_t row)
 {
     const struct row_filler_settings *settings = &filler->settings;
-    const struct masking masking = {settings->tokenizer, settings->seed, settings->mask_probability};
+    const struct token_masking masking = {settings->tokenizer, settings->seed, settings->mask_probability};
     int64_t at = row * batch->row_tokens;
     for (int64_t s = 0; s < count; s++) {
         const struct packer_segment *segment = &segments[s];

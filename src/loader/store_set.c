@@ -113,9 +113,9 @@ uint64_t store_set_checksum(const struct store_set *set)
     return hash;
 }
 
-struct lineage store_set_lineage(const struct store_set *set)
+struct data_lineage store_set_lineage(const struct store_set *set)
 {
-    struct lineage lineage = lineage_create(set->list.count);
+    struct data_lineage lineage = lineage_create(set->list.count);
     for (int d = 0; d < set->list.count; d++) {
         lineage.content[d] = (int64_t)corpus_checksum(&set->stores[d]);
         lineage.path[d] = lineage_path(set->list.paths[d]);

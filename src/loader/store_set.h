@@ -25,6 +25,6 @@ int store_set_recheck(struct store_set *set, struct comm *world);
 /* Of one store its checksum, of several a hash of theirs, in order. */
 uint64_t store_set_checksum(const struct store_set *set);
 /* Owned by the caller. */
-struct lineage store_set_lineage(const struct store_set *set);
+struct data_lineage store_set_lineage(const struct store_set *set);
 
 #endif

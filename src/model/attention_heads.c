@@ -50,7 +50,7 @@ static void declare(struct unit *unit, const struct attention *ids)
 {
     const struct attention_heads own = own_heads(unit);
     const int64_t q = own.query * unit->settings->head_dim, kv = 2 * own.kv * unit->settings->head_dim;
-    const enum role of_gradients = shares_heads(unit) ? ROLE_STATISTIC : ROLE_VALUE;
+    const enum tensor_role of_gradients = shares_heads(unit) ? ROLE_STATISTIC : ROLE_VALUE;
     unit_declare_tensor(unit, ids->lse, "lse of rows", own.query, UNIT_ROW_TOKENS, ROLE_STATISTIC);
     unit_declare_tensor(unit, ids->first + SENT, "qkv sent", UNIT_ROW_TOKENS, q + kv, ROLE_VALUE);
     unit_declare_tensor(unit, ids->first + RECEIVED, "qkv received", UNIT_ROW_TOKENS, q + kv, ROLE_VALUE);

@@ -206,7 +206,7 @@ static const struct unit_class block_class = {
     .name = "block", .forward = block_forward, .backward = block_backward, .copy_weights = block_copy_weights};
 
 /* What one linear layer is made of: its parameters one below the other. */
-struct part {
+struct linear_part {
     const char *name; /* NULL: not in this family */
     int64_t rows;     /* of the whole */
     double init_std;
@@ -220,7 +220,7 @@ struct share {
     int alike;           /* ranks that have the same */
 };
 
-static struct share share_of(const struct unit *unit, const struct part *part, enum linear_cut cut)
+static struct share share_of(const struct unit *unit, const struct linear_part *part, enum linear_cut cut)
 {
     const struct layer_cut *layer = &unit->settings->layer;
     const int64_t ranks = layer_ranks(layer), piece = part->rows / part->pieces;
@@ -229,8 +229,8 @@ static struct share share_of(const struct unit *unit, const struct part *part, e
                                  : (struct share){0, piece, 1};
 }
 
-static struct parameter *declare_rows(struct unit *unit, int id, const struct part *part, const struct share *share,
-                                      struct initial initial, const char *what)
+static struct parameter *declare_rows(struct unit *unit, int id, const struct linear_part *part,
+                                      const struct share *share, struct initial_value initial, const char *what)
 {
     char layer[64];
     snprintf(layer, sizeof layer, unit_family(unit)->names.layer, unit->layer);
@@ -242,7 +242,7 @@ static struct parameter *declare_rows(struct unit *unit, int id, const struct pa
     return p;
 }
 
-static void declare_matrix(struct unit *unit, int id, int64_t inputs, const struct part *part,
+static void declare_matrix(struct unit *unit, int id, int64_t inputs, const struct linear_part *part,
                            const struct share *share, enum linear_cut cut)
 {
     struct parameter *p = declare_rows(unit, id, part, share, unit_random(unit, part->init_std), "weight");
@@ -254,7 +254,7 @@ static void declare_matrix(struct unit *unit, int id, int64_t inputs, const stru
                     cut == LINEAR_INPUTS ? unit->settings->layer.rank * p->part.cols : 0);
 }
 
-static void declare_bias(struct unit *unit, int id, const struct part *part, const struct share *share,
+static void declare_bias(struct unit *unit, int id, const struct linear_part *part, const struct share *share,
                          enum linear_cut cut)
 {
     struct parameter *p = declare_rows(unit, id, part, share, unit_constant(0), "bias");
@@ -266,7 +266,8 @@ static void declare_bias(struct unit *unit, int id, const struct part *part, con
 }
 
 /* inputs: of the whole. */
-static void declare_linear(struct unit *unit, enum block_weight id, int64_t inputs, const struct part *parts, int count)
+static void declare_linear(struct unit *unit, enum block_weight id, int64_t inputs, const struct linear_part *parts,
+                           int count)
 {
     const bool bias = unit_family(unit)->bias;
     const enum linear_cut cut = linear_of(unit, id).cut;
@@ -302,13 +303,13 @@ static void declare_weights(struct unit *unit)
     const struct family_names *names = &family->names;
     const int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
     const int both = !family->gelu && names->gate == NULL ? 2 : 1; /* gate and up are one parameter */
-    const struct part qkv[] = {{names->q, q, s->init_std, s->heads, 1},
-                               {names->k, kv, s->init_std, s->kv_heads, 1},
-                               {names->v, kv, s->init_std, s->kv_heads, 1}};
-    const struct part o[] = {{names->o, s->hidden, s->output_std, s->hidden, 1}};
-    const struct part gate_up[] = {{names->gate, s->ffn, s->init_std, s->ffn, 1},
-                                   {names->up, both * s->ffn, s->init_std, s->ffn, both}};
-    const struct part down[] = {{names->down, s->hidden, s->output_std, s->hidden, 1}};
+    const struct linear_part qkv[] = {{names->q, q, s->init_std, s->heads, 1},
+                                      {names->k, kv, s->init_std, s->kv_heads, 1},
+                                      {names->v, kv, s->init_std, s->kv_heads, 1}};
+    const struct linear_part o[] = {{names->o, s->hidden, s->output_std, s->hidden, 1}};
+    const struct linear_part gate_up[] = {{names->gate, s->ffn, s->init_std, s->ffn, 1},
+                                          {names->up, both * s->ffn, s->init_std, s->ffn, both}};
+    const struct linear_part down[] = {{names->down, s->hidden, s->output_std, s->hidden, 1}};
     declare_linear(unit, BLOCK_QKV, s->hidden, qkv, 3);
     declare_linear(unit, BLOCK_O, q, o, 1);
     declare_linear(unit, BLOCK_UP, s->hidden, gate_up, 2);
@@ -336,7 +337,7 @@ void block_declare(struct unit *unit)
         int id;
         const char *name;
         int64_t rows, cols;
-        enum role role;
+        enum tensor_role role;
     } tensors[] = {
         {UNIT_OUTPUT, "output", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE},
         {UNIT_INPUT_GRADIENT, "d input", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE},

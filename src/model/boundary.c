@@ -1,7 +1,7 @@
 #include "model/boundary.h"
 
 /* For this rank's tokens of the micro-batch. */
-static struct tensor relayed(const struct context *context, const struct unit *unit, enum relay relay)
+static struct tensor relayed(const struct context *context, const struct unit *unit, enum relay_direction relay)
 {
     return tensor_rows(&context->relays[relay], 0, context_own_tokens(context, unit));
 }

@@ -71,7 +71,7 @@ static void declare_operand(struct unit *unit, const struct linear *linear, enum
     const struct quantization *rule = &p->rules[kind];
     const int id = linear->first + (kind == OPERAND_GRADIENT ? LINEAR_GRADIENT : 0);
     const bool input = kind == OPERAND_INPUT, columns = !p->wide_weight_product, all = linear->tokens == UNIT_TOKENS;
-    const enum role role = role_of_copies(rule);
+    const enum tensor_role role = role_of_copies(rule);
     const int64_t blocks = all ? UNIT_TOKEN_BLOCKS : quantization_blocks(linear->tokens);
     const int64_t padded = all ? UNIT_PADDED_TOKENS : blocks * QUANTIZATION_BLOCK;
     const struct copy_shape row = scale_shape_of(rule->scaling, linear->tokens, blocks, quantization_blocks(width));
@@ -92,7 +92,7 @@ static void declare_operand(struct unit *unit, const struct linear *linear, enum
 
 /* One copy of the weight, or the scales of one: in the store, or in the unit's tensors as rows of `stride` elements. */
 static void declare_copy(struct unit *unit, const struct linear *linear, int copy, struct copy_shape shape,
-                         enum role role)
+                         enum tensor_role role)
 {
     static const char *const names[LINEAR_COPIES] = {"weight row copy", "weight column copy", "weight row scale",
                                                      "weight column scale"};
@@ -120,7 +120,7 @@ static struct copy_shape weight_shape(const struct unit *unit, const struct line
 
 static void declare_weight(struct unit *unit, const struct linear *linear)
 {
-    const enum role role = role_of_copies(&linear->precision->rules[OPERAND_WEIGHT]);
+    const enum tensor_role role = role_of_copies(&linear->precision->rules[OPERAND_WEIGHT]);
     for (int copy = 0; copy < LINEAR_COPIES; copy++)
         declare_copy(unit, linear, copy, weight_shape(unit, linear, copy),
                      copy <= LINEAR_COLUMN ? role : ROLE_STATISTIC);
@@ -142,9 +142,10 @@ void linear_declare(struct unit *unit, const struct linear *linear)
 
 /* -- Operands ---------------------------------------------------------------------------------------------------- */
 
-struct copies linear_copies(const struct context *context, const struct linear_precision *precision, int number)
+struct quantized_copies linear_copies(const struct context *context, const struct linear_precision *precision,
+                                      int number)
 {
-    struct copies to = {.rule = precision->rules[number % OPERAND_COUNT], .salt = (uint32_t)number};
+    struct quantized_copies to = {.rule = precision->rules[number % OPERAND_COUNT], .salt = (uint32_t)number};
     if (precision->delayed) {
         to.scale = tensor_rows(&context->scales, number, 1);
         to.amax = tensor_rows(&context->amax, number, 1);
@@ -154,23 +155,24 @@ struct copies linear_copies(const struct context *context, const struct linear_p
     return to;
 }
 
-static struct copies rule_of(const struct context *context, const struct linear *linear, enum operand_kind kind)
+static struct quantized_copies rule_of(const struct context *context, const struct linear *linear,
+                                       enum operand_kind kind)
 {
     return linear_copies(context, linear->precision, linear->number + (int)kind);
 }
 
-static bool has_scales(const struct copies *to)
+static bool has_scales(const struct quantized_copies *to)
 {
     return !tensor_present(&to->scale) && to->rule.scaling != SCALING_1X32;
 }
 
 /* The scale of the row copy, given or made with it; of the column copy. */
-static struct tensor row_scale(const struct copies *to)
+static struct tensor row_scale(const struct quantized_copies *to)
 {
     return tensor_present(&to->scale) ? to->scale : to->row_scale;
 }
 
-static struct tensor column_scale(const struct copies *to)
+static struct tensor column_scale(const struct quantized_copies *to)
 {
     return tensor_present(&to->scale) ? to->scale : to->column_scale;
 }
@@ -196,7 +198,7 @@ static struct operand operand_of(const struct context *context, const struct uni
     const int id = linear->first + (kind == OPERAND_GRADIENT ? LINEAR_GRADIENT : 0);
     if (!quantizes(context, linear))
         return (struct operand){.value = value};
-    struct copies to = rule_of(context, linear, kind);
+    struct quantized_copies to = rule_of(context, linear, kind);
     const bool columns = !linear->precision->wide_weight_product;
     const bool rows = kind == OPERAND_GRADIENT || !context->recompute || id_set_has(context->wanted, linear->section) ||
                       gathers_copies(unit, linear, kind);
@@ -248,10 +250,10 @@ static struct tensor weight_copy(const struct context *context, const struct uni
     return made;
 }
 
-static struct copies copies_of_weight(const struct context *context, const struct unit *unit,
-                                      const struct linear *linear)
+static struct quantized_copies copies_of_weight(const struct context *context, const struct unit *unit,
+                                                const struct linear *linear)
 {
-    struct copies to = rule_of(context, linear, OPERAND_WEIGHT);
+    struct quantized_copies to = rule_of(context, linear, OPERAND_WEIGHT);
     to.row = weight_copy(context, unit, linear, LINEAR_ROW);
     to.column = weight_copy(context, unit, linear, LINEAR_COLUMN);
     if (has_scales(&to))
@@ -262,10 +264,10 @@ static struct copies copies_of_weight(const struct context *context, const struc
 }
 
 /* Makes those that are wanted; returns them. */
-static struct copies copy_weight(const struct context *context, const struct unit *unit, const struct linear *linear,
-                                 bool rows, bool columns)
+static struct quantized_copies copy_weight(const struct context *context, const struct unit *unit,
+                                           const struct linear *linear, bool rows, bool columns)
 {
-    struct copies to = copies_of_weight(context, unit, linear);
+    struct quantized_copies to = copies_of_weight(context, unit, linear);
     if (!rows)
         to.row = to.row_scale = absent;
     if (!columns)
@@ -287,14 +289,14 @@ void linear_copy_weight(const struct context *context, const struct unit *unit, 
     if (unit->row_base == NULL) {
         copy_weight(context, unit, linear, rows, columns);
     } else if (columns) {
-        const struct copies to = copies_of_weight(context, unit, linear);
+        const struct quantized_copies to = copies_of_weight(context, unit, linear);
         LAUNCH(context->stream, TRANSPOSE, transpose, .from = to.row, .to = to.column);
     }
 }
 
 /* The copies, of which a product reads the row copy or the column copy; where they are not kept, that one is made. */
-static struct copies ready_weight(const struct context *context, const struct unit *unit, const struct linear *linear,
-                                  bool column)
+static struct quantized_copies ready_weight(const struct context *context, const struct unit *unit,
+                                            const struct linear *linear, bool column)
 {
     if (!linear->makes_copies)
         return copies_of_weight(context, unit, linear);
@@ -314,7 +316,7 @@ static bool measures(const struct context *context, const struct unit *unit, con
 static void measure(const struct context *context, const struct unit *unit, const struct linear *linear,
                     enum operand_kind kind, const struct operand *operand)
 {
-    const struct copies *to = &operand->to;
+    const struct quantized_copies *to = &operand->to;
     if (!measures(context, unit, linear))
         return;
     LAUNCH(context->stream, QUANTIZATION_STATISTIC, quantization_statistic, .x = operand->value,
@@ -344,9 +346,9 @@ struct operand linear_made(const struct context *context, const struct unit *uni
 
 /* The largest magnitude that any tensor rank has. */
 static struct tensor shared_amax(const struct context *context, const struct unit *unit, const struct linear *linear,
-                                 const struct copies *rule, struct tensor own)
+                                 const struct quantized_copies *rule, struct tensor own)
 {
-    struct copies to = {.rule = rule->rule, .amax = unit_tensor(context, unit, linear->first + LINEAR_AMAX)};
+    struct quantized_copies to = {.rule = rule->rule, .amax = unit_tensor(context, unit, linear->first + LINEAR_AMAX)};
     LAUNCH(context->stream, FILL, fill, .x = to.amax, .value = 0);
     LAUNCH(context->stream, QUANTIZE, quantize, .x = own, .to = to);
     LAUNCH(context->stream, ALL_REDUCE, all_reduce, .group = context->tensor, .x = to.amax, .maximum = true);
@@ -355,7 +357,7 @@ static struct tensor shared_amax(const struct context *context, const struct uni
 
 /* The column copy of the row copy. Behind the last token it has zeros, of which two are a bf16; rows have an even
  * number of tokens. */
-static void transpose_row(const struct context *context, const struct copies *to)
+static void transpose_row(const struct context *context, const struct quantized_copies *to)
 {
     const int64_t tokens = to->row.rows;
     const struct tensor *column = &to->column;
@@ -370,7 +372,7 @@ static void transpose_row(const struct context *context, const struct copies *to
 static void gather_copies(const struct context *context, const struct unit *unit, const struct linear *linear,
                           const struct operand *operand)
 {
-    struct copies to = operand->to;
+    struct quantized_copies to = operand->to;
     if (has_scales(&to))
         to.whole_amax = shared_amax(context, unit, linear, &to, operand->own);
     to.row = sequence_own(context, operand->to.row);
@@ -416,7 +418,7 @@ static void multiply_forward(const struct context *context, const struct unit *u
                .transpose_b = true, .bias = bias, .c = addend, .d = y);
         return;
     }
-    const struct copies w = ready_weight(context, unit, linear, false);
+    const struct quantized_copies w = ready_weight(context, unit, linear, false);
     if (measures(context, unit, linear))
         measure(context, unit, linear, OPERAND_WEIGHT,
                 &(struct operand){.value = unit_weight(context, unit, linear->weight), .to = w});
@@ -530,7 +532,7 @@ static void multiply_input_gradient(const struct context *context, const struct 
         LAUNCH(context->stream, GEMM, gemm, .a = dy->value, .b = unit_weight(context, unit, linear->weight), .d = dx);
         return;
     }
-    const struct copies w = ready_weight(context, unit, linear, true);
+    const struct quantized_copies w = ready_weight(context, unit, linear, true);
     LAUNCH(context->stream, GEMM, gemm, .a = dy->to.row, .scale_a = row_scale(&dy->to),
            .scaling_a = dy->to.rule.scaling, .b = w.column, .scale_b = column_scale(&w), .scaling_b = w.rule.scaling,
            .transpose_b = true, .d = dx);

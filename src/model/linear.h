@@ -13,7 +13,7 @@
  * row copy for the product over its columns, the column copy for the weight's gradient. */
 struct operand {
     struct tensor value;
-    struct copies to;
+    struct quantized_copies to;
     struct tensor own; /* where value is gathered: this rank's part of it; else absent */
 };
 
@@ -81,7 +81,8 @@ void linear_declare(struct unit *unit, const struct linear *linear);
 
 /* What copies of the operand of that number are made with, but for the copies themselves and scales that are made with
  * them. */
-struct copies linear_copies(const struct context *context, const struct linear_precision *precision, int number);
+struct quantized_copies linear_copies(const struct context *context, const struct linear_precision *precision,
+                                      int number);
 
 /* Makes the copies of the weight that the store keeps, as class->copy_weights (unit.h) says; the weight is valid now.
  */

@@ -286,8 +286,8 @@ static const struct unit_class lm_head_class = {.name = "lm_head",
                                                 .idle_forward = true};
 
 /* What has a row for each token of the vocabulary: this rank's part of it, a matrix or a vector. */
-static void declare_part(struct unit *unit, enum lm_head_weight id, enum storage storage, struct initial initial,
-                         const char *name)
+static void declare_part(struct unit *unit, enum lm_head_weight id, enum storage_class storage,
+                         struct initial_value initial, const char *name)
 {
     const struct vocabulary_part part = model_vocabulary(unit->settings);
     const int64_t hidden = unit->settings->hidden, vocabulary = unit->settings->vocabulary;

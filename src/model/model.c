@@ -129,7 +129,7 @@ static bool is_zero(const struct parameter *parameter, int64_t element)
 void parameter_initial_values(const struct parameter *parameter, uint64_t seed, int64_t first, int64_t count,
                               double *values)
 {
-    const struct initial *initial = &parameter->initial;
+    const struct initial_value *initial = &parameter->initial;
     const struct random_key key = key_of(parameter, seed);
     switch (initial->kind) {
     case INIT_NORMAL:

@@ -7,7 +7,7 @@
 enum { MODEL_CHUNKS = 32 /* of a rank, at most */ };
 
 /* Units that a rank computes one after the other: first .. end - 1. */
-struct chunk {
+struct model_chunk {
     int first, end;
 };
 
@@ -19,7 +19,7 @@ struct model {
     int unit_count;
     struct unit *units; /* owned */
     int chunk_count;    /* that this rank computes; 1 without a pipeline */
-    struct chunk chunks[MODEL_CHUNKS];
+    struct model_chunk chunks[MODEL_CHUNKS];
 };
 
 /* settings.precision stays borrowed. head_tokens: tokens per chunk of the head. */

@@ -26,7 +26,7 @@ static struct weight *weight_at(struct unit *unit, int id)
     return &unit->weights[id];
 }
 
-void unit_declare_weight(struct unit *unit, int id, int64_t rows, int64_t cols, enum storage storage)
+void unit_declare_weight(struct unit *unit, int id, int64_t rows, int64_t cols, enum storage_class storage)
 {
     struct weight *weight = weight_at(unit, id);
     weight->rows = rows;
@@ -60,17 +60,17 @@ const struct family *unit_family(const struct unit *unit)
     return family_of(unit->settings->family);
 }
 
-struct initial unit_constant(double value)
+struct initial_value unit_constant(double value)
 {
-    return (struct initial){INIT_CONSTANT, value, -1};
+    return (struct initial_value){INIT_CONSTANT, value, -1};
 }
 
-struct initial unit_random(const struct unit *unit, double scale)
+struct initial_value unit_random(const struct unit *unit, double scale)
 {
-    return (struct initial){unit_family(unit)->uniform ? INIT_UNIFORM : INIT_NORMAL, scale, -1};
+    return (struct initial_value){unit_family(unit)->uniform ? INIT_UNIFORM : INIT_NORMAL, scale, -1};
 }
 
-struct parameter *unit_declare_parameter(struct unit *unit, int id, int64_t extent, struct initial initial,
+struct parameter *unit_declare_parameter(struct unit *unit, int id, int64_t extent, struct initial_value initial,
                                          const char *name, ...)
 {
     const struct weight *weight = &unit->weights[id];
@@ -126,7 +126,7 @@ void unit_share_weight(struct unit *unit, int id, struct unit *home, int home_id
     *weight_at(unit, id) = home->weights[home_id];
 }
 
-void unit_declare_tensor(struct unit *unit, int id, const char *name, int64_t rows, int64_t cols, enum role role)
+void unit_declare_tensor(struct unit *unit, int id, const char *name, int64_t rows, int64_t cols, enum tensor_role role)
 {
     if (id >= ID_SET_LIMIT)
         error_fatal("bug: unit %s has a tensor of id %d, at most %d are allowed", unit->name, id, ID_SET_LIMIT - 1);
@@ -134,7 +134,7 @@ void unit_declare_tensor(struct unit *unit, int id, const char *name, int64_t ro
     unit->tensors[id] = (struct unit_tensor){name, rows, cols, role};
 }
 
-void unit_declare_copy(struct unit *unit, int id, int64_t rows, int64_t cols, int64_t stride, enum role role)
+void unit_declare_copy(struct unit *unit, int id, int64_t rows, int64_t cols, int64_t stride, enum tensor_role role)
 {
     enum { ALIGNMENT = 256 /* bytes */, WIDEST = 8 };
     unit->copies = extended(unit->copies, &unit->copy_count, id + 1, sizeof *unit->copies);
@@ -216,7 +216,7 @@ struct context context_beside(const struct context *context)
     return beside;
 }
 
-enum dtype context_dtype(const struct context *context, enum role role)
+enum dtype context_dtype(const struct context *context, enum tensor_role role)
 {
     switch (role) {
     case ROLE_VALUE:
@@ -237,7 +237,7 @@ enum dtype context_dtype(const struct context *context, enum role role)
     return DTYPE_F32;
 }
 
-enum role role_of_copies(const struct quantization *rule)
+enum tensor_role role_of_copies(const struct quantization *rule)
 {
     enum dtype dtype = quantization_dtype(rule);
     return dtype == DTYPE_E4M3 ? ROLE_E4M3 : dtype == DTYPE_E5M2 ? ROLE_E5M2 : ROLE_BF16;

@@ -24,13 +24,13 @@ enum { UNIT_ALL_TOKENS = -5 };
 enum { UNIT_OWN_TOKENS = -6 };
 
 /* Where a parameter lives. Each unit has one flat buffer per storage class. */
-enum storage { STORAGE_MATRIX, STORAGE_VECTOR, STORAGE_COUNT };
+enum storage_class { STORAGE_MATRIX, STORAGE_VECTOR, STORAGE_COUNT };
 
 /* What a parameter starts as. */
-enum init { INIT_CONSTANT, INIT_NORMAL, INIT_UNIFORM };
+enum initial_kind { INIT_CONSTANT, INIT_NORMAL, INIT_UNIFORM };
 
-struct initial {
-    enum init kind;
+struct initial_value {
+    enum initial_kind kind;
     double value;     /* the constant, the standard deviation, or the bound of both signs */
     int64_t zero_row; /* this row of the global tensor is zeros; -1 = none */
 };
@@ -47,15 +47,15 @@ struct parameter {
     int64_t height, apart; /* the part is pieces of `height` rows, which begin every `apart` rows of the tensor */
     int holder, holders;   /* as many of these ranks have the same part; this one is number `holder` of them */
     bool partial;          /* each of these ranks makes a part of its gradient, which is their sum */
-    enum storage storage;
+    enum storage_class storage;
     int64_t offset; /* elements, in the unit's flat buffer */
-    struct initial initial;
+    struct initial_value initial;
 };
 
 /* A matrix or vector as ops read it: one or more parameters one below the other. Starts at a multiple of 256 bytes. */
 struct weight {
     int64_t rows, cols;
-    enum storage storage;
+    enum storage_class storage;
     int64_t offset;    /* elements, in the unit's flat buffer */
     int64_t room;      /* elements that it takes there: a multiple of UNIT_ALIGNMENT; those behind it are zeros */
     struct unit *home; /* the unit whose buffers hold it: itself, or the embedding for a tied head */
@@ -67,22 +67,22 @@ struct weight {
 
 /* What a tensor holds. Values have the compute dtype, statistics are fp32 (fp64 in the oracle); then copies of few bits
  * (core/quantization.h), and what a batch has of its tokens. */
-enum role { ROLE_VALUE, ROLE_STATISTIC, ROLE_E4M3, ROLE_E5M2, ROLE_BF16, ROLE_I32, ROLE_F32 };
+enum tensor_role { ROLE_VALUE, ROLE_STATISTIC, ROLE_E4M3, ROLE_E5M2, ROLE_BF16, ROLE_I32, ROLE_F32 };
 
 /* The role of copies that are made by a rule. */
-enum role role_of_copies(const struct quantization *rule);
+enum tensor_role role_of_copies(const struct quantization *rule);
 
 struct unit_tensor {
     const char *name;
     int64_t rows, cols; /* or UNIT_TOKENS */
-    enum role role;
+    enum tensor_role role;
 };
 
 /* A copy of weights that products read instead of them, or its scales. class->copy_weights makes it of the weights,
  * once they have changed. */
 struct weight_copy {
     int64_t rows, cols, stride;
-    enum role role;
+    enum tensor_role role;
     int64_t offset; /* bytes, in the unit's copies; a multiple of 256 */
 };
 
@@ -164,7 +164,7 @@ struct batch_tensors {
 
 /* evaluate: losses without gradients. embed: the states behind the head's first norm, no losses. generate: more tokens
  * of the sequences whose keys and values are cached; leaves the logits of some of them. */
-enum pass { PASS_FORWARD, PASS_BACKWARD, PASS_EVALUATE, PASS_EMBED, PASS_GENERATE, PASS_COUNT };
+enum pass_kind { PASS_FORWARD, PASS_BACKWARD, PASS_EVALUATE, PASS_EMBED, PASS_GENERATE, PASS_COUNT };
 
 /* PASS_GENERATE: keys (rotated) and values of the tokens before those of this micro-batch, and room for theirs. */
 struct kv_cache {
@@ -184,7 +184,7 @@ struct context {
     /* Of a pipeline: what this stage has for those beside it, and what they have sent (engine/engine_relay.c), each
      * [tokens, hidden]; absent where nothing goes that way. */
     struct tensor relays[RELAY_COUNT];
-    enum pass pass;
+    enum pass_kind pass;
     int slot;                                               /* of activations */
     bool recompute;                                         /* a forward inside backward: only `wanted` sections run */
     const struct id_set *wanted;                            /* of a backward: what a recompute makes */
@@ -203,7 +203,7 @@ struct context {
     /* Of a backward: sums over tokens, stat [1, hidden]. The first is that of the output's gradient, absent where the
      * unit behind has not made it; the second that of UNIT_INPUT_GRADIENT, set by unit_sum_input_gradient. */
     struct tensor output_gradient_sum, input_gradient_sum;
-    void *memory; /* what address and enter_section work on: struct memory (engine/memory.h) */
+    void *memory; /* what address and enter_section work on: struct engine_memory (engine/memory.h) */
     /* Optional: the next op tolerates transfers beside it, so those that are pending start. Transfers take
      * multiprocessors: attention hands out its work dynamically, while a matrix product has one block for each and
      * would need another wave. */
@@ -216,13 +216,13 @@ struct context {
 /* The elements that a weight of so many takes in a flat buffer: a multiple of UNIT_ALIGNMENT. */
 int64_t unit_aligned(int64_t elements);
 /* A new weight of `rows` x `cols`, without parameters yet; returns nothing: ids are the class's enum. */
-void unit_declare_weight(struct unit *unit, int id, int64_t rows, int64_t cols, enum storage storage);
+void unit_declare_weight(struct unit *unit, int id, int64_t rows, int64_t cols, enum storage_class storage);
 /* Makes room in the flat buffer for as many rows of weight `id`, or elements of a vector, as any tensor rank has: their
  * buffers are alike. It is the last that was declared. */
 void unit_make_room(struct unit *unit, int id, int64_t extent);
 /* The next `extent` rows of weight `id`, or elements where it is a vector, are the parameter of that printf-like name;
  * returns it, until the next is declared. */
-struct parameter *unit_declare_parameter(struct unit *unit, int id, int64_t extent, struct initial initial,
+struct parameter *unit_declare_parameter(struct unit *unit, int id, int64_t extent, struct initial_value initial,
                                          const char *name, ...) BASE_PRINTF(5, 6);
 /* Says that what was declared is a part of a tensor [rows, cols], in which it starts at row, col. Until then it is the
  * whole. Where other ranks have the same part, the caller sets holder and holders. */
@@ -232,13 +232,14 @@ void parameter_share(struct parameter *parameter, const struct layer_cut *layer,
 /* The row of the tensor that is row number `row` of the part. */
 int64_t parameter_row(const struct parameter *parameter, int64_t row);
 /* All `value`; what the family's matrices start as, with that standard deviation or bound. */
-struct initial unit_constant(double value);
-struct initial unit_random(const struct unit *unit, double scale);
+struct initial_value unit_constant(double value);
+struct initial_value unit_random(const struct unit *unit, double scale);
 /* The weight is another unit's (tied): its buffers and gradients are used. */
 void unit_share_weight(struct unit *unit, int id, struct unit *home, int home_id);
-void unit_declare_tensor(struct unit *unit, int id, const char *name, int64_t rows, int64_t cols, enum role role);
+void unit_declare_tensor(struct unit *unit, int id, const char *name, int64_t rows, int64_t cols,
+                         enum tensor_role role);
 /* A copy of weights with that distance between its rows. */
-void unit_declare_copy(struct unit *unit, int id, int64_t rows, int64_t cols, int64_t stride, enum role role);
+void unit_declare_copy(struct unit *unit, int id, int64_t rows, int64_t cols, int64_t stride, enum tensor_role role);
 /* Frees what was declared. */
 void unit_destroy(struct unit *unit);
 /* Elements of tensor `id` for a whole micro-batch of unit->tokens: what memory is planned for. */
@@ -272,7 +273,7 @@ void context_join(struct context *context);
 struct context context_beside(const struct context *context);
 
 /* The element type that a role has in this run. */
-enum dtype context_dtype(const struct context *context, enum role role);
+enum dtype context_dtype(const struct context *context, enum tensor_role role);
 
 /* How many of the batch's tokens this rank has between linear layers. */
 int64_t context_own_tokens(const struct context *context, const struct unit *unit);
@@ -286,7 +287,7 @@ struct tensor unit_copy(const struct context *context, const struct unit *unit, 
 /* The row copy of a weight, where the store has it in place of the weight. */
 struct tensor unit_row_copy(const struct unit *unit, int id);
 /* The element type in which ops write the gradients of its own weights of that class. */
-static inline enum dtype unit_gradient_dtype(const struct unit *unit, enum storage storage, enum dtype statistic)
+static inline enum dtype unit_gradient_dtype(const struct unit *unit, enum storage_class storage, enum dtype statistic)
 {
     return unit->rounds_gradients && storage == STORAGE_MATRIX ? DTYPE_BF16 : statistic;
 }

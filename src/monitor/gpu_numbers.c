@@ -25,7 +25,7 @@ double gpu_number_of(const struct gpu_number *number, const struct shown_gpu *gp
     return value;
 }
 
-double gpu_number_together(const struct gpu_number *number, const struct shown *s)
+double gpu_number_together(const struct gpu_number *number, const struct shown_numbers *s)
 {
     double whole = gpu_number_of(number, &s->gpus[0]);
     for (int g = 1; g < s->gpu_count; g++) {

@@ -18,6 +18,6 @@ extern const struct gpu_number gpu_numbers[GPU_NUMBERS];
 /* NaN: the driver does not tell. */
 double gpu_number_of(const struct gpu_number *number, const struct shown_gpu *gpu);
 /* Of all GPUs that are shown, of which there is one at least. */
-double gpu_number_together(const struct gpu_number *number, const struct shown *shown);
+double gpu_number_together(const struct gpu_number *number, const struct shown_numbers *shown);
 
 #endif

@@ -32,14 +32,14 @@ static bool of_program(const char *event)
     return false;
 }
 
-static bool stays(const struct journal *journal, const char *event, int64_t step)
+static bool stays(const struct run_journal *journal, const char *event, int64_t step)
 {
     bool again = journal->validates && step == journal->step && strcmp(event, "validation") == 0;
     return of_program(event) || (step <= journal->step && !again);
 }
 
 /* Copies the lines that stay. Returns how many damaged ones did not. */
-static int64_t copy_lines(struct journal *journal, FILE *from, FILE *to)
+static int64_t copy_lines(struct run_journal *journal, FILE *from, FILE *to)
 {
     char *line = NULL;
     size_t capacity = 0;
@@ -60,13 +60,13 @@ static int64_t copy_lines(struct journal *journal, FILE *from, FILE *to)
     return damaged;
 }
 
-static int drop_later_lines(struct journal *journal)
+static int drop_later_lines(struct run_journal *journal)
 {
     const char *path = journal->path;
     FILE *old = open_stream(path);
     if (old == NULL)
         return errno == ENOENT ? ERROR_NONE : error_environment("%s: cannot open it: %s", path, open_failure());
-    struct draft kept;
+    struct file_draft kept;
     int code = draft_open(&kept, path);
     if (code == ERROR_NONE) {
         int64_t damaged = copy_lines(journal, old, kept.file);
@@ -83,7 +83,7 @@ static int drop_later_lines(struct journal *journal)
 
 /* -- The file ---------------------------------------------------------------------------------------------------- */
 
-static int open_log(struct journal *journal)
+static int open_log(struct run_journal *journal)
 {
     int code = drop_later_lines(journal);
     if (code != ERROR_NONE)
@@ -93,7 +93,7 @@ static int open_log(struct journal *journal)
                                     : error_environment("%s: cannot open it: %s", journal->path, open_failure());
 }
 
-static void begin_failing(struct journal *journal, const char *why)
+static void begin_failing(struct run_journal *journal, const char *why)
 {
     if (!journal->failing)
         log_warn("%s; the run goes on, and its lines are written when that is mended", why);
@@ -101,7 +101,7 @@ static void begin_failing(struct journal *journal, const char *why)
 }
 
 /* False while it cannot be opened. That is not tried at each line, since it reads the whole file. */
-static bool is_open(struct journal *journal, bool try_now)
+static bool is_open(struct run_journal *journal, bool try_now)
 {
     if (journal->descriptor >= 0)
         return true;
@@ -116,7 +116,7 @@ static bool is_open(struct journal *journal, bool try_now)
 }
 
 /* Writes what waits, as far as that goes. What is left of a line that was written in part comes first the next time. */
-static void write_waiting(struct journal *journal, bool try_now)
+static void write_waiting(struct run_journal *journal, bool try_now)
 {
     int64_t done = 0;
     if (!is_open(journal, try_now))
@@ -142,7 +142,7 @@ static void write_waiting(struct journal *journal, bool try_now)
     }
 }
 
-static void wait_for_writing(struct journal *journal, const char *line, int64_t bytes)
+static void wait_for_writing(struct run_journal *journal, const char *line, int64_t bytes)
 {
     if (journal->waiting_bytes + bytes > WAITING_BYTES) {
         journal->lost_lines++;
@@ -156,14 +156,14 @@ static void wait_for_writing(struct journal *journal, const char *line, int64_t 
     journal->waiting_bytes += bytes;
 }
 
-void journal_open(struct journal *journal, const char *path, int64_t step, bool validates)
+void journal_open(struct run_journal *journal, const char *path, int64_t step, bool validates)
 {
-    *journal = (struct journal){
+    *journal = (struct run_journal){
         .path = memory_string(path), .step = step, .validates = validates, .descriptor = -1, .tried = -RETRY_SECONDS};
     write_waiting(journal, true);
 }
 
-void journal_close(struct journal *journal)
+void journal_close(struct run_journal *journal)
 {
     if (journal->path == NULL)
         return;
@@ -177,7 +177,7 @@ void journal_close(struct journal *journal)
                  plural(journal->lost_lines));
     free(journal->waiting);
     free(journal->path);
-    *journal = (struct journal){NULL};
+    *journal = (struct run_journal){NULL};
 }
 
 /* -- Members ----------------------------------------------------------------------------------------------------- */
@@ -197,7 +197,7 @@ static void put_real(FILE *file, double value, int digits)
         fputs("null", file);
 }
 
-static void put_comma(struct journal *journal)
+static void put_comma(struct run_journal *journal)
 {
     if (journal->follow)
         fputc(',', journal->line);
@@ -205,7 +205,7 @@ static void put_comma(struct journal *journal)
 }
 
 /* The key of the next member; false when nothing is written. */
-static bool put_key(struct journal *journal, const char *key)
+static bool put_key(struct run_journal *journal, const char *key)
 {
     if (journal->line == NULL)
         return false;
@@ -214,25 +214,25 @@ static bool put_key(struct journal *journal, const char *key)
     return true;
 }
 
-void journal_integer(struct journal *journal, const char *key, int64_t value)
+void journal_integer(struct run_journal *journal, const char *key, int64_t value)
 {
     if (put_key(journal, key))
         fprintf(journal->line, "%lld", (long long)value);
 }
 
-void journal_truth(struct journal *journal, const char *key, bool value)
+void journal_truth(struct run_journal *journal, const char *key, bool value)
 {
     if (put_key(journal, key))
         fputs(value ? "true" : "false", journal->line);
 }
 
-void journal_real(struct journal *journal, const char *key, double value, int digits)
+void journal_real(struct run_journal *journal, const char *key, double value, int digits)
 {
     if (put_key(journal, key))
         put_real(journal->line, value, digits);
 }
 
-void journal_reals(struct journal *journal, const char *key, const double *values, int64_t count, int digits)
+void journal_reals(struct run_journal *journal, const char *key, const double *values, int64_t count, int digits)
 {
     if (!put_key(journal, key))
         return;
@@ -245,7 +245,7 @@ void journal_reals(struct journal *journal, const char *key, const double *value
     fputc(']', journal->line);
 }
 
-void journal_text(struct journal *journal, const char *key, const char *value)
+void journal_text(struct run_journal *journal, const char *key, const char *value)
 {
     if (put_key(journal, key))
         put_text(journal->line, value);
@@ -254,7 +254,7 @@ void journal_text(struct journal *journal, const char *key, const char *value)
 /* -- Lines, lists, objects --------------------------------------------------------------------------------------- */
 
 /* An opening or closing bracket; what comes behind an opening one follows nothing. */
-static void put_bracket(struct journal *journal, char bracket)
+static void put_bracket(struct run_journal *journal, char bracket)
 {
     if (journal->line == NULL)
         return;
@@ -262,7 +262,7 @@ static void put_bracket(struct journal *journal, char bracket)
     journal->follow = bracket == ']' || bracket == '}';
 }
 
-void journal_begin(struct journal *journal, const char *event, int64_t step)
+void journal_begin(struct run_journal *journal, const char *event, int64_t step)
 {
     if (journal->path == NULL)
         return;
@@ -272,7 +272,7 @@ void journal_begin(struct journal *journal, const char *event, int64_t step)
     journal_integer(journal, "step", step);
 }
 
-void journal_end(struct journal *journal)
+void journal_end(struct run_journal *journal)
 {
     if (journal->line == NULL)
         return;
@@ -285,25 +285,25 @@ void journal_end(struct journal *journal)
     write_waiting(journal, false);
 }
 
-void journal_list(struct journal *journal, const char *key)
+void journal_list(struct run_journal *journal, const char *key)
 {
     if (put_key(journal, key))
         put_bracket(journal, '[');
 }
 
-void journal_list_end(struct journal *journal)
+void journal_list_end(struct run_journal *journal)
 {
     put_bracket(journal, ']');
 }
 
-void journal_object(struct journal *journal)
+void journal_object(struct run_journal *journal)
 {
     if (journal->line != NULL)
         put_comma(journal);
     put_bracket(journal, '{');
 }
 
-void journal_object_end(struct journal *journal)
+void journal_object_end(struct run_journal *journal)
 {
     put_bracket(journal, '}');
 }

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-struct journal {
+struct run_journal {
     char *path; /* NULL: nothing is written (all ranks but 0) */
     int64_t step;
     bool validates;
@@ -31,23 +31,23 @@ struct journal {
 /* Appends to `path`. First it drops the lines of steps after `step`, which a killed program left, its validation of
  * `step` where that is made again (`validates`), and damaged lines, with a warning unless it is a half-written last
  * one. Where that fails there is a warning, and it is tried again later. Local. */
-void journal_open(struct journal *journal, const char *path, int64_t step, bool validates);
+void journal_open(struct run_journal *journal, const char *path, int64_t step, bool validates);
 /* Tries once more to write what waits, and warns of what is lost. Does nothing on a journal of zeros. */
-void journal_close(struct journal *journal);
+void journal_close(struct run_journal *journal);
 
 /* A line: begin, any number of members, end. On a journal of zeros all of them do nothing. */
-void journal_begin(struct journal *journal, const char *event, int64_t step);
-void journal_integer(struct journal *journal, const char *key, int64_t value);
-void journal_truth(struct journal *journal, const char *key, bool value);
+void journal_begin(struct run_journal *journal, const char *event, int64_t step);
+void journal_integer(struct run_journal *journal, const char *key, int64_t value);
+void journal_truth(struct run_journal *journal, const char *key, bool value);
 /* With so many significant digits (17 give the same double back); what is not finite, JSON calls null. */
-void journal_real(struct journal *journal, const char *key, double value, int digits);
-void journal_reals(struct journal *journal, const char *key, const double *values, int64_t count, int digits);
-void journal_text(struct journal *journal, const char *key, const char *value);
+void journal_real(struct run_journal *journal, const char *key, double value, int digits);
+void journal_reals(struct run_journal *journal, const char *key, const double *values, int64_t count, int digits);
+void journal_text(struct run_journal *journal, const char *key, const char *value);
 /* The value of `key` is a list of objects: list, then for each object members between object and object_end. */
-void journal_list(struct journal *journal, const char *key);
-void journal_object(struct journal *journal);
-void journal_object_end(struct journal *journal);
-void journal_list_end(struct journal *journal);
-void journal_end(struct journal *journal);
+void journal_list(struct run_journal *journal, const char *key);
+void journal_object(struct run_journal *journal);
+void journal_object_end(struct run_journal *journal);
+void journal_list_end(struct run_journal *journal);
+void journal_end(struct run_journal *journal);
 
 #endif

@@ -14,7 +14,7 @@ enum { GPU_DIGITS = 12, STEP_TIME_DIGITS = 4 };
 /* -- Opening and closing ----------------------------------------------------------------------------------------- */
 
 /* The event files are for looking on: the run does without them. */
-static void open_board(struct meter *meter, const char *folder, bool writes)
+static void open_board(struct run_meter *meter, const char *folder, bool writes)
 {
     int code = tensorboard_cut(folder, meter->settings.step); /* also when none is written now: one may be later */
     if (code == ERROR_NONE && writes)
@@ -33,7 +33,7 @@ static bool begins(const struct meter_settings *s)
 }
 
 /* With what they hold up to settings.step. */
-static void open_files(struct meter *meter)
+static void open_files(struct run_meter *meter)
 {
     const struct meter_settings *s = &meter->settings;
     char *lines = memory_format("%s/log.jsonl", s->folder), *events = memory_format("%s/tensorboard", s->folder);
@@ -43,14 +43,14 @@ static void open_files(struct meter *meter)
     free(events);
 }
 
-void meter_open(struct meter *meter, struct comm *world, const struct meter_settings *settings)
+void meter_open(struct run_meter *meter, struct comm *world, const struct meter_settings *settings)
 {
-    *meter = (struct meter){.world = world, .settings = *settings, .step = settings->step};
-    meter->shown = (struct shown){.step = settings->step,
-                                  .steps_total = settings->steps_total,
-                                  .outliers = settings->outliers,
-                                  .validation_loss = NAN,
-                                  .device_peak = NAN};
+    *meter = (struct run_meter){.world = world, .settings = *settings, .step = settings->step};
+    meter->shown = (struct shown_numbers){.step = settings->step,
+                                          .steps_total = settings->steps_total,
+                                          .outliers = settings->outliers,
+                                          .validation_loss = NAN,
+                                          .device_peak = NAN};
     if (world->rank == 0)
         open_files(meter);
     watch_open(&meter->watch, world, settings->executor, settings->part);
@@ -62,21 +62,21 @@ void meter_open(struct meter *meter, struct comm *world, const struct meter_sett
     meter->started = meter->marked = clock_seconds();
 }
 
-static void close_files(struct meter *meter)
+static void close_files(struct run_meter *meter)
 {
     journal_close(&meter->journal);
     tensorboard_close(&meter->board);
 }
 
 /* Counting since the last row begins. */
-static void clear_row(struct meter *meter)
+static void clear_row(struct run_meter *meter)
 {
     meter->work = (struct meter_work){0};
     meter->step_count = 0;
     meter->loss_sum = meter->labels = meter->data_wait = 0;
 }
 
-void meter_rewind(struct meter *meter, int64_t step, bool validates, int64_t outliers)
+void meter_rewind(struct run_meter *meter, int64_t step, bool validates, int64_t outliers)
 {
     meter->shown.outliers = outliers;
     meter->settings.step = meter->step = meter->shown.step = step;
@@ -90,7 +90,7 @@ void meter_rewind(struct meter *meter, int64_t step, bool validates, int64_t out
     open_files(meter);
 }
 
-void meter_close(struct meter *meter)
+void meter_close(struct run_meter *meter)
 {
     close_files(meter);
     prometheus_close(&meter->prometheus);
@@ -101,7 +101,7 @@ void meter_close(struct meter *meter)
 
 /* -- Steps ------------------------------------------------------------------------------------------------------- */
 
-void meter_add(struct meter *meter, enum meter_timer timer, double seconds)
+void meter_add(struct run_meter *meter, enum meter_timer timer, double seconds)
 {
     meter->seconds[timer] += seconds;
     meter->calls[timer]++;
@@ -115,18 +115,18 @@ void meter_add(struct meter *meter, enum meter_timer timer, double seconds)
                     seconds);
 }
 
-void meter_add_wait(struct meter *meter, enum meter_timer timer, double seconds)
+void meter_add_wait(struct run_meter *meter, enum meter_timer timer, double seconds)
 {
     meter_add(meter, timer, seconds);
     meter->calls[timer]--;
 }
 
-double meter_pause(const struct meter *meter)
+double meter_pause(const struct run_meter *meter)
 {
     return clock_seconds() - meter->marked - meter->idle;
 }
 
-void meter_count(struct meter *meter, const struct meter_row *row, double loss_sum, double labels,
+void meter_count(struct run_meter *meter, const struct meter_row *row, double loss_sum, double labels,
                  const struct meter_work *work)
 {
     meter->last[row->step % METER_LAST] = *row;
@@ -148,7 +148,7 @@ void meter_count(struct meter *meter, const struct meter_row *row, double loss_s
 }
 
 /* What is left to do at the pace of this program so far, validations and checkpoints included. */
-static double seconds_left(const struct meter *meter, int64_t step)
+static double seconds_left(const struct run_meter *meter, int64_t step)
 {
     if (meter->steps == 0)
         return INFINITY;
@@ -159,7 +159,7 @@ static double seconds_left(const struct meter *meter, int64_t step)
 /* -- Rows -------------------------------------------------------------------------------------------------------- */
 
 /* Texts of the reasons that hold clocks down: "" or "power_cap thermal". */
-static void write_throttles(struct journal *journal, const struct shown *s)
+static void write_throttles(struct run_journal *journal, const struct shown_numbers *s)
 {
     journal_list(journal, "gpu_throttles");
     for (int g = 0; g < s->gpu_count; g++)
@@ -174,7 +174,7 @@ static void write_throttles(struct journal *journal, const struct shown *s)
     journal_list_end(journal);
 }
 
-static void write_gpus(struct journal *journal, const struct shown *s)
+static void write_gpus(struct run_journal *journal, const struct shown_numbers *s)
 {
     double *values = memory_allocate(s->gpu_count * (int64_t)sizeof *values);
     for (int n = 0; n < GPU_NUMBERS; n++) {
@@ -186,9 +186,9 @@ static void write_gpus(struct journal *journal, const struct shown *s)
     write_throttles(journal, s);
 }
 
-static void write_line(struct meter *meter, const struct shown *s)
+static void write_line(struct run_meter *meter, const struct shown_numbers *s)
 {
-    struct journal *journal = &meter->journal;
+    struct run_journal *journal = &meter->journal;
     meter_begin_line(meter, "step", s->step);
     journal_real(journal, "loss", s->loss, EXACT_DIGITS);
     journal_real(journal, "mean_loss", s->mean_loss, EXACT_DIGITS);
@@ -224,7 +224,7 @@ static void write_line(struct meter *meter, const struct shown *s)
 }
 
 /* Of what the recipes log, too, those have their names: rates of a GPU, gpu_memory_allocated in GiB. */
-static void write_scalars(struct meter *meter, const struct shown *s)
+static void write_scalars(struct run_meter *meter, const struct shown_numbers *s)
 {
     const double ranks = meter->world->size, gib = 1 << 30;
     struct tensorboard_scalar scalars[32] = {
@@ -256,31 +256,32 @@ static void write_scalars(struct meter *meter, const struct shown *s)
     tensorboard_write(&meter->board, s->step, scalars, count);
 }
 
-static struct shown shown_of(const struct meter *meter, const struct meter_row *row, const struct watch_row *found)
+static struct shown_numbers shown_of(const struct run_meter *meter, const struct meter_row *row,
+                                     const struct watch_row *found)
 {
     const struct meter_settings *settings = &meter->settings;
-    struct shown s = {.step = row->step,
-                      .steps_total = settings->steps_total,
-                      .steps = meter->step_count,
-                      .loss = row->loss,
-                      .mean_loss = meter->labels > 0 ? meter->loss_sum / meter->labels : row->loss,
-                      .learning_rate = row->learning_rate,
-                      .grad_norm = row->grad_norm,
-                      .outliers = row->outliers,
-                      .data_wait = meter->data_wait,
-                      .collectives = meter->world->size > 1 ? found->collectives : (double)NAN,
-                      .memory = (double)memory_resident_peak(),
-                      .device = found->device,
-                      .device_mean = found->device_mean,
-                      .device_max = found->device_max,
-                      .device_peak = fmax(meter->shown.device_peak, found->device_max),
-                      .tokens = row->tokens,
-                      .samples = row->tokens / settings->row_tokens,
-                      .unpadded = found->counts.unpadded,
-                      .validation_loss = meter->shown.validation_loss,
-                      .gpus = meter->watch.gpus,
-                      .gpu_count = meter->watch.gpu_count,
-                      .gpus_read = found->read};
+    struct shown_numbers s = {.step = row->step,
+                              .steps_total = settings->steps_total,
+                              .steps = meter->step_count,
+                              .loss = row->loss,
+                              .mean_loss = meter->labels > 0 ? meter->loss_sum / meter->labels : row->loss,
+                              .learning_rate = row->learning_rate,
+                              .grad_norm = row->grad_norm,
+                              .outliers = row->outliers,
+                              .data_wait = meter->data_wait,
+                              .collectives = meter->world->size > 1 ? found->collectives : (double)NAN,
+                              .memory = (double)memory_resident_peak(),
+                              .device = found->device,
+                              .device_mean = found->device_mean,
+                              .device_max = found->device_max,
+                              .device_peak = fmax(meter->shown.device_peak, found->device_max),
+                              .tokens = row->tokens,
+                              .samples = row->tokens / settings->row_tokens,
+                              .unpadded = found->counts.unpadded,
+                              .validation_loss = meter->shown.validation_loss,
+                              .gpus = meter->watch.gpus,
+                              .gpu_count = meter->watch.gpu_count,
+                              .gpus_read = found->read};
     for (int64_t i = 0; i < meter->step_count; i++)
         s.seconds += meter->step_seconds[i];
     s.rate = s.seconds > 0 ? (double)found->counts.tokens / s.seconds : 0;
@@ -291,7 +292,7 @@ static struct shown shown_of(const struct meter *meter, const struct meter_row *
     return s;
 }
 
-void meter_step(struct meter *meter, const struct meter_row *row)
+void meter_step(struct run_meter *meter, const struct meter_row *row)
 {
     const struct watch_counts counts = {meter->work.real, meter->work.positions, row->unpadded};
     const struct watch_row found = watch_look(&meter->watch, &counts);

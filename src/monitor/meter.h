@@ -65,14 +65,14 @@ struct meter_work {
 
 enum { METER_LAST = 16 /* steps that a report of a divergence shows */ };
 
-struct meter {
+struct run_meter {
     struct comm *world;
     struct meter_settings settings;
-    struct journal journal; /* rank 0's log.jsonl */
+    struct run_journal journal; /* rank 0's log.jsonl */
     struct tensorboard board;
     struct prometheus prometheus;
-    struct watch watch;
-    struct shown shown; /* the last row */
+    struct rank_watch watch;
+    struct shown_numbers shown; /* the last row */
     struct run_table table;
     int64_t step;                      /* the latest that a line tells of */
     int64_t steps;                     /* counted since the start of this program */
@@ -98,33 +98,33 @@ struct meter {
 /* Opens log.jsonl and the event files for appending; what they hold of steps after settings->step, left by a program
  * that was killed, is dropped first. If steps are left to do, a line "start" says who does them. What cannot be written
  * is warned about. Collective. */
-void meter_open(struct meter *meter, struct comm *world, const struct meter_settings *settings);
-void meter_close(struct meter *meter);
+void meter_open(struct run_meter *meter, struct comm *world, const struct meter_settings *settings);
+void meter_close(struct run_meter *meter);
 
 /* The run goes back to an earlier step, with or without that step's validation to be made again, and with so many
  * outliers until then: as after a restart, the files hold each step once. Local. */
-void meter_rewind(struct meter *meter, int64_t step, bool validates, int64_t outliers);
+void meter_rewind(struct run_meter *meter, int64_t step, bool validates, int64_t outliers);
 
 /* Adds a call to a timer of this rank, or more seconds to its last one. What passes beside the loop is no work of it.
  */
-void meter_add(struct meter *meter, enum meter_timer timer, double seconds);
-void meter_add_wait(struct meter *meter, enum meter_timer timer, double seconds);
+void meter_add(struct run_meter *meter, enum meter_timer timer, double seconds);
+void meter_add_wait(struct run_meter *meter, enum meter_timer timer, double seconds);
 
 /* Seconds since the last step was counted, without validations and checkpoints: of a step that begins while none is in
  * flight, they are the time before its first launch. */
-double meter_pause(const struct meter *meter);
+double meter_pause(const struct run_meter *meter);
 
 /* Ends a step: counts its losses, work and time towards the next row. */
-void meter_count(struct meter *meter, const struct meter_row *row, double loss_sum, double labels,
+void meter_count(struct run_meter *meter, const struct meter_row *row, double loss_sum, double labels,
                  const struct meter_work *work);
 
 /* One row of the table, line and record for the steps since the last one. The table shows the mean loss over their
  * labels, the line both that and the last step's own. Collective. */
-void meter_step(struct meter *meter, const struct meter_row *row);
+void meter_step(struct run_meter *meter, const struct meter_row *row);
 /* A line for a validation, and below one for a checkpoint. */
-void meter_validation(struct meter *meter, int64_t step, double loss, double labels);
+void meter_validation(struct run_meter *meter, int64_t step, double loss, double labels);
 /* A line for a validation of a model that is trained already, with what the deck says of its data. */
-void meter_evaluation(struct meter *meter, int64_t step, double loss, double labels, const struct deck *deck);
+void meter_evaluation(struct run_meter *meter, int64_t step, double loss, double labels, const struct deck *deck);
 struct meter_save {
     const char *path;
     uint64_t digest;
@@ -132,24 +132,24 @@ struct meter_save {
     double seconds; /* until it was on the disk */
     double waited;  /* of the run, for snapshot and end, or for all of it */
 };
-void meter_checkpoint(struct meter *meter, int64_t step, const struct meter_save *save);
+void meter_checkpoint(struct run_meter *meter, int64_t step, const struct meter_save *save);
 /* A line and a record for a step at which it was measured what quantization loses. */
-void meter_statistics(struct meter *meter, int64_t step, const struct statistics_row *rows, int64_t count);
+void meter_statistics(struct run_meter *meter, int64_t step, const struct statistics_row *rows, int64_t count);
 /* A line for what else happens: `event` is its name in log.jsonl ("stop"), `text` one sentence for the reader. */
-void meter_note(struct meter *meter, int64_t step, const char *event, const char *text);
+void meter_note(struct run_meter *meter, int64_t step, const char *event, const char *text);
 
 /* The run has ended at the step `row` by divergence: shows `text`, that step and the steps before it. Collective. */
-void meter_diverged(struct meter *meter, const struct meter_row *row, const char *text);
+void meter_diverged(struct run_meter *meter, const struct meter_row *row, const char *text);
 /* The last line of a program: how it ends, by its exit code, and one sentence. Left out where no line "start" stands
  * before it. */
-void meter_end(struct meter *meter, int code, const char *text);
+void meter_end(struct run_meter *meter, int code, const char *text);
 
 /* What a profile of `steps` steps has found (core/profile.h), by rank 0. */
-void meter_profile(struct meter *meter, int64_t step, int64_t steps, const struct profile_row *rows, int count);
+void meter_profile(struct run_meter *meter, int64_t step, int64_t steps, const struct profile_row *rows, int count);
 
 /* The timer summary: seconds as minimum, mean and maximum over ranks, calls of rank 0; and, where launches end when
  * they return, so that the host's time of them means something, the ops, dry runs of the planner included. It goes into
  * the log, and after a minute or more to standard output too. Collective. */
-void meter_summary(struct meter *meter);
+void meter_summary(struct run_meter *meter);
 
 #endif

@@ -16,7 +16,7 @@ enum { TIME_DIGITS = 13 };
 /* Seconds by which a clock may drift without a word. */
 static const double TELL_JUMP = 60;
 
-void meter_begin_line(struct meter *meter, const char *event, int64_t step)
+void meter_begin_line(struct run_meter *meter, const char *event, int64_t step)
 {
     journal_begin(&meter->journal, event, step);
     if (step > meter->step)
@@ -24,7 +24,7 @@ void meter_begin_line(struct meter *meter, const char *event, int64_t step)
 }
 
 /* Times in the log jump where the clock is set, which the run itself does not mind: it goes by another one. */
-static double time_of_line(struct meter *meter)
+static double time_of_line(struct run_meter *meter)
 {
     const double now = floor(1e3 * clock_of_day()) / 1e3, offset = now - clock_seconds(),
                  jump = offset - meter->clock_offset;
@@ -37,7 +37,7 @@ static double time_of_line(struct meter *meter)
     return now;
 }
 
-void meter_end_line(struct meter *meter)
+void meter_end_line(struct run_meter *meter)
 {
     journal_real(&meter->journal, "time", time_of_line(meter), TIME_DIGITS);
     journal_end(&meter->journal);
@@ -45,7 +45,8 @@ void meter_end_line(struct meter *meter)
 
 /* -- Start ------------------------------------------------------------------------------------------------------- */
 
-static void write_changed(struct journal *journal, const char *key, const struct deck_change *change, const char *value)
+static void write_changed(struct run_journal *journal, const char *key, const struct deck_change *change,
+                          const char *value)
 {
     if (change->is_text)
         journal_text(journal, key, value);
@@ -69,10 +70,10 @@ static char *describe_start(const struct meter_settings *s)
     return text;
 }
 
-void meter_start(struct meter *meter)
+void meter_start(struct run_meter *meter)
 {
     const struct meter_settings *s = &meter->settings;
-    struct journal *journal = &meter->journal;
+    struct run_journal *journal = &meter->journal;
     char host[256] = "", *text = describe_start(s), *name = device_name(s->executor);
     gethostname(host, sizeof host - 1);
     meter_begin_line(meter, "start", s->step);
@@ -117,7 +118,7 @@ void meter_start(struct meter *meter)
 
 /* -- Validations and checkpoints --------------------------------------------------------------------------------- */
 
-void meter_validation(struct meter *meter, int64_t step, double loss, double labels)
+void meter_validation(struct run_meter *meter, int64_t step, double loss, double labels)
 {
     log_info("#%9lld validation loss %.5f nats over %.0f labels", (long long)step, loss, labels);
     meter_begin_line(meter, "validation", step);
@@ -130,7 +131,7 @@ void meter_validation(struct meter *meter, int64_t step, double loss, double lab
     meter->shown.validation_loss = loss;
 }
 
-void meter_evaluation(struct meter *meter, int64_t step, double loss, double labels, const struct deck *deck)
+void meter_evaluation(struct run_meter *meter, int64_t step, double loss, double labels, const struct deck *deck)
 {
     log_info("#%9lld nothing is left to train: evaluation on %s alone, loss %.5f nats over %.0f labels",
              (long long)step, deck->data.valid, loss, labels);
@@ -142,7 +143,7 @@ void meter_evaluation(struct meter *meter, int64_t step, double loss, double lab
     meter_end_line(meter);
 }
 
-void meter_checkpoint(struct meter *meter, int64_t step, const struct meter_save *save)
+void meter_checkpoint(struct run_meter *meter, int64_t step, const struct meter_save *save)
 {
     char digits[17];
     const double rate = save->seconds > 0 ? (double)save->bytes / save->seconds : 0;
@@ -161,7 +162,7 @@ void meter_checkpoint(struct meter *meter, int64_t step, const struct meter_save
     tensorboard_write(&meter->board, step, scalars, 3);
 }
 
-void meter_statistics(struct meter *meter, int64_t step, const struct statistics_row *rows, int64_t count)
+void meter_statistics(struct run_meter *meter, int64_t step, const struct statistics_row *rows, int64_t count)
 {
     meter_begin_line(meter, "statistics", step);
     statistics_log(&meter->journal, rows, count);
@@ -172,7 +173,7 @@ void meter_statistics(struct meter *meter, int64_t step, const struct statistics
 /* -- What else happens ------------------------------------------------------------------------------------------- */
 
 /* What happened, to its line in the log: more members may follow, then end_line. */
-static void begin_note(struct meter *meter, int64_t step, const char *event, const char *text)
+static void begin_note(struct run_meter *meter, int64_t step, const char *event, const char *text)
 {
     char *tag = memory_format("run/%s", event);
     log_info("#%9lld %s", (long long)step, text);
@@ -182,7 +183,7 @@ static void begin_note(struct meter *meter, int64_t step, const char *event, con
     free(tag);
 }
 
-void meter_straggler(struct meter *meter, int64_t step, const struct straggler_found *found)
+void meter_straggler(struct run_meter *meter, int64_t step, const struct straggler_found *found)
 {
     const char *host = meter->watch.hosts[found->rank], *phase = straggler_phase_name(found->phase);
     char *text =
@@ -199,15 +200,15 @@ void meter_straggler(struct meter *meter, int64_t step, const struct straggler_f
     free(text);
 }
 
-void meter_note(struct meter *meter, int64_t step, const char *event, const char *text)
+void meter_note(struct run_meter *meter, int64_t step, const char *event, const char *text)
 {
     begin_note(meter, step, event, text);
     meter_end_line(meter);
 }
 
-void meter_diverged(struct meter *meter, const struct meter_row *row, const char *text)
+void meter_diverged(struct run_meter *meter, const struct meter_row *row, const char *text)
 {
-    struct journal *journal = &meter->journal;
+    struct run_journal *journal = &meter->journal;
     if (meter->shown.step < row->step)
         meter_step(meter, row);
     int64_t count = row->step < METER_LAST ? row->step : METER_LAST;
@@ -237,7 +238,7 @@ void meter_diverged(struct meter *meter, const struct meter_row *row, const char
     tensorboard_write_text(&meter->board, row->step, "run/diverged", text);
 }
 
-void meter_end(struct meter *meter, int code, const char *text)
+void meter_end(struct run_meter *meter, int code, const char *text)
 {
     const char *how = code == ERROR_NONE       ? "finished"
                       : code == ERROR_REQUEUE  ? "stopped"

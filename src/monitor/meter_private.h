@@ -7,12 +7,12 @@
 enum { EXACT_DIGITS = 17, RATE_DIGITS = 6 };
 
 /* A line of log.jsonl that tells of a step; its members, which the caller adds, go between the two. */
-void meter_begin_line(struct meter *meter, const char *event, int64_t step);
-void meter_end_line(struct meter *meter);
+void meter_begin_line(struct run_meter *meter, const char *event, int64_t step);
+void meter_end_line(struct run_meter *meter);
 
 /* The line of a program that begins or goes on. */
-void meter_start(struct meter *meter);
+void meter_start(struct run_meter *meter);
 /* The line of a rank that holds up the others. */
-void meter_straggler(struct meter *meter, int64_t step, const struct straggler_found *found);
+void meter_straggler(struct run_meter *meter, int64_t step, const struct straggler_found *found);
 
 #endif

@@ -8,7 +8,7 @@
 /* A program of less than this prints no timers: the log has them, and `cistron report`. */
 static const double TIMERS_AFTER = 60;
 
-void meter_profile(struct meter *meter, int64_t step, int64_t steps, const struct profile_row *rows, int count)
+void meter_profile(struct run_meter *meter, int64_t step, int64_t steps, const struct profile_row *rows, int count)
 {
     double whole = 0;
     for (int i = 0; i < count; i++)
@@ -41,7 +41,7 @@ void meter_profile(struct meter *meter, int64_t step, int64_t steps, const struc
     log_info("# %-18s %8s %8s %7s %10.3f", "all", "", "", "", 1e3 * whole / (double)steps);
 }
 
-static void write_timer(struct journal *journal, const struct timer *timer)
+static void write_timer(struct run_journal *journal, const struct timer *timer)
 {
     journal_object(journal);
     journal_text(journal, "name", timer->name);
@@ -60,7 +60,7 @@ static struct timer timer_over_ranks(struct comm *world, const char *kind, const
     return (struct timer){name, kind, calls, spread.minimum, spread.mean, spread.maximum};
 }
 
-void meter_summary(struct meter *meter)
+void meter_summary(struct run_meter *meter)
 {
     static const char *const names[METER_TIMERS] = {"training steps", "waiting for data",      "validation",
                                                     "checkpoints",    "loading, at the start", "writing beside steps"};

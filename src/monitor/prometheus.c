@@ -54,7 +54,7 @@ static void put_metric(FILE *file, const char *run, const struct metric *metric)
         fprintf(file, "} %.17g\n", metric->value);
 }
 
-static void put_numbers(FILE *file, const char *run, const struct shown *s)
+static void put_numbers(FILE *file, const char *run, const struct shown_numbers *s)
 {
     enum { WITHOUT_ROW = 3 /* what is known before the first row */ };
     const double steps = (double)s->steps;
@@ -105,7 +105,7 @@ static void put_gpu_labels(FILE *file, const char *name, const char *run, const 
     put_label(file, "gpu", number);
 }
 
-static void put_gpus(FILE *file, const char *run, const struct shown *s)
+static void put_gpus(FILE *file, const char *run, const struct shown_numbers *s)
 {
     for (int n = 0; n < GPU_NUMBERS; n++) {
         const struct gpu_number *number = &gpu_numbers[n];
@@ -194,7 +194,7 @@ static bool exchange(const char *path, const char *text, size_t bytes)
     return good;
 }
 
-static void write_file(struct prometheus *p, const struct shown *shown, bool ended, int code)
+static void write_file(struct prometheus *p, const struct shown_numbers *shown, bool ended, int code)
 {
     char *text = NULL;
     size_t bytes = 0;
@@ -218,7 +218,7 @@ static void write_file(struct prometheus *p, const struct shown *shown, bool end
     free(text);
 }
 
-void prometheus_write(struct prometheus *prometheus, const struct shown *shown)
+void prometheus_write(struct prometheus *prometheus, const struct shown_numbers *shown)
 {
     if (prometheus->path == NULL || clock_seconds() < prometheus->written + EVERY_SECONDS)
         return;
@@ -226,7 +226,7 @@ void prometheus_write(struct prometheus *prometheus, const struct shown *shown)
     prometheus->written = clock_seconds();
 }
 
-void prometheus_end(struct prometheus *prometheus, const struct shown *shown, int code)
+void prometheus_end(struct prometheus *prometheus, const struct shown_numbers *shown, int code)
 {
     if (prometheus->path != NULL)
         write_file(prometheus, shown, true, code);

@@ -22,8 +22,8 @@ void prometheus_open(struct prometheus *prometheus, const char *folder, const ch
 void prometheus_close(struct prometheus *prometheus);
 
 /* What stands there now; left out where the last write is less than a second old. */
-void prometheus_write(struct prometheus *prometheus, const struct shown *shown);
+void prometheus_write(struct prometheus *prometheus, const struct shown_numbers *shown);
 /* The same at the end of the program, whose exit code is added. */
-void prometheus_end(struct prometheus *prometheus, const struct shown *shown, int code);
+void prometheus_end(struct prometheus *prometheus, const struct shown_numbers *shown, int code);
 
 #endif

@@ -35,7 +35,7 @@ static void print_header(struct run_table *table, bool with_mfu)
         print_wide_header(with_mfu);
 }
 
-void run_table_print(struct run_table *table, const struct shown *s, double seconds_left)
+void run_table_print(struct run_table *table, const struct shown_numbers *s, double seconds_left)
 {
     const bool with_mfu = !isnan(s->utilisation[FLOPS_CAUSAL]);
     if (table->rows++ % HEADER_EVERY == 0)

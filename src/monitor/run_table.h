@@ -11,6 +11,6 @@ struct run_table {
 };
 
 /* A column has the utilisation where it is known. Local. */
-void run_table_print(struct run_table *table, const struct shown *shown, double seconds_left);
+void run_table_print(struct run_table *table, const struct shown_numbers *shown, double seconds_left);
 
 #endif

@@ -15,7 +15,7 @@ struct shown_gpu {
     struct nvml_reading reading;
 };
 
-struct shown {
+struct shown_numbers {
     int64_t step, steps_total, steps; /* done, of the whole run, and since the row before */
     double loss;                      /* of the step, nats per label */
     double mean_loss;                 /* over the labels of the steps since the row before */

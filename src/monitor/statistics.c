@@ -90,7 +90,7 @@ int64_t statistics_take(const struct engine *engine, struct comm *comm, double l
     return count;
 }
 
-void statistics_log(struct journal *journal, const struct statistics_row *rows, int64_t count)
+void statistics_log(struct run_journal *journal, const struct statistics_row *rows, int64_t count)
 {
     journal_list(journal, "operands");
     for (int64_t i = 0; i < count; i++) {

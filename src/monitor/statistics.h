@@ -37,7 +37,7 @@ bool statistics_due(const struct deck *deck, int64_t step);
 int64_t statistics_take(const struct engine *engine, struct comm *comm, double labels, struct statistics_row **rows);
 
 /* The member "operands" of a line of the log, and a record of scalars "quantization/layer 1/qkv/gradient/underflow". */
-void statistics_log(struct journal *journal, const struct statistics_row *rows, int64_t count);
+void statistics_log(struct run_journal *journal, const struct statistics_row *rows, int64_t count);
 void statistics_draw(struct tensorboard *board, int64_t step, const struct statistics_row *rows, int64_t count);
 
 /* "input", "weight", "gradient"; "underflow", ... */

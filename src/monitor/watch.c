@@ -25,7 +25,7 @@ struct rank_report {
 /* -- Opening ----------------------------------------------------------------------------------------------------- */
 
 /* Of ranks that have a GPU together, the lowest reads it. */
-static bool is_first(const struct watch *watch, const unsigned char *uuid)
+static bool is_first(const struct rank_watch *watch, const unsigned char *uuid)
 {
     unsigned char none[NVML_UUID_BYTES] = {0};
     unsigned char *all = memory_allocate(watch->world->size * (int64_t)sizeof none);
@@ -37,19 +37,19 @@ static bool is_first(const struct watch *watch, const unsigned char *uuid)
     return first;
 }
 
-static double device_waited(const struct watch *watch)
+static double device_waited(const struct rank_watch *watch)
 {
     const struct executor_class *class = watch->executor->class;
     return class->waited != NULL ? class->waited(watch->executor) : 0;
 }
 
 /* Seconds in the optimizer so far; 0 where launches return before they have run. */
-static double optimizer_seconds(const struct watch *watch)
+static double optimizer_seconds(const struct rank_watch *watch)
 {
     return watch->executor->class->event_passed == NULL ? launch_timers()[OP_ADAMW].seconds : 0;
 }
 
-static void begin_look(struct watch *watch)
+static void begin_look(struct rank_watch *watch)
 {
     memset(watch->work, 0, sizeof watch->work);
     watch->begun = clock_seconds();
@@ -57,9 +57,9 @@ static void begin_look(struct watch *watch)
     watch->optimizer_mark = optimizer_seconds(watch);
 }
 
-void watch_open(struct watch *watch, struct comm *world, struct executor *executor, int part)
+void watch_open(struct rank_watch *watch, struct comm *world, struct executor *executor, int part)
 {
-    *watch = (struct watch){.world = world, .executor = executor, .part = part, .reads = true};
+    *watch = (struct rank_watch){.world = world, .executor = executor, .part = part, .reads = true};
     const unsigned char *uuid = executor->class->identity != NULL ? executor->class->identity(executor) : NULL;
     if (is_first(watch, uuid))
         nvml_open(&watch->nvml, uuid);
@@ -73,7 +73,7 @@ void watch_open(struct watch *watch, struct comm *world, struct executor *execut
     begin_look(watch);
 }
 
-void watch_close(struct watch *watch)
+void watch_close(struct rank_watch *watch)
 {
     memory_free(watch->hosts);
     memory_free(watch->gpus);
@@ -84,7 +84,7 @@ void watch_close(struct watch *watch)
 /* -- Work -------------------------------------------------------------------------------------------------------- */
 
 /* Where devices wait for each other, that is what counts: their hosts run ahead. */
-void watch_step(struct watch *watch)
+void watch_step(struct rank_watch *watch)
 {
     const double host = comm_seconds(), device = device_waited(watch);
     const double waited = device > 0 ? device - watch->device_mark : host - watch->host_mark;
@@ -94,7 +94,7 @@ void watch_step(struct watch *watch)
     watch->device_mark = device;
 }
 
-void watch_phase(struct watch *watch, enum straggler_phase phase, double seconds)
+void watch_phase(struct rank_watch *watch, enum straggler_phase phase, double seconds)
 {
     if (phase == STRAGGLER_DATA) { /* a part of a step */
         watch->work[phase] += seconds;
@@ -108,14 +108,14 @@ void watch_phase(struct watch *watch, enum straggler_phase phase, double seconds
     watch->device_mark = device;
 }
 
-void watch_told(struct watch *watch, double seconds)
+void watch_told(struct rank_watch *watch, double seconds)
 {
     watch->apart += seconds;
 }
 
 /* -- Rows -------------------------------------------------------------------------------------------------------- */
 
-static struct straggler_rank work_of(const struct watch *watch)
+static struct straggler_rank work_of(const struct rank_watch *watch)
 {
     struct straggler_rank rank = {.part = watch->part, .seconds = clock_seconds() - watch->begun};
     memcpy(rank.work, watch->work, sizeof rank.work);
@@ -127,14 +127,14 @@ static struct straggler_rank work_of(const struct watch *watch)
 }
 
 /* When the next row comes, if it takes as long as this one. */
-static double next_row(struct watch *watch, double now)
+static double next_row(struct rank_watch *watch, double now)
 {
     const double interval = now - watch->row;
     watch->row = now;
     return now + interval;
 }
 
-static struct rank_report report_of(struct watch *watch, const struct watch_counts *counts)
+static struct rank_report report_of(struct rank_watch *watch, const struct watch_counts *counts)
 {
     const struct executor_class *class = watch->executor->class;
     const double now = clock_seconds();
@@ -168,7 +168,7 @@ static struct watch_row sum_reports(const struct rank_report *reports, int count
     return row;
 }
 
-static void take_readings(struct watch *watch, const struct rank_report *reports)
+static void take_readings(struct rank_watch *watch, const struct rank_report *reports)
 {
     watch->gpu_count = 0;
     for (int r = 0; r < watch->world->size; r++)
@@ -176,7 +176,7 @@ static void take_readings(struct watch *watch, const struct rank_report *reports
             watch->gpus[watch->gpu_count++] = (struct shown_gpu){r, watch->hosts[r], reports[r].reading};
 }
 
-static void look(struct watch *watch, const struct rank_report *reports, struct watch_row *row)
+static void look(struct rank_watch *watch, const struct rank_report *reports, struct watch_row *row)
 {
     const int count = watch->world->size;
     struct straggler_rank *ranks = memory_allocate(count * (int64_t)sizeof *ranks);
@@ -186,7 +186,7 @@ static void look(struct watch *watch, const struct rank_report *reports, struct 
     memory_free(ranks);
 }
 
-struct watch_row watch_look(struct watch *watch, const struct watch_counts *counts)
+struct watch_row watch_look(struct rank_watch *watch, const struct watch_counts *counts)
 {
     const int count = watch->world->size;
     struct rank_report own = report_of(watch, counts), *reports = memory_allocate(count * (int64_t)sizeof *reports);

@@ -16,7 +16,7 @@ struct watch_counts {
     int64_t unpadded;  /* tokens since the run began */
 };
 
-struct watch {
+struct rank_watch {
     struct comm *world;        /* borrowed */
     struct executor *executor; /* borrowed */
     int part;                  /* of the model, that this rank has (monitor/straggler.h) */
@@ -49,16 +49,16 @@ struct watch_row {
 };
 
 /* Collective, as is watch_look. */
-void watch_open(struct watch *watch, struct comm *world, struct executor *executor, int part);
-void watch_close(struct watch *watch);
+void watch_open(struct rank_watch *watch, struct comm *world, struct executor *executor, int part);
+void watch_close(struct rank_watch *watch);
 
 /* A step has ended. */
-void watch_step(struct watch *watch);
+void watch_step(struct rank_watch *watch);
 /* `seconds` have gone to a phase. */
-void watch_phase(struct watch *watch, enum straggler_phase phase, double seconds);
+void watch_phase(struct rank_watch *watch, enum straggler_phase phase, double seconds);
 /* At a row. `counts` are this rank's. */
-struct watch_row watch_look(struct watch *watch, const struct watch_counts *counts);
+struct watch_row watch_look(struct rank_watch *watch, const struct watch_counts *counts);
 /* Telling of a row has taken rank 0 these seconds, which are no work of its own. */
-void watch_told(struct watch *watch, double seconds);
+void watch_told(struct rank_watch *watch, double seconds);
 
 #endif

@@ -129,7 +129,7 @@ static int by_base(const void *left, const void *right)
 /* The log, and what lifetimes are measured by. */
 struct timescale {
     const struct plan_log *log;
-    struct order order;
+    struct launch_order order;
     int64_t *launches; /* entries of the compute stream's launches, in order, launch_count of them */
     int64_t launch_count;
 };

@@ -8,7 +8,7 @@ static void join(struct order_clock *clock, const struct order_clock *other)
             clock->known[s] = other->known[s];
 }
 
-void order_create(struct order *order, const struct plan_log *log, int64_t without)
+void order_create(struct launch_order *order, const struct plan_log *log, int64_t without)
 {
     struct order_clock now[STREAM_COUNT];
     for (int s = 0; s < STREAM_COUNT; s++)
@@ -28,7 +28,7 @@ void order_create(struct order *order, const struct plan_log *log, int64_t witho
     order->end = now[STREAM_COMPUTE];
 }
 
-void order_destroy(struct order *order)
+void order_destroy(struct launch_order *order)
 {
     memory_free(order->before);
 }

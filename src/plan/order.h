@@ -13,14 +13,14 @@ struct order_clock {
     int64_t known[STREAM_COUNT];
 };
 
-struct order {
+struct launch_order {
     /* [log->count]: what has ended when the launch starts; undefined for entries that are no launch. */
     struct order_clock *before;
     struct order_clock end; /* what has ended for the compute stream at the log's end */
 };
 
 /* without: a wait of the log that is left out; -1 = none. */
-void order_create(struct order *order, const struct plan_log *log, int64_t without);
-void order_destroy(struct order *order);
+void order_create(struct launch_order *order, const struct plan_log *log, int64_t without);
+void order_destroy(struct launch_order *order);
 
 #endif

@@ -58,17 +58,17 @@ static struct touches collect(const struct plan_log *log)
     return touches;
 }
 
-struct verdict {
+struct race_verdict {
     const struct plan_log *log;
-    struct race *out;
+    struct launch_race *out;
     int64_t max, found;
 };
 
-static void report(struct verdict *verdict, const struct touch *a, const struct touch *b)
+static void report(struct race_verdict *verdict, const struct touch *a, const struct touch *b)
 {
     enum op first = verdict->log->entries[a->entry].op, second = verdict->log->entries[b->entry].op;
     if (verdict->found < verdict->max)
-        verdict->out[verdict->found] = (struct race){
+        verdict->out[verdict->found] = (struct launch_race){
             {a->entry, first, a->stream, op_info(first)->fields[a->field].name, a->region.access},
             {b->entry, second, b->stream, op_info(second)->fields[b->field].name, b->region.access},
         };
@@ -77,7 +77,7 @@ static void report(struct verdict *verdict, const struct touch *a, const struct 
 
 /* Compares a touch with those of another stream, from the latest back to the first that is ordered before it: entries
  * fall along the list, so what lies behind that one is ordered too. */
-static void compare(struct verdict *verdict, const struct touch *all, int64_t latest, const struct touch *b,
+static void compare(struct race_verdict *verdict, const struct touch *all, int64_t latest, const struct touch *b,
                     int64_t known)
 {
     for (int64_t i = latest; i >= 0 && all[i].entry > known; i = all[i].previous) {
@@ -87,16 +87,16 @@ static void compare(struct verdict *verdict, const struct touch *all, int64_t la
     }
 }
 
-int64_t race_check(const struct plan_log *log, int64_t without, struct race *out, int max)
+int64_t race_check(const struct plan_log *log, int64_t without, struct launch_race *out, int max)
 {
     struct touches touches = collect(log);
     /* latest[island * STREAM_COUNT + stream]: head of a list that runs backward in time */
     int64_t *latest = memory_allocate(touches.islands * STREAM_COUNT * (int64_t)sizeof *latest);
     for (int64_t i = 0; i < touches.islands * STREAM_COUNT; i++)
         latest[i] = -1;
-    struct order order;
+    struct launch_order order;
     order_create(&order, log, without);
-    struct verdict verdict = {log, out, max, 0};
+    struct race_verdict verdict = {log, out, max, 0};
     for (int64_t next = 0; next < touches.count; next++) {
         struct touch *b = &touches.all[next];
         int64_t *heads = &latest[b->island * STREAM_COUNT];
@@ -117,7 +117,7 @@ static const char *access_name(int access)
     return access == OP_READ ? "reads" : access == OP_WRITE ? "writes" : "updates";
 }
 
-char *race_describe(const struct race *race)
+char *race_describe(const struct launch_race *race)
 {
     return memory_format("launch %lld (%s on stream %d) %s %s while launch %lld (%s on stream %d) %s %s: no event "
                          "orders them",

@@ -6,7 +6,7 @@
 #include "plan/log.h"
 
 /* Two launches on different streams that nothing orders, which touch a common byte, at least one writing it. */
-struct race {
+struct launch_race {
     struct {
         int64_t entry; /* index in the log; first.entry < second.entry */
         enum op op;
@@ -20,9 +20,9 @@ struct race {
  * what precedes the record waited for before what follows the wait. `without` is the index of a wait to leave out,
  * to see whether it is needed; -1 = none. Writes the first `max` races and returns the number of all: one for each
  * pair of tensors in conflict. */
-int64_t race_check(const struct plan_log *log, int64_t without, struct race *out, int max);
+int64_t race_check(const struct plan_log *log, int64_t without, struct launch_race *out, int max);
 
 /* One line about a race, for a message, freed with free(). */
-char *race_describe(const struct race *race);
+char *race_describe(const struct launch_race *race);
 
 #endif

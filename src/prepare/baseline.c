@@ -9,15 +9,15 @@
 enum { CHUNK = 1 << 16, IDS = 256, MAX_ORDER = 12, CELL_BITS = 2 * (MAX_ORDER + 1) };
 
 /* The symbols of a tokenizer. */
-struct alphabet {
+struct baseline_symbols {
     int symbols;
     int bits;        /* that hold a symbol's number */
     int number[IDS]; /* of each id; -1 for one that is no symbol */
 };
 
-static struct alphabet alphabet_of(const struct tokenizer *tokenizer)
+static struct baseline_symbols alphabet_of(const struct tokenizer *tokenizer)
 {
-    struct alphabet alphabet = {.symbols = tokenizer->bases ? 4 : 0};
+    struct baseline_symbols alphabet = {.symbols = tokenizer->bases ? 4 : 0};
     for (int id = 0; id < IDS; id++) {
         if (tokenizer->bases)
             alphabet.number[id] = tokenizer_base(id);
@@ -37,23 +37,23 @@ int baseline_max_order(const struct tokenizer *tokenizer)
 }
 
 /* Counts of all orders 0 .. order: n(context, symbol) of order k is counts[k][context << bits | symbol]. */
-struct model {
-    struct alphabet alphabet;
+struct count_model {
+    struct baseline_symbols alphabet;
     int order;
     int64_t *counts[MAX_ORDER + 1];
 };
 
-static int64_t cells(const struct model *model, int order)
+static int64_t cells(const struct count_model *model, int order)
 {
     return (int64_t)1 << model->alphabet.bits * (order + 1);
 }
 
 /* What is done with a symbol: `run` symbols stand before it (at most order), whose numbers are `context`. */
-typedef void (*visitor)(const struct model *model, int run, int64_t context, int symbol, void *self);
+typedef void (*visitor)(const struct count_model *model, int run, int64_t context, int symbol, void *self);
 /* What is done behind each sequence. */
-typedef void (*ender)(const struct model *model, void *self);
+typedef void (*ender)(const struct count_model *model, void *self);
 
-static void walk(const struct token_store *store, const struct model *model, visitor visit, ender end_sequence,
+static void walk(const struct token_store *store, const struct count_model *model, visitor visit, ender end_sequence,
                  void *self)
 {
     int32_t *tokens = memory_allocate(CHUNK * (int64_t)sizeof *tokens);
@@ -82,12 +82,12 @@ static void walk(const struct token_store *store, const struct model *model, vis
     memory_free(tokens);
 }
 
-static void end_nothing(const struct model *model, void *self)
+static void end_nothing(const struct count_model *model, void *self)
 {
     (void)model, (void)self;
 }
 
-static void count_symbol(const struct model *model, int run, int64_t context, int symbol, void *self)
+static void count_symbol(const struct count_model *model, int run, int64_t context, int symbol, void *self)
 {
     (void)self;
     model->counts[run][context << model->alphabet.bits | symbol]++;
@@ -95,7 +95,7 @@ static void count_symbol(const struct model *model, int run, int64_t context, in
 
 /* Each symbol was counted in the longest order it has; an order's counts are its own and those of the next one, summed
  * over the context's oldest symbol. */
-static void fold(struct model *model)
+static void fold(struct count_model *model)
 {
     for (int k = model->order - 1; k >= 0; k--)
         for (int64_t i = 0; i < cells(model, k + 1); i++)
@@ -103,9 +103,9 @@ static void fold(struct model *model)
 }
 
 /* Counted on the store. */
-static struct model model_create(const struct token_store *train, int order)
+static struct count_model model_create(const struct token_store *train, int order)
 {
-    struct model model = {.alphabet = alphabet_of(train->tokenizer), .order = order};
+    struct count_model model = {.alphabet = alphabet_of(train->tokenizer), .order = order};
     for (int k = 0; k <= order; k++)
         model.counts[k] = memory_allocate(cells(&model, k) * (int64_t)sizeof(int64_t));
     walk(train, &model, count_symbol, end_nothing, NULL);
@@ -113,14 +113,14 @@ static struct model model_create(const struct token_store *train, int order)
     return model;
 }
 
-static void model_destroy(struct model *model)
+static void model_destroy(struct count_model *model)
 {
     for (int k = 0; k <= model->order; k++)
         memory_free(model->counts[k]);
 }
 
 /* p(symbol | context) of order k. */
-static double probability(const struct model *model, int k, int64_t context, int symbol)
+static double probability(const struct count_model *model, int k, int64_t context, int symbol)
 {
     const int64_t *n = model->counts[k] + (context << model->alphabet.bits);
     int64_t all = 0;
@@ -134,7 +134,7 @@ struct sum {
     int64_t symbols;
 };
 
-static void score_symbol(const struct model *model, int run, int64_t context, int symbol, void *self)
+static void score_symbol(const struct count_model *model, int run, int64_t context, int symbol, void *self)
 {
     struct sum *sum = self;
     sum->nats -= log(probability(model, run, context, symbol));
@@ -146,14 +146,14 @@ struct composition {
     int64_t count[IDS]; /* of each symbol in the present sequence */
 };
 
-static void compose_symbol(const struct model *model, int run, int64_t context, int symbol, void *self)
+static void compose_symbol(const struct count_model *model, int run, int64_t context, int symbol, void *self)
 {
     (void)model, (void)run, (void)context;
     struct composition *composition = self;
     composition->count[symbol]++;
 }
 
-static void compose_end(const struct model *model, void *self)
+static void compose_end(const struct count_model *model, void *self)
 {
     struct composition *composition = self;
     int64_t length = 0;
@@ -198,7 +198,7 @@ int baseline_evaluate(const struct token_store *train, const struct token_store 
     if (order < 0 || order > most)
         return error_user("a count model's order must be between 0 and %d for %s tokens, not %lld", most,
                           train->tokenizer->name, (long long)order);
-    struct model model = model_create(train, (int)order);
+    struct count_model model = model_create(train, (int)order);
     struct sum sum = {0};
     walk(valid, &model, score_symbol, end_nothing, &sum);
     model_destroy(&model);
@@ -211,7 +211,7 @@ int baseline_masked(const struct token_store *train, const struct token_store *v
     if (code != ERROR_NONE)
         return code;
     const struct tokenizer *tokenizer = train->tokenizer;
-    struct model model = model_create(train, 0), truth = model_create(valid, 0);
+    struct count_model model = model_create(train, 0), truth = model_create(valid, 0);
     struct sum sum = {0};
     for (int seen = 0; seen < tokenizer->vocabulary; seen++) {
         double evidence = 0, joint[IDS] = {0};
@@ -237,7 +237,7 @@ int baseline_composition(const struct token_store *train, const struct token_sto
     int code = check_stores(train, valid);
     if (code != ERROR_NONE)
         return code;
-    struct model model = model_create(train, 0);
+    struct count_model model = model_create(train, 0);
     struct composition composition = {0};
     walk(valid, &model, compose_symbol, compose_end, &composition);
     model_destroy(&model);

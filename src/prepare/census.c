@@ -17,7 +17,7 @@ static const double strange_from = 0.1;
 
 static const char dna[] = "ACGTNRYSWKMBDHV"; /* bases and ambiguity codes */
 
-char census_read(const struct census *census, char character)
+char census_read(const struct text_census *census, char character)
 {
     const char letter = (char)(census->capitals ? toupper((uint8_t)character) : character);
     if (!census->tokenizer->bases)
@@ -25,9 +25,9 @@ char census_read(const struct census *census, char character)
     return letter == 'U' ? 'T' : letter == 'u' ? 't' : letter;
 }
 
-int census_start(struct census *census, const struct tokenizer *tokenizer, const char *letter_case)
+int census_start(struct text_census *census, const struct tokenizer *tokenizer, const char *letter_case)
 {
-    *census = (struct census){.tokenizer = tokenizer, .capitals = tokenizer->bases};
+    *census = (struct text_census){.tokenizer = tokenizer, .capitals = tokenizer->bases};
     if (tokenizer_is_text(tokenizer))
         return letter_case == NULL ? ERROR_NONE
                                    : error_user("--case %s: only for tokens of characters (%s); text stays as it is",
@@ -45,7 +45,7 @@ int census_start(struct census *census, const struct tokenizer *tokenizer, const
     return ERROR_NONE;
 }
 
-void census_encode(struct census *census, const char *text, int64_t count, uint8_t *ids)
+void census_encode(struct text_census *census, const char *text, int64_t count, uint8_t *ids)
 {
     for (int64_t i = 0; i < count; i++) {
         const uint8_t character = (uint8_t)text[i];
@@ -56,7 +56,7 @@ void census_encode(struct census *census, const char *text, int64_t count, uint8
     census->record += count;
 }
 
-void census_end_record(struct census *census, const char *name)
+void census_end_record(struct text_census *census, const char *name)
 {
     const double share = (double)census->record_unknown / (double)census->record;
     if (census->record > 0 && share > strange_from && census->strange++ == 0) {
@@ -66,7 +66,7 @@ void census_end_record(struct census *census, const char *name)
     census->record = census->record_unknown = 0;
 }
 
-int64_t census_lowered(const struct census *census)
+int64_t census_lowered(const struct text_census *census)
 {
     int64_t lower = 0;
     for (int c = 'a'; c <= 'z'; c++)
@@ -74,13 +74,13 @@ int64_t census_lowered(const struct census *census)
     return census->capitals ? lower : 0;
 }
 
-int64_t census_uracils(const struct census *census)
+int64_t census_uracils(const struct text_census *census)
 {
     return census->tokenizer->bases ? census->count['U'] + census->count['u'] : 0;
 }
 
 /* Characters of the set, in either case. */
-static int64_t count_letters(const struct census *census, const char *letters)
+static int64_t count_letters(const struct text_census *census, const char *letters)
 {
     int64_t count = 0;
     for (; *letters != '\0'; letters++)
@@ -88,7 +88,7 @@ static int64_t count_letters(const struct census *census, const char *letters)
     return count;
 }
 
-static int64_t count_all(const struct census *census)
+static int64_t count_all(const struct text_census *census)
 {
     int64_t all = 0;
     for (int c = 0; c < CENSUS_CHARACTERS; c++)
@@ -105,14 +105,14 @@ static void list_character(char **list, int64_t count, int character)
 }
 
 /* Records of characters may have been written for programs that read special tokens in them. */
-static const char *special_tokens(const struct census *census)
+static const char *special_tokens(const struct text_census *census)
 {
     return census->count['<'] > 0 && census->count['>'] > 0
                ? "; special tokens such as <mask> are not read in sequences, but character by character"
                : "";
 }
 
-static void warn_of_unknown(const struct census *census)
+static void warn_of_unknown(const struct text_census *census)
 {
     const struct tokenizer *tokenizer = census->tokenizer;
     int64_t unknown = 0, lower = 0;
@@ -139,7 +139,7 @@ static void warn_of_unknown(const struct census *census)
 }
 
 /* Every character of a nucleotide sequence has a token, so that none becomes <unk>. */
-static void warn_of_other_bases(const struct census *census)
+static void warn_of_other_bases(const struct text_census *census)
 {
     int64_t others = 0, count[CENSUS_CHARACTERS] = {0}; /* by the id, which is the character that was read */
     char *list = memory_string("");
@@ -159,7 +159,7 @@ static void warn_of_other_bases(const struct census *census)
 }
 
 /* True if it said so. */
-static bool warn_of_kind(const struct census *census)
+static bool warn_of_kind(const struct text_census *census)
 {
     const struct tokenizer *tokenizer = census->tokenizer;
     const double all = (double)count_all(census);
@@ -179,7 +179,7 @@ static bool warn_of_kind(const struct census *census)
     return true;
 }
 
-static void warn_of_records(const struct census *census)
+static void warn_of_records(const struct text_census *census)
 {
     if (census->strange == 0)
         return;
@@ -196,7 +196,7 @@ static void warn_of_records(const struct census *census)
 /* The list keeps the lowest ids, so that it does not depend on the order in which threads meet them. */
 static void add_special(void *self, int32_t id, int64_t count)
 {
-    struct census *census = self;
+    struct text_census *census = self;
     int at = 0;
     census->special_count += count;
     while (at < census->special_kinds && census->specials[at].id < id)
@@ -215,12 +215,12 @@ static void add_special(void *self, int32_t id, int64_t count)
     census->specials[at].count = count;
 }
 
-void census_take_specials(struct census *census, struct encoder *encoder)
+void census_take_specials(struct text_census *census, struct encoder *encoder)
 {
     encoder_take_specials(encoder, add_special, census);
 }
 
-char *census_specials(const struct census *census)
+char *census_specials(const struct text_census *census)
 {
     if (census->special_count == 0)
         return NULL;
@@ -242,7 +242,7 @@ char *census_specials(const struct census *census)
     return all;
 }
 
-static void warn_of_specials(const struct census *census)
+static void warn_of_specials(const struct text_census *census)
 {
     char *specials = census_specials(census);
     if (specials != NULL)
@@ -250,7 +250,7 @@ static void warn_of_specials(const struct census *census)
     free(specials);
 }
 
-void census_warn(const struct census *census)
+void census_warn(const struct text_census *census)
 {
     if (tokenizer_is_text(census->tokenizer)) {
         warn_of_specials(census);
@@ -264,7 +264,7 @@ void census_warn(const struct census *census)
         warn_of_records(census);
 }
 
-void census_report(const struct census *census, int64_t stops)
+void census_report(const struct text_census *census, int64_t stops)
 {
     const int64_t lowered = census_lowered(census), all = count_all(census);
     if (lowered > 0)

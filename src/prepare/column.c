@@ -9,7 +9,7 @@
 
 enum { BUFFER_BYTES = 1 << 20 };
 
-struct column {
+struct column_writer {
     int file;
     const char *path;
     int64_t position; /* in the file, of the buffer's first byte */
@@ -19,17 +19,17 @@ struct column {
     XXH3_state_t *hash;
 };
 
-struct column *column_create(int file, const char *path, int64_t position, int64_t bytes)
+struct column_writer *column_create(int file, const char *path, int64_t position, int64_t bytes)
 {
-    struct column *column = memory_allocate(sizeof *column);
-    *column = (struct column){file, path, position, bytes, 0, memory_allocate(BUFFER_BYTES), XXH3_createState()};
+    struct column_writer *column = memory_allocate(sizeof *column);
+    *column = (struct column_writer){file, path, position, bytes, 0, memory_allocate(BUFFER_BYTES), XXH3_createState()};
     if (column->hash == NULL)
         error_fatal("out of memory");
     XXH3_64bits_reset(column->hash);
     return column;
 }
 
-static int flush(struct column *column)
+static int flush(struct column_writer *column)
 {
     for (int64_t done = 0; done < column->used;) {
         ssize_t count = pwrite(column->file, column->buffer + done, (size_t)(column->used - done),
@@ -45,7 +45,7 @@ static int flush(struct column *column)
     return ERROR_NONE;
 }
 
-int column_put(struct column *column, const void *data, int64_t bytes)
+int column_put(struct column_writer *column, const void *data, int64_t bytes)
 {
     CHECK_BUG(bytes <= column->bytes);
     XXH3_64bits_update(column->hash, data, (size_t)bytes);
@@ -63,14 +63,14 @@ int column_put(struct column *column, const void *data, int64_t bytes)
     return ERROR_NONE;
 }
 
-int column_finish(struct column *column, uint64_t *hash)
+int column_finish(struct column_writer *column, uint64_t *hash)
 {
     CHECK_BUG(column->bytes == 0);
     *hash = XXH3_64bits_digest(column->hash);
     return flush(column);
 }
 
-void column_destroy(struct column *column)
+void column_destroy(struct column_writer *column)
 {
     if (column == NULL)
         return;

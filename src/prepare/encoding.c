@@ -11,7 +11,7 @@
 enum { JOB_BYTES = 1 << 18, JOBS_OF_A_THREAD = 3 };
 
 /* A record of a job: its text, and its ids when the job is done. */
-struct text {
+struct encoding_text {
     char *name;
     int64_t start, bytes; /* of the job's text */
     int64_t first, count; /* of the job's ids */
@@ -19,7 +19,7 @@ struct text {
 
 /* What one thread encodes at a time: many short records, or one that is long. */
 struct job {
-    struct text *texts; /* [text_room] */
+    struct encoding_text *texts; /* [text_room] */
     int64_t count, text_room;
     char *bytes; /* [byte_room], `used` of them */
     int64_t used, byte_room;
@@ -41,7 +41,7 @@ struct encoding {
     pthread_t *threads;    /* [thread_count] */
     int64_t thread_count;
     pthread_mutex_t lock; /* guards what follows, `filled` and each job's `done` */
-    struct census *census;
+    struct text_census *census;
     pthread_cond_t changed;
     int64_t begun; /* jobs that threads have begun */
     bool stop;
@@ -74,7 +74,7 @@ static void encode(const struct encoding *e, struct encoder *encoder, struct job
     job->id_bytes = 0;
     job->code = ERROR_NONE;
     for (int64_t i = 0; i < job->count && job->code == ERROR_NONE; i++) {
-        struct text *text = &job->texts[i];
+        struct encoding_text *text = &job->texts[i];
         const int32_t *ids;
         job->code = encoder_encode(encoder, job->bytes + text->start, text->bytes, false, &ids, &text->count);
         text->first = job->id_bytes;
@@ -109,7 +109,7 @@ static void *work(void *self)
     return NULL;
 }
 
-struct encoding *encoding_create(const struct tokenizer *tokenizer, int64_t threads, struct census *census,
+struct encoding *encoding_create(const struct tokenizer *tokenizer, int64_t threads, struct text_census *census,
                                  encoding_take *take, void *self)
 {
     struct encoding *e = memory_allocate(sizeof *e);
@@ -167,7 +167,7 @@ static int take_job(struct encoding *e)
     pthread_mutex_unlock(&e->lock);
     int code = job->code == ERROR_NONE ? ERROR_NONE : error_restate(job->code, job->message);
     for (int64_t i = 0; i < job->count; i++) {
-        const struct text *text = &job->texts[i];
+        const struct encoding_text *text = &job->texts[i];
         if (code == ERROR_NONE)
             code = e->take(e->self, text->name, job->ids + text->first, text->count);
         free(text->name);
@@ -198,7 +198,8 @@ int encoding_name(struct encoding *e, const char *name, int64_t length)
     struct job *job = job_of(e);
     job->texts = widen(job->texts, job->count * (int64_t)sizeof *job->texts, &job->text_room,
                        (job->count + 1) * (int64_t)sizeof *job->texts);
-    job->texts[job->count++] = (struct text){.name = memory_format("%.*s", (int)length, name), .start = job->used};
+    job->texts[job->count++] =
+        (struct encoding_text){.name = memory_format("%.*s", (int)length, name), .start = job->used};
     return code;
 }
 
@@ -224,7 +225,7 @@ int encoding_check_record(const char *name, int64_t bytes)
 int encoding_text(struct encoding *e, const char *text, int64_t bytes)
 {
     struct job *job = job_of(e);
-    struct text *record = &job->texts[job->count - 1];
+    struct encoding_text *record = &job->texts[job->count - 1];
     int code = encoding_check_record(record->name, record->bytes + bytes);
     if (code != ERROR_NONE)
         return code;

@@ -18,7 +18,7 @@ int encoding_check_record(const char *name, int64_t bytes);
 int encoding_of_record(int code, const char *name);
 
 /* census: counts the special tokens in the records; to be read after encoding_finish. */
-struct encoding *encoding_create(const struct tokenizer *tokenizer, int64_t threads, struct census *census,
+struct encoding *encoding_create(const struct tokenizer *tokenizer, int64_t threads, struct text_census *census,
                                  encoding_take *take, void *self);
 /* A record begins. Errors: of encoder_encode, naming the record; of `take`. */
 int encoding_name(struct encoding *encoding, const char *name, int64_t length);

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 
 /* Takes the path over, which must have been allocated. */
-static void add(struct inputs *inputs, char *path)
+static void add(struct prepare_inputs *inputs, char *path)
 {
     inputs->paths = memory_grow(inputs->paths, (inputs->count + 1) * (int64_t)sizeof *inputs->paths);
     inputs->paths[inputs->count++] = path;
@@ -35,7 +35,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int add_folder(struct inputs *inputs, const char *path)
+static int add_folder(struct prepare_inputs *inputs, const char *path)
 {
     const int64_t before = inputs->count;
     const char *slash = path[strlen(path) - 1] == '/' ? "" : "/";
@@ -57,7 +57,7 @@ static int add_folder(struct inputs *inputs, const char *path)
     return ERROR_NONE;
 }
 
-static int add_pattern(struct inputs *inputs, const char *pattern)
+static int add_pattern(struct prepare_inputs *inputs, const char *pattern)
 {
     const int64_t before = inputs->count;
     glob_t found;
@@ -74,10 +74,10 @@ static int add_pattern(struct inputs *inputs, const char *pattern)
     return ERROR_NONE;
 }
 
-int inputs_expand(struct inputs *inputs, const char *const given[], int64_t count)
+int inputs_expand(struct prepare_inputs *inputs, const char *const given[], int64_t count)
 {
     int code = ERROR_NONE;
-    *inputs = (struct inputs){0};
+    *inputs = (struct prepare_inputs){0};
     for (int64_t i = 0; i < count && code == ERROR_NONE; i++) {
         if (is_folder(given[i]))
             code = add_folder(inputs, given[i]);
@@ -89,7 +89,7 @@ int inputs_expand(struct inputs *inputs, const char *const given[], int64_t coun
     return code;
 }
 
-void inputs_destroy(struct inputs *inputs)
+void inputs_destroy(struct prepare_inputs *inputs)
 {
     for (int64_t i = 0; i < inputs->count; i++)
         free(inputs->paths[i]);

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-struct inputs {
+struct prepare_inputs {
     char **paths; /* [count] */
     int64_t count;
 };
@@ -13,7 +13,7 @@ struct inputs {
  * folders in it nor those whose names begin with a dot; or a pattern of the shell (* ? [...]), for the files that
  * match. Files of a folder or a pattern are sorted by name, byte by byte. inputs_destroy in any case. User errors: a
  * pattern that no file matches, a folder without files. */
-int inputs_expand(struct inputs *inputs, const char *const given[], int64_t count);
-void inputs_destroy(struct inputs *inputs);
+int inputs_expand(struct prepare_inputs *inputs, const char *const given[], int64_t count);
+void inputs_destroy(struct prepare_inputs *inputs);
 
 #endif

@@ -23,7 +23,7 @@ struct megatron_writer {
     struct store_writer writer;
     char *paths[FILES], *temporaries[FILES]; /* the latter NULL where the file is in its place */
     int files[FILES];
-    struct column *columns[COLUMNS];
+    struct column_writer *columns[COLUMNS];
     int64_t given_bytes, token_bytes; /* of a token as it comes and as it is written */
     int32_t eod;                      /* -1: none */
     int64_t length, start, sequences; /* of the present sequence: tokens, first byte, number */

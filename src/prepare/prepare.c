@@ -33,7 +33,7 @@
 enum { COPY_BYTES = 1 << 20, BAR_WIDTH = 30 };
 
 /* One output file and what goes into it. */
-struct output {
+struct prepare_output {
     char *path;
     int64_t sequences, tokens, name_bytes;
     uint64_t checksum;
@@ -50,7 +50,7 @@ struct prepare {
     const struct prepare_settings *settings;
     const struct tokenizer *tokenizer;
     bool megatron; /* what is written is a Megatron data set */
-    struct split split;
+    struct data_split split;
     struct spool *spool;
     struct progress progress;
     char **sources; /* [source_count]: "checksum path" */
@@ -65,9 +65,9 @@ struct prepare {
     char *name;   /* of the record being read; NULL before the first */
     int64_t length;
     struct record_stops stops; /* of proteins */
-    struct census census;
+    struct text_census census;
     struct repeats *repeats; /* of several parts; NULL of one */
-    struct output outputs[SPLIT_PARTS];
+    struct prepare_output outputs[SPLIT_PARTS];
 };
 
 static void show_progress(struct progress *progress, int64_t bytes)
@@ -154,7 +154,7 @@ static int name_outputs(struct prepare *prepare)
     const char *out = settings->output, *ending = prepare->megatron ? "" : ".h5";
     const int length = stem_length(out, prepare->megatron);
     for (int i = 0; i < prepare->split.parts; i++) {
-        struct output *output = &prepare->outputs[i];
+        struct prepare_output *output = &prepare->outputs[i];
         if (settings->split != NULL)
             output->path = memory_format("%.*s.%s%s", length, out, prepare->split.part[i].name, ending);
         else
@@ -248,7 +248,7 @@ static int read_characters(struct prepare *prepare, struct record_piece *piece)
     return code;
 }
 
-static int read_records(struct prepare *prepare, struct source *source)
+static int read_records(struct prepare *prepare, struct record_source *source)
 {
     const bool text = prepare->encoding != NULL;
     struct record_reader *reader;
@@ -280,7 +280,7 @@ static int read_records(struct prepare *prepare, struct source *source)
 
 static int read_file(struct prepare *prepare, const char *path)
 {
-    struct source *source;
+    struct record_source *source;
     int code = source_open(&source, path);
     if (code != ERROR_NONE)
         return code;
@@ -329,7 +329,7 @@ static int distribute(struct prepare *prepare, bool write)
         code = spool_next(prepare->spool, &record, &more);
         for (int64_t start = 0; code == ERROR_NONE && more && start < record.length;) {
             struct split_piece piece = split_piece(&prepare->split, &record, start);
-            struct output *output = &prepare->outputs[piece.part];
+            struct prepare_output *output = &prepare->outputs[piece.part];
             char *name = piece_name(&record, &piece);
             if (write) {
                 code = copy_piece(prepare, &piece);
@@ -359,7 +359,7 @@ static int write_outputs(struct prepare *prepare)
     if (code == ERROR_NONE && parts > 1)
         prepare->repeats = repeats_create(sequences);
     for (int i = 0; i < parts && code == ERROR_NONE; i++) {
-        struct output *output = &prepare->outputs[i];
+        struct prepare_output *output = &prepare->outputs[i];
         code = prepare->megatron
                    ? megatron_writer_create(&output->writer, output->path, prepare->tokenizer,
                                             prepare->settings->append_eod, output->sequences, output->tokens)
@@ -369,7 +369,7 @@ static int write_outputs(struct prepare *prepare)
     if (code == ERROR_NONE)
         code = distribute(prepare, true);
     for (int i = 0; i < parts && code == ERROR_NONE; i++) {
-        struct output *output = &prepare->outputs[i];
+        struct prepare_output *output = &prepare->outputs[i];
         code =
             output->writer->class->finish(output->writer, prepare->sources, prepare->source_count, &output->checksum);
     }
@@ -402,7 +402,7 @@ static void report(const struct prepare *prepare)
 {
     int64_t total = spool_tokens(prepare->spool);
     for (int i = 0; i < prepare->split.parts; i++) {
-        const struct output *output = &prepare->outputs[i];
+        const struct prepare_output *output = &prepare->outputs[i];
         log_info("%s: %lld %s (%.2f %%) in %lld sequence%s, checksum %016" PRIx64, output->path,
                  (long long)output->tokens, tokenizer_unit(prepare->tokenizer),
                  100.0 * (double)output->tokens / (double)total, (long long)output->sequences,
@@ -500,7 +500,7 @@ int prepare_run(const struct prepare_settings *given)
 {
     struct prepare_settings settings = *given;
     struct prepare prepare = {.settings = &settings};
-    struct inputs inputs;
+    struct prepare_inputs inputs;
     int code = inputs_expand(&inputs, given->inputs, given->input_count);
     settings.inputs = (const char *const *)inputs.paths;
     settings.input_count = inputs.count;

@@ -11,9 +11,9 @@
 
 enum { BIN_BITS = 16, BINS = 1 << BIN_BITS };
 
-int split_parse(struct split *split, const char *text, uint64_t seed)
+int split_parse(struct data_split *split, const char *text, uint64_t seed)
 {
-    *split = (struct split){.parts = 1, .seed = seed};
+    *split = (struct data_split){.parts = 1, .seed = seed};
     split->part[0].fraction = 1;
     if (text == NULL)
         return ERROR_NONE;
@@ -65,7 +65,7 @@ static int64_t block_length(int64_t length, int64_t block)
     return rest < SPLIT_BLOCK ? rest : SPLIT_BLOCK;
 }
 
-static struct random_key record_key(const struct split *split, const struct spool_record *record)
+static struct random_key record_key(const struct data_split *split, const struct spool_record *record)
 {
     return (struct random_key){split->seed, RANDOM_SPLIT, random_hash_name(record->name)};
 }
@@ -80,7 +80,7 @@ static int compare(const void *left, const void *right)
     return (a->block > b->block) - (a->block < b->block);
 }
 
-static int part_of(const struct split *split, const struct split_place *place)
+static int part_of(const struct data_split *split, const struct split_place *place)
 {
     for (int i = 1; i < split->parts; i++)
         if (compare(place, &split->part[i].last) <= 0)
@@ -89,19 +89,20 @@ static int part_of(const struct split *split, const struct split_place *place)
 }
 
 /* A block, with its place first so that `compare` orders blocks too. */
-struct block {
+struct split_block {
     struct split_place place;
     int64_t length;
 };
 
 struct collection {
-    struct block *blocks;
+    struct split_block *blocks;
     int64_t count, room;
 };
 
 /* Visits all blocks: adds their tokens to `bins` by the leading bits of the hash, or, when bins is NULL, collects the
  * blocks of one bin. */
-static int scan(const struct split *split, struct spool *spool, int64_t *bins, uint64_t bin, struct collection *into)
+static int scan(const struct data_split *split, struct spool *spool, int64_t *bins, uint64_t bin,
+                struct collection *into)
 {
     int code = spool_rewind(spool), more = 1;
     while (code == ERROR_NONE && more) {
@@ -120,7 +121,7 @@ static int scan(const struct split *split, struct spool *spool, int64_t *bins, u
                     into->room = 2 * into->room + 1024;
                     into->blocks = memory_grow(into->blocks, into->room * (int64_t)sizeof *into->blocks);
                 }
-                into->blocks[into->count++] = (struct block){{hash, record.number, i}, length};
+                into->blocks[into->count++] = (struct split_block){{hash, record.number, i}, length};
             }
         }
     }
@@ -129,7 +130,7 @@ static int scan(const struct split *split, struct spool *spool, int64_t *bins, u
 
 /* Finds the part's last block: the one with which the tokens taken reach `target`. *taken is what was reached. Two
  * passes with a histogram keep memory flat where a sort of all blocks would not. */
-static int choose_last(struct split *split, int part, struct spool *spool, const int64_t *bins, int64_t target,
+static int choose_last(struct data_split *split, int part, struct spool *spool, const int64_t *bins, int64_t target,
                        int64_t *taken)
 {
     int64_t before = 0;
@@ -150,7 +151,7 @@ static int choose_last(struct split *split, int part, struct spool *spool, const
     return code;
 }
 
-static int refuse_empty(const struct split *split, int part, const struct spool *spool)
+static int refuse_empty(const struct data_split *split, int part, const struct spool *spool)
 {
     return error_user(
         "--split: part %s would be empty: %lld tokens in %lld records are too few, since records of up to "
@@ -158,7 +159,7 @@ static int refuse_empty(const struct split *split, int part, const struct spool 
         split->part[part].name, (long long)spool_tokens(spool), (long long)spool_records(spool), SPLIT_WHOLE);
 }
 
-int split_choose(struct split *split, struct spool *spool)
+int split_choose(struct data_split *split, struct spool *spool)
 {
     if (split->parts == 1)
         return ERROR_NONE;
@@ -178,7 +179,7 @@ int split_choose(struct split *split, struct spool *spool)
     return code;
 }
 
-struct split_piece split_piece(const struct split *split, const struct spool_record *record, int64_t start)
+struct split_piece split_piece(const struct data_split *split, const struct spool_record *record, int64_t start)
 {
     struct split_piece piece = {0, start, record->length - start};
     if (split->parts == 1)

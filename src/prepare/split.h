@@ -18,7 +18,7 @@ struct split_place {
     int64_t record, block;
 };
 
-struct split {
+struct data_split {
     int parts;
     uint64_t seed;
     struct {
@@ -36,10 +36,10 @@ struct split_piece {
 
 /* "train:0.95,valid:0.05"; text NULL: one part that takes everything. User errors: form, fractions that do not sum to
  * 1, equal names, more than SPLIT_PARTS parts. */
-int split_parse(struct split *split, const char *text, uint64_t seed);
+int split_parse(struct data_split *split, const char *text, uint64_t seed);
 /* Reads the spool's index and settles what each part takes. User errors: a part that gets nothing. */
-int split_choose(struct split *split, struct spool *spool);
+int split_choose(struct data_split *split, struct spool *spool);
 /* The piece of a record that begins at token `start`, which must be 0 or the end of the piece before. */
-struct split_piece split_piece(const struct split *split, const struct spool_record *record, int64_t start);
+struct split_piece split_piece(const struct data_split *split, const struct spool_record *record, int64_t start);
 
 #endif

@@ -29,7 +29,7 @@ struct token_store_writer {
     int64_t token_bytes;
     int64_t offset; /* tokens so far */
     int file;       /* -1 while HDF5 holds it */
-    struct column *columns[STORE_COLUMNS];
+    struct column_writer *columns[STORE_COLUMNS];
 };
 
 static int cannot_write(const struct token_store_writer *writer, const char *why)
@@ -43,7 +43,7 @@ static struct token_store_writer *self_of(struct store_writer *writer)
 }
 
 /* Where a dataset lies in the file. */
-struct stretch {
+struct dataset_place {
     int64_t position, bytes;
 };
 
@@ -54,7 +54,7 @@ static const char *system_reason(void)
 
 /* Creates the three datasets, allocated at once and without fill, and takes down where they lie. NULL, or why not. */
 static const char *lay_out(struct token_store_writer *writer, const int64_t counts[STORE_COLUMNS],
-                           const hid_t types[STORE_COLUMNS], struct stretch stretches[STORE_COLUMNS])
+                           const hid_t types[STORE_COLUMNS], struct dataset_place stretches[STORE_COLUMNS])
 {
     hid_t access = hdf5_access();
     H5Pset_alignment(access, 1, ALIGNMENT);
@@ -214,7 +214,7 @@ int token_store_writer_create(struct store_writer **out, const char *path, const
                                                   : H5T_STD_U32LE;
     const int64_t counts[STORE_COLUMNS] = {tokens, sequences + 1, name_bytes};
     const hid_t types[STORE_COLUMNS] = {token_type, H5T_STD_I64LE, H5T_STD_U8LE};
-    struct stretch stretches[STORE_COLUMNS];
+    struct dataset_place stretches[STORE_COLUMNS];
     int code = ERROR_NONE;
     struct hdf5_silence silence;
     hdf5_silence_begin(&silence);

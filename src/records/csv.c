@@ -9,13 +9,13 @@
 
 enum { BUFFER_BYTES = 1 << 20, FIRST_BYTES = 64, NAMES_TOLD = 8 };
 
-struct cell {
+struct csv_cell {
     char *text; /* [room], freed with free() */
     int64_t length, room;
 };
 
 struct csv {
-    struct source *source;
+    struct record_source *source;
     const char *field;
     enum record_content content;
     int64_t *skipped; /* of record_settings */
@@ -28,12 +28,12 @@ struct csv {
     int64_t row;                      /* number of the present row, from 1; 0: the header */
     int64_t columns;                  /* of the header, 0 before it */
     int64_t text_column, name_column; /* -1: there is none */
-    struct cell text, name;           /* of the present row */
+    struct csv_cell text, name;       /* of the present row */
     bool waits;                       /* the text is not handed on yet */
     char *label;                      /* the record's name, freed with free() */
 };
 
-static int create(void **reader, struct source *source, const struct record_settings *settings, char delimiter)
+static int create(void **reader, struct record_source *source, const struct record_settings *settings, char delimiter)
 {
     struct csv *csv = memory_allocate(sizeof *csv);
     const uint8_t *head;
@@ -43,8 +43,8 @@ static int create(void **reader, struct source *source, const struct record_sett
     csv->content = settings->content;
     csv->skipped = settings->skipped;
     csv->buffer = memory_allocate(BUFFER_BYTES);
-    csv->text = (struct cell){memory_grow(NULL, FIRST_BYTES), 0, FIRST_BYTES};
-    csv->name = (struct cell){memory_grow(NULL, FIRST_BYTES), 0, FIRST_BYTES};
+    csv->text = (struct csv_cell){memory_grow(NULL, FIRST_BYTES), 0, FIRST_BYTES};
+    csv->name = (struct csv_cell){memory_grow(NULL, FIRST_BYTES), 0, FIRST_BYTES};
     csv->line = 1;
     *reader = csv;
     int code = source_head(source, &head, &bytes);
@@ -55,12 +55,12 @@ static int create(void **reader, struct source *source, const struct record_sett
     return code;
 }
 
-static int create_csv(void **reader, struct source *source, const struct record_settings *settings)
+static int create_csv(void **reader, struct record_source *source, const struct record_settings *settings)
 {
     return create(reader, source, settings, ',');
 }
 
-static int create_tsv(void **reader, struct source *source, const struct record_settings *settings)
+static int create_tsv(void **reader, struct record_source *source, const struct record_settings *settings)
 {
     return create(reader, source, settings, '\t');
 }
@@ -103,7 +103,7 @@ static int refuse(const struct csv *csv, int64_t line, const char *what)
 }
 
 /* cell NULL: what nobody asked for. */
-static int add(const struct csv *csv, struct cell *cell, const char *text, int64_t bytes)
+static int add(const struct csv *csv, struct csv_cell *cell, const char *text, int64_t bytes)
 {
     if (cell == NULL)
         return ERROR_NONE;
@@ -121,7 +121,7 @@ static int add(const struct csv *csv, struct cell *cell, const char *text, int64
 
 /* Adds what stands before the next quote (quoted) or before the next delimiter or line end; *stop is that byte, which
  * is not used up, or EOF. */
-static int take_until(struct csv *csv, bool quoted, struct cell *cell, int *stop)
+static int take_until(struct csv *csv, bool quoted, struct csv_cell *cell, int *stop)
 {
     for (;;) {
         int code = peek(csv, 0, stop);
@@ -143,7 +143,7 @@ static int take_until(struct csv *csv, bool quoted, struct cell *cell, int *stop
 }
 
 /* From the quote that opens a cell to the one that closes it. */
-static int take_quoted(struct csv *csv, struct cell *cell)
+static int take_quoted(struct csv *csv, struct csv_cell *cell)
 {
     const int64_t line = csv->line;
     int code, next;
@@ -164,7 +164,7 @@ static int take_quoted(struct csv *csv, struct cell *cell)
 }
 
 /* Takes a cell and the delimiter or line end behind it; *last: it ends the row. */
-static int take_cell(struct csv *csv, struct cell *cell, bool *last)
+static int take_cell(struct csv *csv, struct csv_cell *cell, bool *last)
 {
     int next, after;
     int code = peek(csv, 0, &next);
@@ -234,7 +234,7 @@ char csv_delimiter(const char *head, int64_t bytes, const char *column)
     return '\0';
 }
 
-static bool is_name(const struct cell *cell, const char *name)
+static bool is_name(const struct csv_cell *cell, const char *name)
 {
     return cell->length == (int64_t)strlen(name) && memcmp(cell->text, name, (size_t)cell->length) == 0;
 }
@@ -289,7 +289,7 @@ static int read_row(struct csv *csv, bool *whole)
     csv->row++;
     csv->name.length = 0;
     for (bool last = false; !last; cells++) {
-        struct cell *cell = cells == csv->text_column ? &csv->text : cells == csv->name_column ? &csv->name : NULL;
+        struct csv_cell *cell = cells == csv->text_column ? &csv->text : cells == csv->name_column ? &csv->name : NULL;
         int code = take_cell(csv, cell, &last);
         if (code != ERROR_NONE)
             return code;

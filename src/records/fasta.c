@@ -9,8 +9,8 @@
 
 enum { BUFFER_BYTES = 1 << 20 };
 
-struct fasta {
-    struct source *source;
+struct fasta_reader {
+    struct record_source *source;
     char *buffer; /* [BUFFER_BYTES], of which begin .. end - 1 is not handed out yet */
     int64_t begin, end;
     int64_t line; /* of `begin`, from 1 */
@@ -18,9 +18,9 @@ struct fasta {
     bool in_header; /* the rest of a header line follows, after its name */
 };
 
-struct fasta *fasta_create(struct source *source)
+struct fasta_reader *fasta_create(struct record_source *source)
 {
-    struct fasta *fasta = memory_allocate(sizeof *fasta);
+    struct fasta_reader *fasta = memory_allocate(sizeof *fasta);
     fasta->source = source;
     fasta->buffer = memory_allocate(BUFFER_BYTES);
     fasta->line = 1;
@@ -28,7 +28,7 @@ struct fasta *fasta_create(struct source *source)
     return fasta;
 }
 
-void fasta_destroy(struct fasta *fasta)
+void fasta_destroy(struct fasta_reader *fasta)
 {
     if (fasta == NULL)
         return;
@@ -36,7 +36,7 @@ void fasta_destroy(struct fasta *fasta)
     memory_free(fasta);
 }
 
-static int refill(struct fasta *fasta)
+static int refill(struct fasta_reader *fasta)
 {
     int64_t kept = fasta->end - fasta->begin, got;
     memmove(fasta->buffer, fasta->buffer + fasta->begin, (size_t)kept);
@@ -55,14 +55,14 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-static int refuse_binary(const struct fasta *fasta, unsigned char c)
+static int refuse_binary(const struct fasta_reader *fasta, unsigned char c)
 {
     return error_user("%s:%lld: byte 0x%02x: this is binary data, not FASTA text", source_name(fasta->source),
                       (long long)fasta->line, (unsigned)c);
 }
 
 /* A file with line ends of old Macs is one line, and its sequences would be taken for a header's words. */
-static int check_line_end(const struct fasta *fasta, const char *first, const char *stop)
+static int check_line_end(const struct fasta_reader *fasta, const char *first, const char *stop)
 {
     while (stop > first && stop[-1] == '\r')
         stop--;
@@ -75,7 +75,7 @@ static int check_line_end(const struct fasta *fasta, const char *first, const ch
 
 /* Skips the rest of a header line, or what of it is in the buffer. A carriage return at the buffer's end stays, for
  * check_line_end to see it with the byte after it. */
-static int skip_header(struct fasta *fasta)
+static int skip_header(struct fasta_reader *fasta)
 {
     const char *text = fasta->buffer + fasta->begin;
     const char *newline = memchr(text, '\n', (size_t)(fasta->end - fasta->begin));
@@ -89,7 +89,7 @@ static int skip_header(struct fasta *fasta)
 }
 
 /* Takes a header line's name. *done is false when more bytes must be read first. */
-static int take_name(struct fasta *fasta, struct record_piece *piece, bool *done)
+static int take_name(struct fasta_reader *fasta, struct record_piece *piece, bool *done)
 {
     const char *text = fasta->buffer + fasta->begin;
     int64_t available = fasta->end - fasta->begin;
@@ -120,7 +120,7 @@ static int take_name(struct fasta *fasta, struct record_piece *piece, bool *done
 
 /* A '>' within a line of sequence: the end of a header that nothing separates from the record before it, or of a
  * special token, which other programs read in sequences. */
-static int refuse_header_sign(const struct fasta *fasta, const char *first, const char *sign)
+static int refuse_header_sign(const struct fasta_reader *fasta, const char *first, const char *sign)
 {
     enum { TOKEN = 32 /* characters of a special token at most */ };
     const char *open = sign;
@@ -134,7 +134,7 @@ static int refuse_header_sign(const struct fasta *fasta, const char *first, cons
 }
 
 /* Takes a sequence line, or what of it is in the buffer: a line may be as long as a chromosome. */
-static int take_sequence(struct fasta *fasta, struct record_piece *piece)
+static int take_sequence(struct fasta_reader *fasta, struct record_piece *piece)
 {
     char *text = fasta->buffer + fasta->begin;
     int64_t available = fasta->end - fasta->begin;
@@ -156,7 +156,7 @@ static int take_sequence(struct fasta *fasta, struct record_piece *piece)
     return ERROR_NONE;
 }
 
-int fasta_next(struct fasta *fasta, struct record_piece *piece)
+int fasta_next(struct fasta_reader *fasta, struct record_piece *piece)
 {
     for (;;) {
         int code = ERROR_NONE;
@@ -186,7 +186,7 @@ int fasta_next(struct fasta *fasta, struct record_piece *piece)
     }
 }
 
-static int create(void **reader, struct source *source, const struct record_settings *settings)
+static int create(void **reader, struct record_source *source, const struct record_settings *settings)
 {
     (void)settings;
     *reader = fasta_create(source);

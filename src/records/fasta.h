@@ -8,16 +8,16 @@
 
 #include "records/record_class.h"
 
-struct fasta;
+struct fasta_reader;
 
 enum { FASTA_NAME_BYTES = 4096 }; /* of a record's name that are kept */
 
 /* Borrows the source. */
-struct fasta *fasta_create(struct source *source);
+struct fasta_reader *fasta_create(struct record_source *source);
 /* The next piece: a name opens a record, any number of sequence pieces follow. User errors name file and line: no '>'
  * in front, binary data, no record at all; and those of source_read. */
-int fasta_next(struct fasta *fasta, struct record_piece *piece);
-void fasta_destroy(struct fasta *fasta);
+int fasta_next(struct fasta_reader *fasta, struct record_piece *piece);
+void fasta_destroy(struct fasta_reader *fasta);
 
 extern const struct record_class fasta_class;
 

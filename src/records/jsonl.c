@@ -12,7 +12,7 @@
 enum { FIRST_BYTES = 1 << 20 };
 
 struct jsonl {
-    struct source *source;
+    struct record_source *source;
     const char *field;
     enum record_content content;
     int64_t *skipped; /* of record_settings */
@@ -27,7 +27,7 @@ struct jsonl {
     int64_t sequence_length;
 };
 
-static int create(void **reader, struct source *source, const struct record_settings *settings)
+static int create(void **reader, struct record_source *source, const struct record_settings *settings)
 {
     struct jsonl *jsonl = memory_allocate(sizeof *jsonl);
     jsonl->source = source;
@@ -38,7 +38,7 @@ static int create(void **reader, struct source *source, const struct record_sett
     return ERROR_NONE;
 }
 
-static int create_array(void **reader, struct source *source, const struct record_settings *settings)
+static int create_array(void **reader, struct record_source *source, const struct record_settings *settings)
 {
     int code = create(reader, source, settings);
     struct jsonl *jsonl = *reader;

@@ -10,7 +10,7 @@
 enum { TEXT, NAME, COLUMNS };
 
 struct parquet {
-    struct source *source;
+    struct record_source *source;
     enum record_content content;
     int64_t *skipped; /* of record_settings */
     struct parquet_footer *footer;
@@ -41,7 +41,7 @@ static void destroy(void *reader)
     memory_free(parquet);
 }
 
-static int create(void **reader, struct source *source, const struct record_settings *settings)
+static int create(void **reader, struct record_source *source, const struct record_settings *settings)
 {
     struct parquet *parquet = memory_allocate(sizeof *parquet);
     parquet->source = source;

@@ -21,7 +21,7 @@ struct parquet_entries {
     char digits[24]; /* of an integer */
 };
 
-struct parquet_entries *parquet_entries_create(struct source *source, const struct parquet_column *column)
+struct parquet_entries *parquet_entries_create(struct record_source *source, const struct parquet_column *column)
 {
     struct parquet_entries *entries = memory_allocate(sizeof *entries);
     entries->column = column;

@@ -17,7 +17,7 @@ struct parquet_entry {
 struct parquet_entries;
 
 /* Borrows the source and the column. */
-struct parquet_entries *parquet_entries_create(struct source *source, const struct parquet_column *column);
+struct parquet_entries *parquet_entries_create(struct record_source *source, const struct parquet_column *column);
 /* Goes to a chunk of the row group of that number (from 1). User errors: a codec that is not read. */
 int parquet_entries_start(struct parquet_entries *entries, const struct parquet_chunk *chunk, int64_t group);
 /* The chunk's next entry; *more is false behind the last. User errors: those of records/parquet_pages.h; values or

@@ -29,7 +29,7 @@ struct element {
 };
 
 struct parquet_footer {
-    struct source *source;
+    struct record_source *source;
     uint8_t *bytes;
     int64_t limit; /* where the footer begins in the file, and pages end */
     struct element *elements;
@@ -211,7 +211,7 @@ static int find_footer(struct parquet_footer *footer, int64_t *bytes)
     return ERROR_NONE;
 }
 
-int parquet_footer_read(struct parquet_footer **out, struct source *source)
+int parquet_footer_read(struct parquet_footer **out, struct record_source *source)
 {
     struct parquet_footer *footer = memory_allocate(sizeof *footer);
     int64_t bytes = 0;

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct source;
+struct record_source;
 struct parquet_footer;
 
 /* The most that a footer may have: bytes, groups and columns of its schema, groups in groups. */
@@ -31,7 +31,7 @@ struct parquet_chunk {
 
 /* Borrows the source. User errors: no regular file, no Parquet, an encrypted or a damaged footer, one beyond the limits
  * above. *footer needs parquet_footer_destroy in any case. */
-int parquet_footer_read(struct parquet_footer **footer, struct source *source);
+int parquet_footer_read(struct parquet_footer **footer, struct record_source *source);
 /* The column of that name: parts with dots between them, of which those that only say "list" (list.element) may be left
  * out. User errors: there is none (the message names those there are), two, it holds no strings, lists of lists. */
 int parquet_footer_find(const struct parquet_footer *footer, const char *name, struct parquet_column *column);

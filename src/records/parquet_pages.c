@@ -20,7 +20,7 @@ struct header {
 };
 
 struct parquet_pages {
-    struct source *source;
+    struct record_source *source;
     const struct parquet_column *column;
     int codec;
     int64_t group, page; /* numbers from 1 */
@@ -31,7 +31,7 @@ struct parquet_pages {
     int64_t plain_room;
 };
 
-struct parquet_pages *parquet_pages_create(struct source *source, const struct parquet_column *column)
+struct parquet_pages *parquet_pages_create(struct record_source *source, const struct parquet_column *column)
 {
     struct parquet_pages *pages = memory_allocate(sizeof *pages);
     pages->source = source;

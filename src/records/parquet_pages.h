@@ -19,7 +19,7 @@ struct parquet_page {
 struct parquet_pages;
 
 /* Borrows the source. `column` is what messages name, and says which levels a page has. */
-struct parquet_pages *parquet_pages_create(struct source *source, const struct parquet_column *column);
+struct parquet_pages *parquet_pages_create(struct record_source *source, const struct parquet_column *column);
 /* Goes to the pages of a chunk of the row group of that number (from 1). User errors: a codec that is not read. */
 int parquet_pages_start(struct parquet_pages *pages, const struct parquet_chunk *chunk, int64_t group);
 /* The next page, which stays until the call after it. Only while entries are wanted: a chunk that ends is an error.

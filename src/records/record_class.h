@@ -4,7 +4,7 @@
 
 #include "records/record.h"
 
-struct source;
+struct record_source;
 
 struct record_settings {
     const char *format; /* name of a class; NULL: told by the file's name and content (records/record_reader.h) */
@@ -19,7 +19,7 @@ struct record_class {
     const char *name; /* as --input-format gives it */
     /* Borrows the source, of which nothing has been read but a byte order mark, and what the settings point to, whose
      * field is not NULL. *reader needs `destroy` even if this fails. */
-    int (*create)(void **reader, struct source *source, const struct record_settings *settings);
+    int (*create)(void **reader, struct record_source *source, const struct record_settings *settings);
     /* The next piece: a name opens a record, any number of sequence pieces follow. A file may have no record. */
     int (*next)(void *reader, struct record_piece *piece);
     void (*destroy)(void *reader); /* takes NULL */

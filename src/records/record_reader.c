@@ -141,8 +141,8 @@ static const struct record_class *tell(const char *path, const uint8_t *head, in
     return settings->lines && class == &text_class ? &lines_class : class;
 }
 
-static int choose(const struct record_class **class, struct source *source, const struct record_settings *settings,
-                  bool *blank)
+static int choose(const struct record_class **class, struct record_source *source,
+                  const struct record_settings *settings, bool *blank)
 {
     const char *path = source_name(source);
     const uint8_t *head;
@@ -174,7 +174,8 @@ static int choose(const struct record_class **class, struct source *source, cons
     return code;
 }
 
-int record_reader_create(struct record_reader **out, struct source *source, const struct record_settings *settings)
+int record_reader_create(struct record_reader **out, struct record_source *source,
+                         const struct record_settings *settings)
 {
     const struct record_class *class;
     bool blank;

@@ -15,7 +15,8 @@ struct record_reader;
 /* Borrows the source, of which nothing has been read, and what the settings point to. User errors: a format of no such
  * name; UTF-16 and UTF-32; but for text and lines that the settings name, a file of another kind (records/foreign.h); a
  * field for text or lines; and those of the format. */
-int record_reader_create(struct record_reader **reader, struct source *source, const struct record_settings *settings);
+int record_reader_create(struct record_reader **reader, struct record_source *source,
+                         const struct record_settings *settings);
 /* The next piece: a name opens a record, any number of sequence pieces follow. User errors: unless the settings allow
  * it, a file without a record; and those of the format. */
 int record_reader_next(struct record_reader *reader, struct record_piece *piece);

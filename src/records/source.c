@@ -18,7 +18,7 @@ enum { RAW_BYTES = 1 << 18, ZSTD_WINDOW_LOG = 31 /* what `zstd --long=31` writes
 
 enum source_kind { SOURCE_PLAIN, SOURCE_GZIP, SOURCE_ZSTD };
 
-struct source {
+struct record_source {
     char *name;
     int file;
     enum source_kind kind;
@@ -34,7 +34,7 @@ struct source {
 };
 
 /* Reads on until `wanted` raw bytes are at hand or the file ends. */
-static int fill(struct source *source, int64_t wanted)
+static int fill(struct record_source *source, int64_t wanted)
 {
     if (source->begin == source->end)
         source->begin = source->end = 0;
@@ -60,7 +60,7 @@ static bool begins_zstd(const uint8_t *head)
            ((head[0] & 0xf0) == 0x50 && memcmp(head + 1, "\x2a\x4d\x18", 3) == 0);
 }
 
-static int detect(struct source *source)
+static int detect(struct record_source *source)
 {
     int code = fill(source, 4);
     if (code != ERROR_NONE)
@@ -81,7 +81,7 @@ static int detect(struct source *source)
     return ERROR_NONE;
 }
 
-int source_open(struct source **out, const char *path)
+int source_open(struct record_source **out, const char *path)
 {
     bool standard = strcmp(path, "-") == 0;
     int file = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
@@ -94,7 +94,7 @@ int source_open(struct source **out, const char *path)
             close(file);
         return error_user("%s: is a folder; name the files in it", path);
     }
-    struct source *source = memory_allocate(sizeof *source);
+    struct record_source *source = memory_allocate(sizeof *source);
     source->name = memory_string(standard ? "<stdin>" : path);
     source->file = file;
     source->raw = memory_allocate(RAW_BYTES);
@@ -111,20 +111,20 @@ int source_open(struct source **out, const char *path)
     return ERROR_NONE;
 }
 
-static int truncated(const struct source *source)
+static int truncated(const struct record_source *source)
 {
     return error_user("%s: the compressed file is truncated after %lld bytes; fetch it again", source->name,
                       (long long)source->raw_bytes);
 }
 
-static int damaged(const struct source *source, const char *what)
+static int damaged(const struct record_source *source, const char *what)
 {
     return error_user("%s: damaged %s data near byte %lld: %s", source->name,
                       source->kind == SOURCE_GZIP ? "gzip" : "zstd",
                       (long long)(source->raw_bytes - (source->end - source->begin)), what);
 }
 
-static int read_gzip(struct source *source, uint8_t *buffer, int64_t capacity, int64_t *got)
+static int read_gzip(struct record_source *source, uint8_t *buffer, int64_t capacity, int64_t *got)
 {
     z_stream *inflater = &source->inflater;
     if (!source->inside && source->raw_bytes > source->end - source->begin) {
@@ -148,7 +148,7 @@ static int read_gzip(struct source *source, uint8_t *buffer, int64_t capacity, i
     return ERROR_NONE;
 }
 
-static int read_zstd(struct source *source, uint8_t *buffer, int64_t capacity, int64_t *got)
+static int read_zstd(struct record_source *source, uint8_t *buffer, int64_t capacity, int64_t *got)
 {
     ZSTD_inBuffer in = {source->raw, (size_t)source->end, (size_t)source->begin};
     ZSTD_outBuffer out = {buffer, (size_t)capacity, 0};
@@ -162,7 +162,7 @@ static int read_zstd(struct source *source, uint8_t *buffer, int64_t capacity, i
 }
 
 /* source_read behind the head. */
-static int read_plain(struct source *source, uint8_t *buffer, int64_t capacity, int64_t *got)
+static int read_plain(struct record_source *source, uint8_t *buffer, int64_t capacity, int64_t *got)
 {
     if (capacity > 1 << 30)
         capacity = 1 << 30; /* zlib counts in 32 bits */
@@ -190,7 +190,7 @@ static int read_plain(struct source *source, uint8_t *buffer, int64_t capacity, 
     return ERROR_NONE;
 }
 
-int source_read(struct source *source, void *buffer, int64_t capacity, int64_t *got)
+int source_read(struct record_source *source, void *buffer, int64_t capacity, int64_t *got)
 {
     *got = source->head_end - source->head_begin;
     if (*got == 0)
@@ -202,7 +202,7 @@ int source_read(struct source *source, void *buffer, int64_t capacity, int64_t *
     return ERROR_NONE;
 }
 
-int source_head(struct source *source, const uint8_t **head, int64_t *bytes)
+int source_head(struct record_source *source, const uint8_t **head, int64_t *bytes)
 {
     int64_t got = 1;
     int code = ERROR_NONE;
@@ -215,12 +215,12 @@ int source_head(struct source *source, const uint8_t **head, int64_t *bytes)
     return code;
 }
 
-void source_skip(struct source *source, int64_t bytes)
+void source_skip(struct record_source *source, int64_t bytes)
 {
     source->head_begin += bytes;
 }
 
-int source_size(const struct source *source, int64_t *bytes)
+int source_size(const struct record_source *source, int64_t *bytes)
 {
     struct stat status;
     *bytes = 0;
@@ -232,7 +232,7 @@ int source_size(const struct source *source, int64_t *bytes)
     return ERROR_NONE;
 }
 
-int source_read_at(const struct source *source, void *buffer, int64_t bytes, int64_t offset)
+int source_read_at(const struct record_source *source, void *buffer, int64_t bytes, int64_t offset)
 {
     for (int64_t done = 0; done < bytes;) {
         ssize_t count = pread(source->file, (char *)buffer + done, (size_t)(bytes - done), offset + done);
@@ -247,7 +247,7 @@ int source_read_at(const struct source *source, void *buffer, int64_t bytes, int
     return ERROR_NONE;
 }
 
-int source_pass(struct source *source, int64_t offset)
+int source_pass(struct record_source *source, int64_t offset)
 {
     int code = ERROR_NONE;
     int64_t before = -1;
@@ -259,22 +259,22 @@ int source_pass(struct source *source, int64_t offset)
     return code;
 }
 
-int64_t source_raw_bytes(const struct source *source)
+int64_t source_raw_bytes(const struct record_source *source)
 {
     return source->raw_bytes;
 }
 
-uint64_t source_checksum(const struct source *source)
+uint64_t source_checksum(const struct record_source *source)
 {
     return XXH3_64bits_digest(source->hash);
 }
 
-const char *source_name(const struct source *source)
+const char *source_name(const struct record_source *source)
 {
     return source->name;
 }
 
-void source_close(struct source *source)
+void source_close(struct record_source *source)
 {
     if (source == NULL)
         return;

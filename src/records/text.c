@@ -8,8 +8,8 @@
 
 enum { BUFFER_BYTES = 1 << 20 };
 
-struct text {
-    struct source *source;
+struct text_reader {
+    struct record_source *source;
     enum record_content content;
     bool lines;   /* a record is a line, not the file */
     char *buffer; /* [BUFFER_BYTES], of which begin .. end - 1 is not handed out yet */
@@ -19,24 +19,24 @@ struct text {
     char *name; /* freed with free() */
 };
 
-static struct text *create(struct source *source, const struct record_settings *settings)
+static struct text_reader *create(struct record_source *source, const struct record_settings *settings)
 {
-    struct text *text = memory_allocate(sizeof *text);
+    struct text_reader *text = memory_allocate(sizeof *text);
     text->source = source;
     text->content = settings->content;
     text->buffer = memory_allocate(BUFFER_BYTES);
     return text;
 }
 
-static int create_text(void **reader, struct source *source, const struct record_settings *settings)
+static int create_text(void **reader, struct record_source *source, const struct record_settings *settings)
 {
     *reader = create(source, settings);
     return ERROR_NONE;
 }
 
-static int create_lines(void **reader, struct source *source, const struct record_settings *settings)
+static int create_lines(void **reader, struct record_source *source, const struct record_settings *settings)
 {
-    struct text *text = create(source, settings);
+    struct text_reader *text = create(source, settings);
     text->lines = true;
     *reader = text;
     return ERROR_NONE;
@@ -44,7 +44,7 @@ static int create_lines(void **reader, struct source *source, const struct recor
 
 static void destroy(void *reader)
 {
-    struct text *text = reader;
+    struct text_reader *text = reader;
     if (text == NULL)
         return;
     memory_free(text->buffer);
@@ -52,7 +52,7 @@ static void destroy(void *reader)
     memory_free(text);
 }
 
-static int refill(struct text *text)
+static int refill(struct text_reader *text)
 {
     int64_t kept = text->end - text->begin, got;
     memmove(text->buffer, text->buffer + text->begin, (size_t)kept);
@@ -65,7 +65,7 @@ static int refill(struct text *text)
     return ERROR_NONE;
 }
 
-static void begin_record(struct text *text, struct record_piece *piece)
+static void begin_record(struct text_reader *text, struct record_piece *piece)
 {
     text->in_record = true;
     text->records++;
@@ -84,7 +84,7 @@ static void begin_record(struct text *text, struct record_piece *piece)
 
 /* Text may be any bytes but NUL, which is what binary data and UTF-16 have, and what scripts/fetch-dataset sends when
  * it fails. */
-static bool is_good(const struct text *text, struct record_piece *piece, char *bytes, unsigned char *wrong)
+static bool is_good(const struct text_reader *text, struct record_piece *piece, char *bytes, unsigned char *wrong)
 {
     *wrong = 0;
     if (text->content == RECORD_BYTES)
@@ -93,7 +93,7 @@ static bool is_good(const struct text *text, struct record_piece *piece, char *b
 }
 
 /* Takes what the buffer holds of the present record, perhaps nothing, and ends the record where it ends. */
-static int take(struct text *text, struct record_piece *piece)
+static int take(struct text_reader *text, struct record_piece *piece)
 {
     char *bytes = text->buffer + text->begin;
     int64_t available = text->end - text->begin;
@@ -116,7 +116,7 @@ static int take(struct text *text, struct record_piece *piece)
 
 static int next(void *reader, struct record_piece *piece)
 {
-    struct text *text = reader;
+    struct text_reader *text = reader;
     for (;;) {
         const int64_t before = text->begin;
         if (!text->in_record && (text->begin < text->end || (!text->lines && text->records == 0))) {

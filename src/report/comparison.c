@@ -24,31 +24,31 @@
 
 enum { TEXT_WIDTH = 72, TEXT_HEIGHT = 17 };
 
-struct run {
+struct compared_run {
     char letter[2];
     char *folder; /* owned */
-    struct history history;
-    struct curves curves;
+    struct run_history history;
+    struct loss_curves curves;
     struct throughput speed;
-    struct verdict verdict;
+    struct run_verdict verdict;
     struct deck *deck; /* NULL: it has none that can be read */
     double *hours;     /* trained until each row, owned */
 };
 
 /* A line of the table. */
-struct row {
+struct comparison_row {
     char *name;
     char *cells[COMPARISON_RUNS]; /* of each run; owned */
 };
 
 struct rows {
-    struct row *rows;
+    struct comparison_row *rows;
     int count;
 };
 
 struct comparison {
     const struct comparison_settings *settings;
-    struct run *runs;
+    struct compared_run *runs;
     int count;
     struct rows facts, keys;
 };
@@ -56,17 +56,17 @@ struct comparison {
 /* -- Rows --------------------------------------------------------------------------------------------------------- */
 
 /* A new row, whose cells are to be filled before the next one is added; name: from memory_format, taken over. */
-static struct row *add_row(struct rows *rows, char *name)
+static struct comparison_row *add_row(struct rows *rows, char *name)
 {
     rows->rows = memory_grow(rows->rows, (rows->count + 1) * (int64_t)sizeof *rows->rows);
-    struct row *row = &rows->rows[rows->count++];
-    *row = (struct row){.name = name};
+    struct comparison_row *row = &rows->rows[rows->count++];
+    *row = (struct comparison_row){.name = name};
     return row;
 }
 
 static void destroy_rows(struct rows *rows, int runs)
 {
-    for (struct row *row = rows->rows; row < rows->rows + rows->count; row++) {
+    for (struct comparison_row *row = rows->rows; row < rows->rows + rows->count; row++) {
         for (int r = 0; r < runs; r++)
             free(row->cells[r]);
         free(row->name);
@@ -91,28 +91,28 @@ static char *duration_text(double seconds)
 }
 
 /* A number of each run: `of` finds it. */
-typedef double number_of(const struct run *run, int which);
+typedef double number_of(const struct compared_run *run, int which);
 
 static void add_numbers(struct comparison *c, const char *name, number_of *of, int which, int digits)
 {
-    struct row *row = add_row(&c->facts, memory_string(name));
+    struct comparison_row *row = add_row(&c->facts, memory_string(name));
     for (int r = 0; r < c->count; r++)
         row->cells[r] = number_text(of(&c->runs[r], which), digits);
 }
 
-static const struct history_start *last_start(const struct run *run)
+static const struct history_start *last_start(const struct compared_run *run)
 {
     return run->history.start_count > 0 ? &run->history.starts[run->history.start_count - 1] : NULL;
 }
 
-static double size_of(const struct run *run, int which)
+static double size_of(const struct compared_run *run, int which)
 {
     const struct history_start *start = last_start(run);
     return start == NULL ? NAN : which == 0 ? (double)start->ranks : (double)start->parameters;
 }
 
 /* Of the last row: the step, the loss, tokens learnt from without padding. */
-static double last_of(const struct run *run, int which)
+static double last_of(const struct compared_run *run, int which)
 {
     if (run->history.row_count == 0)
         return NAN;
@@ -121,36 +121,36 @@ static double last_of(const struct run *run, int which)
     return values[which];
 }
 
-static double best_of(const struct run *run, int which)
+static double best_of(const struct compared_run *run, int which)
 {
     const struct history_validation *best = history_best(&run->history);
     return best == NULL ? NAN : which == 0 ? best->loss : (double)best->step;
 }
 
-static double step_of(const struct run *run, int which)
+static double step_of(const struct compared_run *run, int which)
 {
     const double times[] = {run->speed.least, run->speed.median, run->speed.most};
     return times[which];
 }
 
-static double rate_of(const struct run *run, int which)
+static double rate_of(const struct compared_run *run, int which)
 {
     const double rates[] = {run->speed.rate, run->speed.rate / size_of(run, 0), run->speed.padded_rate};
     return rates[which];
 }
 
-static double utilisation_of(const struct run *run, int which)
+static double utilisation_of(const struct compared_run *run, int which)
 {
     return 100 * run->speed.utilisation[which];
 }
 
-static double waited_of(const struct run *run, int which)
+static double waited_of(const struct compared_run *run, int which)
 {
     (void)which;
     return 100 * run->speed.waited;
 }
 
-static double memory_of(const struct run *run, int which)
+static double memory_of(const struct compared_run *run, int which)
 {
     const struct history_peaks peaks = history_peaks(&run->history);
     return (which == 0 ? peaks.memory : peaks.device_memory) / (1 << 20);
@@ -165,7 +165,7 @@ static const char *device_of(const struct history_start *start)
 
 static void add_programs(struct comparison *c)
 {
-    struct row *row = add_row(&c->facts, memory_string("verdict"));
+    struct comparison_row *row = add_row(&c->facts, memory_string("verdict"));
     for (int r = 0; r < c->count; r++)
         row->cells[r] = memory_string(c->runs[r].verdict.word);
     row = add_row(&c->facts, memory_string("program"));
@@ -197,7 +197,7 @@ static void add_speeds(struct comparison *c)
 }
 
 /* "1:02:03 (step 1,200)"; with a star where the training loss tells it. */
-static char *reached_text(const struct run *run, double target)
+static char *reached_text(const struct compared_run *run, double target)
 {
     const struct time_to_loss t = time_to_loss(&run->history, &run->curves, target);
     if (!t.reached)
@@ -211,18 +211,18 @@ static char *reached_text(const struct run *run, double target)
 
 static void add_days(struct comparison *c, double tokens)
 {
-    struct row *row = add_row(&c->facts, memory_format("days to %g tokens", tokens));
+    struct comparison_row *row = add_row(&c->facts, memory_format("days to %g tokens", tokens));
     for (int r = 0; r < c->count; r++)
         row->cells[r] = number_text(flops_days(tokens, c->runs[r].speed.rate), 2);
 }
 
 static void add_times(struct comparison *c)
 {
-    struct row *trained = add_row(&c->facts, memory_string("trained"));
+    struct comparison_row *trained = add_row(&c->facts, memory_string("trained"));
     for (int r = 0; r < c->count; r++)
         trained->cells[r] = duration_text(time_trained(&c->runs[r].history, INFINITY));
     if (!isnan(c->settings->target)) {
-        struct row *reached = add_row(&c->facts, memory_format("time to loss %g", c->settings->target));
+        struct comparison_row *reached = add_row(&c->facts, memory_format("time to loss %g", c->settings->target));
         for (int r = 0; r < c->count; r++)
             reached->cells[r] = reached_text(&c->runs[r], c->settings->target);
     }
@@ -257,7 +257,7 @@ static void add_key(struct comparison *c, const char *key)
 {
     if (strcmp(key, "output.folder") == 0 || is_listed(&c->keys, key))
         return;
-    struct row *row = add_row(&c->keys, memory_string(key));
+    struct comparison_row *row = add_row(&c->keys, memory_string(key));
     for (int r = 0; r < c->count; r++)
         row->cells[r] = c->runs[r].deck != NULL ? deck_key_text(c->runs[r].deck, key) : memory_string("-");
 }
@@ -283,7 +283,7 @@ static void gather_keys(struct comparison *c)
 struct overlay {
     struct plot_series series[2 * COMPARISON_RUNS];
     double *validations[COMPARISON_RUNS]; /* hours trained until each; owned */
-    struct plot plot;
+    struct line_plot plot;
 };
 
 static void create_overlay(struct overlay *overlay, const struct comparison *c, bool over_time)
@@ -295,8 +295,8 @@ static void create_overlay(struct overlay *overlay, const struct comparison *c, 
                                          .low = INFINITY,
                                          .high = -INFINITY}};
     for (int r = 0; r < c->count; r++) {
-        const struct run *run = &c->runs[r];
-        const struct curves *curves = &run->curves;
+        const struct compared_run *run = &c->runs[r];
+        const struct loss_curves *curves = &run->curves;
         const char *color = plot_color(r);
         double *hours = memory_allocate((curves->validations + 1) * (int64_t)sizeof *hours);
         for (int64_t i = 0; i < curves->validations; i++)
@@ -390,7 +390,7 @@ static void write_page(FILE *file, const struct comparison *c)
 
 static int save_page(const struct comparison *c, const char *path)
 {
-    struct draft draft;
+    struct file_draft draft;
     int code = draft_open_output(&draft, path);
     if (code != ERROR_NONE)
         return code;
@@ -462,7 +462,7 @@ static struct deck *read_deck(const char *folder)
 }
 
 /* name: a folder, or a file in it. */
-static int read_run(struct run *run, const char *name, int number, int64_t warm_up)
+static int read_run(struct compared_run *run, const char *name, int number, int64_t warm_up)
 {
     struct stat status;
     const bool is_folder = stat(name, &status) == 0 && S_ISDIR(status.st_mode);
@@ -493,7 +493,7 @@ static int read_run(struct run *run, const char *name, int number, int64_t warm_
     return ERROR_NONE;
 }
 
-static void destroy_run(struct run *run)
+static void destroy_run(struct compared_run *run)
 {
     curves_destroy(&run->curves);
     history_destroy(&run->history);

@@ -35,7 +35,7 @@ static void smooth(double *out, const double *values, int64_t count, int64_t win
 
 /* The first steps fall from ln(vocabulary), and would press all that follows into a line: the ranges of loss and
  * gradient norm are those after the first tenth. The plots say what lies outside. */
-static void find_ranges(struct curves *c)
+static void find_ranges(struct loss_curves *c)
 {
     double low = INFINITY, high = -INFINITY, from = c->rows > 0 ? c->step[c->rows - 1] / 10 : 0;
     for (int64_t i = 0; i < c->rows; i++)
@@ -56,21 +56,21 @@ static void find_ranges(struct curves *c)
     c->high = low <= high ? high + margin : 0;
 }
 
-void curves_create(struct curves *c, const struct history *h)
+void curves_create(struct loss_curves *c, const struct run_history *h)
 {
     int64_t rows = h->row_count;
-    *c = (struct curves){.step = column(rows),
-                         .loss = column(rows),
-                         .smooth = column(rows),
-                         .rate = column(rows),
-                         .norm = column(rows),
-                         .speed = column(rows),
-                         .rows = rows,
-                         .validation_step = column(h->validation_count),
-                         .validation = column(h->validation_count),
-                         .validations = h->validation_count,
-                         .window = 1 + rows / SMOOTH_PARTS,
-                         .marks = column(h->start_count)};
+    *c = (struct loss_curves){.step = column(rows),
+                              .loss = column(rows),
+                              .smooth = column(rows),
+                              .rate = column(rows),
+                              .norm = column(rows),
+                              .speed = column(rows),
+                              .rows = rows,
+                              .validation_step = column(h->validation_count),
+                              .validation = column(h->validation_count),
+                              .validations = h->validation_count,
+                              .window = 1 + rows / SMOOTH_PARTS,
+                              .marks = column(h->start_count)};
     for (int64_t i = 1; i < h->start_count; i++)
         c->marks[c->mark_count++] = (double)h->starts[i].step;
     for (int64_t i = 0; i < rows; i++) {
@@ -88,7 +88,7 @@ void curves_create(struct curves *c, const struct history *h)
     find_ranges(c);
 }
 
-void curves_destroy(struct curves *c)
+void curves_destroy(struct loss_curves *c)
 {
     double *const columns[] = {c->step,       c->loss, c->smooth, c->rate, c->norm, c->speed, c->validation_step,
                                c->validation, c->marks};
@@ -96,7 +96,7 @@ void curves_destroy(struct curves *c)
         memory_free(columns[i]);
 }
 
-struct plot curves_loss_plot(const struct curves *c, struct plot_series series[CURVES_LOSSES])
+struct line_plot curves_loss_plot(const struct loss_curves *c, struct plot_series series[CURVES_LOSSES])
 {
     bool smooth = c->window > 1;
     int count = 0;
@@ -106,6 +106,6 @@ struct plot curves_loss_plot(const struct curves *c, struct plot_series series[C
         series[count++] = (struct plot_series){"training, smoothed", "#4477aa", PLOT_LINE, c->step, c->smooth, c->rows};
     series[count++] =
         (struct plot_series){"validation", "#cc3311", PLOT_POINTS, c->validation_step, c->validation, c->validations};
-    return (struct plot){"loss, nats per label", "step", series,  count, c->marks,
-                         c->mark_count,          c->low, c->high, false};
+    return (struct line_plot){"loss, nats per label", "step", series,  count, c->marks,
+                              c->mark_count,          c->low, c->high, false};
 }

@@ -5,7 +5,7 @@
 #include "report/history.h"
 #include "report/plot.h"
 
-struct curves {
+struct loss_curves {
     double *step, *loss, *smooth, *rate, *norm, *speed; /* of each row of the log, owned */
     int64_t rows, window;                               /* window: rows that a smoothed loss averages */
     double *validation_step, *validation;
@@ -16,11 +16,11 @@ struct curves {
     double norm_high, speed_high; /* likewise; they begin at 0 */
 };
 
-void curves_create(struct curves *curves, const struct history *history);
-void curves_destroy(struct curves *curves);
+void curves_create(struct loss_curves *curves, const struct run_history *history);
+void curves_destroy(struct loss_curves *curves);
 
 /* The losses: training, the same smoothed where there are enough rows, validation. Both borrow the curves. */
 enum { CURVES_LOSSES = 3 };
-struct plot curves_loss_plot(const struct curves *curves, struct plot_series series[CURVES_LOSSES]);
+struct line_plot curves_loss_plot(const struct loss_curves *curves, struct plot_series series[CURVES_LOSSES]);
 
 #endif

@@ -55,7 +55,7 @@ static char *text(const json_t *object, const char *key)
 
 /* -- Kinds of lines ---------------------------------------------------------------------------------------------- */
 
-static void drop_timers(struct history *history)
+static void drop_timers(struct run_history *history)
 {
     for (int64_t i = 0; i < history->timer_count; i++) {
         free((char *)history->timers[i].name);
@@ -64,7 +64,7 @@ static void drop_timers(struct history *history)
     history->timer_count = 0;
 }
 
-static void add_start(struct history *history, const json_t *line)
+static void add_start(struct run_history *history, const json_t *line)
 {
     drop_timers(history);
     struct history_start *start = APPEND(history->starts, history->start_count);
@@ -86,7 +86,7 @@ static void add_start(struct history *history, const json_t *line)
         start->flops_per_token[c] = of_convention(line, "flops_per_token", c);
 }
 
-static void add_last_steps(struct history *history, const json_t *line)
+static void add_last_steps(struct run_history *history, const json_t *line)
 {
     size_t i;
     json_t *value;
@@ -111,7 +111,7 @@ static double sum(const json_t *object, const char *key)
     return whole;
 }
 
-static void add_row(struct history *history, const json_t *line)
+static void add_row(struct run_history *history, const json_t *line)
 {
     struct history_row *row = APPEND(history->rows, history->row_count);
     *row = (struct history_row){
@@ -147,7 +147,7 @@ static void add_row(struct history *history, const json_t *line)
     row->times = history->step_count - row->first_time;
 }
 
-static void add_timers(struct history *history, const json_t *line)
+static void add_timers(struct run_history *history, const json_t *line)
 {
     size_t i;
     json_t *value;
@@ -165,7 +165,7 @@ static void add_timers(struct history *history, const json_t *line)
 }
 
 /* Operands of a layer follow each other. */
-static void add_statistics(struct history *history, const json_t *line)
+static void add_statistics(struct run_history *history, const json_t *line)
 {
     const int64_t step = integer(line, "step");
     struct history_layer *layer = NULL;
@@ -193,7 +193,7 @@ static void add_statistics(struct history *history, const json_t *line)
 }
 
 /* An end is told with how it was: "stopped: a signal asks to stop". */
-static void add_note(struct history *history, const json_t *line, const char *event)
+static void add_note(struct run_history *history, const json_t *line, const char *event)
 {
     bool ends = strcmp(event, "end") == 0;
     char *how = text(line, "how"), *why = text(line, "text");
@@ -206,7 +206,7 @@ static void add_note(struct history *history, const json_t *line, const char *ev
     free(why);
 }
 
-static void add_line(struct history *history, const json_t *line, const char *event)
+static void add_line(struct run_history *history, const json_t *line, const char *event)
 {
     int64_t step = integer(line, "step");
     if (strcmp(event, "start") == 0)
@@ -235,9 +235,9 @@ static void add_line(struct history *history, const json_t *line, const char *ev
 
 /* -- The file ---------------------------------------------------------------------------------------------------- */
 
-int history_read(struct history *history, const char *path)
+int history_read(struct run_history *history, const char *path)
 {
-    *history = (struct history){.time = NAN};
+    *history = (struct run_history){.time = NAN};
     FILE *file = open_stream(path);
     if (file == NULL)
         return error_environment("%s: cannot open it: %s", path, open_failure());
@@ -260,7 +260,7 @@ int history_read(struct history *history, const char *path)
     return code;
 }
 
-void history_destroy(struct history *history)
+void history_destroy(struct run_history *history)
 {
     drop_timers(history);
     for (int64_t i = 0; i < history->start_count; i++) {
@@ -292,14 +292,14 @@ void history_destroy(struct history *history)
     free(history->step_seconds);
 }
 
-void history_warn(const struct history *h, const char *path)
+void history_warn(const struct run_history *h, const char *path)
 {
     if (h->damaged > 0)
         log_warn("%s: %lld damaged lines are left out, the first is line %lld; was the file edited?", path,
                  (long long)h->damaged, (long long)h->first_damaged);
 }
 
-const struct history_validation *history_best(const struct history *history)
+const struct history_validation *history_best(const struct run_history *history)
 {
     const struct history_validation *best = history->validation_count > 0 ? history->validations : NULL;
     for (int64_t i = 0; i < history->validation_count; i++)
@@ -308,7 +308,7 @@ const struct history_validation *history_best(const struct history *history)
     return best;
 }
 
-struct history_peaks history_peaks(const struct history *history)
+struct history_peaks history_peaks(const struct run_history *history)
 {
     struct history_peaks peaks = {NAN, NAN};
     for (int64_t i = 0; i < history->row_count; i++) { /* of NaN and a number fmax takes the number */

@@ -67,7 +67,7 @@ struct history_note {
 };
 
 /* All arrays are owned, in the order of the file. */
-struct history {
+struct run_history {
     struct history_start *starts;
     struct history_row *rows;
     struct history_validation *validations;
@@ -85,19 +85,19 @@ struct history {
 };
 
 /* Local. ERROR_ENVIRONMENT when the file cannot be read. Destroy it in any case. */
-int history_read(struct history *history, const char *path);
-void history_destroy(struct history *history);
+int history_read(struct run_history *history, const char *path);
+void history_destroy(struct run_history *history);
 
 /* Warns of damaged lines, if the log has any. path: of the log. */
-void history_warn(const struct history *history, const char *path);
+void history_warn(const struct run_history *history, const char *path);
 
 /* The validation of the lowest loss, the first of several; NULL: there is none. */
-const struct history_validation *history_best(const struct history *history);
+const struct history_validation *history_best(const struct run_history *history);
 
 /* The most memory of all rows, bytes; NaN: no row says it. */
 struct history_peaks {
     double memory, device_memory;
 };
-struct history_peaks history_peaks(const struct history *history);
+struct history_peaks history_peaks(const struct run_history *history);
 
 #endif

@@ -53,7 +53,7 @@ static struct range range_open(struct range range)
     return range;
 }
 
-static void plot_ranges(const struct plot *plot, struct range *x, struct range *y)
+static void plot_ranges(const struct line_plot *plot, struct range *x, struct range *y)
 {
     *x = *y = (struct range){INFINITY, -INFINITY};
     for (int s = 0; s < plot->series_count; s++)
@@ -94,7 +94,7 @@ static char *tick_text(double tick, double distance)
 
 /* "values up to 5.582 lie above", "2 values are no numbers": what the axis y leaves out. Freed with free(); NULL:
  * nothing. */
-static char *left_out(const struct plot *plot, struct range y)
+static char *left_out(const struct line_plot *plot, struct range y)
 {
     struct range all = {INFINITY, -INFINITY};
     int64_t odd = 0;
@@ -230,7 +230,7 @@ static void write_points(FILE *file, const struct plot_series *series, struct ra
 }
 
 /* Above the frame, up to its right edge: for each series a piece of it, and its name right behind. */
-static void write_legend(FILE *file, const struct plot *plot)
+static void write_legend(FILE *file, const struct line_plot *plot)
 {
     enum { SAMPLE = 18, GAP = 5, APART = 14 };
     const double letter = 5.6; /* the width of an average one */
@@ -254,7 +254,7 @@ static void write_legend(FILE *file, const struct plot *plot)
     }
 }
 
-void plot_write_svg(FILE *file, const struct plot *plot)
+void plot_write_svg(FILE *file, const struct line_plot *plot)
 {
     struct range x, y;
     plot_ranges(plot, &x, &y);
@@ -280,7 +280,7 @@ void plot_write_svg(FILE *file, const struct plot *plot)
 const char plot_style[] =
     ".plot text { font: 11px sans-serif; fill: #444444; } .plot .title { font-size: 14px; fill: #1a1a1a; }\n";
 
-void plot_write_svg_file(FILE *file, const struct plot *plot)
+void plot_write_svg_file(FILE *file, const struct line_plot *plot)
 {
     fprintf(file,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\">\n<style>%s</style>\n"
@@ -391,7 +391,7 @@ static void put_character(char *grid, int width, int height, double x, double y,
     grid[row * width + column] = character;
 }
 
-void plot_write_text(FILE *file, const struct plot *plot, int width, int height)
+void plot_write_text(FILE *file, const struct line_plot *plot, int width, int height)
 {
     static const char characters[] = ".*o+x";
     struct range x, y;

@@ -16,7 +16,7 @@ struct plot_series {
     int64_t count;
 };
 
-struct plot {
+struct line_plot {
     const char *title, *x_label;
     const struct plot_series *series;
     int series_count;
@@ -27,9 +27,9 @@ struct plot {
 };
 
 /* Many points of a line are drawn as means over as many parts of the width as can be told apart. */
-void plot_write_svg(FILE *file, const struct plot *plot);
+void plot_write_svg(FILE *file, const struct line_plot *plot);
 /* As a file of its own. */
-void plot_write_svg_file(FILE *file, const struct plot *plot);
+void plot_write_svg_file(FILE *file, const struct line_plot *plot);
 /* The rules (CSS) that a page with such pictures needs. */
 extern const char plot_style[];
 /* A colour for each of some series of one picture, which are told apart; after six they begin again. */
@@ -56,7 +56,7 @@ struct plot_map {
 void plot_write_map(FILE *file, const struct plot_map *map);
 
 /* `width` x `height` characters, axes not counted; series are drawn with '.', '*', 'o', ... in their order. */
-void plot_write_text(FILE *file, const struct plot *plot, int width, int height);
+void plot_write_text(FILE *file, const struct line_plot *plot, int width, int height);
 
 /* Text with <, >, & and " written as HTML wants them, lines as they are, other control characters as blanks. */
 void plot_write_escaped(FILE *file, const char *text);

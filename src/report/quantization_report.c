@@ -35,7 +35,7 @@ static const char *guidance(double underflow)
 }
 
 /* Of the gradients of layers[first, end); NULL: none is a number. */
-static const struct history_layer *worst_of(const struct history *history, int64_t first, int64_t end)
+static const struct history_layer *worst_of(const struct run_history *history, int64_t first, int64_t end)
 {
     const struct history_layer *worst = NULL;
     for (int64_t i = first; i < end; i++)
@@ -44,7 +44,7 @@ static const struct history_layer *worst_of(const struct history *history, int64
     return worst;
 }
 
-char *quantization_report_text(const struct history *history)
+char *quantization_report_text(const struct run_history *history)
 {
     int64_t first = history->layer_count;
     while (first > 0 && history->layers[first - 1].step == history->layers[history->layer_count - 1].step)
@@ -100,7 +100,7 @@ static void take(double *cell, double value)
     *cell = isnan(*cell) || value > *cell ? value : *cell;
 }
 
-static void create_cells(struct cells *cells, const struct history *history)
+static void create_cells(struct cells *cells, const struct run_history *history)
 {
     const int64_t count = history->layer_count;
     *cells = (struct cells){.layers = memory_allocate(count * (int64_t)sizeof(int64_t)),
@@ -146,7 +146,7 @@ static void write_map(FILE *file, const struct cells *cells, const char *title, 
                                             cells->layers, cells->columns, bands, band_count});
 }
 
-void quantization_report_write(FILE *file, const struct history *history)
+void quantization_report_write(FILE *file, const struct run_history *history)
 {
     if (history->layer_count == 0)
         return;

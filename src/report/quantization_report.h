@@ -8,9 +8,9 @@
 
 /* One sentence on the gradients' underflow: the worst of all steps, and the last one measured. Freed with free(); NULL:
  * nothing was measured. */
-char *quantization_report_text(const struct history *history);
+char *quantization_report_text(const struct run_history *history);
 
 /* A section of the page with maps, layer by step; nothing where nothing was measured. */
-void quantization_report_write(FILE *file, const struct history *history);
+void quantization_report_write(FILE *file, const struct run_history *history);
 
 #endif

@@ -30,12 +30,12 @@ struct fact {
 
 struct report {
     const char *folder;
-    struct history history;
-    struct verdict verdict;
+    struct run_history history;
+    struct run_verdict verdict;
     char *settings; /* deck_print_changed, or why there are none */
     struct fact facts[MAXIMUM_FACTS];
     int fact_count;
-    struct curves curves;
+    struct loss_curves curves;
 };
 
 /* -- Facts ------------------------------------------------------------------------------------------------------- */
@@ -73,7 +73,7 @@ static char *date_text(double seconds)
 
 static void add_program_facts(struct report *report)
 {
-    const struct history *h = &report->history;
+    const struct run_history *h = &report->history;
     if (h->start_count == 0)
         return;
     const struct history_start *first = &h->starts[0], *last = &h->starts[h->start_count - 1];
@@ -96,7 +96,7 @@ static void add_program_facts(struct report *report)
 
 static void add_loss_facts(struct report *report)
 {
-    const struct history *h = &report->history;
+    const struct run_history *h = &report->history;
     const struct history_row *last = &h->rows[h->row_count - 1];
     int64_t total = h->start_count > 0 ? h->starts[h->start_count - 1].steps_total : 0;
     char *done = count_text((double)last->step), *of = count_text((double)total);
@@ -119,7 +119,7 @@ static void add_loss_facts(struct report *report)
 /* Of the rows since the last start: tokens/s, waiting, utilisation. */
 static void add_speed_facts(struct report *report)
 {
-    const struct history *h = &report->history;
+    const struct run_history *h = &report->history;
     int64_t from = h->start_count > 0 ? h->starts[h->start_count - 1].step : 0;
     double seconds = 0, tokens = 0, waited = 0, work[FLOPS_CONVENTIONS] = {0};
     const struct history_peaks peaks = history_peaks(h);
@@ -158,7 +158,7 @@ static void add_speed_facts(struct report *report)
 
 static void add_step_time_fact(struct report *report)
 {
-    struct history *h = &report->history;
+    struct run_history *h = &report->history;
     if (h->step_count == 0)
         return;
     double sum = 0;
@@ -187,7 +187,7 @@ static void add_token_facts(struct report *report)
 /* Of the GPUs since the last start, and of a token that is no padding. */
 static void add_energy_fact(struct report *report)
 {
-    const struct history *h = &report->history;
+    const struct run_history *h = &report->history;
     const int64_t from = h->start_count > 0 ? h->starts[h->start_count - 1].step : 0;
     const struct history_row *last = NULL;
     double before = 0; /* tokens of the programs before */
@@ -207,7 +207,7 @@ static void add_energy_fact(struct report *report)
 
 static void gather_facts(struct report *report)
 {
-    const struct history *h = &report->history;
+    const struct run_history *h = &report->history;
     add_fact(report, "verdict", memory_format("%s: %s", report->verdict.word, report->verdict.text));
     add_fact(report, "run", memory_string(report->folder));
     add_program_facts(report);
@@ -254,15 +254,15 @@ static void write_facts(FILE *file, const struct report *report)
 
 static void write_curves(FILE *file, const struct report *report)
 {
-    const struct curves *c = &report->curves;
-    const struct history *h = &report->history;
+    const struct loss_curves *c = &report->curves;
+    const struct run_history *h = &report->history;
     if (c->rows == 0)
         return;
     fputs("<h2>Curves</h2>\n", file);
     if (c->mark_count > 0)
         fputs("<p>Dashed: a program went on from a checkpoint.</p>\n", file);
     struct plot_series series[CURVES_LOSSES];
-    struct plot loss = curves_loss_plot(c, series);
+    struct line_plot loss = curves_loss_plot(c, series);
     plot_write_svg(file, &loss);
     const struct {
         const char *title, *color;
@@ -275,8 +275,8 @@ static void write_curves(FILE *file, const struct report *report)
     };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         struct plot_series one = {NULL, others[i].color, PLOT_LINE, c->step, others[i].y, c->rows};
-        plot_write_svg(file, &(struct plot){others[i].title, "step", &one, 1, c->marks, c->mark_count, others[i].low,
-                                            others[i].high, false});
+        plot_write_svg(file, &(struct line_plot){others[i].title, "step", &one, 1, c->marks, c->mark_count,
+                                                 others[i].low, others[i].high, false});
     }
     if (h->step_count > 0) {
         double low = quantile(h->step_seconds, h->step_count, 0.01);
@@ -289,7 +289,7 @@ static void write_curves(FILE *file, const struct report *report)
     }
 }
 
-static void write_those_timers(FILE *file, const struct history *h, bool ops)
+static void write_those_timers(FILE *file, const struct run_history *h, bool ops)
 {
     bool begun = false;
     for (int64_t i = 0; i < h->timer_count; i++) {
@@ -316,7 +316,7 @@ static void write_those_timers(FILE *file, const struct history *h, bool ops)
         fputs("</table>\n", file);
 }
 
-static void write_timers(FILE *file, const struct history *h)
+static void write_timers(FILE *file, const struct run_history *h)
 {
     if (h->timer_count == 0)
         return;
@@ -327,7 +327,7 @@ static void write_timers(FILE *file, const struct history *h)
     write_those_timers(file, h, true);
 }
 
-static void write_last_steps(FILE *file, const struct history *h)
+static void write_last_steps(FILE *file, const struct run_history *h)
 {
     if (h->last_count == 0)
         return;
@@ -343,7 +343,7 @@ static void write_last_steps(FILE *file, const struct history *h)
     fputs("</table>\n", file);
 }
 
-static void write_notes(FILE *file, const struct history *h)
+static void write_notes(FILE *file, const struct run_history *h)
 {
     if (h->note_count == 0)
         return;
@@ -376,7 +376,7 @@ static void write_page(FILE *file, const struct report *report)
 
 static int save_page(const struct report *report, const char *path)
 {
-    struct draft draft;
+    struct file_draft draft;
     int code = draft_open_output(&draft, path);
     if (code != ERROR_NONE)
         return code;
@@ -386,7 +386,7 @@ static int save_page(const struct report *report, const char *path)
 
 /* -- Text -------------------------------------------------------------------------------------------------------- */
 
-static void print_last_steps(const struct history *h)
+static void print_last_steps(const struct run_history *h)
 {
     if (h->last_count > 0)
         printf("\nthe last steps before it diverged:\n%10s %10s %10s %10s\n", "step", "loss", "rate", "norm");
@@ -397,7 +397,7 @@ static void print_last_steps(const struct history *h)
 
 static void print_text(const struct report *report)
 {
-    const struct history *h = &report->history;
+    const struct run_history *h = &report->history;
     for (int i = 0; i < report->fact_count; i++)
         log_print(stdout, "%-18s %s\n", report->facts[i].name, report->facts[i].value);
     for (int64_t i = 0; i < h->note_count; i++) {
@@ -409,7 +409,7 @@ static void print_text(const struct report *report)
     print_last_steps(h);
     if (h->row_count > 0) {
         struct plot_series series[CURVES_LOSSES];
-        struct plot loss = curves_loss_plot(&report->curves, series);
+        struct line_plot loss = curves_loss_plot(&report->curves, series);
         putchar('\n');
         plot_write_text(stdout, &loss, TEXT_WIDTH, TEXT_HEIGHT);
     }

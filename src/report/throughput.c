@@ -12,7 +12,7 @@ static bool is_counted(const struct history_row *row, int64_t from)
            isfinite(row->tokens_per_second);
 }
 
-struct throughput throughput_of(const struct history *h, int64_t warm_up)
+struct throughput throughput_of(const struct run_history *h, int64_t warm_up)
 {
     struct throughput t = {
         .least = NAN, .median = NAN, .most = NAN, .tokens = NAN, .rate = NAN, .padded_rate = NAN, .waited = NAN};

@@ -16,6 +16,6 @@ struct throughput {
 };
 
 /* Of the steps of the last program, but for its first `warm_up`. A line of the log counts where all of its steps do. */
-struct throughput throughput_of(const struct history *history, int64_t warm_up);
+struct throughput throughput_of(const struct run_history *history, int64_t warm_up);
 
 #endif

@@ -9,7 +9,7 @@ static double later(double time, double other, double limit)
 }
 
 /* The time of the last line before `limit` of the program that began at `start`. */
-static double last_line(const struct history *h, double start, double limit)
+static double last_line(const struct run_history *h, double start, double limit)
 {
     double time = start;
     for (int64_t i = 0; i < h->row_count; i++)
@@ -21,7 +21,7 @@ static double last_line(const struct history *h, double start, double limit)
     return time;
 }
 
-double time_trained(const struct history *h, double time)
+double time_trained(const struct run_history *h, double time)
 {
     double sum = 0;
     for (int64_t i = 0; i < h->start_count && h->starts[i].time < time; i++) {
@@ -31,7 +31,7 @@ double time_trained(const struct history *h, double time)
     return h->start_count > 0 ? sum : NAN;
 }
 
-struct time_to_loss time_to_loss(const struct history *h, const struct curves *curves, double loss)
+struct time_to_loss time_to_loss(const struct run_history *h, const struct loss_curves *curves, double loss)
 {
     struct time_to_loss t = {.validated = h->validation_count > 0, .seconds = NAN};
     for (int64_t i = 0; i < h->validation_count; i++)

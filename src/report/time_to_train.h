@@ -10,7 +10,7 @@
 /* Seconds that the run's programs have been at work until `time` (unix; INFINITY: until now), starts, validations and
  * checkpoints included; nothing counts between the last line of a program and the next one's first. Steps that were
  * lost with a program are no lines any more, so their time is missing. */
-double time_trained(const struct history *history, double time);
+double time_trained(const struct run_history *history, double time);
 
 /* When the loss was reached: by the first validation of that loss or a lower one; by the smoothed training loss where
  * the log has no validation. */
@@ -19,6 +19,6 @@ struct time_to_loss {
     int64_t step;
     double seconds;
 };
-struct time_to_loss time_to_loss(const struct history *history, const struct curves *curves, double loss);
+struct time_to_loss time_to_loss(const struct run_history *history, const struct loss_curves *curves, double loss);
 
 #endif

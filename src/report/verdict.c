@@ -5,20 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t last_step(const struct history *h)
+static int64_t last_step(const struct run_history *h)
 {
     int64_t row = h->row_count > 0 ? h->rows[h->row_count - 1].step : 0;
     int64_t saved = h->checkpoint_count > 0 ? h->checkpoints[h->checkpoint_count - 1].step : 0;
     return row > saved ? row : saved;
 }
 
-static int64_t steps_total(const struct history *h)
+static int64_t steps_total(const struct run_history *h)
 {
     return h->start_count > 0 ? h->starts[h->start_count - 1].steps_total : 0;
 }
 
 /* "step 269 of 1,800" */
-static char *where(const struct history *h, int64_t step)
+static char *where(const struct run_history *h, int64_t step)
 {
     char *at = thousands_text(step), *of = thousands_text(steps_total(h));
     char *text = steps_total(h) > 0 ? memory_format("step %s of %s", at, of) : memory_format("step %s", at);
@@ -28,30 +28,30 @@ static char *where(const struct history *h, int64_t step)
 }
 
 /* Where the last program has left no line on its end. */
-static struct verdict without_end(const struct history *h, const char *at)
+static struct run_verdict without_end(const struct run_history *h, const char *at)
 {
     if (h->start_count == 0)
-        return (struct verdict){"unknown", memory_string("the log does not say that a program began")};
+        return (struct run_verdict){"unknown", memory_string("the log does not say that a program began")};
     if (last_step(h) >= steps_total(h) && h->timer_count > 0) /* of versions that wrote no end */
-        return (struct verdict){"finished", memory_string(at)};
+        return (struct run_verdict){"finished", memory_string(at)};
     if (h->timer_count > 0)
-        return (struct verdict){"stopped", memory_format("%s; the log does not say why", at)};
-    return (struct verdict){"killed",
-                            memory_format("last seen at %s; no program is at work in the folder, and the last "
-                                          "one was ended from outside or crashed. The same command goes on "
-                                          "from the last checkpoint",
-                                          at)};
+        return (struct run_verdict){"stopped", memory_format("%s; the log does not say why", at)};
+    return (struct run_verdict){"killed",
+                                memory_format("last seen at %s; no program is at work in the folder, and the last "
+                                              "one was ended from outside or crashed. The same command goes on "
+                                              "from the last checkpoint",
+                                              at)};
 }
 
-struct verdict verdict_of(const struct history *h, bool held)
+struct run_verdict verdict_of(const struct run_history *h, bool held)
 {
     static const char *const words[] = {"finished", "stopped", "diverged", "failed"};
     const struct history_end *end = h->end_count > 0 ? &h->ends[h->end_count - 1] : NULL;
-    struct verdict found = {"unknown", NULL};
+    struct run_verdict found = {"unknown", NULL};
     bool ended = end != NULL && end->starts == h->start_count;
     char *at = where(h, ended && !held ? end->step : last_step(h));
     if (held) {
-        found = (struct verdict){"running", memory_format("last logged: %s", at)};
+        found = (struct run_verdict){"running", memory_format("last logged: %s", at)};
     } else if (!ended) {
         found = without_end(h, at);
     } else {

@@ -6,12 +6,12 @@
 
 #include <stdbool.h>
 
-struct verdict {
+struct run_verdict {
     const char *word; /* "finished", "running", "stopped", "diverged", "failed", "killed", "unknown" */
     char *text;       /* owned */
 };
 
 /* held: a program is at work in the run's folder (checkpoint/lock.h). */
-struct verdict verdict_of(const struct history *history, bool held);
+struct run_verdict verdict_of(const struct run_history *history, bool held);
 
 #endif

@@ -31,6 +31,10 @@ static struct exact_units exact_units(const struct deck *deck)
                           2.0 * (double)(micro_batches * deck->parallel.context));
 }
 
+_Static_assert((int)DECK_SHARD_NONE == (int)SHARD_NONE && (int)DECK_SHARD_OPTIMIZER == (int)SHARD_OPTIMIZER &&
+                   (int)DECK_SHARD_GRADIENTS == (int)SHARD_GRADIENTS && (int)DECK_SHARD_FULL == (int)SHARD_FULL,
+               "decks name the levels of sharding in their order");
+
 struct sharding layout_sharding(const struct deck *deck)
 {
     const enum shard_level level = (enum shard_level)deck->parallel.shard;
@@ -309,11 +313,11 @@ static struct group *make(const struct maker *m, enum layout_axis axis, const ch
     return made;
 }
 
-struct groups layout_groups(const struct grid_numbers *sizes, const struct executor *executor, layout_make *make_one,
-                            void *self)
+struct parallel_groups layout_groups(const struct grid_numbers *sizes, const struct executor *executor,
+                                     layout_make *make_one, void *self)
 {
     const struct maker m = {sizes, executor, make_one, self};
-    struct groups groups = groups_replicated(make(&m, LAYOUT_DATA, "data"));
+    struct parallel_groups groups = groups_replicated(make(&m, LAYOUT_DATA, "data"));
     if (sizes->shard > 1) {
         groups.gather = make(&m, LAYOUT_SHARD, "gather");
         groups.reduce = make(&m, LAYOUT_SHARD, "reduce");
@@ -341,7 +345,7 @@ static void destroy_group(struct group *group)
         comm_group_destroy(group);
 }
 
-void layout_destroy(struct groups *groups)
+void layout_destroy(struct parallel_groups *groups)
 {
     destroy_group(groups->gather);
     destroy_group(groups->reduce);
@@ -357,5 +361,5 @@ void layout_destroy(struct groups *groups)
     if (groups->all != groups->data)
         destroy_group(groups->all);
     destroy_group(groups->data);
-    *groups = (struct groups){0};
+    *groups = (struct parallel_groups){0};
 }

@@ -62,10 +62,10 @@ int64_t layout_neighbours(const struct grid_numbers *sizes, enum layout_axis axi
 
 /* The groups that ranks need, made in the same order on all ranks. Collective if `make` is. The executor, which may be
  * NULL, decides which groups make sums of copies (struct group). */
-struct groups layout_groups(const struct grid_numbers *sizes, const struct executor *executor, layout_make *make,
-                            void *self);
+struct parallel_groups layout_groups(const struct grid_numbers *sizes, const struct executor *executor,
+                                     layout_make *make, void *self);
 
 /* Destroys all. Collective. */
-void layout_destroy(struct groups *groups);
+void layout_destroy(struct parallel_groups *groups);
 
 #endif

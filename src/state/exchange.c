@@ -4,17 +4,17 @@
 
 #include <string.h>
 
-void exchange_create(struct exchange *x, struct engine *engine, struct comm *comm)
+void exchange_create(struct state_exchange *x, struct engine *engine, struct comm *comm)
 {
     struct executor *executor = engine->executor;
-    *x = (struct exchange){.engine = engine, .comm = comm};
+    *x = (struct state_exchange){.engine = engine, .comm = comm};
     x->shares = memory_allocate((int64_t)sizeof *x->shares * comm->size);
     x->sent = executor->class->allocate(executor, PIECE_BYTES, MEMORY_HOST);
     x->received = memory_allocate(PIECE_BYTES);
     x->rows = memory_allocate(PIECE_BYTES);
 }
 
-void exchange_destroy(struct exchange *x)
+void exchange_destroy(struct state_exchange *x)
 {
     struct executor *executor = x->engine->executor;
     executor->class->release(executor, x->sent, MEMORY_HOST);
@@ -24,16 +24,16 @@ void exchange_destroy(struct exchange *x)
 }
 
 /* Rows of the tensor of which the share has all columns of the part. */
-static struct rectangle whole_rows(const struct piece *share)
+static struct rectangle whole_rows(const struct parameter_piece *share)
 {
     const struct rectangle *part = &share->parameter->part;
-    const struct slab slab = share->slab;
+    const struct parameter_slab slab = share->slab;
     const int64_t begin = (slab.first + part->cols - 1) / part->cols, end = (slab.first + slab.count) / part->cols;
     return (struct rectangle){part->row + begin, part->col, end > begin ? end - begin : 0, part->cols};
 }
 
 /* Rows that all shares have; none unless the shares lie side by side. */
-static struct rectangle common_rows(const struct exchange *x, const struct parameter *parameter)
+static struct rectangle common_rows(const struct state_exchange *x, const struct parameter *parameter)
 {
     int64_t row = 0, end = parameter->rows, col = 0;
     for (int r = 0; r < x->comm->size; r++) {
@@ -54,20 +54,21 @@ struct turn {
 };
 
 /* Those that a rank gets, counted from the turn's first. */
-static struct slab rows_of(const struct turn *turn, int rank)
+static struct parameter_slab rows_of(const struct turn *turn, int rank)
 {
-    return slab_common((struct slab){rank * turn->height, turn->height}, (struct slab){0, turn->rows});
+    return slab_common((struct parameter_slab){rank * turn->height, turn->height},
+                       (struct parameter_slab){0, turn->rows});
 }
 
-static void send_columns(struct exchange *x, const struct piece *share, const struct turn *turn)
+static void send_columns(struct state_exchange *x, const struct parameter_piece *share, const struct turn *turn)
 {
     const struct rectangle *part = &share->parameter->part;
     for (int r = 0; r < x->comm->size; r++) {
-        const struct slab rows = rows_of(turn, r);
+        const struct parameter_slab rows = rows_of(turn, r);
         if (rows.count == 0)
             continue;
-        struct piece piece = piece_part(
-            share, (struct slab){(turn->row + rows.first - part->row) * part->cols, rows.count * part->cols});
+        struct parameter_piece piece = piece_part(
+            share, (struct parameter_slab){(turn->row + rows.first - part->row) * part->cols, rows.count * part->cols});
         master_read(&x->engine->streams[STREAM_COMPUTE], &piece.device, x->sent + r * turn->bytes);
     }
     engine_synchronize(x->engine);
@@ -75,7 +76,7 @@ static void send_columns(struct exchange *x, const struct piece *share, const st
 }
 
 /* What came from each rank has that rank's columns of this rank's rows. */
-static void join_columns(struct exchange *x, const struct turn *turn, int64_t cols, int64_t width)
+static void join_columns(struct state_exchange *x, const struct turn *turn, int64_t cols, int64_t width)
 {
     const int64_t count = rows_of(turn, x->comm->rank).count;
     for (int r = 0; r < x->comm->size; r++) {
@@ -87,7 +88,8 @@ static void join_columns(struct exchange *x, const struct turn *turn, int64_t co
     }
 }
 
-struct slab exchange_rows(struct exchange *x, const struct piece *share, fetch_visit *visit, void *self, int *code)
+struct parameter_slab exchange_rows(struct state_exchange *x, const struct parameter_piece *share, fetch_visit *visit,
+                                    void *self, int *code)
 {
     const struct parameter *p = share->parameter;
     const struct rectangle own = whole_rows(share);
@@ -99,19 +101,19 @@ struct slab exchange_rows(struct exchange *x, const struct piece *share, fetch_v
     const struct rectangle all = common_rows(x, p);
     const int64_t height = PIECE_BYTES / (size * widest * width); /* that fits */
     if (all.rows == 0 || height == 0)
-        return (struct slab){share->slab.first, 0};
+        return (struct parameter_slab){share->slab.first, 0};
     for (int64_t done = 0; done < all.rows; done += height * size) {
         const int64_t left = all.rows - done, rows = left < height * size ? left : height * size;
         struct turn turn = {.row = all.row + done, .rows = rows, .height = (rows + size - 1) / size};
         turn.bytes = turn.height * widest * width;
         send_columns(x, share, &turn);
-        const struct slab mine = rows_of(&turn, x->comm->rank);
+        const struct parameter_slab mine = rows_of(&turn, x->comm->rank);
         if (mine.count == 0 || *code != ERROR_NONE)
             continue;
         join_columns(x, &turn, p->cols, width);
-        const struct run run = {(turn.row + mine.first) * p->cols, mine.count * p->cols};
-        const struct fetched fetched = {share->kind, p, share->number, piece_dtype(x->engine), run};
+        const struct slab_run run = {(turn.row + mine.first) * p->cols, mine.count * p->cols};
+        const struct fetched_elements fetched = {share->kind, p, share->number, piece_dtype(x->engine), run};
         *code = visit(self, &fetched, x->rows);
     }
-    return (struct slab){(all.row - p->part.row) * p->part.cols, all.rows * p->part.cols};
+    return (struct parameter_slab){(all.row - p->part.row) * p->part.cols, all.rows * p->part.cols};
 }

@@ -8,23 +8,24 @@ enum { FETCH_THREADS = 4 /* enough for any storage; several ranks of a node shar
 
 struct fetcher {
     struct engine *engine;
-    struct exchange *exchange; /* NULL: none */
+    struct state_exchange *exchange; /* NULL: none */
     fetch_visit *visit;
     void *self;
     char *staging; /* [FETCH_THREADS * PIECE_BYTES] */
-    struct piece pieces[FETCH_THREADS];
+    struct parameter_piece pieces[FETCH_THREADS];
     int64_t visited[FETCH_THREADS]; /* elements of each */
     int count;                      /* whose copies have begun */
     int code;
 };
 
-int fetch_visit_runs(const struct piece *piece, const char *content, int64_t *visited, fetch_visit *visit, void *self)
+int fetch_visit_runs(const struct parameter_piece *piece, const char *content, int64_t *visited, fetch_visit *visit,
+                     void *self)
 {
     const enum dtype dtype = master_dtype(&piece->device);
     while (*visited < piece->slab.count) {
-        const struct slab rest = {piece->slab.first + *visited, piece->slab.count - *visited};
-        const struct fetched fetched = {piece->kind, piece->parameter, piece->number, dtype,
-                                        slab_run(piece->parameter, rest)};
+        const struct parameter_slab rest = {piece->slab.first + *visited, piece->slab.count - *visited};
+        const struct fetched_elements fetched = {piece->kind, piece->parameter, piece->number, dtype,
+                                                 slab_run(piece->parameter, rest)};
         int code = visit(self, &fetched, content + *visited * dtype_size(dtype));
         if (code != ERROR_NONE)
             return code;
@@ -48,7 +49,7 @@ static int visit_all_fetched(struct fetcher *f)
     return code;
 }
 
-static int start_fetch(void *self, const struct piece *piece)
+static int start_fetch(void *self, const struct parameter_piece *piece)
 {
     struct fetcher *f = self;
     master_read(&f->engine->streams[STREAM_COMPUTE], &piece->device, f->staging + (int64_t)f->count * PIECE_BYTES);
@@ -57,19 +58,19 @@ static int start_fetch(void *self, const struct piece *piece)
     return f->count < FETCH_THREADS ? ERROR_NONE : visit_all_fetched(f);
 }
 
-static void fetch_slab(struct fetcher *f, const struct piece *share, int64_t first, int64_t end)
+static void fetch_slab(struct fetcher *f, const struct parameter_piece *share, int64_t first, int64_t end)
 {
-    struct piece piece = piece_part(share, (struct slab){first, end - first});
+    struct parameter_piece piece = piece_part(share, (struct parameter_slab){first, end - first});
     if (f->code == ERROR_NONE)
         f->code = piece_split(&piece, start_fetch, f);
 }
 
 /* Never stops, because others wait in exchanges. */
-static int fetch_share(void *self, const struct piece *share)
+static int fetch_share(void *self, const struct parameter_piece *share)
 {
     struct fetcher *f = self;
     const bool exchanges = f->exchange != NULL && share->parameter->part.cols < share->parameter->cols;
-    struct slab exchanged = {share->slab.first, 0};
+    struct parameter_slab exchanged = {share->slab.first, 0};
     if (exchanges)
         exchanged = exchange_rows(f->exchange, share, f->visit, f->self, &f->code);
     fetch_slab(f, share, share->slab.first, exchanged.first);
@@ -81,7 +82,7 @@ int fetch_shares(struct engine *engine, struct comm *exchange, int kinds, fetch_
 {
     struct executor *executor = engine->executor;
     struct fetcher fetcher = {.engine = engine, .visit = visit, .self = self};
-    struct exchange exchanger;
+    struct state_exchange exchanger;
     if (exchange != NULL) {
         exchange_create(&exchanger, engine, exchange);
         fetcher.exchange = &exchanger;

@@ -15,6 +15,7 @@ int fetch_shares(struct engine *engine, struct comm *exchange, int kinds, fetch_
 
 /* Calls visit for each run of a piece, whose content lies on the host, from its element *visited on, which goes up with
  * each call that succeeds. Local. */
-int fetch_visit_runs(const struct piece *piece, const char *content, int64_t *visited, fetch_visit *visit, void *self);
+int fetch_visit_runs(const struct parameter_piece *piece, const char *content, int64_t *visited, fetch_visit *visit,
+                     void *self);
 
 #endif

@@ -5,13 +5,13 @@
 #include "state/piece.h"
 
 /* Elements of a parameter's weight or moments that follow one another in the global tensor. */
-struct fetched {
+struct fetched_elements {
     enum piece_kind kind;
     const struct parameter *parameter;
     int number; /* of the parameter, as model_parameters counts */
     enum dtype dtype;
-    struct run run;
+    struct slab_run run;
 };
-typedef int fetch_visit(void *self, const struct fetched *fetched, const void *content);
+typedef int fetch_visit(void *self, const struct fetched_elements *fetched, const void *content);
 
 #endif

@@ -7,15 +7,16 @@
 enum { MOST = 2048 /* values that a thread makes at a time: they fit the first cache */ };
 
 struct initialiser {
-    struct upload upload;
+    struct device_upload upload;
     uint64_t seed;
 };
 
 /* The values of the slab, to [1, slab.count]. */
-static void fill_slab(const struct parameter *parameter, uint64_t seed, struct slab slab, const struct tensor *to)
+static void fill_slab(const struct parameter *parameter, uint64_t seed, struct parameter_slab slab,
+                      const struct tensor *to)
 {
     for (int64_t done = 0; done < slab.count;) {
-        struct run run = slab_run(parameter, (struct slab){slab.first + done, slab.count - done});
+        struct slab_run run = slab_run(parameter, (struct parameter_slab){slab.first + done, slab.count - done});
         void *at = tensor_at(to, 0, done);
         if (to->dtype == DTYPE_F64)
             parameter_initial_values(parameter, seed, run.first, run.count, at);
@@ -26,17 +27,17 @@ static void fill_slab(const struct parameter *parameter, uint64_t seed, struct s
 }
 
 /* Each value depends on its place alone, so threads may share them in any way. */
-static void fill(const struct parameter *parameter, uint64_t seed, struct slab slab, const struct tensor *to)
+static void fill(const struct parameter *parameter, uint64_t seed, struct parameter_slab slab, const struct tensor *to)
 {
 #pragma omp parallel for schedule(dynamic) if (slab.count > MOST)
     for (int64_t begin = 0; begin < slab.count; begin += MOST) {
         const int64_t count = slab.count - begin < MOST ? slab.count - begin : MOST;
         const struct tensor part = tensor_columns(to, begin, count);
-        fill_slab(parameter, seed, (struct slab){slab.first + begin, count}, &part);
+        fill_slab(parameter, seed, (struct parameter_slab){slab.first + begin, count}, &part);
     }
 }
 
-static int fill_piece(void *self, const struct piece *piece)
+static int fill_piece(void *self, const struct parameter_piece *piece)
 {
     struct initialiser *own = self;
     struct tensor host = tensor_vector(upload_buffer(&own->upload), master_dtype(&piece->device), piece->slab.count);

@@ -7,21 +7,22 @@ enum dtype piece_dtype(const struct engine *engine)
     return engine->settings.memory.statistic;
 }
 
-struct piece piece_part(const struct piece *piece, struct slab slab)
+struct parameter_piece piece_part(const struct parameter_piece *piece, struct parameter_slab slab)
 {
-    struct piece part = *piece;
+    struct parameter_piece part = *piece;
     part.slab = slab;
     part.device = master_part(&piece->device, slab.first - piece->slab.first, slab.count);
     return part;
 }
 
-int piece_split(const struct piece *piece, int (*visit)(void *self, const struct piece *piece), void *self)
+int piece_split(const struct parameter_piece *piece, int (*visit)(void *self, const struct parameter_piece *piece),
+                void *self)
 {
     const int64_t most = PIECE_BYTES / dtype_size(master_dtype(&piece->device)), count = piece->slab.count;
     int code = ERROR_NONE;
     for (int64_t done = 0; done < count && code == ERROR_NONE; done += most) {
-        struct slab slab = {piece->slab.first + done, count - done < most ? count - done : most};
-        struct piece part = piece_part(piece, slab);
+        struct parameter_slab slab = {piece->slab.first + done, count - done < most ? count - done : most};
+        struct parameter_piece part = piece_part(piece, slab);
         code = visit(self, &part);
     }
     return code;
@@ -29,52 +30,56 @@ int piece_split(const struct piece *piece, int (*visit)(void *self, const struct
 
 /* -- What a rank holds, and its share ---------------------------------------------------------------------------- */
 
-static struct slab held_slab(const struct unit *unit, const struct parameter *p, const struct shard *shard)
+static struct parameter_slab held_slab(const struct unit *unit, const struct parameter *p,
+                                       const struct store_shard *shard)
 {
     (void)unit;
     return slab_of(p, shard->first, shard->weight.value.cols);
 }
 
 /* Part number `holder` of as many as there are holders. */
-static struct slab divided(int64_t first, int64_t count, int holder, int holders)
+static struct parameter_slab divided(int64_t first, int64_t count, int holder, int holders)
 {
     const int64_t begin = count * holder / holders, end = count * (holder + 1) / holders;
-    return (struct slab){first + begin, end - begin};
+    return (struct parameter_slab){first + begin, end - begin};
 }
 
 /* The ranks that hold a shard divide the shard; those that have a part divide the part, since their shards may lie
  * differently in it. Of what two stages hold, the shares are those of the stage that computes it. */
-static struct slab share_slab(const struct unit *unit, const struct parameter *p, const struct shard *shard)
+static struct parameter_slab share_slab(const struct unit *unit, const struct parameter *p,
+                                        const struct store_shard *shard)
 {
     if (!unit_is_computed(unit))
-        return (struct slab){0};
-    const struct slab cut = divided(shard->first, shard->weight.value.cols, shard->holder, shard->holders);
-    const struct slab part = divided(0, p->part.rows * p->part.cols, p->holder, p->holders);
+        return (struct parameter_slab){0};
+    const struct parameter_slab cut = divided(shard->first, shard->weight.value.cols, shard->holder, shard->holders);
+    const struct parameter_slab part = divided(0, p->part.rows * p->part.cols, p->holder, p->holders);
     return slab_common(slab_of(p, cut.first, cut.count), part);
 }
 
-static struct master memory_of(const struct shard *shard, enum piece_kind kind)
+static struct master_weights memory_of(const struct store_shard *shard, enum piece_kind kind)
 {
-    return kind == PIECE_WEIGHT ? shard->weight : (struct master){.value = kind == PIECE_M ? shard->m : shard->v};
+    return kind == PIECE_WEIGHT ? shard->weight
+                                : (struct master_weights){.value = kind == PIECE_M ? shard->m : shard->v};
 }
 
-static struct piece piece_of(const struct parameter *p, const struct shard *shard, enum piece_kind kind,
-                             struct slab slab)
+static struct parameter_piece piece_of(const struct parameter *p, const struct store_shard *shard, enum piece_kind kind,
+                                       struct parameter_slab slab)
 {
-    const struct master memory = memory_of(shard, kind);
+    const struct master_weights memory = memory_of(shard, kind);
     const int64_t first = slab.count > 0 ? p->offset + slab.first - shard->first : 0;
-    return (struct piece){kind, p, 0, slab, master_part(&memory, first, slab.count)};
+    return (struct parameter_piece){kind, p, 0, slab, master_part(&memory, first, slab.count)};
 }
 
 /* -- All of them ------------------------------------------------------------------------------------------------- */
 
-typedef struct slab slab_in(const struct unit *unit, const struct parameter *p, const struct shard *shard);
+typedef struct parameter_slab slab_in(const struct unit *unit, const struct parameter *p,
+                                      const struct store_shard *shard);
 
 static int visit_all(struct engine *engine, int kinds, slab_in *slab_in_shard,
-                     int (*visit)(void *self, const struct piece *piece), void *self)
+                     int (*visit)(void *self, const struct parameter_piece *piece), void *self)
 {
     const struct model *model = engine->model;
-    struct store *store = engine->store;
+    struct weight_store *store = engine->store;
     int code = ERROR_NONE;
     for (int kind = 0; kind < kinds; kind++) {
         int number = 0;
@@ -82,8 +87,9 @@ static int visit_all(struct engine *engine, int kinds, slab_in *slab_in_shard,
             struct unit *unit = &model->units[u];
             for (int i = 0; i < unit->parameter_count && code == ERROR_NONE; i++, number++) {
                 const struct parameter *p = &unit->parameters[i];
-                const struct shard shard = store->class->shard(store, unit, p->storage);
-                struct piece piece = piece_of(p, &shard, (enum piece_kind)kind, slab_in_shard(unit, p, &shard));
+                const struct store_shard shard = store->class->shard(store, unit, p->storage);
+                struct parameter_piece piece =
+                    piece_of(p, &shard, (enum piece_kind)kind, slab_in_shard(unit, p, &shard));
                 piece.number = number;
                 code = visit(self, &piece);
             }
@@ -92,37 +98,39 @@ static int visit_all(struct engine *engine, int kinds, slab_in *slab_in_shard,
     return code;
 }
 
-struct splitter {
-    int (*visit)(void *self, const struct piece *piece);
+struct piece_splitter {
+    int (*visit)(void *self, const struct parameter_piece *piece);
     void *self;
 };
 
-static int split_piece(void *self, const struct piece *piece)
+static int split_piece(void *self, const struct parameter_piece *piece)
 {
-    const struct splitter *splitter = self;
+    const struct piece_splitter *splitter = self;
     return piece_split(piece, splitter->visit, splitter->self);
 }
 
-int piece_visit(struct engine *engine, int kinds, int (*visit)(void *self, const struct piece *piece), void *self)
+int piece_visit(struct engine *engine, int kinds, int (*visit)(void *self, const struct parameter_piece *piece),
+                void *self)
 {
-    struct splitter splitter = {visit, self};
+    struct piece_splitter splitter = {visit, self};
     return visit_all(engine, kinds, held_slab, split_piece, &splitter);
 }
 
-int piece_visit_held(struct engine *engine, int kinds, int (*visit)(void *self, const struct piece *piece), void *self)
+int piece_visit_held(struct engine *engine, int kinds, int (*visit)(void *self, const struct parameter_piece *piece),
+                     void *self)
 {
     return visit_all(engine, kinds, held_slab, visit, self);
 }
 
-int piece_visit_shares(struct engine *engine, int kinds, int (*visit)(void *self, const struct piece *piece),
+int piece_visit_shares(struct engine *engine, int kinds, int (*visit)(void *self, const struct parameter_piece *piece),
                        void *self)
 {
     return visit_all(engine, kinds, share_slab, visit, self);
 }
 
-int piece_visit_share_parts(struct engine *engine, int kinds, int (*visit)(void *self, const struct piece *piece),
-                            void *self)
+int piece_visit_share_parts(struct engine *engine, int kinds,
+                            int (*visit)(void *self, const struct parameter_piece *piece), void *self)
 {
-    struct splitter splitter = {visit, self};
+    struct piece_splitter splitter = {visit, self};
     return visit_all(engine, kinds, share_slab, split_piece, &splitter);
 }

@@ -1,19 +1,20 @@
 #include "state/slab.h"
 
-struct slab slab_common(struct slab a, struct slab b)
+struct parameter_slab slab_common(struct parameter_slab a, struct parameter_slab b)
 {
     const int64_t a_end = a.first + a.count, b_end = b.first + b.count;
     const int64_t begin = a.first > b.first ? a.first : b.first, end = a_end < b_end ? a_end : b_end;
-    return begin < end ? (struct slab){begin, end - begin} : (struct slab){0, 0};
+    return begin < end ? (struct parameter_slab){begin, end - begin} : (struct parameter_slab){0, 0};
 }
 
-struct slab slab_of(const struct parameter *parameter, int64_t first, int64_t count)
+struct parameter_slab slab_of(const struct parameter *parameter, int64_t first, int64_t count)
 {
-    const struct slab all = {0, parameter->part.rows * parameter->part.cols};
-    return slab_common((struct slab){first - parameter->offset, count}, all);
+    const struct parameter_slab all = {0, parameter->part.rows * parameter->part.cols};
+    return slab_common((struct parameter_slab){first - parameter->offset, count}, all);
 }
 
-int slab_rectangles(const struct parameter *parameter, struct slab slab, struct rectangle out[SLAB_RECTANGLES])
+int slab_rectangles(const struct parameter *parameter, struct parameter_slab slab,
+                    struct rectangle out[SLAB_RECTANGLES])
 {
     const struct rectangle *part = &parameter->part;
     int count = 0;
@@ -29,12 +30,12 @@ int slab_rectangles(const struct parameter *parameter, struct slab slab, struct 
     return count;
 }
 
-struct run slab_run(const struct parameter *parameter, struct slab slab)
+struct slab_run slab_run(const struct parameter *parameter, struct parameter_slab slab)
 {
     const struct rectangle *part = &parameter->part;
     const int64_t row = slab.first / part->cols, col = slab.first % part->cols;
     const int64_t rows = part->cols == parameter->cols ? parameter->height - row % parameter->height : 1;
     const int64_t rest = rows * part->cols - col;
-    return (struct run){parameter_row(parameter, row) * parameter->cols + part->col + col,
-                        rest > slab.count ? slab.count : rest};
+    return (struct slab_run){parameter_row(parameter, row) * parameter->cols + part->col + col,
+                             rest > slab.count ? slab.count : rest};
 }

@@ -7,26 +7,27 @@
 
 #include "model/unit.h"
 
-struct slab {
+struct parameter_slab {
     int64_t first, count; /* elements of parameter->part, row-major; count 0: nothing */
 };
 
 enum { SLAB_RECTANGLES = 4 };
 
 /* What elements first .. first + count - 1 of the unit's flat buffer hold of the parameter. */
-struct slab slab_of(const struct parameter *parameter, int64_t first, int64_t count);
+struct parameter_slab slab_of(const struct parameter *parameter, int64_t first, int64_t count);
 /* What two slabs of a parameter have in common. */
-struct slab slab_common(struct slab a, struct slab b);
+struct parameter_slab slab_common(struct parameter_slab a, struct parameter_slab b);
 
 /* The slab as rectangles of the global tensor, in row-major order; returns how many. */
-int slab_rectangles(const struct parameter *parameter, struct slab slab, struct rectangle out[SLAB_RECTANGLES]);
+int slab_rectangles(const struct parameter *parameter, struct parameter_slab slab,
+                    struct rectangle out[SLAB_RECTANGLES]);
 
 /* Elements that follow one another in the global tensor. */
-struct run {
+struct slab_run {
     int64_t first, count; /* row-major */
 };
 /* The longest run that the slab starts with: all of it where the part has whole rows that follow one another, else the
  * rest of a row or of these rows. */
-struct run slab_run(const struct parameter *parameter, struct slab slab);
+struct slab_run slab_run(const struct parameter *parameter, struct parameter_slab slab);
 
 #endif

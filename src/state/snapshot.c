@@ -11,7 +11,7 @@ enum { CHUNK_BYTES = 256 << 20, ALIGNMENT = 256 };
 /* Of a weight that is kept as a bf16 number and a remainder, the remainders lie behind the numbers: the device's copies
  * are of bytes alone, and snapshot_visit joins them. */
 struct snapshot_part {
-    struct piece piece;
+    struct parameter_piece piece;
     int chunk;
     int64_t offset, low_offset; /* in the chunk */
 };
@@ -28,12 +28,12 @@ static int64_t bytes_of(const struct tensor *x)
     return tensor_present(x) ? aligned(tensor_count(x) * dtype_size(x->dtype)) : 0;
 }
 
-static int64_t part_bytes(const struct piece *piece)
+static int64_t part_bytes(const struct parameter_piece *piece)
 {
     return bytes_of(&piece->device.value) + bytes_of(&piece->device.low);
 }
 
-static int add_bytes(void *self, const struct piece *piece)
+static int add_bytes(void *self, const struct parameter_piece *piece)
 {
     *(int64_t *)self += part_bytes(piece);
     return ERROR_NONE;
@@ -52,7 +52,7 @@ static void open_chunk(struct snapshot *s)
     s->chunk_bytes[s->chunk_count++] = 0;
 }
 
-static int add_part(void *self, const struct piece *piece)
+static int add_part(void *self, const struct parameter_piece *piece)
 {
     struct snapshot *s = self;
     const int64_t bytes = part_bytes(piece);

@@ -7,7 +7,7 @@
 #include "core/launch.h"
 
 struct engine;
-struct fetched;
+struct fetched_elements;
 struct snapshot_part;
 
 struct snapshot {
@@ -40,6 +40,6 @@ bool snapshot_taken(struct snapshot *snapshot, bool wait);
 /* Calls visit (state/fetched.h) for each run of a complete snapshot, until a call fails; returns what the last one did.
  * Touches no device and no other rank: a thread beside the steps may call it. */
 int snapshot_visit(const struct snapshot *snapshot,
-                   int (*visit)(void *self, const struct fetched *fetched, const void *content), void *self);
+                   int (*visit)(void *self, const struct fetched_elements *fetched, const void *content), void *self);
 
 #endif

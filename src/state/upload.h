@@ -5,20 +5,20 @@
 
 #include "store/master.h"
 
-struct upload {
+struct device_upload {
     struct stream *stream; /* borrowed */
     void *buffers[2];      /* owned */
     int next;
 };
 
 /* Pieces of at most so many bytes. */
-void upload_create(struct upload *upload, struct stream *stream, int64_t bytes);
+void upload_create(struct device_upload *upload, struct stream *stream, int64_t bytes);
 /* Waits for the copies. */
-void upload_destroy(struct upload *upload);
+void upload_destroy(struct device_upload *upload);
 
 /* Where the next piece is to be written: no copy reads there any more. */
-void *upload_buffer(const struct upload *upload);
+void *upload_buffer(const struct device_upload *upload);
 /* Starts the copy of what was written there, in the type of the whole numbers; `to` says how much. */
-void upload_put(struct upload *upload, const struct master *to);
+void upload_put(struct device_upload *upload, const struct master_weights *to);
 
 #endif

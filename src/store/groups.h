@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-struct groups {
+struct parallel_groups {
     /* All ranks: the sums of losses and labels and the squares of gradients are summed over them; may be `data`. */
     struct group *all;
     /* Have the same part of the model: gradients are summed over them, or the embedding's gradient is made of what they
@@ -29,9 +29,9 @@ struct groups {
 };
 
 /* Every rank of the group holds everything. */
-static inline struct groups groups_replicated(struct group *data)
+static inline struct parallel_groups groups_replicated(struct group *data)
 {
-    return (struct groups){.all = data, .data = data, .replicas = data};
+    return (struct parallel_groups){.all = data, .data = data, .replicas = data};
 }
 
 static inline int group_size(const struct group *group)

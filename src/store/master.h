@@ -6,20 +6,20 @@
 
 #include "core/launch.h"
 
-struct master {
+struct master_weights {
     struct tensor value; /* [1, n]: what units compute with; f32, f64 or bf16 */
     struct tensor low;   /* i16 [1, n]: the remainder of bf16 values; absent for f32 and f64, and where there is none */
 };
 
 /* The type of a master weight: f64 or f32; f32 where the values are bf16. */
-enum dtype master_dtype(const struct master *master);
+enum dtype master_dtype(const struct master_weights *master);
 
 /* The part [first, first + count) of the weights; borrows their memory. */
-struct master master_part(const struct master *master, int64_t first, int64_t count);
+struct master_weights master_part(const struct master_weights *master, int64_t first, int64_t count);
 
 /* Start a copy on the stream. from, to: host memory of the executor (MEMORY_HOST), n numbers of master_dtype. Where
  * bf16 values have no remainder, writing rounds. */
-void master_write(struct stream *stream, const void *from, const struct master *to);
-void master_read(struct stream *stream, const struct master *from, void *to);
+void master_write(struct stream *stream, const void *from, const struct master_weights *to);
+void master_read(struct stream *stream, const struct master_weights *from, void *to);
 
 #endif

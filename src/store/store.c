@@ -23,8 +23,8 @@ static int64_t elements_of(const struct unit *unit)
 /* -- Shards ------------------------------------------------------------------------------------------------------ */
 
 /* `count` elements of what this rank holds, from `first` of its cut on. */
-static struct tensor part_of(const struct flat_store *own, const struct holding *holding, const struct tensor *held,
-                             int64_t first, int64_t count)
+static struct tensor part_of(const struct flat_store *own, const struct unit_holding *holding,
+                             const struct tensor *held, int64_t first, int64_t count)
 {
     if (!tensor_present(held) || count == 0)
         return tensor_vector(NULL, held->dtype, 0);
@@ -33,25 +33,26 @@ static struct tensor part_of(const struct flat_store *own, const struct holding 
 }
 
 /* The common part of this rank's cut and of a storage class. */
-static struct shard shard_of(struct store *store, struct unit *unit, enum storage storage)
+static struct store_shard shard_of(struct weight_store *store, struct unit *unit, enum storage_class storage)
 {
     const struct flat_store *own = store->self;
-    const struct holding *h = store_holding(store, unit);
+    const struct unit_holding *h = store_holding(store, unit);
     const int64_t class = storage == STORAGE_VECTOR ? unit->elements[STORAGE_MATRIX] : 0;
-    const struct span common = store_common(h, own->rank, class, class + unit->elements[storage]);
+    const struct element_span common = store_common(h, own->rank, class, class + unit->elements[storage]);
     const int64_t first = common.first - own->rank * h->cut, count = common.count;
-    return (struct shard){.first = count > 0 ? common.first - class : 0,
-                          .holder = group_rank(own->groups->replicas),
-                          .holders = group_size(own->groups->replicas),
-                          .weight = {part_of(own, h, &h->values, first, count), part_of(own, h, &h->low, first, count)},
-                          .gradient = part_of(own, h, &h->gradients, first, count),
-                          .m = part_of(own, h, &h->m, first, count),
-                          .v = part_of(own, h, &h->v, first, count)};
+    return (struct store_shard){
+        .first = count > 0 ? common.first - class : 0,
+        .holder = group_rank(own->groups->replicas),
+        .holders = group_size(own->groups->replicas),
+        .weight = {part_of(own, h, &h->values, first, count), part_of(own, h, &h->low, first, count)},
+        .gradient = part_of(own, h, &h->gradients, first, count),
+        .m = part_of(own, h, &h->m, first, count),
+        .v = part_of(own, h, &h->v, first, count)};
 }
 
 /* -- Making ------------------------------------------------------------------------------------------------------ */
 
-static void destroy(struct store *store)
+static void destroy(struct weight_store *store)
 {
     struct flat_store *own = store->self;
     memory_free(own->pending);
@@ -102,7 +103,7 @@ static bool sums_copies(const struct flat_store *own, const struct group *group)
     return own->copies && group_size(group) > 1 && group->copies;
 }
 
-static void create_holding(struct flat_store *own, struct holding *holding, const struct unit *unit,
+static void create_holding(struct flat_store *own, struct unit_holding *holding, const struct unit *unit,
                            const struct store_request *r)
 {
     /* where a sum over replicas is made of copies, each adds as large a part of a cut */
@@ -209,10 +210,10 @@ static void create_sums(struct flat_store *own, const struct store_request *r)
             budget_allocate_gathered(r->budget, cut * dtype_size(DTYPE_F32), BUDGET_EXCHANGE, replicas);
 }
 
-struct store *store_create(const struct store_request *r)
+struct weight_store *store_create(const struct store_request *r)
 {
     struct flat_store *own = memory_allocate(sizeof *own);
-    own->store = (struct store){.class = &class, .self = own};
+    own->store = (struct weight_store){.class = &class, .self = own};
     own->gather = &r->streams[STREAM_GATHER];
     own->reduce = &r->streams[STREAM_REDUCE];
     own->groups = r->groups;

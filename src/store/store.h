@@ -15,22 +15,22 @@
 
 /* What this rank holds of a storage class of a unit: elements first .. first + count - 1 of its flat buffer, which the
  * optimizer updates and a checkpoint holds. All [1, count]; absent where the count is 0. */
-struct shard {
+struct store_shard {
     int64_t first;
     int holder, holders; /* `holders` ranks hold the same elements; this rank is number `holder` of them, from 0 */
-    struct master weight;
+    struct master_weights weight;
     struct tensor gradient;
     struct tensor m, v; /* these and the gradient are absent where nothing is trained */
 };
 
 /* The units that the actions of a chunk acquire, in their order. */
-struct visits {
+struct unit_visits {
     struct unit *const *forward, *const *backward; /* [count] each */
     int count;
     int training; /* of a forward: those of PASS_FORWARD, in which the units behind them are idle */
 };
 
-struct store {
+struct weight_store {
     const struct store_class *class;
     void *self;
     int64_t copies; /* bytes of its weights that are copies of few bits, and their scales */
@@ -41,24 +41,25 @@ struct store_class {
      * unit that lends weights to another (a tied embedding) stands right before it, and is released after it. written:
      * the stream has written weights of shards since the last action, by an update, a checkpoint or initial values. In
      * this action what was written reaches all ranks that hold it, and copies that the store keeps are made of it. */
-    void (*begin)(struct store *store, struct unit *const *units, int count, struct stream *stream, bool written);
+    void (*begin)(struct weight_store *store, struct unit *const *units, int count, struct stream *stream,
+                  bool written);
     /* From here on in the stream the unit's weight_base and, in training, its copy_base are valid; in place of matrices
      * it may be row_base. */
-    void (*acquire)(struct store *store, struct unit *unit, struct stream *stream);
-    void (*release)(struct store *store, struct unit *unit, struct stream *stream);
+    void (*acquire)(struct weight_store *store, struct unit *unit, struct stream *stream);
+    void (*release)(struct weight_store *store, struct unit *unit, struct stream *stream);
     /* Sets gradient_base and gradient_fresh. */
-    void (*gradients_open)(struct store *store, struct unit *unit, struct stream *stream, bool fresh);
+    void (*gradients_open)(struct weight_store *store, struct unit *unit, struct stream *stream, bool fresh);
     /* last: the step's final contribution. The sum over ranks starts at the next start_transfers. */
-    void (*gradients_close)(struct store *store, struct unit *unit, struct stream *stream, bool last);
+    void (*gradients_close)(struct weight_store *store, struct unit *unit, struct stream *stream, bool last);
     /* Starts the sums of all units that were closed: a unit's next op tolerates transfers beside it (unit.h). */
-    void (*start_transfers)(struct store *store, struct stream *stream);
+    void (*start_transfers)(struct weight_store *store, struct stream *stream);
     /* The action ends: sums that have not started start now. The stream waits for all sums, so that other streams are
      * joined, unless this was the last backward of a step, of whatever chunk: then gradients_wait does. */
-    void (*end)(struct store *store, struct stream *stream, bool last);
+    void (*end)(struct weight_store *store, struct stream *stream, bool last);
     /* From here on in the stream the unit's gradients are complete. After the step's last backward. */
-    void (*gradients_wait)(struct store *store, struct unit *unit, struct stream *stream);
-    struct shard (*shard)(struct store *store, struct unit *unit, enum storage storage);
-    void (*destroy)(struct store *store);
+    void (*gradients_wait)(struct weight_store *store, struct unit *unit, struct stream *stream);
+    struct store_shard (*shard)(struct weight_store *store, struct unit *unit, enum storage_class storage);
+    void (*destroy)(struct weight_store *store);
 };
 
 /* What a rank holds of a training's state, and when the rest moves. Of a model of P parameters with bf16 values, n
@@ -85,7 +86,7 @@ struct sharding {
 };
 
 /* Do ranks hold cuts of values, so that each action gathers what it reads? */
-static inline bool sharding_cuts_values(const struct sharding *sharding, const struct groups *groups)
+static inline bool sharding_cuts_values(const struct sharding *sharding, const struct parallel_groups *groups)
 {
     return sharding->level == SHARD_FULL && group_size(groups->gather) > 1;
 }
@@ -118,18 +119,18 @@ struct store_request {
     struct model *model;
     struct budget *budget;  /* to allocate from */
     struct stream *streams; /* [STREAM_COUNT]; collectives run on STREAM_REDUCE and STREAM_GATHER */
-    const struct groups *groups;
+    const struct parallel_groups *groups;
     struct sharding sharding;
-    enum dtype compute;            /* of the weights that units read */
-    enum dtype statistic;          /* of masters, gradients and moments that are not bf16 */
-    bool trains;                   /* false: no gradients, moments or copies; gradients are never opened */
-    const struct context *context; /* what units make copies of their weights in: unit_class.copy_weights */
-    const struct visits *visits;   /* of each of the model's chunks */
+    enum dtype compute;               /* of the weights that units read */
+    enum dtype statistic;             /* of masters, gradients and moments that are not bf16 */
+    bool trains;                      /* false: no gradients, moments or copies; gradients are never opened */
+    const struct context *context;    /* what units make copies of their weights in: unit_class.copy_weights */
+    const struct unit_visits *visits; /* of each of the model's chunks */
 };
 
 /* Weights are zero until written. A unit's weights are one flat buffer: matrices, vectors, and padding, so that it can
  * be cut evenly over the ranks of a sharding group; one collective moves it. With SHARD_NONE, or one rank to a group,
  * every rank holds everything: then `replicas` are all ranks of `data`. Collective over groups->data. */
-struct store *store_create(const struct store_request *request);
+struct weight_store *store_create(const struct store_request *request);
 
 #endif

@@ -19,10 +19,10 @@ static void clear_padding(const struct unit *unit, struct stream *stream, enum d
 }
 
 /* A contribution is made anew, in the buffer that the visit three before has used, unless its unit has no weights. */
-static void open_contribution(struct store *store, struct unit *unit, struct stream *stream, bool fresh)
+static void open_contribution(struct weight_store *store, struct unit *unit, struct stream *stream, bool fresh)
 {
     struct flat_store *own = store->self;
-    struct contribution *to = &own->contributions[store_holding(store, unit)->visit % STORE_TURNS];
+    struct gradient_contribution *to = &own->contributions[store_holding(store, unit)->visit % STORE_TURNS];
     if (to->pending)
         store_start_transfers(store, stream);
     if (to->used)
@@ -41,7 +41,7 @@ static void open_contribution(struct store *store, struct unit *unit, struct str
     clear_padding(unit, stream, own->statistic);
 }
 
-void store_gradients_open(struct store *store, struct unit *unit, struct stream *stream, bool fresh)
+void store_gradients_open(struct weight_store *store, struct unit *unit, struct stream *stream, bool fresh)
 {
     struct flat_store *own = store->self;
     if (own->contributes && store_holding(store, unit)->cut > 0) {
@@ -53,18 +53,18 @@ void store_gradients_open(struct store *store, struct unit *unit, struct stream 
 }
 
 /* Do ranks sum what they hold of it? */
-static bool is_summed(const struct flat_store *own, const struct holding *holding)
+static bool is_summed(const struct flat_store *own, const struct unit_holding *holding)
 {
     const bool of_many = own->ranks > 1 || group_size(own->groups->replicas) > 1;
     return holding->cut > 0 && (holding->partial || (!holding->complete && of_many));
 }
 
-void store_gradients_close(struct store *store, struct unit *unit, struct stream *stream, bool last)
+void store_gradients_close(struct weight_store *store, struct unit *unit, struct stream *stream, bool last)
 {
     (void)stream;
     struct flat_store *own = store->self;
-    struct holding *holding = store_holding(store, unit);
-    struct contribution *from = own->contributes ? &own->contributions[holding->visit % STORE_TURNS] : NULL;
+    struct unit_holding *holding = store_holding(store, unit);
+    struct gradient_contribution *from = own->contributes ? &own->contributions[holding->visit % STORE_TURNS] : NULL;
     store_point(unit, NULL, own->statistic, unit->gradient_base);
     if (holding->cut == 0)
         return;
@@ -99,7 +99,7 @@ static void sum_rounded(struct flat_store *own, struct tensor rows, struct tenso
 
 /* The sum of bf16 parts. Divided by nodes, each node's sum is rounded to bf16 once more; the sums are made in `flat`,
  * whose values have been sent. */
-static void scatter_rounded(struct flat_store *own, const struct holding *holding, struct tensor flat,
+static void scatter_rounded(struct flat_store *own, const struct unit_holding *holding, struct tensor flat,
                             struct tensor sum)
 {
     struct group *far = own->groups->far;
@@ -130,7 +130,7 @@ static struct tensor room_for(char *room, const struct group *group, struct tens
 
 /* Sums what the ranks of the sharding group have in `flat` [1, ranks * cut]: this rank's cut of it to `sum` [1, cut],
  * which may be that part of `flat`. */
-static void scatter(struct flat_store *own, const struct holding *holding, struct tensor flat, struct tensor sum)
+static void scatter(struct flat_store *own, const struct unit_holding *holding, struct tensor flat, struct tensor sum)
 {
     const struct tensor part = store_cut(own, holding, &flat);
     if (own->ranks == 1 || holding->complete) {
@@ -146,7 +146,7 @@ static void scatter(struct flat_store *own, const struct holding *holding, struc
                .room = room_for(own->room, own->groups->reduce, flat));
 }
 
-static void sum_replicas(struct flat_store *own, const struct holding *holding, struct tensor cut)
+static void sum_replicas(struct flat_store *own, const struct unit_holding *holding, struct tensor cut)
 {
     struct group *replicas = own->groups->replicas;
     if (!holding->complete && group_size(replicas) > 1)
@@ -162,7 +162,7 @@ static struct group *group_of_holders(const struct flat_store *own, const struct
 
 /* Where tensor ranks share parameters and each has made a part of the gradient: sums this rank's cut of it over them,
  * in one launch for parameters that follow one another. All of these ranks have the same cut. */
-static void sum_partial(struct flat_store *own, const struct holding *holding, struct tensor cut)
+static void sum_partial(struct flat_store *own, const struct unit_holding *holding, struct tensor cut)
 {
     const struct unit *unit = &own->units[holding - own->holdings];
     for (int i = 0, next; i < unit->parameter_count; i = next) {
@@ -175,7 +175,7 @@ static void sum_partial(struct flat_store *own, const struct holding *holding, s
             end = q->offset + q->part.rows * q->part.cols;
         }
         const int64_t class = p->storage == STORAGE_VECTOR ? unit->elements[STORAGE_MATRIX] : 0;
-        const struct span common = store_common(holding, own->rank, class + p->offset, class + end);
+        const struct element_span common = store_common(holding, own->rank, class + p->offset, class + end);
         if (p->partial && common.count > 0)
             LAUNCH(own->reduce, ALL_REDUCE, all_reduce, .group = group_of_holders(own, p),
                    .x = tensor_columns(&cut, common.first - own->rank * holding->cut, common.count));
@@ -183,7 +183,7 @@ static void sum_partial(struct flat_store *own, const struct holding *holding, s
 }
 
 /* What happens once a step to this rank's cut of the sum over its sharding group. */
-static void finish_sum(struct flat_store *own, const struct holding *holding, struct tensor cut)
+static void finish_sum(struct flat_store *own, const struct unit_holding *holding, struct tensor cut)
 {
     sum_replicas(own, holding, cut);
     if (holding->partial)
@@ -191,7 +191,7 @@ static void finish_sum(struct flat_store *own, const struct holding *holding, st
 }
 
 /* fp32 gradients: what replaces them is summed into this rank's cut, what is added into its own. */
-static void take(struct flat_store *own, const struct holding *holding, struct tensor flat, bool fresh, bool last)
+static void take(struct flat_store *own, const struct unit_holding *holding, struct tensor flat, bool fresh, bool last)
 {
     const struct tensor cut = store_cut(own, holding, &holding->gradients), sum = store_cut(own, holding, &flat);
     scatter(own, holding, flat, fresh ? cut : sum);
@@ -203,7 +203,7 @@ static void take(struct flat_store *own, const struct holding *holding, struct t
 
 /* bf16 gradients: all is summed in the contribution, in fp32, and rounded at the end. Where gradients are whole, ranks
  * sum what they hold with the last contribution. */
-static void take_rounded(struct flat_store *own, const struct holding *holding, struct tensor flat, bool fresh,
+static void take_rounded(struct flat_store *own, const struct unit_holding *holding, struct tensor flat, bool fresh,
                          bool last)
 {
     const struct tensor kept = holding->gradients, sum = store_cut(own, holding, &flat);
@@ -222,7 +222,8 @@ static void take_rounded(struct flat_store *own, const struct holding *holding, 
 }
 
 /* The vectors' of a unit that rounds its matrices' itself; nothing is added to them, here or on another rank. */
-static void take_vectors(struct flat_store *own, const struct holding *holding, const struct contribution *from)
+static void take_vectors(struct flat_store *own, const struct unit_holding *holding,
+                         const struct gradient_contribution *from)
 {
     const struct unit *unit = &own->units[holding - own->holdings];
     const int64_t matrices = unit->elements[STORAGE_MATRIX], vectors = unit->elements[STORAGE_VECTOR];
@@ -248,9 +249,9 @@ static void add_rows_exactly(struct flat_store *own, struct tensor rows, struct 
 /* Cut gradients: what each rank contributes to this rank's cut is rounded here, one rank after the other. Divided by
  * nodes, each node's exact sum travels in f64. Both buffers have room for these sums, since a node has two ranks of the
  * group at least: `flat` for those of this node, `received` for those of all nodes. */
-static void add_parts(struct flat_store *own, const struct holding *holding, struct tensor flat, bool fresh)
+static void add_parts(struct flat_store *own, const struct unit_holding *holding, struct tensor flat, bool fresh)
 {
-    const struct groups *groups = own->groups;
+    const struct parallel_groups *groups = own->groups;
     const struct tensor received = store_rows(own, holding, own->received, flat.dtype);
     exchange(own, store_rows(own, holding, flat.data, flat.dtype), received);
     if (groups->far == NULL) {
@@ -267,7 +268,7 @@ static void add_parts(struct flat_store *own, const struct holding *holding, str
 }
 
 /* Exact sums, whose order does not matter. */
-static void take_exactly(struct flat_store *own, const struct holding *holding, struct tensor flat, bool fresh,
+static void take_exactly(struct flat_store *own, const struct unit_holding *holding, struct tensor flat, bool fresh,
                          bool last)
 {
     const struct tensor sum = store_cut(own, holding, &holding->sums);
@@ -283,8 +284,8 @@ static void take_exactly(struct flat_store *own, const struct holding *holding, 
     LAUNCH(own->reduce, EXACT_READ, exact_read, .from = sum, .to = holding->gradients);
 }
 
-static void take_contribution(struct flat_store *own, const struct holding *holding, const struct contribution *from,
-                              bool last)
+static void take_contribution(struct flat_store *own, const struct unit_holding *holding,
+                              const struct gradient_contribution *from, bool last)
 {
     const struct tensor flat = tensor_vector(from->values, own->statistic, own->ranks * holding->cut);
     if (own->units[holding - own->holdings].rounds_gradients)
@@ -299,8 +300,8 @@ static void take_contribution(struct flat_store *own, const struct holding *hold
 
 static void start_sum(struct flat_store *own, const struct pending_sum *next, struct stream *stream)
 {
-    struct holding *holding = next->holding;
-    struct contribution *from = next->from;
+    struct unit_holding *holding = next->holding;
+    struct gradient_contribution *from = next->from;
     event_record(&own->complete, stream);
     event_wait(&own->complete, own->reduce);
     if (from == NULL) {
@@ -314,7 +315,7 @@ static void start_sum(struct flat_store *own, const struct pending_sum *next, st
         event_record(&holding->summed, own->reduce);
 }
 
-void store_start_transfers(struct store *store, struct stream *stream)
+void store_start_transfers(struct weight_store *store, struct stream *stream)
 {
     struct flat_store *own = store->self;
     for (int i = 0; i < own->pending_count; i++)
@@ -322,7 +323,7 @@ void store_start_transfers(struct store *store, struct stream *stream)
     own->pending_count = 0;
 }
 
-void store_end(struct store *store, struct stream *stream, bool last)
+void store_end(struct weight_store *store, struct stream *stream, bool last)
 {
     struct flat_store *own = store->self;
     store_finish_weights(own, stream);
@@ -333,10 +334,10 @@ void store_end(struct store *store, struct stream *stream, bool last)
     event_wait(&own->joined, stream);
 }
 
-void store_gradients_wait(struct store *store, struct unit *unit, struct stream *stream)
+void store_gradients_wait(struct weight_store *store, struct unit *unit, struct stream *stream)
 {
     const struct flat_store *own = store->self;
-    struct holding *holding = store_holding(store, unit);
+    struct unit_holding *holding = store_holding(store, unit);
     if ((own->contributes && holding->cut > 0) || is_summed(own, holding))
         event_wait(&holding->summed, stream);
 }

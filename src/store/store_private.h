@@ -18,7 +18,7 @@ struct row_copies {
 };
 
 /* What this rank holds of a unit, whose flat buffer has ranks * cut elements. */
-struct holding {
+struct unit_holding {
     int64_t cut; /* elements; a multiple of UNIT_ALIGNMENT; 0 of units that have none, or are of another stage */
     struct tensor values, gradients; /* [1, ranks * cut] where they are whole, else [1, cut] */
     struct tensor low, m, v;         /* [1, cut] */
@@ -34,13 +34,13 @@ struct holding {
 };
 
 /* For the whole values of a unit, where ranks hold cuts. */
-struct gathered {
+struct gathered_values {
     char *values, *copies;
     struct event ready, released;
 };
 
 /* For what a micro-batch adds to a unit's gradients, where those are cut, or bf16. */
-struct contribution {
+struct gradient_contribution {
     char *values;
     bool fresh;   /* it replaces what the gradients hold */
     bool pending; /* it is complete on this rank, and its sum has not started */
@@ -50,15 +50,15 @@ struct contribution {
 
 /* A sum over ranks that has not started. */
 struct pending_sum {
-    struct holding *holding;
-    struct contribution *from; /* NULL: from the whole gradients themselves, which are the step's */
-    bool last;                 /* of the step */
+    struct unit_holding *holding;
+    struct gradient_contribution *from; /* NULL: from the whole gradients themselves, which are the step's */
+    bool last;                          /* of the step */
 };
 
 struct flat_store {
-    struct store store;
+    struct weight_store store;
     struct stream *gather, *reduce;
-    const struct groups *groups;
+    const struct parallel_groups *groups;
     const struct context *context;
     enum dtype compute, statistic;
     bool trains, cut_values, cut_gradients;
@@ -69,17 +69,17 @@ struct flat_store {
     bool copies;      /* sums may be made of copies, where the group does (struct group) */
     int rank, ranks;  /* of the sharding group; 0 and 1: this rank holds everything */
     int unit_count;
-    struct unit *units;       /* the model's */
-    struct holding *holdings; /* [unit_count] */
-    struct event complete;    /* gradients of this rank, before they are summed */
+    struct unit *units;            /* the model's */
+    struct unit_holding *holdings; /* [unit_count] */
+    struct event complete;         /* gradients of this rank, before they are summed */
 
     /* The action that runs. */
     struct unit *const *visits;
     int visit_count, acquired;
     bool written; /* weights have been, before it */
     struct event begun;
-    struct gathered gathered[STORE_TURNS];
-    struct contribution contributions[STORE_TURNS];
+    struct gathered_values gathered[STORE_TURNS];
+    struct gradient_contribution contributions[STORE_TURNS];
     bool contributed; /* it has made any */
     struct event joined;
     char *sent, *received;       /* of sums that travel as bf16, or parts of exact sums; NULL: they do not */
@@ -89,21 +89,21 @@ struct flat_store {
     int pending_count;
 };
 
-static inline struct holding *store_holding(struct store *store, const struct unit *unit)
+static inline struct unit_holding *store_holding(struct weight_store *store, const struct unit *unit)
 {
     struct flat_store *own = store->self;
     return &own->holdings[unit->index];
 }
 
 /* This rank's cut of a tensor that is whole, or that cut already. */
-static inline struct tensor store_cut(const struct flat_store *own, const struct holding *holding,
+static inline struct tensor store_cut(const struct flat_store *own, const struct unit_holding *holding,
                                       const struct tensor *of)
 {
     return of->cols > holding->cut ? tensor_columns(of, own->rank * holding->cut, holding->cut) : *of;
 }
 
 /* A whole flat buffer as collectives see it: [ranks, cut]. */
-static inline struct tensor store_rows(const struct flat_store *own, const struct holding *holding, void *data,
+static inline struct tensor store_rows(const struct flat_store *own, const struct unit_holding *holding, void *data,
                                        enum dtype dtype)
 {
     return tensor_matrix(data, dtype, own->ranks, holding->cut);
@@ -112,45 +112,45 @@ static inline struct tensor store_rows(const struct flat_store *own, const struc
 /* Sets a unit's addresses of its storage classes in a flat buffer; NULL: none. */
 void store_point(const struct unit *unit, void *flat, enum dtype dtype, void *base[STORAGE_COUNT]);
 
-struct span {
+struct element_span {
     int64_t first, count;
 };
 
 /* What a rank's cut of the unit's flat buffer has of the elements first .. end - 1. */
-static inline struct span store_common(const struct holding *holding, int rank, int64_t first, int64_t end)
+static inline struct element_span store_common(const struct unit_holding *holding, int rank, int64_t first, int64_t end)
 {
     const int64_t cut = rank * holding->cut, cut_end = cut + holding->cut;
     const int64_t begin = first > cut ? first : cut, behind = end < cut_end ? end : cut_end;
-    return (struct span){begin, begin < behind ? behind - begin : 0};
+    return (struct element_span){begin, begin < behind ? behind - begin : 0};
 }
 
 /* -- store_rows.c ------------------------------------------------------------------------------------------------ */
 
 /* Allocates a unit's row copies, if it is one that gathers them; returns the bytes of the copies. */
-int64_t store_create_rows(const struct flat_store *own, const struct unit *unit, struct holding *holding,
+int64_t store_create_rows(const struct flat_store *own, const struct unit *unit, struct unit_holding *holding,
                           struct budget *budget);
 /* Are row copies gathered in this action? */
-bool store_gathers_rows(const struct flat_store *own, const struct holding *holding);
+bool store_gathers_rows(const struct flat_store *own, const struct unit_holding *holding);
 /* After an update: makes this rank's cut of the copies, and collects the vectors. */
-void store_make_rows(struct flat_store *own, const struct unit *unit, struct holding *holding);
+void store_make_rows(struct flat_store *own, const struct unit *unit, struct unit_holding *holding);
 
 /* -- store_weights.c, as struct store_class says ------------------------------------------------------------------ */
 
 /* Are the values of a visit's unit read in that forward or backward? Those of a lender are, by the unit behind it. */
 bool store_reads(struct unit *const *visits, int count, int visit, bool backward);
 
-void store_begin(struct store *store, struct unit *const *units, int count, struct stream *stream, bool written);
-void store_acquire(struct store *store, struct unit *unit, struct stream *stream);
-void store_release(struct store *store, struct unit *unit, struct stream *stream);
+void store_begin(struct weight_store *store, struct unit *const *units, int count, struct stream *stream, bool written);
+void store_acquire(struct weight_store *store, struct unit *unit, struct stream *stream);
+void store_release(struct weight_store *store, struct unit *unit, struct stream *stream);
 /* Whatever units the action has not acquired are current too from here on. */
 void store_finish_weights(struct flat_store *own, struct stream *stream);
 
 /* -- store_gradients.c ------------------------------------------------------------------------------------------- */
 
-void store_gradients_open(struct store *store, struct unit *unit, struct stream *stream, bool fresh);
-void store_gradients_close(struct store *store, struct unit *unit, struct stream *stream, bool last);
-void store_start_transfers(struct store *store, struct stream *stream);
-void store_end(struct store *store, struct stream *stream, bool last);
-void store_gradients_wait(struct store *store, struct unit *unit, struct stream *stream);
+void store_gradients_open(struct weight_store *store, struct unit *unit, struct stream *stream, bool fresh);
+void store_gradients_close(struct weight_store *store, struct unit *unit, struct stream *stream, bool last);
+void store_start_transfers(struct weight_store *store, struct stream *stream);
+void store_end(struct weight_store *store, struct stream *stream, bool last);
+void store_gradients_wait(struct weight_store *store, struct unit *unit, struct stream *stream);
 
 #endif

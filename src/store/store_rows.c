@@ -29,7 +29,7 @@ static struct tensor numbers(const struct flat_store *own, const struct unit *un
     return (struct tensor){data, own->statistic, unit->weight_count, 1, SCALE_STRIDE};
 }
 
-int64_t store_create_rows(const struct flat_store *own, const struct unit *unit, struct holding *holding,
+int64_t store_create_rows(const struct flat_store *own, const struct unit *unit, struct unit_holding *holding,
                           struct budget *budget)
 {
     struct row_copies *rows = &holding->rows;
@@ -47,7 +47,7 @@ int64_t store_create_rows(const struct flat_store *own, const struct unit *unit,
     return holding->cut + 2 * scales;
 }
 
-bool store_gathers_rows(const struct flat_store *own, const struct holding *holding)
+bool store_gathers_rows(const struct flat_store *own, const struct unit_holding *holding)
 {
     const struct context *context = own->context;
     const bool trains = context->pass == PASS_FORWARD || context->pass == PASS_BACKWARD;
@@ -55,16 +55,16 @@ bool store_gathers_rows(const struct flat_store *own, const struct holding *hold
 }
 
 /* What this rank's cut has of a matrix and the padding behind it; perhaps nothing. */
-static struct tensor part_of(const struct flat_store *own, const struct holding *holding, const struct weight *weight,
-                             const struct tensor *cut)
+static struct tensor part_of(const struct flat_store *own, const struct unit_holding *holding,
+                             const struct weight *weight, const struct tensor *cut)
 {
-    const struct span common = store_common(holding, own->rank, weight->offset, weight->offset + weight->room);
+    const struct element_span common = store_common(holding, own->rank, weight->offset, weight->offset + weight->room);
     const int64_t first = common.count > 0 ? common.first - own->rank * holding->cut : 0;
     return tensor_matrix(tensor_at(cut, 0, first), cut->dtype, common.count / UNIT_ALIGNMENT, UNIT_ALIGNMENT);
 }
 
 /* Scales that are made of the weights: of the largest magnitudes that any rank has. */
-static void find_amaxes(struct flat_store *own, const struct unit *unit, const struct holding *holding)
+static void find_amaxes(struct flat_store *own, const struct unit *unit, const struct unit_holding *holding)
 {
     const struct tensor *amaxes = &holding->rows.amaxes;
     const struct tensor all = tensor_vector(amaxes->data, amaxes->dtype, amaxes->rows * amaxes->stride);
@@ -73,21 +73,21 @@ static void find_amaxes(struct flat_store *own, const struct unit *unit, const s
         const struct weight *weight = &unit->weights[w];
         if (weight->copied == NULL)
             continue;
-        struct copies to = linear_copies(own->context, weight->copied, weight->operand);
+        struct quantized_copies to = linear_copies(own->context, weight->copied, weight->operand);
         to.amax = tensor_rows(amaxes, w, 1);
         LAUNCH(own->gather, QUANTIZE, quantize, .x = part_of(own, holding, weight, &holding->values), .to = to);
     }
     LAUNCH(own->gather, ALL_REDUCE, all_reduce, .group = own->groups->gather, .x = all, .maximum = true);
 }
 
-static void copy_cut(struct flat_store *own, const struct unit *unit, const struct holding *holding)
+static void copy_cut(struct flat_store *own, const struct unit *unit, const struct unit_holding *holding)
 {
     const struct row_copies *rows = &holding->rows;
     for (int w = 0; w < unit->weight_count; w++) {
         const struct weight *weight = &unit->weights[w];
         if (weight->copied == NULL)
             continue;
-        struct copies to = linear_copies(own->context, weight->copied, weight->operand);
+        struct quantized_copies to = linear_copies(own->context, weight->copied, weight->operand);
         to.row = part_of(own, holding, weight, &rows->cut);
         if (tensor_present(&rows->scales)) {
             to.row_scale = tensor_rows(&rows->scales, w, 1);
@@ -98,11 +98,11 @@ static void copy_cut(struct flat_store *own, const struct unit *unit, const stru
 }
 
 /* Most often one rank has them all. */
-static void collect_vectors(struct flat_store *own, const struct unit *unit, const struct holding *holding)
+static void collect_vectors(struct flat_store *own, const struct unit *unit, const struct unit_holding *holding)
 {
     const int64_t begin = unit->elements[STORAGE_MATRIX], end = begin + unit->elements[STORAGE_VECTOR];
     for (int64_t r = begin / holding->cut; r * holding->cut < end; r++) {
-        const struct span common = store_common(holding, (int)r, begin, end);
+        const struct element_span common = store_common(holding, (int)r, begin, end);
         const struct tensor to = tensor_columns(&holding->rows.vectors, common.first - begin, common.count);
         if (r == own->rank)
             LAUNCH(own->gather, COPY, copy,
@@ -111,7 +111,7 @@ static void collect_vectors(struct flat_store *own, const struct unit *unit, con
     }
 }
 
-void store_make_rows(struct flat_store *own, const struct unit *unit, struct holding *holding)
+void store_make_rows(struct flat_store *own, const struct unit *unit, struct unit_holding *holding)
 {
     if (!tensor_present(&holding->rows.cut))
         return;

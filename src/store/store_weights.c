@@ -9,7 +9,7 @@ bool store_reads(struct unit *const *visits, int count, int visit, bool backward
 }
 
 /* The matrices as row copies, or all of the unit. */
-static void gather_cut(struct flat_store *own, const struct holding *holding, void *to)
+static void gather_cut(struct flat_store *own, const struct unit_holding *holding, void *to)
 {
     const struct tensor *cut = store_gathers_rows(own, holding) ? &holding->rows.cut : &holding->values;
     LAUNCH(own->gather, ALL_GATHER, all_gather, .group = own->groups->gather, .in = *cut,
@@ -21,8 +21,8 @@ static void gather_cut(struct flat_store *own, const struct holding *holding, vo
 static void gather(struct flat_store *own, int visit)
 {
     const struct unit *unit = own->visits[visit];
-    struct holding *holding = &own->holdings[unit->index];
-    struct gathered *to = &own->gathered[visit % STORE_TURNS];
+    struct unit_holding *holding = &own->holdings[unit->index];
+    struct gathered_values *to = &own->gathered[visit % STORE_TURNS];
     if (own->written)
         store_make_rows(own, unit, holding);
     if (holding->cut > 0 && store_reads(own->visits, own->visit_count, visit, own->context->pass == PASS_BACKWARD)) {
@@ -37,7 +37,7 @@ static void gather(struct flat_store *own, int visit)
 static void gather_whole(struct flat_store *own)
 {
     for (int u = 0; u < own->unit_count; u++) {
-        struct holding *holding = &own->holdings[u];
+        struct unit_holding *holding = &own->holdings[u];
         if (holding->cut == 0)
             continue;
         LAUNCH(own->gather, ALL_GATHER, all_gather, .group = own->groups->gather,
@@ -47,7 +47,7 @@ static void gather_whole(struct flat_store *own)
     }
 }
 
-void store_begin(struct store *store, struct unit *const *units, int count, struct stream *stream, bool written)
+void store_begin(struct weight_store *store, struct unit *const *units, int count, struct stream *stream, bool written)
 {
     struct flat_store *own = store->self;
     own->visits = units;
@@ -70,9 +70,10 @@ void store_begin(struct store *store, struct unit *const *units, int count, stru
 }
 
 /* The unit's values are there once its gather has run; the next unit's are gathered meanwhile. */
-static struct gathered *next_gathered(struct flat_store *own, const struct unit *unit, int visit, struct stream *stream)
+static struct gathered_values *next_gathered(struct flat_store *own, const struct unit *unit, int visit,
+                                             struct stream *stream)
 {
-    struct gathered *from = &own->gathered[visit % STORE_TURNS];
+    struct gathered_values *from = &own->gathered[visit % STORE_TURNS];
     if (visit >= own->visit_count || own->visits[visit] != unit)
         error_fatal("bug: unit %s is acquired out of turn", unit->name);
     if (visit + 1 < own->visit_count)
@@ -82,7 +83,7 @@ static struct gathered *next_gathered(struct flat_store *own, const struct unit 
 }
 
 /* A tied head's lender is acquired before it. */
-static void make_current(struct flat_store *own, struct unit *unit, struct holding *holding, struct stream *stream)
+static void make_current(struct flat_store *own, struct unit *unit, struct unit_holding *holding, struct stream *stream)
 {
     if (own->ranks > 1 && holding->cut > 0)
         event_wait(&holding->gathered, stream);
@@ -91,10 +92,10 @@ static void make_current(struct flat_store *own, struct unit *unit, struct holdi
     holding->current = true;
 }
 
-void store_acquire(struct store *store, struct unit *unit, struct stream *stream)
+void store_acquire(struct weight_store *store, struct unit *unit, struct stream *stream)
 {
     struct flat_store *own = store->self;
-    struct holding *holding = store_holding(store, unit);
+    struct unit_holding *holding = store_holding(store, unit);
     holding->visit = own->acquired++;
     if (!own->cut_values) {
         store_point(unit, holding->values.data, own->compute, unit->weight_base);
@@ -103,7 +104,7 @@ void store_acquire(struct store *store, struct unit *unit, struct stream *stream
             make_current(own, unit, holding, stream);
         return;
     }
-    const struct gathered *from = next_gathered(own, unit, holding->visit, stream);
+    const struct gathered_values *from = next_gathered(own, unit, holding->visit, stream);
     if (store_gathers_rows(own, holding)) {
         unit->row_base = from->values;
         unit->row_scales = holding->rows.scales;
@@ -116,7 +117,7 @@ void store_acquire(struct store *store, struct unit *unit, struct stream *stream
         unit->class->copy_weights(own->context, unit, false);
 }
 
-void store_release(struct store *store, struct unit *unit, struct stream *stream)
+void store_release(struct weight_store *store, struct unit *unit, struct stream *stream)
 {
     struct flat_store *own = store->self;
     store_point(unit, NULL, own->compute, unit->weight_base);

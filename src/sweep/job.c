@@ -268,7 +268,7 @@ static int write_files(const struct sweep_place *place, const struct sweep_case 
 {
     char *folder = sweep_job_path(place, c, ""), *script = sweep_job_path(place, c, "job.sh");
     char *build = sweep_job_path(place, c, "build");
-    struct draft draft = {NULL};
+    struct file_draft draft = {NULL};
     const int failure = disk_make_folder(folder, NULL);
     int code = failure != 0 ? error_user("%s: cannot be made: %s", folder, strerror(failure)) : ERROR_NONE;
     if (code == ERROR_NONE)

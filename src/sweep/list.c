@@ -35,7 +35,7 @@ static const char *const fixed_keys[] = {"log.every=1",
                                          "train.resume=never"};
 enum { FIXED_KEYS = sizeof fixed_keys / sizeof *fixed_keys };
 
-struct reader {
+struct list_reader {
     struct sweep_list *list;
     const char *path;
 };
@@ -61,14 +61,14 @@ struct settings {
 };
 
 /* One of several values has no name of its own. */
-static int wrong(const struct reader *reader, const config_setting_t *setting, const char *what)
+static int wrong(const struct list_reader *reader, const config_setting_t *setting, const char *what)
 {
     const char *name = config_setting_name(setting);
     return error_user("%s:%d: %s: %s", reader->path, (int)config_setting_source_line(setting),
                       name != NULL ? name : config_setting_name(config_setting_parent(setting)), what);
 }
 
-static int take_settings(const struct reader *reader, const config_setting_t *group, struct settings *s)
+static int take_settings(const struct list_reader *reader, const config_setting_t *group, struct settings *s)
 {
     const struct {
         const char *name;
@@ -134,7 +134,7 @@ static char *value_text(const config_setting_t *value)
     }
 }
 
-static int read_text(const struct reader *reader, const config_setting_t *setting, const char *usual, char **text)
+static int read_text(const struct list_reader *reader, const config_setting_t *setting, const char *usual, char **text)
 {
     if (setting != NULL && config_setting_type(setting) != CONFIG_TYPE_STRING)
         return wrong(reader, setting, "must be a text in double quotes");
@@ -142,7 +142,7 @@ static int read_text(const struct reader *reader, const config_setting_t *settin
     return ERROR_NONE;
 }
 
-static int read_number(const struct reader *reader, const config_setting_t *value, double least, double *number)
+static int read_number(const struct list_reader *reader, const config_setting_t *value, double least, double *number)
 {
     if (value == NULL)
         return ERROR_NONE;
@@ -157,7 +157,8 @@ static int read_number(const struct reader *reader, const config_setting_t *valu
     return code;
 }
 
-static int read_integer(const struct reader *reader, const config_setting_t *value, int64_t least, int64_t *integer)
+static int read_integer(const struct list_reader *reader, const config_setting_t *value, int64_t least,
+                        int64_t *integer)
 {
     double number = (double)*integer;
     int code = read_number(reader, value, (double)least, &number);
@@ -165,7 +166,7 @@ static int read_integer(const struct reader *reader, const config_setting_t *val
     return code == ERROR_NONE && (double)*integer != number ? wrong(reader, value, "must be a whole number") : code;
 }
 
-static int read_scaling(const struct reader *reader, const config_setting_t *setting, int *scaling)
+static int read_scaling(const struct list_reader *reader, const config_setting_t *setting, int *scaling)
 {
     const char *name = setting == NULL                                      ? "none"
                        : config_setting_type(setting) == CONFIG_TYPE_STRING ? config_setting_get_string(setting)
@@ -176,7 +177,7 @@ static int read_scaling(const struct reader *reader, const config_setting_t *set
     return wrong(reader, setting, "must be one of \"none\", \"weak\", \"strong\"");
 }
 
-static int read_group(const struct reader *reader, const struct settings *s, struct sweep_group *group)
+static int read_group(const struct list_reader *reader, const struct settings *s, struct sweep_group *group)
 {
     *group = (struct sweep_group){.steps = 20, .warm_up = 6, .ranks_per_node = 8, .seconds = 600};
     int code = read_text(reader, s->launch, usual_launch, &group->launch);
@@ -243,7 +244,8 @@ static bool is_fixed(const char *key)
     return strcmp(key, "train.steps") == 0 || strcmp(key, "output.folder") == 0;
 }
 
-static int add_axis(const struct reader *reader, struct axes *axes, const config_setting_t *setting, const char *key)
+static int add_axis(const struct list_reader *reader, struct axes *axes, const config_setting_t *setting,
+                    const char *key)
 {
     if (is_fixed(key))
         return wrong(reader, setting, "is a key that the sweep sets itself (of train.steps: by steps and warm_up)");
@@ -259,7 +261,8 @@ static int add_axis(const struct reader *reader, struct axes *axes, const config
     return axis->count > 0 ? ERROR_NONE : wrong(reader, setting, "has no value");
 }
 
-static int add_axes(const struct reader *reader, struct axes *axes, const config_setting_t *group, const char *section)
+static int add_axes(const struct list_reader *reader, struct axes *axes, const config_setting_t *group,
+                    const char *section)
 {
     int code = ERROR_NONE;
     for (int i = 0; i < config_setting_length(group) && code == ERROR_NONE; i++) {
@@ -273,7 +276,7 @@ static int add_axes(const struct reader *reader, struct axes *axes, const config
 }
 
 /* The key that `rows` sets. */
-static int check_rows(const struct reader *reader, const struct settings *s, const struct axes *axes)
+static int check_rows(const struct list_reader *reader, const struct settings *s, const struct axes *axes)
 {
     for (int a = 0; a < axes->count && s->rows != NULL; a++)
         if (strcmp(axes->axes[a].key, "train.global_batch") == 0)
@@ -281,7 +284,7 @@ static int check_rows(const struct reader *reader, const struct settings *s, con
     return ERROR_NONE;
 }
 
-static int read_axes(const struct reader *reader, const struct settings *s, struct axes *axes)
+static int read_axes(const struct list_reader *reader, const struct settings *s, struct axes *axes)
 {
     int code = ERROR_NONE;
     for (int k = 0; k < 2 && code == ERROR_NONE; k++)
@@ -356,7 +359,7 @@ static char *name_case(const struct sweep_case *c, const struct deck *deck)
 }
 
 /* Reads the deck with the case's keys, and notes what the table shows of it. */
-static int complete_case(const struct reader *reader, struct sweep_case *c, struct deck *deck)
+static int complete_case(const struct list_reader *reader, struct sweep_case *c, struct deck *deck)
 {
     char *notes = NULL;
     int code = deck_read(deck, c->deck, c->overrides, c->override_count, &notes);
@@ -385,7 +388,7 @@ static int complete_case(const struct reader *reader, struct sweep_case *c, stru
     return ERROR_NONE;
 }
 
-static int add_rows(const struct reader *reader, struct sweep_case *c, const config_setting_t *value)
+static int add_rows(const struct list_reader *reader, struct sweep_case *c, const config_setting_t *value)
 {
     double rows = 0;
     int code = read_number(reader, value, 1e-9, &rows);
@@ -404,7 +407,7 @@ static int add_rows(const struct reader *reader, struct sweep_case *c, const con
 }
 
 /* One case; deck: room for one. */
-static int add_case(const struct reader *reader, const struct sweep_group *group, const struct settings *s,
+static int add_case(const struct list_reader *reader, const struct sweep_group *group, const struct settings *s,
                     const struct axes *axes, const int place[4], struct deck *deck)
 {
     struct sweep_list *list = reader->list;
@@ -431,7 +434,7 @@ static int add_case(const struct reader *reader, const struct sweep_group *group
 }
 
 /* Decks x rows x keys x ranks; cases that differ in ranks alone follow each other. */
-static int add_cases(const struct reader *reader, const struct sweep_group *group, const struct settings *s,
+static int add_cases(const struct list_reader *reader, const struct sweep_group *group, const struct settings *s,
                      const struct axes *axes, struct deck *deck)
 {
     int code = ERROR_NONE, place[4];
@@ -448,7 +451,7 @@ static int add_cases(const struct reader *reader, const struct sweep_group *grou
 }
 
 /* top: settings of the file; from: those of the group, NULL where the file is one group. */
-static int add_group(const struct reader *reader, const struct settings *top, const config_setting_t *from,
+static int add_group(const struct list_reader *reader, const struct settings *top, const config_setting_t *from,
                      struct sweep_group *group)
 {
     struct settings s = *top;
@@ -473,7 +476,7 @@ static int add_group(const struct reader *reader, const struct settings *top, co
     return code;
 }
 
-static int read_root(const struct reader *reader, const config_setting_t *root)
+static int read_root(const struct list_reader *reader, const config_setting_t *root)
 {
     struct settings top = {NULL};
     const config_setting_t *sweeps = config_setting_get_member(root, "sweeps");
@@ -493,7 +496,7 @@ static int read_root(const struct reader *reader, const config_setting_t *root)
 int sweep_list_read(struct sweep_list *list, const char *path)
 {
     *list = (struct sweep_list){NULL};
-    const struct reader reader = {list, path};
+    const struct list_reader reader = {list, path};
     config_t config;
     int code = libconfig_file_read(&config, path, "no list of a sweep");
     if (code != ERROR_NONE)

@@ -16,7 +16,7 @@ enum { TIMED_OUT = 124, KILLED = 137 /* exit codes of timeout */ };
 /* -- Of the files ------------------------------------------------------------------------------------------------- */
 
 /* By `cistron plan`; an empty or damaged file says nothing. */
-static void take_plan(struct outcome *o, const struct sweep_place *place, const struct sweep_case *c)
+static void take_plan(struct run_outcome *o, const struct sweep_place *place, const struct sweep_case *c)
 {
     char *path = sweep_job_path(place, c, "plan.json");
     json_t *plan = json_load_file(path, 0, NULL);
@@ -33,7 +33,7 @@ static void take_plan(struct outcome *o, const struct sweep_place *place, const 
 }
 
 /* The log of one of the case's trainings; not there: false. */
-static bool read_log(struct history *history, const struct sweep_place *place, const struct sweep_case *c,
+static bool read_log(struct run_history *history, const struct sweep_place *place, const struct sweep_case *c,
                      const char *run, int *code)
 {
     char *name = memory_format("%s/log.jsonl", run), *path = sweep_job_path(place, c, name);
@@ -44,9 +44,9 @@ static bool read_log(struct history *history, const struct sweep_place *place, c
     return there;
 }
 
-static int take_log(struct outcome *o, const struct sweep_place *place, const struct sweep_case *c)
+static int take_log(struct run_outcome *o, const struct sweep_place *place, const struct sweep_case *c)
 {
-    struct history history = {0};
+    struct run_history history = {0};
     int code;
     if (!read_log(&history, place, c, "run", &code))
         return code;
@@ -75,9 +75,9 @@ static int take_log(struct outcome *o, const struct sweep_place *place, const st
 }
 
 /* What of a step are transfers: beside that of a training whose transfers take no time. */
-static int take_exposed(struct outcome *o, const struct sweep_place *place, const struct sweep_case *c)
+static int take_exposed(struct run_outcome *o, const struct sweep_place *place, const struct sweep_case *c)
 {
-    struct history history = {0};
+    struct run_history history = {0};
     int code;
     if (!read_log(&history, place, c, "free", &code))
         return code;
@@ -118,7 +118,7 @@ static char *last_words(const struct sweep_place *place, const struct sweep_case
 
 /* -- All ---------------------------------------------------------------------------------------------------------- */
 
-static void take_exit(struct outcome *o, const struct sweep_place *place, const struct sweep_case *c)
+static void take_exit(struct run_outcome *o, const struct sweep_place *place, const struct sweep_case *c)
 {
     char *code = sweep_job_line(place, c, "exit");
     o->exit_code = code != NULL ? strtoll(code, NULL, 10) : ERROR_ENVIRONMENT;
@@ -133,7 +133,7 @@ static void take_exit(struct outcome *o, const struct sweep_place *place, const 
 }
 
 /* A launcher may end with 0 though the training has failed or never began: `{command} | tee log`. */
-static void expect_steps(struct outcome *o, const struct sweep_place *place, const struct sweep_case *c)
+static void expect_steps(struct run_outcome *o, const struct sweep_place *place, const struct sweep_case *c)
 {
     if (o->steps > 0)
         return;
@@ -150,30 +150,30 @@ static char *text_or_empty(char *text)
     return text != NULL ? text : memory_string("");
 }
 
-int outcome_read(struct outcome *o, const struct sweep_place *place, const struct sweep_case *c)
+int outcome_read(struct run_outcome *o, const struct sweep_place *place, const struct sweep_case *c)
 {
     static char *const states[] = {"new", "waiting", "running"};
-    *o = (struct outcome){.name = c->name,
-                          .deck = c->deck,
-                          .scaling = (char *)sweep_scaling_names[c->group->scaling],
-                          .varied = c->varied,
-                          .shard = c->shard,
-                          .compute = c->compute,
-                          .recipe = c->recipe,
-                          .series = c->series,
-                          .ranks = c->ranks,
-                          .nodes = c->nodes,
-                          .tensor = c->tensor,
-                          .pipeline = c->pipeline,
-                          .context = c->context,
-                          .micro_batch = c->micro_batch,
-                          .global_batch = c->global_batch,
-                          .state = "failed",
-                          .exit_code = c->refusal != NULL ? ERROR_USER : -1,
-                          .message = memory_string(c->refusal != NULL ? c->refusal : ""),
-                          .build = memory_string(""),
-                          .device = memory_string(""),
-                          .host = memory_string("")};
+    *o = (struct run_outcome){.name = c->name,
+                              .deck = c->deck,
+                              .scaling = (char *)sweep_scaling_names[c->group->scaling],
+                              .varied = c->varied,
+                              .shard = c->shard,
+                              .compute = c->compute,
+                              .recipe = c->recipe,
+                              .series = c->series,
+                              .ranks = c->ranks,
+                              .nodes = c->nodes,
+                              .tensor = c->tensor,
+                              .pipeline = c->pipeline,
+                              .context = c->context,
+                              .micro_batch = c->micro_batch,
+                              .global_batch = c->global_batch,
+                              .state = "failed",
+                              .exit_code = c->refusal != NULL ? ERROR_USER : -1,
+                              .message = memory_string(c->refusal != NULL ? c->refusal : ""),
+                              .build = memory_string(""),
+                              .device = memory_string(""),
+                              .host = memory_string("")};
     double *const unknown[] = {&o->step_least,     &o->step_median,  &o->step_most,     &o->step_tokens,
                                &o->rate,           &o->rank_rate,    &o->padded_rate,   &o->efficiency,
                                &o->waited,         &o->exposed,      &o->planned_step,  &o->planned_exposed,
@@ -202,7 +202,7 @@ int outcome_read(struct outcome *o, const struct sweep_place *place, const struc
     return code == ERROR_NONE ? take_exposed(o, place, c) : code;
 }
 
-void outcome_destroy(struct outcome *o)
+void outcome_destroy(struct run_outcome *o)
 {
     free(o->message);
     free(o->build);
@@ -210,11 +210,11 @@ void outcome_destroy(struct outcome *o)
     free(o->host);
 }
 
-void outcome_compare(struct outcome *outcomes, int count)
+void outcome_compare(struct run_outcome *outcomes, int count)
 {
-    for (struct outcome *o = outcomes; o < outcomes + count; o++) {
-        const struct outcome *least = NULL;
-        for (const struct outcome *other = outcomes; other < outcomes + count; other++)
+    for (struct run_outcome *o = outcomes; o < outcomes + count; o++) {
+        const struct run_outcome *least = NULL;
+        for (const struct run_outcome *other = outcomes; other < outcomes + count; other++)
             if (other->series == o->series && isfinite(other->rank_rate) &&
                 (least == NULL || other->ranks < least->ranks))
                 least = other;

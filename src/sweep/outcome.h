@@ -6,7 +6,7 @@
 #include "architecture/flops.h"
 
 /* Texts without content are "", numbers that are not known NaN. Sizes and times in the units of sweep/table.c. */
-struct outcome {
+struct run_outcome {
     char *name, *deck, *scaling, *varied, *shard, *compute, *recipe; /* borrowed from the case */
     int64_t series, ranks, nodes, tensor, pipeline, context, micro_batch, global_batch;
     char *state;                 /* "new", "waiting", "running", "done", "failed" */
@@ -26,10 +26,10 @@ struct outcome {
 };
 
 /* Reads what the case's folder holds. Local. ERROR_ENVIRONMENT: its log cannot be read. Destroy it in any case. */
-int outcome_read(struct outcome *outcome, const struct sweep_place *place, const struct sweep_case *c);
-void outcome_destroy(struct outcome *outcome);
+int outcome_read(struct run_outcome *outcome, const struct sweep_place *place, const struct sweep_case *c);
+void outcome_destroy(struct run_outcome *outcome);
 
 /* Fills in efficiencies. */
-void outcome_compare(struct outcome *outcomes, int count);
+void outcome_compare(struct run_outcome *outcomes, int count);
 
 #endif

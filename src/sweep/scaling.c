@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct line {
+struct scaling_line {
     char *name;
     double *ranks, *values; /* count of each, owned */
     int64_t count;
@@ -18,24 +18,24 @@ struct line {
 
 struct picture {
     enum sweep_scaling scaling;
-    struct line *lines;
+    struct scaling_line *lines;
     int count;
     double ideal_ranks[2], ideal[2]; /* its ends */
 };
 
 static int compare_ranks(const void *a, const void *b)
 {
-    const struct outcome *x = *(const struct outcome *const *)a, *y = *(const struct outcome *const *)b;
+    const struct run_outcome *x = *(const struct run_outcome *const *)a, *y = *(const struct run_outcome *const *)b;
     return (x->ranks > y->ranks) - (x->ranks < y->ranks);
 }
 
-static double value_of(const struct outcome *o, const struct outcome *least, enum sweep_scaling scaling)
+static double value_of(const struct run_outcome *o, const struct run_outcome *least, enum sweep_scaling scaling)
 {
     const double share = o->rank_rate / least->rank_rate;
     return scaling == SWEEP_WEAK ? 100 * share : share * (double)o->ranks;
 }
 
-static char *name_of(const struct outcome *o)
+static char *name_of(const struct run_outcome *o)
 {
     char *stem = path_stem(o->deck), *name = memory_format("%s%s%s", stem, o->varied[0] != '\0' ? " " : "", o->varied);
     free(stem);
@@ -43,12 +43,12 @@ static char *name_of(const struct outcome *o)
 }
 
 /* Those measured, sorted: first[count]. */
-static void add_line(struct picture *picture, const struct outcome **first, int64_t count)
+static void add_line(struct picture *picture, const struct run_outcome **first, int64_t count)
 {
     picture->lines = memory_grow(picture->lines, (picture->count + 1) * (int64_t)sizeof *picture->lines);
-    struct line *line = &picture->lines[picture->count++];
+    struct scaling_line *line = &picture->lines[picture->count++];
     qsort(first, (size_t)count, sizeof *first, compare_ranks);
-    *line = (struct line){.name = name_of(first[0]), .count = count};
+    *line = (struct scaling_line){.name = name_of(first[0]), .count = count};
     line->ranks = memory_allocate(count * (int64_t)sizeof *line->ranks);
     line->values = memory_allocate(count * (int64_t)sizeof *line->values);
     for (int64_t i = 0; i < count; i++) {
@@ -63,9 +63,9 @@ static void add_line(struct picture *picture, const struct outcome **first, int6
 }
 
 /* The lines of one kind of scaling; series have rising numbers. */
-static void gather(struct picture *picture, const struct outcome *outcomes, int count)
+static void gather(struct picture *picture, const struct run_outcome *outcomes, int count)
 {
-    const struct outcome **members = memory_allocate((count + 1) * (int64_t)sizeof *members);
+    const struct run_outcome **members = memory_allocate((count + 1) * (int64_t)sizeof *members);
     for (int i = 0, next; i < count; i = next) {
         int64_t measured = 0;
         for (next = i; next < count && outcomes[next].series == outcomes[i].series; next++)
@@ -85,7 +85,7 @@ static int draw(const char *path, const struct picture *picture)
     series[count++] =
         (struct plot_series){"ideal", "#888888", PLOT_FAINT_LINE, picture->ideal_ranks, picture->ideal, 2};
     for (int l = 0; l < picture->count; l++) {
-        const struct line *line = &picture->lines[l];
+        const struct scaling_line *line = &picture->lines[l];
         const char *color = plot_color(l);
         series[count++] = (struct plot_series){line->name, color, PLOT_LINE, line->ranks, line->values, line->count};
         series[count++] = (struct plot_series){NULL, color, PLOT_POINTS, line->ranks, line->values, line->count};
@@ -94,14 +94,14 @@ static int draw(const char *path, const struct picture *picture)
     }
     const char *title =
         picture->scaling == SWEEP_WEAK ? "weak: tokens/s of a rank, % of the fewest's" : "strong: speed-up";
-    const struct plot plot = {.title = title,
-                              .x_label = "ranks",
-                              .whole = true,
-                              .series = series,
-                              .series_count = count,
-                              .low = 0,
-                              .high = 1.05 * fmax(most, picture->ideal[1])};
-    struct draft draft;
+    const struct line_plot plot = {.title = title,
+                                   .x_label = "ranks",
+                                   .whole = true,
+                                   .series = series,
+                                   .series_count = count,
+                                   .low = 0,
+                                   .high = 1.05 * fmax(most, picture->ideal[1])};
+    struct file_draft draft;
     int code = draft_open(&draft, path);
     if (code == ERROR_NONE) {
         plot_write_svg_file(draft.file, &plot);
@@ -111,7 +111,7 @@ static int draw(const char *path, const struct picture *picture)
     return code;
 }
 
-int scaling_draw(const char *folder, const struct outcome *outcomes, int count)
+int scaling_draw(const char *folder, const struct run_outcome *outcomes, int count)
 {
     int code = ERROR_NONE;
     for (int scaling = SWEEP_WEAK; scaling <= SWEEP_STRONG && code == ERROR_NONE; scaling++) {

@@ -8,6 +8,6 @@
  * FOLDER/strong.svg, how many times as fast as the fewest ranks' steps those of more are, times these; its ideal is the
  * number of ranks. A kind without a series of two measured cases or more has no picture. Local. ERROR_USER,
  * ERROR_ENVIRONMENT. */
-int scaling_draw(const char *folder, const struct outcome *outcomes, int count);
+int scaling_draw(const char *folder, const struct run_outcome *outcomes, int count);
 
 #endif

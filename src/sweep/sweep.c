@@ -22,10 +22,10 @@ struct sweep {
     const struct sweep_settings *settings;
     struct sweep_list list;
     struct sweep_place place;
-    struct outcome *outcomes; /* of all cases */
+    struct run_outcome *outcomes; /* of all cases */
 };
 
-static bool failed(const struct outcome *o)
+static bool failed(const struct run_outcome *o)
 {
     return strcmp(o->state, "failed") == 0;
 }
@@ -36,13 +36,13 @@ static bool is_too_large(const struct sweep *sweep, const struct sweep_case *c)
 }
 
 /* Of a case that has run: is its second training missing, or to be tried again? */
-static bool lacks_exposed(const struct sweep *sweep, const struct outcome *o, const struct sweep_case *c)
+static bool lacks_exposed(const struct sweep *sweep, const struct run_outcome *o, const struct sweep_case *c)
 {
     return sweep_job_is_freed(&sweep->place, c) && isnan(o->exposed) &&
            (sweep->settings->retry || !sweep_job_was_freed(&sweep->place, c));
 }
 
-static bool is_due(const struct sweep *sweep, const struct outcome *o, const struct sweep_case *c)
+static bool is_due(const struct sweep *sweep, const struct run_outcome *o, const struct sweep_case *c)
 {
     if (c->refusal != NULL || strcmp(o->state, "running") == 0 || is_too_large(sweep, c))
         return false;
@@ -53,7 +53,7 @@ static bool is_due(const struct sweep *sweep, const struct outcome *o, const str
 
 /* -- One table is of one build and one device --------------------------------------------------------------------- */
 
-static int check_build(const struct sweep *sweep, const struct outcome *o)
+static int check_build(const struct sweep *sweep, const struct run_outcome *o)
 {
     if (o->build[0] == '\0' || strcmp(o->build, sweep->place.build) == 0)
         return ERROR_NONE;
@@ -64,7 +64,7 @@ static int check_build(const struct sweep *sweep, const struct outcome *o)
 }
 
 /* A case whose device is known; NULL: there is none. */
-static const struct outcome *with_device(const struct sweep *sweep)
+static const struct run_outcome *with_device(const struct sweep *sweep)
 {
     for (int i = 0; i < sweep->list.case_count; i++)
         if (sweep->outcomes[i].device != NULL && sweep->outcomes[i].device[0] != '\0')
@@ -72,9 +72,9 @@ static const struct outcome *with_device(const struct sweep *sweep)
     return NULL;
 }
 
-static int check_device(const struct sweep *sweep, const struct outcome *o)
+static int check_device(const struct sweep *sweep, const struct run_outcome *o)
 {
-    const struct outcome *other = with_device(sweep);
+    const struct run_outcome *other = with_device(sweep);
     if (o->device[0] == '\0' || strcmp(o->device, other->device) == 0)
         return ERROR_NONE;
     return error_user("%s: case %s ran on %s, and %s on %s: one table does not mix them; name another folder (-o), or "
@@ -105,7 +105,7 @@ static int read_outcomes(struct sweep *sweep)
 static int save(struct sweep *sweep)
 {
     const int count = sweep->list.case_count;
-    const struct outcome *one = with_device(sweep);
+    const struct run_outcome *one = with_device(sweep);
     const struct table_heading heading = {sweep->settings->list, sweep->place.build, one != NULL ? one->device : ""};
     outcome_compare(sweep->outcomes, count);
     int code = table_save(sweep->place.folder, &heading, sweep->outcomes, count);
@@ -116,7 +116,7 @@ static int save(struct sweep *sweep)
 
 static void tell(const struct sweep *sweep, int i)
 {
-    const struct outcome *o = &sweep->outcomes[i];
+    const struct run_outcome *o = &sweep->outcomes[i];
     printf("%s", o->state);
     if (isfinite(o->rate))
         printf(": %.0f tokens/s, %.4f s a step", o->rate, o->step_median);
@@ -172,7 +172,7 @@ static int sum_up(const struct sweep *sweep)
         bad += failed(&sweep->outcomes[i]);
         open += sweep->outcomes[i].exit_code < 0;
     }
-    const struct outcome *one = with_device(sweep);
+    const struct run_outcome *one = with_device(sweep);
     log_print(stdout, "\n%d case%s, %d to come; build %s; %s\nwritten: %s/results.h5 and results.csv\n",
               sweep->list.case_count, plural(sweep->list.case_count), open, sweep->place.build,
               one != NULL ? one->device : "no device yet", sweep->place.folder);
@@ -218,7 +218,7 @@ static int check_folder(const char *folder)
 }
 
 /* The folder, made and locked; *path: its absolute path, freed with free(). */
-static int enter_folder(const char *folder, struct comm *self, struct lock *lock, char **path)
+static int enter_folder(const char *folder, struct comm *self, struct folder_lock *lock, char **path)
 {
     const int failure = disk_make_folder(folder, NULL);
     *path = failure == 0 ? realpath(folder, NULL) : NULL;
@@ -231,7 +231,7 @@ static int enter_folder(const char *folder, struct comm *self, struct lock *lock
 int sweep_run(const struct sweep_settings *settings)
 {
     struct sweep sweep = {.settings = settings};
-    struct lock lock = {0};
+    struct folder_lock lock = {0};
     struct comm *self = comm_self();
     char *folder = settings->folder != NULL ? memory_string(settings->folder) : path_stem(settings->list);
     char *program = sweep_program(), *build = sweep_build(), *path = NULL;

@@ -18,9 +18,9 @@ enum kind { TEXT, INTEGER, REAL };
 
 #define COLUMN(kind, name, member, unit)                                                                               \
     {                                                                                                                  \
-        name, unit, kind, offsetof(struct outcome, member)                                                             \
+        name, unit, kind, offsetof(struct run_outcome, member)                                                         \
     }
-static const struct column {
+static const struct column_writer {
     const char *name, *unit;
     enum kind kind;
     size_t offset;
@@ -67,7 +67,7 @@ static const struct column {
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
-static const void *value_at(const struct outcome *outcome, const struct column *column)
+static const void *value_at(const struct run_outcome *outcome, const struct column_writer *column)
 {
     return (const char *)outcome + column->offset;
 }
@@ -90,7 +90,7 @@ static void write_quoted(FILE *file, const char *text)
     fputc('"', file);
 }
 
-static void write_value(FILE *file, const struct outcome *outcome, const struct column *column)
+static void write_value(FILE *file, const struct run_outcome *outcome, const struct column_writer *column)
 {
     const void *value = value_at(outcome, column);
     if (column->kind == TEXT)
@@ -101,9 +101,9 @@ static void write_value(FILE *file, const struct outcome *outcome, const struct 
         fprintf(file, "%.9g", *(const double *)value);
 }
 
-static int save_csv(const char *path, const struct outcome *outcomes, int count)
+static int save_csv(const char *path, const struct run_outcome *outcomes, int count)
 {
-    struct draft draft;
+    struct file_draft draft;
     int code = draft_open(&draft, path);
     if (code != ERROR_NONE)
         return code;
@@ -124,9 +124,9 @@ static int save_csv(const char *path, const struct outcome *outcomes, int count)
 
 /* -- HDF5 --------------------------------------------------------------------------------------------------------- */
 
-struct content {
+struct table_content {
     const struct table_heading *heading;
-    const struct outcome *outcomes;
+    const struct run_outcome *outcomes;
     int count;
 };
 
@@ -137,7 +137,7 @@ static hid_t row_type(hid_t text, bool packed)
     const hid_t types[] = {[TEXT] = text, [INTEGER] = H5T_NATIVE_INT64, [REAL] = H5T_NATIVE_DOUBLE};
     for (int i = 0; i < COLUMNS; i++)
         bytes += H5Tget_size(types[columns[i].kind]);
-    hid_t row = H5Tcreate(H5T_COMPOUND, packed ? bytes : sizeof(struct outcome));
+    hid_t row = H5Tcreate(H5T_COMPOUND, packed ? bytes : sizeof(struct run_outcome));
     bytes = 0;
     for (int i = 0; i < COLUMNS; i++) {
         H5Tinsert(row, columns[i].name, packed ? bytes : columns[i].offset, types[columns[i].kind]);
@@ -161,7 +161,7 @@ static bool describe_columns(hid_t dataset)
 
 static bool create(hid_t file, void *self)
 {
-    const struct content *content = self;
+    const struct table_content *content = self;
     const struct table_heading *heading = content->heading;
     const hsize_t extent = (hsize_t)content->count;
     hid_t text = H5Tcopy(H5T_C_S1);
@@ -183,7 +183,7 @@ static bool create(hid_t file, void *self)
 }
 
 /* Bytes that the file takes, and more. */
-static int64_t most_bytes(const struct content *content)
+static int64_t most_bytes(const struct table_content *content)
 {
     enum { TEXT_BYTES = 64 /* beside its characters */ };
     int64_t bytes = 4 * HDF5_LAYOUT_FIXED + HDF5_LAYOUT_DATASET;
@@ -196,9 +196,9 @@ static int64_t most_bytes(const struct content *content)
     return bytes;
 }
 
-static int save_hdf5(const char *path, const struct content *content)
+static int save_hdf5(const char *path, const struct table_content *content)
 {
-    struct draft draft;
+    struct file_draft draft;
     int code = draft_open(&draft, path);
     if (code != ERROR_NONE)
         return code;
@@ -206,12 +206,12 @@ static int save_hdf5(const char *path, const struct content *content)
     return draft_close(&draft, code);
 }
 
-int table_save(const char *folder, const struct table_heading *heading, const struct outcome *outcomes, int count)
+int table_save(const char *folder, const struct table_heading *heading, const struct run_outcome *outcomes, int count)
 {
     char *csv = memory_format("%s/results.csv", folder), *hdf5 = memory_format("%s/results.h5", folder);
     int code = save_csv(csv, outcomes, count);
     if (code == ERROR_NONE)
-        code = save_hdf5(hdf5, &(struct content){heading, outcomes, count});
+        code = save_hdf5(hdf5, &(struct table_content){heading, outcomes, count});
     free(csv);
     free(hdf5);
     return code;
@@ -227,7 +227,7 @@ static void print_number(int width, int digits, double value)
         printf(" %*s", width, "-");
 }
 
-void table_print(const struct outcome *outcomes, int count)
+void table_print(const struct run_outcome *outcomes, int count)
 {
     const double GIB = 1 << 30;
     int wide = 4;
@@ -237,7 +237,7 @@ void table_print(const struct outcome *outcomes, int count)
            "planned", "effic.", "MFU", "exposed", "wait", "planned", "used", "");
     printf("%-*s %-6s %5s %10s %10s %9s %9s %6s %6s %7s %6s %7s %7s  %s\n", wide, "case", "scale", "ranks", "tokens/s",
            "tokens/s", "s", "s", "%", "%", "%", "%", "GiB", "GiB", "");
-    for (const struct outcome *o = outcomes; o < outcomes + count; o++) {
+    for (const struct run_outcome *o = outcomes; o < outcomes + count; o++) {
         printf("%-*s %-6s %5lld", wide, o->name, o->scaling, (long long)o->ranks);
         print_number(10, 0, o->rate);
         print_number(10, 0, o->rank_rate);

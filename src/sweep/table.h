@@ -11,9 +11,9 @@
 struct table_heading {
     const char *list, *build, *device; /* path of the list; "": no case has ended */
 };
-int table_save(const char *folder, const struct table_heading *heading, const struct outcome *outcomes, int count);
+int table_save(const char *folder, const struct table_heading *heading, const struct run_outcome *outcomes, int count);
 
 /* The main columns, on standard output. */
-void table_print(const struct outcome *outcomes, int count);
+void table_print(const struct run_outcome *outcomes, int count);
 
 #endif

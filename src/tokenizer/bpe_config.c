@@ -6,13 +6,13 @@
 #include <string.h>
 
 /* "bos_token": "<s>", or an object with "content" */
-static int read_role(struct bpe *bpe, const struct place *root, enum bpe_role role)
+static int read_role(struct bpe *bpe, const struct json_place *root, enum bpe_role role)
 {
     static const char *const names[BPE_ROLES] = {"bos_token", "eos_token", "pad_token", "unk_token"};
-    struct place given = place_member(root, names[role]);
+    struct json_place given = place_member(root, names[role]);
     if (place_absent(&given))
         return ERROR_NONE;
-    struct place content = json_is_object(given.value) ? place_member(&given, "content") : given;
+    struct json_place content = json_is_object(given.value) ? place_member(&given, "content") : given;
     const char *text = json_string_value(content.value);
     if (text == NULL)
         return place_refuse(&content, "a token or null");
@@ -28,10 +28,10 @@ static int read_role(struct bpe *bpe, const struct place *root, enum bpe_role ro
 }
 
 /* "add_bos_token", "add_eos_token": what transformers' classes heed rather than the template */
-static int read_placed(bool *placed, const struct place *root, const char *name, int32_t id)
+static int read_placed(bool *placed, const struct json_place *root, const char *name, int32_t id)
 {
     int code = place_bool(placed, root, name, *placed);
-    struct place given = place_member(root, name);
+    struct json_place given = place_member(root, name);
     return code == ERROR_NONE && *placed && id < 0 ? place_refuse(&given, "false where there is no such token") : code;
 }
 
@@ -41,7 +41,7 @@ int bpe_read_config(struct bpe *bpe, const struct bpe_file *config)
     int code = place_parse(&object, config);
     if (code != ERROR_NONE)
         return code;
-    const struct place root = {.file = config->name, .value = object};
+    const struct json_place root = {.file = config->name, .value = object};
     for (int role = 0; code == ERROR_NONE && role < BPE_ROLES; role++)
         code = read_role(bpe, &root, (enum bpe_role)role);
     if (code == ERROR_NONE)

@@ -15,21 +15,21 @@
 /* -- Parts --------------------------------------------------------------------------------------------------------- */
 
 /* "type" of an object; "" where it has none. */
-static const char *type_of(const struct place *place)
+static const char *type_of(const struct json_place *place)
 {
     const char *type = json_string_value(json_object_get(place->value, "type"));
     return type == NULL ? "" : type;
 }
 
-static int refuse_type(const struct place *of, const char *allowed)
+static int refuse_type(const struct json_place *of, const char *allowed)
 {
-    struct place type = place_member(of, "type");
+    struct json_place type = place_member(of, "type");
     return place_refuse(&type, allowed);
 }
 
 /* An object is one part, a Sequence is those of its array `parts`, null is none: calls `read` for each. */
-typedef int part_reader(struct bpe *bpe, const struct place *part);
-static int read_parts(struct bpe *bpe, const struct place *place, const char *parts, part_reader *read)
+typedef int part_reader(struct bpe *bpe, const struct json_place *part);
+static int read_parts(struct bpe *bpe, const struct json_place *place, const char *parts, part_reader *read)
 {
     if (place_absent(place))
         return ERROR_NONE;
@@ -37,10 +37,10 @@ static int read_parts(struct bpe *bpe, const struct place *place, const char *pa
         return place_refuse(place, "an object or null");
     if (strcmp(type_of(place), "Sequence") != 0)
         return read(bpe, place);
-    struct place list = place_member(place, parts);
+    struct json_place list = place_member(place, parts);
     int code = json_is_array(list.value) ? ERROR_NONE : place_refuse(&list, "an array");
     for (size_t i = 0; code == ERROR_NONE && i < json_array_size(list.value); i++) {
-        struct place part = place_element(&list, i);
+        struct json_place part = place_element(&list, i);
         code = read_parts(bpe, &part, parts, read);
     }
     return code;
@@ -80,9 +80,9 @@ static int64_t decode_bytes(char *out, const char *text, int64_t length)
 
 /* -- model ------------------------------------------------------------------------------------------------------- */
 
-static int read_vocabulary(struct bpe *bpe, const struct place *model)
+static int read_vocabulary(struct bpe *bpe, const struct json_place *model)
 {
-    struct place vocabulary = place_member(model, "vocab");
+    struct json_place vocabulary = place_member(model, "vocab");
     const char *text;
     json_t *value;
     if (!json_is_object(vocabulary.value))
@@ -127,7 +127,7 @@ static bool merge_texts(const json_t *merge, const char **left, int64_t *left_le
     return json_array_size(merge) == 2 && *left != NULL && *right != NULL;
 }
 
-static int read_merge(struct bpe *bpe, const struct place *place, uint32_t rank)
+static int read_merge(struct bpe *bpe, const struct json_place *place, uint32_t rank)
 {
     char bytes[2 * TOKENS_BYTES_MOST];
     const char *left, *right;
@@ -152,43 +152,43 @@ static int read_merge(struct bpe *bpe, const struct place *place, uint32_t rank)
     return ERROR_NONE;
 }
 
-static int read_merges(struct bpe *bpe, const struct place *model)
+static int read_merges(struct bpe *bpe, const struct json_place *model)
 {
-    struct place merges = place_member(model, "merges");
+    struct json_place merges = place_member(model, "merges");
     if (!json_is_array(merges.value))
         return place_refuse(&merges, "an array");
     int code = ERROR_NONE;
     bpe_begin_merges(bpe);
     for (size_t i = 0; code == ERROR_NONE && i < json_array_size(merges.value); i++) {
-        struct place merge = place_element(&merges, i);
+        struct json_place merge = place_element(&merges, i);
         code = read_merge(bpe, &merge, (uint32_t)i);
     }
     return code;
 }
 
 /* Members that must be absent, null, or what changes nothing. */
-static int check_model(const struct place *model)
+static int check_model(const struct json_place *model)
 {
-    struct place dropout = place_member(model, "dropout");
+    struct json_place dropout = place_member(model, "dropout");
     static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     if (!place_absent(&dropout) && !(json_is_number(dropout.value) && json_number_value(dropout.value) == 0))
         return place_refuse(&dropout, "null or 0: with dropout a text has many outcomes");
     for (int i = 0; i < 2; i++) {
-        struct place affix = place_member(model, affixes[i]);
+        struct json_place affix = place_member(model, affixes[i]);
         if (!place_absent(&affix) && !place_is(&affix, ""))
             return place_refuse(&affix, "null or empty");
     }
-    struct place fallback = place_member(model, "byte_fallback");
+    struct json_place fallback = place_member(model, "byte_fallback");
     if (!place_absent(&fallback) && !json_is_false(fallback.value))
         return place_refuse(&fallback, "false: of BPE the byte-level kind is offered");
     return ERROR_NONE;
 }
 
 /* unk_token, which may be written in characters that stand for bytes. */
-static int read_unknown(struct bpe *bpe, const struct place *model)
+static int read_unknown(struct bpe *bpe, const struct json_place *model)
 {
     char bytes[TOKENS_BYTES_MOST];
-    struct place unknown = place_member(model, "unk_token");
+    struct json_place unknown = place_member(model, "unk_token");
     if (place_absent(&unknown))
         return ERROR_NONE;
     const char *name = json_string_value(unknown.value);
@@ -202,9 +202,9 @@ static int read_unknown(struct bpe *bpe, const struct place *model)
     return ERROR_NONE;
 }
 
-static int read_model(struct bpe *bpe, const struct place *root)
+static int read_model(struct bpe *bpe, const struct json_place *root)
 {
-    struct place model = place_member(root, "model"), type = place_member(&model, "type");
+    struct json_place model = place_member(root, "model"), type = place_member(&model, "type");
     if (!json_is_object(model.value))
         return place_refuse(&model, "an object");
     if (!place_is(&type, "BPE") && !(type.value == NULL && json_object_get(model.value, "merges") != NULL))
@@ -223,13 +223,13 @@ static int read_model(struct bpe *bpe, const struct place *root)
 
 /* -- normalizer, pre_tokenizer, decoder -------------------------------------------------------------------------- */
 
-static int read_normalizer(struct bpe *bpe, const struct place *part)
+static int read_normalizer(struct bpe *bpe, const struct json_place *part)
 {
     bpe->nfc = true;
     return strcmp(type_of(part), "NFC") == 0 ? ERROR_NONE : refuse_type(part, "\"NFC\", or normalizer null");
 }
 
-static int add_stage(struct bpe *bpe, const struct place *place, struct splitter_settings settings)
+static int add_stage(struct bpe *bpe, const struct json_place *place, struct splitter_settings settings)
 {
     char where[PLACE_TEXT];
     place_text(where, place);
@@ -238,13 +238,13 @@ static int add_stage(struct bpe *bpe, const struct place *place, struct splitter
 }
 
 /* A stage whose matches are pieces, and what lies between them. */
-static int add_isolated(struct bpe *bpe, const struct place *place, const char *pattern)
+static int add_isolated(struct bpe *bpe, const struct json_place *place, const char *pattern)
 {
     return add_stage(bpe, place, (struct splitter_settings){.pattern = pattern, .behavior = SPLIT_ISOLATED});
 }
 
 /* The last of all stages: bytes become characters, here a matter of how the vocabulary is written. */
-static int read_byte_level(struct bpe *bpe, const struct place *part)
+static int read_byte_level(struct bpe *bpe, const struct json_place *part)
 {
     bool prefixed, split;
     int code = place_bool(&prefixed, part, "add_prefix_space", true);
@@ -257,13 +257,13 @@ static int read_byte_level(struct bpe *bpe, const struct place *part)
     return split ? add_isolated(bpe, part, splitter_gpt2) : ERROR_NONE;
 }
 
-static int read_split(struct bpe *bpe, const struct place *part)
+static int read_split(struct bpe *bpe, const struct json_place *part)
 {
     static const char *const behaviors[SPLIT_BEHAVIORS] = {"Removed", "Isolated", "MergedWithPrevious",
                                                            "MergedWithNext", "Contiguous"};
-    struct place pattern = place_member(part, "pattern"), behavior = place_member(part, "behavior");
-    struct place regex = place_member(&pattern, "Regex"), literal = place_member(&pattern, "String");
-    const struct place *given = literal.value != NULL ? &literal : &regex;
+    struct json_place pattern = place_member(part, "pattern"), behavior = place_member(part, "behavior");
+    struct json_place regex = place_member(&pattern, "Regex"), literal = place_member(&pattern, "String");
+    const struct json_place *given = literal.value != NULL ? &literal : &regex;
     struct splitter_settings settings = {
         .pattern = json_string_value(given->value), .literal = literal.value != NULL, .behavior = SPLIT_BEHAVIORS};
     if (settings.pattern == NULL || settings.pattern[0] == '\0')
@@ -277,14 +277,14 @@ static int read_split(struct bpe *bpe, const struct place *part)
     return code == ERROR_NONE ? add_stage(bpe, given, settings) : code;
 }
 
-static int read_digits(struct bpe *bpe, const struct place *part)
+static int read_digits(struct bpe *bpe, const struct json_place *part)
 {
     bool individual;
     int code = place_bool(&individual, part, "individual_digits", false);
     return code == ERROR_NONE ? add_isolated(bpe, part, individual ? "\\p{N}" : "\\p{N}+") : code;
 }
 
-static int read_pre_tokenizer(struct bpe *bpe, const struct place *part)
+static int read_pre_tokenizer(struct bpe *bpe, const struct json_place *part)
 {
     static const struct {
         const char *type;
@@ -299,7 +299,7 @@ static int read_pre_tokenizer(struct bpe *bpe, const struct place *part)
     return refuse_type(part, "ByteLevel, Split, Digits or Sequence");
 }
 
-static int read_decoder(struct bpe *bpe, const struct place *part)
+static int read_decoder(struct bpe *bpe, const struct json_place *part)
 {
     (void)bpe;
     return strcmp(type_of(part), "ByteLevel") == 0 ? ERROR_NONE : refuse_type(part, "\"ByteLevel\"");
@@ -308,14 +308,15 @@ static int read_decoder(struct bpe *bpe, const struct place *part)
 /* -- post_processor ---------------------------------------------------------------------------------------------- */
 
 /* The id of a special token of a template. */
-static int template_id(int32_t *id, const struct bpe *bpe, const struct place *template, const struct place *piece)
+static int template_id(int32_t *id, const struct bpe *bpe, const struct json_place *template,
+                       const struct json_place *piece)
 {
-    struct place special = place_member(piece, "SpecialToken"), name = place_member(&special, "id");
-    struct place all = place_member(template, "special_tokens");
+    struct json_place special = place_member(piece, "SpecialToken"), name = place_member(&special, "id");
+    struct json_place all = place_member(template, "special_tokens");
     const char *text = json_string_value(name.value);
     if (text == NULL)
         return place_refuse(&name, "the name of a special token");
-    struct place token = place_member(&all, text), ids = place_member(&token, "ids");
+    struct json_place token = place_member(&all, text), ids = place_member(&token, "ids");
     const json_t *only = json_array_get(ids.value, 0);
     if (json_array_size(ids.value) != 1 || !json_is_integer(only) ||
         !tokens_has(&bpe->tokens, json_integer_value(only)))
@@ -325,14 +326,14 @@ static int template_id(int32_t *id, const struct bpe *bpe, const struct place *t
 }
 
 /* TemplateProcessing of one text: at most one token before it and one behind. */
-static int read_template(struct bpe *bpe, const struct place *template)
+static int read_template(struct bpe *bpe, const struct json_place *template)
 {
-    struct place single = place_member(template, "single");
+    struct json_place single = place_member(template, "single");
     bool behind = false;
     if (!json_is_array(single.value))
         return place_refuse(&single, "an array");
     for (size_t i = 0; i < json_array_size(single.value); i++) {
-        struct place piece = place_element(&single, i);
+        struct json_place piece = place_element(&single, i);
         if (json_object_get(piece.value, "Sequence") != NULL) {
             if (behind)
                 return place_refuse(&piece, "the only Sequence");
@@ -350,7 +351,7 @@ static int read_template(struct bpe *bpe, const struct place *template)
     return behind ? ERROR_NONE : place_refuse(&single, "a template with a Sequence");
 }
 
-static int read_post_processor(struct bpe *bpe, const struct place *part)
+static int read_post_processor(struct bpe *bpe, const struct json_place *part)
 {
     if (strcmp(type_of(part), "ByteLevel") == 0) /* trims offsets, which ids have none of */
         return ERROR_NONE;
@@ -361,9 +362,9 @@ static int read_post_processor(struct bpe *bpe, const struct place *part)
 
 /* -- added_tokens ------------------------------------------------------------------------------------------------ */
 
-static int read_added_token(const struct place *place, struct added_token *token, bool *normalized)
+static int read_added_token(const struct json_place *place, struct added_token *token, bool *normalized)
 {
-    struct place id = place_member(place, "id"), content = place_member(place, "content");
+    struct json_place id = place_member(place, "id"), content = place_member(place, "content");
     const char *text = json_string_value(content.value);
     token->text = NULL;
     if (!json_is_integer(id.value) || json_integer_value(id.value) < 0 || json_integer_value(id.value) >= TOKENS_MOST)
@@ -385,7 +386,7 @@ static int read_added_token(const struct place *place, struct added_token *token
 }
 
 /* An added token is a new one, or one that the model has too, under the same id. Two of one text are refused below. */
-static int check_added(struct bpe *bpe, const struct place *place, const struct added_token *token)
+static int check_added(struct bpe *bpe, const struct json_place *place, const struct added_token *token)
 {
     char bytes[ADDED_BYTES_MOST];
     int64_t count = decode_bytes(bytes, token->text, token->bytes);
@@ -405,11 +406,11 @@ struct added_list {
     int64_t count;
 };
 
-static int read_added_list(struct bpe *bpe, const struct place *place, struct added_list *list)
+static int read_added_list(struct bpe *bpe, const struct json_place *place, struct added_list *list)
 {
     int code = ERROR_NONE;
     for (size_t i = 0; code == ERROR_NONE && i < json_array_size(place->value); i++) {
-        struct place token = place_element(place, i);
+        struct json_place token = place_element(place, i);
         struct added_token *read = &list->tokens[list->count];
         code = read_added_token(&token, read, &list->normalized[list->count]);
         list->count += read->text != NULL;
@@ -425,7 +426,7 @@ static int read_added_list(struct bpe *bpe, const struct place *place, struct ad
 }
 
 /* Two that are the same text, each under its own id */
-static int check_twice(const struct bpe *bpe, const struct place *place, const struct added_list *list)
+static int check_twice(const struct bpe *bpe, const struct json_place *place, const struct added_list *list)
 {
     for (int64_t i = 0; i < list->count; i++) {
         const struct added_token *token = &list->tokens[i];
@@ -468,9 +469,9 @@ static void normalize_list(struct added_list *list)
     nfc_free(&nfc);
 }
 
-static int read_added(struct bpe *bpe, const struct place *root)
+static int read_added(struct bpe *bpe, const struct json_place *root)
 {
-    struct place place = place_member(root, "added_tokens");
+    struct json_place place = place_member(root, "added_tokens");
     if (!place_absent(&place) && !json_is_array(place.value))
         return place_refuse(&place, "an array");
     int64_t most = (int64_t)json_array_size(place.value) + 1;
@@ -495,19 +496,19 @@ static int read_added(struct bpe *bpe, const struct place *root)
 
 /* -- The files --------------------------------------------------------------------------------------------------- */
 
-static int read_pre_tokenizers(struct bpe *bpe, const struct place *root)
+static int read_pre_tokenizers(struct bpe *bpe, const struct json_place *root)
 {
-    struct place place = place_member(root, "pre_tokenizer");
+    struct json_place place = place_member(root, "pre_tokenizer");
     int code = read_parts(bpe, &place, "pretokenizers", read_pre_tokenizer);
     if (code == ERROR_NONE && !bpe->byte_level)
         return error_user("%s: pre_tokenizer: has no ByteLevel: only byte-level vocabularies are offered", bpe->name);
     return code;
 }
 
-static int read_root(struct bpe *bpe, const struct place *root)
+static int read_root(struct bpe *bpe, const struct json_place *root)
 {
-    struct place normalizer = place_member(root, "normalizer"), processor = place_member(root, "post_processor");
-    struct place decoder = place_member(root, "decoder");
+    struct json_place normalizer = place_member(root, "normalizer"), processor = place_member(root, "post_processor");
+    struct json_place decoder = place_member(root, "decoder");
     int code = read_parts(bpe, &normalizer, "normalizers", read_normalizer);
     if (code == ERROR_NONE)
         code = read_pre_tokenizers(bpe, root);
@@ -528,7 +529,7 @@ int bpe_read_json(struct bpe *bpe, const struct bpe_file *file)
     int code = place_parse(&object, file);
     if (code != ERROR_NONE)
         return code;
-    const struct place root = {.file = bpe->name, .value = object};
+    const struct json_place root = {.file = bpe->name, .value = object};
     code = read_root(bpe, &root);
     json_decref(object);
     return code;

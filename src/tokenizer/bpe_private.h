@@ -12,7 +12,7 @@ enum { BPE_MOST_STAGES = 16 };
 
 struct bpe {
     char *name; /* of the file, for messages */
-    struct tokens tokens;
+    struct text_tokens tokens;
     int32_t byte_ids[256]; /* of a byte without a token `unknown` */
     bool lacking[256];     /* the byte has no token */
     int first_lacking;     /* the smallest byte without a token; -1: every byte has one */
@@ -22,7 +22,7 @@ struct bpe {
     bool whole;                             /* a piece that is a token is that token, whatever merges make of it */
     bool nfc;                               /* text is normalized */
     struct added *added, *added_normalized; /* looked for before and after that; NULL: none */
-    struct splitter *stages[BPE_MOST_STAGES];
+    struct text_splitter *stages[BPE_MOST_STAGES];
     int stage_count;
     bool byte_level;    /* the pre-tokenizer's ByteLevel was read: no stage may follow it */
     int prefixed_stage; /* what comes to this stage gets a space before it, if it has none; -1: never */

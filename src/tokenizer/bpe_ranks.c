@@ -116,7 +116,7 @@ static int read_lines(struct bpe *bpe, const struct bpe_file *file)
 
 static int check_ranks(const struct bpe *bpe)
 {
-    const struct tokens *tokens = &bpe->tokens;
+    const struct text_tokens *tokens = &bpe->tokens;
     for (int32_t id = 0; id < tokens->count; id++) {
         if (!tokens_has(tokens, id))
             return error_user("%s: rank %d is missing; ranks go from 0 to their count less one", bpe->name, (int)id);

@@ -21,7 +21,7 @@ const char *const bundle_names[BUNDLE_KINDS] = {[BUNDLE_JSON] = "tokenizer.json"
                                                 [BUNDLE_VOCABULARY] = "vocab.json",
                                                 [BUNDLE_MERGES] = "merges.txt"};
 
-void bundle_put(struct bundle *bundle, enum bundle_kind kind, const void *data, int64_t bytes)
+void bundle_put(struct tokenizer_bundle *bundle, enum bundle_kind kind, const void *data, int64_t bytes)
 {
     memory_free(bundle->files[kind].data);
     bundle->files[kind].data = memory_allocate(bytes);
@@ -29,28 +29,28 @@ void bundle_put(struct bundle *bundle, enum bundle_kind kind, const void *data, 
     memcpy(bundle->files[kind].data, data, (size_t)bytes);
 }
 
-void bundle_complete(struct bundle *bundle, const struct bundle *from)
+void bundle_complete(struct tokenizer_bundle *bundle, const struct tokenizer_bundle *from)
 {
     for (int kind = 0; kind < BUNDLE_KINDS; kind++)
         if (bundle->files[kind].data == NULL && from->files[kind].data != NULL)
             bundle_put(bundle, (enum bundle_kind)kind, from->files[kind].data, from->files[kind].bytes);
 }
 
-struct bundle bundle_copy(const struct bundle *bundle)
+struct tokenizer_bundle bundle_copy(const struct tokenizer_bundle *bundle)
 {
-    struct bundle copy = {0};
+    struct tokenizer_bundle copy = {0};
     bundle_complete(&copy, bundle);
     return copy;
 }
 
-void bundle_destroy(struct bundle *bundle)
+void bundle_destroy(struct tokenizer_bundle *bundle)
 {
     for (int kind = 0; kind < BUNDLE_KINDS; kind++)
         memory_free(bundle->files[kind].data);
-    *bundle = (struct bundle){0};
+    *bundle = (struct tokenizer_bundle){0};
 }
 
-int64_t bundle_bytes(const struct bundle *bundle)
+int64_t bundle_bytes(const struct tokenizer_bundle *bundle)
 {
     int64_t bytes = 0;
     for (int kind = 0; kind < BUNDLE_KINDS; kind++)
@@ -67,7 +67,7 @@ bool bundle_is_json(const void *data, int64_t bytes)
 }
 
 /* Reads a file whole. The tokenizer itself goes where its first byte says. */
-static int take(struct bundle *bundle, enum bundle_kind kind, const char *path)
+static int take(struct tokenizer_bundle *bundle, enum bundle_kind kind, const char *path)
 {
     FILE *file = open_stream(path);
     if (file == NULL)
@@ -100,7 +100,7 @@ static bool is_there(const char *path)
 }
 
 /* One of a folder's files, if it is there. */
-static int take_from(struct bundle *bundle, enum bundle_kind kind, const char *folder)
+static int take_from(struct tokenizer_bundle *bundle, enum bundle_kind kind, const char *folder)
 {
     char *path = memory_format("%s/%s", folder, bundle_names[kind]);
     int code = is_there(path) ? take(bundle, kind, path) : ERROR_NONE;
@@ -117,10 +117,10 @@ static void warn_of_more(const char *folder)
     free(path);
 }
 
-int bundle_read(struct bundle *bundle, const char *where)
+int bundle_read(struct tokenizer_bundle *bundle, const char *where)
 {
     struct stat status;
-    *bundle = (struct bundle){0};
+    *bundle = (struct tokenizer_bundle){0};
     if (stat(where, &status) != 0)
         return error_user("%s: %s", where, strerror(errno));
     const bool is_folder = S_ISDIR(status.st_mode);

@@ -23,7 +23,7 @@ enum bundle_kind {
 };
 extern const char *const bundle_names[BUNDLE_KINDS];
 
-struct bundle {
+struct tokenizer_bundle {
     struct {
         void *data; /* [bytes] */
         int64_t bytes;
@@ -34,17 +34,17 @@ struct bundle {
  * folder of further chat templates, are not kept, with a warning. bundle_destroy in any case. ERROR_USER: there is
  * none, it is empty, or one is larger than BUNDLE_BYTES or no regular file. */
 enum { BUNDLE_BYTES = 1 << 27 };
-int bundle_read(struct bundle *bundle, const char *where);
+int bundle_read(struct tokenizer_bundle *bundle, const char *where);
 /* Does a file's content begin with '{', behind blanks? */
 bool bundle_is_json(const void *data, int64_t bytes);
 /* A copy of a file's content; replaces what was there. */
-void bundle_put(struct bundle *bundle, enum bundle_kind kind, const void *data, int64_t bytes);
-struct bundle bundle_copy(const struct bundle *bundle);
+void bundle_put(struct tokenizer_bundle *bundle, enum bundle_kind kind, const void *data, int64_t bytes);
+struct tokenizer_bundle bundle_copy(const struct tokenizer_bundle *bundle);
 /* Copies the files that `bundle` does not have from another bundle of the same tokenizer. */
-void bundle_complete(struct bundle *bundle, const struct bundle *from);
-void bundle_destroy(struct bundle *bundle);
+void bundle_complete(struct tokenizer_bundle *bundle, const struct tokenizer_bundle *from);
+void bundle_destroy(struct tokenizer_bundle *bundle);
 
 /* Bytes of all files. */
-int64_t bundle_bytes(const struct bundle *bundle);
+int64_t bundle_bytes(const struct tokenizer_bundle *bundle);
 
 #endif

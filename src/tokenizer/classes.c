@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-static struct classes classes;
+static struct character_classes classes;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* Sets a bit for all characters of `text` that match: runs of them, since the text is all characters in order. */
@@ -47,7 +47,7 @@ static void make(void)
     free(text);
 }
 
-const struct classes *classes_get(void)
+const struct character_classes *classes_get(void)
 {
     pthread_once(&once, make);
     return &classes;

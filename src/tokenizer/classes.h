@@ -15,11 +15,11 @@ enum character_class {
 /* White_Space inside a PCRE2 set. PCRE2's own \s also has U+180E, which is no space since Unicode 6.3. */
 #define CLASSES_SPACE "\\x09-\\x0d\\x{85}\\p{Z}"
 
-struct classes {
+struct character_classes {
     uint8_t of[0x110000]; /* by code point: bits of enum character_class */
 };
 
 /* Made by the first call, which takes 20 ms; any thread. */
-const struct classes *classes_get(void);
+const struct character_classes *classes_get(void);
 
 #endif

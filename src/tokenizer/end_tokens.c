@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "tokenizer/json_place.h"
 
-static int add(struct end_tokens *ends, const struct place *place, int64_t vocabulary, int *outside)
+static int add(struct end_tokens *ends, const struct json_place *place, int64_t vocabulary, int *outside)
 {
     const json_int_t id = json_integer_value(place->value);
     if (!json_is_integer(place->value))
@@ -18,8 +18,8 @@ static int add(struct end_tokens *ends, const struct place *place, int64_t vocab
 
 int end_tokens_read(struct end_tokens *ends, const json_t *object, const char *file, int64_t vocabulary, int *outside)
 {
-    const struct place root = {.file = file, .value = object};
-    const struct place given = place_member(&root, "eos_token_id");
+    const struct json_place root = {.file = file, .value = object};
+    const struct json_place given = place_member(&root, "eos_token_id");
     *ends = (struct end_tokens){0};
     *outside = 0;
     if (place_absent(&given))
@@ -28,7 +28,7 @@ int end_tokens_read(struct end_tokens *ends, const json_t *object, const char *f
         return add(ends, &given, vocabulary, outside);
     int code = ERROR_NONE;
     for (size_t i = 0; i < json_array_size(given.value) && code == ERROR_NONE; i++) {
-        const struct place id = place_element(&given, i);
+        const struct json_place id = place_element(&given, i);
         code = add(ends, &id, vocabulary, outside);
     }
     return code;

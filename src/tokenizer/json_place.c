@@ -9,18 +9,18 @@
 
 enum { PATH_ROOM = 256 };
 
-struct place place_member(const struct place *of, const char *name)
+struct json_place place_member(const struct json_place *of, const char *name)
 {
-    return (struct place){of->file, json_object_get(of->value, name), of, name, 0};
+    return (struct json_place){of->file, json_object_get(of->value, name), of, name, 0};
 }
 
-struct place place_element(const struct place *of, size_t index)
+struct json_place place_element(const struct json_place *of, size_t index)
 {
-    return (struct place){of->file, json_array_get(of->value, index), of, NULL, index};
+    return (struct json_place){of->file, json_array_get(of->value, index), of, NULL, index};
 }
 
 /* "model.vocab", "added_tokens[3].id"; a long one is cut short. Returns `path`. */
-static char *path_of(char path[PATH_ROOM], const struct place *place)
+static char *path_of(char path[PATH_ROOM], const struct json_place *place)
 {
     path[0] = '\0';
     if (place->of == NULL)
@@ -33,13 +33,13 @@ static char *path_of(char path[PATH_ROOM], const struct place *place)
     return path;
 }
 
-void place_text(char out[PLACE_TEXT], const struct place *place)
+void place_text(char out[PLACE_TEXT], const struct json_place *place)
 {
     char path[PATH_ROOM];
     snprintf(out, PLACE_TEXT, "%s: %s", place->file, path_of(path, place));
 }
 
-int place_fault(const struct place *place, const char *format, ...)
+int place_fault(const struct json_place *place, const char *format, ...)
 {
     char path[PATH_ROOM], text[4 * PATH_ROOM];
     va_list arguments;
@@ -49,7 +49,7 @@ int place_fault(const struct place *place, const char *format, ...)
     return error_user("%s: %s: %s", place->file, path_of(path, place), text);
 }
 
-int place_refuse(const struct place *place, const char *allowed)
+int place_refuse(const struct json_place *place, const char *allowed)
 {
     if (place->value == NULL)
         return place_fault(place, "is missing; must be %s", allowed);
@@ -61,19 +61,19 @@ int place_refuse(const struct place *place, const char *allowed)
     return code;
 }
 
-bool place_absent(const struct place *place)
+bool place_absent(const struct json_place *place)
 {
     return place->value == NULL || json_is_null(place->value);
 }
 
-int place_bool(bool *value, const struct place *of, const char *name, bool otherwise)
+int place_bool(bool *value, const struct json_place *of, const char *name, bool otherwise)
 {
-    struct place place = place_member(of, name);
+    struct json_place place = place_member(of, name);
     *value = place_absent(&place) ? otherwise : json_is_true(place.value);
     return place_absent(&place) || json_is_boolean(place.value) ? ERROR_NONE : place_refuse(&place, "true or false");
 }
 
-bool place_is(const struct place *place, const char *text)
+bool place_is(const struct json_place *place, const char *text)
 {
     return json_is_string(place->value) && strcmp(json_string_value(place->value), text) == 0;
 }

@@ -15,7 +15,7 @@ struct merge {
     int32_t id;
 };
 
-struct slot {
+struct merge_slot {
     uint64_t pair; /* left << 32 | right, or no_pair */
     struct merge merge;
 };
@@ -23,7 +23,7 @@ struct slot {
 struct merges {
     int32_t byte_ids[256];
     struct merge of_bytes[256 * 256]; /* of tokens of one byte, by left byte * 256 + right byte */
-    struct slot *slots;               /* [mask + 1], at most half of them used */
+    struct merge_slot *slots;         /* [mask + 1], at most half of them used */
     uint64_t mask;
     int64_t used;
 };
@@ -36,7 +36,7 @@ static uint64_t pair_of(int32_t left, int32_t right)
 }
 
 /* The slot of a pair, or the free one where it belongs. */
-static struct slot *slot_of(const struct merges *merges, uint64_t pair)
+static struct merge_slot *slot_of(const struct merges *merges, uint64_t pair)
 {
     uint64_t at = (pair * 0x9e3779b97f4a7c15u ^ pair >> 29) * 0xbf58476d1ce4e5b9u >> 32 & merges->mask;
     while (merges->slots[at].pair != pair && merges->slots[at].pair != no_pair)
@@ -54,12 +54,12 @@ static void make_slots(struct merges *merges, int64_t count)
     merges->slots = memory_grow(NULL, count * (int64_t)sizeof *merges->slots);
     merges->mask = (uint64_t)count - 1;
     for (int64_t i = 0; i < count; i++)
-        merges->slots[i] = (struct slot){no_pair, {no_rank, -1}};
+        merges->slots[i] = (struct merge_slot){no_pair, {no_rank, -1}};
 }
 
 static void double_slots(struct merges *merges)
 {
-    struct slot *old = merges->slots;
+    struct merge_slot *old = merges->slots;
     int64_t count = (int64_t)merges->mask + 1;
     make_slots(merges, 2 * count);
     for (int64_t i = 0; i < count; i++)
@@ -88,9 +88,9 @@ void merges_set(struct merges *merges, int32_t left, int32_t right, uint32_t ran
 {
     if (2 * (merges->used + 1) > (int64_t)merges->mask)
         double_slots(merges);
-    struct slot *slot = slot_of(merges, pair_of(left, right));
+    struct merge_slot *slot = slot_of(merges, pair_of(left, right));
     merges->used += slot->pair == no_pair;
-    *slot = (struct slot){pair_of(left, right), {rank, id}};
+    *slot = (struct merge_slot){pair_of(left, right), {rank, id}};
 }
 
 void merges_finish(struct merges *merges)
@@ -132,14 +132,14 @@ static int64_t apply_short(const struct merges *merges, const unsigned char *pie
 /* -- A long piece: a heap of pairs, over a linked list of tokens -------------------------------------------------- */
 
 /* Tokens are known by where in the piece they begin. */
-struct list {
+struct merge_list {
     int32_t *ids, *next, *previous; /* an id of -1: merged into one before it; bytes (next) or -1 (previous): none */
     int32_t bytes;
     uint64_t *heap; /* rank << 32 | begin of the left one; what no longer holds is left in it */
     int64_t heaped;
 };
 
-static void heap_add(struct list *list, uint64_t entry)
+static void heap_add(struct merge_list *list, uint64_t entry)
 {
     int64_t at = list->heaped++;
     for (; at > 0 && list->heap[(at - 1) / 2] > entry; at = (at - 1) / 2)
@@ -147,7 +147,7 @@ static void heap_add(struct list *list, uint64_t entry)
     list->heap[at] = entry;
 }
 
-static uint64_t heap_take(struct list *list)
+static uint64_t heap_take(struct merge_list *list)
 {
     uint64_t least = list->heap[0], moved = list->heap[--list->heaped];
     int64_t at = 0, child;
@@ -164,21 +164,21 @@ static uint64_t heap_take(struct list *list)
 }
 
 /* What the token at `at` and the one behind it become. */
-static struct merge merge_at(const struct merges *merges, const struct list *list, int32_t at)
+static struct merge merge_at(const struct merges *merges, const struct merge_list *list, int32_t at)
 {
     if (at < 0 || list->ids[at] < 0 || list->next[at] == list->bytes)
         return (struct merge){no_rank, -1};
     return find(merges, list->ids[at], list->ids[list->next[at]]);
 }
 
-static void add_pair(const struct merges *merges, struct list *list, int32_t at)
+static void add_pair(const struct merges *merges, struct merge_list *list, int32_t at)
 {
     struct merge merge = merge_at(merges, list, at);
     if (merge.rank != no_rank)
         heap_add(list, (uint64_t)merge.rank << 32 | (uint32_t)at);
 }
 
-static void merge_all(const struct merges *merges, struct list *list)
+static void merge_all(const struct merges *merges, struct merge_list *list)
 {
     while (list->heaped > 0) {
         uint64_t entry = heap_take(list);
@@ -202,7 +202,7 @@ static int64_t apply_long(const struct merges *merges, const unsigned char *piec
     /* a merge takes one pair off the heap and puts at most two on it */
     uint64_t *heap = memory_grow(NULL, (int64_t)bytes * 2 * (int64_t)sizeof *heap);
     int32_t *links = memory_grow(NULL, (int64_t)bytes * 2 * (int64_t)sizeof *links);
-    struct list list = {.ids = ids, .next = links, .previous = links + bytes, .bytes = bytes, .heap = heap};
+    struct merge_list list = {.ids = ids, .next = links, .previous = links + bytes, .bytes = bytes, .heap = heap};
     for (int32_t i = 0; i < bytes; i++) {
         ids[i] = merges->byte_ids[piece[i]];
         list.next[i] = i + 1;

@@ -12,7 +12,7 @@
 
 enum { JIT_STACK_FIRST = 1 << 15, JIT_STACK_MOST = 1 << 23, HEAP_KIB = 1 << 18 };
 
-struct splitter {
+struct text_splitter {
     const struct splitter_known *known; /* NULL: by PCRE2 */
     pcre2_code *code;
     enum splitter_behavior behavior;
@@ -28,7 +28,7 @@ struct splitter_room {
 
 /* -- Making one -------------------------------------------------------------------------------------------------- */
 
-static int compile(struct splitter *split, const char *pattern, bool literal)
+static int compile(struct text_splitter *split, const char *pattern, bool literal)
 {
     int code;
     PCRE2_SIZE at;
@@ -54,7 +54,7 @@ static int compile(struct splitter *split, const char *pattern, bool literal)
     return ERROR_NONE;
 }
 
-static int compile_pattern(struct splitter *split, const struct splitter_settings *settings)
+static int compile_pattern(struct text_splitter *split, const struct splitter_settings *settings)
 {
     char *translated;
     if (settings->literal)
@@ -72,10 +72,10 @@ static bool only_matches(const struct splitter_settings *settings)
     return settings->behavior == SPLIT_ISOLATED || (settings->behavior == SPLIT_REMOVED && settings->invert);
 }
 
-int splitter_open(struct splitter **split, const struct splitter_settings *settings)
+int splitter_open(struct text_splitter **split, const struct splitter_settings *settings)
 {
-    struct splitter *made = memory_allocate(sizeof *made);
-    *made = (struct splitter){
+    struct text_splitter *made = memory_allocate(sizeof *made);
+    *made = (struct text_splitter){
         .behavior = settings->behavior, .invert = settings->invert, .where = memory_string(settings->where)};
     if (!settings->by_pcre2 && !settings->literal && only_matches(settings))
         made->known = splitter_known_find(settings->pattern);
@@ -88,7 +88,7 @@ int splitter_open(struct splitter **split, const struct splitter_settings *setti
     return code;
 }
 
-void splitter_close(struct splitter *split)
+void splitter_close(struct text_splitter *split)
 {
     if (split == NULL)
         return;
@@ -124,7 +124,7 @@ void splitter_room_close(struct splitter_room *room)
 
 /* The piece that is being made: it may still grow. */
 struct pending {
-    const struct splitter *split;
+    const struct text_splitter *split;
     splitter_taker *take;
     void *context;
     const unsigned char *begin, *end;
@@ -170,7 +170,7 @@ static int add_part(struct pending *p, const unsigned char *end, bool match)
 }
 
 /* PCRE2's next match from `at` on. The interpreter does what is too deep for JIT's stack. */
-static int next_match(const struct splitter *split, struct splitter_room *room, const unsigned char *text,
+static int next_match(const struct text_splitter *split, struct splitter_room *room, const unsigned char *text,
                       int64_t bytes, size_t at)
 {
     int found = pcre2_match(split->code, text, (size_t)bytes, at, PCRE2_NO_UTF_CHECK, room->data, room->context);
@@ -180,8 +180,8 @@ static int next_match(const struct splitter *split, struct splitter_room *room, 
     return found;
 }
 
-static int run_pcre2(const struct splitter *split, struct splitter_room *room, const unsigned char *text, int64_t bytes,
-                     splitter_taker *take, void *context)
+static int run_pcre2(const struct text_splitter *split, struct splitter_room *room, const unsigned char *text,
+                     int64_t bytes, splitter_taker *take, void *context)
 {
     struct pending p = {.split = split, .take = take, .context = context, .begin = text, .end = text};
     size_t at = 0;
@@ -205,13 +205,13 @@ static int run_pcre2(const struct splitter *split, struct splitter_room *room, c
     return code == ERROR_NONE ? flush(&p) : code;
 }
 
-int splitter_run(const struct splitter *split, struct splitter_room *room, const unsigned char *text, int64_t bytes,
-                 splitter_taker *take, void *context)
+int splitter_run(const struct text_splitter *split, struct splitter_room *room, const unsigned char *text,
+                 int64_t bytes, splitter_taker *take, void *context)
 {
     if (split->known == NULL)
         return run_pcre2(split, room, text, bytes, take, context);
     int code = ERROR_NONE;
-    const struct classes *classes = classes_get();
+    const struct character_classes *classes = classes_get();
     const unsigned char *end = text + bytes;
     while (code == ERROR_NONE && text < end) {
         const unsigned char *next = splitter_known_next(split->known, classes, text, end);

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct splitter;
+struct text_splitter;
 struct splitter_room;
 
 /* What becomes of matches and of what lies between them, as Hugging Face's tokenizers name it. */
@@ -29,9 +29,9 @@ struct splitter_settings {
 };
 
 /* Shared by threads. ERROR_USER: the pattern is none, is not offered, or matches nothing at all somewhere. */
-int splitter_open(struct splitter **split, const struct splitter_settings *settings);
+int splitter_open(struct text_splitter **split, const struct splitter_settings *settings);
 /* NULL is fine. */
-void splitter_close(struct splitter *split);
+void splitter_close(struct text_splitter *split);
 
 /* What one thread matches with. */
 struct splitter_room *splitter_room_open(void);
@@ -43,7 +43,7 @@ typedef int splitter_taker(void *context, const unsigned char *piece, int64_t by
 
 /* Hands the pieces of a text, which is valid UTF-8, to `take`, in order; no piece is empty. Returns what `take` does.
  * ERROR_USER: PCRE2 needs too much on this text. */
-int splitter_run(const struct splitter *split, struct splitter_room *room, const unsigned char *text, int64_t bytes,
-                 splitter_taker *take, void *context);
+int splitter_run(const struct text_splitter *split, struct splitter_room *room, const unsigned char *text,
+                 int64_t bytes, splitter_taker *take, void *context);
 
 #endif

@@ -87,7 +87,7 @@ static const unsigned char *space_end(const struct splitter_known *known, const 
     return at < end && last > text ? last : at; /* the last may belong to what follows */
 }
 
-const unsigned char *splitter_known_next(const struct splitter_known *known, const struct classes *classes,
+const unsigned char *splitter_known_next(const struct splitter_known *known, const struct character_classes *classes,
                                          const unsigned char *text, const unsigned char *end)
 {
     enum { ALPHANUMERIC = CLASS_LETTER | CLASS_NUMBER, NO_OTHER = ALPHANUMERIC | CLASS_SPACE };

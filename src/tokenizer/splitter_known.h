@@ -10,13 +10,13 @@
 /* What ByteLevel, Llama 3 and Qwen 2 cut by. */
 extern const char splitter_gpt2[], splitter_llama3[], splitter_qwen2[];
 
-struct classes;
+struct character_classes;
 struct splitter_known;
 
 /* NULL when it is none of them. */
 const struct splitter_known *splitter_known_find(const char *pattern);
 /* The end of the match that begins at `text`; text < end, and what is between is valid UTF-8. */
-const unsigned char *splitter_known_next(const struct splitter_known *known, const struct classes *classes,
+const unsigned char *splitter_known_next(const struct splitter_known *known, const struct character_classes *classes,
                                          const unsigned char *text, const unsigned char *end);
 
 #endif

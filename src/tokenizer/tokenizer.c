@@ -22,7 +22,7 @@ static void name_bpe(struct tokenizer *tokenizer)
     snprintf(tokenizer->name, sizeof tokenizer->name, "bpe-%016" PRIx64, (uint64_t)XXH3_64bits(what, sizeof what));
 }
 
-static int read_ends(struct tokenizer *tokenizer, const struct bundle *bundle, const char *where)
+static int read_ends(struct tokenizer *tokenizer, const struct tokenizer_bundle *bundle, const char *where)
 {
     char *name = memory_format("%s: %s", where, bundle_names[BUNDLE_GENERATION]);
     const struct bpe_file file = {bundle->files[BUNDLE_GENERATION].data, bundle->files[BUNDLE_GENERATION].bytes, name};
@@ -35,7 +35,7 @@ static int read_ends(struct tokenizer *tokenizer, const struct bundle *bundle, c
     return code;
 }
 
-int tokenizer_open_bundle(const struct tokenizer **out, const struct bundle *bundle, const char *where)
+int tokenizer_open_bundle(const struct tokenizer **out, const struct tokenizer_bundle *bundle, const char *where)
 {
     const enum bundle_kind kind = bundle->files[BUNDLE_JSON].data != NULL ? BUNDLE_JSON : BUNDLE_RANKS;
     const struct bpe_file file = {bundle->files[kind].data, bundle->files[kind].bytes, where};
@@ -75,7 +75,7 @@ int tokenizer_open(const struct tokenizer **tokenizer, const char *where)
     if (stat(where, &status) != 0)
         return error_user("tokenizer %s: unknown, and no file or folder%s; there is: %s", where, path_seen_from(where),
                           tokenizer_names());
-    struct bundle bundle;
+    struct tokenizer_bundle bundle;
     int code = bundle_read(&bundle, where);
     if (code == ERROR_NONE)
         code = tokenizer_open_bundle(tokenizer, &bundle, where);

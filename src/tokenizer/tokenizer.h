@@ -27,7 +27,7 @@ struct tokenizer {
     const char *const *texts;
     /* Of text, and where it was opened. A store describes its tokenizer by all that is above. */
     struct bpe *bpe;
-    struct bundle bundle;
+    struct tokenizer_bundle bundle;
     struct end_tokens ends; /* of its generation_config.json; eos may be among them */
 };
 
@@ -41,7 +41,7 @@ const char *tokenizer_names(void);
  * and bpe_open's. */
 int tokenizer_open(const struct tokenizer **tokenizer, const char *where);
 /* The same from files that were kept; `where` is what kept them, for messages. The bundle is copied. */
-int tokenizer_open_bundle(const struct tokenizer **tokenizer, const struct bundle *bundle, const char *where);
+int tokenizer_open_bundle(const struct tokenizer **tokenizer, const struct tokenizer_bundle *bundle, const char *where);
 void tokenizer_close(const struct tokenizer *tokenizer);
 
 /* What one thread encodes with. Closing NULL is fine. */

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-static void make_room(struct tokens *tokens, int32_t id, int64_t bytes)
+static void make_room(struct text_tokens *tokens, int32_t id, int64_t bytes)
 {
     if (id >= tokens->room) {
         tokens->room = id < 1024 ? 2048 : (int64_t)id * 2;
@@ -17,25 +17,25 @@ static void make_room(struct tokens *tokens, int32_t id, int64_t bytes)
     }
 }
 
-void tokens_add(struct tokens *tokens, int32_t id, const char *text, int64_t bytes, enum token_kind kind)
+void tokens_add(struct text_tokens *tokens, int32_t id, const char *text, int64_t bytes, enum token_kind kind)
 {
     make_room(tokens, id, bytes);
     for (; tokens->count <= id; tokens->count++)
-        tokens->tokens[tokens->count] = (struct token){0};
+        tokens->tokens[tokens->count] = (struct text_token){0};
     if (bytes > 0)
         memcpy(tokens->text + tokens->used, text, (size_t)bytes);
-    tokens->tokens[id] = (struct token){tokens->used, (int32_t)bytes, (uint8_t)kind};
+    tokens->tokens[id] = (struct text_token){tokens->used, (int32_t)bytes, (uint8_t)kind};
     tokens->used += bytes;
 }
 
-void tokens_free(struct tokens *tokens)
+void tokens_free(struct text_tokens *tokens)
 {
     free(tokens->tokens);
     free(tokens->text);
     free(tokens->slots);
 }
 
-void tokens_index(struct tokens *tokens)
+void tokens_index(struct text_tokens *tokens)
 {
     int64_t slots = 16;
     while (slots < 2 * (int64_t)tokens->count)
@@ -55,12 +55,12 @@ void tokens_index(struct tokens *tokens)
     }
 }
 
-int32_t tokens_find(const struct tokens *tokens, const void *text, int64_t bytes, unsigned kinds)
+int32_t tokens_find(const struct text_tokens *tokens, const void *text, int64_t bytes, unsigned kinds)
 {
     int32_t id;
     for (uint64_t at = XXH3_64bits(text, (size_t)bytes) & tokens->mask; (id = tokens->slots[at]) >= 0;
          at = (at + 1) & tokens->mask) {
-        const struct token *token = &tokens->tokens[id];
+        const struct text_token *token = &tokens->tokens[id];
         if ((token->kinds & kinds) && token->bytes == bytes &&
             memcmp(tokens->text + token->begin, text, (size_t)bytes) == 0)
             return id;

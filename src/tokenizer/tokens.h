@@ -14,14 +14,14 @@ enum token_kind {
     TOKEN_SPECIAL = 8 /* one of those, which stands for no part of the text */
 };
 
-struct token {
+struct text_token {
     int64_t begin; /* in `text` */
     int32_t bytes;
     uint8_t kinds; /* 0: the id stands for nothing */
 };
 
-struct tokens {
-    struct token *tokens; /* [count] by id */
+struct text_tokens {
+    struct text_token *tokens; /* [count] by id */
     int32_t count;
     int64_t room, used; /* of tokens; of text */
     int64_t text_room;
@@ -31,23 +31,23 @@ struct tokens {
 };
 
 /* {0} is empty. Adds a token; the id is 0 .. TOKENS_MOST - 1 and free, the bytes are at most TOKENS_BYTES_MOST. */
-void tokens_add(struct tokens *tokens, int32_t id, const char *text, int64_t bytes, enum token_kind kind);
-void tokens_free(struct tokens *tokens);
+void tokens_add(struct text_tokens *tokens, int32_t id, const char *text, int64_t bytes, enum token_kind kind);
+void tokens_free(struct text_tokens *tokens);
 
-static inline const char *tokens_text(const struct tokens *tokens, int32_t id)
+static inline const char *tokens_text(const struct text_tokens *tokens, int32_t id)
 {
     return tokens->text + tokens->tokens[id].begin;
 }
 
 /* Is there a token of this id? */
-static inline int tokens_has(const struct tokens *tokens, int64_t id)
+static inline int tokens_has(const struct text_tokens *tokens, int64_t id)
 {
     return id >= 0 && id < tokens->count && tokens->tokens[id].kinds != 0;
 }
 
 /* To be called after the last token was added, before tokens_find. */
-void tokens_index(struct tokens *tokens);
+void tokens_index(struct text_tokens *tokens);
 /* The id with these bytes that is one of `kinds`; -1 when there is none. */
-int32_t tokens_find(const struct tokens *tokens, const void *text, int64_t bytes, unsigned kinds);
+int32_t tokens_find(const struct text_tokens *tokens, const void *text, int64_t bytes, unsigned kinds);
 
 #endif

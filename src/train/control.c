@@ -44,10 +44,10 @@ static const double LARGEST_MARGIN = 60.0;
 /* A checkpoint by time comes no sooner than after so many times what the slowest one took: 5 % of the time at most. */
 static const double SAVES_APART = 20.0;
 
-void control_open(struct control *control, struct comm *world, const char *folder, double walltime, double every)
+void control_open(struct run_control *control, struct comm *world, const char *folder, double walltime, double every)
 {
     const double now = clock_seconds();
-    *control = (struct control){
+    *control = (struct run_control){
         .world = world, .last_poll = now, .last_look = -LOOK_SECONDS, .every = every, .next_save = now + every};
     double margin = walltime > 100 * LARGEST_MARGIN ? LARGEST_MARGIN : walltime / 100;
     control->deadline = walltime > 0 ? walltime - margin : 0;
@@ -55,18 +55,18 @@ void control_open(struct control *control, struct comm *world, const char *folde
     control->save_file = memory_format("%s/checkpoint", folder);
 }
 
-void control_close(struct control *control)
+void control_close(struct run_control *control)
 {
     free(control->stop_file);
     free(control->save_file);
 }
 
-static void set_next_save(struct control *control, double now)
+static void set_next_save(struct run_control *control, double now)
 {
     control->next_save = now + fmax(control->every, SAVES_APART * control->slow_save);
 }
 
-void control_written(struct control *control, double seconds)
+void control_written(struct run_control *control, double seconds)
 {
     if (seconds > control->slow_save)
         control->slow_save = seconds;
@@ -74,7 +74,7 @@ void control_written(struct control *control, double seconds)
     set_next_save(control, control->last_poll);
 }
 
-void control_saved(struct control *control, double seconds)
+void control_saved(struct run_control *control, double seconds)
 {
     control_written(control, seconds);
     control->save_seen = false;
@@ -83,7 +83,7 @@ void control_saved(struct control *control, double seconds)
 
 /* Half as long again as the slowest step must be left, and the slowest checkpoint twice: where one is under way beside
  * the steps, the end waits for it and then writes the last one. */
-static bool time_is_up(struct control *control, double now)
+static bool time_is_up(struct run_control *control, double now)
 {
     if (now - control->last_poll > control->slow_step)
         control->slow_step = now - control->last_poll;
@@ -102,7 +102,7 @@ static bool take_request(const char *path)
     return false;
 }
 
-static void look_for_files(struct control *control, double now)
+static void look_for_files(struct run_control *control, double now)
 {
     if (now - control->last_look < LOOK_SECONDS)
         return;
@@ -114,7 +114,7 @@ static void look_for_files(struct control *control, double now)
 }
 
 /* What rank 0 alone looks for. */
-static enum reason first_reason(struct control *control)
+static enum reason first_reason(struct run_control *control)
 {
     double now = clock_seconds();
     bool up = time_is_up(control, now);
@@ -130,7 +130,7 @@ static enum reason first_reason(struct control *control)
     return control->every > 0 && now >= control->next_save ? REASON_SAVE_TIME : REASON_NONE;
 }
 
-static enum reason own_reason(struct control *control)
+static enum reason own_reason(struct run_control *control)
 {
     int wishes = signals_pending();
     if (wishes & SIGNALS_STOP)
@@ -140,7 +140,7 @@ static enum reason own_reason(struct control *control)
     return first > signalled ? first : signalled;
 }
 
-enum control_wish control_poll(struct control *control, const char **why)
+enum control_wish control_poll(struct run_control *control, const char **why)
 {
     int64_t reason = comm_max_i64(control->world, (int64_t)own_reason(control));
     *why = reasons[reason];
@@ -157,7 +157,7 @@ enum control_wish control_poll(struct control *control, const char **why)
     return reason == REASON_NONE ? CONTROL_NONE : CONTROL_SAVE;
 }
 
-bool control_stopping(struct control *control)
+bool control_stopping(struct run_control *control)
 {
     return comm_max_i64(control->world, (int64_t)own_reason(control)) >= REASON_WALLTIME;
 }

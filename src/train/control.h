@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-struct control {
+struct run_control {
     struct comm *world; /* borrowed */
     char *stop_file, *save_file;
     bool stop_seen, save_seen;   /* rank 0: the file was there and is removed, the request stands */
@@ -21,8 +21,8 @@ struct control {
 
 /* walltime: seconds from the program's start, 0 = no limit; every: seconds between checkpoints, 0 = none by time.
  * Local. */
-void control_open(struct control *control, struct comm *world, const char *folder, double walltime, double every);
-void control_close(struct control *control);
+void control_open(struct run_control *control, struct comm *world, const char *folder, double walltime, double every);
+void control_close(struct run_control *control);
 
 /* What is wanted now, the same on all ranks. why: a text for the log, valid until the next call; the later in the list
  * wins. ABANDON is a STOP that nobody asked for: standard output is a pipe without a reader. A file is a request, and
@@ -30,15 +30,15 @@ void control_close(struct control *control);
  * time are control->every seconds apart, or 20 times what the slowest checkpoint took, if that is more. Collective:
  * every rank calls it at the same places, at every step. */
 enum control_wish { CONTROL_NONE, CONTROL_SAVE, CONTROL_STOP, CONTROL_ABANDON };
-enum control_wish control_poll(struct control *control, const char **why);
+enum control_wish control_poll(struct run_control *control, const char **why);
 
 /* Is a stop wanted already? Like control_poll, but leaves all requests as they are. Collective. */
-bool control_stopping(struct control *control);
+bool control_stopping(struct run_control *control);
 
 /* The state is saved, or copied to be saved beside the steps, which took so many seconds. This also satisfies requests
  * to save that came meanwhile. */
-void control_saved(struct control *control, double seconds);
+void control_saved(struct run_control *control, double seconds);
 /* Its file is whole, and older ones are removed: from the beginning of the save to here so many seconds went by. */
-void control_written(struct control *control, double seconds);
+void control_written(struct run_control *control, double seconds);
 
 #endif

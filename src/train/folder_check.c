@@ -28,16 +28,16 @@ static bool is_own_deck(const char *path)
 }
 
 /* What a log.jsonl tells; from: a checkpoint that may be of this run, or NULL. */
-struct record {
+struct log_record {
     bool own;   /* a run has written it */
     bool saved; /* that has saved a checkpoint */
     bool from;  /* namely this one */
 };
 
-static struct record read_record(const char *path, const struct checkpoint_meta *from)
+static struct log_record read_record(const char *path, const struct checkpoint_meta *from)
 {
     static const char any[] = "{\"event\":\"", saved[] = "{\"event\":\"checkpoint\",\"step\":";
-    struct record record = {false};
+    struct log_record record = {false};
     char *wanted = from == NULL ? NULL
                                 : memory_format("%s%lld,\"digest\":\"%016llx\"", saved, (long long)from->step,
                                                 (unsigned long long)from->digest),
@@ -139,7 +139,7 @@ static int check_exported(const struct names *names)
 
 /* The result of a run that this one does not go on from. */
 static int check_result(const struct names *names, const struct deck *deck, const char *path,
-                        const struct record *record)
+                        const struct log_record *record)
 {
     struct stat status;
     const char *what = lstat(names->model, &status) == 0                                    ? names->model
@@ -176,7 +176,7 @@ static int check(const struct names *names, const struct deck *deck, const char 
     if (code == ERROR_NONE)
         code = prometheus_check(names->folder, deck->log.prometheus);
     const bool resumes = path != NULL && is_inside(path, names->folder);
-    const struct record record = resumes ? (struct record){.own = true} : read_record(names->log, from);
+    const struct log_record record = resumes ? (struct log_record){.own = true} : read_record(names->log, from);
     if (code == ERROR_NONE && !resumes)
         code = check_result(names, deck, path, &record);
     if (code == ERROR_NONE && !record.own && !is_own_deck(names->deck) && !holds_checkpoint(names->folder))

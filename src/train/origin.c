@@ -65,7 +65,7 @@ static int check_sizes(const char *path, const struct model_settings *wanted, co
     if (wanted->family != found->family)
         return error_user("key model.initialise_from: %s has a model of family %s, but the deck wants %s", path,
                           family_of(found->family)->name, family_of(wanted->family)->name);
-    struct faults faults = {0};
+    struct fault_list faults = {0};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         if (sizes[i].wanted != sizes[i].found)
             faults_add(&faults, "key model.%s: %lld there, %lld by the deck", sizes[i].key, (long long)sizes[i].found,
@@ -196,9 +196,9 @@ int origin_read_weights(struct session *s, const char *path)
     return code;
 }
 
-int origin_read_carried(struct comm *world, const char *path, struct carried *carried)
+int origin_read_carried(struct comm *world, const char *path, struct carried_files *carried)
 {
-    *carried = (struct carried){0};
+    *carried = (struct carried_files){0};
     return comm_agree(world, world->rank == 0 ? carried_read(path, carried) : ERROR_NONE);
 }
 
@@ -211,7 +211,7 @@ static int merge_tokenizer(const char *path, const struct tokenizer **tokenizer)
         error_clear(); /* an imported model may have none */
         return ERROR_NONE;
     }
-    struct bundle files = bundle_copy(&own->bundle);
+    struct tokenizer_bundle files = bundle_copy(&own->bundle);
     bundle_complete(&files, &(*tokenizer)->bundle);
     int code = tokenizer_open_bundle(&whole, &files, path);
     bundle_destroy(&files);

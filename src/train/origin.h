@@ -26,7 +26,7 @@ int origin_inherit(struct comm *world, struct deck *deck, const char *path);
 int origin_read_weights(struct session *session, const char *path);
 
 /* What the checkpoint carries along, on rank 0; nothing elsewhere. */
-int origin_read_carried(struct comm *world, const char *path, struct carried *carried);
+int origin_read_carried(struct comm *world, const char *path, struct carried_files *carried);
 
 /* Rank 0's tokenizer of the stores, open; NULL is fine. Where the checkpoint has the same tokenizer, the files that it
  * keeps of it, such as a chat template, take the place of the stores'. */

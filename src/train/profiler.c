@@ -56,7 +56,7 @@ static void print_collectives(FILE *file, int rank)
 /* Where it cannot be written the run goes on. */
 static void write_collectives(const struct profiler *profiler, int64_t step)
 {
-    struct draft draft;
+    struct file_draft draft;
     char *path = memory_format("%s/collectives_%04d.csv", profiler->folder, profiler->rank);
     int code = draft_open(&draft, path);
     if (code == ERROR_NONE) {
@@ -71,14 +71,14 @@ static void write_collectives(const struct profiler *profiler, int64_t step)
     free(path);
 }
 
-void profiler_after(struct profiler *profiler, struct meter *meter, int64_t step)
+void profiler_after(struct profiler *profiler, struct run_meter *meter, int64_t step)
 {
     profiler->steps += profiler->on;
     if (step >= profiler->stop)
         profiler_end(profiler, meter, step);
 }
 
-void profiler_end(struct profiler *profiler, struct meter *meter, int64_t step)
+void profiler_end(struct profiler *profiler, struct run_meter *meter, int64_t step)
 {
     if (!profiler->on)
         return;

@@ -22,8 +22,8 @@ void profiler_create(struct profiler *profiler, const struct deck *deck, int ran
 /* Around step number `step`, from 1. The end of the last step, or of the run's last one where that comes before, waits
  * for the device and shows what was found. */
 void profiler_before(struct profiler *profiler, struct executor *executor, int64_t step);
-void profiler_after(struct profiler *profiler, struct meter *meter, int64_t step);
+void profiler_after(struct profiler *profiler, struct run_meter *meter, int64_t step);
 /* Where the run ends after this step, for whatever reason: shows what a profile that is on has found so far. */
-void profiler_end(struct profiler *profiler, struct meter *meter, int64_t step);
+void profiler_end(struct profiler *profiler, struct run_meter *meter, int64_t step);
 
 #endif

@@ -56,7 +56,7 @@ static char *describe_stretch(const struct deck *old, const struct deck *new_, i
                          learning_rate_at(old, step));
 }
 
-static int compare_decks(struct run *run, const struct checkpoint_meta *meta, const char *path)
+static int compare_decks(struct train_run *run, const struct checkpoint_meta *meta, const char *path)
 {
     struct deck *old = memory_allocate(sizeof *old);
     int code = deck_read_text(old, meta->deck_text, path, NULL, 0);
@@ -76,7 +76,7 @@ static char *describe_scaling(const struct deck *deck)
 }
 
 /* Of a state of delayed scaling that is not taken over, or that the checkpoint has not. */
-static void tell_scaling(const struct run *run, const struct checkpoint_meta *meta, const char *path)
+static void tell_scaling(const struct train_run *run, const struct checkpoint_meta *meta, const char *path)
 {
     const struct session *s = &run->session;
     const bool delays = delayed_scaling_present(&s->engine.scaling);
@@ -94,7 +94,7 @@ static void tell_scaling(const struct run *run, const struct checkpoint_meta *me
     memory_free(old);
 }
 
-void run_take_counts(struct run *run, const struct checkpoint_meta *meta, const char *path)
+void run_take_counts(struct train_run *run, const struct checkpoint_meta *meta, const char *path)
 {
     run->step = meta->step;
     run->tokens = meta->tokens;
@@ -114,7 +114,7 @@ static int64_t bytes_of_file(const char *path)
     return stat(path, &status) == 0 ? (int64_t)status.st_size : 0;
 }
 
-static int resume(struct run *run, const char *path)
+static int resume(struct train_run *run, const char *path)
 {
     struct session *s = &run->session;
     struct checkpoint_meta meta;
@@ -145,7 +145,7 @@ static int resume(struct run *run, const char *path)
     return code;
 }
 
-static int start_weights(struct run *run, const struct start *start)
+static int start_weights(struct train_run *run, const struct start *start)
 {
     struct session *s = &run->session;
     const char *path = start->resumed != NULL ? start->resumed : start->origin;
@@ -188,7 +188,7 @@ static void describe_stores(const struct session *s)
     memory_free(shares);
 }
 
-static void describe(const struct run *run)
+static void describe(const struct train_run *run)
 {
     const struct session *s = &run->session;
     const struct model_settings *m = &s->model.settings;
@@ -224,7 +224,7 @@ static void describe(const struct run *run)
 }
 
 /* Whether checkpoints are written beside steps: their snapshots need host memory. Collective. */
-static void choose_beside(struct run *run)
+static void choose_beside(struct train_run *run)
 {
     struct session *s = &run->session;
     char need[BYTES_TEXT], limit[BYTES_TEXT];
@@ -250,7 +250,7 @@ static void tell_change(const struct deck_change *change)
     free(text);
 }
 
-static void open_meter(struct run *run, const struct start *start)
+static void open_meter(struct train_run *run, const struct start *start)
 {
     const struct session *s = &run->session;
     const struct deck *deck = &s->deck;
@@ -289,7 +289,7 @@ static void open_meter(struct run *run, const struct start *start)
 }
 
 /* The program's last words in the log. */
-static void close_meter(struct run *run, int code)
+static void close_meter(struct train_run *run, int code)
 {
     char *done = memory_format("%lld step%s", (long long)run->step, plural(run->step));
     if (run->step > run->first_step)
@@ -318,7 +318,7 @@ static int check_export(const struct deck *deck, const struct model_settings *se
     return code;
 }
 
-static int train_with(struct run *run, const struct deck *deck, struct comm *world, const struct start *start,
+static int train_with(struct train_run *run, const struct deck *deck, struct comm *world, const struct start *start,
                       device_make *make_executor)
 {
     struct session *s = &run->session;
@@ -434,7 +434,7 @@ static int try_run(struct comm *world, const struct deck *given, struct attempt 
     start.aside = join_lines(attempt->aside, start.aside);
     attempt->aside = NULL;
     if (code == ERROR_NONE) {
-        struct run *run = memory_allocate(sizeof *run);
+        struct train_run *run = memory_allocate(sizeof *run);
         code = train_with(run, deck, world, &start, make_executor);
         session_destroy(&run->session);
         for (int i = 0; i < ENGINE_RETURNS; i++)
@@ -473,7 +473,7 @@ int run_train(struct comm *world, const char *deck_path, const char *from, char 
     int made = 0;
     if (code == ERROR_NONE)
         code = start_make_folder(world, deck, &made);
-    struct lock lock = {0};
+    struct folder_lock lock = {0};
     if (code == ERROR_NONE)
         code = lock_acquire(&lock, world, deck->output.folder);
     if (code == ERROR_NONE)

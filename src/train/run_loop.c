@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 /* Ends the run early, with everything saved. */
-static int stop(struct run *run, enum control_wish wish, const char *why)
+static int stop(struct train_run *run, enum control_wish wish, const char *why)
 {
     meter_note(&run->meter, run->step, "stop", why);
     run->stopped = memory_string(why);
@@ -38,10 +38,10 @@ static int stop(struct run *run, enum control_wish wish, const char *why)
 
 static bool stopping(void *self)
 {
-    return control_stopping(&((struct run *)self)->control);
+    return control_stopping(&((struct train_run *)self)->control);
 }
 
-static bool has_loss(const struct run *run, const struct session_validation *found)
+static bool has_loss(const struct train_run *run, const struct session_validation *found)
 {
     if (found->labels == 0 && run->session.world->rank == 0)
         log_warn("data.valid: nothing in the rows of the validation is to be predicted, so it has no loss");
@@ -50,7 +50,7 @@ static bool has_loss(const struct run *run, const struct session_validation *fou
 
 /* A validation that is given up for a stop is made again where the run goes on, since the checkpoint does not count it.
  */
-static int validate(struct run *run)
+static int validate(struct train_run *run)
 {
     struct session_validation found;
     double start = clock_seconds();
@@ -76,7 +76,7 @@ static int validate(struct run *run)
     return code;
 }
 
-int run_evaluate(struct run *run)
+int run_evaluate(struct train_run *run)
 {
     struct session_validation found;
     if (!session_validate(&run->session, stopping, run, &found))
@@ -91,7 +91,7 @@ static bool due(int64_t step, int64_t every)
     return every > 0 && step % every == 0;
 }
 
-bool run_validation_due(const struct run *run)
+bool run_validation_due(const struct train_run *run)
 {
     const struct deck *deck = &run->session.deck;
     return run->session.valid != NULL && run->step > run->validated_step &&
@@ -105,7 +105,7 @@ static double unsigned_nan(double value)
 }
 
 /* Tells what quantization lost in the step that was taken last. Collective. */
-static void tell_statistics(struct run *run, int64_t step, double labels)
+static void tell_statistics(struct train_run *run, int64_t step, double labels)
 {
     struct statistics_row *rows;
     const struct session *s = &run->session;
@@ -116,7 +116,7 @@ static void tell_statistics(struct run *run, int64_t step, double labels)
 }
 
 /* Takes the oldest step that is on its way, and tells of it. */
-static int take_step(struct run *run)
+static int take_step(struct train_run *run)
 {
     struct session *s = &run->session;
     const struct begun *begun = &run->begun[s->engine.taken % ENGINE_RETURNS];
@@ -153,7 +153,7 @@ static int take_step(struct run *run)
 }
 
 /* Takes steps until no more than `left` are on their way. */
-static int take_steps(struct run *run, int64_t left)
+static int take_steps(struct train_run *run, int64_t left)
 {
     const struct engine *engine = &run->session.engine;
     int code = ERROR_NONE;
@@ -163,7 +163,7 @@ static int take_steps(struct run *run, int64_t left)
 }
 
 /* Begins a step, and takes the one before, so that a device has work while the host tells of it. */
-static int one_step(struct run *run)
+static int one_step(struct train_run *run)
 {
     struct session *s = &run->session;
     double waited = loader_wait_seconds(s->train);
@@ -194,7 +194,7 @@ static int one_step(struct run *run)
 }
 
 /* What is due at the step that the run has come to. */
-static int keep_up(struct run *run)
+static int keep_up(struct train_run *run)
 {
     const struct deck *deck = &run->session.deck;
     const int64_t step = run->step;
@@ -211,7 +211,7 @@ static int keep_up(struct run *run)
     return saves ? run_try_begin_step(run) : ERROR_NONE;
 }
 
-int run_loop(struct run *run)
+int run_loop(struct train_run *run)
 {
     int code = keep_up(run);
     while (code == ERROR_NONE && (run->step < run->session.deck.train.steps || run_validation_due(run))) {

@@ -11,12 +11,12 @@
 #include "train/profiler.h"
 #include "train/session.h"
 
-struct run {
+struct train_run {
     struct session session;
-    struct meter meter;
-    struct control control;
+    struct run_meter meter;
+    struct run_control control;
     struct profiler profiler;
-    struct carried carried;            /* what every checkpoint holds besides the model; rank 0 */
+    struct carried_files carried;      /* what every checkpoint holds besides the model; rank 0 */
     const struct tokenizer *tokenizer; /* of the stores, open; rank 0 */
     char *deck_text;
     int64_t step, tokens; /* done, or on their way in the engine */
@@ -67,42 +67,42 @@ struct run {
 };
 
 /* What the host counts, as it was when the checkpoint `path` was written. Collective. */
-void run_take_counts(struct run *run, const struct checkpoint_meta *meta, const char *path);
+void run_take_counts(struct train_run *run, const struct checkpoint_meta *meta, const char *path);
 
 /* -- run_loop.c; collective, with agreed codes ------------------------------------------------------------------- */
 
 /* The steps that are left, and what is due between them. */
-int run_loop(struct run *run);
+int run_loop(struct train_run *run);
 /* Of a run that has nothing left to train: its record stays as it is, whatever data.valid is now. */
-int run_evaluate(struct run *run);
+int run_evaluate(struct train_run *run);
 /* Is the validation of this step due? Local. */
-bool run_validation_due(const struct run *run);
+bool run_validation_due(const struct train_run *run);
 
 /* -- run_rewind.c ------------------------------------------------------------------------------------------------ */
 
 /* The engine makes no update from what is not finite; what the run makes of it is decided here. Collective; an agreed
  * code. */
-int run_diverged(struct run *run, const struct meter_row *row, const struct begun *begun);
+int run_diverged(struct train_run *run, const struct meter_row *row, const struct begun *begun);
 
 /* -- run_save.c; collective, with agreed codes ------------------------------------------------------------------- */
 
 /* Writes this step's checkpoint, unless there is one. */
-int run_save_step(struct run *run);
+int run_save_step(struct train_run *run);
 /* The same where the run could do without (checkpoint.on_failure). */
-int run_try_save_step(struct run *run);
+int run_try_save_step(struct train_run *run);
 /* The same beside the steps that follow, where that can be. */
-int run_try_begin_step(struct run *run);
+int run_try_begin_step(struct train_run *run);
 /* Ends the save of an earlier step, if one is under way. */
-int run_settle(struct run *run);
+int run_settle(struct train_run *run);
 /* Settles it once no rank has to wait. */
-int run_settle_when_ready(struct run *run);
+int run_settle_when_ready(struct train_run *run);
 /* Logs what is left of a run that ends since a checkpoint could not be written, and how to resume it. */
-void run_tell_unsaved(const struct run *run);
+void run_tell_unsaved(const struct train_run *run);
 /* Memory for snapshots is taken little by little, for at most a hundredth of the time, before the first needs it.
  * Local. */
-void run_grow_snapshot(struct run *run);
+void run_grow_snapshot(struct train_run *run);
 /* Writes the final model where the deck wants it, unless that of this very state is there: a run that was extended, or
  * killed at its very end, may have left another. */
-int run_finish(struct run *run);
+int run_finish(struct train_run *run);
 
 #endif

@@ -14,7 +14,7 @@ enum {
 };
 
 /* The run's newest good checkpoint, or that which it began from; NULL: it has none. Freed with free(). */
-static int find_last(struct run *run, char **path)
+static int find_last(struct train_run *run, char **path)
 {
     char *aside = NULL;
     *path = NULL;
@@ -30,7 +30,7 @@ static int find_last(struct run *run, char **path)
 }
 
 /* Reads the checkpoint `path` into the engine, and goes on behind the rows of the step `bad`. */
-static int rewind_to(struct run *run, const char *path, const struct begun *bad)
+static int rewind_to(struct train_run *run, const char *path, const struct begun *bad)
 {
     struct session *s = &run->session;
     struct checkpoint_meta meta;
@@ -55,7 +55,7 @@ static int rewind_to(struct run *run, const char *path, const struct begun *bad)
 
 /* Back to the last checkpoint, past the rows of the steps since then, up to the step `bad`. Steps behind it that are on
  * their way are given up, and their rows come again. Collective. */
-static int rewind_run(struct run *run, const struct begun *bad, const char *what)
+static int rewind_run(struct train_run *run, const struct begun *bad, const char *what)
 {
     struct session *s = &run->session;
     char *path;
@@ -87,7 +87,7 @@ static int rewind_run(struct run *run, const struct begun *bad, const char *what
     return code;
 }
 
-static int skip(struct run *run, const struct meter_row *row, const char *what)
+static int skip(struct train_run *run, const struct meter_row *row, const char *what)
 {
     if (++run->skipped == SKIPS_IN_A_ROW)
         return error_diverged(
@@ -99,7 +99,7 @@ static int skip(struct run *run, const struct meter_row *row, const char *what)
     return ERROR_NONE;
 }
 
-int run_diverged(struct run *run, const struct meter_row *row, const struct begun *begun)
+int run_diverged(struct train_run *run, const struct meter_row *row, const struct begun *begun)
 {
     char *what = memory_format("loss %g, gradient norm %g", row->loss, row->grad_norm);
     struct comm *world = run->session.world;

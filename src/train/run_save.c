@@ -18,7 +18,7 @@
 #include <string.h>
 
 /* All weights and moments pass through the host for it, so once for each step that is written. Collective. */
-static void update_digest(struct run *run)
+static void update_digest(struct train_run *run)
 {
     if (run->digest_step != run->step)
         run->digest = checkpoint_digest(run->session.world, &run->session.engine);
@@ -26,7 +26,7 @@ static void update_digest(struct run *run)
 }
 
 /* What the checkpoint of this step says of the run. Its position and choices are saving's own. */
-static void fill_meta(struct run *run, struct saving *saving)
+static void fill_meta(struct train_run *run, struct saving *saving)
 {
     struct session *s = &run->session;
     saving->meta = (struct checkpoint_meta){.deck_text = run->deck_text,
@@ -64,7 +64,7 @@ static void destroy_saving(struct saving *saving)
 }
 
 /* Begins a checkpoint at `path`, which becomes saving's. `beside`: it is written while steps go on. */
-static int begin_save(struct run *run, char *path, bool of_step, bool beside)
+static int begin_save(struct train_run *run, char *path, bool of_step, bool beside)
 {
     struct session *s = &run->session;
     struct saving *saving = &run->saving;
@@ -84,7 +84,7 @@ static int begin_save(struct run *run, char *path, bool of_step, bool beside)
     return code;
 }
 
-static void tell_save(struct run *run, const struct checkpoint_written *written, double ending)
+static void tell_save(struct train_run *run, const struct checkpoint_written *written, double ending)
 {
     const struct saving *saving = &run->saving;
     const struct meter_save save = {saving->path, written->digest, written->bytes, written->seconds,
@@ -96,7 +96,7 @@ static void tell_save(struct run *run, const struct checkpoint_written *written,
 }
 
 /* Removes checkpoints that are no longer kept beside the one that was saved. */
-static int prune(struct run *run)
+static int prune(struct train_run *run)
 {
     const struct deck *deck = &run->session.deck;
     const double start = clock_seconds();
@@ -111,7 +111,7 @@ static int prune(struct run *run)
 }
 
 /* Ends the save that is under way, and removes checkpoints that are no longer kept. */
-static int end_save(struct run *run)
+static int end_save(struct train_run *run)
 {
     struct saving *saving = &run->saving;
     struct checkpoint_written written;
@@ -136,7 +136,7 @@ static int end_save(struct run *run)
 }
 
 /* Where the run could do without the checkpoint of a step. */
-static int tolerate(struct run *run, int64_t step, int code)
+static int tolerate(struct train_run *run, int64_t step, int code)
 {
     if (code != ERROR_ENVIRONMENT || run->session.deck.checkpoint.on_failure != DECK_FAILURE_CONTINUE)
         return code;
@@ -146,19 +146,19 @@ static int tolerate(struct run *run, int64_t step, int code)
     return ERROR_NONE;
 }
 
-int run_settle(struct run *run)
+int run_settle(struct train_run *run)
 {
     const int64_t step = run->saving.step;
     return run->saving.save != NULL ? tolerate(run, step, end_save(run)) : ERROR_NONE;
 }
 
-int run_settle_when_ready(struct run *run)
+int run_settle_when_ready(struct train_run *run)
 {
     return run->saving.save != NULL && checkpoint_ready(run->saving.save) ? run_settle(run) : ERROR_NONE;
 }
 
 /* Begins this step's checkpoint, unless there is one or it is under way. */
-static int begin_step(struct run *run, bool beside)
+static int begin_step(struct train_run *run, bool beside)
 {
     if (run->saved_step == run->step || (run->saving.save != NULL && run->saving.step == run->step))
         return ERROR_NONE;
@@ -172,23 +172,23 @@ static int begin_step(struct run *run, bool beside)
     return code;
 }
 
-int run_save_step(struct run *run)
+int run_save_step(struct train_run *run)
 {
     int code = begin_step(run, false);
     return code == ERROR_NONE && run->saving.save != NULL ? end_save(run) : code;
 }
 
-int run_try_save_step(struct run *run)
+int run_try_save_step(struct train_run *run)
 {
     return tolerate(run, run->step, run_save_step(run));
 }
 
-int run_try_begin_step(struct run *run)
+int run_try_begin_step(struct train_run *run)
 {
     return run->beside ? tolerate(run, run->step, begin_step(run, true)) : run_try_save_step(run);
 }
 
-void run_tell_unsaved(const struct run *run)
+void run_tell_unsaved(const struct train_run *run)
 {
     const struct deck *deck = &run->session.deck;
     char size[BYTES_TEXT], *newest = NULL;
@@ -206,7 +206,7 @@ void run_tell_unsaved(const struct run *run)
     free(newest);
 }
 
-void run_grow_snapshot(struct run *run)
+void run_grow_snapshot(struct train_run *run)
 {
     enum { HOPED = 4 /* chunks a second */ };
     const double start = clock_seconds(),
@@ -228,7 +228,7 @@ static bool is_stale(const char *folder, uint64_t digest)
 
 /* The Hugging Face folder of checkpoint.export_final, unless this final model's is there. Could the model not be said
  * in one, the run would not have begun: a failure is the environment's. */
-static int export_final(struct run *run, const char *model)
+static int export_final(struct train_run *run, const char *model)
 {
     const struct session *s = &run->session;
     char *folder = memory_format("%s/final_model", s->deck.output.folder);
@@ -246,14 +246,14 @@ static int export_final(struct run *run, const char *model)
     return comm_agree(s->world, code);
 }
 
-static int save_final(struct run *run, const char *path)
+static int save_final(struct train_run *run, const char *path)
 {
     update_digest(run);
     int code = begin_save(run, memory_string(path), false, false);
     return code == ERROR_NONE ? end_save(run) : code;
 }
 
-int run_finish(struct run *run)
+int run_finish(struct train_run *run)
 {
     struct session *s = &run->session;
     /* fewer steps than this folder's run has done: it was evaluated alone */

@@ -144,7 +144,7 @@ static int read_vocabulary(const struct session *s, int64_t *vocabulary)
 }
 
 /* Rank 0's file is all ranks'. */
-static int read_rates(const struct session *s, struct rates *rates)
+static int read_rates(const struct session *s, struct machine_rates *rates)
 {
     const int code = s->world->rank == 0 ? rates_of_deck(rates, &s->deck) : ERROR_NONE;
     comm_broadcast(s->world, rates, sizeof *rates, 0);
@@ -156,7 +156,7 @@ static int read_rates(const struct session *s, struct rates *rates)
 static int choose_layout(struct session *s)
 {
     struct layout_choice choice = {0};
-    static struct rates rates;
+    static struct machine_rates rates;
     struct layout_place place = {
         .ranks = s->world->size, .host = agree_host(s), .target = s->executor, .rates = &rates};
     int64_t vocabulary = 0;

@@ -13,7 +13,7 @@ struct session {
     struct deck planned; /* and with the layout that has been chosen where it left one open */
     struct comm *world;  /* borrowed */
     struct grid grid;
-    struct groups groups; /* owned */
+    struct parallel_groups groups; /* owned */
     struct executor *executor;
     int threads;
     struct loader *train;

@@ -103,7 +103,7 @@ int start_read_deck(struct comm *world, struct deck *deck, const char *path, con
 /* Rank 0. */
 static int write_deck(const char *path, const char *text)
 {
-    struct draft draft;
+    struct file_draft draft;
     int code = draft_open(&draft, path);
     if (code != ERROR_NONE)
         return code;
@@ -307,7 +307,7 @@ static int refuse_other_data(const struct session *s, const char *path)
 static int carry_place(const struct session *s, const struct checkpoint_meta *meta, const char *path,
                        struct blend_position *place, char **told)
 {
-    const struct lineage *stores = loader_lineage(s->train);
+    const struct data_lineage *stores = loader_lineage(s->train);
     int64_t *from = memory_allocate(stores->stores * (int64_t)sizeof *from), stay = 0;
     const int64_t changed = lineage_match(&meta->lineage, stores, from);
     if (changed < 0) {

@@ -70,7 +70,7 @@ static int open_locked(int *descriptor, const char *path)
 
 static int replace(const char *path, const void *data, int64_t bytes)
 {
-    struct draft draft;
+    struct file_draft draft;
     int code = draft_open(&draft, path);
     if (code != ERROR_NONE)
         return code;

@@ -46,7 +46,7 @@ static void *write_checkpoint(bool with_optimizer, size_t *size)
 {
     const char *path = fuzz_path("seed.h5");
     struct checkpoint_meta meta = {.deck_text = "model = { layers = 1; };\n", .version = "0", .step = 3, .seed = 42};
-    struct carried carried = {0};
+    struct carried_files carried = {0};
     const struct carried_tensor like = {.name = "head", .dtype = "F32", .dims = 2, .shape = {3, 2}, .bytes = 24};
     if (carried_add(&carried, path, &like) != ERROR_NONE)
         error_fatal("%s", error_message());
@@ -104,7 +104,7 @@ static int read_all(const char *path)
         checkpoint_meta_destroy(&meta);
         code = checkpoint_read(world, &training.toy.engine, path, true);
     }
-    struct carried carried;
+    struct carried_files carried;
     if (carried_read(path, &carried) == ERROR_NONE)
         FUZZ_CHECK(carried_bytes(&carried) >= 0 && carried_bytes(&carried) <= CARRIED_MOST_BYTES);
     carried_destroy(&carried);

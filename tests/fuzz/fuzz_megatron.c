@@ -44,7 +44,7 @@ static void read_windows(const struct window_source *source)
     int32_t tokens[WINDOW + 1];
     int64_t hint = 0;
     for (int64_t w = 0; w < source->windows; w++) {
-        const struct window window = source->class->locate(source->self, w, &hint);
+        const struct token_window window = source->class->locate(source->self, w, &hint);
         FUZZ_CHECK(window.length == WINDOW && window.followed);
         source->class->read(source->self, &window, 0, WINDOW + 1, tokens);
     }

@@ -134,7 +134,7 @@ static void read_file(const struct parquet_out *file, enum record_content conten
     int64_t skipped = 0;
     const struct record_settings settings = {.field = "text", .content = content, .skipped = &skipped};
     struct record_piece piece = {.kind = RECORD_NAME};
-    struct source *source;
+    struct record_source *source;
     void *reader = NULL;
     int64_t records = 0;
     bool named = false;

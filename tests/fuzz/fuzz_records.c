@@ -88,7 +88,7 @@ void fuzz_target_seeds(void (*add)(const void *data, size_t size))
     free(line);
 }
 
-static int read_records(struct source *source, const struct record_settings *settings, int64_t size)
+static int read_records(struct record_source *source, const struct record_settings *settings, int64_t size)
 {
     struct record_reader *reader;
     struct record_piece piece = {.kind = RECORD_NAME};
@@ -119,7 +119,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *path = fuzz_path("input");
     fuzz_write(path, data, size);
     for (int way = 0; way < 7; way++) {
-        struct source *source;
+        struct record_source *source;
         error_clear();
         int code = source_open(&source, path);
         if (code == ERROR_NONE) {

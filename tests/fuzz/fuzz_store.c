@@ -42,13 +42,13 @@ static void read_windows(const struct token_store *store)
 {
     static const struct windows_layout layout = {.window = 16, .overlap = 3};
     struct comm *world = comm_self();
-    struct windows *windows;
+    struct store_windows *windows;
     int32_t tokens[16];
     if (windows_open(&windows, store, &layout, world) == ERROR_NONE) {
         fuzz_accepted++;
         int64_t hint = 0, most = windows->index.header.windows < 1000 ? windows->index.header.windows : 1000;
         for (int64_t w = 0; w < most; w++) {
-            struct window window = windows_locate(windows, w, &hint);
+            struct token_window window = windows_locate(windows, w, &hint);
             FUZZ_CHECK(window.length >= 0 && window.length <= 14);
             token_store_read(store, window.start, window.length, tokens);
         }

@@ -17,7 +17,7 @@ void fetch_return(struct stream *stream, struct tensor copy, const struct tensor
     memory_free(copy.data);
 }
 
-struct tensor fetch_master(struct stream *stream, const struct master *from)
+struct tensor fetch_master(struct stream *stream, const struct master_weights *from)
 {
     struct executor *executor = stream->executor;
     const int64_t count = from->value.cols, bytes = count * dtype_size(master_dtype(from));
@@ -30,7 +30,7 @@ struct tensor fetch_master(struct stream *stream, const struct master *from)
     return copy;
 }
 
-void fetch_master_return(struct stream *stream, struct tensor copy, const struct master *to)
+void fetch_master_return(struct stream *stream, struct tensor copy, const struct master_weights *to)
 {
     struct executor *executor = stream->executor;
     const int64_t bytes = tensor_extent(&copy);

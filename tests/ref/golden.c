@@ -142,7 +142,7 @@ double golden_distance(const double *a, const double *b, int64_t count)
     return norm > 0 ? sqrt(difference / norm) : sqrt(difference);
 }
 
-static struct master parameter_part(const struct master *flat, const struct parameter *p)
+static struct master_weights parameter_part(const struct master_weights *flat, const struct parameter *p)
 {
     return master_part(flat, p->offset, p->part.rows * p->part.cols);
 }
@@ -153,8 +153,8 @@ void golden_load(const struct golden *g, struct engine *engine)
         struct unit *unit = &engine->model->units[u];
         for (int i = 0; i < unit->parameter_count; i++) {
             const struct parameter *p = &unit->parameters[i];
-            struct shard shard = engine->store->class->shard(engine->store, unit, p->storage);
-            struct master part = parameter_part(&shard.weight, p);
+            struct store_shard shard = engine->store->class->shard(engine->store, unit, p->storage);
+            struct master_weights part = parameter_part(&shard.weight, p);
             struct tensor host = fetch_master(&engine->streams[0], &part);
             double *values = golden_read(g, "weights", p->name, host.cols);
             for (int64_t k = 0; k < host.cols; k++)
@@ -173,9 +173,9 @@ static double worst_distance(const struct golden *g, struct engine *engine, cons
         struct unit *unit = &engine->model->units[u];
         for (int i = 0; i < unit->parameter_count; i++) {
             const struct parameter *p = &unit->parameters[i];
-            struct shard shard = engine->store->class->shard(engine->store, unit, p->storage);
-            const struct master sums = {.value = shard.gradient};
-            struct master part = parameter_part(gradient ? &sums : &shard.weight, p);
+            struct store_shard shard = engine->store->class->shard(engine->store, unit, p->storage);
+            const struct master_weights sums = {.value = shard.gradient};
+            struct master_weights part = parameter_part(gradient ? &sums : &shard.weight, p);
             struct tensor host = fetch_master(&engine->streams[0], &part);
             double *expected = golden_read(g, group, p->name, host.cols);
             double *own = memory_grow(NULL, (int64_t)sizeof *own * host.cols);

@@ -20,24 +20,24 @@ static void spoil_others(const struct poison *p, struct stream *stream)
         spoil(stream, rows->vectors.data, own->compute, rows->vectors.cols);
     }
     for (int u = 0; u < own->unit_count && !own->cut_values; u++) {
-        const struct holding *holding = &own->holdings[u];
+        const struct unit_holding *holding = &own->holdings[u];
         for (int r = 0; r < own->ranks; r++)
             if (r != own->rank)
                 spoil(stream, tensor_at(&holding->values, 0, r * holding->cut), own->compute, holding->cut);
     }
 }
 
-static void begin(struct store *store, struct unit *const *units, int count, struct stream *stream, bool written)
+static void begin(struct weight_store *store, struct unit *const *units, int count, struct stream *stream, bool written)
 {
     const struct poison *p = (const struct poison *)store;
-    const struct memory *memory = &p->engine->memory;
+    const struct engine_memory *memory = &p->engine->memory;
     spoil(stream, memory->transient_base, DTYPE_BF16, memory->transient_bytes / dtype_size(DTYPE_BF16));
     if (written)
         spoil_others(p, stream);
     p->inner->class->begin(p->inner, units, count, stream, written);
 }
 
-static void release(struct store *store, struct unit *unit, struct stream *stream)
+static void release(struct weight_store *store, struct unit *unit, struct stream *stream)
 {
     const struct poison *p = (const struct poison *)store;
     const struct engine_settings *settings = &p->engine->settings;
@@ -51,7 +51,7 @@ static void release(struct store *store, struct unit *unit, struct stream *strea
     p->inner->class->release(p->inner, unit, stream);
 }
 
-static void gradients_open(struct store *store, struct unit *unit, struct stream *stream, bool fresh)
+static void gradients_open(struct weight_store *store, struct unit *unit, struct stream *stream, bool fresh)
 {
     const struct poison *p = (const struct poison *)store;
     const struct engine_settings *settings = &p->engine->settings;
@@ -76,6 +76,6 @@ void poison_store(struct poison *p, struct engine *engine)
     p->class.begin = begin;
     p->class.release = release;
     p->class.gradients_open = gradients_open;
-    p->store = (struct store){.class = &p->class, .self = p->inner->self};
+    p->store = (struct weight_store){.class = &p->class, .self = p->inner->self};
     engine->store = &p->store;
 }

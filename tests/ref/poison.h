@@ -8,9 +8,9 @@
 #include "engine/engine.h"
 
 struct poison {
-    struct store store; /* first, so that a pointer to it is a pointer to this */
+    struct weight_store store; /* first, so that a pointer to it is a pointer to this */
     struct store_class class;
-    struct store *inner;
+    struct weight_store *inner;
     const struct engine *engine;
 };
 

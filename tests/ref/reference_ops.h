@@ -32,11 +32,11 @@ void reference_delayed_scale(const struct delayed_scale_args *args);
 /* The scale of element (row, col) of a copy; 1 where `scale` is absent. */
 double reference_scale(const struct tensor *scale, enum scaling scaling, int64_t row, int64_t col);
 /* The copies of x. */
-void reference_copies(const struct tensor *x, const struct copies *to);
+void reference_copies(const struct tensor *x, const struct quantized_copies *to);
 /* Where an op with copies writes y: to y, or, where that is absent, to memory of its own. reference_made_end makes the
  * copies of it, and frees that memory. */
 struct tensor reference_made(const struct tensor *y, enum dtype dtype, int64_t rows, int64_t cols);
-void reference_made_end(const struct tensor *made, const struct tensor *y, const struct copies *to);
+void reference_made_end(const struct tensor *made, const struct tensor *y, const struct quantized_copies *to);
 
 /* reference_layer.c */
 void reference_rmsnorm_forward(const struct rmsnorm_forward_args *args);

@@ -21,14 +21,14 @@ static const struct {
 } grid[] = {[FORMAT_E4M3] = {3, -6}, [FORMAT_E5M2] = {2, -14}, [FORMAT_E2M1] = {1, 0}};
 
 /* The distance from |x| to the next larger number of the format, if |x| is one. */
-static double unit_at(double x, enum format format)
+static double unit_at(double x, enum number_format format)
 {
     int exponent = x != 0.0 ? ilogb(x) : grid[format].lowest;
     return ldexp(1.0, (exponent < grid[format].lowest ? grid[format].lowest : exponent) - grid[format].mantissa);
 }
 
 /* x * multiplier within the format's range; NaN for inf. */
-static double within_range(double x, double multiplier, enum format format)
+static double within_range(double x, double multiplier, enum number_format format)
 {
     if (!isfinite(x) || isnan(multiplier))
         return NAN;
@@ -36,7 +36,7 @@ static double within_range(double x, double multiplier, enum format format)
     return copysign(fmin(fabs(product), largest_of[format]), product);
 }
 
-static double to_nearest(double x, enum format format)
+static double to_nearest(double x, enum number_format format)
 {
     return isnan(x) ? x : nearbyint(x / unit_at(x, format)) * unit_at(x, format);
 }
@@ -62,7 +62,7 @@ static uint64_t mixed(uint64_t word)
     return word ^ word / 32768;
 }
 
-static uint64_t random_word(const struct copies *to, bool column, int64_t row, int64_t col)
+static uint64_t random_word(const struct quantized_copies *to, bool column, int64_t row, int64_t col)
 {
     const uint64_t words = (uint64_t)1 << 32;
     const uint64_t first = (uint32_t)reference_index(&to->draw, 0), second = (uint32_t)reference_index(&to->draw, 1);
@@ -74,7 +74,7 @@ static uint64_t random_word(const struct copies *to, bool column, int64_t row, i
 }
 
 /* What a copy is made of: x, or x transposed, padded with zeros and perhaps transformed. */
-struct source {
+struct record_source {
     const struct tensor *x;
     bool column, hadamard;
     int64_t rows, cols;
@@ -82,7 +82,7 @@ struct source {
 
 /* Sum over rows first .. first + count - 1 of the group of 16 of H[i][j] sign[j] x[j], halves first; each sum is f32.
  */
-static double walsh(const struct source *source, int64_t i, int64_t group, int64_t feature, int64_t first,
+static double walsh(const struct record_source *source, int64_t i, int64_t group, int64_t feature, int64_t first,
                     int64_t count)
 {
     static const int negative[16] = {0, 0, 0, 1, 0, 1, 1, 1, 1, 1, 1, 0, 1, 0, 1, 1};
@@ -96,7 +96,7 @@ static double walsh(const struct source *source, int64_t i, int64_t group, int64
     return f32(i & count / 2 ? one - other : one + other);
 }
 
-static double source_at(const struct source *source, int64_t row, int64_t col)
+static double source_at(const struct record_source *source, int64_t row, int64_t col)
 {
     if (!source->column)
         return reference_load(source->x, row, col);
@@ -110,7 +110,7 @@ struct part {
     int64_t row, last_row, col, last_col;
 };
 
-static double amax_of(const struct source *source, const struct part *part)
+static double amax_of(const struct record_source *source, const struct part *part)
 {
     double amax = 0.0;
     for (int64_t i = part->row; i < part->last_row; i++)
@@ -209,7 +209,7 @@ static bool next_part(enum scaling scaling, int64_t rows, int64_t cols, struct p
     return part->row < rows;
 }
 
-static void make_copy(const struct source *source, const struct copies *to, const struct tensor *copy,
+static void make_copy(const struct record_source *source, const struct quantized_copies *to, const struct tensor *copy,
                       const struct tensor *scale)
 {
     const struct quantization *rule = &to->rule;
@@ -237,14 +237,14 @@ static void make_copy(const struct source *source, const struct copies *to, cons
     }
 }
 
-void reference_copies(const struct tensor *x, const struct copies *to)
+void reference_copies(const struct tensor *x, const struct quantized_copies *to)
 {
-    const struct source rows = {.x = x, .rows = x->rows, .cols = x->cols};
+    const struct record_source rows = {.x = x, .rows = x->rows, .cols = x->cols};
     const struct part all = {0, x->rows, 0, x->cols};
     if (tensor_present(&to->row))
         make_copy(&rows, to, &to->row, &to->row_scale);
     if (tensor_present(&to->column)) {
-        const struct source columns = {
+        const struct record_source columns = {
             .x = x, .column = true, .hadamard = to->rule.hadamard, .rows = x->cols, .cols = to->column.cols};
         make_copy(&columns, to, &to->column, &to->column_scale);
     }
@@ -257,7 +257,7 @@ struct tensor reference_made(const struct tensor *y, enum dtype dtype, int64_t r
     return tensor_present(y) ? *y : tensor_matrix(memory_allocate(rows * cols * dtype_size(dtype)), dtype, rows, cols);
 }
 
-void reference_made_end(const struct tensor *made, const struct tensor *y, const struct copies *to)
+void reference_made_end(const struct tensor *made, const struct tensor *y, const struct quantized_copies *to)
 {
     reference_copies(made, to);
     if (!tensor_present(y))
@@ -290,7 +290,7 @@ static void count_scale(double scale, double *result)
         raise_statistic(result, STATISTIC_INVERSE, reciprocal(scale));
 }
 
-static void count_element(double x, const struct measure *measure, enum format format, double *result)
+static void count_element(double x, const struct measure *measure, enum number_format format, double *result)
 {
     result[STATISTIC_COUNT] += 1.0;
     if (!isfinite(x))
@@ -308,7 +308,7 @@ static void count_element(double x, const struct measure *measure, enum format f
 void reference_quantization_statistic(const struct quantization_statistic_args *args)
 {
     const struct quantization *rule = &args->rule;
-    const struct source source = {.x = &args->x, .rows = args->x.rows, .cols = args->x.cols};
+    const struct record_source source = {.x = &args->x, .rows = args->x.rows, .cols = args->x.cols};
     const bool emulated = rule->scaling == SCALING_1X16 || rule->scaling == SCALING_16X16;
     double result[STATISTICS], given = tensor_present(&args->scale) ? reference_load(&args->scale, 0, 0) : -1.0;
     for (int i = 0; i < STATISTICS; i++)

@@ -233,7 +233,7 @@ static void read_tensor(const struct tensor *t, float *out)
         out[i] = (float)tensor_get(t, 0, i);
 }
 
-static void read_shard(struct stream *stream, const struct shard *shard, enum team_state state, float *out)
+static void read_shard(struct stream *stream, const struct store_shard *shard, enum team_state state, float *out)
 {
     if (state == TEAM_WEIGHT)
         master_read(stream, &shard->weight, out);
@@ -273,10 +273,10 @@ static int64_t spread(const struct team *team, const float *own, float *whole)
             const struct parameter *p = &model->units[u].parameters[i];
             const int64_t here = place_of(model, u, p), count = p->part.rows * p->part.cols;
             const int64_t there = place_of(&team->whole, u, &team->whole.units[u].parameters[i]);
-            for (struct slab left = {0, count}; left.count > 0;) {
-                const struct run run = slab_run(p, left);
+            for (struct parameter_slab left = {0, count}; left.count > 0;) {
+                const struct slab_run run = slab_run(p, left);
                 differ += spread_run(own + here + left.first, whole + there + run.first, run.count);
-                left = (struct slab){left.first + run.count, left.count - run.count};
+                left = (struct parameter_slab){left.first + run.count, left.count - run.count};
             }
         }
     return differ;
@@ -297,7 +297,7 @@ bool team_gather(struct team *team, enum team_state state, float *whole)
     for (int u = 0; u < team->toy.model.unit_count; u++) {
         struct unit *unit = &team->toy.model.units[u];
         for (int s = 0; s < STORAGE_COUNT; s++) {
-            const struct shard shard = engine->store->class->shard(engine->store, unit, (enum storage)s);
+            const struct store_shard shard = engine->store->class->shard(engine->store, unit, (enum storage_class)s);
             if (tensor_present(&shard.weight.value))
                 read_shard(&engine->streams[STREAM_COMPUTE], &shard, state, own + at + shard.first);
             at += unit->elements[s];
@@ -317,10 +317,10 @@ bool team_gather(struct team *team, enum team_state state, float *whole)
 
 /* -- Outcomes ---------------------------------------------------------------------------------------------------- */
 
-struct outcome team_train(struct team *team)
+struct run_outcome team_train(struct team *team)
 {
     const int64_t bytes = team->elements * (int64_t)sizeof(float);
-    struct outcome o = {
+    struct run_outcome o = {
         .elements = team->elements, .first = memory_allocate(bytes), .last = memory_allocate(bytes), .agree = true};
     for (int s = 0; s < TEAM_STEPS; s++) {
         const struct engine_result result = team_step(team, s);
@@ -336,15 +336,15 @@ struct outcome team_train(struct team *team)
     return o;
 }
 
-void outcome_destroy(struct outcome *outcome)
+void outcome_destroy(struct run_outcome *outcome)
 {
     memory_free(outcome->first);
     memory_free(outcome->last);
 }
 
-void outcome_share(struct comm *comm, struct outcome *outcome)
+void outcome_share(struct comm *comm, struct run_outcome *outcome)
 {
-    struct outcome of_first = *outcome;
+    struct run_outcome of_first = *outcome;
     comm_broadcast(comm, &of_first, sizeof of_first, 0);
     if (comm->rank > 0) {
         *outcome = of_first;
@@ -382,7 +382,7 @@ static double off_length(double norm, const float *gradient, int64_t elements, d
     return fabs(norm * labels / sqrt(squares) - 1);
 }
 
-struct distances outcome_apart(const struct outcome *a, const struct outcome *b, const struct model *model)
+struct distances outcome_apart(const struct run_outcome *a, const struct run_outcome *b, const struct model *model)
 {
     struct distances d = {0};
     int64_t at = 0;
@@ -395,7 +395,7 @@ struct distances outcome_apart(const struct outcome *a, const struct outcome *b,
         for (int s = 0; s < STORAGE_COUNT; s++) {
             for (int i = 0; i < unit->parameter_count; i++) {
                 const struct parameter *p = &unit->parameters[i];
-                if (p->storage != (enum storage)s)
+                if (p->storage != (enum storage_class)s)
                     continue;
                 const int64_t count = p->part.rows * p->part.cols, from = at + p->offset;
                 keep_largest(&d.first, relative_l2(a->first + from, b->first + from, count));
@@ -431,9 +431,9 @@ struct distances bound_of_rounding(const struct distances *one)
                               .length = bound_f32.length};
 }
 
-struct outcome train_alone(struct comm *comm, struct executor *executor, const struct form *form, bool no_masters)
+struct run_outcome train_alone(struct comm *comm, struct executor *executor, const struct form *form, bool no_masters)
 {
-    struct outcome alone = {0};
+    struct run_outcome alone = {0};
     if (comm->rank == 0) {
         const struct layout layout = {.context = 1, .shard = 1, .sharding.no_masters = no_masters};
         struct form own = *form;
@@ -449,7 +449,7 @@ struct outcome train_alone(struct comm *comm, struct executor *executor, const s
     return alone;
 }
 
-bool outcome_within(const struct outcome *outcome, const struct distances *apart, const struct outcome *alone,
+bool outcome_within(const struct run_outcome *outcome, const struct distances *apart, const struct run_outcome *alone,
                     const struct distances *bound)
 {
     return outcome->agree && memcmp(outcome->labels, alone->labels, sizeof alone->labels) == 0 &&
@@ -458,12 +458,12 @@ bool outcome_within(const struct outcome *outcome, const struct distances *apart
 }
 
 bool layout_is_equal(struct comm *comm, struct executor *executor, const struct layout *layout, const struct form *form,
-                     const struct outcome *alone, const struct distances *bound, struct distances *apart)
+                     const struct run_outcome *alone, const struct distances *bound, struct distances *apart)
 {
     struct executor *own = form->replays ? late_executor_create(executor) : executor;
     struct team team;
     team_create(&team, comm, own, layout, form);
-    struct outcome outcome = team_train(&team);
+    struct run_outcome outcome = team_train(&team);
     *apart = outcome_apart(&outcome, alone, &team.whole);
     const bool equal = outcome_within(&outcome, apart, alone, bound);
     outcome_destroy(&outcome);

@@ -53,7 +53,7 @@ struct team {
     struct comm *comm; /* borrowed */
     struct form form;
     struct grid grid;
-    struct groups groups;
+    struct parallel_groups groups;
     struct toy toy;
     struct model whole; /* that no ranks have parts of */
     struct poison poison;
@@ -87,16 +87,16 @@ enum team_state { TEAM_GRADIENT, TEAM_WEIGHT, TEAM_M, TEAM_V, TEAM_STATES };
 bool team_gather(struct team *team, enum team_state state, float *whole);
 
 /* A training of TEAM_STEPS steps. */
-struct outcome {
+struct run_outcome {
     double losses[TEAM_STEPS], labels[TEAM_STEPS], norms[TEAM_STEPS];
     int64_t elements;
     float *first, *last; /* gradients [elements] of these steps */
     bool agree;          /* ranks that hold the same had the same bits, of gradients and in the end of everything */
 };
-struct outcome team_train(struct team *team);
-void outcome_destroy(struct outcome *outcome);
+struct run_outcome team_train(struct team *team);
+void outcome_destroy(struct run_outcome *outcome);
 /* Rank 0 has trained alone; all get what it found. On other ranks `outcome` need not be set before. */
-void outcome_share(struct comm *comm, struct outcome *outcome);
+void outcome_share(struct comm *comm, struct run_outcome *outcome);
 
 /* How far a training is from another of the same model. */
 struct distances {
@@ -105,7 +105,7 @@ struct distances {
         last;      /* the largest relative L2 distance of a parameter's gradient in the first and in the last step */
     double length; /* of the training's own: its norms in these steps from the lengths of their gradients, relative */
 };
-struct distances outcome_apart(const struct outcome *a, const struct outcome *b, const struct model *model);
+struct distances outcome_apart(const struct run_outcome *a, const struct run_outcome *b, const struct model *model);
 
 /* Of numbers in f32: rounding of sums in another order. */
 extern const struct distances bound_f32;
@@ -113,15 +113,15 @@ extern const struct distances bound_f32;
 struct distances bound_of_rounding(const struct distances *one);
 
 /* One rank alone, on rank 0 of comm; all get what it found. */
-struct outcome train_alone(struct comm *comm, struct executor *executor, const struct form *form, bool no_masters);
+struct run_outcome train_alone(struct comm *comm, struct executor *executor, const struct form *form, bool no_masters);
 
 /* Do ranks agree, with the labels of the one alone and no further from it than `bound`? */
-bool outcome_within(const struct outcome *outcome, const struct distances *apart, const struct outcome *alone,
+bool outcome_within(const struct run_outcome *outcome, const struct distances *apart, const struct run_outcome *alone,
                     const struct distances *bound);
 
 /* Is the layout's training within `bound` of one rank's? With form->replays on an executor that does everything later
  * (ref/late.h); that nothing is replayed is fatal. */
 bool layout_is_equal(struct comm *comm, struct executor *executor, const struct layout *layout, const struct form *form,
-                     const struct outcome *alone, const struct distances *bound, struct distances *apart);
+                     const struct run_outcome *alone, const struct distances *bound, struct distances *apart);
 
 #endif

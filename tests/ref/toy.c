@@ -127,7 +127,7 @@ void toy_create(struct toy *toy, const struct toy_options *o)
                                        .tensor = o->tensor};
     if (o->schedule != NULL)
         memcpy(settings.memory.slots, o->schedule->slots, sizeof o->schedule->slots);
-    const struct groups replicated = groups_replicated(group);
+    const struct parallel_groups replicated = groups_replicated(group);
     engine_create(&toy->engine, o->executor, &toy->model, o->groups != NULL ? o->groups : &replicated, &settings);
     if (!o->executor->class->dry)
         engine_initialise(&toy->engine, 7);
@@ -145,7 +145,7 @@ void toy_destroy(struct toy *toy)
 
 enum { PARTS = 5 };
 
-static struct tensor part_of(const struct shard *shard, int part)
+static struct tensor part_of(const struct store_shard *shard, int part)
 {
     const struct tensor *parts[PARTS] = {&shard->gradient, &shard->weight.value, &shard->weight.low, &shard->m,
                                          &shard->v};
@@ -166,10 +166,10 @@ static int64_t move(const struct tensor *t, char *state, int64_t bytes, bool res
 static int64_t walk(const struct toy *toy, char *state, int parts, bool restore)
 {
     int64_t bytes = 0;
-    struct store *store = toy->engine.store;
+    struct weight_store *store = toy->engine.store;
     for (int u = 0; u < toy->model.unit_count; u++) {
         for (int s = 0; s < STORAGE_COUNT; s++) {
-            struct shard shard = store->class->shard(store, &toy->model.units[u], (enum storage)s);
+            struct store_shard shard = store->class->shard(store, &toy->model.units[u], (enum storage_class)s);
             for (int p = 0; p < parts; p++) {
                 struct tensor t = part_of(&shard, p);
                 if (tensor_present(&t))

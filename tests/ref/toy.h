@@ -31,8 +31,8 @@ struct toy {
 struct toy_options {
     struct model_settings settings;
     struct executor *executor;
-    struct group *group;         /* whose ranks hold everything each; NULL: one rank alone */
-    const struct groups *groups; /* NULL: only `group` */
+    struct group *group;                  /* whose ranks hold everything each; NULL: one rank alone */
+    const struct parallel_groups *groups; /* NULL: only `group` */
     struct sharding sharding;
     enum dtype compute; /* statistics are f32 */
     int slots;

@@ -1,0 +1,55 @@
+#!/bin/bash
+# Tags of structs, unions and enums: each is defined once in src, so that any two headers can be included together, and
+# a tag of a header in src or cuda is two words or a term of the field, not a bare everyday word. Enums whose values are
+# computed from each other are tied by an assertion, which the compiler checks.
+set -u
+root=${abs_top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
+
+# Terms that one word says: of machine learning, parallel programming, or this program's own glossary.
+terms="attention batch bpe budget comm command corpus cpu deck dtype embedding engine event executor family forecast
+    gradient grid group inference lifetime linear lineage model nfc norm nvml offload op operand optimizer panels parameter
+    precision profiler prometheus prompt prompts quantization recompute rectangle safetensors sampling scaling schedule
+    segment session sharding sigmoid snapshot straggler stream tensor tensorboard thrift throughput timer tokenizer unit
+    view weight angles sides square constant turn context execution"
+
+# tags FOLDER PATTERN...: "TAG FILE" for each definition at the beginning of a line.
+tags()
+{
+    local folder=$1
+    shift
+    find "$folder" -name "$1" "${@:2}" | sort | xargs grep -HoE '^(template <[^>]*> ?)?(struct|union|enum) [a-z_0-9]+( \{|$)' |
+        sed -E 's/^([^:]*):.*(struct|union|enum) ([a-z_0-9]+).*/\3 \1/'
+}
+
+twice()
+{
+    tags "$1/src" '*.[ch]' | sort | awk '$1 == tag { print tag ": " file " and " $2 } { tag = $1; file = $2 }'
+}
+
+bare()
+{
+    { tags "$1/src" '*.h'; tags "$1/cuda" '*.h' -o -name '*.cuh'; } |
+        awk -v terms="$terms" 'BEGIN { split(terms, list); for (i in list) known[list[i]] }
+            $1 !~ /_/ && !($1 in known) { print $1 ": " $2 }'
+}
+
+# The checks first: they find what is planted, and nothing else.
+planted=$(mktemp -d)
+trap 'rm -rf "$planted"' EXIT
+mkdir -p "$planted"/src/base "$planted"/cuda
+printf '%s\n' 'struct place {' 'struct two_words {' 'struct tensor {' >"$planted/src/base/a.h"
+printf '%s\n' 'struct two_words {' 'enum own {' >"$planted/src/base/b.c"
+printf '%s\n' 'template <int N> struct thing {' 'struct thing_of {' >"$planted/cuda/c.cuh"
+if [ "$(twice "$planted" | wc -l)" -ne 1 ] || [ "$(bare "$planted" | wc -l)" -ne 2 ]; then
+    echo "planted: one tag twice and two bare words; found:"
+    twice "$planted"
+    bare "$planted"
+    exit 1
+fi
+
+faults=$(twice "$root" | sed 's/^/two of one tag: /'; bare "$root" | sed 's/^/a bare everyday word: /')
+if [ -n "$faults" ]; then
+    echo "$faults"
+    exit 1
+fi
+echo "$(tags "$root/src" '*.[ch]' | wc -l) tags, each defined once"
