@@ -1,8 +1,9 @@
-/* Errors. Three tiers (doc/errors.md):
- *   user         what the user can mend: a function records one clear message and returns ERROR_USER
- *   environment  I/O, MPI, memory: records a message and returns ERROR_ENVIRONMENT
- *   bug          CHECK_BUG(), compiled in by --enable-debugging-checks
- * A function that can fail returns an int of enum error_code and leaves its message in this thread's record. */
+/* Key header: errors. There are three tiers (doc/errors.md):
+ *   user         the user can fix it: the function records one clear message and returns ERROR_USER
+ *   environment  I/O, MPI or memory failed: the function records a message and returns ERROR_ENVIRONMENT
+ *   bug          CHECK_BUG() failed; compiled in by --enable-debugging-checks
+ * A function that can fail returns an enum error_code (as int) and leaves its message in the calling thread's record.
+ * Collective functions make all ranks return the same code (comm_agree, comm/comm.h). The codes are the exit codes. */
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
 
@@ -24,39 +25,38 @@ enum error_code {
 #define BASE_NORETURN
 #endif
 
-/* The number of this process in messages; before error_open, which log_open (base/log.h) calls, every process is rank
- * 0. */
+/* error_open sets the rank that messages name; log_open (base/log.h) calls it. error_rank returns that rank, 0 before
+ * error_open. */
 void error_open(int rank);
 int error_rank(void);
 
-/* Record a message (without a newline at its end; it may hold several lines) and return the code, so that a
- * caller can write `return error_user(...)`. The first message of a thread stands until error_clear(). It is kept as
- * text_printable (base/text.h) makes it, so that names from files can be put into it as they are. */
+/* Each records a message and returns its code, so that a caller can write `return error_user(...)`. A message may have
+ * several lines and has no newline at its end. The first message of a thread is kept until error_clear(); later ones
+ * are dropped. Messages pass through text_printable (base/text.h), so callers may insert names from files unchanged. */
 int error_user(const char *format, ...) BASE_PRINTF(1, 2);
 int error_environment(const char *format, ...) BASE_PRINTF(1, 2);
 int error_diverged(const char *format, ...) BASE_PRINTF(1, 2);
 
-/* The same for a code and a message that come from elsewhere (another rank). */
+/* Records a code and a message that another rank reported, and returns the code. */
 int error_restate(int code, const char *message);
 
-/* The recorded message of this thread, "" when there is none. */
+/* error_message returns this thread's recorded message, "" if there is none; error_clear drops it. */
 const char *error_message(void);
 void error_clear(void);
-/* error_tell prints the message on standard error and clears it. error_told returns the message printed last, "" if
- * none was. */
+/* error_tell prints the recorded message on standard error and clears it. error_told returns the message that was
+ * printed last, "" if none was. */
 void error_tell(void);
 const char *error_told(void);
 
-/* For failures that the program cannot recover from (out of memory, a broken invariant, a failed launch): prints the
- * message with the rank, does what error_on_fatal says (flight recorder, MPI_Abort) and ends the process with
- * ERROR_ENVIRONMENT. Ranks other than 0 wait before they print (rank 1 half a second), so that a failure of all ranks
- * at once is printed once.
- */
+/* Ends the process with ERROR_ENVIRONMENT, for failures without recovery (out of memory, a broken invariant, a failed
+ * launch): prints the message with the rank and calls the functions of error_on_fatal. Ranks other than 0 wait before
+ * they print (rank 1 half a second), so that a failure of all ranks at once is printed once. */
 void error_fatal(const char *format, ...) BASE_PRINTF(1, 2) BASE_NORETURN;
-/* The same for what happened to a file that is open: nothing that the program has done before explains it. */
+/* As error_fatal, for an open file that was damaged from outside: the flight recorder would not explain it, and is not
+ * printed. */
 void error_lost(const char *format, ...) BASE_PRINTF(1, 2) BASE_NORETURN;
-/* What both do before they end the process; NULL = nothing. record: prints the flight recorder, of which error_lost
- * makes no use; end: ends the other ranks. */
+/* Registers what error_fatal and error_lost call before they end the process; NULL = nothing. record prints the flight
+ * recorder (error_fatal only); end ends the other ranks, as MPI_Abort does. */
 void error_on_fatal(void (*record)(void), void (*end)(void));
 
 #ifdef CISTRON_DEBUGGING_CHECKS

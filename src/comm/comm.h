@@ -1,6 +1,6 @@
-/* Communicators: groups of ranks that exchange data in host memory. Two makers: comm_self (one process alone) and
- * comm_open_mpi. Only comm/mpi.c and main.c use MPI. A failure inside a collective is fatal (error_fatal), and so is a
- * collective that takes longer than the limit (comm_set_timeout). */
+/* Key header: a communicator is a group of ranks that exchange data in host memory. comm_self makes one for a single
+ * process, comm_open_mpi one for all ranks of MPI; only comm/mpi.c and main.c use MPI. A failure inside a collective is
+ * fatal (error_fatal), and so is a collective that takes longer than the limit (comm_set_timeout). */
 #ifndef COMM_COMM_H
 #define COMM_COMM_H
 
@@ -15,61 +15,63 @@ struct comm {
     void *self;
 };
 
-/* What a maker of communicators supplies. Every function is collective. `bytes` may exceed 2^31. */
+/* The functions that implement a communicator. All but `missing` are collective. `bytes` may exceed 2^31. */
 struct comm_class {
     void (*barrier)(struct comm *comm);
     void (*broadcast)(struct comm *comm, void *data, int64_t bytes, int root);
-    /* out holds size blocks of `bytes`, in rank order, on every rank. in may be this rank's block of out. */
+    /* out: [size * bytes], the blocks of all ranks in rank order. in may be this rank's block of out. */
     void (*all_gather)(struct comm *comm, const void *in, void *out, int64_t bytes);
-    /* Blocks of `bytes`: block r of `in` goes to rank r; block r of `out` came from rank r. */
+    /* in, out: [size * bytes]. Block r of `in` is sent to rank r; block r of `out` comes from rank r. */
     void (*all_to_all)(struct comm *comm, const void *in, void *out, int64_t bytes);
-    /* Around the ranks: `in` goes to rank + 1, `out` comes from rank - 1; the last sends to the first. */
+    /* Ring: `in` is sent to rank + 1, `out` comes from rank - 1; the last rank sends to the first. */
     void (*shift)(struct comm *comm, const void *in, void *out, int64_t bytes);
-    /* Between ranks beside each other, the last and the first among them: data[RELAY_TO_NEXT] goes to rank + 1, which
-     * has it as data[RELAY_FROM_BEFORE]; data[RELAY_TO_BEFORE] goes to rank - 1, which has it as data[RELAY_FROM_NEXT].
-     * Where bytes are 0 nothing moves. What is received has arrived at the end; what is sent has been copied, and only
-     * the message before on the same way need have been received. Collective over the ranks that have something for
-     * each other. */
+    /* Pipeline send and receive between neighbouring ranks, on a ring: data[RELAY_TO_NEXT] is sent to rank + 1, which
+     * receives it as data[RELAY_FROM_BEFORE]; data[RELAY_TO_BEFORE] is sent to rank - 1, which receives it as
+     * data[RELAY_FROM_NEXT]. An entry with 0 bytes is no message. On return received messages have arrived, and sent
+     * ones have been copied; a send waits only for the previous message of its direction to be received. Collective
+     * over neighbouring ranks with messages for each other. */
     void (*relay)(struct comm *comm, void *const data[RELAY_COUNT], const int64_t bytes[RELAY_COUNT]);
-    /* Ranks with the same color form a new communicator, in the order of their ranks in comm. color >= 0. */
+    /* Returns a new communicator of the ranks with the same color, in the order of their ranks in comm. color >= 0. */
     struct comm *(*split)(struct comm *comm, int color);
-    /* The ranks on the same node (that share its memory) form a new communicator. */
+    /* Returns a new communicator of the ranks on the same node (those that share its memory). */
     struct comm *(*split_node)(struct comm *comm);
-    /* comm_missing, which is not collective; NULL where a process is alone. */
+    /* As comm_missing; not collective. NULL for a single process. */
     void (*missing)(struct comm *comm, char *text, int64_t bytes);
     void (*destroy)(struct comm *comm);
 };
 
-/* One process alone; needs no MPI. */
+/* Makes a communicator of this process alone; needs no MPI. */
 struct comm *comm_self(void);
-/* All ranks of MPI (a duplicate of MPI_COMM_WORLD). MPI must be initialised. */
+/* Makes a communicator of all ranks of MPI (a duplicate of MPI_COMM_WORLD). MPI must be initialised. Collective. */
 struct comm *comm_open_mpi(void);
+/* Frees a communicator of either kind. Collective. */
 void comm_destroy(struct comm *comm);
 
-/* Sets the limit of every collective, in seconds; 0, the default, is no limit. A collective that takes longer than a
- * tenth of the limit prints a warning that names the missing ranks. One that exceeds the limit names them and is fatal.
- * Local, but to be called with the same value on all ranks. */
+/* Sets the time limit of each collective, in seconds; 0, the default, is no limit. A collective that takes longer than
+ * a tenth of the limit warns and names the missing ranks; one that exceeds the limit names them and is fatal. Local;
+ * all ranks must call it with the same value. */
 void comm_set_timeout(double seconds);
-/* Between these two the limit is ten times as long: for work such as reading or writing files on one rank, while the
- * others wait. They may be nested. Local, but to be called on all ranks. */
+/* Between begin and end the limit is ten times as long, for work of one rank (such as file I/O) while the others wait.
+ * May be nested. Local; all ranks must call both. */
 void comm_begin_long_work(void);
 void comm_end_long_work(void);
-/* The current limit in seconds, 0 = none; for makers of communicators. */
+/* The current limit in seconds, 0 = none; for implementations of communicators. */
 double comm_limit(void);
-/* Seconds that this process has been in collectives of communicators so far, waiting for other ranks or not. */
+/* Seconds that this process has spent in collectives of communicators so far. */
 double comm_seconds(void);
 
-/* Ranks can say for whom they wait because each answers while it waits itself. A rank's main thread calls comm_attend
- * again and again where it waits for something else, such as a device: it answers, and does what comm_missing asks for.
- * waited: seconds so far. comm_attends: is there anybody to answer? Else such a wait need not be interrupted. Local. */
+/* Ranks can name the ranks that they wait for because each rank answers while it waits itself. A main thread that waits
+ * for something else, such as a device, calls comm_attend repeatedly: it answers, and serves comm_missing. waited:
+ * seconds that the wait has taken so far. comm_attends returns whether comm_attend is needed at all. Local. */
 bool comm_attends(void);
 void comm_attend(double waited);
-/* What comm_attend calls; for makers of communicators. */
+/* Registers the function that comm_attend calls; for implementations of communicators. */
 void comm_on_attend(void (*attend)(double waited));
-/* For threads that may not communicate (watchdogs): has the main thread find out which ranks of comm do not wait, and
- * writes them into text, as "rank 3 on HOST, ...". It takes some seconds. Local; any thread but the main one. */
+/* For threads that must not communicate (watchdogs): asks the main thread which ranks of comm are not waiting, and
+ * writes them to text[bytes] as "rank 3 on HOST, ...". Takes some seconds. Local; not for the main thread. */
 void comm_missing(struct comm *comm, char *text, int64_t bytes);
 
+/* The collectives of struct comm_class, with its arguments. */
 void comm_barrier(struct comm *comm);
 void comm_broadcast(struct comm *comm, void *data, int64_t bytes, int root);
 void comm_all_gather(struct comm *comm, const void *in, void *out, int64_t bytes);
@@ -78,31 +80,31 @@ void comm_shift(struct comm *comm, const void *in, void *out, int64_t bytes);
 void comm_relay(struct comm *comm, void *const data[RELAY_COUNT], const int64_t bytes[RELAY_COUNT]);
 struct comm *comm_split(struct comm *comm, int color);
 struct comm *comm_split_node(struct comm *comm);
-/* How the ranks of `world` lie on nodes; `node` is comm_split_node(world). Returns n where each node has n ranks that
- * follow one another, the world's size where there is one node, and 1 where nodes have ranks in any other way.
- * Collective over world. */
+/* Returns how many consecutive ranks of `world` each node has: the world's size on one node, and 1 if the ranks are not
+ * distributed in equal consecutive blocks. `node` is comm_split_node(world). Collective over world. */
 int comm_node_block(struct comm *world, struct comm *node);
 
-/* The maximum and the sum of a value over all ranks. Collective. */
+/* Return the maximum and the sum of a value over all ranks, on all ranks. Collective. */
 int64_t comm_max_i64(struct comm *comm, int64_t value);
 int64_t comm_sum_i64(struct comm *comm, int64_t value);
 
-/* Shares errors: `code` (enum error_code) is this rank's outcome. When any rank failed, every rank returns the code of
- * the lowest rank that failed, and records that rank's message. ERROR_NONE when none failed. Collective. */
+/* Shares errors. `code` (enum error_code) is this rank's result. If any rank failed, all ranks return the code of the
+ * lowest failed rank and record its message; otherwise ERROR_NONE. Collective. */
 int comm_share(struct comm *comm, int code);
-/* comm_share, then rank 0 prints the message to standard error and every rank clears its record. So each error is
- * printed once, and all ranks return the same code. */
+/* comm_share; then rank 0 prints the message on standard error, and all ranks clear their records. Each error is thus
+ * printed once, and all ranks return the same code. Collective. */
 int comm_agree(struct comm *comm, int code);
 
-/* Minimum, mean and maximum of a value over all ranks. Collective. */
+/* Minimum, mean and maximum of a value over all ranks. */
 struct comm_spread {
     double minimum, mean, maximum;
 };
+/* Returns them on all ranks. Collective. */
 struct comm_spread comm_spread(struct comm *comm, double value);
 
-/* Makes a group (core/group.h): collectives over the ranks of this comm, on the executor's memory, or on host memory
- * when executor is NULL. In host memory sums are in rank order. The group borrows the comm. Free it with
- * comm_group_destroy. Both are collective. */
+/* Makes a group (core/group.h) of the ranks of comm: collectives on the executor's memory, or on host memory if
+ * executor is NULL. Sums in host memory are in rank order. The group borrows comm; comm_group_destroy frees the group.
+ * Both are collective. */
 struct group *comm_group_create(struct comm *comm, struct executor *executor, const char *name);
 void comm_group_destroy(struct group *group);
 

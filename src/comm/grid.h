@@ -1,65 +1,68 @@
-/* The rank grid: the axes along which ranks are numbered, and the groups of ranks that work together.
+/* Key header: the process grid (device mesh): the axes along which ranks are numbered, and the groups of ranks that
+ * communicate.
  *
  *   rank = ((stage * data_ranks + data_rank) * context + context_rank) * tensor + tensor_rank
  *
- * The ranks of a stage share a part of the layers, as one stage of a pipeline. All other axes and groups are those of
- * one stage. Context ranks share rows of tokens: each has a part of every row. Tensor ranks share tokens and have a
- * part of every layer. The ranks of one tensor_rank have the same part of the model; they sum its gradients, and divide
- * its state: `shard` of them that follow one another hold it once, each a cut. */
+ * A pipeline stage has some of the layers; all other axes and groups lie within one stage. Context-parallel ranks have
+ * the same rows, each a part of every row. Tensor-parallel ranks have the same tokens, each a part of every layer. The
+ * ranks of one tensor_rank have the same part of the model and form the group `data`: they reduce its gradients, and
+ * `shard` consecutive ranks of them share its state, one shard each. */
 #ifndef COMM_GRID_H
 #define COMM_GRID_H
 
 #include "comm/comm.h"
 
-/* How many ranks there are along an axis. */
+/* Number of ranks along each axis. */
 struct grid_shape {
     int tensor, context;
-    int shard;  /* ranks that hold the state of their part of the model once; 0: all that have this part */
-    int alike;  /* so many tensor ranks that follow one another have the same key and value heads; 0 and 1: none */
-    int stages; /* of a pipeline; 0 and 1: none */
-    int near;   /* ranks of a shard group that follow one another and share a node; 0 and 1: not known */
+    int shard;  /* ranks of a sharding group, which own the state of their part of the model once; 0: all of `data` */
+    int alike;  /* consecutive tensor ranks with the same key and value heads (kv replicas); 0 and 1: none */
+    int stages; /* pipeline stages; 0 and 1: no pipeline */
+    int near;   /* consecutive ranks of a sharding group that share a node; 0 and 1: unknown */
 };
 
 struct grid {
     struct comm *world;        /* borrowed */
     struct comm *node;         /* ranks on this node */
-    struct comm *model;        /* that share this rank's data: its tensor and context ranks */
-    struct comm *tensor;       /* that share this rank's tokens */
-    struct comm *alike;        /* of these: that have the same key and value heads */
-    struct comm *context;      /* that share this rank's rows and have its part of the model */
-    struct comm *data;         /* that have this rank's part of the model; gradients are summed over them */
-    struct comm *shard;        /* of these: that hold its state once between them */
-    struct comm *near;         /* of `shard`: the ranks on this rank's node; NULL before grid_divide */
-    struct comm *far;          /* of `shard`: one rank of each node, at this rank's place on it; likewise */
-    struct comm *replicas;     /* of `data`: that hold the same cut as this rank */
-    struct comm *stages;       /* one of each stage: those at this rank's place, with its data */
-    int data_rank, data_ranks; /* this rank's number among those that have other data than it, and of how many */
+    struct comm *model;        /* ranks with the same data: all tensor and context ranks of this data rank */
+    struct comm *tensor;       /* tensor-parallel ranks: the same tokens */
+    struct comm *alike;        /* ranks of `tensor` with the same key and value heads */
+    struct comm *context;      /* context-parallel ranks: the same rows and the same part of the model */
+    struct comm *data;         /* ranks with the same part of the model, over which gradients are reduced */
+    struct comm *shard;        /* sharding group: ranks of `data` that together own the state once */
+    struct comm *near;         /* ranks of `shard` on this rank's node; NULL before grid_divide */
+    struct comm *far;          /* one rank of `shard` on each node, with this rank's index there; NULL as `near` is */
+    struct comm *replicas;     /* ranks of `data` that own the same shard as this rank */
+    struct comm *stages;       /* one rank of each pipeline stage, with this rank's data and indices */
+    int data_rank, data_ranks; /* index and number of the data-parallel ranks, which have different data */
 };
 
-/* Why the shape does not fit so many ranks, as the end of a sentence that begins with "N ranks"; NULL: it does. A
- * static string. */
+/* Returns why the shape does not fit `ranks` ranks, as the end of a sentence that begins with "N ranks"; NULL: it fits.
+ * A static string. Local. */
 const char *grid_check(const struct grid_shape *shape, int64_t ranks);
 
-/* The sizes of a rank's groups, or its numbers in them; `all` are all ranks. `data` and what divides it count ranks of
- * one tensor rank. */
+/* The sizes of a rank's groups, or the rank's indices in them. `all` is the world. */
 struct grid_numbers {
     int all, model, tensor, alike, context, data, shard, near, far, replicas, stages;
 };
 
-/* Of a shape that fits so many ranks; `rank` is one of them. */
+/* grid_sizes returns the sizes of the groups, grid_place the indices of rank number `rank` in them. The shape must fit
+ * the number of ranks. Local. */
 struct grid_numbers grid_sizes(const struct grid_shape *shape, int ranks);
 struct grid_numbers grid_place(const struct grid_shape *shape, int ranks, int rank);
 
-/* Ranks of a stage are of one kind that are the first, or are not, among those that share their rows, that share the
- * state, that hold the same of it, that share their tokens, and that have the same key and value heads. */
+/* Two ranks of a stage are of the same kind if, in each of context, shard, replicas, tensor and alike, both or neither
+ * are the group's first rank. Ranks of one kind need the same memory and do the same work. */
 enum { GRID_STAGES = 64 /* at most */, GRID_KINDS = 32 * GRID_STAGES };
 
-/* One rank of each kind; how many there are. */
+/* Writes one rank of each kind to kinds, and returns the number of kinds. Local. */
 int grid_kinds(const struct grid_shape *shape, int ranks, int kinds[GRID_KINDS]);
 
-/* Collective. A shape that does not fit is ERROR_USER, the same on all ranks. */
+/* Makes all communicators but near and far. Collective over world, with the same code on all ranks. ERROR_USER: the
+ * shape does not fit. grid_destroy frees them; collective. */
 int grid_create(struct grid *grid, struct comm *world, const struct grid_shape *shape);
-/* Divides the ranks of `shard` by nodes, where shape->near > 1; the shape is else that of grid_create. Collective. */
+/* Makes near and far if shape->near > 1; the rest of the shape must equal that of grid_create. Collective over world.
+ */
 void grid_divide(struct grid *grid, const struct grid_shape *shape);
 void grid_destroy(struct grid *grid);
 

@@ -1,5 +1,5 @@
-/* The door: all device work and every collective goes through launch(). So argument checks, timing and the flight
- * recorder are written once, for every executor. */
+/* Key header: launch() is the single entry point for device work and collectives. Argument checks, timing, profiling
+ * and the flight recorder are therefore written once, for all executors. */
 #ifndef CORE_LAUNCH_H
 #define CORE_LAUNCH_H
 
@@ -7,37 +7,45 @@
 
 #include <stdio.h>
 
-/* Runs an op on a stream. args points to the op's struct *_args. Fatal on any failure. */
+/* Launches an op on a stream. args points to the op's struct NAME_args (core/op.h), which is read before launch
+ * returns. Whether the op has run when launch returns depends on the executor; streams and events order ops. A
+ * collective op is collective over its group. Any failure is fatal (error_fatal). */
 void launch(struct stream *stream, enum op op, const void *args);
 
-/* launch with named arguments: LAUNCH(stream, GEMM, gemm, .a = x, .b = w, ...) */
+/* Launches with named arguments: LAUNCH(stream, GEMM, gemm, .a = x, .b = w, ...). Omitted fields are zero. */
 #define LAUNCH(stream, OP, name, ...) launch((stream), OP_##OP, &(struct name##_args){__VA_ARGS__})
 
-/* For executors: a collective, by its group's table. Fatal when op is none, or its arguments are wrong (op_check). */
+/* For executors: runs a collective op by its group's table (core/group.h). Fatal when `op` is not a collective, or when
+ * op_check finds a wrong argument. */
 void launch_collective(struct stream *stream, enum op op, const void *args);
 
-/* Runs a recording of the stream's executor. Its launches do not come through here, so the flight recorder has one
- * entry for all of them: `name` ("replay forward"; a string that stays valid) and the micro-batch's slot. */
+/* Replays a recording that the stream's executor captured (a CUDA graph). Its launches do not pass through launch(), so
+ * the flight recorder gets one entry for all of them: `name` (such as "replay forward"; borrowed for the life of the
+ * process) and the micro-batch's activation slot. */
 void launch_replay(struct stream *stream, void *recording, const char *name, int slot);
 
-/* Names what is launched from here to the matching launch_range_end, for profilers (NVTX). */
+/* Opens and closes a named range for profilers (NVTX). Ranges nest. */
 void launch_range(struct stream *stream, const char *name);
 void launch_range_end(struct stream *stream);
 
+/* stream_synchronize blocks the host until all launches on the stream have run. event_record marks the stream's current
+ * end; event_wait makes later launches on the stream wait for the event's last record, and does not block the host. */
 void stream_synchronize(struct stream *stream);
 void event_record(struct event *event, struct stream *stream);
 void event_wait(struct event *event, struct stream *stream);
-/* Has the stream passed the event's last record? True where there is none. With `wait`: returns true once it has. */
+/* Returns whether the device has reached the event's last record; true if it was never recorded. With `wait`, blocks
+ * until it has, and returns true. */
 bool event_passed(struct event *event, struct executor *executor, bool wait);
 
-/* Seconds spent and calls made per op by this process, since start (meaningful where launches are synchronous). */
+/* Calls and host seconds of each op in this process since its start. Seconds are the op's time only where launches are
+ * synchronous, as on the CPU executor. */
 struct launch_timer {
     int64_t calls;
     double seconds;
 };
-const struct launch_timer *launch_timers(void); /* OP_COUNT of them */
+const struct launch_timer *launch_timers(void); /* [OP_COUNT] */
 
-/* The flight recorder: the last launches and replays of this process, oldest first, one line each. */
+/* Prints the flight recorder: the last launches and replays of this process, oldest first, one line each. */
 void launch_dump(FILE *file);
 
 #endif

@@ -1,9 +1,10 @@
-/* The input deck: every setting of a run, typed, checked and with a default. A deck is a libconfig file whose groups
- * are the sections below; key=value on the command line overrides it. One table (deck/table.c) drives the parser, the
- * checks, `cistron deck` and doc/deck.md, so the meaning, unit and range of each field stand there and only there.
+/* Key header: the input deck holds every setting of a run, typed, checked and with a default. A deck is a libconfig
+ * file whose groups are the sections of struct deck; key=value on the command line overrides it. One table
+ * (deck/table.c) drives the parser, the checks, `cistron deck` and doc/deck.md. The meaning, unit and range of each
+ * field are stated there and only there.
  *
- * Each key is checked here by itself; conditions on several keys are checked where the keys are used. A 0 or "" with a
- * special meaning (the preset's value, "the same as", "off") is kept as 0 or "" here. */
+ * The deck checks each key alone; src/setup checks conditions on several keys. A 0 or "" with a special meaning (the
+ * preset's value, off) is stored as 0 or "". */
 #ifndef DECK_DECK_H
 #define DECK_DECK_H
 
@@ -13,7 +14,7 @@
 
 enum { DECK_STRING = 4096, DECK_MAXIMUM_KEYS = 160, DECK_MAXIMUM_THREADS = 1024 };
 
-/* Values of choices, in the order of their names in the table. */
+/* Values of the keys that have named choices, in the order of the names in the table. */
 enum deck_family { DECK_FAMILY_PRESET, DECK_FAMILY_LLAMA, DECK_FAMILY_ESM2, DECK_FAMILY_AMPLIFY };
 enum deck_gelu { DECK_GELU_ERF, DECK_GELU_TANH };
 enum deck_rounding { DECK_ROUNDING_NONE, DECK_ROUNDING_FP16, DECK_ROUNDING_BF16 };
@@ -44,7 +45,7 @@ enum deck_amax { DECK_AMAX_MAXIMUM, DECK_AMAX_LATEST };
 enum deck_accumulate { DECK_ACCUMULATE_AUTO, DECK_ACCUMULATE_FAST, DECK_ACCUMULATE_SPLIT };
 enum deck_weight_gradients { DECK_WEIGHT_GRADIENTS_QUANTIZED, DECK_WEIGHT_GRADIENTS_COMPUTE };
 enum deck_weight_copies { DECK_WEIGHT_COPIES_KEPT, DECK_WEIGHT_COPIES_MADE };
-/* As enum shard_level (store/store.h), and: whichever fits and costs least. */
+/* The values of enum shard_level (store/store.h), and AUTO: the fastest layout that fits. */
 enum deck_shard { DECK_SHARD_NONE, DECK_SHARD_OPTIMIZER, DECK_SHARD_GRADIENTS, DECK_SHARD_FULL, DECK_SHARD_AUTO };
 enum deck_reduce { DECK_REDUCE_AUTO, DECK_REDUCE_MICRO_BATCH, DECK_REDUCE_STEP };
 enum deck_stages { DECK_STAGES_COST, DECK_STAGES_LAYERS, DECK_STAGES_ENDS };
@@ -58,12 +59,12 @@ enum deck_recompute {
     DECK_RECOMPUTE_QKV,
     DECK_RECOMPUTE_ATTENTION,
     DECK_RECOMPUTE_FULL,
-    DECK_RECOMPUTE_FIT /* not a policy: the program chooses one for each layer */
+    DECK_RECOMPUTE_FIT /* not a policy: the program chooses a policy for each layer */
 };
-/* Of the policies, DECK_RECOMPUTE_NONE to _FULL. */
+/* Names of the policies DECK_RECOMPUTE_NONE to DECK_RECOMPUTE_FULL. */
 #define DECK_RECOMPUTE_NAMES "none", "only_norms", "activation", "norms", "gate_up", "qkv", "attention", "full"
 
-/* Plain data without pointers: it may be copied by assignment and sent as bytes between ranks of one build. */
+/* Plain data without pointers, so it can be copied by assignment and sent as bytes between ranks of the same build. */
 struct deck {
     struct {
         char preset[DECK_STRING], initialise_from[DECK_STRING];
@@ -185,83 +186,85 @@ struct deck {
     bool given[DECK_MAXIMUM_KEYS]; /* by row of the table: set by the file or an override; read with deck_given */
 };
 
-/* Sets every key to its default and marks none as given. */
+/* Sets all keys to their defaults, and marks none as given. */
 void deck_defaults(struct deck *deck);
 
-/* A copy, freed with memory_free (base/memory.h). A deck has 90 KiB, too much for a small stack (ulimit -s). */
+/* Returns a copy, freed with memory_free (base/memory.h). A deck has 90 KiB, too much for a small stack (ulimit -s). */
 struct deck *deck_copy(const struct deck *deck);
 
-/* Reads a deck's file, then applies the `override_count` overrides "key=value" in order (the last one of a key wins).
- * `name` is a path or, without "/", also the name of a deck that comes with the program ("quickstart"). `deck` is
- * overwritten; keys that are not given get their defaults. An @include name is looked for first in the folder of the
- * including file, then among the decks that come with the program. A key may be given again after an @include that gave
- * it; the later value wins. "~" in paths is replaced by the home folder. Local; it reads files, so let one rank call it
- * and send the deck to the others.
- * Returns ERROR_NONE, or ERROR_USER with one line for each fault (some twenty at most): "FILE:LINE: key ..." or
- * "command line: ..."; after a syntax error no more faults of that file are listed. After an error the deck's values
- * must not be used.
- * *notes (notes may be NULL) is set after an error too: what the user should know, each line ended by '\n', freed with
- * free(). It names the file that was read where that is not `name`, and each key that replaced one of an @include. */
+/* Reads a deck file, then applies overrides[override_count], "key=value", in order; the last value of a key wins.
+ * `name` is a path, or without "/" also the name of a deck that comes with the program ("quickstart"). `deck` is
+ * overwritten; missing keys get their defaults. An @include is searched for in the folder of the including file, then
+ * among the decks that come with the program. A key may be set again after an @include that set it; the later value
+ * wins. "~" in paths is replaced by the home folder. Local; reads files, so one rank calls it and sends the deck to the
+ * others.
+ *
+ * Returns ERROR_NONE, or ERROR_USER with one line per fault (about twenty at most): "FILE:LINE: key ..." or "command
+ * line: ..."; after a syntax error the rest of that file is not checked. After an error the deck must not be used.
+ *
+ * *notes (notes may be NULL), also set after an error, is a text of lines for the user, freed with free(). It names the
+ * file that was read if that is not `name`, and each key that replaced one of an @include. */
 int deck_read(struct deck *deck, const char *name, char *const overrides[], int override_count, char **notes);
 
-/* The same for a deck text in memory, such as a checkpoint's; messages have `origin` in place of FILE. It reads no
+/* As deck_read, for a deck text in memory, such as a checkpoint's. Messages say `origin` instead of FILE. Reads no
  * files: an @include is a fault. */
 int deck_read_text(struct deck *deck, const char *text, const char *origin, char *const overrides[],
                    int override_count);
 
-/* Was the key ("model.hidden") set by the file or an override? After reading an effective deck this is true of every
- * key. An unknown key is a bug of the caller and ends the program. */
+/* Returns whether the file or an override set the key ("model.hidden"). True for all keys of an effective deck. An
+ * unknown key is a bug of the caller and fatal. */
 bool deck_given(const struct deck *deck, const char *key);
 
-/* For each key of a section ("model") and of the sections inside it: if `deck` does not give it, copies its value from
- * `from`. */
+/* Copies the keys of a section ("model"), subsections included, from `from` to `deck` where `deck` does not give them.
+ */
 void deck_inherit(struct deck *deck, const struct deck *from, const char *section);
 
-/* The effective deck: a deck text that gives every key its value in `deck`. deck_read_text reads back the same values,
- * bit for bit. The caller frees it with free(). */
+/* Returns the effective deck: a deck text that sets every key. deck_read_text reads back the same bits. Freed with
+ * free(). */
 char *deck_print_effective(const struct deck *deck);
 
-/* One line "model.hidden = 128" for each key whose value is not the default, in the order of the table; "" for none.
- * The caller frees it with free(). */
+/* Returns one line "model.hidden = 128" for each key that differs from its default, in the order of the table; "" for
+ * none. Freed with free(). */
 char *deck_print_changed(const struct deck *deck);
 
-/* Prints the reference: every key at its default, each on its own line below its comment. It is itself a valid deck. */
+/* Prints the reference, itself a valid deck: every key with its default, on its own line below its comment. */
 void deck_print_reference(FILE *file);
-/* The same as Markdown: doc/deck.md. */
+/* Prints the reference as Markdown: doc/deck.md. */
 void deck_print_markdown(FILE *file);
 
-/* The value of a key in deck syntax ("memory.recompute" gives "\"full\""), freed with free(). An unknown key ends the
- * program. */
+/* Returns the value of a key in deck syntax ("memory.recompute" gives "\"full\""), freed with free(). An unknown key is
+ * fatal. */
 char *deck_key_text(const struct deck *deck, const char *key);
-/* "memory.recompute = \"full\"" for each of keys[count], with `between` in between; "" for none. Freed with free(). */
+/* Returns "memory.recompute = \"full\"" for each of keys[count], separated by `between`; "" for none. Freed with
+ * free(). */
 char *deck_keys_text(const struct deck *deck, const char *const keys[], int count, const char *between);
 
-/* Prints the name of every key on its own line, followed by `ending`. */
+/* Prints the name of each key, followed by `ending`, on a line of its own. */
 void deck_print_keys(FILE *file, const char *ending);
 
 /* A key whose value differs between two decks. */
 struct deck_change {
     const char *key;
-    const char *refused; /* why it may not change at a restart; NULL: it may */
-    bool told;           /* what is computed from then on hangs on it */
+    const char *refused; /* the reason why it may not change at a restart; NULL: it may */
+    bool told;           /* the change is logged, since results depend on it */
     bool is_text;        /* the values are texts; otherwise numbers, or "true" and "false" */
     char *old, *new_;    /* in deck syntax, but texts without quotes; owned */
 };
-/* The keys that differ, in the order of the table; freed with deck_changes_destroy. */
+/* The keys that differ, in the order of the table; deck_changes_destroy frees them. */
 struct deck_changes {
     struct deck_change *changes;
     int count;
 };
 struct deck_changes deck_compare(const struct deck *old, const struct deck *new_);
 void deck_changes_destroy(struct deck_changes *changes);
-/* The old or new value in deck syntax, texts in quotes; freed with free(). */
+/* Returns the old or new value in deck syntax, texts in quotes; freed with free(). */
 char *deck_change_value(const struct deck_change *change, bool new_);
-/* "optimizer.lr = 0.001 (was 0.003)", freed with free(). */
+/* Returns "optimizer.lr = 0.001 (was 0.003)", freed with free(). */
 char *deck_change_text(const struct deck_change *change);
 
-/* Compares the decks of a checkpoint and of the run that wants to resume it. Returns how many keys differ that may not
- * change at resume. *differences then has one line for each, "key model.hidden: 128 in the checkpoint, 256 now (why
- * not)", with newlines between the lines and none at the end; the caller frees it with free(). NULL if none differ. */
+/* Compares the deck of a checkpoint with that of a run that resumes it. Returns the number of differing keys that may
+ * not change at a restart. *differences has a line for each, "key model.hidden: 128 in the checkpoint, 256 now
+ * (reason)", without a newline at the end, freed with free(); NULL if there are none. */
 int deck_compare_for_resume(const struct deck *old, const struct deck *new_, char **differences);
 
 #endif

@@ -1,6 +1,6 @@
-/* The engine runs steps, and the forward passes of inference: it owns a rank's weights (through a store), activations
- * and batch on an executor, and interprets schedules. Everything is allocated when it is made; addresses are fixed from
- * then on. */
+/* Key header: the engine runs training steps and the forward passes of inference. It owns this rank's weights (through
+ * a weight store), activations and device batch on one executor, and interprets schedules. engine_create allocates
+ * everything; addresses never change afterwards, so parts of a step can be captured as CUDA graphs. */
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
 
@@ -15,47 +15,47 @@
 
 struct comm;
 
-/* Where ranks share rows (groups.context): this rank's part of the batch that is on its way to the device. */
+/* Context parallelism: this rank's part of the batch that is being copied to the device. */
 struct engine_rows {
     struct context_cut cut;
     struct batch batch;
-    int32_t *tables;                  /* of its attention, as context_cut_segments makes them */
-    struct attention_segments *parts; /* what the slots' batch_tensors.parts point into; NULL: no ranks share rows */
+    int32_t *tables;                  /* segment tables of its attention, made by context_cut_segments */
+    struct attention_segments *parts; /* target of the slots' batch_tensors.parts; NULL: no context parallelism */
 };
 
 struct engine_settings {
-    struct memory_settings memory; /* memory.use says what the engine is for */
+    struct memory_settings memory; /* memory.use: training, evaluation, embedding or generation */
     struct optimizer_settings optimizer;
     struct sharding sharding;
-    bool replays; /* parts of a step are recorded and replayed where the executor can (engine/replay.h) */
-    /* MEMORY_GENERATE: tokens of a sequence that the cache has room for; there are memory.max_segments sequences.
-     * least_rows: a call takes so many rows through the model at least, filled up where it has fewer, so that products
-     * do not change with the number of its tokens; at most memory.row_tokens. Others: unused. */
+    bool replays; /* parts of a step are captured and replayed where the executor can (engine/replay.h) */
+    /* MEMORY_GENERATE only. positions: tokens per sequence in the key-value cache, which has memory.max_segments
+     * sequences. least_rows: minimum rows of a call, at most memory.row_tokens; shorter calls are padded to it, so that
+     * the bits of a product do not depend on the number of tokens. */
     int64_t positions, least_rows;
-    /* Ranks whose parts of parameters lie side by side with this rank's, in the order of their columns; with them a
-     * checkpoint is written by whole rows. NULL: parameters are whole. Borrowed. */
+    /* The tensor-parallel ranks, in the order of their columns; they write whole rows of a checkpoint together. NULL:
+     * no tensor parallelism. Borrowed. */
     struct comm *tensor;
 };
 
-/* The results of a step or an evaluation, on their way to the host. */
+/* The results of a step or an evaluation while they are copied to the host. */
 struct engine_return {
     struct tensor total, norm; /* in the executor's host memory */
-    struct tensor losses;      /* likewise, as those of the engine; absent where that has none */
-    struct event read;         /* they have arrived */
-    bool updated;              /* norm is this step's */
-    bool measured;             /* losses are this step's */
+    struct tensor losses;      /* quantization errors, in host memory; absent where engine.losses is */
+    struct event read;         /* the copy has finished */
+    bool updated;              /* norm belongs to this step */
+    bool measured;             /* losses belong to this step */
 };
 
-/* What is on its way to another stage, while units make what goes there next. */
+/* A message to another pipeline stage that is in flight while units compute the next one. */
 struct stage_transfer {
     struct tensor data;
-    struct event ready; /* it is there */
-    struct event taken; /* the other stage has it */
+    struct event ready; /* data is complete */
+    struct event taken; /* the other stage has received it */
 };
 
 enum {
-    ENGINE_RETURNS = 2,                /* steps that may be on their way at a time */
-    ENGINE_MARKS = ENGINE_RETURNS + 1, /* the end of the step before them, and the end of each */
+    ENGINE_RETURNS = 2,                /* maximum of steps in flight */
+    ENGINE_MARKS = ENGINE_RETURNS + 1, /* time stamps: the end of the step before them, and the end of each */
 };
 
 struct engine {
@@ -64,126 +64,128 @@ struct engine {
     struct model *model; /* borrowed */
     struct parallel_groups groups;
     struct budget budget;
-    struct weight_store *store; /* owned; may be exchanged for one that wraps it before the first step */
-    struct unit **visited;      /* what the lists of visits point into */
+    struct weight_store *store; /* owned; may be replaced by a wrapper before the first step */
+    struct unit **visited;      /* storage of the lists in visits */
     struct unit_visits visits[MODEL_CHUNKS];
-    bool written[MODEL_CHUNKS]; /* weights of shards have been, since the chunk's last forward */
+    bool written[MODEL_CHUNKS]; /* shards have been written since the chunk's last forward */
     struct engine_memory memory;
-    struct optimizer optimizer; /* of an engine that trains, as is scaling */
+    struct optimizer optimizer; /* unused by an engine that does not train, as is scaling */
     struct delayed_scaling scaling;
-    struct tensor losses; /* f64 [operands, STATISTICS]: context.losses at steps that measure; absent where none does */
-    bool statistics;      /* set by the caller: steps that begin now measure what quantization loses; needs losses */
-    double decoupled_rate; /* set by the caller: of steps that begin now, the learning rate of what has its own */
+    struct tensor
+        losses;      /* f64 [operands, STATISTICS]: quantization errors of a measured step; absent if never measured */
+    bool statistics; /* set by the caller: steps that begin from now on measure quantization errors into losses */
+    double decoupled_rate; /* set by the caller: learning rate of embedding and head where it is decoupled */
     struct engine_settings settings;
     struct batch_tensors *batches; /* [slots of all chunks] */
     struct engine_rows rows;
-    struct tensor sums;        /* f64: the loss and label sums of a step, then the optimizer's squares */
-    struct tensor total;       /* of these, the loss and label sums; units add to it on one tensor rank alone */
-    struct tensor batch_total; /* the same of a micro-batch, where sums are exact (store/exact.h); else absent */
+    struct tensor sums;  /* f64: the loss and label sums of a step, then the optimizer's squares */
+    struct tensor total; /* view of sums: the loss and label sums; units of one tensor rank only add to it */
+    struct tensor
+        batch_total; /* loss and label sums of a micro-batch where sums are exact (store/exact.h), or absent */
     struct tensor rope_table;
     struct context context;
-    struct stage_transfer leaving[RELAY_COUNT]; /* of RELAY_TO_NEXT and RELAY_TO_BEFORE */
+    struct stage_transfer leaving[RELAY_COUNT]; /* RELAY_TO_NEXT and RELAY_TO_BEFORE */
     struct batch_staging staging;
     struct step_replay replay;
-    int64_t *lengths;     /* [memory.max_segments] of the sequences in the cache; NULL: there is none */
-    struct tensor logits; /* in the executor's host memory: what engine_extend returns */
+    int64_t *lengths;     /* [memory.max_segments]: tokens of each sequence in the cache; NULL: no cache */
+    struct tensor logits; /* in the executor's host memory: result of engine_extend */
     struct engine_return returns[ENGINE_RETURNS];
-    int64_t begun, taken;       /* of the returns */
-    double marks[ENGINE_MARKS]; /* host clock when the return i - 1 was launched, or i where none was in flight, at i %
-                                   ENGINE_MARKS: the time itself where launches are synchronous, else stamps have it */
-    struct event copied;        /* updates wait for it: weights and moments have been copied (state/snapshot.h) */
+    int64_t begun, taken;       /* number of steps launched, and of results returned */
+    double marks[ENGINE_MARKS]; /* entry i % ENGINE_MARKS: host clock at the launch of return i - 1 (of i if none was in
+                                   flight); used where launches are synchronous, else the device's stamps are */
+    struct event copied;        /* a snapshot of weights and moments is complete; updates wait for it */
 };
 
-/* Allocates everything from the executor; weights are zero until engine_initialise or a checkpoint writes them.
+/* Allocates all memory from the executor; out of memory is fatal. Weights are zero until engine_initialise or a
+ * checkpoint writes them. Collective over groups->all. executor, model and what settings point to are borrowed.
  *
- * Where ranks share rows, groups->context are these ranks, model->settings.rows says how, and model->tokens are those
- * that one rank has; settings->memory and all batches are of whole rows, of a multiple of 2 * ranks tokens. Each of the
- * ranks gives its engine the same batches, and the engine takes its part. */
+ * With context parallelism, groups->context are the ranks that share rows, model->settings.rows is the method, and
+ * model->tokens is one rank's number of tokens. settings->memory and all batches describe whole rows, of a multiple of
+ * 2 * ranks tokens. The ranks pass the same batches to their engines, and each engine uses its part. */
 void engine_create(struct engine *engine, struct executor *executor, struct model *model,
                    const struct parallel_groups *groups, const struct engine_settings *settings);
 void engine_destroy(struct engine *engine);
 
-/* What a step or an evaluation found, over all ranks of groups.all. */
+/* The result of a step or an evaluation, over all ranks of groups.all. */
 struct engine_result {
     double loss_sum; /* nats, over all labels */
     double labels;
-    double grad_norm; /* of the mean loss, before clipping */
+    double grad_norm; /* gradient norm of the mean loss, before clipping */
 };
 
-/* One optimizer step: runs the schedule over this rank's micro-batches, sums over ranks, updates. Collective over
- * groups.all. schedule->slots must not exceed the planned slots.
- * engine_begin launches the step and need not wait for it: up to ENGINE_RETURNS steps may be on their way; the batches
- * are free for other use. engine_take waits for the oldest of them. engine_step is both. */
+/* One optimizer step: runs the schedule over this rank's micro-batches, reduces over ranks, updates the weights.
+ * Collective over groups.all. schedule->slots must not exceed the planned slots. batches: [micro-batches of this rank].
+ * engine_begin launches a step without waiting for it; up to ENGINE_RETURNS steps may be in flight, and the batches may
+ * be overwritten when it returns. engine_take waits for the oldest step in flight. engine_step is both. */
 void engine_begin(struct engine *engine, const struct schedule *schedule, const struct batch *batches,
                   double learning_rate);
-/* Can engine_take return without waiting? False also when no step is on its way. */
+/* Returns whether engine_take would return without waiting; false if no step is in flight. */
 bool engine_ready(struct engine *engine);
 struct engine_result engine_take(struct engine *engine);
 struct engine_result engine_step(struct engine *engine, const struct schedule *schedule, const struct batch *batches,
                                  double learning_rate);
 
-/* Seconds of the step that engine_take returned last, by the device's clock: from the end of the step before it to its
- * own end; where none was in flight when it began, from its first launch. Not collective. */
+/* Seconds of the step that engine_take returned last, by the device's clock: from the end of the previous step, or from
+ * its own first launch if no step was in flight then, to its own end. Not collective. */
 double engine_seconds(const struct engine *engine);
 
-/* What quantization lost on this rank in the step that engine_take returned last, and that measured it: of each operand
- * (operand_number, model/linear.h) its sums and maxima over the step's micro-batches, weights counted with each.
+/* Copies the quantization errors that this rank measured in the step that engine_take returned last: sums and maxima
+ * over the step's micro-batches for each operand (operand_number, model/linear.h). Weights count once per micro-batch.
  * losses: [operands, STATISTICS]. Not collective. */
 void engine_losses(const struct engine *engine, double *losses);
 
-/* The number of updates made so far, over all runs of this training: steps whose gradients were finite. The moments'
- * bias corrections use it. Waits for steps on their way. 0 for an engine that does not train. Not collective.
- * engine_set_updates: sets it when moments are read from a checkpoint. */
+/* engine_updates returns the number of updates so far, over all runs of this training: the steps whose gradients were
+ * finite. AdamW's bias corrections use it. It waits for steps in flight; 0 for an engine that does not train.
+ * engine_set_updates sets it, when moments were read from a checkpoint. Not collective. */
 int64_t engine_updates(struct engine *engine);
 void engine_set_updates(struct engine *engine, int64_t updates);
 
-/* Losses and gradients of the schedule without an update; gradients stay in the store. */
+/* Runs a schedule without an update; the gradients stay in the store. Collective over groups.all. */
 struct engine_result engine_gradients(struct engine *engine, const struct schedule *schedule,
                                       const struct batch *batches);
 
-/* Rehearsal (struct executor): runs forward and backward of a micro-batch so that the executor can time kernels; with
- * `adds` once more, adding to gradients as the later micro-batches of a step do. Results are discarded: the next step's
- * gradients and losses replace them. Collective over groups.all: its store may gather weights, and its embedding what
- * the gradient is made of; so `adds` is the same on all ranks. */
+/* Tuning pass: runs forward and backward of one micro-batch so that the executor can time kernels. With `adds` it runs
+ * them once more, adding to gradients as later micro-batches of a step do. The results are discarded: the next step
+ * overwrites gradients and losses. Collective over groups.all, with the same `adds` on all ranks. */
 void engine_rehearse(struct engine *engine, const struct batch *batch, bool adds);
 
-/* Sum of losses of micro-batches, without gradients. Collective over groups.all. */
+/* Sums the losses of `count` micro-batches, without gradients. Collective over groups.all. */
 struct engine_result engine_evaluate(struct engine *engine, const struct batch *batches, int64_t count);
 
-/* losses: [rows * row_tokens], each token's loss in nats, 0 where it has no label. The batch may have fewer tokens than
- * planned, in rows of any length. Collective over groups.gather, whose ranks may have batches of different sizes.
- * Engines for training or evaluation whose rows no ranks share. */
+/* Writes each token's loss in nats, 0 where it has no label; losses: [rows * row_tokens]. The batch may have fewer
+ * tokens than planned, in rows of any length. Collective over groups.gather, whose ranks may have batches of different
+ * sizes. For engines that train or evaluate, without context parallelism. */
 void engine_score(struct engine *engine, const struct batch *batch, double *losses);
 
-/* vectors: [rows * row_tokens, hidden], each token's state after the last norm. The batch may be smaller than planned,
- * as above. Collective as above. Engines for MEMORY_EMBED. */
+/* Writes each token's state after the last norm; vectors: [rows * row_tokens, hidden]. Sizes of batches and ranks are
+ * as in engine_score. For engines of MEMORY_EMBED. */
 void engine_embed(struct engine *engine, const struct batch *batch, float *vectors);
 
 /* -- Generation: engines made for MEMORY_GENERATE, which hold the keys and values of sequences --------------------- */
 
-/* What a sequence goes on with. */
+/* Tokens to append to one sequence of the cache. */
 struct engine_piece {
     int64_t sequence; /* 0 .. memory.max_segments - 1 */
     const int32_t *tokens;
-    int64_t count; /* of them, at least 1 */
-    bool ends;     /* the last token's logits are wanted */
+    int64_t count; /* number of tokens, at least 1 */
+    bool ends;     /* the logits of the last token are requested */
 };
 
-/* Appends the pieces to their sequences, no two to the same, and returns the logits that are wanted, [ends,
- * vocabulary], in the order of the pieces; they lie in host memory of the engine until the next call. All counts
- * together: at most the planned tokens. Calls whose pieces all are one token that ends are recorded and replayed.
- * Collective over groups.gather. */
+/* Appends the pieces to different sequences and returns the requested logits, [pieces with ends, vocabulary], in the
+ * order of the pieces. The logits are in host memory of the engine and valid until the next call. The pieces' tokens
+ * together must not exceed the planned tokens. Calls in which each piece is one token with `ends` are captured and
+ * replayed. Collective over groups.gather. */
 struct tensor engine_extend(struct engine *engine, const struct engine_piece *pieces, int64_t count);
 
-/* Tokens of a sequence so far; engine_truncate forgets those from `length` on. */
+/* engine_length returns the number of tokens in a sequence; engine_truncate removes the tokens from `length` on. */
 int64_t engine_length(const struct engine *engine, int64_t sequence);
 void engine_truncate(struct engine *engine, int64_t sequence, int64_t length);
 
-/* To be called when the compute stream has written weights of the store's shards other than by a step. The next forward
- * makes them known to other ranks. Not collective. */
+/* Notes that the compute stream has written weights of the store's shards other than by a step. The next forward
+ * distributes them to other ranks. Not collective. */
 void engine_weights_written(struct engine *engine);
 
-/* Waits until all launches on the compute stream have run. */
+/* Blocks until all launches on the compute stream have run. Not collective. */
 void engine_synchronize(struct engine *engine);
 
 #endif

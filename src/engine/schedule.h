@@ -1,4 +1,5 @@
-/* A schedule is an array of actions; the engine interprets it. "No pipeline" is a schedule too. */
+/* Key header: a schedule is an array of actions (forward or backward of one micro-batch), which the engine interprets.
+ * Gradient accumulation without a pipeline is one schedule, and each pipeline schedule is another. */
 #ifndef ENGINE_SCHEDULE_H
 #define ENGINE_SCHEDULE_H
 
@@ -8,36 +9,38 @@ enum action_kind { ACTION_FORWARD, ACTION_BACKWARD };
 
 struct schedule_action {
     enum action_kind kind;
-    int chunk; /* of the stage's, number 0 on; 0 where there is one */
+    int chunk; /* the stage's model chunk, from 0; 0 where a stage has one */
     int micro_batch;
-    int slot;                    /* of the chunk's activations */
-    bool first;                  /* the step's first micro-batch: its gradients replace what the buffers hold */
+    int slot;                    /* which of the chunk's activation buffers */
+    bool first;                  /* the step's first micro-batch: its gradients overwrite the buffers */
     bool last;                   /* the step's last micro-batch: the chunk's gradients are complete after it */
-    enum gradient_set gradients; /* of a backward */
+    enum gradient_set gradients; /* which gradients a backward computes */
 };
 
 struct schedule {
     struct schedule_action *actions; /* owned */
     int count;
-    int slots[MODEL_CHUNKS]; /* activation slots that each chunk needs */
-    bool split_backward; /* has backwards with less than GRADIENT_BOTH: gradients of tensors are kept between them */
+    int slots[MODEL_CHUNKS]; /* activation buffers that each chunk needs: its micro-batches in flight */
+    bool split_backward; /* some backwards compute input or weight gradients only; output gradients are kept between */
 };
 
-/* Groups of `slots` forwards followed by their backwards in the same order: slots = 1 is F0 B0 F1 B1 ...,
- * slots = 2 is F0 F1 B0 B1 .... With split, each backward is an input part followed by a weight part. */
+/* Makes a schedule without a pipeline: `slots` forwards, then their backwards in the same order. slots = 1 is F0 B0 F1
+ * B1
+ * ..., slots = 2 is F0 F1 B0 B1 .... With split, each backward is an input part followed by a weight part. */
 struct schedule schedule_create(int micro_batches, int slots, bool split);
 
-/* One stage of a pipeline. With one chunk to a stage: one forward, one backward (Narayanan et al. 2019,
- * PipeDream-Flush). With more: interleaved (Narayanan et al. 2021), in which as many micro-batches as there are stages
- * go through a chunk before the next chunk has them; their number divides by that of stages. In both a stage first
- * computes forwards that fill the pipeline, then a forward and a backward in turn, then the backwards that are left; of
- * a step's time a share of (stages - 1) / (chunks * micro_batches), relative to that of computing, is spent waiting.
+/* Makes the schedule of one pipeline stage. With one chunk per stage it is 1F1B (PipeDream-Flush, Narayanan et al.
+ * 2019). With more it is interleaved 1F1B (Narayanan et al. 2021): a chunk runs as many micro-batches as there are
+ * stages before the next chunk runs them, and the number of micro-batches must be a multiple of the stages. Both have a
+ * warm-up of forwards, a steady state of one forward and one backward, and a cool-down of backwards. The bubble is
+ * (stages - 1) / (chunks * micro_batches) of the compute time.
  *
- * An action waits for what the stage beside it sends, and sends on what it has made. A chunk's neighbours have its
- * micro-batches in the same order, so between two stages each message of a way is the next that is waited for. A stage
- * need not wait until what it has sent is received, but for the message before on the same way. */
+ * An action first waits for the message of the neighbouring stage, and last sends its own. Neighbouring chunks have the
+ * micro-batches in the same order, so the messages of one direction between two stages arrive in the order in which
+ * they are awaited. A send waits only for the previous message of the same direction to be received. */
 struct schedule schedule_pipeline(int micro_batches, const struct stage_cut *cut);
 
+/* Frees the actions. */
 void schedule_destroy(struct schedule *schedule);
 
 #endif
