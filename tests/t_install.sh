@@ -86,8 +86,9 @@ check "missing packages: exit code 2" test $? -eq 2
 check "missing packages: one line to paste" grep -qx '  apt-get install -y --no-install-recommends no-such-b no-such-c' "$work/out"
 
 if git -C "$abs_top_srcdir" rev-parse >/dev/null 2>&1; then
-    outputs=$(sed -n 's#^    .* \(-o\|>\) *\([a-z_][a-z_.0-9/]*\).*#\2#p' "$abs_top_srcdir/README.md" | sort -u)
-    check "README's outputs are found" test "$(wc -l <<<"$outputs")" -ge 6
+    outputs=$(sed -n 's#^    .* \(-o\|>\) *\([a-z_][a-z_.0-9/]*\).*#\2#p' "$abs_top_srcdir"/README.md \
+        "$abs_top_srcdir"/doc/tutorial_*.md | sort -u)
+    check "outputs of README and tutorials are found" test "$(wc -l <<<"$outputs")" -ge 9
     for output in $outputs mine.train.h5 mine.train.h5.windows-x; do
         [ -d "$abs_top_srcdir/$output" ] && continue
         [ "${output%_tuned}" = "$output" ] || output=$output/ # a folder

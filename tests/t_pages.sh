@@ -76,7 +76,7 @@ found "a line that is missing" 10 "expected: the last line" '/^    two$/d'
 found "a message" 17 "expected: cistron: key model.layers = 0: must be 2" 's/^\(    cistron.*\)1$/\12/'
 found "a deck that no longer does" 20 "grep -q hidden some.cfg" 's/hidden = 64/width = 64/'
 found "a command that fails" 27 "cp some.cfg other.cfg" 's/test -f other/test -f another/'
-found "a file that is not there" 31 "src/step/motor.c is not there" 's/engine/motor/'
+found "a file that is not there" 31 "src/motor/engine.c is not there" 's/engine/motor/'
 found "a mark of an unknown kind" 13 "a mark of another kind: outcome" 's/checked: output/checked: outcome/'
 
 # README.md last: it has the longest commands.
