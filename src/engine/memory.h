@@ -5,6 +5,7 @@
 #ifndef ENGINE_MEMORY_H
 #define ENGINE_MEMORY_H
 
+#include "model/execution.h"
 #include "model/model.h"
 #include "store/budget.h"
 #include "engine/offload.h"

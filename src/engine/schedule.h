@@ -2,6 +2,7 @@
 #ifndef ENGINE_SCHEDULE_H
 #define ENGINE_SCHEDULE_H
 
+#include "model/execution.h"
 #include "model/model.h"
 
 enum action_kind { ACTION_FORWARD, ACTION_BACKWARD };

@@ -10,7 +10,7 @@
 #ifndef MODEL_ATTENTION_H
 #define MODEL_ATTENTION_H
 
-#include "model/unit.h"
+#include "model/execution.h"
 
 enum { ATTENTION_TENSORS = 16 };
 

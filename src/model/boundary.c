@@ -1,4 +1,5 @@
 #include "model/boundary.h"
+#include "model/execution.h"
 
 /* For this rank's tokens of the micro-batch. */
 static struct tensor relayed(const struct context *context, const struct unit *unit, enum relay_direction relay)

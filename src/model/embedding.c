@@ -1,4 +1,5 @@
 #include "model/embedding.h"
+#include "model/execution.h"
 #include "model/sequence.h"
 
 /* What data ranks gather of each other, one rank's tokens after the other's. And where tensor ranks cut the sequence:

@@ -7,7 +7,7 @@
 #ifndef MODEL_LINEAR_H
 #define MODEL_LINEAR_H
 
-#include "model/unit.h"
+#include "model/execution.h"
 
 /* An operand of a linear's products: its value, and the copies that are made of it where the linear is quantized: the
  * row copy for the product over its columns, the column copy for the weight's gradient. */

@@ -12,7 +12,7 @@
 #ifndef MODEL_LM_HEAD_H
 #define MODEL_LM_HEAD_H
 
-#include "model/unit.h"
+#include "model/execution.h"
 
 enum lm_head_weight {
     LM_HEAD_MATRIX,

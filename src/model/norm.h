@@ -2,7 +2,7 @@
 #ifndef MODEL_NORM_H
 #define MODEL_NORM_H
 
-#include "model/unit.h"
+#include "model/execution.h"
 
 /* Ids of a unit; bias and mean are LayerNorm's alone. */
 struct norm {

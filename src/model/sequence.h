@@ -4,7 +4,7 @@
 #ifndef MODEL_SEQUENCE_H
 #define MODEL_SEQUENCE_H
 
-#include "model/unit.h"
+#include "model/execution.h"
 
 /* Does the unit's model cut the sequence? */
 static inline bool sequence_is_cut(const struct unit *unit)

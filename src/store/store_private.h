@@ -2,6 +2,7 @@
 #ifndef STORE_STORE_PRIVATE_H
 #define STORE_STORE_PRIVATE_H
 
+#include "model/execution.h"
 #include "store/store.h"
 
 /* Buffers for whole units are used in turn, by an action's visits: a tied head and its embedding have two, and what
