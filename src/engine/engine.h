@@ -71,8 +71,9 @@ struct engine {
     struct engine_memory memory;
     struct optimizer optimizer; /* of an engine that trains, as is scaling */
     struct delayed_scaling scaling;
-    struct tensor losses; /* f64 [operands, STATISTICS]: context.losses at steps that measure; absent where none does */
-    bool statistics;      /* set by the caller: steps that begin now measure what quantization loses; needs losses */
+    struct tensor
+        losses;      /* f64 [operands, STATISTICS]: execution.losses at steps that measure; absent where none does */
+    bool statistics; /* set by the caller: steps that begin now measure what quantization loses; needs losses */
     double decoupled_rate; /* set by the caller: of steps that begin now, the learning rate of what has its own */
     struct engine_settings settings;
     struct batch_tensors *batches; /* [slots of all chunks] */
@@ -81,7 +82,7 @@ struct engine {
     struct tensor total;       /* of these, the loss and label sums; units add to it on one tensor rank alone */
     struct tensor batch_total; /* the same of a micro-batch, where sums are exact (store/exact.h); else absent */
     struct tensor rope_table;
-    struct context context;
+    struct execution execution;
     struct stage_transfer leaving[RELAY_COUNT]; /* of RELAY_TO_NEXT and RELAY_TO_BEFORE */
     struct batch_staging staging;
     struct step_replay replay;

@@ -1,44 +1,44 @@
 #include "model/execution.h"
 
-bool context_wants(struct context *context, int id)
+bool execution_wants(struct execution *execution, int id)
 {
-    if (context->enter_section != NULL)
-        context->enter_section(context, id);
-    return !context->recompute || id_set_has(context->wanted, id);
+    if (execution->enter_section != NULL)
+        execution->enter_section(execution, id);
+    return !execution->recompute || id_set_has(execution->wanted, id);
 }
 
-void context_shares(const struct context *context)
+void execution_shares(const struct execution *execution)
 {
-    if (context->shares != NULL)
-        context->shares(context);
+    if (execution->shares != NULL)
+        execution->shares(execution);
 }
 
-void context_fork(struct context *context)
+void execution_fork(struct execution *execution)
 {
-    event_record(&context->forked, context->stream);
-    event_wait(&context->forked, context->transfers);
+    event_record(&execution->forked, execution->stream);
+    event_wait(&execution->forked, execution->transfers);
 }
 
-void context_join(struct context *context)
+void execution_join(struct execution *execution)
 {
-    event_record(&context->joined, context->transfers);
-    event_wait(&context->joined, context->stream);
+    event_record(&execution->joined, execution->transfers);
+    event_wait(&execution->joined, execution->stream);
 }
 
-struct context context_beside(const struct context *context)
+struct execution execution_beside(const struct execution *execution)
 {
-    struct context beside = *context;
-    beside.stream = context->transfers;
+    struct execution beside = *execution;
+    beside.stream = execution->transfers;
     return beside;
 }
 
-enum dtype context_dtype(const struct context *context, enum tensor_role role)
+enum dtype execution_dtype(const struct execution *execution, enum tensor_role role)
 {
     switch (role) {
     case ROLE_VALUE:
-        return context->compute;
+        return execution->compute;
     case ROLE_STATISTIC:
-        return context->statistic;
+        return execution->statistic;
     case ROLE_E4M3:
         return DTYPE_E4M3;
     case ROLE_E5M2:
@@ -53,17 +53,17 @@ enum dtype context_dtype(const struct context *context, enum tensor_role role)
     return DTYPE_F32;
 }
 
-struct tensor unit_tensor(const struct context *context, const struct unit *unit, int id)
+struct tensor unit_tensor(const struct execution *execution, const struct unit *unit, int id)
 {
     const struct unit_tensor *t = &unit->tensors[id];
-    int64_t tokens = context->batch->tokens.cols;
-    return tensor_matrix(context->address(context, unit, id), context_dtype(context, t->role),
+    int64_t tokens = execution->batch->tokens.cols;
+    return tensor_matrix(execution->address(execution, unit, id), execution_dtype(execution, t->role),
                          unit_extent(unit, t->rows, tokens), unit_extent(unit, t->cols, tokens));
 }
 
-int64_t context_own_tokens(const struct context *context, const struct unit *unit)
+int64_t execution_own_tokens(const struct execution *execution, const struct unit *unit)
 {
-    return unit_extent(unit, UNIT_OWN_TOKENS, context->batch->tokens.cols);
+    return unit_extent(unit, UNIT_OWN_TOKENS, execution->batch->tokens.cols);
 }
 
 static struct tensor weight_view(const struct weight *weight, void *base, enum dtype dtype)
@@ -71,17 +71,17 @@ static struct tensor weight_view(const struct weight *weight, void *base, enum d
     return tensor_matrix((char *)base + weight->offset * dtype_size(dtype), dtype, weight->rows, weight->cols);
 }
 
-struct tensor unit_weight(const struct context *context, const struct unit *unit, int id)
+struct tensor unit_weight(const struct execution *execution, const struct unit *unit, int id)
 {
     const struct weight *weight = &unit->weights[id];
-    return weight_view(weight, weight->home->weight_base[weight->storage], context->compute);
+    return weight_view(weight, weight->home->weight_base[weight->storage], execution->compute);
 }
 
-struct tensor unit_copy(const struct context *context, const struct unit *unit, int id)
+struct tensor unit_copy(const struct execution *execution, const struct unit *unit, int id)
 {
     const struct weight_copy *copy = &unit->copies[id];
-    return (struct tensor){unit->copy_base + copy->offset, context_dtype(context, copy->role), copy->rows, copy->cols,
-                           copy->stride};
+    return (struct tensor){unit->copy_base + copy->offset, execution_dtype(execution, copy->role), copy->rows,
+                           copy->cols, copy->stride};
 }
 
 struct tensor unit_row_copy(const struct unit *unit, int id)
@@ -90,16 +90,16 @@ struct tensor unit_row_copy(const struct unit *unit, int id)
     return weight_view(weight, unit->row_base, quantization_dtype(&weight->copied->rules[OPERAND_WEIGHT]));
 }
 
-struct tensor unit_gradient(const struct context *context, const struct unit *unit, int id)
+struct tensor unit_gradient(const struct execution *execution, const struct unit *unit, int id)
 {
     const struct weight *weight = &unit->weights[id];
     return weight_view(weight, weight->home->gradient_base[weight->storage],
-                       unit_gradient_dtype(weight->home, weight->storage, context->statistic));
+                       unit_gradient_dtype(weight->home, weight->storage, execution->statistic));
 }
 
-struct tensor unit_sum_input_gradient(struct context *context, const struct unit *unit)
+struct tensor unit_sum_input_gradient(struct execution *execution, const struct unit *unit)
 {
-    if (unit->tensors[UNIT_INPUT_GRADIENT_SUM].name != NULL && context->gradients == GRADIENT_BOTH)
-        context->input_gradient_sum = unit_tensor(context, unit, UNIT_INPUT_GRADIENT_SUM);
-    return context->input_gradient_sum;
+    if (unit->tensors[UNIT_INPUT_GRADIENT_SUM].name != NULL && execution->gradients == GRADIENT_BOTH)
+        execution->input_gradient_sum = unit_tensor(execution, unit, UNIT_INPUT_GRADIENT_SUM);
+    return execution->input_gradient_sum;
 }

@@ -38,9 +38,9 @@ struct kv_cache {
 };
 
 /* What a unit sees while an action runs. */
-struct context {
+struct execution {
     struct stream *stream;
-    struct stream *transfers;    /* for collectives beside what runs on `stream`: context_fork, context_join */
+    struct stream *transfers;    /* for collectives beside what runs on `stream`: execution_fork, execution_join */
     struct event forked, joined; /* of these */
     struct group *tensor;        /* ranks that share this rank's tokens and have a part of every layer; NULL: none */
     struct group *row;           /* ranks that share this rank's rows, each with a part of every row; NULL: none */
@@ -49,10 +49,10 @@ struct context {
      * [tokens, hidden]; absent where nothing goes that way. */
     struct tensor relays[RELAY_COUNT];
     enum pass_kind pass;
-    int slot;                                               /* of activations */
-    bool recompute;                                         /* a forward inside backward: only `wanted` sections run */
-    const struct id_set *wanted;                            /* of a backward: what a recompute makes */
-    void (*enter_section)(struct context *context, int id); /* the planner's, else NULL: a section starts */
+    int slot;                    /* of activations */
+    bool recompute;              /* a forward inside backward: only `wanted` sections run */
+    const struct id_set *wanted; /* of a backward: what a recompute makes */
+    void (*enter_section)(struct execution *execution, int id); /* the planner's, else NULL: a section starts */
     enum gradient_set gradients;
     const struct batch_tensors *batch;
     int64_t attended[2]; /* launches of attention, forward and backward, in this action so far */
@@ -63,7 +63,7 @@ struct context {
     struct tensor amax, scales; /* stat [operands, 1]: of delayed scaling; absent where it has no user */
     struct tensor losses;       /* f64 [operands, STATISTICS]: what quantization loses is added; absent: not measured */
     /* The address of a unit's tensor in this pass and slot; fixed after planning. */
-    void *(*address)(const struct context *context, const struct unit *unit, int id);
+    void *(*address)(const struct execution *execution, const struct unit *unit, int id);
     /* Of a backward: sums over tokens, stat [1, hidden]. The first is that of the output's gradient, absent where the
      * unit behind has not made it; the second that of UNIT_INPUT_GRADIENT, set by unit_sum_input_gradient. */
     struct tensor output_gradient_sum, input_gradient_sum;
@@ -71,41 +71,42 @@ struct context {
     /* Optional: the next op tolerates transfers beside it, so those that are pending start. Transfers take
      * multiprocessors: attention hands out its work dynamically, while a matrix product has one block for each and
      * would need another wave. */
-    void (*shares)(const struct context *context);
+    void (*shares)(const struct execution *execution);
     void *engine; /* for shares */
 };
 
 /* True when the section that makes `id` shall run: always, but in a recompute only if wanted. */
-bool context_wants(struct context *context, int id);
+bool execution_wants(struct execution *execution, int id);
 
-/* Calls context->shares. */
-void context_shares(const struct context *context);
+/* Calls execution->shares. */
+void execution_shares(const struct execution *execution);
 
-/* Fork: later launches on context->transfers wait for all earlier ones on context->stream. Join: later launches on
- * context->stream wait for all earlier ones on context->transfers. A unit that forks joins before it returns. */
-void context_fork(struct context *context);
-void context_join(struct context *context);
-/* The context with `transfers` as its stream, for what is launched between fork and join. */
-struct context context_beside(const struct context *context);
+/* Fork: later launches on execution->transfers wait for all earlier ones on execution->stream. Join: later launches on
+ * execution->stream wait for all earlier ones on execution->transfers. A unit that forks joins before it returns. */
+void execution_fork(struct execution *execution);
+void execution_join(struct execution *execution);
+/* The execution with `transfers` as its stream, for what is launched between fork and join. */
+struct execution execution_beside(const struct execution *execution);
 
 /* The element type that a role has in this run. */
-enum dtype context_dtype(const struct context *context, enum tensor_role role);
+enum dtype execution_dtype(const struct execution *execution, enum tensor_role role);
 
 /* How many of the batch's tokens this rank has between linear layers. */
-int64_t context_own_tokens(const struct context *context, const struct unit *unit);
+int64_t execution_own_tokens(const struct execution *execution, const struct unit *unit);
 
-/* The unit's tensor `id` in this pass and slot, for the tokens of context->batch. */
-struct tensor unit_tensor(const struct context *context, const struct unit *unit, int id);
+/* The unit's tensor `id` in this pass and slot, for the tokens of execution->batch. */
+struct tensor unit_tensor(const struct execution *execution, const struct unit *unit, int id);
 /* The weight as ops read it; valid between acquire and release. */
-struct tensor unit_weight(const struct context *context, const struct unit *unit, int id);
+struct tensor unit_weight(const struct execution *execution, const struct unit *unit, int id);
 /* A copy of weights, valid between acquire and release in training. */
-struct tensor unit_copy(const struct context *context, const struct unit *unit, int id);
+struct tensor unit_copy(const struct execution *execution, const struct unit *unit, int id);
 /* The row copy of a weight, where the store has it in place of the weight. */
 struct tensor unit_row_copy(const struct unit *unit, int id);
 /* A weight's gradient, valid between open and close. */
-struct tensor unit_gradient(const struct context *context, const struct unit *unit, int id);
-/* Where the unit must write the sum of UNIT_INPUT_GRADIENT: it reaches the unit before as context->output_gradient_sum.
- * Absent where UNIT_INPUT_GRADIENT_SUM is not declared, or the backward does not make both gradients. */
-struct tensor unit_sum_input_gradient(struct context *context, const struct unit *unit);
+struct tensor unit_gradient(const struct execution *execution, const struct unit *unit, int id);
+/* Where the unit must write the sum of UNIT_INPUT_GRADIENT: it reaches the unit before as
+ * execution->output_gradient_sum. Absent where UNIT_INPUT_GRADIENT_SUM is not declared, or the backward does not make
+ * both gradients. */
+struct tensor unit_sum_input_gradient(struct execution *execution, const struct unit *unit);
 
 #endif

@@ -44,18 +44,19 @@ struct weight_copy {
 /* Ids that every class shares. */
 enum { UNIT_OUTPUT, UNIT_INPUT_GRADIENT, UNIT_INPUT_GRADIENT_SUM, UNIT_FIRST_OWN };
 
-struct context;
+struct execution;
 
 struct unit_class {
     const char *name;
     /* input: the previous unit's output (absent for the embedding). */
-    void (*forward)(struct context *context, struct unit *unit, struct tensor input);
+    void (*forward)(struct execution *execution, struct unit *unit, struct tensor input);
     /* output_gradient: absent for the head. Gradients of weights are added to what the unit's buffers hold, or replace
      * it in the first micro-batch of a step. */
-    void (*backward)(struct context *context, struct unit *unit, struct tensor input, struct tensor output_gradient);
+    void (*backward)(struct execution *execution, struct unit *unit, struct tensor input,
+                     struct tensor output_gradient);
     /* Makes copies of the unit's weights or of its row copies, which are valid now: all of them, or those alone that
-     * context->pass reads, with context->wanted in a backward. NULL: it has none. */
-    void (*copy_weights)(const struct context *context, struct unit *unit, bool all);
+     * execution->pass reads, with execution->wanted in a backward. NULL: it has none. */
+    void (*copy_weights)(const struct execution *execution, struct unit *unit, bool all);
     bool idle_forward;       /* PASS_FORWARD does nothing, since backward does all: weights are not acquired for it */
     bool reads_forward_only; /* backward reads no weights of the unit: they need not be gathered for it */
 };
@@ -90,7 +91,7 @@ struct unit {
     char *copy_base;
     /* In training the store may have row copies of all matrices in place of these, whose weight_base is then NULL: a
      * byte for an element of the flat buffer; and their scales by id of the weight, stat [weights, 1], where none are
-     * in the context. NULL: it has not. */
+     * in the execution. NULL: it has not. */
     char *row_base;
     struct tensor row_scales;
     void *gradient_base[STORAGE_COUNT];

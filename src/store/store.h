@@ -121,11 +121,11 @@ struct store_request {
     struct stream *streams; /* [STREAM_COUNT]; collectives run on STREAM_REDUCE and STREAM_GATHER */
     const struct parallel_groups *groups;
     struct sharding sharding;
-    enum dtype compute;               /* of the weights that units read */
-    enum dtype statistic;             /* of masters, gradients and moments that are not bf16 */
-    bool trains;                      /* false: no gradients, moments or copies; gradients are never opened */
-    const struct context *context;    /* what units make copies of their weights in: unit_class.copy_weights */
-    const struct unit_visits *visits; /* of each of the model's chunks */
+    enum dtype compute;                /* of the weights that units read */
+    enum dtype statistic;              /* of masters, gradients and moments that are not bf16 */
+    bool trains;                       /* false: no gradients, moments or copies; gradients are never opened */
+    const struct execution *execution; /* what units make copies of their weights in: unit_class.copy_weights */
+    const struct unit_visits *visits;  /* of each of the model's chunks */
 };
 
 /* Weights are zero until written. A unit's weights are one flat buffer: matrices, vectors, and padding, so that it can

@@ -60,7 +60,7 @@ struct flat_store {
     struct weight_store store;
     struct stream *gather, *reduce;
     const struct parallel_groups *groups;
-    const struct context *context;
+    const struct execution *execution;
     enum dtype compute, statistic;
     bool trains, cut_values, cut_gradients;
     bool no_masters;
