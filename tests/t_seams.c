@@ -678,12 +678,14 @@ static void test_wide_unit(struct executor *cpu, enum deck_recompute policy)
     struct engine_memory memory;
     struct stream stream = {cpu, STREAM_COMPUTE, NULL};
     struct batch_tensors batch = {.tokens = tensor_vector(NULL, DTYPE_I32, 1)};
-    struct execution execution = {.stream = &stream,
+    struct execution_owner owner = {.memory = &memory};
+    const struct execution_services services = {.address = memory_address};
+    struct execution execution = {.services = &services,
+                                  .owner = &owner,
+                                  .stream = &stream,
                                   .batch = &batch,
                                   .compute = DTYPE_F32,
-                                  .statistic = DTYPE_F32,
-                                  .address = memory_address,
-                                  .memory = &memory};
+                                  .statistic = DTYPE_F32};
     const struct memory_settings of = {
         .compute = DTYPE_F32, .statistic = DTYPE_F32, .slots = {1}, .rows = 1, .row_tokens = 1};
     budget_create(&budget, cpu);

@@ -53,6 +53,7 @@ struct chain {
     struct budget budget;
     struct engine_memory memory;
     struct batch_tensors batch;
+    struct execution_owner owner;
     struct execution execution;
     float *weights[UNITS];
 };
@@ -74,6 +75,7 @@ static void fill(struct chain *chain, int u, int id, int64_t first_row, int64_t 
 /* group NULL: one rank has everything. */
 static void chain_create(struct chain *chain, struct executor *executor, struct group *group)
 {
+    static const struct execution_services services = {.address = memory_address};
     const int64_t part = INNER / (group != NULL ? group->size : 1), first = group != NULL ? group->rank * part : 0;
     *chain = (struct chain){.settings = toy_settings(TOY_LLAMA)};
     chain->model = (struct model){.settings = chain->settings,
@@ -105,15 +107,16 @@ static void chain_create(struct chain *chain, struct executor *executor, struct 
     for (int s = 0; s < STREAM_COUNT; s++)
         chain->streams[s] = (struct stream){executor, s, NULL};
     chain->batch.tokens = tensor_vector(NULL, DTYPE_I32, HIDDEN);
-    chain->execution = (struct execution){.stream = &chain->streams[STREAM_COMPUTE],
+    chain->owner.memory = &chain->memory;
+    chain->execution = (struct execution){.services = &services,
+                                          .owner = &chain->owner,
+                                          .stream = &chain->streams[STREAM_COMPUTE],
                                           .transfers = &chain->streams[STREAM_REDUCE],
                                           .tensor = group,
                                           .pass = PASS_EVALUATE,
                                           .batch = &chain->batch,
                                           .compute = DTYPE_F32,
-                                          .statistic = DTYPE_F32,
-                                          .address = memory_address,
-                                          .memory = &chain->memory};
+                                          .statistic = DTYPE_F32};
     const struct memory_settings of = {.use = MEMORY_EVALUATE,
                                        .compute = DTYPE_F32,
                                        .statistic = DTYPE_F32,

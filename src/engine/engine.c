@@ -123,13 +123,14 @@ static void create_scaling(struct engine *e)
 
 static void start_transfers(const struct execution *execution)
 {
-    const struct engine *e = execution->engine;
+    const struct engine *e = execution->owner->engine;
     e->store->class->start_transfers(e->store, execution->stream);
 }
 
 void engine_create(struct engine *e, struct executor *executor, struct model *model,
                    const struct parallel_groups *groups, const struct engine_settings *settings)
 {
+    static const struct execution_services services = {.address = memory_address, .start_transfers = start_transfers};
     *e = (struct engine){.executor = executor, .model = model, .groups = *groups, .settings = *settings};
     engine_written(e);
     const struct memory_settings *m = &e->settings.memory;
@@ -158,7 +159,10 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
     if (trains)
         optimizer_create(&e->optimizer, &settings->optimizer, model, tensor_columns(&e->sums, 2, e->sums.cols - 2),
                          settings->sharding.exact.squares, &e->budget, m->statistic);
-    e->execution = (struct execution){.stream = &e->streams[STREAM_COMPUTE],
+    e->owner = (struct execution_owner){&e->memory, e};
+    e->execution = (struct execution){.services = &services,
+                                      .owner = &e->owner,
+                                      .stream = &e->streams[STREAM_COMPUTE],
                                       .transfers = &e->streams[STREAM_EXCHANGE],
                                       .tensor = groups->tensor,
                                       .row = groups->context,
@@ -166,11 +170,7 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
                                       .batch = &e->batches[0],
                                       .rope_table = e->rope_table,
                                       .compute = m->compute,
-                                      .statistic = m->statistic,
-                                      .address = memory_address,
-                                      .memory = &e->memory,
-                                      .shares = start_transfers,
-                                      .engine = e};
+                                      .statistic = m->statistic};
     engine_create_relays(e);
     if (trains) {
         create_scaling(e);

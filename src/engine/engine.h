@@ -82,6 +82,7 @@ struct engine {
     struct tensor total;       /* of these, the loss and label sums; units add to it on one tensor rank alone */
     struct tensor batch_total; /* the same of a micro-batch, where sums are exact (store/exact.h); else absent */
     struct tensor rope_table;
+    struct execution_owner owner; /* of the execution */
     struct execution execution;
     struct stage_transfer leaving[RELAY_COUNT]; /* of RELAY_TO_NEXT and RELAY_TO_BEFORE */
     struct batch_staging staging;

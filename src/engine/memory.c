@@ -19,7 +19,7 @@ static bool keeps(enum pass_kind pass)
 
 void *memory_address(const struct execution *execution, const struct unit *unit, int id)
 {
-    const struct engine_memory *memory = execution->memory;
+    const struct engine_memory *memory = execution->owner->memory;
     const struct unit_memory *own = &memory->units[unit->index];
     if (keeps(execution->pass) && id_set_has(&own->away, id))
         return offload_buffer(&memory->offload[unit->chunk], own->turn) + own->kept_offset[id];
@@ -40,7 +40,7 @@ int memory_slots_before(const struct memory_settings *settings, int chunk)
 
 static struct tensor input_of(struct execution *execution, struct unit *unit)
 {
-    const struct model *model = ((const struct engine_memory *)execution->memory)->model;
+    const struct model *model = execution->owner->memory->model;
     if (unit->index == model->chunks[unit->chunk].first)
         return (struct tensor){0};
     return unit_tensor(execution, &model->units[unit->index - 1], UNIT_OUTPUT);
@@ -59,13 +59,13 @@ const struct id_set *memory_recomputed(const struct engine_memory *memory, const
 /* NULL where nothing is away; while memory is planned, nothing is. */
 static struct offload *offload_of(const struct execution *execution, int chunk)
 {
-    struct engine_memory *memory = execution->memory;
+    struct engine_memory *memory = execution->owner->memory;
     return memory->planner == NULL && memory->offload[chunk].count > 0 ? &memory->offload[chunk] : NULL;
 }
 
 void memory_forward_unit(struct execution *execution, struct unit *unit)
 {
-    struct engine_memory *memory = execution->memory;
+    struct engine_memory *memory = execution->owner->memory;
     const int turn = memory->units[unit->index].turn;
     struct offload *offload = execution->pass == PASS_FORWARD && turn >= 0 ? offload_of(execution, unit->chunk) : NULL;
     if (offload != NULL)
@@ -91,7 +91,7 @@ void memory_backward_begin(struct execution *execution, int chunk)
 
 static void run_backward(struct execution *execution, struct unit *unit)
 {
-    const struct engine_memory *memory = execution->memory;
+    const struct engine_memory *memory = execution->owner->memory;
     const bool behind = unit->index + 1 < memory->model->chunks[unit->chunk].end;
     struct tensor gradient = {0};
     if (behind)
@@ -109,7 +109,7 @@ static void run_backward(struct execution *execution, struct unit *unit)
 
 void memory_backward_unit(struct execution *execution, struct unit *unit)
 {
-    struct engine_memory *memory = execution->memory;
+    struct engine_memory *memory = execution->owner->memory;
     const int turn = memory->units[unit->index].turn;
     struct offload *offload = turn >= 0 ? offload_of(execution, unit->chunk) : NULL;
     if (offload != NULL)
@@ -145,9 +145,9 @@ struct planner {
     int64_t section_count, section_capacity;
 };
 
-static void enter_section(struct execution *execution, int id)
+static void enter_section(const struct execution *execution, int id)
 {
-    struct planner *p = ((struct engine_memory *)execution->memory)->planner;
+    struct planner *p = execution->owner->memory->planner;
     if (p->section_count == p->section_capacity) {
         p->section_capacity = p->section_capacity ? 2 * p->section_capacity : 256;
         p->sections = memory_grow(p->sections, (int64_t)sizeof *p->sections * p->section_capacity);
@@ -164,13 +164,14 @@ static void *fake(struct planner *p, int64_t bytes)
 static void start_planner(struct planner *p, struct engine_memory *memory, const struct memory_settings *settings,
                           const struct execution *execution, struct executor *target)
 {
+    static const struct execution_services services = {.address = memory_address, .enter_section = enter_section};
     *p = (struct planner){.memory = memory, .model = memory->model, .settings = settings, .execution = *execution};
     p->executor = plan_executor_create(target);
     for (int i = 0; i < STREAM_COUNT; i++)
         p->streams[i] = (struct stream){p->executor, i, NULL};
     p->execution.stream = &p->streams[STREAM_COMPUTE];
     p->execution.transfers = &p->streams[STREAM_EXCHANGE];
-    p->execution.enter_section = enter_section;
+    p->execution.services = &services;
     for (int u = 0; u < p->model->unit_count; u++) {
         struct unit *unit = &p->model->units[u];
         for (int s = 0; s < STORAGE_COUNT; s++) {

@@ -40,6 +40,12 @@ struct engine_memory {
     struct planner *planner;                        /* NULL after planning */
 };
 
+/* The owner of an execution's services (model/execution.h). */
+struct execution_owner {
+    struct engine_memory *memory;
+    struct engine *engine; /* whose store starts transfers; NULL: units run without an engine */
+};
+
 /* What the units are run for: training (and evaluation in between), or one kind of inference alone. */
 enum memory_use { MEMORY_TRAIN, MEMORY_EVALUATE, MEMORY_EMBED, MEMORY_GENERATE };
 
@@ -55,14 +61,14 @@ struct memory_settings {
 /* The slots of the chunks before this one; of all, where it is MODEL_CHUNKS. */
 int memory_slots_before(const struct memory_settings *settings, int chunk);
 
-/* Plans by dry runs in copies of `execution`. execution->memory is this `memory`; its batch and rotary table are used
- * by address, never read. The budget's executor says how much scratch ops need; memory and scratch are allocated from
- * the budget. */
+/* Plans by dry runs in copies of `execution`. execution->owner->memory is this `memory`; its batch and rotary table are
+ * used by address, never read. The budget's executor says how much scratch ops need; memory and scratch are allocated
+ * from the budget. */
 void memory_create(struct engine_memory *memory, struct model *model, const struct memory_settings *settings,
                    const struct execution *execution, struct budget *budget);
 void memory_destroy(struct engine_memory *memory);
 
-/* execution->address for an execution whose memory is this plan. */
+/* The address service of any execution whose owner has a planned memory. */
 void *memory_address(const struct execution *execution, const struct unit *unit, int id);
 
 /* Ids that the unit's backward makes again. */

@@ -174,7 +174,7 @@ static void attention_part_backward(struct execution *e, struct unit *unit, stru
 
     linear_backward(e, unit, &o_linear, &attention, d_middle, d_attention,
                     &(struct linear_beside){&qkv_linear, &normed}, pending);
-    execution_shares(e);
+    execution_start_transfers(e);
     if (e->gradients & GRADIENT_INPUT)
         attention_backward(e, unit, &attention_ids, d_attention, d_fused);
     linear_backward(e, unit, &qkv_linear, &normed, d_fused, d_normed, NULL, pending);

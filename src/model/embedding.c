@@ -64,7 +64,7 @@ static void embedding_backward(struct execution *execution, struct unit *unit, s
         .tokens = execution->batch->tokens, .scale = factors(execution, unit), .dy = output_gradient};
     if (weight && unit->complete_gradients)
         gather(execution, unit, &args);
-    execution_shares(execution);
+    execution_start_transfers(execution);
     if (weight)
         LAUNCH(execution->stream, EMBEDDING_BACKWARD, embedding_backward, .tokens = args.tokens, .scale = args.scale,
                .dy = args.dy, .dweight = unit_gradient(execution, unit, EMBEDDING_TABLE),

@@ -1,16 +1,16 @@
 #include "model/execution.h"
 
-bool execution_wants(struct execution *execution, int id)
+bool execution_wants(const struct execution *execution, int id)
 {
-    if (execution->enter_section != NULL)
-        execution->enter_section(execution, id);
+    if (execution->services->enter_section != NULL)
+        execution->services->enter_section(execution, id);
     return !execution->recompute || id_set_has(execution->wanted, id);
 }
 
-void execution_shares(const struct execution *execution)
+void execution_start_transfers(const struct execution *execution)
 {
-    if (execution->shares != NULL)
-        execution->shares(execution);
+    if (execution->services->start_transfers != NULL)
+        execution->services->start_transfers(execution);
 }
 
 void execution_fork(struct execution *execution)
@@ -57,7 +57,7 @@ struct tensor unit_tensor(const struct execution *execution, const struct unit *
 {
     const struct unit_tensor *t = &unit->tensors[id];
     int64_t tokens = execution->batch->tokens.cols;
-    return tensor_matrix(execution->address(execution, unit, id), execution_dtype(execution, t->role),
+    return tensor_matrix(execution->services->address(execution, unit, id), execution_dtype(execution, t->role),
                          unit_extent(unit, t->rows, tokens), unit_extent(unit, t->cols, tokens));
 }
 

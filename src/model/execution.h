@@ -37,8 +37,23 @@ struct kv_cache {
     int64_t layer_rows; /* sequences * positions of each */
 };
 
+/* Whoever runs units, as these functions know it: memory and, in an engine, its weight store (engine/memory.h). */
+struct execution_owner;
+
+/* All that units ask of whoever runs them, by the functions below. No other call goes from the model upwards. */
+struct execution_services {
+    /* The address of the unit's tensor `id` in execution->pass and execution->slot. It never changes after planning. */
+    void *(*address)(const struct execution *execution, const struct unit *unit, int id);
+    /* A section of a forward begins, which makes tensor `id` (execution_wants). NULL: nobody but the planner asks. */
+    void (*enter_section)(const struct execution *execution, int id);
+    /* Starts the transfers that are pending (execution_start_transfers). NULL: none ever are. */
+    void (*start_transfers)(const struct execution *execution);
+};
+
 /* What a unit sees while an action runs. */
 struct execution {
+    const struct execution_services *services;
+    struct execution_owner *owner; /* of the services; borrowed */
     struct stream *stream;
     struct stream *transfers;    /* for collectives beside what runs on `stream`: execution_fork, execution_join */
     struct event forked, joined; /* of these */
@@ -52,7 +67,6 @@ struct execution {
     int slot;                    /* of activations */
     bool recompute;              /* a forward inside backward: only `wanted` sections run */
     const struct id_set *wanted; /* of a backward: what a recompute makes */
-    void (*enter_section)(struct execution *execution, int id); /* the planner's, else NULL: a section starts */
     enum gradient_set gradients;
     const struct batch_tensors *batch;
     int64_t attended[2]; /* launches of attention, forward and backward, in this action so far */
@@ -62,24 +76,16 @@ struct execution {
     /* Of every operand of every linear layer, numbered as operand_number says. */
     struct tensor amax, scales; /* stat [operands, 1]: of delayed scaling; absent where it has no user */
     struct tensor losses;       /* f64 [operands, STATISTICS]: what quantization loses is added; absent: not measured */
-    /* The address of a unit's tensor in this pass and slot; fixed after planning. */
-    void *(*address)(const struct execution *execution, const struct unit *unit, int id);
     /* Of a backward: sums over tokens, stat [1, hidden]. The first is that of the output's gradient, absent where the
      * unit behind has not made it; the second that of UNIT_INPUT_GRADIENT, set by unit_sum_input_gradient. */
     struct tensor output_gradient_sum, input_gradient_sum;
-    void *memory; /* what address and enter_section work on: struct engine_memory (engine/memory.h) */
-    /* Optional: the next op tolerates transfers beside it, so those that are pending start. Transfers take
-     * multiprocessors: attention hands out its work dynamically, while a matrix product has one block for each and
-     * would need another wave. */
-    void (*shares)(const struct execution *execution);
-    void *engine; /* for shares */
 };
 
 /* True when the section that makes `id` shall run: always, but in a recompute only if wanted. */
-bool execution_wants(struct execution *execution, int id);
+bool execution_wants(const struct execution *execution, int id);
 
-/* Calls execution->shares. */
-void execution_shares(const struct execution *execution);
+/* Says that the next op loses little time to concurrent transfers: those that are pending start. */
+void execution_start_transfers(const struct execution *execution);
 
 /* Fork: later launches on execution->transfers wait for all earlier ones on execution->stream. Join: later launches on
  * execution->stream wait for all earlier ones on execution->transfers. A unit that forks joins before it returns. */

@@ -181,8 +181,8 @@ static struct tensor column_scale(const struct quantized_copies *to)
 static struct tensor shaped(const struct execution *execution, const struct unit *unit, int id, int64_t rows,
                             int64_t cols)
 {
-    return tensor_matrix(execution->address(execution, unit, id), execution_dtype(execution, unit->tensors[id].role),
-                         rows, cols);
+    return tensor_matrix(execution->services->address(execution, unit, id),
+                         execution_dtype(execution, unit->tensors[id].role), rows, cols);
 }
 
 static struct tensor shaped_scale(const struct execution *execution, const struct unit *unit, int id,

@@ -152,7 +152,7 @@ static void merged_losses(struct execution *e, const struct unit *unit, const st
                           struct tensor total)
 {
     const struct tensor statistics =
-        tensor_matrix(e->address(e, unit, LM_HEAD_STATISTICS), execution_dtype(e, ROLE_STATISTIC),
+        tensor_matrix(e->services->address(e, unit, LM_HEAD_STATISTICS), execution_dtype(e, ROLE_STATISTIC),
                       e->tensor->size * XENT_STATISTICS, chunk->count);
     const struct tensor own = sequence_own(e, statistics);
     LAUNCH(e->stream, XENT_PART, xent_part, .logits = chunk->logits, .labels = chunk->labels, .statistics = own,

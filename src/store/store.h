@@ -51,7 +51,7 @@ struct store_class {
     void (*gradients_open)(struct weight_store *store, struct unit *unit, struct stream *stream, bool fresh);
     /* last: the step's final contribution. The sum over ranks starts at the next start_transfers. */
     void (*gradients_close)(struct weight_store *store, struct unit *unit, struct stream *stream, bool last);
-    /* Starts the sums of all units that were closed: a unit's next op tolerates transfers beside it (unit.h). */
+    /* Starts the sums of all units that were closed (execution_start_transfers in model/execution.h). */
     void (*start_transfers)(struct weight_store *store, struct stream *stream);
     /* The action ends: sums that have not started start now. The stream waits for all sums, so that other streams are
      * joined, unless this was the last backward of a step, of whatever chunk: then gradients_wait does. */
