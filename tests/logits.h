@@ -13,7 +13,7 @@ static inline double *logits_read(const struct engine *engine, int64_t tokens)
 {
     const struct unit *head = &engine->model->units[engine->model->unit_count - 1];
     const int64_t vocabulary = engine->model->settings.vocabulary;
-    struct tensor logits = unit_tensor(&engine->context, head, LM_HEAD_LOGITS);
+    struct tensor logits = unit_tensor(&engine->execution, head, LM_HEAD_LOGITS);
     double *out = memory_grow(NULL, tokens * vocabulary * (int64_t)sizeof *out);
     for (int64_t t = 0; t < tokens; t++)
         for (int64_t v = 0; v < vocabulary; v++)

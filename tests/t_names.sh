@@ -10,7 +10,7 @@ terms="attention batch bpe budget comm command corpus cpu deck dtype embedding e
     gradient grid group inference lifetime linear lineage model nfc norm nvml offload op operand optimizer panels parameter
     precision profiler prometheus prompt prompts quantization recompute rectangle safetensors sampling scaling schedule
     segment session sharding sigmoid snapshot straggler stream tensor tensorboard thrift throughput timer tokenizer unit
-    view weight angles sides square constant turn context execution"
+    view weight angles sides square constant turn execution"
 
 # tags FOLDER PATTERN...: "TAG FILE" for each definition at the beginning of a line.
 tags()

@@ -619,36 +619,36 @@ static void test_resident(void)
 enum { WIDE_WEIGHTS = 40, WIDE_LINKS = 149, WIDE_WIDTH = 128, WIDE_STATE = UNIT_FIRST_OWN, WIDE_GRADIENT = 151 };
 
 /* state[k] = state[k - 1] + weight[k % 40], from zero. */
-static void wide_forward(struct context *c, struct unit *unit, struct tensor input)
+static void wide_forward(struct execution *e, struct unit *unit, struct tensor input)
 {
     (void)input;
     for (int k = 0; k < WIDE_LINKS; k++) {
-        if (!context_wants(c, WIDE_STATE + k))
+        if (!execution_wants(e, WIDE_STATE + k))
             continue;
-        struct tensor state = unit_tensor(c, unit, WIDE_STATE + k);
+        struct tensor state = unit_tensor(e, unit, WIDE_STATE + k);
         if (k == 0)
-            LAUNCH(c->stream, FILL, fill, .x = state, .value = 0);
+            LAUNCH(e->stream, FILL, fill, .x = state, .value = 0);
         else
-            LAUNCH(c->stream, COPY, copy, .from = unit_tensor(c, unit, WIDE_STATE + k - 1), .to = state);
-        LAUNCH(c->stream, ADD, add, .from = unit_weight(c, unit, k % WIDE_WEIGHTS), .to = state);
+            LAUNCH(e->stream, COPY, copy, .from = unit_tensor(e, unit, WIDE_STATE + k - 1), .to = state);
+        LAUNCH(e->stream, ADD, add, .from = unit_weight(e, unit, k % WIDE_WEIGHTS), .to = state);
     }
 }
 
 /* gradient[k] = gradient[k + 1] + state[k], from zero: so backward reads every state; a weight's is the sum of its k.
  */
-static void wide_backward(struct context *c, struct unit *unit, struct tensor input, struct tensor output_gradient)
+static void wide_backward(struct execution *e, struct unit *unit, struct tensor input, struct tensor output_gradient)
 {
     (void)input, (void)output_gradient;
     for (int k = WIDE_LINKS - 1; k >= 0; k--) {
-        struct tensor gradient = unit_tensor(c, unit, WIDE_GRADIENT + k);
-        LAUNCH(c->stream, COPY, copy, .from = unit_tensor(c, unit, WIDE_STATE + k), .to = gradient);
+        struct tensor gradient = unit_tensor(e, unit, WIDE_GRADIENT + k);
+        LAUNCH(e->stream, COPY, copy, .from = unit_tensor(e, unit, WIDE_STATE + k), .to = gradient);
         if (k + 1 < WIDE_LINKS)
-            LAUNCH(c->stream, ADD, add, .from = unit_tensor(c, unit, WIDE_GRADIENT + k + 1), .to = gradient);
-        struct tensor sum = unit_gradient(c, unit, k % WIDE_WEIGHTS);
+            LAUNCH(e->stream, ADD, add, .from = unit_tensor(e, unit, WIDE_GRADIENT + k + 1), .to = gradient);
+        struct tensor sum = unit_gradient(e, unit, k % WIDE_WEIGHTS);
         if (k + WIDE_WEIGHTS >= WIDE_LINKS && !unit_accumulates(unit, k % WIDE_WEIGHTS))
-            LAUNCH(c->stream, COPY, copy, .from = gradient, .to = sum);
+            LAUNCH(e->stream, COPY, copy, .from = gradient, .to = sum);
         else
-            LAUNCH(c->stream, ADD, add, .from = gradient, .to = sum);
+            LAUNCH(e->stream, ADD, add, .from = gradient, .to = sum);
     }
 }
 
@@ -678,16 +678,18 @@ static void test_wide_unit(struct executor *cpu, enum deck_recompute policy)
     struct engine_memory memory;
     struct stream stream = {cpu, STREAM_COMPUTE, NULL};
     struct batch_tensors batch = {.tokens = tensor_vector(NULL, DTYPE_I32, 1)};
-    struct context context = {.stream = &stream,
-                              .batch = &batch,
-                              .compute = DTYPE_F32,
-                              .statistic = DTYPE_F32,
-                              .address = memory_address,
-                              .memory = &memory};
+    struct execution_owner owner = {.memory = &memory};
+    const struct execution_services services = {.address = memory_address};
+    struct execution execution = {.services = &services,
+                                  .owner = &owner,
+                                  .stream = &stream,
+                                  .batch = &batch,
+                                  .compute = DTYPE_F32,
+                                  .statistic = DTYPE_F32};
     const struct memory_settings of = {
         .compute = DTYPE_F32, .statistic = DTYPE_F32, .slots = {1}, .rows = 1, .row_tokens = 1};
     budget_create(&budget, cpu);
-    memory_create(&memory, &model, &of, &context, &budget);
+    memory_create(&memory, &model, &of, &execution, &budget);
     /* all states are read again; what a block's policy names is not kept */
     const struct id_set dropped = block_dropped_by(policy);
     int64_t kept = 0;
@@ -699,11 +701,11 @@ static void test_wide_unit(struct executor *cpu, enum deck_recompute policy)
     unit.weight_base[STORAGE_VECTOR] = weights;
     unit.gradient_base[STORAGE_VECTOR] = gradients;
     unit.gradient_fresh = true;
-    context.pass = PASS_FORWARD;
-    memory_forward_unit(&context, &unit);
-    context.pass = PASS_BACKWARD;
-    context.gradients = GRADIENT_BOTH;
-    memory_backward_unit(&context, &unit);
+    execution.pass = PASS_FORWARD;
+    memory_forward_unit(&execution, &unit);
+    execution.pass = PASS_BACKWARD;
+    execution.gradients = GRADIENT_BOTH;
+    memory_backward_unit(&execution, &unit);
 
     int64_t wrong = 0;
     for (int i = 0; i < WIDE_WIDTH; i++) {

@@ -335,7 +335,8 @@ static void test_gradients(struct executor *cpu, struct layout layout, struct ho
     contributions_create(&c, cpu, &layout);
     make(&toy, cpu, &layout, holders, false);
     poison_store(&poison, &toy.engine);
-    toy.engine.context.shares = NULL; /* no op tolerates transfers: sums start when their buffer is needed */
+    /* no op tolerates transfers: sums start when their buffer is needed */
+    toy.engine.execution.services = &(struct execution_services){.address = memory_address};
     struct schedule schedule = schedule_create(layout.micro_batches, 1, false);
     struct batch batches[MOST];
     for (int m = 0; m < layout.micro_batches; m++)

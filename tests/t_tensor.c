@@ -22,25 +22,25 @@ enum { UNITS = 4, HIDDEN = 32, INNER = 64 }; /* as many tokens as columns */
 enum { CUT_UP, CUT_DOWN, WHOLE_BESIDE };
 enum { INNER_STATE = UNIT_FIRST_OWN, PARTIAL, BESIDE };
 
-static void cut_forward(struct context *c, struct unit *unit, struct tensor input)
+static void cut_forward(struct execution *e, struct unit *unit, struct tensor input)
 {
-    struct tensor x = input, y = unit_tensor(c, unit, UNIT_OUTPUT), partial = unit_tensor(c, unit, PARTIAL);
-    struct tensor inner = unit_tensor(c, unit, INNER_STATE), beside = unit_tensor(c, unit, BESIDE);
+    struct tensor x = input, y = unit_tensor(e, unit, UNIT_OUTPUT), partial = unit_tensor(e, unit, PARTIAL);
+    struct tensor inner = unit_tensor(e, unit, INNER_STATE), beside = unit_tensor(e, unit, BESIDE);
     if (!tensor_present(&x)) { /* the first unit makes its own */
         x = y;
-        LAUNCH(c->stream, COPY, copy, .from = unit_weight(c, unit, WHOLE_BESIDE), .to = tensor_rows(&x, 0, HIDDEN));
+        LAUNCH(e->stream, COPY, copy, .from = unit_weight(e, unit, WHOLE_BESIDE), .to = tensor_rows(&x, 0, HIDDEN));
     }
-    LAUNCH(c->stream, GEMM, gemm, .a = x, .b = unit_weight(c, unit, CUT_UP), .transpose_b = true, .d = inner);
-    LAUNCH(c->stream, GEMM, gemm, .a = inner, .b = unit_weight(c, unit, CUT_DOWN), .transpose_b = true, .d = partial);
-    if (c->tensor != NULL) {
-        context_fork(c);
-        LAUNCH(c->transfers, ALL_REDUCE, all_reduce, .group = c->tensor, .x = partial);
+    LAUNCH(e->stream, GEMM, gemm, .a = x, .b = unit_weight(e, unit, CUT_UP), .transpose_b = true, .d = inner);
+    LAUNCH(e->stream, GEMM, gemm, .a = inner, .b = unit_weight(e, unit, CUT_DOWN), .transpose_b = true, .d = partial);
+    if (e->tensor != NULL) {
+        execution_fork(e);
+        LAUNCH(e->transfers, ALL_REDUCE, all_reduce, .group = e->tensor, .x = partial);
     }
-    LAUNCH(c->stream, GEMM, gemm, .a = x, .b = unit_weight(c, unit, WHOLE_BESIDE), .transpose_b = true, .d = beside);
-    if (c->tensor != NULL)
-        context_join(c);
-    LAUNCH(c->stream, COPY, copy, .from = beside, .to = y);
-    LAUNCH(c->stream, ADD, add, .from = partial, .to = y);
+    LAUNCH(e->stream, GEMM, gemm, .a = x, .b = unit_weight(e, unit, WHOLE_BESIDE), .transpose_b = true, .d = beside);
+    if (e->tensor != NULL)
+        execution_join(e);
+    LAUNCH(e->stream, COPY, copy, .from = beside, .to = y);
+    LAUNCH(e->stream, ADD, add, .from = partial, .to = y);
 }
 
 static const struct unit_class cut_class = {.name = "cut", .forward = cut_forward};
@@ -53,7 +53,8 @@ struct chain {
     struct budget budget;
     struct engine_memory memory;
     struct batch_tensors batch;
-    struct context context;
+    struct execution_owner owner;
+    struct execution execution;
     float *weights[UNITS];
 };
 
@@ -74,6 +75,7 @@ static void fill(struct chain *chain, int u, int id, int64_t first_row, int64_t 
 /* group NULL: one rank has everything. */
 static void chain_create(struct chain *chain, struct executor *executor, struct group *group)
 {
+    static const struct execution_services services = {.address = memory_address};
     const int64_t part = INNER / (group != NULL ? group->size : 1), first = group != NULL ? group->rank * part : 0;
     *chain = (struct chain){.settings = toy_settings(TOY_LLAMA)};
     chain->model = (struct model){.settings = chain->settings,
@@ -105,15 +107,16 @@ static void chain_create(struct chain *chain, struct executor *executor, struct 
     for (int s = 0; s < STREAM_COUNT; s++)
         chain->streams[s] = (struct stream){executor, s, NULL};
     chain->batch.tokens = tensor_vector(NULL, DTYPE_I32, HIDDEN);
-    chain->context = (struct context){.stream = &chain->streams[STREAM_COMPUTE],
-                                      .transfers = &chain->streams[STREAM_REDUCE],
-                                      .tensor = group,
-                                      .pass = PASS_EVALUATE,
-                                      .batch = &chain->batch,
-                                      .compute = DTYPE_F32,
-                                      .statistic = DTYPE_F32,
-                                      .address = memory_address,
-                                      .memory = &chain->memory};
+    chain->owner.memory = &chain->memory;
+    chain->execution = (struct execution){.services = &services,
+                                          .owner = &chain->owner,
+                                          .stream = &chain->streams[STREAM_COMPUTE],
+                                          .transfers = &chain->streams[STREAM_REDUCE],
+                                          .tensor = group,
+                                          .pass = PASS_EVALUATE,
+                                          .batch = &chain->batch,
+                                          .compute = DTYPE_F32,
+                                          .statistic = DTYPE_F32};
     const struct memory_settings of = {.use = MEMORY_EVALUATE,
                                        .compute = DTYPE_F32,
                                        .statistic = DTYPE_F32,
@@ -121,7 +124,7 @@ static void chain_create(struct chain *chain, struct executor *executor, struct 
                                        .rows = 1,
                                        .row_tokens = HIDDEN};
     budget_create(&chain->budget, executor);
-    memory_create(&chain->memory, &chain->model, &of, &chain->context, &chain->budget);
+    memory_create(&chain->memory, &chain->model, &of, &chain->execution, &chain->budget);
     for (int u = 0; u < UNITS; u++)
         chain->units[u].weight_base[STORAGE_MATRIX] = chain->weights[u];
 }
@@ -139,8 +142,8 @@ static void chain_destroy(struct chain *chain)
 static struct tensor chain_run(struct chain *chain)
 {
     for (int u = 0; u < UNITS; u++)
-        memory_forward_unit(&chain->context, &chain->units[u]);
-    return unit_tensor(&chain->context, &chain->units[UNITS - 1], UNIT_OUTPUT);
+        memory_forward_unit(&chain->execution, &chain->units[u]);
+    return unit_tensor(&chain->execution, &chain->units[UNITS - 1], UNIT_OUTPUT);
 }
 
 static double distance(const struct tensor *a, const struct tensor *b)

@@ -9,7 +9,7 @@
 
 #include "bridge/safetensors.h"
 #include "architecture/settings.h"
-#include "model/unit.h"
+#include "model/parameter.h"
 
 enum checkpoint_dialect { DIALECT_HF, DIALECT_TE, DIALECT_COUNT };
 

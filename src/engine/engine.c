@@ -110,26 +110,27 @@ static void create_losses(struct engine *e)
     for (int i = 0; i < ENGINE_RETURNS; i++)
         e->returns[i].losses = tensor_matrix(e->executor->class->allocate(e->executor, bytes, MEMORY_HOST), DTYPE_F64,
                                              operands, STATISTICS);
-    e->context.losses = e->losses;
+    e->execution.losses = e->losses;
 }
 
 static void create_scaling(struct engine *e)
 {
     const struct model_settings *s = &e->model->settings;
     delayed_scaling_create(&e->scaling, s, &e->budget, e->settings.memory.statistic, &e->streams[STREAM_COMPUTE]);
-    e->context.amax = e->scaling.amax;
-    e->context.scales = e->scaling.scale;
+    e->execution.amax = e->scaling.amax;
+    e->execution.scales = e->scaling.scale;
 }
 
-static void start_transfers(const struct context *context)
+static void start_transfers(const struct execution *execution)
 {
-    const struct engine *e = context->engine;
-    e->store->class->start_transfers(e->store, context->stream);
+    const struct engine *e = execution->owner->engine;
+    e->store->class->start_transfers(e->store, execution->stream);
 }
 
 void engine_create(struct engine *e, struct executor *executor, struct model *model,
                    const struct parallel_groups *groups, const struct engine_settings *settings)
 {
+    static const struct execution_services services = {.address = memory_address, .start_transfers = start_transfers};
     *e = (struct engine){.executor = executor, .model = model, .groups = *groups, .settings = *settings};
     engine_written(e);
     const struct memory_settings *m = &e->settings.memory;
@@ -146,7 +147,7 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
                                           .compute = m->compute,
                                           .statistic = m->statistic,
                                           .trains = trains,
-                                          .context = &e->context,
+                                          .execution = &e->execution,
                                           .visits = e->visits};
     e->store = store_create(&request);
     engine_create_batches(e);
@@ -158,19 +159,18 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
     if (trains)
         optimizer_create(&e->optimizer, &settings->optimizer, model, tensor_columns(&e->sums, 2, e->sums.cols - 2),
                          settings->sharding.exact.squares, &e->budget, m->statistic);
-    e->context = (struct context){.stream = &e->streams[STREAM_COMPUTE],
-                                  .transfers = &e->streams[STREAM_EXCHANGE],
-                                  .tensor = groups->tensor,
-                                  .row = groups->context,
-                                  .data = groups->data,
-                                  .batch = &e->batches[0],
-                                  .rope_table = e->rope_table,
-                                  .compute = m->compute,
-                                  .statistic = m->statistic,
-                                  .address = memory_address,
-                                  .memory = &e->memory,
-                                  .shares = start_transfers,
-                                  .engine = e};
+    e->owner = (struct execution_owner){&e->memory, e};
+    e->execution = (struct execution){.services = &services,
+                                      .owner = &e->owner,
+                                      .stream = &e->streams[STREAM_COMPUTE],
+                                      .transfers = &e->streams[STREAM_EXCHANGE],
+                                      .tensor = groups->tensor,
+                                      .row = groups->context,
+                                      .data = groups->data,
+                                      .batch = &e->batches[0],
+                                      .rope_table = e->rope_table,
+                                      .compute = m->compute,
+                                      .statistic = m->statistic};
     engine_create_relays(e);
     if (trains) {
         create_scaling(e);
@@ -178,8 +178,8 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
     }
     if (engine_generates(e))
         engine_create_sequences(e);
-    memory_create(&e->memory, model, m, &e->context, &e->budget);
-    e->context.losses = (struct tensor){0};
+    memory_create(&e->memory, model, m, &e->execution, &e->budget);
+    e->execution.losses = (struct tensor){0};
     if (trains)
         reserve_for_update(e);
 }

@@ -71,19 +71,18 @@ struct engine {
     struct engine_memory memory;
     struct optimizer optimizer; /* unused by an engine that does not train, as is scaling */
     struct delayed_scaling scaling;
-    struct tensor
-        losses;      /* f64 [operands, STATISTICS]: quantization errors of a measured step; absent if never measured */
-    bool statistics; /* set by the caller: steps that begin from now on measure quantization errors into losses */
+    struct tensor losses;  /* f64 [operands, STATISTICS]: quantization errors of a measured step, or absent */
+    bool statistics;       /* set by the caller: steps that begin from now on measure quantization errors into losses */
     double decoupled_rate; /* set by the caller: learning rate of embedding and head where it is decoupled */
     struct engine_settings settings;
     struct batch_tensors *batches; /* [slots of all chunks] */
     struct engine_rows rows;
-    struct tensor sums;  /* f64: the loss and label sums of a step, then the optimizer's squares */
-    struct tensor total; /* view of sums: the loss and label sums; units of one tensor rank only add to it */
-    struct tensor
-        batch_total; /* loss and label sums of a micro-batch where sums are exact (store/exact.h), or absent */
+    struct tensor sums;        /* f64: the loss and label sums of a step, then the optimizer's squares */
+    struct tensor total;       /* view of sums: the loss and label sums; units of one tensor rank only add to it */
+    struct tensor batch_total; /* sums of a micro-batch where sums are exact (store/exact.h), or absent */
     struct tensor rope_table;
-    struct context context;
+    struct execution_owner owner; /* owner of the execution */
+    struct execution execution;
     struct stage_transfer leaving[RELAY_COUNT]; /* RELAY_TO_NEXT and RELAY_TO_BEFORE */
     struct batch_staging staging;
     struct step_replay replay;

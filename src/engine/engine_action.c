@@ -5,16 +5,16 @@ static void acquire(struct engine *e, struct unit *unit)
 {
     struct unit *home = unit_lender(unit);
     if (home != NULL)
-        e->store->class->acquire(e->store, home, e->context.stream);
-    e->store->class->acquire(e->store, unit, e->context.stream);
+        e->store->class->acquire(e->store, home, e->execution.stream);
+    e->store->class->acquire(e->store, unit, e->execution.stream);
 }
 
 static void release(struct engine *e, struct unit *unit)
 {
     struct unit *home = unit_lender(unit);
-    e->store->class->release(e->store, unit, e->context.stream);
+    e->store->class->release(e->store, unit, e->execution.stream);
     if (home != NULL)
-        e->store->class->release(e->store, home, e->context.stream);
+        e->store->class->release(e->store, home, e->execution.stream);
 }
 
 void engine_written(struct engine *e)
@@ -37,11 +37,11 @@ struct batch_tensors *engine_batch(struct engine *e, int chunk, int slot)
 
 static void begin_action(struct engine *e, enum pass_kind pass, int chunk, int slot)
 {
-    struct context *c = &e->context;
-    c->pass = pass;
-    c->slot = slot;
-    c->batch = engine_batch(e, chunk, slot);
-    c->attended[0] = c->attended[1] = 0;
+    struct execution *execution = &e->execution;
+    execution->pass = pass;
+    execution->slot = slot;
+    execution->batch = engine_batch(e, chunk, slot);
+    execution->attended[0] = execution->attended[1] = 0;
 }
 
 void engine_run_forward(struct engine *e, enum pass_kind pass, int chunk, int slot)
@@ -50,24 +50,24 @@ void engine_run_forward(struct engine *e, enum pass_kind pass, int chunk, int sl
     const struct unit_visits *visits = &e->visits[chunk];
     const bool trains = pass == PASS_FORWARD;
     begin_action(e, pass, chunk, slot);
-    launch_range(e->context.stream, "forward");
-    e->store->class->begin(e->store, visits->forward, trains ? visits->training : visits->count, e->context.stream,
+    launch_range(e->execution.stream, "forward");
+    e->store->class->begin(e->store, visits->forward, trains ? visits->training : visits->count, e->execution.stream,
                            e->written[chunk]);
     for (int u = model->chunks[chunk].first; u < model->chunks[chunk].end; u++) {
         if (trains && model->units[u].class->idle_forward)
             continue;
         acquire(e, &model->units[u]);
-        launch_range(e->context.stream, model->units[u].class->name);
-        memory_forward_unit(&e->context, &model->units[u]);
-        launch_range_end(e->context.stream);
+        launch_range(e->execution.stream, model->units[u].class->name);
+        memory_forward_unit(&e->execution, &model->units[u]);
+        launch_range_end(e->execution.stream);
         release(e, &model->units[u]);
     }
     if (!trains)
         engine_add_totals(e);
-    memory_forward_end(&e->context, chunk);
-    e->store->class->end(e->store, e->context.stream, false);
+    memory_forward_end(&e->execution, chunk);
+    e->store->class->end(e->store, e->execution.stream, false);
     engine_seen(e, chunk);
-    launch_range_end(e->context.stream);
+    launch_range_end(e->execution.stream);
 }
 
 void engine_run_backward(struct engine *e, const struct schedule_action *action)
@@ -78,30 +78,30 @@ void engine_run_backward(struct engine *e, const struct schedule_action *action)
     bool weights = action->gradients & GRADIENT_WEIGHT;
     struct unit *lent = NULL; /* has gradients of a unit that borrows from it */
     begin_action(e, PASS_BACKWARD, action->chunk, action->slot);
-    e->context.gradients = action->gradients;
-    launch_range(e->context.stream, "backward");
-    store->begin(e->store, visits->backward, visits->count, e->context.stream, false);
-    memory_backward_begin(&e->context, action->chunk);
+    e->execution.gradients = action->gradients;
+    launch_range(e->execution.stream, "backward");
+    store->begin(e->store, visits->backward, visits->count, e->execution.stream, false);
+    memory_backward_begin(&e->execution, action->chunk);
     for (int u = model->chunks[action->chunk].end - 1; u >= model->chunks[action->chunk].first; u--) {
         struct unit *unit = &model->units[u], *home = unit_lender(unit);
-        e->context.wanted = memory_recomputed(&e->memory, unit); /* the store copies weights for that */
+        e->execution.wanted = memory_recomputed(&e->memory, unit); /* the store copies weights for that */
         acquire(e, unit);
         if (weights && home != NULL)
-            store->gradients_open(e->store, home, e->context.stream, action->first);
+            store->gradients_open(e->store, home, e->execution.stream, action->first);
         if (weights) /* a tied embedding adds to what the head has left */
-            store->gradients_open(e->store, unit, e->context.stream, action->first && unit != lent);
-        launch_range(e->context.stream, unit->class->name);
-        memory_backward_unit(&e->context, unit);
-        launch_range_end(e->context.stream);
+            store->gradients_open(e->store, unit, e->execution.stream, action->first && unit != lent);
+        launch_range(e->execution.stream, unit->class->name);
+        memory_backward_unit(&e->execution, unit);
+        launch_range_end(e->execution.stream);
         if (weights)
-            store->gradients_close(e->store, unit, e->context.stream, action->last);
+            store->gradients_close(e->store, unit, e->execution.stream, action->last);
         if (weights && home != NULL) /* its own backward closes it, unless another stage has that */
-            store->gradients_close(e->store, home, e->context.stream, action->last && !unit_is_computed(home));
+            store->gradients_close(e->store, home, e->execution.stream, action->last && !unit_is_computed(home));
         if (home != NULL)
             lent = home;
         release(e, unit);
     }
     engine_add_totals(e);
-    store->end(e->store, e->context.stream, action->last && action->chunk == 0);
-    launch_range_end(e->context.stream);
+    store->end(e->store, e->execution.stream, action->last && action->chunk == 0);
+    launch_range_end(e->execution.stream);
 }

@@ -42,7 +42,7 @@ void engine_create_sequences(struct engine *e)
     if (layer_rows > INT32_MAX)
         error_fatal("%lld sequences of %lld tokens are more than a cache can have", (long long)m->max_segments,
                     (long long)e->settings.positions);
-    e->context.cache = (struct kv_cache){
+    e->execution.cache = (struct kv_cache){
         tensor_matrix(budget_allocate(&e->budget, rows * width * size, BUDGET_ACTIVATIONS), m->compute, rows, width),
         layer_rows};
     e->lengths = memory_allocate((int64_t)sizeof *e->lengths * m->max_segments);
@@ -165,7 +165,7 @@ static struct tensor fetch(struct engine *e, int64_t count)
 {
     const struct tensor host = tensor_rows(&e->logits, 0, count);
     if (count > 0) {
-        const struct tensor made = lm_head_end_logits(&e->context, &e->model->units[e->model->unit_count - 1]);
+        const struct tensor made = lm_head_end_logits(&e->execution, &e->model->units[e->model->unit_count - 1]);
         LAUNCH(&e->streams[STREAM_COMPUTE], COPY, copy, .from = tensor_rows(&made, 0, count), .to = host);
     }
     engine_synchronize(e);

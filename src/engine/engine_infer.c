@@ -33,14 +33,14 @@ void engine_score(struct engine *e, const struct batch *batch, double *losses)
     engine_start_totals(e);
     engine_load_batch(e, batch, &e->batches[0]);
     engine_run_forward(e, PASS_EVALUATE, 0, 0);
-    engine_read_values(e, unit_tensor(&e->context, head_of(e), LM_HEAD_LOSS), losses);
+    engine_read_values(e, unit_tensor(&e->execution, head_of(e), LM_HEAD_LOSS), losses);
 }
 
 void engine_embed(struct engine *e, const struct batch *batch, float *vectors)
 {
     engine_load_batch(e, batch, &e->batches[0]);
     engine_run_forward(e, PASS_EMBED, 0, 0);
-    struct tensor host = engine_fetch(e, unit_tensor(&e->context, head_of(e), LM_HEAD_NORMED));
+    struct tensor host = engine_fetch(e, unit_tensor(&e->execution, head_of(e), LM_HEAD_NORMED));
     for (int64_t t = 0; t < host.rows; t++)
         for (int64_t i = 0; i < host.cols; i++)
             vectors[t * host.cols + i] = (float)tensor_get(&host, t, i);

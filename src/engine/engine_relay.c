@@ -25,7 +25,7 @@ static bool passes(const struct engine *e, int chunk, enum relay_direction relay
 void engine_create_relays(struct engine *e)
 {
     const enum dtype dtype = e->settings.memory.compute;
-    const int64_t tokens = context_own_tokens(&e->context, &e->model->units[0]); /* of a whole micro-batch */
+    const int64_t tokens = execution_own_tokens(&e->execution, &e->model->units[0]); /* of a whole micro-batch */
     const int64_t hidden = e->model->settings.hidden, bytes = tokens * hidden * dtype_size(dtype);
     for (int r = 0; r < RELAY_COUNT; r++) {
         bool any = false;
@@ -33,7 +33,7 @@ void engine_create_relays(struct engine *e)
             any |= passes(e, c, (enum relay_direction)r);
         if (!any)
             continue;
-        e->context.relays[r] =
+        e->execution.relays[r] =
             tensor_matrix(budget_allocate(&e->budget, bytes, BUDGET_EXCHANGE), dtype, tokens, hidden);
         if (r == RELAY_TO_NEXT || r == RELAY_TO_BEFORE)
             e->leaving[r].data =
@@ -57,7 +57,7 @@ void engine_receive(struct engine *e, int chunk, bool backward)
 {
     const enum relay_direction relay = backward ? RELAY_FROM_NEXT : RELAY_FROM_BEFORE;
     if (passes(e, chunk, relay))
-        launch_relay(e, STREAM_COMPUTE, relay, e->context.relays[relay]);
+        launch_relay(e, STREAM_COMPUTE, relay, e->execution.relays[relay]);
 }
 
 void engine_send(struct engine *e, int chunk, bool backward)
@@ -69,7 +69,7 @@ void engine_send(struct engine *e, int chunk, bool backward)
         return;
     if (leaving->taken.serial > 0) /* something has been sent */
         event_wait(&leaving->taken, compute);
-    LAUNCH(compute, COPY, copy, .from = e->context.relays[relay], .to = leaving->data);
+    LAUNCH(compute, COPY, copy, .from = e->execution.relays[relay], .to = leaving->data);
     event_record(&leaving->ready, compute);
     event_wait(&leaving->ready, stream);
     launch_relay(e, STREAM_RELAY, relay, leaving->data);
@@ -91,7 +91,7 @@ void engine_forward_stages(struct engine *e, enum pass_kind pass, const struct b
 void engine_sum_twice_held(struct engine *e, struct unit *unit, struct stream *stream)
 {
     const bool first = unit_is_computed(unit);
-    const struct tensor *relays = e->context.relays;
+    const struct tensor *relays = e->execution.relays;
     const struct tensor *room = &relays[tensor_present(&relays[RELAY_FROM_NEXT]) ? RELAY_FROM_NEXT : RELAY_FROM_BEFORE];
     for (int s = 0; s < STORAGE_COUNT; s++) {
         const struct tensor own = e->store->class->shard(e->store, unit, (enum storage_class)s).gradient;

@@ -111,7 +111,7 @@ static void run_action(struct engine *e, const struct schedule_action *action, b
                                    .written = forward && e->written[action->chunk],
                                    .last = !forward && action->last,
                                    .measures = measures,
-                                   .statistics = tensor_present(&e->context.losses),
+                                   .statistics = tensor_present(&e->execution.losses),
                                    .tokens = batch->tokens.cols,
                                    .segments = batch->segments.q_start.cols,
                                    .longest = batch->segments.longest,
@@ -128,7 +128,7 @@ static void start_losses(struct engine *e)
     if (!e->statistics)
         return;
     CHECK_BUG(tensor_present(&e->losses));
-    e->context.losses = e->losses;
+    e->execution.losses = e->losses;
     LAUNCH(&e->streams[STREAM_COMPUTE], FILL, fill, .x = e->losses, .value = 0);
 }
 
@@ -151,7 +151,7 @@ static void run_schedule(struct engine *e, const struct schedule *schedule, cons
     }
     if (measures && !joins)
         measure(e, &e->streams[STREAM_COMPUTE]);
-    e->context.losses = (struct tensor){0};
+    e->execution.losses = (struct tensor){0};
 }
 
 /* Marks the time at which the compute stream comes here as mark `number`. */

@@ -17,17 +17,17 @@ static bool keeps(enum pass_kind pass)
     return pass == PASS_FORWARD || pass == PASS_BACKWARD;
 }
 
-void *memory_address(const struct context *context, const struct unit *unit, int id)
+void *memory_address(const struct execution *execution, const struct unit *unit, int id)
 {
-    const struct engine_memory *memory = context->memory;
+    const struct engine_memory *memory = execution->owner->memory;
     const struct unit_memory *own = &memory->units[unit->index];
-    if (keeps(context->pass) && id_set_has(&own->away, id))
+    if (keeps(execution->pass) && id_set_has(&own->away, id))
         return offload_buffer(&memory->offload[unit->chunk], own->turn) + own->kept_offset[id];
-    if (keeps(context->pass) && id_set_has(&own->kept, id)) {
+    if (keeps(execution->pass) && id_set_has(&own->kept, id)) {
         const struct chunk_memory *chunk = &memory->chunks[unit->chunk];
-        return memory->kept_base + chunk->begin + context->slot * chunk->slot_bytes + own->kept_offset[id];
+        return memory->kept_base + chunk->begin + execution->slot * chunk->slot_bytes + own->kept_offset[id];
     }
-    return memory->transient_base + own->transient_offset[context->pass][id];
+    return memory->transient_base + own->transient_offset[execution->pass][id];
 }
 
 int memory_slots_before(const struct memory_settings *settings, int chunk)
@@ -38,17 +38,17 @@ int memory_slots_before(const struct memory_settings *settings, int chunk)
     return slots;
 }
 
-static struct tensor input_of(struct context *context, struct unit *unit)
+static struct tensor input_of(struct execution *execution, struct unit *unit)
 {
-    const struct model *model = ((const struct engine_memory *)context->memory)->model;
+    const struct model *model = execution->owner->memory->model;
     if (unit->index == model->chunks[unit->chunk].first)
         return (struct tensor){0};
-    return unit_tensor(context, &model->units[unit->index - 1], UNIT_OUTPUT);
+    return unit_tensor(execution, &model->units[unit->index - 1], UNIT_OUTPUT);
 }
 
-static void run_forward(struct context *context, struct unit *unit)
+static void run_forward(struct execution *execution, struct unit *unit)
 {
-    unit->class->forward(context, unit, input_of(context, unit));
+    unit->class->forward(execution, unit, input_of(execution, unit));
 }
 
 const struct id_set *memory_recomputed(const struct engine_memory *memory, const struct unit *unit)
@@ -57,66 +57,66 @@ const struct id_set *memory_recomputed(const struct engine_memory *memory, const
 }
 
 /* NULL where nothing is away; while memory is planned, nothing is. */
-static struct offload *offload_of(const struct context *context, int chunk)
+static struct offload *offload_of(const struct execution *execution, int chunk)
 {
-    struct engine_memory *memory = context->memory;
+    struct engine_memory *memory = execution->owner->memory;
     return memory->planner == NULL && memory->offload[chunk].count > 0 ? &memory->offload[chunk] : NULL;
 }
 
-void memory_forward_unit(struct context *context, struct unit *unit)
+void memory_forward_unit(struct execution *execution, struct unit *unit)
 {
-    struct engine_memory *memory = context->memory;
+    struct engine_memory *memory = execution->owner->memory;
     const int turn = memory->units[unit->index].turn;
-    struct offload *offload = context->pass == PASS_FORWARD && turn >= 0 ? offload_of(context, unit->chunk) : NULL;
+    struct offload *offload = execution->pass == PASS_FORWARD && turn >= 0 ? offload_of(execution, unit->chunk) : NULL;
     if (offload != NULL)
-        offload_await_room(offload, turn, context->stream);
-    run_forward(context, unit);
+        offload_await_room(offload, turn, execution->stream);
+    run_forward(execution, unit);
     if (offload != NULL)
-        offload_send(offload, turn, context->slot, context->stream);
+        offload_send(offload, turn, execution->slot, execution->stream);
 }
 
-void memory_forward_end(struct context *context, int chunk)
+void memory_forward_end(struct execution *execution, int chunk)
 {
-    struct offload *offload = context->pass == PASS_FORWARD ? offload_of(context, chunk) : NULL;
+    struct offload *offload = execution->pass == PASS_FORWARD ? offload_of(execution, chunk) : NULL;
     if (offload != NULL)
-        offload_await_sent(offload, context->stream);
+        offload_await_sent(offload, execution->stream);
 }
 
-void memory_backward_begin(struct context *context, int chunk)
+void memory_backward_begin(struct execution *execution, int chunk)
 {
-    struct offload *offload = offload_of(context, chunk);
+    struct offload *offload = offload_of(execution, chunk);
     if (offload != NULL)
-        offload_fetch_last(offload, context->slot, context->stream);
+        offload_fetch_last(offload, execution->slot, execution->stream);
 }
 
-static void run_backward(struct context *context, struct unit *unit)
+static void run_backward(struct execution *execution, struct unit *unit)
 {
-    const struct engine_memory *memory = context->memory;
+    const struct engine_memory *memory = execution->owner->memory;
     const bool behind = unit->index + 1 < memory->model->chunks[unit->chunk].end;
     struct tensor gradient = {0};
     if (behind)
-        gradient = unit_tensor(context, &memory->model->units[unit->index + 1], UNIT_INPUT_GRADIENT);
-    context->wanted = memory_recomputed(memory, unit);
-    if (!id_set_empty(context->wanted)) {
-        context->recompute = true;
-        run_forward(context, unit);
-        context->recompute = false;
+        gradient = unit_tensor(execution, &memory->model->units[unit->index + 1], UNIT_INPUT_GRADIENT);
+    execution->wanted = memory_recomputed(memory, unit);
+    if (!id_set_empty(execution->wanted)) {
+        execution->recompute = true;
+        run_forward(execution, unit);
+        execution->recompute = false;
     }
-    context->output_gradient_sum = behind ? context->input_gradient_sum : (struct tensor){0};
-    context->input_gradient_sum = (struct tensor){0};
-    unit->class->backward(context, unit, input_of(context, unit), gradient);
+    execution->output_gradient_sum = behind ? execution->input_gradient_sum : (struct tensor){0};
+    execution->input_gradient_sum = (struct tensor){0};
+    unit->class->backward(execution, unit, input_of(execution, unit), gradient);
 }
 
-void memory_backward_unit(struct context *context, struct unit *unit)
+void memory_backward_unit(struct execution *execution, struct unit *unit)
 {
-    struct engine_memory *memory = context->memory;
+    struct engine_memory *memory = execution->owner->memory;
     const int turn = memory->units[unit->index].turn;
-    struct offload *offload = turn >= 0 ? offload_of(context, unit->chunk) : NULL;
+    struct offload *offload = turn >= 0 ? offload_of(execution, unit->chunk) : NULL;
     if (offload != NULL)
-        offload_await_fetched(offload, turn, context->stream);
-    run_backward(context, unit);
+        offload_await_fetched(offload, turn, execution->stream);
+    run_backward(execution, unit);
     if (offload != NULL)
-        offload_fetch_next(offload, turn, context->slot, context->stream);
+        offload_fetch_next(offload, turn, execution->slot, execution->stream);
 }
 
 static int64_t tensor_count_of(const struct model *model)
@@ -134,7 +134,7 @@ struct planner {
     struct model *model;
     struct executor *executor; /* plan */
     struct stream streams[STREAM_COUNT];
-    struct context context;
+    struct execution execution;
     const struct memory_settings *settings;
     int64_t kept_bytes; /* of one slot of each chunk */
     /* Sections of forwards: where each starts in the log. */
@@ -145,9 +145,9 @@ struct planner {
     int64_t section_count, section_capacity;
 };
 
-static void enter_section(struct context *context, int id)
+static void enter_section(const struct execution *execution, int id)
 {
-    struct planner *p = ((struct engine_memory *)context->memory)->planner;
+    struct planner *p = execution->owner->memory->planner;
     if (p->section_count == p->section_capacity) {
         p->section_capacity = p->section_capacity ? 2 * p->section_capacity : 256;
         p->sections = memory_grow(p->sections, (int64_t)sizeof *p->sections * p->section_capacity);
@@ -162,15 +162,16 @@ static void *fake(struct planner *p, int64_t bytes)
 }
 
 static void start_planner(struct planner *p, struct engine_memory *memory, const struct memory_settings *settings,
-                          const struct context *context, struct executor *target)
+                          const struct execution *execution, struct executor *target)
 {
-    *p = (struct planner){.memory = memory, .model = memory->model, .settings = settings, .context = *context};
+    static const struct execution_services services = {.address = memory_address, .enter_section = enter_section};
+    *p = (struct planner){.memory = memory, .model = memory->model, .settings = settings, .execution = *execution};
     p->executor = plan_executor_create(target);
     for (int i = 0; i < STREAM_COUNT; i++)
         p->streams[i] = (struct stream){p->executor, i, NULL};
-    p->context.stream = &p->streams[STREAM_COMPUTE];
-    p->context.transfers = &p->streams[STREAM_EXCHANGE];
-    p->context.enter_section = enter_section;
+    p->execution.stream = &p->streams[STREAM_COMPUTE];
+    p->execution.transfers = &p->streams[STREAM_EXCHANGE];
+    p->execution.services = &services;
     for (int u = 0; u < p->model->unit_count; u++) {
         struct unit *unit = &p->model->units[u];
         for (int s = 0; s < STORAGE_COUNT; s++) {
@@ -198,11 +199,11 @@ static void end_planner(struct planner *p)
 static void run_forwards(struct planner *p, enum pass_kind pass, struct plan_span *spans)
 {
     const struct plan_log *log = plan_executor_log(p->executor);
-    p->context.pass = pass;
+    p->execution.pass = pass;
     for (int u = 0; u < p->model->unit_count; u++) {
         int64_t first = log->count;
         if (unit_is_computed(&p->model->units[u]))
-            memory_forward_unit(&p->context, &p->model->units[u]);
+            memory_forward_unit(&p->execution, &p->model->units[u]);
         if (spans != NULL)
             spans[u] = (struct plan_span){log, first, log->count};
     }
@@ -211,12 +212,12 @@ static void run_forwards(struct planner *p, enum pass_kind pass, struct plan_spa
 static void run_backwards(struct planner *p, enum gradient_set gradients, struct plan_span *spans)
 {
     const struct plan_log *log = plan_executor_log(p->executor);
-    p->context.pass = PASS_BACKWARD;
-    p->context.gradients = gradients;
+    p->execution.pass = PASS_BACKWARD;
+    p->execution.gradients = gradients;
     for (int u = p->model->unit_count - 1; u >= 0; u--) {
         int64_t first = log->count;
         if (unit_is_computed(&p->model->units[u]))
-            memory_backward_unit(&p->context, &p->model->units[u]);
+            memory_backward_unit(&p->execution, &p->model->units[u]);
         if (spans != NULL)
             spans[u] = (struct plan_span){log, first, log->count};
     }
@@ -224,7 +225,7 @@ static void run_backwards(struct planner *p, enum gradient_set gradients, struct
 
 static int64_t tensor_bytes(const struct planner *p, const struct unit *unit, int id)
 {
-    int64_t bytes = unit_tensor_elements(unit, id) * dtype_size(context_dtype(&p->context, unit->tensors[id].role));
+    int64_t bytes = unit_tensor_elements(unit, id) * dtype_size(execution_dtype(&p->execution, unit->tensors[id].role));
     return (bytes + LIFETIME_ALIGNMENT - 1) / LIFETIME_ALIGNMENT * LIFETIME_ALIGNMENT;
 }
 
@@ -323,7 +324,7 @@ static void find_recompute(struct planner *p, const struct plan_span *forwards, 
         for (int id = 0; id < unit->tensor_count; id++)
             if (unit->tensors[id].name != NULL)
                 tensors[count++] =
-                    (struct closure_tensor){memory_address(&p->context, unit, id), tensor_bytes(p, unit, id), id};
+                    (struct closure_tensor){memory_address(&p->execution, unit, id), tensor_bytes(p, unit, id), id};
         int *sections = section_map(p, forwards[u]);
         struct closure_unit closure = {forwards[u], sections, backwards[u], tensors, count};
         if (!id_set_empty(&own->dropped))
@@ -449,7 +450,7 @@ static int64_t lay_out_transient(struct planner *p, enum pass_kind pass)
         run_forwards(p, pass, NULL);
     struct lifetime_arena arena = lifetime_plan(plan_executor_log(p->executor), buffers, count);
     if (arena.pinned > 0) /* passes share the arena */
-        error_fatal("bug: a unit uses the other stream without context_fork before it or context_join behind it");
+        error_fatal("bug: a unit uses the other stream without execution_fork before it or execution_join behind it");
     for (int64_t i = 0; i < count; i++)
         *offsets[i] = buffers[i].offset;
     memory_free(offsets);
@@ -462,7 +463,7 @@ static void copy_weights(struct planner *p)
 {
     for (int u = 0; u < p->model->unit_count; u++)
         if (unit_is_computed(&p->model->units[u]) && p->model->units[u].copy_bytes > 0)
-            p->model->units[u].class->copy_weights(&p->context, &p->model->units[u], true);
+            p->model->units[u].class->copy_weights(&p->execution, &p->model->units[u], true);
 }
 
 static bool is_used(enum memory_use use, enum pass_kind pass)
@@ -493,7 +494,7 @@ static void create_units(struct engine_memory *memory)
 }
 
 void memory_create(struct engine_memory *memory, struct model *model, const struct memory_settings *settings,
-                   const struct context *context, struct budget *budget)
+                   const struct execution *execution, struct budget *budget)
 {
     *memory = (struct engine_memory){.model = model};
     for (int c = 0; c < MODEL_CHUNKS; c++)
@@ -501,7 +502,7 @@ void memory_create(struct engine_memory *memory, struct model *model, const stru
     create_units(memory);
 
     struct planner planner;
-    start_planner(&planner, memory, settings, context, budget->executor);
+    start_planner(&planner, memory, settings, execution, budget->executor);
     if (settings->use == MEMORY_TRAIN)
         choose_kept(&planner);
     for (int pass = 0; pass < PASS_COUNT; pass++) {
@@ -521,9 +522,9 @@ void memory_create(struct engine_memory *memory, struct model *model, const stru
     offload_allocate_buffers(memory->buffers, budget);
     /* units gather from tensor ranks in both */
     memory->kept_base =
-        budget_allocate_gathered(budget, place_slots(memory, settings->slots), BUDGET_ACTIVATIONS, context->tensor);
+        budget_allocate_gathered(budget, place_slots(memory, settings->slots), BUDGET_ACTIVATIONS, execution->tensor);
     memory->transient_base =
-        budget_allocate_gathered(budget, memory->transient_bytes, BUDGET_TRANSIENT, context->tensor);
+        budget_allocate_gathered(budget, memory->transient_bytes, BUDGET_TRANSIENT, execution->tensor);
 }
 
 void memory_destroy(struct engine_memory *memory)

@@ -5,6 +5,7 @@
 #ifndef ENGINE_MEMORY_H
 #define ENGINE_MEMORY_H
 
+#include "model/execution.h"
 #include "model/model.h"
 #include "store/budget.h"
 #include "engine/offload.h"
@@ -39,6 +40,12 @@ struct engine_memory {
     struct planner *planner;                        /* NULL after planning */
 };
 
+/* The owner of an execution's services (model/execution.h). */
+struct execution_owner {
+    struct engine_memory *memory;
+    struct engine *engine; /* whose store starts transfers; NULL: units run without an engine */
+};
+
 /* What the units are run for: training (and evaluation in between), or one kind of inference alone. */
 enum memory_use { MEMORY_TRAIN, MEMORY_EVALUATE, MEMORY_EMBED, MEMORY_GENERATE };
 
@@ -54,25 +61,25 @@ struct memory_settings {
 /* The slots of the chunks before this one; of all, where it is MODEL_CHUNKS. */
 int memory_slots_before(const struct memory_settings *settings, int chunk);
 
-/* Plans by dry runs in copies of `context`. context->memory is this `memory`; its batch and rotary table are used by
- * address, never read. The budget's executor says how much scratch ops need; memory and scratch are allocated from the
- * budget. */
+/* Plans by dry runs in copies of `execution`. execution->owner->memory is this `memory`; its batch and rotary table are
+ * used by address, never read. The budget's executor says how much scratch ops need; memory and scratch are allocated
+ * from the budget. */
 void memory_create(struct engine_memory *memory, struct model *model, const struct memory_settings *settings,
-                   const struct context *context, struct budget *budget);
+                   const struct execution *execution, struct budget *budget);
 void memory_destroy(struct engine_memory *memory);
 
-/* context->address for a context whose memory is this plan. */
-void *memory_address(const struct context *context, const struct unit *unit, int id);
+/* The address service of any execution whose owner has a planned memory. */
+void *memory_address(const struct execution *execution, const struct unit *unit, int id);
 
 /* Ids that the unit's backward makes again. */
 const struct id_set *memory_recomputed(const struct engine_memory *memory, const struct unit *unit);
 
 /* Run a unit's part of an action. Backward first recomputes what the memory plan says. */
-void memory_forward_unit(struct context *context, struct unit *unit);
-void memory_backward_unit(struct context *context, struct unit *unit);
+void memory_forward_unit(struct execution *execution, struct unit *unit);
+void memory_backward_unit(struct execution *execution, struct unit *unit);
 /* Behind the last unit of a chunk's forward: what is offloaded has been sent. Before the first of its backward:
  * fetching begins. */
-void memory_forward_end(struct context *context, int chunk);
-void memory_backward_begin(struct context *context, int chunk);
+void memory_forward_end(struct execution *execution, int chunk);
+void memory_backward_begin(struct execution *execution, int chunk);
 
 #endif

@@ -3,6 +3,7 @@
 #ifndef ENGINE_SCHEDULE_H
 #define ENGINE_SCHEDULE_H
 
+#include "model/execution.h"
 #include "model/model.h"
 
 enum action_kind { ACTION_FORWARD, ACTION_BACKWARD };

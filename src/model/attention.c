@@ -29,7 +29,7 @@ static float softmax_scale(const struct unit *unit)
     return (float)(1.0 / sqrt((double)unit->settings->head_dim));
 }
 
-void attention_launch(struct context *c, const struct unit *unit, struct attention_heads heads,
+void attention_launch(struct execution *e, const struct unit *unit, struct attention_heads heads,
                       struct attention_forward_args *args)
 {
     args->heads = heads.query;
@@ -37,10 +37,10 @@ void attention_launch(struct context *c, const struct unit *unit, struct attenti
     args->head_dim = unit->settings->head_dim;
     args->scale = softmax_scale(unit);
     args->causal = unit_family(unit)->causal;
-    launch(c->stream, OP_ATTENTION_FORWARD, args);
+    launch(e->stream, OP_ATTENTION_FORWARD, args);
 }
 
-void attention_launch_backward(struct context *c, const struct unit *unit, struct attention_heads heads,
+void attention_launch_backward(struct execution *e, const struct unit *unit, struct attention_heads heads,
                                struct attention_backward_args *args)
 {
     args->heads = heads.query;
@@ -48,7 +48,7 @@ void attention_launch_backward(struct context *c, const struct unit *unit, struc
     args->head_dim = unit->settings->head_dim;
     args->scale = softmax_scale(unit);
     args->causal = unit_family(unit)->causal;
-    launch(c->stream, OP_ATTENTION_BACKWARD, args);
+    launch(e->stream, OP_ATTENTION_BACKWARD, args);
 }
 
 /* Slots first .. first + count - 1. */
@@ -63,56 +63,56 @@ static struct attention_segments some_slots(const struct attention_segments *all
     return some;
 }
 
-void attention_launch_halves(struct context *c, const struct unit *unit, const struct attention_segments *part,
+void attention_launch_halves(struct execution *e, const struct unit *unit, const struct attention_segments *part,
                              bool skip_first, struct attention_backward_args *args)
 {
     const int64_t halves = context_halves(unit_family(unit)->causal), each = part->q_start.cols / halves;
     for (int64_t half = skip_first ? 1 : 0; half < halves; half++) {
         args->segments = some_slots(part, half * each, each);
-        attention_launch_backward(c, unit, attention_all_heads(unit), args);
+        attention_launch_backward(e, unit, attention_all_heads(unit), args);
         args->accumulate_q = args->accumulate_kv = true;
     }
 }
 
 /* Chunk `half` of all batch rows of one rank, a chunk a row. */
-static struct tensor chunks_of_rank(const struct context *c, const struct tensor *ranks, int rank, int half)
+static struct tensor chunks_of_rank(const struct execution *e, const struct tensor *ranks, int rank, int half)
 {
-    const int64_t chunk = c->batch->row_tokens / 2, tokens = c->batch->tokens.cols;
+    const int64_t chunk = e->batch->row_tokens / 2, tokens = e->batch->tokens.cols;
     return (struct tensor){tensor_at(ranks, rank * tokens + half * chunk, 0), ranks->dtype, tokens / (2 * chunk),
                            chunk * ranks->cols, 2 * chunk * ranks->cols};
 }
 
 /* Chunk `number` of all whole rows, a chunk a row. */
-static struct tensor chunks_of_rows(const struct context *c, const struct tensor *rows, int number)
+static struct tensor chunks_of_rows(const struct execution *e, const struct tensor *rows, int number)
 {
-    const int64_t chunk = c->batch->row_tokens / 2, chunks = 2 * c->row->size;
+    const int64_t chunk = e->batch->row_tokens / 2, chunks = 2 * e->row->size;
     return (struct tensor){tensor_at(rows, number * chunk, 0), rows->dtype, rows->rows / (chunks * chunk),
                            chunk * rows->cols, chunks * chunk * rows->cols};
 }
 
-static void reorder(struct context *c, struct tensor ranks, struct tensor rows, bool to_rows)
+static void reorder(struct execution *e, struct tensor ranks, struct tensor rows, bool to_rows)
 {
-    for (int rank = 0; rank < c->row->size; rank++)
+    for (int rank = 0; rank < e->row->size; rank++)
         for (int half = 0; half < 2; half++) {
-            struct tensor a = chunks_of_rank(c, &ranks, rank, half);
-            struct tensor b = chunks_of_rows(c, &rows, context_chunk(rank, c->row->size, half));
-            LAUNCH(c->stream, COPY, copy, .from = to_rows ? a : b, .to = to_rows ? b : a);
+            struct tensor a = chunks_of_rank(e, &ranks, rank, half);
+            struct tensor b = chunks_of_rows(e, &rows, context_chunk(rank, e->row->size, half));
+            LAUNCH(e->stream, COPY, copy, .from = to_rows ? a : b, .to = to_rows ? b : a);
         }
 }
 
-void attention_to_rows(struct context *c, struct tensor ranks, struct tensor rows)
+void attention_to_rows(struct execution *e, struct tensor ranks, struct tensor rows)
 {
-    reorder(c, ranks, rows, true);
+    reorder(e, ranks, rows, true);
 }
 
-void attention_to_ranks(struct context *c, struct tensor rows, struct tensor ranks)
+void attention_to_ranks(struct execution *e, struct tensor rows, struct tensor ranks)
 {
-    reorder(c, ranks, rows, false);
+    reorder(e, ranks, rows, false);
 }
 
-struct tensor attention_of_rank(const struct context *c, struct tensor ranks, int rank)
+struct tensor attention_of_rank(const struct execution *e, struct tensor ranks, int rank)
 {
-    return tensor_rows(&ranks, rank * c->batch->tokens.cols, c->batch->tokens.cols);
+    return tensor_rows(&ranks, rank * e->batch->tokens.cols, e->batch->tokens.cols);
 }
 
 struct tensor attention_flat(struct tensor x)
@@ -120,18 +120,18 @@ struct tensor attention_flat(struct tensor x)
     return tensor_vector(x.data, x.dtype, tensor_count(&x));
 }
 
-struct tensor attention_by_ranks(const struct context *c, struct tensor x)
+struct tensor attention_by_ranks(const struct execution *e, struct tensor x)
 {
-    return tensor_matrix(x.data, x.dtype, c->row->size, tensor_count(&x) / c->row->size);
+    return tensor_matrix(x.data, x.dtype, e->row->size, tensor_count(&x) / e->row->size);
 }
 
-void attention_round(struct context *c, struct tensor from, struct tensor rounded, struct tensor to)
+void attention_round(struct execution *e, struct tensor from, struct tensor rounded, struct tensor to)
 {
     if (from.dtype != to.dtype) {
-        LAUNCH(c->stream, SPLIT, split, .from = attention_flat(from), .high = attention_flat(rounded));
+        LAUNCH(e->stream, SPLIT, split, .from = attention_flat(from), .high = attention_flat(rounded));
         from = rounded;
     }
-    LAUNCH(c->stream, COPY, copy, .from = from, .to = to);
+    LAUNCH(e->stream, COPY, copy, .from = from, .to = to);
 }
 
 /* -- Rows that no ranks share ------------------------------------------------------------------------------------ */
@@ -143,69 +143,69 @@ static void declare(struct unit *unit, const struct attention *ids)
 
 /* Where attention finds keys and values, [rows, 2 * kv_heads * head_dim]: in the projection or, where sequences go on,
  * in the cache, which these tokens' join first. */
-static struct tensor keys_and_values(struct context *c, const struct unit *unit, struct tensor own)
+static struct tensor keys_and_values(struct execution *e, const struct unit *unit, struct tensor own)
 {
-    if (c->pass != PASS_GENERATE)
+    if (e->pass != PASS_GENERATE)
         return own;
-    const int64_t rows = c->cache.layer_rows;
-    struct tensor all = tensor_rows(&c->cache.rows, unit->layer * rows, rows);
-    LAUNCH(c->stream, SCATTER, scatter, .from = tensor_rows(&own, 0, c->batch->places.cols), .rows = c->batch->places,
+    const int64_t rows = e->cache.layer_rows;
+    struct tensor all = tensor_rows(&e->cache.rows, unit->layer * rows, rows);
+    LAUNCH(e->stream, SCATTER, scatter, .from = tensor_rows(&own, 0, e->batch->places.cols), .rows = e->batch->places,
            .to = all);
     return all;
 }
 
 /* The batch's segments, which all launches of an action have. */
-static struct attention_segments segments_of(struct context *c, bool backward)
+static struct attention_segments segments_of(struct execution *e, bool backward)
 {
-    struct attention_segments segments = c->batch->segments;
-    segments.again = c->attended[backward]++;
+    struct attention_segments segments = e->batch->segments;
+    segments.again = e->attended[backward]++;
     return segments;
 }
 
-static void forward(struct context *c, const struct unit *unit, const struct attention *ids)
+static void forward(struct execution *e, const struct unit *unit, const struct attention *ids)
 {
     const struct attention_heads heads = attention_all_heads(unit);
-    if (!context_wants(c, ids->output))
+    if (!execution_wants(e, ids->output))
         return;
-    struct attention_columns of = attention_split(unit, unit_tensor(c, unit, ids->fused), heads);
-    struct attention_columns from = attention_split_kv(keys_and_values(c, unit, of.kv));
-    attention_launch(c, unit, heads,
+    struct attention_columns of = attention_split(unit, unit_tensor(e, unit, ids->fused), heads);
+    struct attention_columns from = attention_split_kv(keys_and_values(e, unit, of.kv));
+    attention_launch(e, unit, heads,
                      &(struct attention_forward_args){.q = of.q,
                                                       .k = from.k,
                                                       .v = from.v,
-                                                      .o = unit_tensor(c, unit, ids->output),
-                                                      .lse = unit_tensor(c, unit, ids->lse),
-                                                      .segments = segments_of(c, false)});
+                                                      .o = unit_tensor(e, unit, ids->output),
+                                                      .lse = unit_tensor(e, unit, ids->lse),
+                                                      .segments = segments_of(e, false)});
 }
 
-void attention_rotate(struct context *c, const struct unit *unit, struct tensor fused, bool inverse)
+void attention_rotate(struct execution *e, const struct unit *unit, struct tensor fused, bool inverse)
 {
     const struct model_settings *s = unit->settings;
-    LAUNCH(c->stream, ROPE, rope, .x = tensor_columns(&fused, 0, (model_heads(s) + model_kv_heads(s)) * s->head_dim),
-           .positions = c->batch->positions, .table = c->rope_table, .head_dim = s->head_dim,
+    LAUNCH(e->stream, ROPE, rope, .x = tensor_columns(&fused, 0, (model_heads(s) + model_kv_heads(s)) * s->head_dim),
+           .positions = e->batch->positions, .table = e->rope_table, .head_dim = s->head_dim,
            .interleaved = unit_family(unit)->interleaved, .inverse = inverse);
 }
 
-static void backward(struct context *c, const struct unit *unit, const struct attention *ids, struct tensor d_output,
+static void backward(struct execution *e, const struct unit *unit, const struct attention *ids, struct tensor d_output,
                      struct tensor d_fused)
 {
     const struct attention_heads heads = attention_all_heads(unit);
-    struct attention_columns of = attention_split(unit, unit_tensor(c, unit, ids->fused), heads);
+    struct attention_columns of = attention_split(unit, unit_tensor(e, unit, ids->fused), heads);
     struct attention_columns d = attention_split(unit, d_fused, heads);
-    attention_launch_backward(c, unit, heads,
+    attention_launch_backward(e, unit, heads,
                               &(struct attention_backward_args){.q = of.q,
                                                                 .k = of.k,
                                                                 .v = of.v,
-                                                                .o = unit_tensor(c, unit, ids->output),
-                                                                .lse = unit_tensor(c, unit, ids->lse),
+                                                                .o = unit_tensor(e, unit, ids->output),
+                                                                .lse = unit_tensor(e, unit, ids->lse),
                                                                 .d_o = d_output,
                                                                 .dq = d.q,
                                                                 .dk = d.k,
                                                                 .dv = d.v,
-                                                                .positions = c->batch->positions,
-                                                                .table = c->rope_table,
+                                                                .positions = e->batch->positions,
+                                                                .table = e->rope_table,
                                                                 .interleaved = unit_family(unit)->interleaved,
-                                                                .segments = segments_of(c, true)});
+                                                                .segments = segments_of(e, true)});
 }
 
 static const struct attention_method whole_rows = {declare, forward, backward};
@@ -226,18 +226,18 @@ void attention_declare(struct unit *unit, const struct attention *ids)
     method_of(unit)->declare(unit, ids);
 }
 
-void attention_forward(struct context *c, const struct unit *unit, const struct attention *ids)
+void attention_forward(struct execution *e, const struct unit *unit, const struct attention *ids)
 {
-    method_of(unit)->forward(c, unit, ids);
+    method_of(unit)->forward(e, unit, ids);
 }
 
-void attention_backward(struct context *c, const struct unit *unit, const struct attention *ids, struct tensor d_output,
-                        struct tensor d_fused)
+void attention_backward(struct execution *e, const struct unit *unit, const struct attention *ids,
+                        struct tensor d_output, struct tensor d_fused)
 {
     const struct attention_method *method = method_of(unit);
-    method->backward(c, unit, ids, d_output, d_fused);
+    method->backward(e, unit, ids, d_output, d_fused);
     if (method != &whole_rows) /* whose op has rotated the gradients */
-        attention_rotate(c, unit, d_fused, true);
+        attention_rotate(e, unit, d_fused, true);
 }
 
 void attention_drop(struct id_set *set, const struct attention *ids, bool fused)

@@ -10,7 +10,7 @@
 #ifndef MODEL_ATTENTION_H
 #define MODEL_ATTENTION_H
 
-#include "model/unit.h"
+#include "model/execution.h"
 
 enum { ATTENTION_TENSORS = 16 };
 
@@ -28,13 +28,13 @@ int attention_check(const struct model_settings *settings);
 void attention_declare(struct unit *unit, const struct attention *attention);
 
 /* Makes the output of the fused projection. */
-void attention_forward(struct context *context, const struct unit *unit, const struct attention *attention);
+void attention_forward(struct execution *execution, const struct unit *unit, const struct attention *attention);
 
 /* Rotates the queries and keys of fused, or, inverse, their gradients. */
-void attention_rotate(struct context *context, const struct unit *unit, struct tensor fused, bool inverse);
+void attention_rotate(struct execution *execution, const struct unit *unit, struct tensor fused, bool inverse);
 
 /* d_fused [T, as fused], of fused before it was rotated, from d_output [T, as output]. */
-void attention_backward(struct context *context, const struct unit *unit, const struct attention *attention,
+void attention_backward(struct execution *execution, const struct unit *unit, const struct attention *attention,
                         struct tensor d_output, struct tensor d_fused);
 
 /* Adds the tensors that are not kept from forward to backward, with those of fused where that is dropped. Keys and

@@ -31,58 +31,58 @@ static void declare(struct unit *unit, const struct attention *ids)
     unit_declare_tensor(unit, ids->first + ROUNDED_KV, "rounded d kv", UNIT_TOKENS, kv, ROLE_VALUE);
 }
 
-static void gather(struct context *c, const struct unit *unit, const struct attention *ids, struct tensor own)
+static void gather(struct execution *e, const struct unit *unit, const struct attention *ids, struct tensor own)
 {
-    struct tensor packed = unit_tensor(c, unit, ids->first + PACKED);
-    struct tensor gathered = unit_tensor(c, unit, ids->first + GATHERED);
-    LAUNCH(c->stream, COPY, copy, .from = own, .to = packed);
-    LAUNCH(c->stream, ALL_GATHER, all_gather, .group = c->row, .in = attention_flat(packed),
-           .out = attention_by_ranks(c, gathered));
-    attention_to_rows(c, gathered, unit_tensor(c, unit, ids->first + GATHER_KV));
+    struct tensor packed = unit_tensor(e, unit, ids->first + PACKED);
+    struct tensor gathered = unit_tensor(e, unit, ids->first + GATHERED);
+    LAUNCH(e->stream, COPY, copy, .from = own, .to = packed);
+    LAUNCH(e->stream, ALL_GATHER, all_gather, .group = e->row, .in = attention_flat(packed),
+           .out = attention_by_ranks(e, gathered));
+    attention_to_rows(e, gathered, unit_tensor(e, unit, ids->first + GATHER_KV));
 }
 
-static void forward(struct context *c, const struct unit *unit, const struct attention *ids)
+static void forward(struct execution *e, const struct unit *unit, const struct attention *ids)
 {
     const struct attention_heads heads = attention_all_heads(unit);
-    struct attention_columns of = attention_split(unit, unit_tensor(c, unit, ids->fused), heads);
-    struct attention_columns rows = attention_split_kv(unit_tensor(c, unit, ids->first + GATHER_KV));
-    if (context_wants(c, ids->first + GATHER_KV))
-        gather(c, unit, ids, of.kv);
-    if (context_wants(c, ids->output))
-        attention_launch(c, unit, heads,
+    struct attention_columns of = attention_split(unit, unit_tensor(e, unit, ids->fused), heads);
+    struct attention_columns rows = attention_split_kv(unit_tensor(e, unit, ids->first + GATHER_KV));
+    if (execution_wants(e, ids->first + GATHER_KV))
+        gather(e, unit, ids, of.kv);
+    if (execution_wants(e, ids->output))
+        attention_launch(e, unit, heads,
                          &(struct attention_forward_args){.q = of.q,
                                                           .k = rows.k,
                                                           .v = rows.v,
-                                                          .o = unit_tensor(c, unit, ids->output),
-                                                          .lse = unit_tensor(c, unit, ids->lse),
-                                                          .segments = c->batch->parts[0]});
+                                                          .o = unit_tensor(e, unit, ids->output),
+                                                          .lse = unit_tensor(e, unit, ids->lse),
+                                                          .segments = e->batch->parts[0]});
 }
 
-static void backward(struct context *c, const struct unit *unit, const struct attention *ids, struct tensor d_output,
+static void backward(struct execution *e, const struct unit *unit, const struct attention *ids, struct tensor d_output,
                      struct tensor d_fused)
 {
     const struct attention_heads heads = attention_all_heads(unit);
-    struct attention_columns of = attention_split(unit, unit_tensor(c, unit, ids->fused), heads);
+    struct attention_columns of = attention_split(unit, unit_tensor(e, unit, ids->fused), heads);
     struct attention_columns d = attention_split(unit, d_fused, heads);
-    struct attention_columns rows = attention_split_kv(unit_tensor(c, unit, ids->first + GATHER_KV));
-    struct attention_columns d_rows = attention_split_kv(unit_tensor(c, unit, ids->first + D_KV));
-    struct tensor d_q = unit_tensor(c, unit, ids->first + D_Q);
-    struct tensor sent = unit_tensor(c, unit, ids->first + D_SENT), sum = unit_tensor(c, unit, ids->first + D_SUM);
-    attention_launch_halves(c, unit, &c->batch->parts[0], false,
+    struct attention_columns rows = attention_split_kv(unit_tensor(e, unit, ids->first + GATHER_KV));
+    struct attention_columns d_rows = attention_split_kv(unit_tensor(e, unit, ids->first + D_KV));
+    struct tensor d_q = unit_tensor(e, unit, ids->first + D_Q);
+    struct tensor sent = unit_tensor(e, unit, ids->first + D_SENT), sum = unit_tensor(e, unit, ids->first + D_SUM);
+    attention_launch_halves(e, unit, &e->batch->parts[0], false,
                             &(struct attention_backward_args){.q = of.q,
                                                               .k = rows.k,
                                                               .v = rows.v,
-                                                              .o = unit_tensor(c, unit, ids->output),
-                                                              .lse = unit_tensor(c, unit, ids->lse),
+                                                              .o = unit_tensor(e, unit, ids->output),
+                                                              .lse = unit_tensor(e, unit, ids->lse),
                                                               .d_o = d_output,
                                                               .dq = d_q,
                                                               .dk = d_rows.k,
                                                               .dv = d_rows.v});
-    attention_round(c, d_q, unit_tensor(c, unit, ids->first + ROUNDED_Q), d.q);
-    attention_to_ranks(c, d_rows.kv, sent);
-    LAUNCH(c->stream, REDUCE_SCATTER, reduce_scatter, .group = c->row, .in = attention_by_ranks(c, sent),
+    attention_round(e, d_q, unit_tensor(e, unit, ids->first + ROUNDED_Q), d.q);
+    attention_to_ranks(e, d_rows.kv, sent);
+    LAUNCH(e->stream, REDUCE_SCATTER, reduce_scatter, .group = e->row, .in = attention_by_ranks(e, sent),
            .out = attention_flat(sum));
-    attention_round(c, sum, unit_tensor(c, unit, ids->first + ROUNDED_KV), d.kv);
+    attention_round(e, sum, unit_tensor(e, unit, ids->first + ROUNDED_KV), d.kv);
 }
 
 const struct attention_method attention_gather = {declare, forward, backward};

@@ -72,138 +72,138 @@ static void declare(struct unit *unit, const struct attention *ids)
     unit_declare_tensor(unit, ids->first + D_ROUNDED, "rounded d qkv", UNIT_TOKENS, all_cols, ROLE_VALUE);
 }
 
-static void exchange(struct context *c, struct tensor sent, struct tensor received)
+static void exchange(struct execution *e, struct tensor sent, struct tensor received)
 {
-    LAUNCH(c->stream, ALL_TO_ALL, all_to_all, .group = c->row, .in = attention_by_ranks(c, sent),
-           .out = attention_by_ranks(c, received));
+    LAUNCH(e->stream, ALL_TO_ALL, all_to_all, .group = e->row, .in = attention_by_ranks(e, sent),
+           .out = attention_by_ranks(e, received));
 }
 
 /* Queries, keys and values of own tokens become those of whole rows and own heads. */
-static void exchange_fused(struct context *c, const struct unit *unit, const struct attention *ids)
+static void exchange_fused(struct execution *e, const struct unit *unit, const struct attention *ids)
 {
-    struct tensor fused = unit_tensor(c, unit, ids->fused);
-    struct tensor sent = unit_tensor(c, unit, ids->first + SENT);
-    struct tensor received = unit_tensor(c, unit, ids->first + RECEIVED);
-    for (int rank = 0; rank < c->row->size; rank++) {
+    struct tensor fused = unit_tensor(e, unit, ids->fused);
+    struct tensor sent = unit_tensor(e, unit, ids->first + SENT);
+    struct tensor received = unit_tensor(e, unit, ids->first + RECEIVED);
+    for (int rank = 0; rank < e->row->size; rank++) {
         const struct attention_columns from = columns_of_rank(unit, fused, rank);
-        const struct attention_columns to = attention_split(unit, attention_of_rank(c, sent, rank), own_heads(unit));
-        LAUNCH(c->stream, COPY, copy, .from = from.q, .to = to.q);
-        LAUNCH(c->stream, COPY, copy, .from = from.k, .to = to.k);
-        LAUNCH(c->stream, COPY, copy, .from = from.v, .to = to.v);
+        const struct attention_columns to = attention_split(unit, attention_of_rank(e, sent, rank), own_heads(unit));
+        LAUNCH(e->stream, COPY, copy, .from = from.q, .to = to.q);
+        LAUNCH(e->stream, COPY, copy, .from = from.k, .to = to.k);
+        LAUNCH(e->stream, COPY, copy, .from = from.v, .to = to.v);
     }
-    exchange(c, sent, received);
-    attention_to_rows(c, received, unit_tensor(c, unit, ids->first + HEADS_FUSED));
+    exchange(e, sent, received);
+    attention_to_rows(e, received, unit_tensor(e, unit, ids->first + HEADS_FUSED));
 }
 
 /* Columns of the query heads of a rank. */
-static struct tensor queries_of_rank(const struct context *c, struct tensor all, int rank)
+static struct tensor queries_of_rank(const struct execution *e, struct tensor all, int rank)
 {
-    const int64_t cols = all.cols / c->row->size;
+    const int64_t cols = all.cols / e->row->size;
     return tensor_columns(&all, rank * cols, cols);
 }
 
 /* The output of whole rows and own heads becomes that of own tokens and all heads. */
-static void exchange_output(struct context *c, const struct unit *unit, const struct attention *ids)
+static void exchange_output(struct execution *e, const struct unit *unit, const struct attention *ids)
 {
-    struct tensor sent = unit_tensor(c, unit, ids->first + O_SENT);
-    struct tensor received = unit_tensor(c, unit, ids->first + O_RECEIVED);
-    struct tensor output = unit_tensor(c, unit, ids->output);
-    attention_to_ranks(c, unit_tensor(c, unit, ids->first + O_ROWS), sent);
-    exchange(c, sent, received);
-    for (int rank = 0; rank < c->row->size; rank++)
-        LAUNCH(c->stream, COPY, copy, .from = attention_of_rank(c, received, rank),
-               .to = queries_of_rank(c, output, rank));
+    struct tensor sent = unit_tensor(e, unit, ids->first + O_SENT);
+    struct tensor received = unit_tensor(e, unit, ids->first + O_RECEIVED);
+    struct tensor output = unit_tensor(e, unit, ids->output);
+    attention_to_ranks(e, unit_tensor(e, unit, ids->first + O_ROWS), sent);
+    exchange(e, sent, received);
+    for (int rank = 0; rank < e->row->size; rank++)
+        LAUNCH(e->stream, COPY, copy, .from = attention_of_rank(e, received, rank),
+               .to = queries_of_rank(e, output, rank));
 }
 
 /* Back: the gradient of the output, then the output, side by side. */
-static void exchange_output_back(struct context *c, const struct unit *unit, const struct attention *ids,
+static void exchange_output_back(struct execution *e, const struct unit *unit, const struct attention *ids,
                                  struct tensor d_output)
 {
-    struct tensor sent = unit_tensor(c, unit, ids->first + D_O_SENT);
-    struct tensor received = unit_tensor(c, unit, ids->first + D_O_RECEIVED);
-    struct tensor output = unit_tensor(c, unit, ids->output);
+    struct tensor sent = unit_tensor(e, unit, ids->first + D_O_SENT);
+    struct tensor received = unit_tensor(e, unit, ids->first + D_O_RECEIVED);
+    struct tensor output = unit_tensor(e, unit, ids->output);
     const int64_t cols = sent.cols / 2;
-    for (int rank = 0; rank < c->row->size; rank++) {
-        struct tensor to = attention_of_rank(c, sent, rank);
-        LAUNCH(c->stream, COPY, copy, .from = queries_of_rank(c, d_output, rank), .to = tensor_columns(&to, 0, cols));
-        LAUNCH(c->stream, COPY, copy, .from = queries_of_rank(c, output, rank), .to = tensor_columns(&to, cols, cols));
+    for (int rank = 0; rank < e->row->size; rank++) {
+        struct tensor to = attention_of_rank(e, sent, rank);
+        LAUNCH(e->stream, COPY, copy, .from = queries_of_rank(e, d_output, rank), .to = tensor_columns(&to, 0, cols));
+        LAUNCH(e->stream, COPY, copy, .from = queries_of_rank(e, output, rank), .to = tensor_columns(&to, cols, cols));
     }
-    exchange(c, sent, received);
-    attention_to_rows(c, received, unit_tensor(c, unit, ids->first + D_O_ROWS));
+    exchange(e, sent, received);
+    attention_to_rows(e, received, unit_tensor(e, unit, ids->first + D_O_ROWS));
 }
 
-static void forward(struct context *c, const struct unit *unit, const struct attention *ids)
+static void forward(struct execution *e, const struct unit *unit, const struct attention *ids)
 {
-    if (context_wants(c, ids->first + HEADS_FUSED))
-        exchange_fused(c, unit, ids);
-    if (!context_wants(c, ids->output))
+    if (execution_wants(e, ids->first + HEADS_FUSED))
+        exchange_fused(e, unit, ids);
+    if (!execution_wants(e, ids->output))
         return;
-    struct tensor fused = unit_tensor(c, unit, ids->first + HEADS_FUSED);
+    struct tensor fused = unit_tensor(e, unit, ids->first + HEADS_FUSED);
     const struct attention_columns of = attention_split(unit, fused, own_heads(unit));
-    attention_launch(c, unit, own_heads(unit),
+    attention_launch(e, unit, own_heads(unit),
                      &(struct attention_forward_args){.q = of.q,
                                                       .k = of.k,
                                                       .v = of.v,
-                                                      .o = unit_tensor(c, unit, ids->first + O_ROWS),
-                                                      .lse = unit_tensor(c, unit, ids->lse),
-                                                      .segments = c->batch->segments});
-    exchange_output(c, unit, ids);
+                                                      .o = unit_tensor(e, unit, ids->first + O_ROWS),
+                                                      .lse = unit_tensor(e, unit, ids->lse),
+                                                      .segments = e->batch->segments});
+    exchange_output(e, unit, ids);
 }
 
 /* to (+)= from. */
-static void take(struct context *c, struct tensor from, struct tensor to, bool accumulate)
+static void take(struct execution *e, struct tensor from, struct tensor to, bool accumulate)
 {
     if (accumulate)
-        LAUNCH(c->stream, ADD, add, .from = from, .to = to);
+        LAUNCH(e->stream, ADD, add, .from = from, .to = to);
     else
-        LAUNCH(c->stream, COPY, copy, .from = from, .to = to);
+        LAUNCH(e->stream, COPY, copy, .from = from, .to = to);
 }
 
 /* Gradients of whole rows and own heads become those of own tokens and all heads. */
-static void exchange_gradients(struct context *c, const struct unit *unit, const struct attention *ids,
+static void exchange_gradients(struct execution *e, const struct unit *unit, const struct attention *ids,
                                struct tensor d_fused)
 {
     const bool shares = shares_heads(unit);
     const int alike =
-        shares ? c->row->size / (int)model_kv_heads(unit->settings) : 1; /* ranks with the same kv heads */
-    struct tensor sent = unit_tensor(c, unit, ids->first + D_SENT);
-    struct tensor received = unit_tensor(c, unit, ids->first + D_RECEIVED);
-    struct tensor all = shares ? unit_tensor(c, unit, ids->first + D_SUM) : d_fused;
-    attention_to_ranks(c, unit_tensor(c, unit, ids->first + D_ROWS), sent);
-    exchange(c, sent, received);
-    for (int rank = 0; rank < c->row->size; rank++) {
+        shares ? e->row->size / (int)model_kv_heads(unit->settings) : 1; /* ranks with the same kv heads */
+    struct tensor sent = unit_tensor(e, unit, ids->first + D_SENT);
+    struct tensor received = unit_tensor(e, unit, ids->first + D_RECEIVED);
+    struct tensor all = shares ? unit_tensor(e, unit, ids->first + D_SUM) : d_fused;
+    attention_to_ranks(e, unit_tensor(e, unit, ids->first + D_ROWS), sent);
+    exchange(e, sent, received);
+    for (int rank = 0; rank < e->row->size; rank++) {
         const struct attention_columns to = columns_of_rank(unit, all, rank);
         const struct attention_columns from =
-            attention_split(unit, attention_of_rank(c, received, rank), own_heads(unit));
-        take(c, from.q, to.q, false);
-        take(c, from.k, to.k, rank % alike > 0);
-        take(c, from.v, to.v, rank % alike > 0);
+            attention_split(unit, attention_of_rank(e, received, rank), own_heads(unit));
+        take(e, from.q, to.q, false);
+        take(e, from.k, to.k, rank % alike > 0);
+        take(e, from.v, to.v, rank % alike > 0);
     }
     if (shares)
-        attention_round(c, all, unit_tensor(c, unit, ids->first + D_ROUNDED), d_fused);
+        attention_round(e, all, unit_tensor(e, unit, ids->first + D_ROUNDED), d_fused);
 }
 
-static void backward(struct context *c, const struct unit *unit, const struct attention *ids, struct tensor d_output,
+static void backward(struct execution *e, const struct unit *unit, const struct attention *ids, struct tensor d_output,
                      struct tensor d_fused)
 {
-    struct tensor fused = unit_tensor(c, unit, ids->first + HEADS_FUSED);
-    struct tensor d_o = unit_tensor(c, unit, ids->first + D_O_ROWS);
+    struct tensor fused = unit_tensor(e, unit, ids->first + HEADS_FUSED);
+    struct tensor d_o = unit_tensor(e, unit, ids->first + D_O_ROWS);
     const struct attention_columns of = attention_split(unit, fused, own_heads(unit));
     const struct attention_columns d =
-        attention_split(unit, unit_tensor(c, unit, ids->first + D_ROWS), own_heads(unit));
-    exchange_output_back(c, unit, ids, d_output);
-    attention_launch_backward(c, unit, own_heads(unit),
+        attention_split(unit, unit_tensor(e, unit, ids->first + D_ROWS), own_heads(unit));
+    exchange_output_back(e, unit, ids, d_output);
+    attention_launch_backward(e, unit, own_heads(unit),
                               &(struct attention_backward_args){.q = of.q,
                                                                 .k = of.k,
                                                                 .v = of.v,
                                                                 .o = tensor_columns(&d_o, of.q.cols, of.q.cols),
-                                                                .lse = unit_tensor(c, unit, ids->lse),
+                                                                .lse = unit_tensor(e, unit, ids->lse),
                                                                 .d_o = tensor_columns(&d_o, 0, of.q.cols),
                                                                 .dq = d.q,
                                                                 .dk = d.k,
                                                                 .dv = d.v,
-                                                                .segments = c->batch->segments});
-    exchange_gradients(c, unit, ids, d_fused);
+                                                                .segments = e->batch->segments});
+    exchange_gradients(e, unit, ids, d_fused);
 }
 
 const struct attention_method attention_heads = {declare, forward, backward};

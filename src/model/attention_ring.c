@@ -38,93 +38,93 @@ static void declare(struct unit *unit, const struct attention *ids)
 }
 
 /* Of the two that take turns from `id` on, the one of step `step`. */
-static struct tensor turn(const struct context *c, const struct unit *unit, const struct attention *ids, int id,
+static struct tensor turn(const struct execution *e, const struct unit *unit, const struct attention *ids, int id,
                           int step)
 {
-    return unit_tensor(c, unit, ids->first + id + step % 2);
+    return unit_tensor(e, unit, ids->first + id + step % 2);
 }
 
 /* Passes on what this rank has at step `step`, which is then the next rank's. */
-static void pass_on(struct context *c, const struct unit *unit, const struct attention *ids, int id, int step)
+static void pass_on(struct execution *e, const struct unit *unit, const struct attention *ids, int id, int step)
 {
-    LAUNCH(c->transfers, SHIFT, shift, .group = c->row, .in = attention_flat(turn(c, unit, ids, id, step)),
-           .out = attention_flat(turn(c, unit, ids, id, step + 1)));
+    LAUNCH(e->transfers, SHIFT, shift, .group = e->row, .in = attention_flat(turn(e, unit, ids, id, step)),
+           .out = attention_flat(turn(e, unit, ids, id, step + 1)));
 }
 
-static void forward(struct context *c, const struct unit *unit, const struct attention *ids)
+static void forward(struct execution *e, const struct unit *unit, const struct attention *ids)
 {
-    if (!context_wants(c, ids->output))
+    if (!execution_wants(e, ids->output))
         return;
     const struct model_settings *s = unit->settings;
-    const int steps = c->row->size;
+    const int steps = e->row->size;
     const struct attention_columns of =
-        attention_split(unit, unit_tensor(c, unit, ids->fused), attention_all_heads(unit));
-    struct tensor part_o = unit_tensor(c, unit, ids->first + PART_OUTPUT);
-    struct tensor part_lse = unit_tensor(c, unit, ids->first + PART_LSE);
-    LAUNCH(c->stream, COPY, copy, .from = of.kv, .to = turn(c, unit, ids, BLOCK, 0));
+        attention_split(unit, unit_tensor(e, unit, ids->fused), attention_all_heads(unit));
+    struct tensor part_o = unit_tensor(e, unit, ids->first + PART_OUTPUT);
+    struct tensor part_lse = unit_tensor(e, unit, ids->first + PART_LSE);
+    LAUNCH(e->stream, COPY, copy, .from = of.kv, .to = turn(e, unit, ids, BLOCK, 0));
     for (int step = 0; step < steps; step++) {
         const bool last = step + 1 == steps;
-        const struct attention_columns block = attention_split_kv(turn(c, unit, ids, BLOCK, step));
+        const struct attention_columns block = attention_split_kv(turn(e, unit, ids, BLOCK, step));
         if (!last) {
-            context_fork(c);
-            pass_on(c, unit, ids, BLOCK, step);
+            execution_fork(e);
+            pass_on(e, unit, ids, BLOCK, step);
         }
-        attention_launch(c, unit, attention_all_heads(unit),
+        attention_launch(e, unit, attention_all_heads(unit),
                          &(struct attention_forward_args){.q = of.q,
                                                           .k = block.k,
                                                           .v = block.v,
                                                           .o = part_o,
                                                           .lse = part_lse,
-                                                          .segments = c->batch->parts[step]});
-        LAUNCH(c->stream, ATTENTION_MERGE, attention_merge, .part_o = part_o, .part_lse = part_lse,
-               .o = unit_tensor(c, unit, ids->first + SUM_OUTPUT), .lse = unit_tensor(c, unit, ids->lse),
-               .to = last ? unit_tensor(c, unit, ids->output) : (struct tensor){0}, .heads = model_heads(s),
+                                                          .segments = e->batch->parts[step]});
+        LAUNCH(e->stream, ATTENTION_MERGE, attention_merge, .part_o = part_o, .part_lse = part_lse,
+               .o = unit_tensor(e, unit, ids->first + SUM_OUTPUT), .lse = unit_tensor(e, unit, ids->lse),
+               .to = last ? unit_tensor(e, unit, ids->output) : (struct tensor){0}, .heads = model_heads(s),
                .head_dim = s->head_dim, .first = step == 0);
         if (!last)
-            context_join(c);
+            execution_join(e);
     }
 }
 
-static void backward(struct context *c, const struct unit *unit, const struct attention *ids, struct tensor d_output,
+static void backward(struct execution *e, const struct unit *unit, const struct attention *ids, struct tensor d_output,
                      struct tensor d_fused)
 {
-    const int steps = c->row->size;
+    const int steps = e->row->size;
     const struct attention_heads heads = attention_all_heads(unit);
-    const struct attention_columns of = attention_split(unit, unit_tensor(c, unit, ids->fused), heads);
+    const struct attention_columns of = attention_split(unit, unit_tensor(e, unit, ids->fused), heads);
     const struct attention_columns d = attention_split(unit, d_fused, heads);
-    struct tensor d_q = unit_tensor(c, unit, ids->first + D_Q);
-    LAUNCH(c->stream, COPY, copy, .from = of.kv, .to = turn(c, unit, ids, BLOCK, 0));
+    struct tensor d_q = unit_tensor(e, unit, ids->first + D_Q);
+    LAUNCH(e->stream, COPY, copy, .from = of.kv, .to = turn(e, unit, ids, BLOCK, 0));
     for (int step = 0; step < steps; step++) {
-        struct tensor d_kv = turn(c, unit, ids, D_BLOCK, step);
-        const struct attention_columns block = attention_split_kv(turn(c, unit, ids, BLOCK, step));
+        struct tensor d_kv = turn(e, unit, ids, D_BLOCK, step);
+        const struct attention_columns block = attention_split_kv(turn(e, unit, ids, BLOCK, step));
         const struct attention_columns d_part =
-            attention_split_kv(step == 0 ? d_kv : unit_tensor(c, unit, ids->first + D_PART));
-        context_fork(c);
+            attention_split_kv(step == 0 ? d_kv : unit_tensor(e, unit, ids->first + D_PART));
+        execution_fork(e);
         if (step + 1 < steps)
-            pass_on(c, unit, ids, BLOCK, step);
+            pass_on(e, unit, ids, BLOCK, step);
         if (step > 0)
-            pass_on(c, unit, ids, D_BLOCK, step - 1);
-        attention_launch_halves(c, unit, &c->batch->parts[step],
-                                unit_family(unit)->causal && step > c->row->rank, /* a later rank's: see chunks */
+            pass_on(e, unit, ids, D_BLOCK, step - 1);
+        attention_launch_halves(e, unit, &e->batch->parts[step],
+                                unit_family(unit)->causal && step > e->row->rank, /* a later rank's: see chunks */
                                 &(struct attention_backward_args){.q = of.q,
                                                                   .k = block.k,
                                                                   .v = block.v,
-                                                                  .o = unit_tensor(c, unit, ids->output),
-                                                                  .lse = unit_tensor(c, unit, ids->lse),
+                                                                  .o = unit_tensor(e, unit, ids->output),
+                                                                  .lse = unit_tensor(e, unit, ids->lse),
                                                                   .d_o = d_output,
                                                                   .dq = d_q,
                                                                   .dk = d_part.k,
                                                                   .dv = d_part.v,
                                                                   .accumulate_q = step > 0});
-        context_join(c);
+        execution_join(e);
         if (step > 0)
-            LAUNCH(c->stream, ADD, add, .from = d_part.kv, .to = d_kv);
+            LAUNCH(e->stream, ADD, add, .from = d_part.kv, .to = d_kv);
     }
-    context_fork(c);
-    pass_on(c, unit, ids, D_BLOCK, steps - 1);
-    attention_round(c, d_q, unit_tensor(c, unit, ids->first + ROUNDED_Q), d.q);
-    context_join(c);
-    attention_round(c, turn(c, unit, ids, D_BLOCK, steps), unit_tensor(c, unit, ids->first + ROUNDED_KV), d.kv);
+    execution_fork(e);
+    pass_on(e, unit, ids, D_BLOCK, steps - 1);
+    attention_round(e, d_q, unit_tensor(e, unit, ids->first + ROUNDED_Q), d.q);
+    execution_join(e);
+    attention_round(e, turn(e, unit, ids, D_BLOCK, steps), unit_tensor(e, unit, ids->first + ROUNDED_KV), d.kv);
 }
 
 const struct attention_method attention_ring = {declare, forward, backward};

@@ -38,167 +38,168 @@ static struct linear linear_of(const struct unit *unit, enum block_weight weight
 static const struct attention attention_ids = {BLOCK_QKV_OUT, BLOCK_ATTENTION, BLOCK_LSE, BLOCK_EXCHANGE};
 
 /* What a linear reads: the norm of x, which is the unit's tensor `id`. */
-static struct operand normalised(struct context *c, struct unit *unit, const struct norm *norm, int id, struct tensor x,
-                                 const struct linear *reader)
+static struct operand normalised(struct execution *e, struct unit *unit, const struct norm *norm, int id,
+                                 struct tensor x, const struct linear *reader)
 {
-    const struct tensor y = unit_tensor(c, unit, id);
-    const struct operand normed = linear_input(c, unit, reader, y);
+    const struct tensor y = unit_tensor(e, unit, id);
+    const struct operand normed = linear_input(e, unit, reader, y);
     const bool gathers = linear_gathers(unit, reader);
-    if (context_wants(c, id)) {
-        norm_forward(c, unit, norm, x, y);
+    if (execution_wants(e, id)) {
+        norm_forward(e, unit, norm, x, y);
         if (!gathers)
-            linear_prepare(c, unit, reader, &normed);
+            linear_prepare(e, unit, reader, &normed);
     }
-    if (gathers && context_wants(c, reader->first + LINEAR_GATHERED))
-        linear_prepare(c, unit, reader, &normed);
+    if (gathers && execution_wants(e, reader->first + LINEAR_GATHERED))
+        linear_prepare(e, unit, reader, &normed);
     return normed;
 }
 
-static void attention_part(struct context *c, struct unit *unit, struct tensor input)
+static void attention_part(struct execution *e, struct unit *unit, struct tensor input)
 {
     struct linear qkv_linear = linear_of(unit, BLOCK_QKV), o_linear = linear_of(unit, BLOCK_O);
-    struct operand normed = normalised(c, unit, &norm1, BLOCK_NORMED1, input, &qkv_linear);
-    struct operand attention = linear_input(c, unit, &o_linear, unit_tensor(c, unit, BLOCK_ATTENTION));
-    struct tensor fused = unit_tensor(c, unit, BLOCK_QKV_OUT);
+    struct operand normed = normalised(e, unit, &norm1, BLOCK_NORMED1, input, &qkv_linear);
+    struct operand attention = linear_input(e, unit, &o_linear, unit_tensor(e, unit, BLOCK_ATTENTION));
+    struct tensor fused = unit_tensor(e, unit, BLOCK_QKV_OUT);
 
-    if (context_wants(c, BLOCK_QKV_OUT)) {
-        linear_forward(c, unit, &qkv_linear, &normed, fused, absent);
-        attention_rotate(c, unit, fused, false);
+    if (execution_wants(e, BLOCK_QKV_OUT)) {
+        linear_forward(e, unit, &qkv_linear, &normed, fused, absent);
+        attention_rotate(e, unit, fused, false);
     }
-    attention_forward(c, unit, &attention_ids);
-    if (context_wants(c, BLOCK_LINEARS + BLOCK_O * LINEAR_TENSORS)) /* so that attention need not run again for them */
-        linear_prepare(c, unit, &o_linear, &attention);
-    if (context_wants(c, BLOCK_MIDDLE))
-        linear_forward(c, unit, &o_linear, &attention, unit_tensor(c, unit, BLOCK_MIDDLE), input);
+    attention_forward(e, unit, &attention_ids);
+    if (execution_wants(e,
+                        BLOCK_LINEARS + BLOCK_O * LINEAR_TENSORS)) /* so that attention need not run again for them */
+        linear_prepare(e, unit, &o_linear, &attention);
+    if (execution_wants(e, BLOCK_MIDDLE))
+        linear_forward(e, unit, &o_linear, &attention, unit_tensor(e, unit, BLOCK_MIDDLE), input);
 }
 
 /* y: what `down` reads. */
-static void activate(struct context *c, const struct unit *unit, const struct linear *down, struct tensor x,
+static void activate(struct execution *e, const struct unit *unit, const struct linear *down, struct tensor x,
                      const struct operand *y)
 {
-    const struct operand made = linear_made(c, unit, down, OPERAND_INPUT, y);
+    const struct operand made = linear_made(e, unit, down, OPERAND_INPUT, y);
     if (unit_family(unit)->gelu)
-        LAUNCH(c->stream, GELU_FORWARD, gelu_forward, .x = x, .y = made.value, .to = made.to,
+        LAUNCH(e->stream, GELU_FORWARD, gelu_forward, .x = x, .y = made.value, .to = made.to,
                .tanh_form = unit->settings->tanh_gelu);
     else
-        LAUNCH(c->stream, SWIGLU_FORWARD, swiglu_forward, .x = x, .y = made.value, .to = made.to);
+        LAUNCH(e->stream, SWIGLU_FORWARD, swiglu_forward, .x = x, .y = made.value, .to = made.to);
 }
 
 /* x: what `up` made; dx: its gradient. */
-static void activate_backward(struct context *c, const struct unit *unit, const struct linear *up, struct tensor x,
+static void activate_backward(struct execution *e, const struct unit *unit, const struct linear *up, struct tensor x,
                               struct tensor dy, struct tensor dx)
 {
-    const struct operand gradient = linear_gradient(c, unit, up, dx);
-    const struct operand made = linear_made(c, unit, up, OPERAND_GRADIENT, &gradient);
+    const struct operand gradient = linear_gradient(e, unit, up, dx);
+    const struct operand made = linear_made(e, unit, up, OPERAND_GRADIENT, &gradient);
     if (unit_family(unit)->gelu)
-        LAUNCH(c->stream, GELU_BACKWARD, gelu_backward, .x = x, .dy = dy, .dx = made.value, .to = made.to,
-               .sum = linear_sum(c, unit, up), .tanh_form = unit->settings->tanh_gelu,
+        LAUNCH(e->stream, GELU_BACKWARD, gelu_backward, .x = x, .dy = dy, .dx = made.value, .to = made.to,
+               .sum = linear_sum(e, unit, up), .tanh_form = unit->settings->tanh_gelu,
                .accumulate = unit_accumulates(unit, up->weight));
     else
-        LAUNCH(c->stream, SWIGLU_BACKWARD, swiglu_backward, .x = x, .dy = dy, .dx = made.value, .to = made.to);
+        LAUNCH(e->stream, SWIGLU_BACKWARD, swiglu_backward, .x = x, .dy = dy, .dx = made.value, .to = made.to);
 }
 
-static void mlp_part(struct context *c, struct unit *unit)
+static void mlp_part(struct execution *e, struct unit *unit)
 {
     struct linear up_linear = linear_of(unit, BLOCK_UP), down_linear = linear_of(unit, BLOCK_DOWN);
-    struct tensor middle = unit_tensor(c, unit, BLOCK_MIDDLE);
-    struct operand normed = normalised(c, unit, &norm2, BLOCK_NORMED2, middle, &up_linear);
-    struct operand activated = linear_input(c, unit, &down_linear, unit_tensor(c, unit, BLOCK_ACTIVATED));
-    struct tensor up_out = unit_tensor(c, unit, BLOCK_UP_OUT);
+    struct tensor middle = unit_tensor(e, unit, BLOCK_MIDDLE);
+    struct operand normed = normalised(e, unit, &norm2, BLOCK_NORMED2, middle, &up_linear);
+    struct operand activated = linear_input(e, unit, &down_linear, unit_tensor(e, unit, BLOCK_ACTIVATED));
+    struct tensor up_out = unit_tensor(e, unit, BLOCK_UP_OUT);
 
-    if (context_wants(c, BLOCK_UP_OUT))
-        linear_forward(c, unit, &up_linear, &normed, up_out, absent);
-    if (context_wants(c, BLOCK_ACTIVATED)) {
-        activate(c, unit, &down_linear, up_out, &activated);
-        linear_prepare(c, unit, &down_linear, &activated);
+    if (execution_wants(e, BLOCK_UP_OUT))
+        linear_forward(e, unit, &up_linear, &normed, up_out, absent);
+    if (execution_wants(e, BLOCK_ACTIVATED)) {
+        activate(e, unit, &down_linear, up_out, &activated);
+        linear_prepare(e, unit, &down_linear, &activated);
     }
-    if (context_wants(c, UNIT_OUTPUT))
-        linear_forward(c, unit, &down_linear, &activated, unit_tensor(c, unit, UNIT_OUTPUT), middle);
+    if (execution_wants(e, UNIT_OUTPUT))
+        linear_forward(e, unit, &down_linear, &activated, unit_tensor(e, unit, UNIT_OUTPUT), middle);
 }
 
-static void block_forward(struct context *c, struct unit *unit, struct tensor input)
+static void block_forward(struct execution *e, struct unit *unit, struct tensor input)
 {
-    attention_part(c, unit, input);
-    mlp_part(c, unit);
+    attention_part(e, unit, input);
+    mlp_part(e, unit);
 }
 
 /* The bias's gradient from `sum`, the sum of dy over tokens, unless linear_backward makes it. */
-static void take_sum(struct context *c, const struct unit *unit, const struct linear *linear, struct tensor sum)
+static void take_sum(struct execution *e, const struct unit *unit, const struct linear *linear, struct tensor sum)
 {
-    const struct tensor gradient = linear_sum(c, unit, linear);
+    const struct tensor gradient = linear_sum(e, unit, linear);
     if (!tensor_present(&gradient))
         return;
     if (unit_accumulates(unit, linear->weight))
-        LAUNCH(c->stream, ADD, add, .from = sum, .to = gradient);
+        LAUNCH(e->stream, ADD, add, .from = sum, .to = gradient);
     else
-        LAUNCH(c->stream, COPY, copy, .from = sum, .to = gradient);
+        LAUNCH(e->stream, COPY, copy, .from = sum, .to = gradient);
 }
 
-static void mlp_backward(struct context *c, struct unit *unit, struct tensor dy, struct tensor d_middle,
+static void mlp_backward(struct execution *e, struct unit *unit, struct tensor dy, struct tensor d_middle,
                          struct linear_pending *pending)
 {
     struct linear up_linear = linear_of(unit, BLOCK_UP), down_linear = linear_of(unit, BLOCK_DOWN);
     const struct linear o_linear = linear_of(unit, BLOCK_O);
-    struct operand normed = linear_input(c, unit, &up_linear, unit_tensor(c, unit, BLOCK_NORMED2));
-    struct operand activated = linear_input(c, unit, &down_linear, unit_tensor(c, unit, BLOCK_ACTIVATED));
-    struct tensor d_activated = unit_tensor(c, unit, BLOCK_D_ACTIVATED);
+    struct operand normed = linear_input(e, unit, &up_linear, unit_tensor(e, unit, BLOCK_NORMED2));
+    struct operand activated = linear_input(e, unit, &down_linear, unit_tensor(e, unit, BLOCK_ACTIVATED));
+    struct tensor d_activated = unit_tensor(e, unit, BLOCK_D_ACTIVATED);
     /* gelu's backward works in place; swiglu's result is twice as wide */
-    struct tensor d_up = unit_family(unit)->gelu ? d_activated : unit_tensor(c, unit, BLOCK_D_UP);
-    struct tensor d_normed = unit_tensor(c, unit, BLOCK_D_NORMED2);
+    struct tensor d_up = unit_family(unit)->gelu ? d_activated : unit_tensor(e, unit, BLOCK_D_UP);
+    struct tensor d_normed = unit_tensor(e, unit, BLOCK_D_NORMED2);
 
-    down_linear.summed = tensor_present(&c->output_gradient_sum);
-    take_sum(c, unit, &down_linear, c->output_gradient_sum);
-    linear_backward(c, unit, &down_linear, &activated, dy, d_activated, &(struct linear_beside){&up_linear, &normed},
+    down_linear.summed = tensor_present(&e->output_gradient_sum);
+    take_sum(e, unit, &down_linear, e->output_gradient_sum);
+    linear_backward(e, unit, &down_linear, &activated, dy, d_activated, &(struct linear_beside){&up_linear, &normed},
                     pending);
-    if (c->gradients & GRADIENT_INPUT)
-        activate_backward(c, unit, &up_linear, unit_tensor(c, unit, BLOCK_UP_OUT), d_activated, d_up);
-    linear_backward(c, unit, &up_linear, &normed, d_up, d_normed, NULL, pending);
-    norm_backward(c, unit, &norm2,
-                  &(struct norm_gradients){.x = unit_tensor(c, unit, BLOCK_MIDDLE),
+    if (e->gradients & GRADIENT_INPUT)
+        activate_backward(e, unit, &up_linear, unit_tensor(e, unit, BLOCK_UP_OUT), d_activated, d_up);
+    linear_backward(e, unit, &up_linear, &normed, d_up, d_normed, NULL, pending);
+    norm_backward(e, unit, &norm2,
+                  &(struct norm_gradients){.x = unit_tensor(e, unit, BLOCK_MIDDLE),
                                            .dy = d_normed,
                                            .residual = dy,
                                            .dx = d_middle,
-                                           .sum = linear_sum(c, unit, &o_linear),
+                                           .sum = linear_sum(e, unit, &o_linear),
                                            .accumulate_sum = unit_accumulates(unit, BLOCK_O)});
 }
 
-static void attention_part_backward(struct context *c, struct unit *unit, struct tensor input, struct tensor d_middle,
+static void attention_part_backward(struct execution *e, struct unit *unit, struct tensor input, struct tensor d_middle,
                                     struct linear_pending *pending)
 {
     struct linear qkv_linear = linear_of(unit, BLOCK_QKV), o_linear = linear_of(unit, BLOCK_O);
-    struct operand normed = linear_input(c, unit, &qkv_linear, unit_tensor(c, unit, BLOCK_NORMED1));
-    struct operand attention = linear_input(c, unit, &o_linear, unit_tensor(c, unit, BLOCK_ATTENTION));
-    struct tensor d_fused = unit_tensor(c, unit, BLOCK_D_QKV), d_attention = unit_tensor(c, unit, BLOCK_D_ATTENTION);
-    struct tensor d_normed = unit_tensor(c, unit, BLOCK_D_NORMED1);
+    struct operand normed = linear_input(e, unit, &qkv_linear, unit_tensor(e, unit, BLOCK_NORMED1));
+    struct operand attention = linear_input(e, unit, &o_linear, unit_tensor(e, unit, BLOCK_ATTENTION));
+    struct tensor d_fused = unit_tensor(e, unit, BLOCK_D_QKV), d_attention = unit_tensor(e, unit, BLOCK_D_ATTENTION);
+    struct tensor d_normed = unit_tensor(e, unit, BLOCK_D_NORMED1);
 
-    linear_backward(c, unit, &o_linear, &attention, d_middle, d_attention,
+    linear_backward(e, unit, &o_linear, &attention, d_middle, d_attention,
                     &(struct linear_beside){&qkv_linear, &normed}, pending);
-    context_shares(c);
-    if (c->gradients & GRADIENT_INPUT)
-        attention_backward(c, unit, &attention_ids, d_attention, d_fused);
-    linear_backward(c, unit, &qkv_linear, &normed, d_fused, d_normed, NULL, pending);
-    norm_backward(c, unit, &norm1,
+    execution_start_transfers(e);
+    if (e->gradients & GRADIENT_INPUT)
+        attention_backward(e, unit, &attention_ids, d_attention, d_fused);
+    linear_backward(e, unit, &qkv_linear, &normed, d_fused, d_normed, NULL, pending);
+    norm_backward(e, unit, &norm1,
                   &(struct norm_gradients){.x = input,
                                            .dy = d_normed,
                                            .residual = d_middle,
-                                           .dx = unit_tensor(c, unit, UNIT_INPUT_GRADIENT),
-                                           .sum = unit_sum_input_gradient(c, unit)});
+                                           .dx = unit_tensor(e, unit, UNIT_INPUT_GRADIENT),
+                                           .sum = unit_sum_input_gradient(e, unit)});
 }
 
-static void block_backward(struct context *c, struct unit *unit, struct tensor input, struct tensor dy)
+static void block_backward(struct execution *e, struct unit *unit, struct tensor input, struct tensor dy)
 {
-    struct tensor d_middle = unit_tensor(c, unit, BLOCK_D_MIDDLE);
+    struct tensor d_middle = unit_tensor(e, unit, BLOCK_D_MIDDLE);
     struct linear_pending pending = {0};
-    mlp_backward(c, unit, dy, d_middle, &pending);
-    attention_part_backward(c, unit, input, d_middle, &pending);
-    linear_finish(c, unit, &pending);
+    mlp_backward(e, unit, dy, d_middle, &pending);
+    attention_part_backward(e, unit, input, d_middle, &pending);
+    linear_finish(e, unit, &pending);
 }
 
-static void block_copy_weights(const struct context *c, struct unit *unit, bool all)
+static void block_copy_weights(const struct execution *e, struct unit *unit, bool all)
 {
     for (int weight = BLOCK_QKV; weight <= BLOCK_DOWN; weight++) {
         struct linear linear = linear_of(unit, (enum block_weight)weight);
-        linear_copy_weight(c, unit, &linear, all);
+        linear_copy_weight(e, unit, &linear, all);
     }
 }
 

@@ -1,37 +1,38 @@
 #include "model/boundary.h"
+#include "model/execution.h"
 
 /* For this rank's tokens of the micro-batch. */
-static struct tensor relayed(const struct context *context, const struct unit *unit, enum relay_direction relay)
+static struct tensor relayed(const struct execution *execution, const struct unit *unit, enum relay_direction relay)
 {
-    return tensor_rows(&context->relays[relay], 0, context_own_tokens(context, unit));
+    return tensor_rows(&execution->relays[relay], 0, execution_own_tokens(execution, unit));
 }
 
-static void outlet_forward(struct context *context, struct unit *unit, struct tensor input)
+static void outlet_forward(struct execution *execution, struct unit *unit, struct tensor input)
 {
-    LAUNCH(context->stream, COPY, copy, .from = input, .to = relayed(context, unit, RELAY_TO_NEXT));
+    LAUNCH(execution->stream, COPY, copy, .from = input, .to = relayed(execution, unit, RELAY_TO_NEXT));
 }
 
-static void outlet_backward(struct context *context, struct unit *unit, struct tensor input,
+static void outlet_backward(struct execution *execution, struct unit *unit, struct tensor input,
                             struct tensor output_gradient)
 {
     (void)input, (void)output_gradient;
-    LAUNCH(context->stream, COPY, copy, .from = relayed(context, unit, RELAY_FROM_NEXT),
-           .to = unit_tensor(context, unit, UNIT_INPUT_GRADIENT));
+    LAUNCH(execution->stream, COPY, copy, .from = relayed(execution, unit, RELAY_FROM_NEXT),
+           .to = unit_tensor(execution, unit, UNIT_INPUT_GRADIENT));
 }
 
-static void inlet_forward(struct context *context, struct unit *unit, struct tensor input)
+static void inlet_forward(struct execution *execution, struct unit *unit, struct tensor input)
 {
     (void)input;
-    LAUNCH(context->stream, COPY, copy, .from = relayed(context, unit, RELAY_FROM_BEFORE),
-           .to = unit_tensor(context, unit, UNIT_OUTPUT));
+    LAUNCH(execution->stream, COPY, copy, .from = relayed(execution, unit, RELAY_FROM_BEFORE),
+           .to = unit_tensor(execution, unit, UNIT_OUTPUT));
 }
 
-static void inlet_backward(struct context *context, struct unit *unit, struct tensor input,
+static void inlet_backward(struct execution *execution, struct unit *unit, struct tensor input,
                            struct tensor output_gradient)
 {
     (void)input;
-    if (context->gradients & GRADIENT_INPUT)
-        LAUNCH(context->stream, COPY, copy, .from = output_gradient, .to = relayed(context, unit, RELAY_TO_BEFORE));
+    if (execution->gradients & GRADIENT_INPUT)
+        LAUNCH(execution->stream, COPY, copy, .from = output_gradient, .to = relayed(execution, unit, RELAY_TO_BEFORE));
 }
 
 static const struct unit_class outlet_class = {

@@ -1,5 +1,5 @@
 /* Where a model is cut into slices for the stages of a pipeline: an outlet ends a slice, an inlet begins the next. They
- * have no weights. What they hand over and take is in context->relays, which travels between actions
+ * have no weights. What they hand over and take is in execution->relays, which travels between actions
  * (engine/schedule.h); an inlet's output is a tensor like any other, so the planner keeps it where the next unit's
  * backward reads it. */
 #ifndef MODEL_BOUNDARY_H

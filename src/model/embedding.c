@@ -1,4 +1,5 @@
 #include "model/embedding.h"
+#include "model/execution.h"
 #include "model/sequence.h"
 
 /* What data ranks gather of each other, one rank's tokens after the other's. And where tensor ranks cut the sequence:
@@ -8,32 +9,32 @@ enum { ALL_TOKENS = UNIT_FIRST_OWN, ALL_FACTORS, ALL_GRADIENTS, OF_ALL_TOKENS, R
 
 static const struct tensor absent;
 
-static struct tensor factors(const struct context *context, const struct unit *unit)
+static struct tensor factors(const struct execution *execution, const struct unit *unit)
 {
-    return unit->settings->token_dropout ? context->batch->scale : absent;
+    return unit->settings->token_dropout ? execution->batch->scale : absent;
 }
 
 /* Each tensor rank has a part of the table's rows, and their sum is what all of them give. */
-static void embedding_forward(struct context *context, struct unit *unit, struct tensor input)
+static void embedding_forward(struct execution *execution, struct unit *unit, struct tensor input)
 {
     (void)input;
-    if (!context_wants(context, UNIT_OUTPUT))
+    if (!execution_wants(execution, UNIT_OUTPUT))
         return;
-    const struct tensor output = unit_tensor(context, unit, UNIT_OUTPUT);
-    const struct tensor part = sequence_is_cut(unit) ? unit_tensor(context, unit, OF_ALL_TOKENS) : output;
-    LAUNCH(context->stream, EMBEDDING_FORWARD, embedding_forward, .tokens = context->batch->tokens,
-           .scale = factors(context, unit), .weight = unit_weight(context, unit, EMBEDDING_TABLE), .y = part,
+    const struct tensor output = unit_tensor(execution, unit, UNIT_OUTPUT);
+    const struct tensor part = sequence_is_cut(unit) ? unit_tensor(execution, unit, OF_ALL_TOKENS) : output;
+    LAUNCH(execution->stream, EMBEDDING_FORWARD, embedding_forward, .tokens = execution->batch->tokens,
+           .scale = factors(execution, unit), .weight = unit_weight(execution, unit, EMBEDDING_TABLE), .y = part,
            .origin = model_vocabulary(unit->settings).first);
     if (layer_ranks(&unit->settings->layer) > 1)
-        sequence_add_up(context, unit, part, output, ROOM);
+        sequence_add_up(execution, unit, part, output, ROOM);
 }
 
-static struct tensor gathered(struct context *context, const struct unit *unit, int id, struct tensor own)
+static struct tensor gathered(struct execution *execution, const struct unit *unit, int id, struct tensor own)
 {
-    struct tensor all = unit_tensor(context, unit, id);
-    const int64_t ranks = context->data->size, count = tensor_count(&own);
+    struct tensor all = unit_tensor(execution, unit, id);
+    const int64_t ranks = execution->data->size, count = tensor_count(&own);
     CHECK_BUG(tensor_count(&all) == ranks * count);
-    LAUNCH(context->stream, ALL_GATHER, all_gather, .group = context->data,
+    LAUNCH(execution->stream, ALL_GATHER, all_gather, .group = execution->data,
            .in = tensor_vector(own.data, own.dtype, count), .out = tensor_matrix(all.data, all.dtype, ranks, count));
     return all;
 }
@@ -41,32 +42,32 @@ static struct tensor gathered(struct context *context, const struct unit *unit, 
 /* Nothing else is left to do for the stream of units, so the gathers run on it, before pending sums start. These may
  * use the same group on another stream: its collectives run in the order of their launches, which is that of the
  * schedule's actions and so the same on all ranks, and none waits for what is launched after it. */
-static void gather(struct context *context, const struct unit *unit, struct embedding_backward_args *args)
+static void gather(struct execution *execution, const struct unit *unit, struct embedding_backward_args *args)
 {
-    args->tokens = gathered(context, unit, ALL_TOKENS, args->tokens);
+    args->tokens = gathered(execution, unit, ALL_TOKENS, args->tokens);
     if (tensor_present(&args->scale))
-        args->scale = gathered(context, unit, ALL_FACTORS, args->scale);
-    args->dy = gathered(context, unit, ALL_GRADIENTS, args->dy);
+        args->scale = gathered(execution, unit, ALL_FACTORS, args->scale);
+    args->dy = gathered(execution, unit, ALL_GRADIENTS, args->dy);
 }
 
-static void embedding_backward(struct context *context, struct unit *unit, struct tensor input,
+static void embedding_backward(struct execution *execution, struct unit *unit, struct tensor input,
                                struct tensor output_gradient)
 {
     (void)input;
-    const bool weight = context->gradients & GRADIENT_WEIGHT;
+    const bool weight = execution->gradients & GRADIENT_WEIGHT;
     if (weight && sequence_is_cut(unit)) {
-        const struct tensor all = unit_tensor(context, unit, OF_ALL_TOKENS);
-        sequence_gather(context, output_gradient, all);
+        const struct tensor all = unit_tensor(execution, unit, OF_ALL_TOKENS);
+        sequence_gather(execution, output_gradient, all);
         output_gradient = all;
     }
     struct embedding_backward_args args = {
-        .tokens = context->batch->tokens, .scale = factors(context, unit), .dy = output_gradient};
+        .tokens = execution->batch->tokens, .scale = factors(execution, unit), .dy = output_gradient};
     if (weight && unit->complete_gradients)
-        gather(context, unit, &args);
-    context_shares(context);
+        gather(execution, unit, &args);
+    execution_start_transfers(execution);
     if (weight)
-        LAUNCH(context->stream, EMBEDDING_BACKWARD, embedding_backward, .tokens = args.tokens, .scale = args.scale,
-               .dy = args.dy, .dweight = unit_gradient(context, unit, EMBEDDING_TABLE),
+        LAUNCH(execution->stream, EMBEDDING_BACKWARD, embedding_backward, .tokens = args.tokens, .scale = args.scale,
+               .dy = args.dy, .dweight = unit_gradient(execution, unit, EMBEDDING_TABLE),
                .padding = unit_family(unit)->padding, .origin = model_vocabulary(unit->settings).first,
                .accumulate = unit_accumulates(unit, EMBEDDING_TABLE));
 }

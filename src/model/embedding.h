@@ -7,9 +7,9 @@
 enum { EMBEDDING_TABLE };
 
 /* Its gradient comes last in a backward, so a sum over ranks would hide behind nothing. With settings->embedding_ranks
- * ranks to context->data each gathers what the gradient is made of, and makes all of it: in the order of ranks, so all
- * have the same bits. Collective then: all ranks have micro-batches of as many tokens (loader/loader.h). Not where the
- * table is lent to the head. */
+ * ranks to execution->data each gathers what the gradient is made of, and makes all of it: in the order of ranks, so
+ * all have the same bits. Collective then: all ranks have micro-batches of as many tokens (loader/loader.h). Not where
+ * the table is lent to the head. */
 
 /* Bytes that a rank then gathers of another rank's token. */
 int64_t embedding_token_bytes(const struct model_settings *settings, enum dtype compute);

@@ -9,9 +9,9 @@ static bool is_quantized(const struct linear *linear)
 }
 
 /* In this pass? */
-static bool quantizes(const struct context *context, const struct linear *linear)
+static bool quantizes(const struct execution *execution, const struct linear *linear)
 {
-    return is_quantized(linear) && (context->pass == PASS_FORWARD || context->pass == PASS_BACKWARD);
+    return is_quantized(linear) && (execution->pass == PASS_FORWARD || execution->pass == PASS_BACKWARD);
 }
 
 /* -- Tensor ranks ------------------------------------------------------------------------------------------------ */
@@ -26,16 +26,16 @@ bool linear_gathers(const struct unit *unit, const struct linear *linear)
     return is_cut(unit, linear, LINEAR_OUTPUTS) && sequence_is_cut(unit);
 }
 
-static struct tensor gathered(const struct context *context, const struct unit *unit, const struct linear *linear)
+static struct tensor gathered(const struct execution *execution, const struct unit *unit, const struct linear *linear)
 {
-    return unit_tensor(context, unit, linear->first + LINEAR_GATHERED);
+    return unit_tensor(execution, unit, linear->first + LINEAR_GATHERED);
 }
 
 /* Where this rank makes its part of a sum over ranks that ends in `sum`. */
-static struct tensor partial(const struct context *context, const struct unit *unit, const struct linear *linear,
+static struct tensor partial(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                              struct tensor sum)
 {
-    return sequence_is_cut(unit) ? unit_tensor(context, unit, linear->first + LINEAR_PARTIAL) : sum;
+    return sequence_is_cut(unit) ? unit_tensor(execution, unit, linear->first + LINEAR_PARTIAL) : sum;
 }
 
 /* Can what is gathered of that operand be its row copy, of which the column copy is the transpose? Not where products
@@ -142,23 +142,23 @@ void linear_declare(struct unit *unit, const struct linear *linear)
 
 /* -- Operands ---------------------------------------------------------------------------------------------------- */
 
-struct quantized_copies linear_copies(const struct context *context, const struct linear_precision *precision,
+struct quantized_copies linear_copies(const struct execution *execution, const struct linear_precision *precision,
                                       int number)
 {
     struct quantized_copies to = {.rule = precision->rules[number % OPERAND_COUNT], .salt = (uint32_t)number};
     if (precision->delayed) {
-        to.scale = tensor_rows(&context->scales, number, 1);
-        to.amax = tensor_rows(&context->amax, number, 1);
+        to.scale = tensor_rows(&execution->scales, number, 1);
+        to.amax = tensor_rows(&execution->amax, number, 1);
     }
     if (to.rule.stochastic)
-        to.draw = context->batch->draw;
+        to.draw = execution->batch->draw;
     return to;
 }
 
-static struct quantized_copies rule_of(const struct context *context, const struct linear *linear,
+static struct quantized_copies rule_of(const struct execution *execution, const struct linear *linear,
                                        enum operand_kind kind)
 {
-    return linear_copies(context, linear->precision, linear->number + (int)kind);
+    return linear_copies(execution, linear->precision, linear->number + (int)kind);
 }
 
 static bool has_scales(const struct quantized_copies *to)
@@ -178,275 +178,278 @@ static struct tensor column_scale(const struct quantized_copies *to)
 }
 
 /* In the memory of the unit's tensor `id`. */
-static struct tensor shaped(const struct context *context, const struct unit *unit, int id, int64_t rows, int64_t cols)
+static struct tensor shaped(const struct execution *execution, const struct unit *unit, int id, int64_t rows,
+                            int64_t cols)
 {
-    return tensor_matrix(context->address(context, unit, id), context_dtype(context, unit->tensors[id].role), rows,
-                         cols);
+    return tensor_matrix(execution->services->address(execution, unit, id),
+                         execution_dtype(execution, unit->tensors[id].role), rows, cols);
 }
 
-static struct tensor shaped_scale(const struct context *context, const struct unit *unit, int id, enum scaling scaling,
-                                  const struct tensor *copy)
+static struct tensor shaped_scale(const struct execution *execution, const struct unit *unit, int id,
+                                  enum scaling scaling, const struct tensor *copy)
 {
     const struct copy_shape s =
         scale_shape_of(scaling, copy->rows, quantization_blocks(copy->rows), quantization_blocks(copy->cols));
-    return shaped(context, unit, id, s.rows, s.cols);
+    return shaped(execution, unit, id, s.rows, s.cols);
 }
 
-static struct operand operand_of(const struct context *context, const struct unit *unit, const struct linear *linear,
-                                 enum operand_kind kind, struct tensor value)
+static struct operand operand_of(const struct execution *execution, const struct unit *unit,
+                                 const struct linear *linear, enum operand_kind kind, struct tensor value)
 {
     const int id = linear->first + (kind == OPERAND_GRADIENT ? LINEAR_GRADIENT : 0);
-    if (!quantizes(context, linear))
+    if (!quantizes(execution, linear))
         return (struct operand){.value = value};
-    struct quantized_copies to = rule_of(context, linear, kind);
+    struct quantized_copies to = rule_of(execution, linear, kind);
     const bool columns = !linear->precision->wide_weight_product;
-    const bool rows = kind == OPERAND_GRADIENT || !context->recompute || id_set_has(context->wanted, linear->section) ||
-                      gathers_copies(unit, linear, kind);
+    const bool rows = kind == OPERAND_GRADIENT || !execution->recompute ||
+                      id_set_has(execution->wanted, linear->section) || gathers_copies(unit, linear, kind);
     const bool scales = has_scales(&to), shared = to.rule.scaling == SCALING_TENSOR;
-    const struct tensor row = shaped(context, unit, id + LINEAR_ROW, value.rows, value.cols);
+    const struct tensor row = shaped(execution, unit, id + LINEAR_ROW, value.rows, value.cols);
     const struct tensor scale =
-        scales ? shaped_scale(context, unit, id + LINEAR_ROW_SCALE, to.rule.scaling, &row) : absent;
+        scales ? shaped_scale(execution, unit, id + LINEAR_ROW_SCALE, to.rule.scaling, &row) : absent;
     if (rows) {
         to.row = row;
         to.row_scale = scale;
     }
     if (columns)
-        to.column =
-            shaped(context, unit, id + LINEAR_COLUMN, value.cols, quantization_blocks(value.rows) * QUANTIZATION_BLOCK);
+        to.column = shaped(execution, unit, id + LINEAR_COLUMN, value.cols,
+                           quantization_blocks(value.rows) * QUANTIZATION_BLOCK);
     if (columns && scales)
         to.column_scale =
-            shared ? scale : shaped_scale(context, unit, id + LINEAR_COLUMN_SCALE, to.rule.scaling, &to.column);
+            shared ? scale : shaped_scale(execution, unit, id + LINEAR_COLUMN_SCALE, to.rule.scaling, &to.column);
     return (struct operand){.value = value, .to = to};
 }
 
-struct operand linear_input(const struct context *context, const struct unit *unit, const struct linear *linear,
+struct operand linear_input(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                             struct tensor x)
 {
     if (!linear_gathers(unit, linear))
-        return operand_of(context, unit, linear, OPERAND_INPUT, x);
-    struct operand operand = operand_of(context, unit, linear, OPERAND_INPUT, gathered(context, unit, linear));
+        return operand_of(execution, unit, linear, OPERAND_INPUT, x);
+    struct operand operand = operand_of(execution, unit, linear, OPERAND_INPUT, gathered(execution, unit, linear));
     operand.own = x;
     return operand;
 }
 
-struct operand linear_gradient(const struct context *context, const struct unit *unit, const struct linear *linear,
+struct operand linear_gradient(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                                struct tensor dy)
 {
-    return operand_of(context, unit, linear, OPERAND_GRADIENT, dy);
+    return operand_of(execution, unit, linear, OPERAND_GRADIENT, dy);
 }
 
 /* One copy of the weight of a quantized linear, or its scales. */
-static struct tensor weight_copy(const struct context *context, const struct unit *unit, const struct linear *linear,
-                                 int copy)
+static struct tensor weight_copy(const struct execution *execution, const struct unit *unit,
+                                 const struct linear *linear, int copy)
 {
     if (unit->row_base != NULL && copy == LINEAR_ROW)
         return unit_row_copy(unit, linear->weight);
     if (unit->row_base != NULL && copy == LINEAR_ROW_SCALE)
         return tensor_rows(&unit->row_scales, linear->weight, 1);
     if (!linear->makes_copies)
-        return unit_copy(context, unit, linear->first_copy + copy);
-    struct tensor made = unit_tensor(context, unit, linear->first + LINEAR_WEIGHT + copy);
+        return unit_copy(execution, unit, linear->first_copy + copy);
+    struct tensor made = unit_tensor(execution, unit, linear->first + LINEAR_WEIGHT + copy);
     made.cols = weight_shape(unit, linear, copy).cols;
     return made;
 }
 
-static struct quantized_copies copies_of_weight(const struct context *context, const struct unit *unit,
+static struct quantized_copies copies_of_weight(const struct execution *execution, const struct unit *unit,
                                                 const struct linear *linear)
 {
-    struct quantized_copies to = rule_of(context, linear, OPERAND_WEIGHT);
-    to.row = weight_copy(context, unit, linear, LINEAR_ROW);
-    to.column = weight_copy(context, unit, linear, LINEAR_COLUMN);
+    struct quantized_copies to = rule_of(execution, linear, OPERAND_WEIGHT);
+    to.row = weight_copy(execution, unit, linear, LINEAR_ROW);
+    to.column = weight_copy(execution, unit, linear, LINEAR_COLUMN);
     if (has_scales(&to))
-        to.row_scale = to.column_scale = weight_copy(context, unit, linear, LINEAR_ROW_SCALE);
+        to.row_scale = to.column_scale = weight_copy(execution, unit, linear, LINEAR_ROW_SCALE);
     if (has_scales(&to) && to.rule.scaling != SCALING_TENSOR)
-        to.column_scale = weight_copy(context, unit, linear, LINEAR_COLUMN_SCALE);
+        to.column_scale = weight_copy(execution, unit, linear, LINEAR_COLUMN_SCALE);
     return to;
 }
 
 /* Makes those that are wanted; returns them. */
-static struct quantized_copies copy_weight(const struct context *context, const struct unit *unit,
+static struct quantized_copies copy_weight(const struct execution *execution, const struct unit *unit,
                                            const struct linear *linear, bool rows, bool columns)
 {
-    struct quantized_copies to = copies_of_weight(context, unit, linear);
+    struct quantized_copies to = copies_of_weight(execution, unit, linear);
     if (!rows)
         to.row = to.row_scale = absent;
     if (!columns)
         to.column = to.column_scale = absent;
     if (rows || columns)
-        LAUNCH(context->stream, QUANTIZE, quantize, .x = unit_weight(context, unit, linear->weight), .to = to);
+        LAUNCH(execution->stream, QUANTIZE, quantize, .x = unit_weight(execution, unit, linear->weight), .to = to);
     return to;
 }
 
 /* Forward, and what backward makes again, read the row copy; dx is a product of the column copy. */
-void linear_copy_weight(const struct context *context, const struct unit *unit, const struct linear *linear, bool all)
+void linear_copy_weight(const struct execution *execution, const struct unit *unit, const struct linear *linear,
+                        bool all)
 {
-    const bool backward = context->pass == PASS_BACKWARD, own = linear->section < 0;
+    const bool backward = execution->pass == PASS_BACKWARD, own = linear->section < 0;
     if (!is_quantized(linear) || linear->makes_copies)
         return;
-    const bool again = backward && (own || id_set_has(context->wanted, linear->section));
-    const bool rows = all || context->pass == PASS_FORWARD || again;
-    const bool columns = all || (backward && (own || (context->gradients & GRADIENT_INPUT)));
+    const bool again = backward && (own || id_set_has(execution->wanted, linear->section));
+    const bool rows = all || execution->pass == PASS_FORWARD || again;
+    const bool columns = all || (backward && (own || (execution->gradients & GRADIENT_INPUT)));
     if (unit->row_base == NULL) {
-        copy_weight(context, unit, linear, rows, columns);
+        copy_weight(execution, unit, linear, rows, columns);
     } else if (columns) {
-        const struct quantized_copies to = copies_of_weight(context, unit, linear);
-        LAUNCH(context->stream, TRANSPOSE, transpose, .from = to.row, .to = to.column);
+        const struct quantized_copies to = copies_of_weight(execution, unit, linear);
+        LAUNCH(execution->stream, TRANSPOSE, transpose, .from = to.row, .to = to.column);
     }
 }
 
 /* The copies, of which a product reads the row copy or the column copy; where they are not kept, that one is made. */
-static struct quantized_copies ready_weight(const struct context *context, const struct unit *unit,
+static struct quantized_copies ready_weight(const struct execution *execution, const struct unit *unit,
                                             const struct linear *linear, bool column)
 {
     if (!linear->makes_copies)
-        return copies_of_weight(context, unit, linear);
-    return copy_weight(context, unit, linear, !column, column);
+        return copies_of_weight(execution, unit, linear);
+    return copy_weight(execution, unit, linear, !column, column);
 }
 
 /* Are statistics made of the linear's operands at this step? Not where they are made again. */
-static bool measures(const struct context *context, const struct unit *unit, const struct linear *linear)
+static bool measures(const struct execution *execution, const struct unit *unit, const struct linear *linear)
 {
     const bool again =
-        context->recompute || (context->pass == PASS_BACKWARD && (context->gradients & GRADIENT_INPUT) == 0);
-    return tensor_present(&context->losses) && !again &&
+        execution->recompute || (execution->pass == PASS_BACKWARD && (execution->gradients & GRADIENT_INPUT) == 0);
+    return tensor_present(&execution->losses) && !again &&
            layer_list_has(&unit->settings->precision.statistics, operand_layer(linear->number));
 }
 
 /* Adds what rounding the operand loses to the step's statistics, where they are made. */
-static void measure(const struct context *context, const struct unit *unit, const struct linear *linear,
+static void measure(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                     enum operand_kind kind, const struct operand *operand)
 {
     const struct quantized_copies *to = &operand->to;
-    if (!measures(context, unit, linear))
+    if (!measures(execution, unit, linear))
         return;
-    LAUNCH(context->stream, QUANTIZATION_STATISTIC, quantization_statistic, .x = operand->value,
+    LAUNCH(execution->stream, QUANTIZATION_STATISTIC, quantization_statistic, .x = operand->value,
            .scale = scaling_whole(to->rule.scaling) ? row_scale(to) : absent,
-           .result = tensor_rows(&context->losses, linear->number + (int)kind, 1), .rule = to->rule);
+           .result = tensor_rows(&execution->losses, linear->number + (int)kind, 1), .rule = to->rule);
 }
 
 /* Does the op that writes the operand make its copies as well? It needs a scale that is given, or one for each block. A
  * backward that is split in two makes them in each half. */
-static bool is_fused(const struct context *context, const struct linear *linear, enum operand_kind kind)
+static bool is_fused(const struct execution *execution, const struct linear *linear, enum operand_kind kind)
 {
-    if (!quantizes(context, linear) || !linear->fused[kind])
+    if (!quantizes(execution, linear) || !linear->fused[kind])
         return false;
     const bool local = scaling_local(linear->precision->rules[kind].scaling);
-    const bool whole = kind == OPERAND_INPUT || context->gradients == GRADIENT_BOTH;
+    const bool whole = kind == OPERAND_INPUT || execution->gradients == GRADIENT_BOTH;
     return whole && (local || linear->precision->delayed);
 }
 
-struct operand linear_made(const struct context *context, const struct unit *unit, const struct linear *linear,
+struct operand linear_made(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                            enum operand_kind kind, const struct operand *operand)
 {
-    if (!is_fused(context, linear, kind))
+    if (!is_fused(execution, linear, kind))
         return (struct operand){.value = operand->value};
-    const bool value = linear->precision->wide_weight_product || measures(context, unit, linear);
+    const bool value = linear->precision->wide_weight_product || measures(execution, unit, linear);
     return (struct operand){.value = value ? operand->value : absent, .to = operand->to};
 }
 
 /* The largest magnitude that any tensor rank has. */
-static struct tensor shared_amax(const struct context *context, const struct unit *unit, const struct linear *linear,
-                                 const struct quantized_copies *rule, struct tensor own)
+static struct tensor shared_amax(const struct execution *execution, const struct unit *unit,
+                                 const struct linear *linear, const struct quantized_copies *rule, struct tensor own)
 {
-    struct quantized_copies to = {.rule = rule->rule, .amax = unit_tensor(context, unit, linear->first + LINEAR_AMAX)};
-    LAUNCH(context->stream, FILL, fill, .x = to.amax, .value = 0);
-    LAUNCH(context->stream, QUANTIZE, quantize, .x = own, .to = to);
-    LAUNCH(context->stream, ALL_REDUCE, all_reduce, .group = context->tensor, .x = to.amax, .maximum = true);
+    struct quantized_copies to = {.rule = rule->rule,
+                                  .amax = unit_tensor(execution, unit, linear->first + LINEAR_AMAX)};
+    LAUNCH(execution->stream, FILL, fill, .x = to.amax, .value = 0);
+    LAUNCH(execution->stream, QUANTIZE, quantize, .x = own, .to = to);
+    LAUNCH(execution->stream, ALL_REDUCE, all_reduce, .group = execution->tensor, .x = to.amax, .maximum = true);
     return to.amax;
 }
 
 /* The column copy of the row copy. Behind the last token it has zeros, of which two are a bf16; rows have an even
  * number of tokens. */
-static void transpose_row(const struct context *context, const struct quantized_copies *to)
+static void transpose_row(const struct execution *execution, const struct quantized_copies *to)
 {
     const int64_t tokens = to->row.rows;
     const struct tensor *column = &to->column;
-    LAUNCH(context->stream, TRANSPOSE, transpose, .from = to->row, .to = tensor_columns(column, 0, tokens));
+    LAUNCH(execution->stream, TRANSPOSE, transpose, .from = to->row, .to = tensor_columns(column, 0, tokens));
     if (column->cols > tokens)
-        LAUNCH(context->stream, FILL, fill, .value = 0,
+        LAUNCH(execution->stream, FILL, fill, .value = 0,
                .x = (struct tensor){tensor_at(column, 0, tokens), DTYPE_BF16, column->rows, (column->cols - tokens) / 2,
                                     column->stride / 2});
 }
 
 /* Makes the row copy of this rank's part, gathers it, and makes the column copy of that. */
-static void gather_copies(const struct context *context, const struct unit *unit, const struct linear *linear,
+static void gather_copies(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                           const struct operand *operand)
 {
     struct quantized_copies to = operand->to;
     if (has_scales(&to))
-        to.whole_amax = shared_amax(context, unit, linear, &to, operand->own);
-    to.row = sequence_own(context, operand->to.row);
+        to.whole_amax = shared_amax(execution, unit, linear, &to, operand->own);
+    to.row = sequence_own(execution, operand->to.row);
     to.column = to.column_scale = absent;
-    LAUNCH(context->stream, QUANTIZE, quantize, .x = operand->own, .to = to);
-    sequence_gather(context, to.row, operand->to.row);
-    transpose_row(context, &operand->to);
+    LAUNCH(execution->stream, QUANTIZE, quantize, .x = operand->own, .to = to);
+    sequence_gather(execution, to.row, operand->to.row);
+    transpose_row(execution, &operand->to);
 }
 
 /* Gathers an operand that tensor ranks have parts of. Returns whether its copies have been made so: then its value is
  * not gathered. */
-static bool collect(const struct context *context, const struct unit *unit, const struct linear *linear,
+static bool collect(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                     enum operand_kind kind, const struct operand *operand)
 {
     if (!tensor_present(&operand->own))
         return false;
-    const bool copies = quantizes(context, linear) && gathers_copies(unit, linear, kind);
+    const bool copies = quantizes(execution, linear) && gathers_copies(unit, linear, kind);
     if (copies)
-        gather_copies(context, unit, linear, operand);
+        gather_copies(execution, unit, linear, operand);
     else
-        sequence_gather(context, operand->own, operand->value);
+        sequence_gather(execution, operand->own, operand->value);
     return copies;
 }
 
-void linear_prepare(const struct context *context, const struct unit *unit, const struct linear *linear,
+void linear_prepare(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                     const struct operand *x)
 {
-    const bool made = collect(context, unit, linear, OPERAND_INPUT, x) || is_fused(context, linear, OPERAND_INPUT);
-    if (!quantizes(context, linear))
+    const bool made = collect(execution, unit, linear, OPERAND_INPUT, x) || is_fused(execution, linear, OPERAND_INPUT);
+    if (!quantizes(execution, linear))
         return;
     if (has_copies(&x->to) && !made)
-        LAUNCH(context->stream, QUANTIZE, quantize, .x = x->value, .to = x->to);
-    measure(context, unit, linear, OPERAND_INPUT, x);
+        LAUNCH(execution->stream, QUANTIZE, quantize, .x = x->value, .to = x->to);
+    measure(execution, unit, linear, OPERAND_INPUT, x);
 }
 
 /* -- Products ---------------------------------------------------------------------------------------------------- */
 
-static void multiply_forward(const struct context *context, const struct unit *unit, const struct linear *linear,
+static void multiply_forward(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                              const struct operand *x, struct tensor y, struct tensor bias, struct tensor addend)
 {
-    if (!quantizes(context, linear)) {
-        LAUNCH(context->stream, GEMM, gemm, .a = x->value, .b = unit_weight(context, unit, linear->weight),
+    if (!quantizes(execution, linear)) {
+        LAUNCH(execution->stream, GEMM, gemm, .a = x->value, .b = unit_weight(execution, unit, linear->weight),
                .transpose_b = true, .bias = bias, .c = addend, .d = y);
         return;
     }
-    const struct quantized_copies w = ready_weight(context, unit, linear, false);
-    if (measures(context, unit, linear))
-        measure(context, unit, linear, OPERAND_WEIGHT,
-                &(struct operand){.value = unit_weight(context, unit, linear->weight), .to = w});
-    LAUNCH(context->stream, GEMM, gemm, .a = x->to.row, .scale_a = row_scale(&x->to), .scaling_a = x->to.rule.scaling,
+    const struct quantized_copies w = ready_weight(execution, unit, linear, false);
+    if (measures(execution, unit, linear))
+        measure(execution, unit, linear, OPERAND_WEIGHT,
+                &(struct operand){.value = unit_weight(execution, unit, linear->weight), .to = w});
+    LAUNCH(execution->stream, GEMM, gemm, .a = x->to.row, .scale_a = row_scale(&x->to), .scaling_a = x->to.rule.scaling,
            .b = w.row, .scale_b = row_scale(&w), .scaling_b = w.rule.scaling, .transpose_b = true, .bias = bias,
            .c = addend, .d = y, .fast = linear->precision->fast);
 }
 
-void linear_forward(const struct context *context, const struct unit *unit, const struct linear *linear,
+void linear_forward(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                     const struct operand *x, struct tensor y, struct tensor addend)
 {
-    const struct tensor bias = linear->bias >= 0 ? unit_weight(context, unit, linear->bias) : absent;
+    const struct tensor bias = linear->bias >= 0 ? unit_weight(execution, unit, linear->bias) : absent;
     if (!is_cut(unit, linear, LINEAR_INPUTS)) {
-        multiply_forward(context, unit, linear, x, y, bias, addend);
+        multiply_forward(execution, unit, linear, x, y, bias, addend);
         return;
     }
-    const struct tensor part = partial(context, unit, linear, y);
-    const bool first = context->tensor->rank == 0, whole = !sequence_is_cut(unit); /* one rank adds what comes once */
-    multiply_forward(context, unit, linear, x, part, first ? bias : absent, first && whole ? addend : absent);
-    sequence_add_up(context, unit, part, y, linear->first + LINEAR_ROOM);
+    const struct tensor part = partial(execution, unit, linear, y);
+    const bool first = execution->tensor->rank == 0, whole = !sequence_is_cut(unit); /* one rank adds what comes once */
+    multiply_forward(execution, unit, linear, x, part, first ? bias : absent, first && whole ? addend : absent);
+    sequence_add_up(execution, unit, part, y, linear->first + LINEAR_ROOM);
     if (!whole && tensor_present(&addend))
-        LAUNCH(context->stream, ADD, add, .from = addend, .to = y);
+        LAUNCH(execution->stream, ADD, add, .from = addend, .to = y);
 }
 
-struct tensor linear_sum(const struct context *context, const struct unit *unit, const struct linear *linear)
+struct tensor linear_sum(const struct execution *execution, const struct unit *unit, const struct linear *linear)
 {
-    bool made = linear->summed && context->gradients == GRADIENT_BOTH;
-    return made && linear->bias >= 0 ? unit_gradient(context, unit, linear->bias) : absent;
+    bool made = linear->summed && execution->gradients == GRADIENT_BOTH;
+    return made && linear->bias >= 0 ? unit_gradient(execution, unit, linear->bias) : absent;
 }
 
 static bool accumulates(const struct unit *unit, const struct linear *linear)
@@ -455,33 +458,33 @@ static bool accumulates(const struct unit *unit, const struct linear *linear)
 }
 
 /* The sum over dy that linear_backward has to make. */
-static struct tensor own_sum(const struct context *context, const struct unit *unit, const struct linear *linear)
+static struct tensor own_sum(const struct execution *execution, const struct unit *unit, const struct linear *linear)
 {
-    struct tensor made = linear_sum(context, unit, linear);
-    bool wanted = (context->gradients & GRADIENT_WEIGHT) && linear->bias >= 0 && !tensor_present(&made);
-    return wanted ? unit_gradient(context, unit, linear->bias) : absent;
+    struct tensor made = linear_sum(execution, unit, linear);
+    bool wanted = (execution->gradients & GRADIENT_WEIGHT) && linear->bias >= 0 && !tensor_present(&made);
+    return wanted ? unit_gradient(execution, unit, linear->bias) : absent;
 }
 
-static void multiply_weight_gradient(const struct context *context, const struct unit *unit,
+static void multiply_weight_gradient(const struct execution *execution, const struct unit *unit,
                                      const struct linear *linear, const struct operand *x, const struct operand *dy)
 {
-    if ((context->gradients & GRADIENT_WEIGHT) == 0)
+    if ((execution->gradients & GRADIENT_WEIGHT) == 0)
         return;
-    if (!quantizes(context, linear) || linear->precision->wide_weight_product)
-        LAUNCH(context->stream, GEMM, gemm, .a = dy->value, .transpose_a = true, .b = x->value,
-               .d = unit_gradient(context, unit, linear->weight), .sum_a = own_sum(context, unit, linear),
+    if (!quantizes(execution, linear) || linear->precision->wide_weight_product)
+        LAUNCH(execution->stream, GEMM, gemm, .a = dy->value, .transpose_a = true, .b = x->value,
+               .d = unit_gradient(execution, unit, linear->weight), .sum_a = own_sum(execution, unit, linear),
                .accumulate = accumulates(unit, linear));
     else
-        LAUNCH(context->stream, GEMM, gemm, .a = dy->to.column, .scale_a = column_scale(&dy->to),
+        LAUNCH(execution->stream, GEMM, gemm, .a = dy->to.column, .scale_a = column_scale(&dy->to),
                .scaling_a = dy->to.rule.scaling, .b = x->to.column, .scale_b = column_scale(&x->to),
-               .scaling_b = x->to.rule.scaling, .transpose_b = true, .d = unit_gradient(context, unit, linear->weight),
-               .accumulate = accumulates(unit, linear));
+               .scaling_b = x->to.rule.scaling, .transpose_b = true,
+               .d = unit_gradient(execution, unit, linear->weight), .accumulate = accumulates(unit, linear));
 }
 
-void linear_finish(const struct context *context, const struct unit *unit, struct linear_pending *pending)
+void linear_finish(const struct execution *execution, const struct unit *unit, struct linear_pending *pending)
 {
     if (pending->present)
-        multiply_weight_gradient(context, unit, &pending->linear, &pending->x, &pending->dy);
+        multiply_weight_gradient(execution, unit, &pending->linear, &pending->x, &pending->dy);
     pending->present = false;
 }
 
@@ -492,109 +495,110 @@ static bool defers(const struct unit *unit, const struct linear_pending *pending
 }
 
 /* The same as collect, beside the weight's gradient that is pending. */
-static bool collect_gradient(struct context *context, const struct unit *unit, const struct linear *linear,
+static bool collect_gradient(struct execution *execution, const struct unit *unit, const struct linear *linear,
                              const struct operand *dy, struct linear_pending *pending)
 {
     if (!defers(unit, pending) || !pending->present || !tensor_present(&dy->own))
-        return collect(context, unit, linear, OPERAND_GRADIENT, dy);
-    const struct context beside = context_beside(context);
-    context_fork(context);
+        return collect(execution, unit, linear, OPERAND_GRADIENT, dy);
+    const struct execution beside = execution_beside(execution);
+    execution_fork(execution);
     const bool made = collect(&beside, unit, linear, OPERAND_GRADIENT, dy);
-    linear_finish(context, unit, pending);
-    context_join(context);
+    linear_finish(execution, unit, pending);
+    execution_join(execution);
     return made;
 }
 
 /* dy of all tokens, where tensor ranks have parts of it, with the copies that its op has not made. */
-static struct operand ready_gradient(struct context *context, const struct unit *unit, const struct linear *linear,
+static struct operand ready_gradient(struct execution *execution, const struct unit *unit, const struct linear *linear,
                                      struct tensor value, struct linear_pending *pending)
 {
     const bool cut = sequence_is_cut(unit) && is_cut(unit, linear, LINEAR_INPUTS);
-    struct operand dy = linear_gradient(context, unit, linear, cut ? gathered(context, unit, linear) : value);
+    struct operand dy = linear_gradient(execution, unit, linear, cut ? gathered(execution, unit, linear) : value);
     dy.own = cut ? value : absent;
-    const bool made = collect_gradient(context, unit, linear, &dy, pending);
-    if (!quantizes(context, linear))
+    const bool made = collect_gradient(execution, unit, linear, &dy, pending);
+    if (!quantizes(execution, linear))
         return dy;
-    if (!made && !is_fused(context, linear, OPERAND_GRADIENT))
-        LAUNCH(context->stream, QUANTIZE, quantize, .x = dy.value, .to = dy.to,
-               .sum = linear->precision->wide_weight_product ? absent : own_sum(context, unit, linear),
+    if (!made && !is_fused(execution, linear, OPERAND_GRADIENT))
+        LAUNCH(execution->stream, QUANTIZE, quantize, .x = dy.value, .to = dy.to,
+               .sum = linear->precision->wide_weight_product ? absent : own_sum(execution, unit, linear),
                .accumulate = accumulates(unit, linear));
-    measure(context, unit, linear, OPERAND_GRADIENT, &dy);
+    measure(execution, unit, linear, OPERAND_GRADIENT, &dy);
     return dy;
 }
 
-static void multiply_input_gradient(const struct context *context, const struct unit *unit, const struct linear *linear,
-                                    const struct operand *dy, struct tensor dx)
+static void multiply_input_gradient(const struct execution *execution, const struct unit *unit,
+                                    const struct linear *linear, const struct operand *dy, struct tensor dx)
 {
-    if ((context->gradients & GRADIENT_INPUT) == 0)
+    if ((execution->gradients & GRADIENT_INPUT) == 0)
         return;
-    if (!quantizes(context, linear)) {
-        LAUNCH(context->stream, GEMM, gemm, .a = dy->value, .b = unit_weight(context, unit, linear->weight), .d = dx);
+    if (!quantizes(execution, linear)) {
+        LAUNCH(execution->stream, GEMM, gemm, .a = dy->value, .b = unit_weight(execution, unit, linear->weight),
+               .d = dx);
         return;
     }
-    const struct quantized_copies w = ready_weight(context, unit, linear, true);
-    LAUNCH(context->stream, GEMM, gemm, .a = dy->to.row, .scale_a = row_scale(&dy->to),
+    const struct quantized_copies w = ready_weight(execution, unit, linear, true);
+    LAUNCH(execution->stream, GEMM, gemm, .a = dy->to.row, .scale_a = row_scale(&dy->to),
            .scaling_a = dy->to.rule.scaling, .b = w.column, .scale_b = column_scale(&w), .scaling_b = w.rule.scaling,
            .transpose_b = true, .d = dx);
 }
 
 /* Must backward itself gather x, for the weight's gradient? Not where recomputation has done so, nor for products of
  * copies: these are kept, or recomputation makes them. */
-static bool gathers_again(const struct context *context, const struct unit *unit, const struct linear *linear)
+static bool gathers_again(const struct execution *execution, const struct unit *unit, const struct linear *linear)
 {
-    return linear_gathers(unit, linear) && !quantizes(context, linear) && (context->gradients & GRADIENT_WEIGHT) &&
-           !id_set_has(context->wanted, linear->first + LINEAR_GATHERED);
+    return linear_gathers(unit, linear) && !quantizes(execution, linear) && (execution->gradients & GRADIENT_WEIGHT) &&
+           !id_set_has(execution->wanted, linear->first + LINEAR_GATHERED);
 }
 
-static void gather_beside(struct context *context, const struct unit *unit, const struct linear *linear,
+static void gather_beside(struct execution *execution, const struct unit *unit, const struct linear *linear,
                           const struct operand *x)
 {
-    if (!gathers_again(context, unit, linear))
+    if (!gathers_again(execution, unit, linear))
         return;
-    const struct context beside = context_beside(context);
-    context_fork(context);
+    const struct execution beside = execution_beside(execution);
+    execution_fork(execution);
     sequence_gather(&beside, x->own, x->value);
 }
 
 /* dx, of which each rank makes a part: the sum runs beside a weight's gradient, that of the linear before if one is
  * pending. */
-static void backward_of_outputs(struct context *context, const struct unit *unit, const struct linear *linear,
+static void backward_of_outputs(struct execution *execution, const struct unit *unit, const struct linear *linear,
                                 const struct operand *x, const struct operand *dy, struct tensor dx,
                                 struct linear_pending *pending)
 {
-    const struct context beside = context_beside(context);
-    const struct tensor part = partial(context, unit, linear, dx);
-    const bool sums = context->gradients & GRADIENT_INPUT;
+    const struct execution beside = execution_beside(execution);
+    const struct tensor part = partial(execution, unit, linear, dx);
+    const bool sums = execution->gradients & GRADIENT_INPUT;
     struct linear_pending own = {true, *linear, *x, *dy};
-    multiply_input_gradient(context, unit, linear, dy, part);
-    if (gathers_again(context, unit, linear))
-        context_join(context);
+    multiply_input_gradient(execution, unit, linear, dy, part);
+    if (gathers_again(execution, unit, linear))
+        execution_join(execution);
     if (sums) {
-        context_fork(context);
+        execution_fork(execution);
         sequence_add_up(&beside, unit, part, dx, linear->first + LINEAR_ROOM);
     }
-    linear_finish(context, unit, defers(unit, pending) ? pending : &own);
+    linear_finish(execution, unit, defers(unit, pending) ? pending : &own);
     if (sums)
-        context_join(context);
+        execution_join(execution);
     if (defers(unit, pending))
         *pending = own;
 }
 
 /* Where nothing is summed or handed on the weight's gradient comes first: after it dx may take x's memory. */
-void linear_backward(struct context *context, const struct unit *unit, const struct linear *linear,
+void linear_backward(struct execution *execution, const struct unit *unit, const struct linear *linear,
                      const struct operand *x, struct tensor dy, struct tensor dx, const struct linear_beside *next,
                      struct linear_pending *pending)
 {
-    const struct operand ready = ready_gradient(context, unit, linear, dy, pending);
+    const struct operand ready = ready_gradient(execution, unit, linear, dy, pending);
     if (next != NULL)
-        gather_beside(context, unit, next->linear, next->x);
+        gather_beside(execution, unit, next->linear, next->x);
     if (is_cut(unit, linear, LINEAR_OUTPUTS)) {
-        backward_of_outputs(context, unit, linear, x, &ready, dx, pending);
+        backward_of_outputs(execution, unit, linear, x, &ready, dx, pending);
         return;
     }
     if (!defers(unit, pending))
-        multiply_weight_gradient(context, unit, linear, x, &ready);
-    multiply_input_gradient(context, unit, linear, &ready, dx);
+        multiply_weight_gradient(execution, unit, linear, x, &ready);
+    multiply_input_gradient(execution, unit, linear, &ready, dx);
     if (defers(unit, pending))
         *pending = (struct linear_pending){true, *linear, *x, ready};
 }

@@ -7,7 +7,7 @@
 #ifndef MODEL_LINEAR_H
 #define MODEL_LINEAR_H
 
-#include "model/unit.h"
+#include "model/execution.h"
 
 /* An operand of a linear's products: its value, and the copies that are made of it where the linear is quantized: the
  * row copy for the product over its columns, the column copy for the weight's gradient. */
@@ -44,8 +44,8 @@ struct linear {
     int bias;   /* of its bias [1, out]; -1: it has none */
     int first, first_copy;
     enum linear_cut cut; /* of a model that is cut */
-    int section; /* of forward (context_wants) that has its product: where it is not run again, no row copy is made; -1:
-                    its products are all in backward */
+    int section; /* of forward (execution_wants) that has its product: where it is not run again, no row copy is made;
+                    -1: its products are all in backward */
     int64_t tokens;                           /* that it works on at a time, at most: UNIT_TOKENS, or so many */
     bool adds;                                /* to the gradients that an earlier part of the micro-batch has left */
     int number;                               /* of its first operand among all of the model's: operand_number */
@@ -81,12 +81,13 @@ void linear_declare(struct unit *unit, const struct linear *linear);
 
 /* What copies of the operand of that number are made with, but for the copies themselves and scales that are made with
  * them. */
-struct quantized_copies linear_copies(const struct context *context, const struct linear_precision *precision,
+struct quantized_copies linear_copies(const struct execution *execution, const struct linear_precision *precision,
                                       int number);
 
 /* Makes the copies of the weight that the store keeps, as class->copy_weights (unit.h) says; the weight is valid now.
  */
-void linear_copy_weight(const struct context *context, const struct unit *unit, const struct linear *linear, bool all);
+void linear_copy_weight(const struct execution *execution, const struct unit *unit, const struct linear *linear,
+                        bool all);
 
 /* Does it gather x of what tensor ranks have of it? linear_prepare is then a section of its own, which makes
  * linear->first + LINEAR_GATHERED; or, where products read 8-bit copies with one scale for the tensor, it gathers the
@@ -95,27 +96,27 @@ bool linear_gathers(const struct unit *unit, const struct linear *linear);
 
 /* The operand that is x [T, in] or dy [T, out]; T may be less than linear->tokens. In a model whose sequence is cut, x
  * of LINEAR_OUTPUTS, and its dx, are those of this rank's tokens, and so are y, addend and dy of LINEAR_INPUTS. */
-struct operand linear_input(const struct context *context, const struct unit *unit, const struct linear *linear,
+struct operand linear_input(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                             struct tensor x);
-struct operand linear_gradient(const struct context *context, const struct unit *unit, const struct linear *linear,
+struct operand linear_gradient(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                                struct tensor dy);
 
 /* What an op that can make copies shall write of the operand: its value, copies of it, or both. */
-struct operand linear_made(const struct context *context, const struct unit *unit, const struct linear *linear,
+struct operand linear_made(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                            enum operand_kind kind, const struct operand *operand);
 
 /* Call once the input has been written: gathers it, and makes the copies that its op has not made. */
-void linear_prepare(const struct context *context, const struct unit *unit, const struct linear *linear,
+void linear_prepare(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                     const struct operand *x);
 
 /* y = x W' + bias (+ addend, where present). x: [T, in]; y, addend: [T, out]; addend may be y itself if nothing is cut.
  */
-void linear_forward(const struct context *context, const struct unit *unit, const struct linear *linear,
+void linear_forward(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                     const struct operand *x, struct tensor y, struct tensor addend);
 
 /* The bias's gradient [1, out], if the op that writes dy must also sum dy into it before linear_backward; absent
  * otherwise: then linear_backward makes it. */
-struct tensor linear_sum(const struct context *context, const struct unit *unit, const struct linear *linear);
+struct tensor linear_sum(const struct execution *execution, const struct unit *unit, const struct linear *linear);
 
 /* A linear whose backward comes next, and its input. */
 struct linear_beside {
@@ -131,9 +132,9 @@ struct linear_pending {
 };
 
 /* Makes it, if there is one. */
-void linear_finish(const struct context *context, const struct unit *unit, struct linear_pending *pending);
+void linear_finish(const struct execution *execution, const struct unit *unit, struct linear_pending *pending);
 
-/* x: [T, in]; dy: [T, out]; dx: [T, in]. Computes what context->gradients wants of dx = dy W, the weight's gradient
+/* x: [T, in]; dy: [T, out]; dx: [T, in]. Computes what execution->gradients wants of dx = dy W, the weight's gradient
  * (+)= dy' x, and the bias's (+)= sum of dy over T. dy's copies, where its op has not made them, are made here.
  *
  * next: NULL, or the linear whose backward follows. Where that one must gather its input again (linear_gathers), this
@@ -142,7 +143,7 @@ void linear_finish(const struct context *context, const struct unit *unit, struc
  *
  * pending: NULL, or what linears of the unit hand on from one to the next. Where tensor ranks cut the sequence, the
  * call makes the weight's gradient that it finds there while it gathers dy or sums dx, and leaves its own there. */
-void linear_backward(struct context *context, const struct unit *unit, const struct linear *linear,
+void linear_backward(struct execution *execution, const struct unit *unit, const struct linear *linear,
                      const struct operand *x, struct tensor dy, struct tensor dx, const struct linear_beside *next,
                      struct linear_pending *pending);
 

@@ -50,72 +50,72 @@ static struct linear decoder_of(const struct unit *unit, int64_t first)
     return linear;
 }
 
-static struct tensor first_rows(const struct context *c, const struct unit *unit, int id, int64_t rows)
+static struct tensor first_rows(const struct execution *e, const struct unit *unit, int id, int64_t rows)
 {
-    struct tensor all = unit_tensor(c, unit, id);
+    struct tensor all = unit_tensor(e, unit, id);
     return tensor_rows(&all, 0, rows);
 }
 
 /* From here on of the input's rows, which are all of the micro-batch's or fewer. */
-static struct tensor final_norm(struct context *c, struct unit *unit, struct tensor input)
+static struct tensor final_norm(struct execution *e, struct unit *unit, struct tensor input)
 {
-    struct tensor normed = first_rows(c, unit, LM_HEAD_NORMED, input.rows);
-    norm_forward(c, unit, &last_norm, input, normed);
+    struct tensor normed = first_rows(e, unit, LM_HEAD_NORMED, input.rows);
+    norm_forward(e, unit, &last_norm, input, normed);
     return normed;
 }
 
 /* What the logits are products of: of the tokens that this rank has between linear layers. */
-static struct tensor make_features(struct context *c, struct unit *unit, struct tensor normed)
+static struct tensor make_features(struct execution *e, struct unit *unit, struct tensor normed)
 {
     if (!unit_family(unit)->transform)
         return normed;
-    struct tensor dense_out = first_rows(c, unit, LM_HEAD_DENSE_OUT, normed.rows);
-    struct tensor activated = first_rows(c, unit, LM_HEAD_ACTIVATED, normed.rows);
-    struct tensor features = first_rows(c, unit, LM_HEAD_FEATURES, normed.rows);
+    struct tensor dense_out = first_rows(e, unit, LM_HEAD_DENSE_OUT, normed.rows);
+    struct tensor activated = first_rows(e, unit, LM_HEAD_ACTIVATED, normed.rows);
+    struct tensor features = first_rows(e, unit, LM_HEAD_FEATURES, normed.rows);
     const struct linear dense = dense_of(unit);
-    const struct operand x = linear_input(c, unit, &dense, normed);
-    linear_prepare(c, unit, &dense, &x);
-    linear_forward(c, unit, &dense, &x, dense_out, absent);
-    LAUNCH(c->stream, GELU_FORWARD, gelu_forward, .x = dense_out, .y = activated);
-    norm_forward(c, unit, &transform_norm, activated, features);
+    const struct operand x = linear_input(e, unit, &dense, normed);
+    linear_prepare(e, unit, &dense, &x);
+    linear_forward(e, unit, &dense, &x, dense_out, absent);
+    LAUNCH(e->stream, GELU_FORWARD, gelu_forward, .x = dense_out, .y = activated);
+    norm_forward(e, unit, &transform_norm, activated, features);
     return features;
 }
 
 /* The features of all tokens, since each rank has logits of all of them. */
-static struct tensor all_features(const struct context *c, const struct unit *unit, struct tensor features)
+static struct tensor all_features(const struct execution *e, const struct unit *unit, struct tensor features)
 {
     if (!sequence_is_cut(unit))
         return features;
-    const struct tensor all = unit_tensor(c, unit, LM_HEAD_ALL_FEATURES);
-    sequence_gather(c, features, all);
+    const struct tensor all = unit_tensor(e, unit, LM_HEAD_ALL_FEATURES);
+    sequence_gather(e, features, all);
     return all;
 }
 
-static void features_backward(struct context *c, struct unit *unit, struct tensor normed, struct tensor d_normed)
+static void features_backward(struct execution *e, struct unit *unit, struct tensor normed, struct tensor d_normed)
 {
-    struct tensor d_activated = unit_tensor(c, unit, LM_HEAD_D_ACTIVATED);
-    struct tensor d_dense_out = unit_tensor(c, unit, LM_HEAD_D_DENSE_OUT);
+    struct tensor d_activated = unit_tensor(e, unit, LM_HEAD_D_ACTIVATED);
+    struct tensor d_dense_out = unit_tensor(e, unit, LM_HEAD_D_DENSE_OUT);
     const struct linear dense = dense_of(unit);
-    const struct operand x = linear_input(c, unit, &dense, normed);
-    norm_backward(c, unit, &transform_norm,
-                  &(struct norm_gradients){.x = unit_tensor(c, unit, LM_HEAD_ACTIVATED),
-                                           .dy = unit_tensor(c, unit, LM_HEAD_D_FEATURES),
+    const struct operand x = linear_input(e, unit, &dense, normed);
+    norm_backward(e, unit, &transform_norm,
+                  &(struct norm_gradients){.x = unit_tensor(e, unit, LM_HEAD_ACTIVATED),
+                                           .dy = unit_tensor(e, unit, LM_HEAD_D_FEATURES),
                                            .dx = d_activated});
-    LAUNCH(c->stream, GELU_BACKWARD, gelu_backward, .x = unit_tensor(c, unit, LM_HEAD_DENSE_OUT), .dy = d_activated,
-           .dx = d_dense_out, .sum = linear_sum(c, unit, &dense), .accumulate = unit_accumulates(unit, dense.weight));
-    linear_backward(c, unit, &dense, &x, d_dense_out, d_normed, NULL, NULL);
+    LAUNCH(e->stream, GELU_BACKWARD, gelu_backward, .x = unit_tensor(e, unit, LM_HEAD_DENSE_OUT), .dy = d_activated,
+           .dx = d_dense_out, .sum = linear_sum(e, unit, &dense), .accumulate = unit_accumulates(unit, dense.weight));
+    linear_backward(e, unit, &dense, &x, d_dense_out, d_normed, NULL, NULL);
 }
 
-struct tensor lm_head_logits(const struct context *c, const struct unit *unit, int64_t rows)
+struct tensor lm_head_logits(const struct execution *e, const struct unit *unit, int64_t rows)
 {
-    struct tensor padded = first_rows(c, unit, LM_HEAD_LOGITS, rows);
+    struct tensor padded = first_rows(e, unit, LM_HEAD_LOGITS, rows);
     return tensor_columns(&padded, 0, model_vocabulary(unit->settings).rows);
 }
 
-struct tensor lm_head_end_logits(const struct context *c, const struct unit *unit)
+struct tensor lm_head_end_logits(const struct execution *e, const struct unit *unit)
 {
-    const int64_t count = c->batch->ends.cols;
-    return is_cut(unit) ? first_rows(c, unit, LM_HEAD_ALL_LOGITS, count) : lm_head_logits(c, unit, count);
+    const int64_t count = e->batch->ends.cols;
+    return is_cut(unit) ? first_rows(e, unit, LM_HEAD_ALL_LOGITS, count) : lm_head_logits(e, unit, count);
 }
 
 /* Tokens first .. first + count - 1. */
@@ -124,159 +124,159 @@ struct token_chunk {
     int64_t first, count;
 };
 
-static struct token_chunk chunk_at(const struct context *c, const struct unit *unit, struct tensor features,
+static struct token_chunk chunk_at(const struct execution *e, const struct unit *unit, struct tensor features,
                                    int64_t first)
 {
     int64_t left = features.rows - first, count = left < unit->head_tokens ? left : unit->head_tokens;
-    struct tensor loss = unit_tensor(c, unit, LM_HEAD_LOSS), lse = unit_tensor(c, unit, LM_HEAD_LSE);
+    struct tensor loss = unit_tensor(e, unit, LM_HEAD_LOSS), lse = unit_tensor(e, unit, LM_HEAD_LSE);
     return (struct token_chunk){.features = tensor_rows(&features, first, count),
-                                .logits = lm_head_logits(c, unit, count),
-                                .labels = tensor_columns(&c->batch->labels, first, count),
+                                .logits = lm_head_logits(e, unit, count),
+                                .labels = tensor_columns(&e->batch->labels, first, count),
                                 .loss = tensor_columns(&loss, first, count),
                                 .lse = tensor_columns(&lse, 0, count),
                                 .first = first,
                                 .count = count};
 }
 
-static void chunk_logits(struct context *c, struct unit *unit, const struct token_chunk *chunk)
+static void chunk_logits(struct execution *e, struct unit *unit, const struct token_chunk *chunk)
 {
     const struct linear decoder = decoder_of(unit, chunk->first);
-    const struct operand x = linear_input(c, unit, &decoder, chunk->features);
-    linear_prepare(c, unit, &decoder, &x);
-    linear_forward(c, unit, &decoder, &x, chunk->logits, absent);
+    const struct operand x = linear_input(e, unit, &decoder, chunk->features);
+    linear_prepare(e, unit, &decoder, &x);
+    linear_forward(e, unit, &decoder, &x, chunk->logits, absent);
 }
 
 /* Every rank makes the losses, of what each has found in its part of the vocabulary; on which of them they count is a
  * matter of `total`. */
-static void merged_losses(struct context *c, const struct unit *unit, const struct token_chunk *chunk,
+static void merged_losses(struct execution *e, const struct unit *unit, const struct token_chunk *chunk,
                           struct tensor total)
 {
     const struct tensor statistics =
-        tensor_matrix(c->address(c, unit, LM_HEAD_STATISTICS), context_dtype(c, ROLE_STATISTIC),
-                      c->tensor->size * XENT_STATISTICS, chunk->count);
-    const struct tensor own = sequence_own(c, statistics);
-    LAUNCH(c->stream, XENT_PART, xent_part, .logits = chunk->logits, .labels = chunk->labels, .statistics = own,
+        tensor_matrix(e->services->address(e, unit, LM_HEAD_STATISTICS), execution_dtype(e, ROLE_STATISTIC),
+                      e->tensor->size * XENT_STATISTICS, chunk->count);
+    const struct tensor own = sequence_own(e, statistics);
+    LAUNCH(e->stream, XENT_PART, xent_part, .logits = chunk->logits, .labels = chunk->labels, .statistics = own,
            .origin = model_vocabulary(unit->settings).first);
-    sequence_gather(c, own, statistics);
-    LAUNCH(c->stream, XENT_MERGE, xent_merge, .statistics = statistics, .labels = chunk->labels, .loss = chunk->loss,
+    sequence_gather(e, own, statistics);
+    LAUNCH(e->stream, XENT_MERGE, xent_merge, .statistics = statistics, .labels = chunk->labels, .loss = chunk->loss,
            .lse = chunk->lse, .total = total);
 }
 
-static void chunk_losses(struct context *c, const struct unit *unit, const struct token_chunk *chunk)
+static void chunk_losses(struct execution *e, const struct unit *unit, const struct token_chunk *chunk)
 {
     if (is_cut(unit))
-        merged_losses(c, unit, chunk, c->batch->total);
+        merged_losses(e, unit, chunk, e->batch->total);
     else
-        LAUNCH(c->stream, XENT_STAT, xent_stat, .logits = chunk->logits, .labels = chunk->labels, .loss = chunk->loss,
-               .lse = chunk->lse, .total = c->batch->total);
+        LAUNCH(e->stream, XENT_STAT, xent_stat, .logits = chunk->logits, .labels = chunk->labels, .loss = chunk->loss,
+               .lse = chunk->lse, .total = e->batch->total);
 }
 
 /* Losses, and logits become their gradient. */
-static void chunk_differentiate(struct context *c, const struct unit *unit, const struct token_chunk *chunk,
+static void chunk_differentiate(struct execution *e, const struct unit *unit, const struct token_chunk *chunk,
                                 struct tensor total)
 {
     if (!is_cut(unit)) {
-        LAUNCH(c->stream, XENT_BOTH, xent_both, .logits = chunk->logits, .labels = chunk->labels, .loss = chunk->loss,
+        LAUNCH(e->stream, XENT_BOTH, xent_both, .logits = chunk->logits, .labels = chunk->labels, .loss = chunk->loss,
                .total = total);
         return;
     }
-    merged_losses(c, unit, chunk, total);
-    LAUNCH(c->stream, XENT_GRAD, xent_grad, .logits = chunk->logits, .labels = chunk->labels, .lse = chunk->lse,
+    merged_losses(e, unit, chunk, total);
+    LAUNCH(e->stream, XENT_GRAD, xent_grad, .logits = chunk->logits, .labels = chunk->labels, .lse = chunk->lse,
            .origin = model_vocabulary(unit->settings).first);
 }
 
 /* Of a rank's part of the vocabulary, with zeros for the others: their sum has all. */
-static void collect_logits(struct context *c, struct unit *unit, struct tensor own)
+static void collect_logits(struct execution *e, struct unit *unit, struct tensor own)
 {
-    const struct tensor all = first_rows(c, unit, LM_HEAD_ALL_LOGITS, own.rows);
-    LAUNCH(c->stream, FILL, fill, .x = all, .value = 0);
-    LAUNCH(c->stream, COPY, copy, .from = own,
+    const struct tensor all = first_rows(e, unit, LM_HEAD_ALL_LOGITS, own.rows);
+    LAUNCH(e->stream, FILL, fill, .x = all, .value = 0);
+    LAUNCH(e->stream, COPY, copy, .from = own,
            .to = tensor_columns(&all, model_vocabulary(unit->settings).first, own.cols));
-    sequence_add_up(c, unit, all, all, LM_HEAD_ROOM);
+    sequence_add_up(e, unit, all, all, LM_HEAD_ROOM);
 }
 
 /* All in one chunk. */
-static void end_logits(struct context *c, struct unit *unit, struct tensor input)
+static void end_logits(struct execution *e, struct unit *unit, struct tensor input)
 {
-    const struct tensor ends = c->batch->ends;
+    const struct tensor ends = e->batch->ends;
     if (ends.cols == 0)
         return;
-    const struct tensor rows = first_rows(c, unit, LM_HEAD_ENDS, ends.cols);
-    LAUNCH(c->stream, EMBEDDING_FORWARD, embedding_forward, .tokens = ends, .weight = input, .y = rows);
-    struct token_chunk chunk = chunk_at(c, unit, make_features(c, unit, final_norm(c, unit, rows)), 0);
+    const struct tensor rows = first_rows(e, unit, LM_HEAD_ENDS, ends.cols);
+    LAUNCH(e->stream, EMBEDDING_FORWARD, embedding_forward, .tokens = ends, .weight = input, .y = rows);
+    struct token_chunk chunk = chunk_at(e, unit, make_features(e, unit, final_norm(e, unit, rows)), 0);
     CHECK_BUG(chunk.count == ends.cols);
-    chunk_logits(c, unit, &chunk);
+    chunk_logits(e, unit, &chunk);
     if (is_cut(unit))
-        collect_logits(c, unit, chunk.logits);
+        collect_logits(e, unit, chunk.logits);
 }
 
-static void losses(struct context *c, struct unit *unit, struct tensor input)
+static void losses(struct execution *e, struct unit *unit, struct tensor input)
 {
-    struct tensor features = all_features(c, unit, make_features(c, unit, final_norm(c, unit, input)));
+    struct tensor features = all_features(e, unit, make_features(e, unit, final_norm(e, unit, input)));
     for (int64_t first = 0; first < features.rows; first += unit->head_tokens) {
-        struct token_chunk chunk = chunk_at(c, unit, features, first);
-        chunk_logits(c, unit, &chunk);
-        chunk_losses(c, unit, &chunk);
+        struct token_chunk chunk = chunk_at(e, unit, features, first);
+        chunk_logits(e, unit, &chunk);
+        chunk_losses(e, unit, &chunk);
     }
 }
 
-static void lm_head_forward(struct context *c, struct unit *unit, struct tensor input)
+static void lm_head_forward(struct execution *e, struct unit *unit, struct tensor input)
 {
-    CHECK_BUG(c->pass == PASS_EVALUATE || c->pass == PASS_FORWARD || !sequence_is_cut(unit));
-    if (c->pass == PASS_GENERATE)
-        end_logits(c, unit, input);
-    else if (c->pass == PASS_EMBED)
-        final_norm(c, unit, input);
-    else if (c->pass == PASS_EVALUATE)
-        losses(c, unit, input);
+    CHECK_BUG(e->pass == PASS_EVALUATE || e->pass == PASS_FORWARD || !sequence_is_cut(unit));
+    if (e->pass == PASS_GENERATE)
+        end_logits(e, unit, input);
+    else if (e->pass == PASS_EMBED)
+        final_norm(e, unit, input);
+    else if (e->pass == PASS_EVALUATE)
+        losses(e, unit, input);
 }
 
 /* What comes before the decoder needs d_features in either half of a backward that is split in two. */
-static void chunk_backward(struct context *c, struct unit *unit, const struct token_chunk *chunk,
+static void chunk_backward(struct execution *e, struct unit *unit, const struct token_chunk *chunk,
                            struct tensor d_features)
 {
     const struct linear decoder = decoder_of(unit, chunk->first);
-    const struct operand x = linear_input(c, unit, &decoder, chunk->features);
-    struct context both = *c;
+    const struct operand x = linear_input(e, unit, &decoder, chunk->features);
+    struct execution both = *e;
     both.gradients |= GRADIENT_INPUT;
     linear_backward(&both, unit, &decoder, &x, chunk->logits, tensor_rows(&d_features, chunk->first, chunk->count),
                     NULL, NULL);
 }
 
-static void lm_head_copy_weights(const struct context *c, struct unit *unit, bool all)
+static void lm_head_copy_weights(const struct execution *e, struct unit *unit, bool all)
 {
     const struct linear dense = dense_of(unit), decoder = decoder_of(unit, 0);
     if (unit_family(unit)->transform)
-        linear_copy_weight(c, unit, &dense, all);
-    linear_copy_weight(c, unit, &decoder, all);
+        linear_copy_weight(e, unit, &dense, all);
+    linear_copy_weight(e, unit, &decoder, all);
 }
 
-static void lm_head_backward(struct context *c, struct unit *unit, struct tensor input, struct tensor output_gradient)
+static void lm_head_backward(struct execution *e, struct unit *unit, struct tensor input, struct tensor output_gradient)
 {
     (void)output_gradient;
     bool transform = unit_family(unit)->transform;
-    struct tensor d_normed = unit_tensor(c, unit, LM_HEAD_D_NORMED);
-    struct tensor d_features = transform ? unit_tensor(c, unit, LM_HEAD_D_FEATURES) : d_normed;
-    struct tensor d_part = sequence_is_cut(unit) ? unit_tensor(c, unit, LM_HEAD_D_ALL_FEATURES) : d_features;
+    struct tensor d_normed = unit_tensor(e, unit, LM_HEAD_D_NORMED);
+    struct tensor d_features = transform ? unit_tensor(e, unit, LM_HEAD_D_FEATURES) : d_normed;
+    struct tensor d_part = sequence_is_cut(unit) ? unit_tensor(e, unit, LM_HEAD_D_ALL_FEATURES) : d_features;
     /* A backward that is split in two computes the losses in both halves but counts them once. */
-    struct tensor total = c->gradients & GRADIENT_INPUT ? c->batch->total : c->batch->discarded;
-    struct tensor normed = final_norm(c, unit, input);
-    struct tensor features = all_features(c, unit, make_features(c, unit, normed));
+    struct tensor total = e->gradients & GRADIENT_INPUT ? e->batch->total : e->batch->discarded;
+    struct tensor normed = final_norm(e, unit, input);
+    struct tensor features = all_features(e, unit, make_features(e, unit, normed));
     for (int64_t first = 0; first < features.rows; first += unit->head_tokens) {
-        struct token_chunk chunk = chunk_at(c, unit, features, first);
-        chunk_logits(c, unit, &chunk);
-        chunk_differentiate(c, unit, &chunk, total);
-        chunk_backward(c, unit, &chunk, d_part);
+        struct token_chunk chunk = chunk_at(e, unit, features, first);
+        chunk_logits(e, unit, &chunk);
+        chunk_differentiate(e, unit, &chunk, total);
+        chunk_backward(e, unit, &chunk, d_part);
     }
     if (is_cut(unit))
-        sequence_add_up(c, unit, d_part, d_features, LM_HEAD_ROOM);
+        sequence_add_up(e, unit, d_part, d_features, LM_HEAD_ROOM);
     if (transform)
-        features_backward(c, unit, normed, d_normed);
-    norm_backward(c, unit, &last_norm,
+        features_backward(e, unit, normed, d_normed);
+    norm_backward(e, unit, &last_norm,
                   &(struct norm_gradients){.x = input,
                                            .dy = d_normed,
-                                           .dx = unit_tensor(c, unit, UNIT_INPUT_GRADIENT),
-                                           .sum = unit_sum_input_gradient(c, unit)});
+                                           .dx = unit_tensor(e, unit, UNIT_INPUT_GRADIENT),
+                                           .sum = unit_sum_input_gradient(e, unit)});
 }
 
 static const struct unit_class lm_head_class = {.name = "lm_head",

@@ -12,7 +12,7 @@
 #ifndef MODEL_LM_HEAD_H
 #define MODEL_LM_HEAD_H
 
-#include "model/unit.h"
+#include "model/execution.h"
 
 enum lm_head_weight {
     LM_HEAD_MATRIX,
@@ -58,8 +58,8 @@ void lm_head_declare(struct unit *unit, struct unit *embedding, int64_t head_tok
 
 /* Logits of the first `rows` tokens of a chunk, [rows, vocabulary]: without what pads the rows. Of this rank's part of
  * the vocabulary. */
-struct tensor lm_head_logits(const struct context *context, const struct unit *unit, int64_t rows);
+struct tensor lm_head_logits(const struct execution *execution, const struct unit *unit, int64_t rows);
 /* In generation: those of batch->ends, [their number, vocabulary], of all of it. */
-struct tensor lm_head_end_logits(const struct context *context, const struct unit *unit);
+struct tensor lm_head_end_logits(const struct execution *execution, const struct unit *unit);
 
 #endif

@@ -25,45 +25,45 @@ void norm_declare(struct unit *unit, const struct norm *norm, const char *name)
 }
 
 /* Of the first tokens. */
-static struct tensor statistic(const struct context *context, const struct unit *unit, int id, int64_t tokens)
+static struct tensor statistic(const struct execution *execution, const struct unit *unit, int id, int64_t tokens)
 {
-    struct tensor all = unit_tensor(context, unit, id);
+    struct tensor all = unit_tensor(execution, unit, id);
     return tensor_columns(&all, 0, tokens);
 }
 
-void norm_forward(const struct context *context, const struct unit *unit, const struct norm *norm, struct tensor x,
+void norm_forward(const struct execution *execution, const struct unit *unit, const struct norm *norm, struct tensor x,
                   struct tensor y)
 {
     const float eps = (float)unit->settings->norm_eps;
     const bool one_plus = unit->settings->norm_zero_centered;
-    struct tensor weight = unit_weight(context, unit, norm->weight);
-    struct tensor rstd = statistic(context, unit, norm->rstd, x.rows);
+    struct tensor weight = unit_weight(execution, unit, norm->weight);
+    struct tensor rstd = statistic(execution, unit, norm->rstd, x.rows);
     if (unit_family(unit)->layer_norm)
-        LAUNCH(context->stream, LAYERNORM_FORWARD, layernorm_forward, .x = x, .weight = weight,
-               .bias = unit_weight(context, unit, norm->bias), .y = y,
-               .mean = statistic(context, unit, norm->mean, x.rows), .rstd = rstd, .eps = eps, .one_plus = one_plus);
+        LAUNCH(execution->stream, LAYERNORM_FORWARD, layernorm_forward, .x = x, .weight = weight,
+               .bias = unit_weight(execution, unit, norm->bias), .y = y,
+               .mean = statistic(execution, unit, norm->mean, x.rows), .rstd = rstd, .eps = eps, .one_plus = one_plus);
     else
-        LAUNCH(context->stream, RMSNORM_FORWARD, rmsnorm_forward, .x = x, .weight = weight, .y = y, .rstd = rstd,
+        LAUNCH(execution->stream, RMSNORM_FORWARD, rmsnorm_forward, .x = x, .weight = weight, .y = y, .rstd = rstd,
                .eps = eps, .one_plus = one_plus);
 }
 
-void norm_backward(const struct context *context, const struct unit *unit, const struct norm *norm,
+void norm_backward(const struct execution *execution, const struct unit *unit, const struct norm *norm,
                    const struct norm_gradients *of)
 {
-    const bool want_input = context->gradients & GRADIENT_INPUT, want_weight = context->gradients & GRADIENT_WEIGHT;
-    const struct tensor weight = unit_weight(context, unit, norm->weight);
-    const struct tensor rstd = statistic(context, unit, norm->rstd, of->x.rows);
-    const struct tensor dweight = want_weight ? unit_gradient(context, unit, norm->weight) : absent;
+    const bool want_input = execution->gradients & GRADIENT_INPUT, want_weight = execution->gradients & GRADIENT_WEIGHT;
+    const struct tensor weight = unit_weight(execution, unit, norm->weight);
+    const struct tensor rstd = statistic(execution, unit, norm->rstd, of->x.rows);
+    const struct tensor dweight = want_weight ? unit_gradient(execution, unit, norm->weight) : absent;
     const struct tensor residual = want_input ? of->residual : absent, dx = want_input ? of->dx : absent;
     const bool accumulate = unit_accumulates(unit, norm->weight), one_plus = unit->settings->norm_zero_centered;
     if (unit_family(unit)->layer_norm)
-        LAUNCH(context->stream, LAYERNORM_BACKWARD, layernorm_backward, .x = of->x, .weight = weight,
-               .mean = statistic(context, unit, norm->mean, of->x.rows), .rstd = rstd, .dy = of->dy,
+        LAUNCH(execution->stream, LAYERNORM_BACKWARD, layernorm_backward, .x = of->x, .weight = weight,
+               .mean = statistic(execution, unit, norm->mean, of->x.rows), .rstd = rstd, .dy = of->dy,
                .residual = residual, .dx = dx, .dweight = dweight,
-               .dbias = want_weight ? unit_gradient(context, unit, norm->bias) : absent, .sum = of->sum,
+               .dbias = want_weight ? unit_gradient(execution, unit, norm->bias) : absent, .sum = of->sum,
                .accumulate = accumulate, .accumulate_sum = of->accumulate_sum, .one_plus = one_plus);
     else
-        LAUNCH(context->stream, RMSNORM_BACKWARD, rmsnorm_backward, .x = of->x, .weight = weight, .rstd = rstd,
+        LAUNCH(execution->stream, RMSNORM_BACKWARD, rmsnorm_backward, .x = of->x, .weight = weight, .rstd = rstd,
                .dy = of->dy, .residual = residual, .dx = dx, .dweight = dweight, .accumulate = accumulate,
                .one_plus = one_plus);
 }

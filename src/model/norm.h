@@ -2,7 +2,7 @@
 #ifndef MODEL_NORM_H
 #define MODEL_NORM_H
 
-#include "model/unit.h"
+#include "model/execution.h"
 
 /* Ids of a unit; bias and mean are LayerNorm's alone. */
 struct norm {
@@ -15,7 +15,7 @@ struct norm {
 void norm_declare(struct unit *unit, const struct norm *norm, const char *name);
 
 /* x, y: [T, hidden]; T may be less than the micro-batch's tokens. */
-void norm_forward(const struct context *context, const struct unit *unit, const struct norm *norm, struct tensor x,
+void norm_forward(const struct execution *execution, const struct unit *unit, const struct norm *norm, struct tensor x,
                   struct tensor y);
 
 struct norm_gradients {
@@ -26,8 +26,8 @@ struct norm_gradients {
     bool accumulate_sum;
 };
 
-/* Computes what context->gradients wants of dx and of the gradients of the parameters. */
-void norm_backward(const struct context *context, const struct unit *unit, const struct norm *norm,
+/* Computes what execution->gradients wants of dx and of the gradients of the parameters. */
+void norm_backward(const struct execution *execution, const struct unit *unit, const struct norm *norm,
                    const struct norm_gradients *of);
 
 #endif

@@ -5,20 +5,20 @@ static struct tensor flat(struct tensor x)
     return tensor_vector(x.data, x.dtype, tensor_count(&x));
 }
 
-static struct tensor by_ranks(const struct context *c, struct tensor x)
+static struct tensor by_ranks(const struct execution *e, struct tensor x)
 {
-    return tensor_matrix(x.data, x.dtype, c->tensor->size, tensor_count(&x) / c->tensor->size);
+    return tensor_matrix(x.data, x.dtype, e->tensor->size, tensor_count(&x) / e->tensor->size);
 }
 
-struct tensor sequence_own(const struct context *c, struct tensor all)
+struct tensor sequence_own(const struct execution *e, struct tensor all)
 {
-    const int64_t rows = all.rows / c->tensor->size;
-    return tensor_rows(&all, c->tensor->rank * rows, rows);
+    const int64_t rows = all.rows / e->tensor->size;
+    return tensor_rows(&all, e->tensor->rank * rows, rows);
 }
 
-void sequence_gather(const struct context *c, struct tensor own, struct tensor all)
+void sequence_gather(const struct execution *e, struct tensor own, struct tensor all)
 {
-    LAUNCH(c->stream, ALL_GATHER, all_gather, .group = c->tensor, .in = flat(own), .out = by_ranks(c, all));
+    LAUNCH(e->stream, ALL_GATHER, all_gather, .group = e->tensor, .in = flat(own), .out = by_ranks(e, all));
 }
 
 void sequence_declare_room(struct unit *unit, int room, int64_t tokens, int64_t columns)
@@ -28,18 +28,18 @@ void sequence_declare_room(struct unit *unit, int room, int64_t tokens, int64_t 
 }
 
 /* Absent where the group does not make sums of copies: then no memory is planned for it. */
-static struct tensor room_of(const struct context *c, const struct unit *unit, int id)
+static struct tensor room_of(const struct execution *e, const struct unit *unit, int id)
 {
     const struct tensor absent = {0};
-    return c->tensor->copies ? by_ranks(c, unit_tensor(c, unit, id)) : absent;
+    return e->tensor->copies ? by_ranks(e, unit_tensor(e, unit, id)) : absent;
 }
 
-void sequence_add_up(const struct context *c, const struct unit *unit, struct tensor partial, struct tensor sum,
+void sequence_add_up(const struct execution *e, const struct unit *unit, struct tensor partial, struct tensor sum,
                      int room)
 {
     if (sequence_is_cut(unit))
-        LAUNCH(c->stream, REDUCE_SCATTER, reduce_scatter, .group = c->tensor, .in = by_ranks(c, partial),
-               .out = flat(sum), .room = room_of(c, unit, room));
+        LAUNCH(e->stream, REDUCE_SCATTER, reduce_scatter, .group = e->tensor, .in = by_ranks(e, partial),
+               .out = flat(sum), .room = room_of(e, unit, room));
     else
-        LAUNCH(c->stream, ALL_REDUCE, all_reduce, .group = c->tensor, .x = sum);
+        LAUNCH(e->stream, ALL_REDUCE, all_reduce, .group = e->tensor, .x = sum);
 }

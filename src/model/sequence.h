@@ -4,7 +4,7 @@
 #ifndef MODEL_SEQUENCE_H
 #define MODEL_SEQUENCE_H
 
-#include "model/unit.h"
+#include "model/execution.h"
 
 /* Does the unit's model cut the sequence? */
 static inline bool sequence_is_cut(const struct unit *unit)
@@ -13,17 +13,17 @@ static inline bool sequence_is_cut(const struct unit *unit)
 }
 
 /* Of all tokens' rows [T, any] those of this rank. */
-struct tensor sequence_own(const struct context *context, struct tensor all);
+struct tensor sequence_own(const struct execution *execution, struct tensor all);
 
 /* all [T, n] = the rows that ranks have of it: own [T / ranks, n], contiguous. */
-void sequence_gather(const struct context *context, struct tensor own, struct tensor all);
+void sequence_gather(const struct execution *execution, struct tensor own, struct tensor all);
 
 /* Declares the unit's tensor that is `room` for sums over ranks of [T, columns]: T is at most `tokens`. */
 void sequence_declare_room(struct unit *unit, int room, int64_t tokens, int64_t columns);
 
 /* The sum over ranks of partial [T, n]. Where the sequence is cut, sum [T / ranks, n] = this rank's rows of it; `room`
  * is a tensor for it. Else sum [T, n], which is `partial` itself, becomes all of it. */
-void sequence_add_up(const struct context *context, const struct unit *unit, struct tensor partial, struct tensor sum,
-                     int room);
+void sequence_add_up(const struct execution *execution, const struct unit *unit, struct tensor partial,
+                     struct tensor sum, int room);
 
 #endif

@@ -1,14 +1,10 @@
 #include "model/unit.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "core/id_set.h"
 
 #include <stdarg.h>
 #include <stdio.h>
-
-int64_t unit_aligned(int64_t elements)
-{
-    return (elements + UNIT_ALIGNMENT - 1) / UNIT_ALIGNMENT * UNIT_ALIGNMENT;
-}
 
 /* Sees to it that an array of elements of `width` bytes has `wanted` of them; *count were there, the rest are zero. */
 static void *extended(void *array, int *count, int wanted, size_t width)
@@ -98,29 +94,6 @@ struct parameter *unit_declare_parameter(struct unit *unit, int id, int64_t exte
     return parameter;
 }
 
-void parameter_place(struct parameter *parameter, int64_t rows, int64_t cols, int64_t row, int64_t col)
-{
-    struct rectangle *part = &parameter->part;
-    if (row < 0 || col < 0 || row + part->rows > rows || col + part->cols > cols)
-        error_fatal("bug: the part of %s ends outside of the tensor", parameter->name);
-    parameter->rows = rows;
-    parameter->cols = cols;
-    part->row = row;
-    part->col = col;
-}
-
-void parameter_share(struct parameter *parameter, const struct layer_cut *layer, bool partial)
-{
-    parameter->holder = layer->rank;
-    parameter->holders = layer_ranks(layer);
-    parameter->partial = partial && parameter->holders > 1;
-}
-
-int64_t parameter_row(const struct parameter *parameter, int64_t row)
-{
-    return parameter->part.row + row / parameter->height * parameter->apart + row % parameter->height;
-}
-
 void unit_share_weight(struct unit *unit, int id, struct unit *home, int home_id)
 {
     *weight_at(unit, id) = home->weights[home_id];
@@ -157,7 +130,7 @@ static int64_t own_tokens(const struct unit *unit, int64_t tokens)
     return layer->sequence ? tokens / layer_ranks(layer) : tokens;
 }
 
-static int64_t extent_of(const struct unit *unit, int64_t declared, int64_t tokens)
+int64_t unit_extent(const struct unit *unit, int64_t declared, int64_t tokens)
 {
     int64_t blocks = quantization_blocks(tokens);
     switch (declared) {
@@ -181,117 +154,13 @@ static int64_t extent_of(const struct unit *unit, int64_t declared, int64_t toke
 int64_t unit_tensor_elements(const struct unit *unit, int id)
 {
     const struct unit_tensor *t = &unit->tensors[id];
-    return extent_of(unit, t->rows, unit->tokens) * extent_of(unit, t->cols, unit->tokens);
-}
-
-bool context_wants(struct context *context, int id)
-{
-    if (context->enter_section != NULL)
-        context->enter_section(context, id);
-    return !context->recompute || id_set_has(context->wanted, id);
-}
-
-void context_shares(const struct context *context)
-{
-    if (context->shares != NULL)
-        context->shares(context);
-}
-
-void context_fork(struct context *context)
-{
-    event_record(&context->forked, context->stream);
-    event_wait(&context->forked, context->transfers);
-}
-
-void context_join(struct context *context)
-{
-    event_record(&context->joined, context->transfers);
-    event_wait(&context->joined, context->stream);
-}
-
-struct context context_beside(const struct context *context)
-{
-    struct context beside = *context;
-    beside.stream = context->transfers;
-    return beside;
-}
-
-enum dtype context_dtype(const struct context *context, enum tensor_role role)
-{
-    switch (role) {
-    case ROLE_VALUE:
-        return context->compute;
-    case ROLE_STATISTIC:
-        return context->statistic;
-    case ROLE_E4M3:
-        return DTYPE_E4M3;
-    case ROLE_E5M2:
-        return DTYPE_E5M2;
-    case ROLE_BF16:
-        return DTYPE_BF16;
-    case ROLE_I32:
-        return DTYPE_I32;
-    case ROLE_F32:
-        break;
-    }
-    return DTYPE_F32;
+    return unit_extent(unit, t->rows, unit->tokens) * unit_extent(unit, t->cols, unit->tokens);
 }
 
 enum tensor_role role_of_copies(const struct quantization *rule)
 {
     enum dtype dtype = quantization_dtype(rule);
     return dtype == DTYPE_E4M3 ? ROLE_E4M3 : dtype == DTYPE_E5M2 ? ROLE_E5M2 : ROLE_BF16;
-}
-
-struct tensor unit_tensor(const struct context *context, const struct unit *unit, int id)
-{
-    const struct unit_tensor *t = &unit->tensors[id];
-    int64_t tokens = context->batch->tokens.cols;
-    return tensor_matrix(context->address(context, unit, id), context_dtype(context, t->role),
-                         extent_of(unit, t->rows, tokens), extent_of(unit, t->cols, tokens));
-}
-
-int64_t context_own_tokens(const struct context *context, const struct unit *unit)
-{
-    return own_tokens(unit, context->batch->tokens.cols);
-}
-
-static struct tensor weight_view(const struct weight *weight, void *base, enum dtype dtype)
-{
-    return tensor_matrix((char *)base + weight->offset * dtype_size(dtype), dtype, weight->rows, weight->cols);
-}
-
-struct tensor unit_weight(const struct context *context, const struct unit *unit, int id)
-{
-    const struct weight *weight = &unit->weights[id];
-    return weight_view(weight, weight->home->weight_base[weight->storage], context->compute);
-}
-
-struct tensor unit_copy(const struct context *context, const struct unit *unit, int id)
-{
-    const struct weight_copy *copy = &unit->copies[id];
-    return (struct tensor){unit->copy_base + copy->offset, context_dtype(context, copy->role), copy->rows, copy->cols,
-                           copy->stride};
-}
-
-struct tensor unit_row_copy(const struct unit *unit, int id)
-{
-    const struct weight *weight = &unit->weights[id];
-    return weight_view(weight, unit->row_base, quantization_dtype(&weight->copied->rules[OPERAND_WEIGHT]));
-}
-
-struct tensor unit_gradient(const struct context *context, const struct unit *unit, int id)
-{
-    const struct weight *weight = &unit->weights[id];
-    return weight_view(weight, weight->home->gradient_base[weight->storage],
-                       unit_gradient_dtype(weight->home, weight->storage, context->statistic));
-}
-
-struct tensor unit_sum_input_gradient(struct context *context, const struct unit *unit)
-{
-    if (unit->tensors[UNIT_INPUT_GRADIENT_SUM].name != NULL && context->gradients == GRADIENT_BOTH)
-        context->input_gradient_sum = unit_tensor(context, unit, UNIT_INPUT_GRADIENT_SUM);
-    return context->input_gradient_sum;
 }
 
 bool unit_accumulates(const struct unit *unit, int id)

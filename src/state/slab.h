@@ -5,7 +5,7 @@
 #ifndef STATE_SLAB_H
 #define STATE_SLAB_H
 
-#include "model/unit.h"
+#include "model/parameter.h"
 
 struct parameter_slab {
     int64_t first, count; /* elements of parameter->part, row-major; count 0: nothing */

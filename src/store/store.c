@@ -217,7 +217,7 @@ struct weight_store *store_create(const struct store_request *r)
     own->gather = &r->streams[STREAM_GATHER];
     own->reduce = &r->streams[STREAM_REDUCE];
     own->groups = r->groups;
-    own->context = r->context;
+    own->execution = r->execution;
     own->compute = r->compute;
     own->statistic = r->statistic;
     own->trains = r->trains;

@@ -56,8 +56,7 @@ struct store_class {
     /* Ends the unit's writes to its gradients. last: the step has no later contribution to them. The reduction over
      * ranks starts at the next start_transfers. */
     void (*gradients_close)(struct weight_store *store, struct unit *unit, struct stream *stream, bool last);
-    /* Starts the reductions of all closed units. A unit calls it before an op that tolerates losing SMs to a concurrent
-     * collective (model/unit.h). */
+    /* Starts the reductions of all closed units (execution_start_transfers in model/execution.h). */
     void (*start_transfers)(struct weight_store *store, struct stream *stream);
     /* Ends the action: starts the remaining reductions, and makes the stream wait for all of them. Exception: after a
      * step's last backward (last), of any chunk, gradients_wait waits instead. */
@@ -130,11 +129,11 @@ struct store_request {
     struct stream *streams; /* [STREAM_COUNT]; collectives run on STREAM_REDUCE and STREAM_GATHER */
     const struct parallel_groups *groups;
     struct sharding sharding;
-    enum dtype compute;               /* type of the weights that units read */
-    enum dtype statistic;             /* type of masters, gradients and moments that are not bf16 */
-    bool trains;                      /* false: no gradients, moments or quantized weights */
-    const struct context *context;    /* what units make copies of their weights in: unit_class.copy_weights */
-    const struct unit_visits *visits; /* [chunks of the model] */
+    enum dtype compute;                /* type of the weights that units read */
+    enum dtype statistic;              /* type of masters, gradients and moments that are not bf16 */
+    bool trains;                       /* false: no gradients, moments or quantized weights */
+    const struct execution *execution; /* in which units quantize their weights: unit_class.copy_weights */
+    const struct unit_visits *visits;  /* [chunks of the model] */
 };
 
 /* Makes a store; the caller destroys it with class->destroy. Weights are zero until they are written. A unit has one

@@ -2,6 +2,7 @@
 #ifndef STORE_STORE_PRIVATE_H
 #define STORE_STORE_PRIVATE_H
 
+#include "model/execution.h"
 #include "store/store.h"
 
 /* Buffers for whole units are used in turn, by an action's visits: a tied head and its embedding have two, and what
@@ -59,7 +60,7 @@ struct flat_store {
     struct weight_store store;
     struct stream *gather, *reduce;
     const struct parallel_groups *groups;
-    const struct context *context;
+    const struct execution *execution;
     enum dtype compute, statistic;
     bool trains, cut_values, cut_gradients;
     bool no_masters;

@@ -49,9 +49,9 @@ int64_t store_create_rows(const struct flat_store *own, const struct unit *unit,
 
 bool store_gathers_rows(const struct flat_store *own, const struct unit_holding *holding)
 {
-    const struct context *context = own->context;
-    const bool trains = context->pass == PASS_FORWARD || context->pass == PASS_BACKWARD;
-    return trains && tensor_present(&holding->rows.cut) && !tensor_present(&context->losses);
+    const struct execution *execution = own->execution;
+    const bool trains = execution->pass == PASS_FORWARD || execution->pass == PASS_BACKWARD;
+    return trains && tensor_present(&holding->rows.cut) && !tensor_present(&execution->losses);
 }
 
 /* What this rank's cut has of a matrix and the padding behind it; perhaps nothing. */
@@ -73,7 +73,7 @@ static void find_amaxes(struct flat_store *own, const struct unit *unit, const s
         const struct weight *weight = &unit->weights[w];
         if (weight->copied == NULL)
             continue;
-        struct quantized_copies to = linear_copies(own->context, weight->copied, weight->operand);
+        struct quantized_copies to = linear_copies(own->execution, weight->copied, weight->operand);
         to.amax = tensor_rows(amaxes, w, 1);
         LAUNCH(own->gather, QUANTIZE, quantize, .x = part_of(own, holding, weight, &holding->values), .to = to);
     }
@@ -87,7 +87,7 @@ static void copy_cut(struct flat_store *own, const struct unit *unit, const stru
         const struct weight *weight = &unit->weights[w];
         if (weight->copied == NULL)
             continue;
-        struct quantized_copies to = linear_copies(own->context, weight->copied, weight->operand);
+        struct quantized_copies to = linear_copies(own->execution, weight->copied, weight->operand);
         to.row = part_of(own, holding, weight, &rows->cut);
         if (tensor_present(&rows->scales)) {
             to.row_scale = tensor_rows(&rows->scales, w, 1);

@@ -25,7 +25,7 @@ static void gather(struct flat_store *own, int visit)
     struct gathered_values *to = &own->gathered[visit % STORE_TURNS];
     if (own->written)
         store_make_rows(own, unit, holding);
-    if (holding->cut > 0 && store_reads(own->visits, own->visit_count, visit, own->context->pass == PASS_BACKWARD)) {
+    if (holding->cut > 0 && store_reads(own->visits, own->visit_count, visit, own->execution->pass == PASS_BACKWARD)) {
         if (visit >= STORE_TURNS)
             event_wait(&to->released, own->gather);
         gather_cut(own, holding, to->values);
@@ -88,7 +88,7 @@ static void make_current(struct flat_store *own, struct unit *unit, struct unit_
     if (own->ranks > 1 && holding->cut > 0)
         event_wait(&holding->gathered, stream);
     if (holding->copies != NULL)
-        unit->class->copy_weights(own->context, unit, true);
+        unit->class->copy_weights(own->execution, unit, true);
     holding->current = true;
 }
 
@@ -114,7 +114,7 @@ void store_acquire(struct weight_store *store, struct unit *unit, struct stream 
     }
     unit->copy_base = from->copies;
     if (own->trains && unit->copy_bytes > 0)
-        unit->class->copy_weights(own->context, unit, false);
+        unit->class->copy_weights(own->execution, unit, false);
 }
 
 void store_release(struct weight_store *store, struct unit *unit, struct stream *stream)

@@ -208,7 +208,7 @@ double *golden_engine_logits(const struct golden *g, struct engine *engine)
 {
     int64_t tokens = g->batch.rows * g->batch.row_tokens, vocabulary = g->settings.vocabulary;
     const struct unit *head = &engine->model->units[engine->model->unit_count - 1];
-    struct tensor there = unit_tensor(&engine->context, head, LM_HEAD_LOGITS);
+    struct tensor there = unit_tensor(&engine->execution, head, LM_HEAD_LOGITS);
     struct tensor logits = fetch(&engine->streams[0], &there);
     double *values = memory_allocate((int64_t)sizeof *values * tokens * vocabulary);
     double *out = memory_grow(NULL, (int64_t)sizeof *out * tokens * vocabulary);

@@ -41,7 +41,7 @@ static void release(struct weight_store *store, struct unit *unit, struct stream
 {
     const struct poison *p = (const struct poison *)store;
     const struct engine_settings *settings = &p->engine->settings;
-    const bool gathered = p->engine->context.pass != PASS_BACKWARD || !unit->class->reads_forward_only;
+    const bool gathered = p->engine->execution.pass != PASS_BACKWARD || !unit->class->reads_forward_only;
     if (settings->sharding.level == SHARD_FULL && group_size(p->engine->groups.gather) > 1 && gathered) {
         spoil(stream, unit->row_base, DTYPE_BF16, unit->elements[STORAGE_MATRIX] / dtype_size(DTYPE_BF16));
         for (int s = 0; s < STORAGE_COUNT && unit->row_base == NULL; s++)

@@ -1,0 +1,30 @@
+#include "model/parameter.h"
+#include "base/error.h"
+
+int64_t unit_aligned(int64_t elements)
+{
+    return (elements + UNIT_ALIGNMENT - 1) / UNIT_ALIGNMENT * UNIT_ALIGNMENT;
+}
+
+void parameter_place(struct parameter *parameter, int64_t rows, int64_t cols, int64_t row, int64_t col)
+{
+    struct rectangle *part = &parameter->part;
+    if (row < 0 || col < 0 || row + part->rows > rows || col + part->cols > cols)
+        error_fatal("bug: the part of %s ends outside of the tensor", parameter->name);
+    parameter->rows = rows;
+    parameter->cols = cols;
+    part->row = row;
+    part->col = col;
+}
+
+void parameter_share(struct parameter *parameter, const struct layer_cut *layer, bool partial)
+{
+    parameter->holder = layer->rank;
+    parameter->holders = layer_ranks(layer);
+    parameter->partial = partial && parameter->holders > 1;
+}
+
+int64_t parameter_row(const struct parameter *parameter, int64_t row)
+{
+    return parameter->part.row + row / parameter->height * parameter->apart + row % parameter->height;
+}
