@@ -1,5 +1,7 @@
 /* Checkpoints: written on 4 ranks and read on 1, 2 and 3, by ranks that hold cuts and by other programs, in a step and
- * beside steps; failures leave what was there. */
+ * beside steps; failures leave what was there.
+ *
+ * ranks: 4 */
 #include "checkpoints.h"
 #include "shard_view.h"
 

@@ -1,5 +1,7 @@
 /* Which checkpoint a run finds: every fault of a file is noticed and the one before is used, what is read is hashed on
- * the way, and which files stay. Run on 4 ranks. */
+ * the way, and which files stay. Run on 4 ranks.
+ *
+ * ranks: 4 */
 #include "checkpoints.h"
 #include "shard_view.h"
 

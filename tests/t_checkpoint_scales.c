@@ -1,5 +1,7 @@
 /* The state of delayed scaling in checkpoints: a run goes on with it to the bit, one with another recipe leaves it out.
- * Run on 4 ranks. */
+ * Run on 4 ranks.
+ *
+ * ranks: 4 */
 #include "checkpoints.h"
 
 #include "base/log.h"

@@ -1,6 +1,8 @@
 /* Ranks that share rows of tokens, each with two chunks of every row: losses and gradients of one rank that has whole
  * rows, with each method of attention, for toys of every family, packed and padded. What each rank's attention sees
- * through its tables is what whole rows have it see. Run on 6 ranks. */
+ * through its tables is what whole rows have it see. Run on 6 ranks.
+ *
+ * ranks: 6 */
 #include "check.h"
 
 #include "base/error.h"

@@ -1,6 +1,8 @@
 /* Parameters that tensor ranks have parts of: initial values, digests and checkpoints are those of the whole model, and
  * slabs of them are the rectangles and runs that they should be. On 6 ranks, which are 3 data ranks of 2 tensor ranks
- * each, then on 4 and 2, and on one alone. Files go to TMPDIR (or .), below a folder that is removed at the end. */
+ * each, then on 4 and 2, and on one alone. Files go to TMPDIR (or .), below a folder that is removed at the end.
+ *
+ * ranks: 6 */
 #include "check.h"
 #include "rank_folder.h"
 #include "shard_view.h"

@@ -1,4 +1,6 @@
-/* train.reproducible: the bits of a training do not depend on the layout, since all sums are exact. Run on 8 ranks. */
+/* train.reproducible: the bits of a training do not depend on the layout, since all sums are exact. Run on 8 ranks.
+ *
+ * ranks: 8 */
 #include "check.h"
 
 #include "cpu/cpu.h"

@@ -1,4 +1,6 @@
-/* Collectives, splits and the loader on groups of 2 and 3 inside a world of 6. Run on 6 ranks. */
+/* Collectives, splits and the loader on groups of 2 and 3 inside a world of 6. Run on 6 ranks.
+ *
+ * ranks: 6 */
 #include "check.h"
 
 #include "base/error.h"

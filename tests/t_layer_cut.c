@@ -1,5 +1,7 @@
 /* Ranks that have a part of each layer: what they say of a sequence without training, and 8-bit copies that they gather
- * in place of values. Run on 4 ranks. */
+ * in place of values. Run on 4 ranks.
+ *
+ * ranks: 4 */
 #include "check.h"
 
 #include "cpu/cpu.h"

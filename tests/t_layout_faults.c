@@ -1,5 +1,7 @@
 /* Faults of ranks that divide rows, layers and state, planted in launches: each must bring a training beyond the bound
- * to which t_layouts holds every layout. Run on 4 ranks. */
+ * to which t_layouts holds every layout. Run on 4 ranks.
+ *
+ * ranks: 4 */
 #include "check.h"
 
 #include "base/memory.h"

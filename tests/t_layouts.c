@@ -1,5 +1,7 @@
 /* Layouts: however 1, 2, 3, 4, 6 and 8 ranks divide rows and state, losses and gradients are those of one rank that
- * holds everything. Run on 8 ranks. */
+ * holds everything. Run on 8 ranks.
+ *
+ * ranks: 8, limit: 3600 s */
 #include "check.h"
 
 #include "base/clock.h"

@@ -1,7 +1,9 @@
 /* Collectives of GPUs in recordings, also in place and in memory that the group gave: replays give what launches give,
  * and the watchdog names one that does not finish. On any number of ranks from 2 on, each with a GPU of its own;
  * skipped elsewhere. t_nccl hang           rank 1 leaves out a replay: another ends after 5 s with 1, and says in which
- * collective t_nccl hang gather    the same of an all_gather in memory that the group gave */
+ * collective t_nccl hang gather    the same of an all_gather in memory that the group gave
+ *
+ * ranks: 2 */
 #include "check.h"
 
 #include "base/error.h"

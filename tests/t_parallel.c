@@ -1,6 +1,8 @@
 /* Data parallelism: 1, 2, 3 and 4 ranks give the losses of one, whatever the number of valid labels of each, and
  * normalising per rank or per micro-batch, planted here, would not. So with every kind of quantization, where all have
- * the same micro-batches; delayed scaling whatever they have. Run on 4 ranks. */
+ * the same micro-batches; delayed scaling whatever they have. Run on 4 ranks.
+ *
+ * ranks: 4 */
 #include "check.h"
 
 #include "base/error.h"

@@ -1,6 +1,7 @@
 /* Pipelines: losses and gradients are those of one rank that has all layers, however many stages there are and parts of
  * them, beside all else that layouts have. Run on 8 ranks. "t_pipeline hang", on 2: each send waits for its receiver.
- */
+ *
+ * ranks: 8 */
 #include "check.h"
 
 #include "base/error.h"

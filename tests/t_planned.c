@@ -1,5 +1,7 @@
 /* What a forecast says of each rank against the run itself, on 4 ranks: bytes of memory by category, and what each
- * group moves in a step, counted where it moves. */
+ * group moves in a step, counted where it moves.
+ *
+ * ranks: 4 */
 #include "check.h"
 
 #include "base/error.h"

@@ -1,5 +1,7 @@
 /* Checkpoints that another layout takes up: trainings whose every step has other ranks, stages and cuts have one rank's
- * losses, and what a layout wrote the next reads, to the bit. Run on 8 ranks. */
+ * losses, and what a layout wrote the next reads, to the bit. Run on 8 ranks.
+ *
+ * ranks: 8 */
 #include "check.h"
 #include "rank_folder.h"
 

@@ -1,5 +1,7 @@
 /* Weights, gradients and moments cut over 4 ranks, or over 2 and 2 that hold the same, against every rank holding all:
- * the same losses; on record, every order that the events allow gives the same bits, and each wait is needed. */
+ * the same losses; on record, every order that the events allow gives the same bits, and each wait is needed.
+ *
+ * ranks: 4 */
 #include "check.h"
 
 #include "base/error.h"

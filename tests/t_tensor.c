@@ -1,6 +1,8 @@
 /* Units that sum over ranks while they compute: each of 2 ranks has half of a product's inner dimension, and the sum
  * over both runs on the other stream, beside a product of its own. The result is one rank's; memory is planned by what
- * is ordered before what; every order that events allow gives the same bits. Run on 2 ranks. */
+ * is ordered before what; every order that events allow gives the same bits. Run on 2 ranks.
+ *
+ * ranks: 2 */
 #include "check.h"
 
 #include "base/error.h"

@@ -1,6 +1,8 @@
 /* Runs on 2 ranks of an executor that has two ways for each product, "first" and one that is found by timing; results
  * tell which was taken. Each product must be timed on one rank, all ranks compute alike, later runs as the file says, a
- * run that goes on as its checkpoint did, and the rehearsal must change nothing. */
+ * run that goes on as its checkpoint did, and the rehearsal must change nothing.
+ *
+ * ranks: 2 */
 #include "check.h"
 
 #include "base/error.h"
