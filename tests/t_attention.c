@@ -1,9 +1,12 @@
-/* Attention of an executor against the oracle: head counts and sizes, one segment and many, empty slots, rows that no
- * segment covers, queries and keys with rows of their own, query offsets, strided views. With "cudnn" what cuDNN takes,
- * and it must have been cuDNN that did it; with "once" the backward that computes scores once; with "mma" kernels
- * without warpgroups. Each of them also in parts, as ranks that share the rows of a sequence do it, and adding to
- * gradients. "small" as the first argument leaves few of them, for tools under which a kernel takes seconds: each size
- * of heads that kernels are made for, shared and own key heads, packed segments, forward and backward in both types. */
+/* Attention of an executor matches the oracle: head counts and sizes, one segment and many, empty slots, rows that no
+ * segment covers, separate rows of queries and keys, query offsets, strided views, a cache's shape. On a deterministic
+ * GPU, the test checks which segments have their scores computed once; the buckets that order the work are checked for
+ * up to 2^31 - 1 rows.
+ *
+ * Arguments: "cuda"; "cudnn" checks the cases that cuDNN accepts, and that cuDNN computed them; "once" the backward
+ * that computes scores once; "mma" the kernels without warpgroups. "small" as the first argument leaves few cases, for
+ * tools under which a kernel takes seconds: each head size that kernels are made for, shared and separate key heads,
+ * packed segments, forward and backward in both types. */
 #include "ops.h"
 
 #include "base/memory.h"

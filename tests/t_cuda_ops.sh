@@ -1,7 +1,7 @@
 #!/bin/bash
-# Every op of the CUDA executor against the oracle: the programs that test the CPU's, on the GPU; attention also by the
-# kernels for GPUs without warpgroups' products, with scores computed once, and by cuDNN where it is in the build;
-# products that make gradients of weights also by our own kernels.
+# Every op of the CUDA executor matches the oracle, by the programs that test the CPU's ops; attention also by the
+# kernels without warpgroups, by the backward that computes scores once, and by cuDNN; weight gradients also by the
+# program's own kernels. Skipped without a GPU.
 set -u
 for program in t_ops t_ops_matrix t_ops_quantize t_ops_layer t_attention t_far; do
     echo "== $program"

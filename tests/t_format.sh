@@ -1,6 +1,7 @@
 #!/bin/bash
+# clang-format 14 leaves every C file as it is, and shellcheck has no warning about any script. Versions of clang-format
+# differ, so only 14 decides; where one tool is missing, the other runs and the test is skipped.
 # clang-format decides the layout of C, and shellcheck has no warning about shell scripts. Versions of clang-format differ
-# in their opinions, so only 14 judges; without one of the two the other is run, and the test skipped.
 set -u
 root=${abs_top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
 cd "$root" || exit 1

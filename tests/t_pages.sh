@@ -1,6 +1,7 @@
 #!/bin/bash
-# README.md and doc: each block that is marked as checked is run, and prints what the page says; files of the project
-# that pages name are there. tests/interop/pages.py says how a block is marked. Changed pages are found.
+# README.md and the pages of doc are true: each block that is marked as checked runs and prints what the page shows, and
+# files of the project that pages name exist. tests/interop/pages.py describes the marks. Changed pages are found with
+# page and line.
 . "$abs_top_srcdir/tests/lib.sh"
 needs python3
 python=$(transformers_python)

@@ -1,5 +1,5 @@
-/* BPE tokenizers: small ones made here, by tables of texts and of faults; patterns matched by hand against PCRE2. What
- * other programs make of the same files is compared by tests/interop/bpe_ids.py. */
+/* BPE tokenizers encode and decode: texts, UTF-8, special tokens, merges by their definition, bytes without a token
+ * (against a golden of `tokenizers`), long words in linear time, threads that share a tokenizer. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "check.h"
