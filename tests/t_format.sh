@@ -18,7 +18,7 @@ for candidate in clang-format-14 clang-format; do
     fi
 done
 if [ -n "$format" ]; then
-    mapfile -t sources < <(find src tests bench -name '*.[ch]')
+    mapfile -t sources < <(find src tests bench examples -name '*.[ch]')
     if ! "$format" --style=file --dry-run --Werror "${sources[@]}" 2>"$messages"; then
         sed -n 's/^\([^:]*\):.*clang-formatted.*/\1: not formatted; mend with '"$format -i \\1/p" "$messages" | sort -u
         status=1
