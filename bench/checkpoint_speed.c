@@ -2,8 +2,8 @@
  * folder: written with what it takes to be safe (hashes, flushes, side file, renames) beside dd conv=fsync; read as a
  * restart does it, with all its bytes compared, beside dd's reading, the page cache emptied of the file before each,
  * then once more from the page cache. Beside steps they wait for the snapshot alone, whose first one takes memory.
- * Medians of several turns, taken in alternation. make bench/checkpoint && [mpirun -n RANKS] bench/checkpoint FOLDER
- * [TURNS] */
+ * Medians of several turns, taken in alternation. make bench/checkpoint_speed && [mpirun -n RANKS]
+ * bench/checkpoint_speed FOLDER [TURNS] */
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -174,7 +174,7 @@ int main(int count, char **arguments)
     world = comm_open_mpi();
     log_open(world->rank);
     if (count < 2)
-        error_fatal("usage: bench/checkpoint FOLDER [TURNS]");
+        error_fatal("usage: bench/checkpoint_speed FOLDER [TURNS]");
     if (count > 2 && atoi(arguments[2]) > 0)
         turns = atoi(arguments[2]) < MOST_TURNS ? atoi(arguments[2]) : MOST_TURNS;
     struct executor *executor = cpu_executor_create(1);

@@ -1,6 +1,6 @@
 /* Rates of the CPU executor's ops at the sizes of small models: GFLOP/s of products and attention, GB/s (bytes read and
  * written once) of the others. Best of several runs, and the first beside it, which pays for what libraries compile.
- *   bench/cpu_ops [THREADS [f32|bf16 [PART]]]      only ops that have PART in their name */
+ *   bench/cpu_op_speed [THREADS [f32|bf16 [PART]]]      only ops that have PART in their name */
 #include "base/clock.h"
 #include "cpu/cpu.h"
 

@@ -2,7 +2,7 @@
  * the machine can do: the larger of its FLOPs over the best rate of a large matrix product and its bytes (each tensor
  * read or written once) over the rate of a large copy, both measured here on the same threads. What lies in the caches
  * may be faster than a large copy: more than 100 %.
- *   bench/cpu_step STEPS DECK [KEY=VALUE]...      the deck's output.folder is not touched */
+ *   bench/cpu_step_time STEPS DECK [KEY=VALUE]...      the deck's output.folder is not touched */
 #include "base/clock.h"
 #include "cpu/cpu.h"
 #include "plan/record.h"
@@ -181,7 +181,7 @@ static void report(struct session *s, int steps)
 int main(int count, char **arguments)
 {
     if (count < 3 || atoi(arguments[1]) < 1) {
-        fprintf(stderr, "usage: bench/cpu_step STEPS DECK [KEY=VALUE]...\n");
+        fprintf(stderr, "usage: bench/cpu_step_time STEPS DECK [KEY=VALUE]...\n");
         return 2;
     }
     struct deck deck;

@@ -2,7 +2,7 @@
  * of the dearest rank over the ranks' mean, for ranks that wait in each micro-batch (parallel.shard = "full") and for
  * those that wait once a step, over STEPS steps of a deck. A rank's cost is that of its matrix products, which is the
  * same for each row, and of attention, which grows with the squares of the segments' lengths.
- *   bench/balance RANKS STEPS DECK [KEY=VALUE]... */
+ *   bench/load_balance RANKS STEPS DECK [KEY=VALUE]... */
 #include "base/error.h"
 #include "base/memory.h"
 #include "loader/loader.h"
@@ -87,7 +87,7 @@ static int measure(struct comm *world, const struct deck *deck, bool balance, in
 int main(int count, char **arguments)
 {
     if (count < 4 || atoi(arguments[1]) < 1 || atoi(arguments[2]) < 1) {
-        fprintf(stderr, "usage: bench/balance RANKS STEPS DECK [KEY=VALUE]...\n");
+        fprintf(stderr, "usage: bench/load_balance RANKS STEPS DECK [KEY=VALUE]...\n");
         return 2;
     }
     struct deck deck;

@@ -1,6 +1,6 @@
 /* What the data loader gives on one core: tokens per second of loader_next alone on random data, rows 32 x 1024 of the
  * ESM-2 tokenizer, masked with probability 0.15 and without; then the parts by themselves.
- *   make bench/loader && bench/loader [SECONDS A CASE] */
+ *   make bench/loader_speed && bench/loader_speed [SECONDS A CASE] */
 #include "base/error.h"
 #include "base/memory.h"
 #include "loader/loader.h"

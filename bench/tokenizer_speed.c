@@ -1,6 +1,6 @@
 /* What a BPE tokenizer encodes on one core: MB per second of processor time, of each text file as one
  * record, and of degenerate texts of a MiB.
- *   make bench/tokenizer && bench/tokenizer TOKENIZER TEXT... */
+ *   make bench/tokenizer_speed && bench/tokenizer_speed TOKENIZER TEXT... */
 #include "base/error.h"
 #include "file/mapping.h"
 #include "base/memory.h"
@@ -62,7 +62,7 @@ int main(int argc, char **argv)
     struct file_mapping *file;
     struct bpe *bpe;
     if (argc < 2)
-        error_fatal("use: bench/tokenizer TOKENIZER TEXT...");
+        error_fatal("use: bench/tokenizer_speed TOKENIZER TEXT...");
     double start = processor_seconds();
     if (mapping_open(&file, argv[1], "tokenizer") != ERROR_NONE ||
         bpe_open(&bpe, &(struct bpe_file){file->data, file->bytes, argv[1]}, NULL) != ERROR_NONE)

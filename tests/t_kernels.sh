@@ -10,8 +10,8 @@ table=$top/tests/kernels.txt arch=sm_90a status=0
 
 for op in $(sed -n '/define OP_DEVICE_TABLE/,/^$/s/.* X(\([A-Z_]*\),.*/\1/p' "$top/src/core/op.h"); do
     # what a helper of theirs launches is no row
-    if ! grep -v 'LAUNCH(' "$top/bench/gpu/ops.c" "$top/bench/gpu/attention.c" | grep -qE "(OP_|[ ,])$op\b"; then
-        echo "no row for the op $op in bench/gpu/ops.c"
+    if ! grep -v 'LAUNCH(' "$top/bench/gpu/op_speed.c" "$top/bench/gpu/attention_speed.c" | grep -qE "(OP_|[ ,])$op\b"; then
+        echo "no row for the op $op in bench/gpu/op_speed.c"
         status=1
     fi
 done

@@ -1,7 +1,7 @@
 /* Attention of the CUDA executor, by its own kernels, in the backward with scores computed twice and once, and by
- * cuDNN's where they are in the build: errors against double precision on odd shapes, then rates. bench/gpu/attention
- * [check|time] [mma]      exits with 1 when a check is wrong mma: its own by the products of single warps, as on GPUs
- * that have no warpgroups' */
+ * cuDNN's where they are in the build: errors against double precision on odd shapes, then rates.
+ * bench/gpu/attention_speed [check|time] [mma]      exits with 1 when a check is wrong mma: its own by the products of
+ * single warps, as on GPUs that have no warpgroups' */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "cuda/attention.h"

@@ -1,5 +1,5 @@
 /* Ops of the CUDA executor at the shapes of training.
- *   bench/gpu/ops [PART]      all parts, or one:
+ *   bench/gpu/op_speed [PART]      all parts, or one:
  *     norms       at every width of the presets: GB/s, tensors counted once and those that are read and written twice
  *     rows        other ops that memory bounds: the same
  *     tokens      embeddings and cross-entropy, by vocabulary: the same, with all of the embedding's weight counted
