@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* What a FLOP of matrix products and one of attention takes. SLOWER: attention of packed rows on an H200, where it is
- * 8.4 % of og2_packed's FLOPs, and takes 51 ms beside 247 ms of products (bench/results/gpu_speed.txt). */
+ * 8.4 % of og2_packed's FLOPs, and takes 51 ms beside 247 ms of products (bench/results/gpu_step_time.txt). */
 #define SLOWER 2.3
 static const struct kind {
     const char *name;
