@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs on two stores: a restart equals the run that never stopped, bit for bit on the same ranks and closely on others;
-# mistakes in the two keys are told on every rank.
+# Runs on two stores with weights restart bit for bit on the same ranks and closely on others; log, plan and JSON show
+# the epochs of each store. Mistakes in the two keys are reported on every rank.
 . "$abs_top_srcdir/tests/lib.sh"
 small_deck || exit 1
 genome 2 500 200 >"$work/h.fa"

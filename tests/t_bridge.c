@@ -1,6 +1,6 @@
-/* Hugging Face folders in and out (src/bridge): folders as transformers wrote them come back bit by bit, each option of
- * a config.json that cannot be kept is named, tensors must be those of the configuration, memory stays far below the
- * largest tensor, and a failure leaves nothing. */
+/* Hugging Face folders survive import and export (src/bridge) bit for bit, in either spelling. Each option of a
+ * config.json that the program does not support is named, so is each tensor that does not match the configuration.
+ * Memory stays far below the largest tensor, and a failure leaves no file. */
 #include "bridge/config.h"
 #include "bridge/tokenizer_files.h"
 #include "tokenizer/tokenizer.h"

@@ -1,5 +1,5 @@
-/* Carried tensors: through a checkpoint and back bit for bit, whatever their type and shape; every lie of a file about
- * them is found. Files go to TMPDIR (or .), below a folder that is removed at the end. */
+/* Carried tensors and end tokens pass through a checkpoint bit for bit, whatever their type and shape. Every false
+ * statement of a file about them is found. */
 #include "check.h"
 #include "tiny_training.h"
 

@@ -1,5 +1,7 @@
-/* Checkpoints: written on 4 ranks and read on 1, 2 and 3, by ranks that hold cuts and by other programs, in a step and
- * beside steps; failures leave what was there. */
+/* Checkpoints written on 4 ranks are read on 1, 2 and 3, by ranks that own shards, and by h5py; writes in a step and in
+ * the background give the same file. A failed write leaves the file before.
+ *
+ * ranks: 4 */
 #include "checkpoints.h"
 #include "shard_view.h"
 

@@ -1,5 +1,7 @@
-/* Which checkpoint a run finds: every fault of a file is noticed and the one before is used, what is read is hashed on
- * the way, and which files stay. Run on 4 ranks. */
+/* A run finds the newest checkpoint that is whole: flipped bytes and truncated files are noticed, also while the file
+ * is read, and the file before is used. The test also checks which files are kept.
+ *
+ * ranks: 4 */
 #include "checkpoints.h"
 #include "shard_view.h"
 

@@ -1,5 +1,7 @@
-/* The state of delayed scaling in checkpoints: a run goes on with it to the bit, one with another recipe leaves it out.
- * Run on 4 ranks. */
+/* The state of delayed scaling passes through a checkpoint: a restart continues with it to the bit, and a run with
+ * another recipe ignores it. Injected fault: scales that start again from their initial value.
+ *
+ * ranks: 4 */
 #include "checkpoints.h"
 
 #include "base/log.h"

@@ -1,5 +1,6 @@
-/* The table of choices: what is kept is found, what leaves comes back, and nothing that is damaged or another's does.
- */
+/* The tuning cache keeps entries, through bytes and back. Every flipped bit, every other length and false sizes are
+ * refused; a full table keeps the entries of this process; entries of another process are added; each key has one rank
+ * that times it. */
 #include "check.h"
 
 #include "core/choice.h"

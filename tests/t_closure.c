@@ -1,4 +1,4 @@
-/* Which sections of a unit a backward pass needs again, of what was dropped. */
+/* The recompute closure finds the smallest set of a unit's sections that restores the dropped tensors. */
 #include "check.h"
 #include "programs.h"
 

@@ -1,4 +1,4 @@
-/* train.walltime as Slurm writes it, and what a run is asked to do. */
+/* train.walltime is read as Slurm writes it, and stop and checkpoint requests of a run are recognised. */
 #include "check.h"
 
 #include "base/error.h"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Corners: settings at the ends of their ranges train to the same numbers, and what may happen to a run (a disk that
-# fills, files of other hands in its folder, a bare environment) ends in a known way and without a hang.
+# Settings at the ends of their ranges train to the same numbers. Damaged and foreign files in the run folder, a full
+# disk, bare environments and a stack of 512 KiB end in a known way and without a hang.
 . "$abs_top_srcdir/tests/lib.sh"
 small_deck || exit 1
 RANKS_SECONDS=60

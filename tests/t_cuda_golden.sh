@@ -1,3 +1,4 @@
 #!/bin/bash
-# Whole models on the GPU against Hugging Face's: t_golden's cases in fp32 and bf16; and quantized ones against fp32.
+# Whole models on a GPU match Hugging Face's: t_golden in fp32 and bf16, and t_recipes with quantization. Skipped
+# without a GPU.
 "$abs_top_builddir/tests/t_golden" cuda && exec "$abs_top_builddir/tests/t_recipes" cuda

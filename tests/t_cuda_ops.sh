@@ -1,9 +1,9 @@
 #!/bin/bash
-# Every op of the CUDA executor against the oracle: the programs that test the CPU's, on the GPU; attention also by the
-# kernels for GPUs without warpgroups' products, with scores computed once, and by cuDNN where it is in the build;
-# products that make gradients of weights also by our own kernels.
+# Every op of the CUDA executor matches the oracle, by the programs that test the CPU's ops; attention also by the
+# kernels without warpgroups, by the backward that computes scores once, and by cuDNN; weight gradients also by the
+# program's own kernels. Skipped without a GPU.
 set -u
-for program in t_ops t_ops_matrix t_ops_quantize t_ops_layer t_attention t_far; do
+for program in t_ops t_ops_matrix t_ops_quantize t_ops_layer t_attention t_attention_parts t_far; do
     echo "== $program"
     "$abs_top_builddir/tests/$program" cuda
     code=$?
@@ -12,10 +12,12 @@ for program in t_ops t_ops_matrix t_ops_quantize t_ops_layer t_attention t_far; 
 done
 echo "== t_ops_matrix, gradients by own products"
 "$abs_top_builddir/tests/t_ops_matrix" gradients || failed=yes
-echo "== t_attention without warpgroups"
-"$abs_top_builddir/tests/t_attention" mma || failed=yes
-echo "== t_attention, scores computed once"
-"$abs_top_builddir/tests/t_attention" once || failed=yes
+for program in t_attention t_attention_parts; do
+    echo "== $program without warpgroups"
+    "$abs_top_builddir/tests/$program" mma || failed=yes
+    echo "== $program, scores computed once"
+    "$abs_top_builddir/tests/$program" once || failed=yes
+done
 echo "== t_attention by cuDNN"
 "$abs_top_builddir/tests/t_attention" cudnn
 case $? in 0 | 77) ;; *) failed=yes ;; esac

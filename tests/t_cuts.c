@@ -1,6 +1,8 @@
-/* Parameters that tensor ranks have parts of: initial values, digests and checkpoints are those of the whole model, and
- * slabs of them are the rectangles and runs that they should be. On 6 ranks, which are 3 data ranks of 2 tensor ranks
- * each, then on 4 and 2, and on one alone. Files go to TMPDIR (or .), below a folder that is removed at the end. */
+/* Parameters that tensor ranks shard by rows or columns have the initial values, digests and checkpoints of the whole
+ * model, on 6, 4, 2 and 1 ranks; slabs of them are the expected rectangles and runs. Injected faults: a replica that
+ * writes too, and a forgotten row or column. A full disk on one rank stops all ranks.
+ *
+ * ranks: 6 */
 #include "check.h"
 #include "rank_folder.h"
 #include "shard_view.h"

@@ -1,6 +1,6 @@
-/* 200 ways in which a checkpoint can be damaged: bits flipped in the superblock, in the headers, trees and heaps of
- * HDF5, in the tensors and in the side file, and ends cut off. Each time the file is set aside and the one before is
- * used. HDF5 never sees a damaged byte, so nothing crashes: this runs under the sanitizer too (t_sanitizer.sh). */
+/* 200 damaged checkpoints are set aside, and the checkpoint before each is used: flipped bits in the superblock,
+ * headers, trees, heaps and tensors of the HDF5 file and in the side file, and truncated files. HDF5 never reads a
+ * damaged byte, so nothing crashes, also under the sanitizer (t_sanitizer.sh). */
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/random.h"

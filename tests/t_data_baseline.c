@@ -1,4 +1,4 @@
-/* Count models against their definitions. */
+/* Count models, the baselines of a token store, match their definitions. */
 #include "prepare/baseline.h"
 #include "data/token_store.h"
 #include "data_files.h"

@@ -1,4 +1,5 @@
-/* From text to tokens: tokenizers, and records of FASTA, JSON lines and plain text. */
+/* Records become tokens: tokenizers, and readers of FASTA, JSON lines and arrays, CSV and plain text, with ids, unused
+ * members, skipped records, byte order marks, refused kinds of files, and headers longer than the reader's buffer. */
 #include "records/record_reader.h"
 #include "records/source.h"
 #include "tokenizer/tokenizer.h"

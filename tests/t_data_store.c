@@ -1,4 +1,5 @@
-/* From records to stores: prepare, split, what a store refuses, the recipes' figures. */
+/* Records become token stores: prepare, split, the mistakes that a store refuses, and the figures of the recipes'
+ * data. */
 #include "base/random.h"
 #include "prepare/prepare.h"
 #include "prepare/split.h"

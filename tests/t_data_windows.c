@@ -1,4 +1,5 @@
-/* From stores to windows, and the order in which they come. */
+/* Token stores become windows: their number, lengths and places, the side file that keeps them, the order in which they
+ * come, and damage of both. */
 #include "base/thread.h"
 #include "data/shuffle.h"
 #include "data/token_store.h"

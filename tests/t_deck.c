@@ -1,5 +1,6 @@
-/* The deck: table, reader, messages, printing, comparison at resume; and that doc/deck.md is what the table says
- * (from $abs_top_srcdir, or from here without it). */
+/* Decks are found, parsed, checked, printed and compared at resume: overrides, @include (precedence, circles, bounds),
+ * decks by name, `~` and variables in paths, lists of paths, integers that overflow, messages. doc/deck.md is compared
+ * with the table of keys. */
 #include "check.h"
 #include "deck/table.h"
 #include "base/error.h"

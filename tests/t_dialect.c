@@ -1,6 +1,7 @@
-/* Folders of BioNeMo's recipes (bridge/dialect.h) in and out: the logits of a model of TransformerEngine's layers that
- * tests/golden/make_te.py computed in float64; each fault in taking its tensors apart, planted in the folder, breaks
- * them; folders of either dialect come back bit by bit through the other; what cannot be kept is named. */
+/* Folders of BioNeMo's recipes (bridge/dialect.h) give the logits of models of TransformerEngine's layers that
+ * tests/golden/make_te.py computed in float64, and come back bit for bit through the other dialect. Injected faults:
+ * order and interleaving of q, k and v, their biases, gate and up, norms. Options that the program does not support are
+ * named. */
 #include "bridge/config.h"
 #include "folders.h"
 #include "logits.h"

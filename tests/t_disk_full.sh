@@ -1,7 +1,7 @@
 #!/bin/bash
-# A disk that fills up, or fails, under a save: one clear line, exit code 1 on every rank, the checkpoint before as it
-# was and nothing half-written left; with checkpoint.on_failure = "continue" the run goes on. By tests/shim.c, and on a
-# small file system of its own where mounting is allowed.
+# A disk that is full or fails during a save gives one message, exit code 1 on every rank, and leaves the checkpoint
+# before; with checkpoint.on_failure = "continue" the run continues. Transient read errors are retried. By tests/shim.c,
+# and on a small file system where mounting is allowed.
 . "$abs_top_srcdir/tests/lib.sh"
 small_deck || exit 1
 run="$work/run"

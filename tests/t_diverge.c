@@ -1,7 +1,7 @@
-/* A step whose gradient is not finite: "stop" ends the run with exit code 3 and leaves the last checkpoint, "skip" goes
- * on with weights that the step has not touched, "rewind" goes back to a checkpoint (t_rewind has where it leads to),
- * but not for ever. The fault is injected at the executor's door. A step
- * that was skipped is none that AdamW counts: what follows is as if it had never been. */
+/* A step whose gradient is not finite obeys train.on_divergence. "stop" ends the run with exit code 3 and leaves the
+ * last checkpoint; "skip" changes no bit of weights and moments, and AdamW does not count the step; "rewind" resumes
+ * from a checkpoint five times at most (t_rewind compares the results). Outliers of the gradient norm are counted, also
+ * over restarts. */
 #include "check.h"
 
 #include "base/memory.h"

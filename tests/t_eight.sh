@@ -1,6 +1,6 @@
 #!/bin/bash
-# bench/gpu/eight with stand-ins for cistron, mpirun and PyTorch, which say what it reads of them: rows are judged, one
-# that fails does not end the others, one that is late counts with the steps that it has, none begins without time.
+# bench/gpu/step_speed_eight, with stand-ins for cistron, mpirun and PyTorch, judges its rows: a failed row does not end
+# the others, a late row counts with its finished steps, and no row starts without time.
 . "$abs_top_srcdir/tests/lib.sh"
 needs python3
 cd "$work" || exit
@@ -42,7 +42,7 @@ chmod +x cistron mpirun python
 export PYTHONDONTWRITEBYTECODE=1
 eight()
 {
-    MPIRUN=$work/mpirun timeout 60 "$abs_top_srcdir/bench/gpu/eight" --cistron ./cistron --python ./python --peer peer.py \
+    MPIRUN=$work/mpirun timeout 60 "$abs_top_srcdir/bench/gpu/step_speed_eight" --cistron ./cistron --python ./python --peer peer.py \
         "$@" >out 2>&1
 }
 touch none.so

@@ -1,6 +1,6 @@
-/* Vectors of protein records against transformers, which was given them one by one (tests/golden/make_embed.py): all
- * ways of pooling, on the CPU executor and on the oracle. Then faults planted at the door or in what is pooled, each of
- * which must be noticed; and records in other company, whose vectors must stay. */
+/* Vectors of protein records match transformers to 1e-5 (tests/golden/make_embed.py), for each way of pooling, on the
+ * CPU executor and the oracle. A record's vectors do not depend on the other records of its batch. Injected faults in
+ * launches and in pooling are noticed. */
 #include "check.h"
 
 #include "base/error.h"

@@ -1,7 +1,7 @@
 #!/bin/bash
-# cistron embed, and what eval and generate do with a masked model, as commands: every rank count gives the same bytes,
-# eval finds the training's validation loss again, what is odd in the input is told, a user's mistake gives one line and
-# exit code 2, and nothing half-written is left.
+# `cistron embed` writes the same bytes on every rank count, also where ranks share the weights, and reports odd input;
+# `cistron eval` of a masked model repeats the training's validation loss. Mistakes, full disks and signals leave no
+# unfinished file.
 . "$abs_top_srcdir/tests/lib.sh"
 export OMP_NUM_THREADS=1
 

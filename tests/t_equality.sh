@@ -1,6 +1,6 @@
 #!/bin/bash
-# bench/gpu/equality on CPU ranks: a layout of four ranks that computes what one rank computes passes, one that does not
-# and one that ends early are seen, and what has passed is not run again.
+# bench/gpu/equality, on CPU ranks, accepts a layout of four ranks that computes one rank's losses, notices a wrong
+# layout and a missing step, and does not repeat what has passed.
 . "$abs_top_srcdir/tests/lib.sh"
 needs python3
 

@@ -1,6 +1,5 @@
-/* Scores of FASTA records against transformers, which was given the same windows one by one
- * (tests/golden/make_eval.py), in batches of several sizes, on the CPU executor and on the oracle. Then other ways of
- * scoring, each of which must be noticed. */
+/* Scores of FASTA records match transformers on the same windows to 1e-5 (tests/golden/make_eval.py), in batches of
+ * several sizes, on the CPU executor and the oracle. Injected faults: another overlap, context, BOS or mask. */
 #include "check.h"
 
 #include "base/error.h"

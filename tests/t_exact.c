@@ -1,4 +1,8 @@
-/* train.reproducible: the bits of a training do not depend on the layout, since all sums are exact. Run on 8 ranks. */
+/* With train.reproducible the bits of losses, norms, gradients and digests do not depend on the layout: 1, 2, 3, 4 and
+ * 6 ranks, every sharding level, sharding groups that are split by nodes. Injected faults: gradients, squares or losses
+ * summed in fp32 or in a plain order.
+ *
+ * ranks: 8 */
 #include "check.h"
 
 #include "cpu/cpu.h"

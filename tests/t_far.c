@@ -1,6 +1,6 @@
-/* Matrices whose rows are more than 4 GiB apart: each op gives the same bits as for rows next to each other. The sum
- * over ranks of a large unit's gradients reads such a matrix. Runs on the CPU executor, or on "cuda". The test also
- * covers the 32-bit limits that cuda/address.h checks. */
+/* Ops on matrices whose rows are more than 4 GiB apart give the bits of contiguous rows; the sum over ranks of a large
+ * unit's gradients reads such matrices. The 32-bit limits of cuda/address.h are checked. Runs on the CPU executor, or
+ * with "cuda" on a GPU. */
 #include "check.h"
 
 #include "base/memory.h"

@@ -1,6 +1,7 @@
 #!/bin/bash
-# scripts/fetch-dataset against a hub on this machine that cuts transfers, spoils files and has none of others, or that
-# means harm: by its lists, its links, what it sends and how long it takes.
+# scripts/fetch-dataset loads from a hub on this machine (tests/interop/hub.py) that truncates transfers, damages files
+# and lacks others. 40 cases of a malicious hub write nothing outside the folder, reach no other host, and end in time;
+# the token reaches the hub alone.
 . "$abs_top_srcdir/tests/lib.sh"
 needs curl
 needs python3

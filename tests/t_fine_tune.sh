@@ -1,6 +1,6 @@
 #!/bin/bash
-# A Hugging Face folder imported, trained on and left as a folder again (checkpoint.export_final): the weights are those of
-# the final model, what is not trained is as it was; and when that folder is made, replaced, kept, or cannot be made.
+# A Hugging Face folder is imported, trained, and exported at the end (checkpoint.export_final), for ESM-2 and AMPLIFY:
+# the weights are the final model's, and untrained tensors are unchanged. A folder that cannot be made is reported.
 . "$abs_top_srcdir/tests/lib.sh"
 golden="$abs_top_srcdir/tests/golden"
 cd "$work" || exit 1

@@ -1,5 +1,6 @@
-/* What makes a deck fit into memory: advice where it does not, and what memory.recompute = "fit" and memory.head_tokens
- * = 0 choose. All is planned again, to the byte. */
+/* memory.recompute = "fit" and memory.head_tokens = 0 choose settings that fit 60 sizes of memory, to the byte, with
+ * the layers to offload and the host memory that they need. Where a deck does not fit, the advice is checked:
+ * recompute, shard, or split rows. */
 #include "check.h"
 
 #include "base/bytes.h"

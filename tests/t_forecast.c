@@ -1,4 +1,6 @@
-/* What the program says before it runs: FLOPs, and the forecast of a deck against the engine that it becomes. */
+/* The estimate of a deck matches the engine that it becomes on each rank, for toys of every family: FLOPs in three
+ * conventions, memory, traffic of groups, ranks of a group on one node, which groups sum quantized operands over nodes,
+ * and when the embedding's gradient is gathered. */
 #include "check.h"
 
 #include "base/error.h"

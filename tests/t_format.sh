@@ -1,6 +1,7 @@
 #!/bin/bash
+# clang-format 14 leaves every C file as it is, and shellcheck has no warning about any script. Versions of clang-format
+# differ, so only 14 decides; where one tool is missing, the other runs and the test is skipped.
 # clang-format decides the layout of C, and shellcheck has no warning about shell scripts. Versions of clang-format differ
-# in their opinions, so only 14 judges; without one of the two the other is run, and the test skipped.
 set -u
 root=${abs_top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
 cd "$root" || exit 1
@@ -17,7 +18,7 @@ for candidate in clang-format-14 clang-format; do
     fi
 done
 if [ -n "$format" ]; then
-    mapfile -t sources < <(find src tests bench -name '*.[ch]')
+    mapfile -t sources < <(find src tests bench examples -name '*.[ch]')
     if ! "$format" --style=file --dry-run --Werror "${sources[@]}" 2>"$messages"; then
         sed -n 's/^\([^:]*\):.*clang-formatted.*/\1: not formatted; mend with '"$format -i \\1/p" "$messages" | sort -u
         status=1

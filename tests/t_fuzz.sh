@@ -1,5 +1,6 @@
 #!/bin/bash
-# Readers meet damaged input: a short seeded run of each fuzz target. tests/fuzz/libfuzzer is for long ones.
+# Each fuzz target survives a short seeded run, and the target with a deliberate fault is caught. tests/fuzz/libfuzzer
+# is for long runs.
 . "$abs_top_srcdir/tests/lib.sh"
 
 # fuzz TARGET INPUTS: output in $work/out; what ended the target is kept in $work

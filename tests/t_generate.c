@@ -1,7 +1,6 @@
-/* Generation with a cache of keys and values against the evaluation of the whole prefix each time: the same logits and
- * the same greedy choice, for several prompts and for chunks of every size, on the CPU executor and on the oracle. Then
- * faults planted at the door, each of which must be noticed. Many sequences at once, whose context moves on, against
- * the same. And sampling. */
+/* Generation with a cache of keys and values gives the logits and greedy choices of evaluating the whole prefix each
+ * time, for chunks of every size, on the CPU executor and the oracle; so do many sequences at once whose context moves
+ * on. Sampling, alphabets and end tokens are checked, and injected faults are noticed. */
 #include "check.h"
 
 #include "base/memory.h"

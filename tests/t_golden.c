@@ -1,7 +1,9 @@
-/* The model against other implementations (tests/golden: Hugging Face transformers; a reference of AMPLIFY): logits,
- * loss, every gradient, 20 AdamW steps or more; on the oracle in double, and on the CPU executor in fp32 with every
- * keep table. Then mutations, planted at the door by an executor that alters arguments, or in the batch: each must
- * break a bound, which shows that the bounds can fail. */
+/* The model matches other implementations (tests/golden: Hugging Face transformers; a reference of AMPLIFY): logits,
+ * loss, every gradient and 20 AdamW steps or more, on the oracle in double, and on the CPU executor in fp32 with every
+ * recompute policy. Injected mutations (token dropout, forms of GELU and rope, direction, biases and more) each break a
+ * bound.
+ *
+ * With "cuda", on a GPU. */
 #include "check.h"
 
 #include "base/error.h"

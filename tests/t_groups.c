@@ -1,4 +1,8 @@
-/* Collectives, splits and the loader on groups of 2 and 3 inside a world of 6. Run on 6 ranks. */
+/* Collectives, splits and the loader work on groups of 2 and 3 ranks in a world of 6; the process grid has the expected
+ * groups in all shapes of up to 72 ranks, and refuses impossible shapes. Which GPU each rank gets, how ranks lie on
+ * nodes, and collectives through host memory are checked.
+ *
+ * ranks: 6 */
 #include "check.h"
 
 #include "base/error.h"

@@ -1,5 +1,5 @@
-/* What this machine lends: memory, by its own count and by the limits of control groups, in trees of files as kernels
- * show them; threads, whose failures are told. */
+/* The program finds the free memory and CPUs of a machine, from its own count and from control groups of both versions,
+ * of a job and in a container. Work shared among threads is repeated where it failed. */
 #include "check.h"
 #include "stores.h"
 

@@ -1,6 +1,7 @@
 #!/bin/bash
-# cistron eval and cistron generate as commands: every rank count gives the same, what is piped is text alone, a user's
-# mistake gives one line and exit code 2, and nothing half-written is left.
+# `cistron eval` and `cistron generate` give the same results on every rank count, also where ranks share the weights,
+# and the recipe's metagenomes give 819,087 scored bases. Standard output holds text alone; mistakes in options and
+# prompts give one message and exit code 2.
 . "$abs_top_srcdir/tests/lib.sh"
 small_deck || exit 1
 ranks 1 train "$work/deck.cfg" train.steps=30 optimizer.lr=3e-3

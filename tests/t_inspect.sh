@@ -1,5 +1,6 @@
 #!/bin/bash
-# cistron inspect: text and --json say the same of a token store, a checkpoint, a final model and a run folder.
+# `cistron inspect` reports the same as text and as JSON for token stores, checkpoints, final models and run folders,
+# also damaged ones.
 . "$abs_top_srcdir/tests/lib.sh"
 needs python3
 small_deck || exit 1

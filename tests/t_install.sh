@@ -1,9 +1,7 @@
 #!/bin/bash
-# What a new user meets around the program: completions of both shells (the installed files are what the program prints,
-# and offer commands, options and keys where these can stand; zsh's are left out where it is not installed), the line
-# that names missing packages, that git ignores what README's examples leave in a clone, that a release (make dist) has
-# all that git has and configures where no autotools are, that an installed tree may be moved, and that the recipe for
-# Spack asks for what configure has.
+# The installed program is complete: shell completions, the message about missing packages, ignored files of the
+# README's examples, a release (make dist) that holds all files of git and configures without autotools, an installed
+# tree that was moved, Spack's recipe, and help in 100 columns.
 . "$abs_top_srcdir/tests/lib.sh"
 
 # bash_offers WORD...: what may stand for the last word

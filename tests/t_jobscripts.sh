@@ -1,6 +1,6 @@
 #!/bin/bash
-# The job scripts without Slurm (t_slurm.sh has them under one): each plans its deck for the ranks and nodes that its
-# lines ask for, what they start with either launcher, where they find what they share, and the benchmark's settings.
+# The job scripts, without Slurm, plan their decks for the ranks and nodes that they request, and start the right
+# commands with either launcher (t_slurm.sh runs them on Slurm).
 . "$abs_top_srcdir/tests/lib.sh"
 unset "${!SLURM_@}" "${!CISTRON_LAUNCHER@}" NCCL_DEBUG OMP_NUM_THREADS
 cd "$work" || exit 1

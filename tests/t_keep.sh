@@ -1,5 +1,6 @@
 #!/bin/bash
-# Which checkpoints stay, and where a run may go on from: keep, keep_every, keep_best; train --from; keys that may change.
+# checkpoint.keep, keep_every and keep_best keep the right checkpoints; `train --from` resumes from the right one; keys
+# that may change at a restart may change.
 . "$abs_top_srcdir/tests/lib.sh"
 small_deck || exit 1
 

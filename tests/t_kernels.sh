@@ -1,16 +1,17 @@
 #!/bin/bash
-# Guards what is known of kernels on GPUs. Each op has a row in bench/gpu/ops or bench/gpu/attention. As ptxas counts, no
-# kernel takes more registers, stack (where registers are spilled) or shared memory than tests/kernels.txt says,
-# which this script writes anew when its argument is "record". Files whose kernels are for sm_90a alone compile for
-# other devices too: configure does so where it finds no GPU.
+# No CUDA kernel takes more registers, stack, spilled or shared memory, as ptxas counts, than tests/kernels.txt says for
+# one version of nvcc. Each op has a row in the GPU benchmarks, and files with kernels for sm_90a compile for sm_80.
+# Skipped without CUDA.
+#
+# With "record" as its argument, the script writes tests/kernels.txt.
 set -u
 build=${abs_top_builddir:-$PWD} top=${abs_top_srcdir:-$(dirname "$0")/..}
 table=$top/tests/kernels.txt arch=sm_90a status=0
 
 for op in $(sed -n '/define OP_DEVICE_TABLE/,/^$/s/.* X(\([A-Z_]*\),.*/\1/p' "$top/src/core/op.h"); do
     # what a helper of theirs launches is no row
-    if ! grep -v 'LAUNCH(' "$top/bench/gpu/ops.c" "$top/bench/gpu/attention.c" | grep -qE "(OP_|[ ,])$op\b"; then
-        echo "no row for the op $op in bench/gpu/ops.c"
+    if ! grep -v 'LAUNCH(' "$top/bench/gpu/op_speed.c" "$top/bench/gpu/attention_speed.c" | grep -qE "(OP_|[ ,])$op\b"; then
+        echo "no row for the op $op in bench/gpu/op_speed.c"
         status=1
     fi
 done

@@ -1,8 +1,7 @@
 #!/bin/bash
-# kill -9 costs no more than the steps since the last save that was whole, whenever it comes: at random moments of
-# training, at random moments of a save, and between any two of a save's acts, on rank 0 and on another. A kill keeps
-# the page cache, so that what was done has also reached the disk in the right order is read from a trace of the
-# calls.
+# kill -9 costs no more than the steps since the last finished save: at random moments of training and of a save, and
+# between any two system calls of a save, on either rank. A kill keeps the page cache, so a trace of system calls shows
+# that writes, flushes and renames come in the right order.
 . "$abs_top_srcdir/tests/lib.sh"
 small_deck || exit 1
 steps=1500

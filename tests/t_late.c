@@ -1,6 +1,7 @@
-/* On an executor that does everything later, a training that runs ahead of it, and replays parts of its steps, finds
- * what one that waits finds, to the bit, though the host's batches are written over as soon as a step has begun;
- * likewise what it measures of quantization's losses. A step races with no snapshot that is taken before it. */
+/* An executor that runs everything late, and demands of captured work what CUDA demands (tests/ref/capture.h), gives
+ * the bits of one that runs at once: training that runs ahead of the device, captured and replayed parts, offload,
+ * delayed scaling and NVFP4, for toys of every family. Quantization errors that a step measures match a count by hand,
+ * and measuring changes no bit. A step does not race with a snapshot taken before it. */
 #include "check.h"
 
 #include "cpu/cpu.h"

@@ -1,5 +1,8 @@
-/* Ranks that have a part of each layer: what they say of a sequence without training, and 8-bit copies that they gather
- * in place of values. Run on 4 ranks. */
+/* Ranks that shard each layer (tensor parallelism) give one rank's logits without training. Where they gather 8-bit
+ * quantized operands, all bits are those of quantizing gathered values. Injected faults: a forgotten maximum, forgotten
+ * zeros.
+ *
+ * ranks: 4 */
 #include "check.h"
 
 #include "cpu/cpu.h"

@@ -1,8 +1,7 @@
 #!/bin/bash
-# The order of src's folders, on the include graph: a folder includes only folders before it, executors (cpu, plan) know
-# base and core alone, only main picks the cpu and the cuda executor, and only comm/mpi.c and main.c see <mpi.h>. No
-# files of src and cuda include each other in a circle. Every source is in the makefile's list, so that a release holds
-# it. No two tests have one name.
+# The include graph respects the order of folders: a folder includes only folders before it, executors include base and
+# core alone, only main picks an executor, only comm/mpi.c and main.c include <mpi.h>, and no files include each other
+# in a circle. Every source is in a makefile, and no two tests share a name.
 set -u
 root=${abs_top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
 

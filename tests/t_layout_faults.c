@@ -1,5 +1,8 @@
-/* Faults of ranks that divide rows, layers and state, planted in launches: each must bring a training beyond the bound
- * to which t_layouts holds every layout. Run on 4 ranks. */
+/* Injected faults of parallel layouts each break the bound that t_layouts holds layouts to: labels, norms, losses or
+ * embedding gradients counted wrongly, sums over the wrong group or missing, shifted shards, keys or tokens of another
+ * rank, weights of the step before.
+ *
+ * ranks: 4 */
 #include "check.h"
 
 #include "base/memory.h"

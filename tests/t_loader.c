@@ -1,5 +1,5 @@
-/* The loader against a plain model of its stream: every window's tokens and labels in the order of the permutation,
- * epoch after epoch, however rows cut that stream up. */
+/* The loader matches a plain model of its stream: every window's tokens and labels in the order of the permutation,
+ * epoch after epoch, for every way in which rows divide the stream. */
 #include "loader_stream.h"
 
 /* Three epochs and a little more: no token is lost, doubled or given another label, however rows are cut. */

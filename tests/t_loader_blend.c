@@ -1,4 +1,5 @@
-/* Several stores: whose window comes next, and what the loader then gives. */
+/* Blends of several stores draw windows by their weights, which every prefix of the stream keeps; the loader's rows
+ * follow. */
 #include "loader/blend.h"
 #include "data/token_store.h"
 #include "data/windows.h"

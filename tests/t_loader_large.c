@@ -1,4 +1,5 @@
-/* A store of 100 million records. */
+/* A store of 100 million records opens within 10 seconds and 8 MB of private memory the second time. The test needs 3
+ * GB of disk, and is skipped without. */
 #include "base/clock.h"
 #include "data/token_store.h"
 #include "data/windows.h"

@@ -1,5 +1,5 @@
-/* The same global batches on any number of ranks and after a restart, from one store, two, a Megatron data set beside a
- * store, and random data. */
+/* The global batches are equal on 1 to 4 ranks and after a restart in mid-epoch: from one store, two stores, a Megatron
+ * data set with a store, and random data. Load balancing assigns rows by cost. */
 #include "loader/deal.h"
 #include "loader_stream.h"
 

@@ -1,5 +1,6 @@
 #!/bin/bash
-# One live run in a folder at a time; a dead owner's lock is taken over. Files of HDF5 are read and written without locks.
+# A second live run in a folder is refused with the host and process of the first; a dead owner's lock is taken over.
+# HDF5 files are read and written without locks, where locking fails or another process holds one.
 . "$abs_top_srcdir/tests/lib.sh"
 needs pkill
 small_deck || exit 1

@@ -1,5 +1,7 @@
-/* Megatron data sets: order, rows and blends of megatron-core 0.16 (tests/golden/make_megatron.py FOLDER, which is the
- * argument), hostile files, windows in the order of the file, parts. */
+/* Megatron data sets give the orders, rows, blends and sizes of megatron-core 0.16 (tests/golden/make_megatron.py),
+ * also over a restart on two ranks; written again they have the same bytes. Damaged indexes and settings are refused.
+ *
+ * The folder of the goldens may be the argument. */
 #include "loader/blend.h"
 #include "loader/loader.h"
 #include "loader/megatron_blend.h"

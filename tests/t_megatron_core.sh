@@ -1,6 +1,6 @@
 #!/bin/bash
-# Large data sets, their order and blends, against megatron-core itself where Python has it (PYTHONPATH may name the
-# unpacked wheel); tests/golden/megatron holds small ones.
+# Large Megatron data sets have the order and blends of megatron-core itself, where Python has it (PYTHONPATH may name
+# the unpacked wheel); tests/golden/megatron holds small ones.
 . "$abs_top_srcdir/tests/lib.sh"
 needs python3
 

@@ -1,4 +1,6 @@
-/* What a run leaves for its watchers: event files, byte by byte and cut at a restart; log.jsonl, written and read. */
+/* Outputs of a run are right byte for byte: TensorBoard's event files, also truncated at a restart; log.jsonl, also on
+ * a full disk; readings of GPUs through a stand-in for NVML; verdicts. Pauses of validations and data waits are counted
+ * in their step. */
 #include "check.h"
 
 #include "base/clock.h"

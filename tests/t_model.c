@@ -1,4 +1,5 @@
-/* Presets, init rules, rotary frequencies, learning-rate rules. */
+/* Parameter counts of all presets, initial values of all families, rotary frequencies, learning rates and recompute
+ * policies have the recipes' values. */
 #include "check.h"
 
 #include "base/error.h"

@@ -1,6 +1,7 @@
 #!/bin/bash
-# What a run counts and who watches it: tokens and rows that stay right over restarts, the file for Prometheus, the rank
-# that holds up the others, the trace of collectives.
+# Tokens, rows, rates and perplexity in the log are right, also over a restart on other ranks. The Prometheus file
+# follows its format and agrees with the log. A slow rank is named with its host and phase, and no rank where all are
+# slow.
 . "$abs_top_srcdir/tests/lib.sh"
 needs python3
 small_deck || exit 1

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Tags of structs, unions and enums: each is defined once in src, so that any two headers can be included together, and
-# a tag of a header in src or cuda is two words or a term of the field, not a bare everyday word. Enums whose values are
-# computed from each other are tied by an assertion, which the compiler checks.
+# Each tag of a struct, union or enum is defined once in src, so that any two headers can be included together. A tag of
+# a header is two words or a term of the field. Enums whose values are computed from each other are tied by an
+# assertion.
 set -u
 root=${abs_top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
 

@@ -1,7 +1,10 @@
-/* Collectives of GPUs in recordings, also in place and in memory that the group gave: replays give what launches give,
- * and the watchdog names one that does not finish. On any number of ranks from 2 on, each with a GPU of its own;
- * skipped elsewhere. t_nccl hang           rank 1 leaves out a replay: another ends after 5 s with 1, and says in which
- * collective t_nccl hang gather    the same of an all_gather in memory that the group gave */
+/* Captured collectives of GPUs give what eager ones give, in place and in memory of the group too, and the watchdog
+ * names one that does not finish. Runs on any number of ranks from 2 on, each with its own GPU; skipped elsewhere.
+ *
+ * "hang": rank 1 leaves out a replay; another rank ends after 5 s with exit code 1, and names the collective. "hang
+ * gather": likewise for an all_gather in memory that the group owns.
+ *
+ * ranks: 2 */
 #include "check.h"
 
 #include "base/error.h"

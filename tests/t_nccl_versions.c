@@ -1,4 +1,5 @@
-/* Which versions of NCCL gather by copy engines, with which variables of the environment (cuda/nccl_versions.h). */
+/* Each version of NCCL gathers by copy engines, or not, and gets the environment variables that it needs
+ * (cuda/nccl_versions.h). */
 #include "check.h"
 
 #include "cuda/nccl_versions.h"

@@ -1,5 +1,5 @@
-/* The number formats of core/dtype.h over all codes, as the oracle loads and stores them; Philox's published answers.
- */
+/* All codes of bf16, e4m3 and e5m2 (core/dtype.h) are loaded and stored as the oracle does it; Philox gives its
+ * published answers. */
 #include "check.h"
 #include "ref/reference.h"
 

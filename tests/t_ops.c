@@ -1,6 +1,7 @@
-/* The ops of the CPU executor against the oracle: loss, optimizer, moves, collectives; f32 and bf16 storage, odd
- * shapes, strided views, aliases and accumulation. And the comparison itself. Products and embedding: t_ops_matrix.c;
- * norms, rope and activations: t_ops_layer.c; attention: t_attention.c. */
+/* Loss, optimizer, moves and collectives of an executor match the oracle within bounds from eps and length: f32 and
+ * bf16 storage, odd shapes, strided views, aliases, accumulation. AdamW in bf16 is PyTorch's. The comparison itself
+ * is checked too. Runs on the CPU executor, or with "cuda" on a GPU; so do t_ops_layer, t_ops_matrix and
+ * t_ops_quantize. */
 #include "ops.h"
 
 #include "base/memory.h"

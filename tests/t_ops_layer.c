@@ -1,4 +1,4 @@
-/* Norms, rotary positions and activations of the CPU executor against the oracle. */
+/* Norms, rotary positions and activations of an executor match the oracle. */
 #include "ops.h"
 
 #include "base/memory.h"

@@ -1,5 +1,5 @@
-/* Products and embedding of the CPU executor against the oracle. With "gradients", the GPU's own products that make
- * gradients of weights. */
+/* Matrix products and embeddings of an executor match the oracle. A bias gradient has the same bits from gelu and from
+ * a product. With "gradients", the GPU's own kernels for weight gradients are checked. */
 #include "ops.h"
 
 enum addend { ADDEND_NONE, ADDEND_SEPARATE, ADDEND_IN_PLACE, ADDEND_ACCUMULATE, ADDEND_COUNT };

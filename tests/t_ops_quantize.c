@@ -1,5 +1,7 @@
-/* Quantization, products of copies, statistics, delayed scales and activations with copies, against the oracle. Copies
- * and scales must be the oracle's to the bit. */
+/* Quantized operands and scales are the oracle's to the bit, for every rule, size, output and stride, at zero, inf, NaN
+ * and the ends of f32; products of them, statistics, delayed scales and activations that quantize stay within the error
+ * model of Hopper's tensor cores (tests/ref/tensor_core.h). Injected faults: clipped inf, random bits without their
+ * column, an exponent rounded down, block scales too small, products truncated at 13 bits. */
 #include "ops.h"
 #include "ref/tensor_core.h"
 

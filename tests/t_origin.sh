@@ -1,7 +1,7 @@
 #!/bin/bash
-# Starting from another model's weights (model.initialise_from): the first loss is that model's, with the optimizer's
-# state a run goes on as the other would have, a stopped one as if it had not stopped and without the file; what does not
-# fit is named; what the file carries along stands in every checkpoint. And which tokens each family learns from.
+# model.initialise_from starts a run from another model's weights: the first loss is that model's; with the optimizer's
+# state a run continues like the other; a stopped run resumes without the file. Mismatches are named, and carried
+# tensors are in every checkpoint. The test also checks which tokens each family learns from.
 . "$abs_top_srcdir/tests/lib.sh"
 edit="$abs_top_builddir/tests/hdf5_edit"
 cd "$work" || exit 1

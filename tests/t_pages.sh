@@ -1,6 +1,7 @@
 #!/bin/bash
-# README.md and doc: each block that is marked as checked is run, and prints what the page says; files of the project
-# that pages name are there. tests/interop/pages.py says how a block is marked. Changed pages are found.
+# README.md, CONTRIBUTING.md and the pages of doc are true: each block that is marked as checked runs and prints what
+# the page shows, and files of the project that pages name exist. tests/interop/pages.py describes the marks. Changed
+# pages are found with page and line.
 . "$abs_top_srcdir/tests/lib.sh"
 needs python3
 python=$(transformers_python)
@@ -80,7 +81,7 @@ found "a file that is not there" 31 "src/motor/engine.c is not there" 's/engine/
 found "a mark of an unknown kind" 13 "a mark of another kind: outcome" 's/checked: output/checked: outcome/'
 
 # README.md last: it has the longest commands.
-pages all "$abs_top_srcdir"/doc/*.md "$abs_top_srcdir/README.md"
+pages all "$abs_top_srcdir"/doc/*.md "$abs_top_srcdir/CONTRIBUTING.md" "$abs_top_srcdir/README.md"
 check "the project's pages say what the program does" test $? -eq 0
 cat "$work/out"
 

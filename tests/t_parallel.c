@@ -1,6 +1,8 @@
-/* Data parallelism: 1, 2, 3 and 4 ranks give the losses of one, whatever the number of valid labels of each, and
- * normalising per rank or per micro-batch, planted here, would not. So with every kind of quantization, where all have
- * the same micro-batches; delayed scaling whatever they have. Run on 4 ranks. */
+/* 1, 2, 3 and 4 data ranks give equal losses to 1e-6 over 50 steps with unequal numbers of labels, for toys of every
+ * family and each kind of quantization. Injected faults: normalising per rank or per micro-batch, and a missing maximum
+ * of delayed scaling.
+ *
+ * ranks: 4 */
 #include "check.h"
 
 #include "base/error.h"

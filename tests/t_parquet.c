@@ -1,5 +1,6 @@
-/* Parquet files made byte by byte: what is read that pyarrow does not write, and mistakes that are told by file, column
- * and page. tests/t_parquet_files.sh holds the reader against pyarrow. */
+/* Parquet files made byte by byte are read, with codecs and pages that pyarrow does not write. Each kind of damage is
+ * reported with file, column, row group and page; every truncated file is refused. t_parquet_files.sh compares with
+ * pyarrow. */
 #include "data_files.h"
 #include "parquet_files.h"
 #include "records.h"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Parquet files: the small ones that lie here, what pyarrow writes in every combination, the recipes' own; in a store,
-# what the same records as FASTA are.
+# Parquet files give the records that were written: files in tests/golden, files that pyarrow writes in every
+# combination, and the recipes' own; with integer ids of every type, empty row groups and nulls.
 . "$abs_top_srcdir/tests/lib.sh"
 python=$(transformers_python)
 records=$abs_top_builddir/tests/records

@@ -1,6 +1,7 @@
 #!/bin/bash
-# `cistron plan` as a user meets it: its figures are those of the run that follows, it starts no MPI and leaves nothing
-# behind, a deck that does not fit is told what to change, and the change fits.
+# `cistron plan` shows the figures of the run that follows, starts no MPI and leaves no file. A deck that does not fit
+# gets advice that fits; parallel.shard = "auto" and memory.recompute = "fit" choose by the memory. ESM-2's and
+# AMPLIFY's decks have the published numbers of parameters.
 . "$abs_top_srcdir/tests/lib.sh"
 small_deck || exit 1
 rm -f "$work"/*.windows-*

@@ -1,5 +1,5 @@
-/* The planning executor: memory that nobody allocates, workspaces, costs and traffic of a log, and launches that are
- * refused. Whole steps are t_seams's business. */
+/* The planning executor reports memory that is never allocated, workspaces, costs and traffic, and refuses wrong
+ * launches. t_seams checks whole steps. */
 #include "check.h"
 #include "programs.h"
 #include "ref/reference.h"

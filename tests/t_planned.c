@@ -1,5 +1,9 @@
-/* What a forecast says of each rank against the run itself, on 4 ranks: bytes of memory by category, and what each
- * group moves in a step, counted where it moves. */
+/* The estimate of each rank matches the run: every byte of each memory category, and the measured traffic of each
+ * group, in layouts of shared state, rows, layers and stages. parallel.shard = "auto" chooses the cheapest layout that
+ * fits. Injected faults: rates without nodes or arithmetic, missing micro-batches, every rank taken for the first,
+ * groups of before the choice, unasked ranks.
+ *
+ * ranks: 4 */
 #include "check.h"
 
 #include "base/error.h"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# cistron prepare as a user meets it: exit codes, standard input, compressed files, a split that h5py reads, flat
-# memory, and nothing left behind by a run that fails or is interrupted.
+# `cistron prepare` writes token stores: exit codes, standard input, compressed files, a split that h5py reads, constant
+# memory, counted duplicates across a split. A failed or interrupted run leaves no file.
 set -u
 cistron=${CISTRON:-$PWD/cistron}
 folder=$(mktemp -d)

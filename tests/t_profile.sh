@@ -1,6 +1,6 @@
 #!/bin/bash
-# The profile of a deck: which steps and ranks, every launch of them counted, times that add up, and what makes no sense
-# refused.
+# The profile of a run covers the requested steps and ranks, counts every launch, changes no result, and its times add
+# up; collectives are listed in order on each rank. Impossible requests are refused.
 . "$abs_top_srcdir/tests/lib.sh"
 needs python3
 small_deck || exit 1

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Proteins as a user meets them: what prepare says about characters that are no residues, stop symbols, empty records
-# and files of the wrong kind; the count models of real proteins.
+# `cistron prepare` handles proteins: stop symbols, lower case, unknown characters, empty records, files of the wrong
+# kind, special tokens in FASTA. Count models of real proteins have independently computed values; RNA gives the store
+# of DNA.
 # shellcheck source=tests/lib.sh
 . "${srcdir:-.}/tests/lib.sh"
 

@@ -1,5 +1,7 @@
-/* The rules of quantization, core/quantization.h and the oracle alike: casts, scales and copies as other programs make
- * them (golden/quantization.txt), scales that lie where products read them, histories, transforms, random rounding. */
+/* Quantization of core/quantization.h and of the oracle match other programs: casts of ml_dtypes, TransformerEngine's
+ * scales, torchao's operands (golden/quantization.txt). Layouts of scales, products, padding, histories, the Hadamard
+ * transform and random rounding are checked. Injected faults: an exponent rounded down, powers of two to nearest, the
+ * scale of zeros, a transform without signs. */
 #include "core/quantization.h"
 #include "differences.h"
 #include "ref/reference_ops.h"

@@ -1,5 +1,5 @@
-/* The race check, and the record executor that replays launches in other orders: whatever one finds in a program, the
- * other's results show. */
+/* The race check and the record executor agree: the check finds a race exactly where some order of the launches, which
+ * events allow, changes results. Small and random programs are compared with reachability and a map of bytes. */
 #include "check.h"
 #include "programs.h"
 #include "ref/reference.h"

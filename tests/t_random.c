@@ -1,5 +1,5 @@
-/* Random data: lengths and tokens are what they claim to be, any window is the same whoever asks for it and when, and
- * the windows of a sequence cover it. That ranks and restarts change nothing is t_loader's. */
+/* Random data has the lengths and tokens of its distributions; a window is equal whoever asks for it and when; the
+ * windows of a sequence cover it. t_loader_ranks checks ranks and restarts. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "check.h"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs on random data: no store is needed; any number of ranks learns the same, and a restart goes on to the bit; the
-# settings belong to a run; what does not fit together is refused on every rank.
+# Runs on random data need no store: every rank count learns the same, and a restart resumes to the bit. Contradictory
+# settings are refused on every rank.
 . "$abs_top_srcdir/tests/lib.sh"
 small_deck || exit 1 # its store serves a run that changes over to it
 cat >"$work/random.cfg" <<END

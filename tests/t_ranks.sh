@@ -1,6 +1,6 @@
 #!/bin/bash
-# A rank that dies takes the others down, one that stands still is named and ends the run in time, what breaks all ranks
-# is told once, and ranks that did not find each other are refused.
+# A killed rank ends the others; a rank that stands still is named and ends the run after comm.timeout, which a slow
+# disk does not trigger; a failure of all ranks is reported once; ranks that do not find each other are refused.
 . "$abs_top_srcdir/tests/lib.sh"
 needs ps
 small_deck || exit 1

@@ -1,5 +1,5 @@
-/* Rates: what a log takes on streams side by side, rates between those that were measured, files of rates, and what
- * `cistron measure` measures on a CPU. */
+/* A machine profile is right: time on concurrent streams, rates between measured sizes, files that are damaged or of
+ * another machine, and the measurements of `cistron measure` on a CPU. Injected faults are noticed. */
 #include "check.h"
 
 #include "base/error.h"

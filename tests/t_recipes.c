@@ -1,12 +1,11 @@
-/* Small goldens of each way to quantize (deck section `precision`): toys of every family take three steps in fp32 on
- * the CPU executor, and the same steps quantized. Losses and gradients must be as far apart as the format makes them:
- * no farther, and no nearer, since then something would not be quantized. Then faults, planted at the door by an
- * executor that alters what is launched: each must break a bound.
+/* Each precision recipe trains toys of every family for three steps at its expected distance from fp32: no farther, and
+ * no nearer, since then something is not quantized. Injected faults (the scale of the neighbouring block, e4m3 with
+ * e5m2's scale, stale quantized weights, the Hadamard transform of one operand) each break a bound.
  *
- * What to expect: rounding to e4m3 errs by 2.6 % (root of the mean square), so a product of two such operands by 3.7 %,
- * which turns it by an angle with 1 - cosine = 0.0007; eight or ten products lie between a loss and the first layer's
- * gradients. e2m1 errs by about 10 %, e5m2 in gradients by 5.2 %. By hand `t_recipes 3` prints the distances of three
- * seeds, which the bounds are made of: twice the largest, half the least; `t_recipes cuda` holds a GPU to them. */
+ * Expected distances: rounding to e4m3 has a relative error of 2.6 % (root mean square), so a product of two operands
+ * has 3.7 %, which turns it by an angle with 1 - cosine = 0.0007; eight to ten products lie between a loss and the
+ * first layer's gradients. e2m1 has about 10 %, e5m2 in gradients 5.2 %. `t_recipes 3` prints the distances of three
+ * seeds, from which the bounds are made: twice the largest, half the least. `t_recipes cuda` holds a GPU to them. */
 #include "check.h"
 
 #include "base/error.h"

@@ -1,5 +1,5 @@
-/* The oracle of loss, optimizer and moves is right: central differences in double, numbers by hand, an independent
- * formula. */
+/* The oracle of loss, optimizer and moves is right: central differences in double, numbers by hand, torch's formula of
+ * AdamW. */
 #include "differences.h"
 
 static void test_xent(void)

@@ -1,7 +1,6 @@
 #!/bin/bash
-# What is replaced and what is not (doc/errors.md, "What is replaced"): outputs of commands, with and without --force;
-# devices and pipes as outputs; the result of a run whose checkpoints are gone; a user's own files under the names that
-# a run writes; a stranger's checkpoint; what a refused run leaves.
+# Files are replaced only as doc/errors.md says ("What is replaced"): outputs with and without --force, devices and
+# pipes as outputs, results of runs, a user's own files under a run's names, links, a foreign checkpoint.
 . "$abs_top_srcdir/tests/lib.sh"
 small_deck || exit 1
 cd "$work" || exit 1

@@ -1,4 +1,5 @@
-/* What a report shows: durations and large numbers in words, plots, and maps of what quantization loses. */
+/* Reports show durations and large numbers in words, plots of any curve, which say what they leave out, and maps of
+ * quantization errors, whose cells are the worst of their linears and steps. */
 #include "check.h"
 
 #include "base/duration.h"

@@ -1,5 +1,7 @@
-/* Checkpoints that another layout takes up: trainings whose every step has other ranks, stages and cuts have one rank's
- * losses, and what a layout wrote the next reads, to the bit. Run on 8 ranks. */
+/* Trainings whose every step has another layout, through checkpoints, have one rank's losses: other ranks, stages and
+ * shards. A layout reads what another wrote to the bit, and writing in the background gives the same file.
+ *
+ * ranks: 8 */
 #include "check.h"
 #include "rank_folder.h"
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# What may change at a restart: straight into evaluation, another decay of the learning rate, another blend of stores.
-# Each is compared with the run that had it from the start.
+# Changes at a restart match a run that had them from the start: evaluation alone, another decay of the learning rate,
+# another blend of stores.
 . "$abs_top_srcdir/tests/lib.sh"
 small_deck || exit 1
 

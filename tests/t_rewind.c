@@ -1,7 +1,8 @@
-/* train.on_divergence = "rewind" in all layouts, on an executor that does everything later and replays: where a run
- * leads that goes back is where a run leads that is started from that checkpoint with the place in the data behind the
- * bad step, to the bit. What is spoilt is the gradient of one rank, or where all have the same sum, of all. Run on 4
- * ranks. */
+/* With train.on_divergence = "rewind" a run equals, to the bit, a run started from that checkpoint after the bad step's
+ * data: all sharding levels, pipeline, tensor and context ranks, delayed scaling, on an executor that runs everything
+ * late and replays.
+ *
+ * ranks: 4 */
 #include "check.h"
 
 #include "base/log.h"

@@ -1,5 +1,6 @@
-/* Gradients that are kept as bf16, on one rank: whether ops write them so or they are rounded behind sums in fp32, they
- * are the fp32 gradients, rounded once; trainings follow each other as closely, and recordings to the bit. */
+/* Gradients stored as bf16 are the fp32 gradients rounded once, whether ops write bf16 or sums in fp32 are rounded, for
+ * toys of every family and heads in one part and several. Trainings of both agree, and captured ones to the bit.
+ * Injected faults: a missing vector, a tied or split head that products write, padding cleared in another type. */
 #include "check.h"
 
 #include "base/memory.h"

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Whole runs of ranks that share rows and state or have layers (parallel.*): the losses of one rank, in training and validation; a run
-# that was killed or ran out of time goes on bit for bit, and on other ranks in another layout as one that never stopped.
+# Whole runs of ranks that share rows, state or stages (parallel.*) have one rank's losses in training and validation.
+# Killed or stopped by walltime, they resume bit for bit, and in another layout closely. Injected faults: other rows, a
+# rank that does not move to a position.
 . "$abs_top_srcdir/tests/lib.sh"
 small_deck || exit 1
 export OMPI_MCA_odls_base_sigkill_timeout=0 # what the launcher takes down need not have time to clean up

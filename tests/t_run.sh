@@ -1,6 +1,6 @@
 #!/bin/bash
-# Whole runs: the same deck twice is bit-identical; a restart equals the run that never stopped, bit for bit on the same
-# ranks and closely on others; all rank counts agree; what a run leaves behind.
+# Whole runs: the same deck twice and a restart give the same bits, other rank counts agree to 1e-6, and the run folder
+# holds what it should: checkpoints, rows of the log, learning rates, bf16, delayed scaling, NVFP4.
 . "$abs_top_srcdir/tests/lib.sh"
 small_deck || exit 1
 

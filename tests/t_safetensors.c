@@ -1,5 +1,5 @@
-/* Files in the safetensors format as bridge/safetensors.h reads them: what the Python package wrote is read as it was
- * meant, and each kind of damage is told with file and tensor. */
+/* Files that the Python package safetensors wrote are read correctly (bridge/safetensors.h). Each kind of damage is
+ * reported with file and tensor. */
 #include "core/dtype.h"
 #include "safetensors_files.h"
 #include "stores.h"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Models that bridge/safetensors_writer.h wrote, read by the Python package that defines the format.
+# The Python package safetensors reads the files that bridge/safetensors_writer.h writes. Skipped without it.
 . "$abs_top_srcdir/tests/lib.sh"
 needs python3
 python=$(transformers_python)

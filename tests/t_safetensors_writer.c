@@ -1,6 +1,7 @@
-/* Models in the safetensors format as bridge/safetensors_writer.h writes them: they come back, one by one and in
- * shards, and a writer that fails leaves nothing. t_safetensors_writer FOLDER: writes three models below FOLDER for
- * another reader (t_safetensors_python.sh) and does nothing else. */
+/* Models written in the safetensors format (bridge/safetensors_writer.h) are read back, as one file and as shards; a
+ * writer that fails leaves no file.
+ *
+ * With a folder as the argument, the test only writes three models there, for t_safetensors_python.sh. */
 #include "bridge/safetensors_writer.h"
 #include "safetensors_files.h"
 #include "stores.h"

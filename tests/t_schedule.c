@@ -1,5 +1,6 @@
-/* Schedules of pipelines: all stages of one are gone through together, as ranks would, which wait for what they
- * receive. Nothing hangs, each message is the one that is waited for, and stages wait as long as the formula says. */
+/* Pipeline schedules of 2 to 8 stages, 1 to 4 parts each and up to 32 micro-batches work: no stage hangs, each message
+ * is the expected one, stages wait exactly (p - 1) / (v M), and the slots suffice. Layers are assigned evenly, as in
+ * Llama 3.1 405B. */
 #include "check.h"
 
 #include "base/error.h"

@@ -1,5 +1,5 @@
-/* A seam is real when it has a second user. Each case runs a step through the second user of a seam and through the
- * plain one; results must be bit-identical. */
+/* Every interface of the program has a second implementation with bit-identical results, for toys of every family:
+ * executors, recompute policies, schedules, stores and more (doc/design.md). */
 #include "check.h"
 
 #include "base/error.h"

@@ -1,7 +1,7 @@
 #!/bin/bash
-# What stops a run early or makes it save, without a job system: signals to a plain process, to mpirun and to one rank,
-# the files `stop` and `checkpoint`, time, a lost reader; amid training, in validation and at the start. Every run that was
-# stopped is started again, and must then hold the losses of a run that never stopped, each step once.
+# Signals, the files `stop` and `checkpoint`, walltime and a lost reader stop a run or make it save, in training,
+# validation and start-up: exit code 85 on all ranks, and the resumed run has the losses of an uninterrupted one, each
+# step once.
 . "$abs_top_srcdir/tests/lib.sh"
 needs ps
 small_deck || exit 1

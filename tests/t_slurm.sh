@@ -1,10 +1,7 @@
 #!/bin/bash
-# The job scripts on a throw-away Slurm of three nodes (t_jobscripts.sh has them without one): warned before its time
-# limit, the job saves, puts itself back into the queue and goes on to the losses of a run that never stopped; with srun
-# and with mpirun. Without its trap it does not come back; cancelled, it does not either, but has saved. Killed at its
-# limit it leaves its last checkpoint, from which the next submission goes on. An array trains a seed a task, and
-# requeues one task alone. Ranks see the GPUs and run the threads that were asked for; ranks that MPI cannot connect are
-# refused in one line.
+# The job scripts run on a Slurm of three nodes that the test starts, with srun and mpirun: warned before its time
+# limit, a job saves, requeues itself and finishes with the losses of an uninterrupted run; killed, it resumes at the
+# next submission. Arrays, cancelled jobs, GPUs of ranks and sweeps whose cases are jobs are checked.
 . "$abs_top_srcdir/tests/lib.sh"
 PATH=$PATH:/usr/sbin:/sbin # where the daemons lie
 sandbox=$CISTRON_SHARED/slurm/slurm-sandbox.sh

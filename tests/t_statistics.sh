@@ -1,7 +1,7 @@
 #!/bin/bash
-# What quantization loses, in log.jsonl: the same on any number of ranks, each step once over a restart; gradients are
-# those of the mean loss; a run is the same with and without it; TensorBoard and the report have it; where nothing is
-# quantized it is refused.
+# Quantization errors in log.jsonl are the same on one rank and two, once for each step over a restart, and do not
+# change the run; TensorBoard and the report show them. Injected faults: forgotten ranks, an unmeasured first step, an
+# end one step early.
 . "$abs_top_srcdir/tests/lib.sh"
 cat >"$work/deck.cfg" <<END
 model = { layers = 2; hidden = 32; ffn = 64; heads = 4; };

@@ -1,4 +1,4 @@
-/* Which rank is called slow, at what, and how often it is said. */
+/* The meter names the right slow rank and its phase, after the right number of observations, and reports it once. */
 #include "check.h"
 
 #include "monitor/straggler.h"

@@ -1,6 +1,7 @@
 #!/bin/bash
-# cistron sweep: its table is what the logs say, what has run is not run again, a case that fails is noted with its
-# message, builds and devices are not mixed, a batch system's cases are collected later, mistakes of a list are told.
+# `cistron sweep` writes the table that the logs of its cases say, does not repeat finished cases, notes failed ones
+# with their message, refuses to mix builds and devices, collects a batch system's cases later, and reports mistakes in
+# its list.
 . "$abs_top_srcdir/tests/lib.sh"
 needs python3
 cd "$work" || exit 1

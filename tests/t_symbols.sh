@@ -1,6 +1,6 @@
 #!/bin/bash
-# Units never allocate, copy, or name a library: src/model's objects ask the linker for no such symbol. What is to be
-# compiled for several instruction sets (base/clones.h) is.
+# The objects of src/model need no malloc, memcpy, BLAS, MPI or HDF5 symbol, since units never allocate, copy or call a
+# library. Kernels for several instruction sets (base/clones.h) are compiled for them.
 set -u
 build=${abs_top_builddir:-$PWD}
 if ! command -v nm >/dev/null; then

@@ -1,6 +1,8 @@
-/* Units that sum over ranks while they compute: each of 2 ranks has half of a product's inner dimension, and the sum
- * over both runs on the other stream, beside a product of its own. The result is one rank's; memory is planned by what
- * is ordered before what; every order that events allow gives the same bits. Run on 2 ranks. */
+/* Units that sum over ranks while they compute give one rank's result: each of 2 ranks owns half of a product's inner
+ * dimension, and the sum overlaps another product. Planned memory respects the order of events; each wait is needed;
+ * every allowed order gives the same bits.
+ *
+ * ranks: 2 */
 #include "check.h"
 
 #include "base/error.h"

@@ -1,6 +1,7 @@
 #!/bin/bash
-# English, the whole way: prepare with a byte-level BPE tokenizer, train, eval, generate, export, import. Ids, losses and
-# continuations are those of tokenizers and transformers, where Python has them. Then what does not fit together.
+# English works from text to text: prepare with a byte-level BPE tokenizer, train, eval, generate, export, import. Ids,
+# losses and continuations match tokenizers and transformers, where Python has them. Mismatched tokenizers are refused;
+# a chat model keeps its files and end tokens.
 . "$abs_top_srcdir/tests/lib.sh"
 tokenizer="$abs_top_srcdir/tests/golden/bpe_tiny"
 text="$abs_top_srcdir/COPYING"

@@ -1,6 +1,9 @@
-/* Runs on 2 ranks of an executor that has two ways for each product, "first" and one that is found by timing; results
- * tell which was taken. Each product must be timed on one rank, all ranks compute alike, later runs as the file says, a
- * run that goes on as its checkpoint did, and the rehearsal must change nothing. */
+/* Tuned kernels are chosen once for all ranks, on an executor with two ways for each product that gives different
+ * results: each product is timed on one rank, later runs use the file, a restart uses its checkpoint. Deterministic
+ * runs time nothing; damaged, foreign and endless files are refused; two writers lose nothing; the tuning pass changes
+ * no bit.
+ *
+ * ranks: 2 */
 #include "check.h"
 
 #include "base/error.h"

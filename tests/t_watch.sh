@@ -1,5 +1,6 @@
 #!/bin/bash
-# What a run shows: table, log, event files and report hold each step once after restarts, and agree with each other.
+# Table, log, event files and report of a run hold each step once after restarts, and agree with each other. Verdicts,
+# changed keys, unwritable logs and comparisons of several runs are checked.
 . "$abs_top_srcdir/tests/lib.sh"
 small_deck || exit 1
 run="$work/run"

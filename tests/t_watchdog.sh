@@ -1,6 +1,7 @@
 #!/bin/bash
-# The watchdog of GPU collectives, with a device that a test program plays (tests/watchdog.c): more collectives in flight
-# than a table of 16,384 would have, collectives of one group on two streams, and which rank and collective it names.
+# The watchdog of GPU collectives, on a device that a test program plays (tests/watchdog.c), names the right collective
+# and the silent rank: with 20,000 collectives in flight, on two streams of one group, and with a call that does not
+# return.
 . "$abs_top_srcdir/tests/lib.sh"
 
 # ends RANKS CASE CODE [PATTERN]: the program's exit code, and what it has printed

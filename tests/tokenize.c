@@ -1,4 +1,4 @@
-/* The ids of a text by a tokenizer's file, for tests/interop/bpe_ids.py and bench/tokenizer:
+/* The ids of a text by a tokenizer's file, for tests/interop/bpe_ids.py and bench/tokenizer_speed:
  *   tests/tokenize TOKENIZER TEXT IDS [specials] [config FILE]
  * TEXT is a file of texts, each behind its length in bytes; IDS gets the ids of each behind their count: all int32, of
  * this machine. Prints role ids, and checks that the ids' bytes are the texts where the tokenizer keeps them ("kept").

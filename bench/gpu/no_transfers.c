@@ -1,5 +1,5 @@
 /* A library to preload (LD_PRELOAD) into a training on GPUs: NCCL's collectives return at once and transfer nothing, so
- * that the step's time is what it would be if transfers cost nothing (bench/gpu/table --no-transfers). Losses are
+ * that the step's time is what it would be if transfers cost nothing (bench/gpu/step_speed --no-transfers). Losses are
  * wrong. What is gathered outside recordings is filled with this rank's own part, and what is exchanged comes back,
  * since a GPU multiplies zeros faster than numbers. In recordings little is filled, but tokens are: a table has no rows
  * for other numbers.

@@ -1,6 +1,6 @@
 /* How this program waits: how many times a thread polls before it leaves its core to others. On an idle machine polling
  * for long gains nothing; on a busy one it keeps cores from the threads that are waited for. The numbers are in
- * waiting.c; bench/waits measures them. */
+ * waiting.c; bench/waiting_cost measures them. */
 #ifndef BASE_WAITING_H
 #define BASE_WAITING_H
 

@@ -20,7 +20,7 @@ enum { MOST_CASES = 4096 };
 
 const char *const sweep_scaling_names[SWEEP_SCALINGS] = {"none", "weak", "strong"};
 
-/* mpirun on this machine; the environment may name another, as for bench/gpu/table */
+/* mpirun on this machine; the environment may name another, as for bench/gpu/step_speed */
 static const char usual_launch[] = "${MPIRUN:-mpirun --bind-to none} -n {ranks} {command}";
 
 /* What every case has: nothing beside the steps, and a line of the log for each. */
