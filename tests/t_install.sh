@@ -44,12 +44,12 @@ check "another shell: what there is" says "completions fish: must be bash or zsh
 "$CISTRON" completions bash | sed -n "s/^ *\([a-z]*\)) words='\(--.*\) --help' ;;/\1 \2/p" >"$work/options"
 check "options are found" test "$(wc -w <"$work/options")" -ge 60
 while read -r command options; do
-    section=$(awk -v head=".SS $command" '/^\.S[SH]/ { inside = $0 == head } inside' "$abs_top_srcdir/doc/cistron.1")
+    section=$(awk -v head=".SS $command" '/^\.S[SH]/ { inside = $0 == head } inside' "$abs_top_builddir/doc/cistron.1")
     for option in $options; do
-        check "the manual page: $command $option" grep -qF -- "${option//-/\\-}" <<<"$section"
+        check "the manual page: $command $option" grep -qE -- "^\\\\fB.*${option//-/\\\\-}\\\\fR" <<<"$section"
     done
 done <"$work/options"
-check "the manual page: its source has 100 columns at most" test "$(grep -cE '.{101}' "$abs_top_srcdir/doc/cistron.1")" -eq 0
+check "the manual page: its source has 100 columns at most" test "$(grep -cE '.{101}' "$abs_top_srcdir/doc/cistron.1.in")" -eq 0
 
 # usages have 100 columns at most, and what is missing is one line
 for command in "" $("$CISTRON" --help | sed -n 's/^  \([a-z][a-z]*\) .*/\1/p'); do
@@ -121,7 +121,7 @@ named=0
 while read -r name; do
     name=${name#share/cistron/} place=share/cistron
     case $name in
-    doc/cistron.1) continue ;;           # a manual page
+    doc/cistron.1.in) continue ;;        # made into a manual page
     doc/*) place=share/doc ;;            # in cistron/ there
     input/* | jobscripts/* | tuning/* | scripts/* | bench/sweeps* | bench/nemo/* | bench/gpu/no_transfers.c) ;;
     bench/* | contrib/* | src/* | cuda/* | tests/*) place='' ;; # as README says

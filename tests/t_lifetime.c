@@ -1,5 +1,5 @@
 /* Buffers of a planned step share an arena, also across streams, in every order that events allow; random lifetimes fit
- * within 1.3 of the lower bound. The plan knows how much of a block was touched. */
+ * within 1.3 of the lower bound. */
 #include "check.h"
 #include "programs.h"
 
@@ -197,39 +197,10 @@ static void test_lifetime_chain(void)
     plan->class->destroy(plan);
 }
 
-static void test_touched(void)
-{
-    struct executor *plan = plan_executor_create(NULL);
-    struct stream compute = {plan, STREAM_COMPUTE, NULL};
-    struct tensor a = matrix(plan, 10, 16), b = matrix(plan, 4, 4), part;
-    const struct plan_log *log = plan_executor_log(plan);
-    CHECK(lifetime_touched(log, a.data, 640) == 0 && lifetime_covered(log, a.data, 640) == 0);
-    part = tensor_columns(&a, 2, 3);
-    part = tensor_rows(&part, 1, 5);
-    LAUNCH(&compute, FILL, fill, .x = part); /* rows 1 to 5, columns 2 to 4 */
-    CHECK(lifetime_touched(log, a.data, 640) == (5 * 16 + 5) * 4);
-    CHECK(lifetime_covered(log, a.data, 640) == 5 * 3 * 4);
-    part = tensor_columns(&a, 4, 2);
-    LAUNCH(&compute, FILL, fill, .x = part); /* all rows, columns 4 and 5 */
-    LAUNCH(&compute, FILL, fill, .x = part);
-    CHECK(lifetime_touched(log, a.data, 640) == (9 * 16 + 6) * 4);
-    CHECK(lifetime_covered(log, a.data, 640) == (5 * 3 + 10 * 2 - 5) * 4);
-    /* a window on the first three rows and half an element */
-    CHECK(lifetime_touched(log, a.data, 3 * 64 + 18) == 3 * 64 + 18);
-    CHECK(lifetime_covered(log, a.data, 3 * 64 + 18) == (2 * 3 + 3 * 2 - 2) * 4 + 10);
-    LAUNCH(&compute, FILL, fill, .x = b);
-    struct lifetime_block blocks[] = {{a.data, 640, 0}, {b.data, 64, 1}, {tensor_at(&a, 0, 0), 64, 1}};
-    int64_t high_water[3] = {1, 1, 1};
-    lifetime_high_water(log, blocks, 3, high_water, 3);
-    CHECK(high_water[0] == 600 && high_water[1] == 64 + 24 && high_water[2] == 0);
-    plan->class->destroy(plan);
-}
-
 int main(void)
 {
     test_lifetimes();
     test_lifetime_streams();
     test_lifetime_chain();
-    test_touched();
     return check_end();
 }

@@ -529,15 +529,23 @@ static void test_operands(struct executor *cpu, struct executor *reference, enum
 
 /* -- Plan: what it says is what ops touch ------------------------------------------------------------------------ */
 
-/* No launch touches what lies behind the block in which it begins. */
-static void check_ends(const struct plan_log *log, const struct lifetime_block *blocks, int count)
+/* Sums, by category, each block's bytes up to the last that a launch touches. No launch touches bytes after the block
+ * in which it begins. */
+static void sum_touched(const struct plan_log *log, const struct budget *budget, int64_t *sums)
 {
     int64_t wrong = 0;
-    for (struct plan_touch touch = {.log = log}; plan_touch_next(&touch);)
-        for (int i = 0; i < count; i++) {
-            const uintptr_t begin = (uintptr_t)blocks[i].base, end = begin + (uintptr_t)blocks[i].bytes;
-            wrong += touch.region.base >= begin && touch.region.base < end && plan_region_end(&touch.region) > end;
+    for (int i = 0; i < budget->count; i++) {
+        const uintptr_t begin = (uintptr_t)budget->blocks[i].address, end = begin + (uintptr_t)budget->blocks[i].bytes;
+        uintptr_t last = begin;
+        for (struct plan_touch touch = {.log = log}; plan_touch_next(&touch);) {
+            const uintptr_t touched = plan_region_end(&touch.region);
+            if (touch.region.base < begin || touch.region.base >= end)
+                continue;
+            wrong += touched > end;
+            last = touched > last ? touched : last;
         }
+        sums[budget->blocks[i].category] += (int64_t)(last - begin);
+    }
     CHECK(wrong == 0);
 }
 
@@ -552,13 +560,8 @@ static void test_plan(struct executor *cpu, struct toy_options options)
     engine_step(&toy.engine, &schedule, batches, 1e-2);
     engine_evaluate(&toy.engine, batches, 1);
     const struct budget *budget = &toy.engine.budget;
-    struct lifetime_block *blocks = memory_allocate((int64_t)sizeof *blocks * budget->count);
-    for (int i = 0; i < budget->count; i++)
-        blocks[i] = (struct lifetime_block){budget->blocks[i].address, budget->blocks[i].bytes,
-                                            (int)budget->blocks[i].category};
-    check_ends(plan_executor_log(plan), blocks, budget->count);
     int64_t touched[BUDGET_CATEGORIES] = {0};
-    lifetime_high_water(plan_executor_log(plan), blocks, budget->count, touched, BUDGET_CATEGORIES);
+    sum_touched(plan_executor_log(plan), budget, touched);
     int64_t in_category[BUDGET_CATEGORIES] = {0};
     for (int i = 0; i < budget->count; i++)
         in_category[budget->blocks[i].category]++;
@@ -572,7 +575,6 @@ static void test_plan(struct executor *cpu, struct toy_options options)
             fprintf(stderr, "    %s: %lld planned, %lld touched\n", budget_category_name((enum budget_category)c),
                     (long long)budget->bytes[c], (long long)touched[c]);
     }
-    memory_free(blocks);
     schedule_destroy(&schedule);
     toy_destroy(&toy);
     plan->class->destroy(plan);

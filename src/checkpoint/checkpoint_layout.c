@@ -10,7 +10,6 @@
 #include "file/hdf5_layout.h"
 #include "model/model.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,9 +6,7 @@
 #include "checkpoint/checkpoint_stream.h"
 #include "file/file.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { PIECE_ELEMENTS = PIECE_BYTES / (int)sizeof(float) };

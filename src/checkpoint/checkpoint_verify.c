@@ -1,7 +1,6 @@
 /* Is a checkpoint what was written? */
 #include "base/error.h"
 #include "base/log.h"
-#include "base/memory.h"
 #include "file/open.h"
 #include "file/path.h"
 #include "base/thread.h"

@@ -11,7 +11,6 @@
 #include "state/fetch.h"
 #include "state/snapshot.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -6,7 +6,6 @@
 #include "file/hdf5_file.h"
 #include "file/hdf5_layout.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

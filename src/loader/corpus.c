@@ -1,7 +1,6 @@
 #include "loader/corpus.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/memory.h"
 #include "data/megatron_order.h"
 #include "data/tokenizer_member.h"
 

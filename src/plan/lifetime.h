@@ -1,5 +1,4 @@
-/* Lifetimes of buffers, read off a log: which buffers may share memory, and how many of their bytes ops really touch.
- */
+/* Lifetimes of buffers, read off a log: which buffers may share memory. */
 #ifndef PLAN_LIFETIME_H
 #define PLAN_LIFETIME_H
 
@@ -30,22 +29,5 @@ struct lifetime_arena {
  * log that uses the arena before or after could disturb it. A buffer that nothing touches gets no space: it is at
  * offset 0 and adds nothing. Deterministic. */
 struct lifetime_arena lifetime_plan(const struct plan_log *log, struct lifetime *buffers, int64_t count);
-
-/* Of the bytes at base .. base + bytes - 1: the number up to the last that a launch touches; 0 = none is touched. */
-int64_t lifetime_touched(const struct plan_log *log, const void *base, int64_t bytes);
-
-/* Of the same bytes: how many launches touch. */
-int64_t lifetime_covered(const struct plan_log *log, const void *base, int64_t bytes);
-
-/* An allocation, with the caller's number for its purpose. */
-struct lifetime_block {
-    const void *base;
-    int64_t bytes;
-    int category; /* 0 .. categories - 1 */
-};
-
-/* Sums lifetime_touched of blocks[count] by category into high_water[categories]. */
-void lifetime_high_water(const struct plan_log *log, const struct lifetime_block *blocks, int64_t count,
-                         int64_t *high_water, int categories);
 
 #endif
