@@ -7,17 +7,10 @@
 #include "architecture/family.h"
 #include "architecture/precision.h"
 #include "architecture/recompute.h"
+#include "architecture/rope.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-/* Rotary frequencies with Llama 3's rescaling; factor 0 or 1 means none. */
-struct rope_settings {
-    double theta;
-    double factor, low, high;    /* factor; low and high frequency factors */
-    int64_t original;            /* original_max_position_embeddings */
-    enum deck_rounding rounding; /* of each frequency */
-};
 
 /* Context parallelism: how many ranks share a row, and how their attention sees all of it. */
 struct row_cut {
@@ -158,11 +151,5 @@ struct model_preset {
     int64_t parameters; /* as published */
 };
 const struct model_preset *model_preset_at(int index);
-
-/* Rotation frequency of pair i of head_dim / 2, in radians per position. (Su et al. 2021; Llama 3.1's rescaling as
- * described by its configuration: wavelengths beyond original / low are stretched by factor, those below
- * original / high are kept, with a linear blend between.) Rounded to nearest, ties to even, where the settings say so.
- */
-double rope_frequency(const struct rope_settings *rope, int64_t head_dim, int64_t i);
 
 #endif
