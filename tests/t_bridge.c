@@ -327,7 +327,7 @@ static void test_gelu(void)
 /* What a deck can say and a config.json not. */
 static void test_check(void)
 {
-    struct model_settings s = {.family = FAMILY_ESM2,
+    struct model_settings s = {.family = &family_esm2,
                                .layers = 1,
                                .hidden = 32,
                                .ffn = 64,
@@ -357,7 +357,7 @@ static void test_check(void)
     t.rope.factor = 8;
     error_clear();
     CHECK(config_check(&t, DIALECT_HF) == ERROR_USER && strstr(error_message(), "rope_scaling.factor = 8") != NULL);
-    s.family = FAMILY_AMPLIFY;
+    s.family = &family_amplify;
     s.vocabulary = 27;
     error_clear();
     CHECK(config_check(&s, DIALECT_HF) == ERROR_USER && strstr(error_message(), "model.tied") != NULL);

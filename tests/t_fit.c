@@ -177,16 +177,15 @@ static void test_choice(void)
 static void test_cheapest(void)
 {
     static const struct {
-        enum deck_family family;
+        const struct family *family;
         const char *first;
-    } cases[] = {
-        {DECK_FAMILY_LLAMA, "only_norms:1"}, {DECK_FAMILY_AMPLIFY, "only_norms:1"}, {DECK_FAMILY_ESM2, "activation:1"}};
+    } cases[] = {{&family_llama, "only_norms:1"}, {&family_amplify, "only_norms:1"}, {&family_esm2, "activation:1"}};
     struct executor *cpu = cpu_executor_create(1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct deck deck = toy_deck();
         struct model_settings model;
         int64_t memory[BUDGET_CATEGORIES], cost;
-        deck.model.family = cases[i].family;
+        deck.model.family = family_choice(cases[i].family);
         deck.model.layers = 5;
         deck.device.memory = 1;
         deck.memory.recompute = DECK_RECOMPUTE_NONE;

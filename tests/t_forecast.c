@@ -80,7 +80,7 @@ static void test_step_flops(enum toy_kind kind)
     for (int op = 0; op < OP_COUNT; op++)
         all += by_op[op];
     /* op_flops counts half of S^2 where attention is causal */
-    bool causal = family_of(options.settings.family)->causal;
+    bool causal = options.settings.family->causal;
     double products = by_op[OP_GEMM], attention = 3 * (causal ? 2 : 1) * by_op[OP_ATTENTION_FORWARD];
     CHECK(products > 0 && attention > 0);
     CHECK(all == (double)plan_log_cost(plan_log_all(log)).flops);

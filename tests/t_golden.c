@@ -166,7 +166,7 @@ static void mutate(struct wrapper *wrapper, struct stream *stream, enum op op, c
 
 static const struct tokenizer *golden_tokenizer(const struct golden *g)
 {
-    return tokenizer_find(family_of(g->settings.family)->tokenizer);
+    return tokenizer_find(g->settings.family->tokenizer);
 }
 
 /* The token dropout of a batch with the wrong share of masks: of the whole row, padding included or not. */
@@ -313,7 +313,7 @@ static bool reads_padding(const struct batch *b, int64_t padding)
 
 static bool applies(const struct golden *g, enum mutation mutation)
 {
-    const struct family *family = family_of(g->settings.family);
+    const struct family *family = g->settings.family;
     switch (mutation) {
     case NO_SCALING:
         return g->settings.rope.factor > 1;

@@ -9,11 +9,20 @@
 
 #include <stdlib.h>
 
+static const struct model_preset *preset_at(int index)
+{
+    for (int f = 0; families[f] != NULL; f++)
+        for (const struct model_preset *p = families[f]->presets; p->name != NULL; p++)
+            if (index-- == 0)
+                return p;
+    return NULL;
+}
+
 /* Every preset: the published count, the formula and the sum over declared parameters agree. */
 static void test_presets(void)
 {
     int presets = 0;
-    for (const struct model_preset *p; (p = model_preset_at(presets)) != NULL; presets++) {
+    for (const struct model_preset *p; (p = preset_at(presets)) != NULL; presets++) {
         struct deck deck;
         deck_defaults(&deck);
         snprintf(deck.model.preset, sizeof deck.model.preset, "%s", p->name);
@@ -236,7 +245,7 @@ static void test_init(void)
 
 /* Initial values of a protein model's parameters, each by itself: matrices are normal (ESM-2) or uniform (AMPLIFY), the
  * <pad> row of ESM-2 is zeros, norms start at 1 and biases at 0. */
-static void check_protein_init(const struct parameter *p, enum model_family family)
+static void check_protein_init(const struct parameter *p, const struct family *family)
 {
     double sum = 0, squares = 0, largest = 0, count = 0, pad = 0, *values = initial_values(p), part[7];
     parameter_initial_values(p, 42, p->cols - 3, 7, part); /* of two rows, if there are two */
@@ -259,7 +268,7 @@ static void check_protein_init(const struct parameter *p, enum model_family fami
     }
     memory_free(values);
     double mean = sum / count, variance = squares / count - mean * mean, bound = 0.02;
-    if (p->rows > 1 && family == FAMILY_AMPLIFY) {
+    if (p->rows > 1 && family->uniform) {
         CHECK(largest <= bound && largest > 0.995 * bound);
         CHECK_NEAR(variance, bound * bound / 3, 5 * sqrt(0.8 / count),
                    0); /* 5 sigma: x^2 has deviation 0.89 of its mean */

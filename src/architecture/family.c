@@ -1,77 +1,33 @@
 #include "architecture/family.h"
 
-/* Llama: Touvron et al. 2023. ESM-2: Lin et al. 2022, as Hugging Face's EsmForMaskedLM. AMPLIFY: Fournier et al. 2024,
- * as published with its checkpoints. */
-static const struct family families[FAMILY_COUNT] = {
-    [FAMILY_LLAMA] = {.name = "llama",
-                      .causal = true,
-                      .zero_row = -1,
-                      .padding = -1,
-                      .learns_from = "nucleotide",
-                      .names = {.embedding = "model.embed_tokens",
-                                .layer = "model.layers.%d",
-                                .q = "self_attn.q_proj",
-                                .k = "self_attn.k_proj",
-                                .v = "self_attn.v_proj",
-                                .o = "self_attn.o_proj",
-                                .gate = "mlp.gate_proj",
-                                .up = "mlp.up_proj",
-                                .down = "mlp.down_proj",
-                                .norm1 = "input_layernorm",
-                                .norm2 = "post_attention_layernorm",
-                                .final_norm = "model.norm",
-                                .decoder = "lm_head"}},
-    [FAMILY_ESM2] = {.name = "esm2",
-                     .layer_norm = true,
-                     .bias = true,
-                     .gelu = true,
-                     .transform = true,
-                     .decoder_bias = true,
-                     .token_dropout = true,
-                     .tied = true,
-                     .zero_row = 1, /* <pad> */
-                     .padding = 1,
-                     .tokenizer = "esm2",
-                     .learns_from = "esm2",
-                     .names = {.embedding = "esm.embeddings.word_embeddings",
-                               .layer = "esm.encoder.layer.%d",
-                               .q = "attention.self.query",
-                               .k = "attention.self.key",
-                               .v = "attention.self.value",
-                               .o = "attention.output.dense",
-                               .up = "intermediate.dense",
-                               .down = "output.dense",
-                               .norm1 = "attention.LayerNorm",
-                               .norm2 = "LayerNorm",
-                               .final_norm = "esm.encoder.emb_layer_norm_after",
-                               .dense = "lm_head.dense",
-                               .head_norm = "lm_head.layer_norm",
-                               .decoder = "lm_head.decoder",
-                               .decoder_bias = "lm_head.bias"}},
-    [FAMILY_AMPLIFY] = {.name = "amplify",
-                        .interleaved = true,
-                        .decoder_bias = true,
-                        .uniform = true,
-                        .zero_row = -1,
-                        .padding = 0, /* <pad> */
-                        .tokenizer = "amplify",
-                        .learns_from = "amplify",
-                        .names = {.embedding = "encoder",
-                                  .layer = "transformer_encoder.%d",
-                                  .q = "q",
-                                  .k = "k",
-                                  .v = "v",
-                                  .o = "wo",
-                                  .up = "ffn.w12",
-                                  .down = "ffn.w3",
-                                  .norm1 = "attention_norm",
-                                  .norm2 = "ffn_norm",
-                                  .final_norm = "layer_norm_2",
-                                  .decoder = "decoder",
-                                  .decoder_bias = "decoder.bias"}},
-};
+#define FAMILY_ADDRESS(name) &family_##name,
+const struct family *const families[] = {DECK_FAMILIES(FAMILY_ADDRESS) NULL};
 
-const struct family *family_of(enum model_family family)
+const struct family *family_of_choice(int choice)
 {
-    return &families[family];
+    return families[choice - DECK_FAMILY_FIRST];
+}
+
+int family_choice(const struct family *family)
+{
+    int number = 0;
+    while (families[number] != family)
+        number++;
+    return DECK_FAMILY_FIRST + number;
+}
+
+const struct config_key *family_key(const struct family *family, enum config_kind kind)
+{
+    for (const struct config_key *row = family->keys; row->key != NULL; row++)
+        if (row->kind == kind)
+            return row;
+    return NULL;
+}
+
+const struct config_key *family_key_of(const struct family *family, size_t offset)
+{
+    for (const struct config_key *row = family->keys; row->key != NULL; row++)
+        if ((row->kind == CONFIG_SIZE || row->kind == CONFIG_REAL) && row->offset == offset)
+            return row;
+    return NULL;
 }

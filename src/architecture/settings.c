@@ -5,87 +5,27 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LLAMA31_ROPE                                                                                                   \
-    {                                                                                                                  \
-        .theta = 500000, .factor = 8, .low = 1, .high = 4, .original = 8192                                            \
-    }
-#define LLAMA32_ROPE                                                                                                   \
-    {                                                                                                                  \
-        .theta = 500000, .factor = 32, .low = 1, .high = 4, .original = 8192                                           \
-    }
-#define OG2_ROPE                                                                                                       \
-    {                                                                                                                  \
-        .theta = 500000, .factor = 1, .low = 1, .high = 4, .original = 8192                                            \
-    }
-#define PLAIN_ROPE(base)                                                                                               \
-    {                                                                                                                  \
-        .theta = base                                                                                                  \
-    }
-
-/* Sources: spec of the BioNeMo recipes (llama3, opengenome2, esm2, amplify configurations), Llama 3 / 3.1, ESM-2 and
- * AMPLIFY model cards, and the layer-cut 405B of the NeMo benchmark recipes. AMPLIFY's ffn is two thirds of its
- * intermediate size, rounded up to a multiple of 8. */
-static const struct model_preset presets[] = {
-    /* name, family, layers, hidden, ffn, heads, kv, head_dim, vocabulary, tied, rope, init_std, eps, positions,
-     * parameters */
-    {"llama32_1b", FAMILY_LLAMA, 16, 2048, 8192, 32, 8, 64, 128256, true, LLAMA32_ROPE, 0.02, 1e-5, 131072, 1235814400},
-    {"llama3_sanity", FAMILY_LLAMA, 2, 384, 1536, 6, 6, 64, 128256, true, LLAMA32_ROPE, 0.02, 1e-5, 131072, 53970816},
-    {"llama3_convergence", FAMILY_LLAMA, 16, 2048, 8192, 32, 8, 64, 256, false, LLAMA32_ROPE, 0.02, 1e-5, 131072,
-     974194688},
-    {"lingua_1b", FAMILY_LLAMA, 25, 2048, 6144, 16, 8, 128, 128256, false, PLAIN_ROPE(10000), 0.023, 1e-5, 4096,
-     1783732224},
-    {"llama3_8b", FAMILY_LLAMA, 32, 4096, 14336, 32, 8, 128, 128256, false, PLAIN_ROPE(500000), 0.02, 1e-5, 8192,
-     8030261248},
-    {"llama31_8b", FAMILY_LLAMA, 32, 4096, 14336, 32, 8, 128, 128256, false, LLAMA31_ROPE, 0.02, 1e-5, 131072,
-     8030261248},
-    {"llama3_70b", FAMILY_LLAMA, 80, 8192, 28672, 64, 8, 128, 128256, false, PLAIN_ROPE(500000), 0.02, 1e-5, 8192,
-     70553706496},
-    {"llama31_70b", FAMILY_LLAMA, 80, 8192, 28672, 64, 8, 128, 128256, false, LLAMA31_ROPE, 0.02, 1e-5, 131072,
-     70553706496},
-    {"llama31_405b", FAMILY_LLAMA, 126, 16384, 53248, 128, 8, 128, 128256, false, LLAMA31_ROPE, 0.02, 1e-5, 131072,
-     405853388800},
-    {"llama31_405b_8", FAMILY_LLAMA, 8, 16384, 53248, 128, 8, 128, 128256, false, LLAMA31_ROPE, 0.02, 1e-5, 131072,
-     29704339456},
-    {"llama31_405b_30", FAMILY_LLAMA, 30, 16384, 53248, 128, 8, 128, 128256, false, LLAMA31_ROPE, 0.02, 1e-5, 131072,
-     99833823232},
-    {"llama31_405b_62", FAMILY_LLAMA, 62, 16384, 53248, 128, 8, 128, 128256, false, LLAMA31_ROPE, 0.02, 1e-5, 131072,
-     201840345088},
-    {"og2_7b", FAMILY_LLAMA, 32, 4096, 14336, 32, 8, 128, 256, false, OG2_ROPE, 0.02, 1e-5, 8192, 6981685248},
-    {"og2_sanity", FAMILY_LLAMA, 2, 384, 1536, 6, 6, 64, 256, true, LLAMA32_ROPE, 0.02, 1e-5, 131072, 4818816},
-    {"esm2_8m", FAMILY_ESM2, 6, 320, 1280, 20, 20, 16, 33, true, PLAIN_ROPE(10000), 0.02, 1e-5, 1026, 7512353},
-    {"esm2_35m", FAMILY_ESM2, 12, 480, 1920, 20, 20, 24, 33, true, PLAIN_ROPE(10000), 0.02, 1e-5, 1026, 33501153},
-    {"esm2_150m", FAMILY_ESM2, 30, 640, 2560, 20, 20, 32, 33, true, PLAIN_ROPE(10000), 0.02, 1e-5, 1026, 148139553},
-    {"esm2_650m", FAMILY_ESM2, 33, 1280, 5120, 20, 20, 64, 33, true, PLAIN_ROPE(10000), 0.02, 1e-5, 1026, 651042593},
-    {"esm2_3b", FAMILY_ESM2, 36, 2560, 10240, 40, 40, 64, 33, true, PLAIN_ROPE(10000), 0.02, 1e-5, 1026, 2839004193},
-    {"esm2_15b", FAMILY_ESM2, 48, 5120, 20480, 40, 40, 128, 33, true, PLAIN_ROPE(10000), 0.02, 1e-5, 1026, 15129098273},
-    {"amplify_120m", FAMILY_AMPLIFY, 24, 640, 1712, 10, 10, 64, 27, false, PLAIN_ROPE(10000), 0.02, 1e-5, 2048,
-     118276507},
-    {"amplify_350m", FAMILY_AMPLIFY, 32, 960, 2560, 15, 15, 64, 27, false, PLAIN_ROPE(10000), 0.02, 1e-5, 2048,
-     354008667},
-};
-
-enum { PRESETS = sizeof presets / sizeof presets[0] };
-
-const struct model_preset *model_preset_at(int index)
+/* A preset and its family; NULL, and the first family, where no family has it. */
+static const struct model_preset *find_preset(const char *name, const struct family **family)
 {
-    return index >= 0 && index < PRESETS ? &presets[index] : NULL;
-}
-
-static const struct model_preset *find_preset(const char *name)
-{
-    for (int i = 0; i < PRESETS; i++)
-        if (strcmp(presets[i].name, name) == 0)
-            return &presets[i];
+    for (int f = 0; families[f] != NULL; f++)
+        for (const struct model_preset *p = families[f]->presets; p->name != NULL; p++)
+            if (strcmp(p->name, name) == 0) {
+                *family = families[f];
+                return p;
+            }
+    *family = families[0];
     return NULL;
 }
 
 static int unknown_preset(const char *name)
 {
     char known[1024] = "";
-    for (int i = 0; i < PRESETS; i++) {
-        size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", presets[i].name);
-    }
+    for (int f = 0; families[f] != NULL; f++)
+        for (const struct model_preset *p = families[f]->presets; p->name != NULL; p++) {
+            size_t used = strlen(known);
+            snprintf(known + used, sizeof known - used, "%s%s", used > 0 ? ", " : "", p->name);
+        }
     return error_user("key model.preset = \"%s\": unknown; the presets are %s", name, known);
 }
 
@@ -124,15 +64,6 @@ static int check_sizes(const struct model_settings *s)
     return ERROR_NONE;
 }
 
-_Static_assert((int)DECK_FAMILY_LLAMA == 1 + (int)FAMILY_LLAMA && (int)DECK_FAMILY_ESM2 == 1 + (int)FAMILY_ESM2 &&
-                   (int)DECK_FAMILY_AMPLIFY == 1 + (int)FAMILY_AMPLIFY && FAMILY_COUNT == 3,
-               "decks name the families in the order of enum model_family, behind PRESET");
-
-static enum model_family pick_family(int deck, enum model_family preset)
-{
-    return deck == DECK_FAMILY_PRESET ? preset : (enum model_family)(deck - DECK_FAMILY_LLAMA);
-}
-
 static int64_t pick_size(int64_t own, int64_t preset)
 {
     return own > 0 ? own : preset;
@@ -143,42 +74,54 @@ static double pick_real(double own, double preset)
     return own > 0 ? own : preset;
 }
 
-enum model_family model_family_from_deck(const struct deck *deck)
+/* The deck's preset, or NULL; *family: the deck's, or the preset's. */
+static const struct model_preset *preset_of(const struct deck *deck, const struct family **family)
 {
-    const struct model_preset *p = find_preset(deck->model.preset);
-    return pick_family(deck->model.family, p != NULL ? p->family : FAMILY_LLAMA);
+    const struct model_preset *p = find_preset(deck->model.preset, family);
+    if (deck->model.family != DECK_FAMILY_PRESET)
+        *family = family_of_choice(deck->model.family);
+    return p;
+}
+
+const struct family *model_family_from_deck(const struct deck *deck)
+{
+    const struct family *family;
+    preset_of(deck, &family);
+    return family;
 }
 
 int64_t model_vocabulary_from_deck(const struct deck *deck)
 {
-    const struct model_preset *p = find_preset(deck->model.preset);
+    const struct family *family;
+    const struct model_preset *p = preset_of(deck, &family);
     return pick_size(deck->model.vocabulary, p != NULL ? p->vocabulary : 0);
 }
 
 int64_t model_kv_heads_from_deck(const struct deck *deck)
 {
-    const struct model_preset *p = find_preset(deck->model.preset);
+    const struct family *family;
+    const struct model_preset *p = preset_of(deck, &family);
     const int64_t heads = pick_size(deck->model.heads, p != NULL ? p->heads : 0);
     return pick_size(pick_size(deck->model.kv_heads, p != NULL ? p->kv_heads : 0), heads);
 }
 
 int64_t model_positions_from_deck(const struct deck *deck)
 {
-    const struct model_preset *p = find_preset(deck->model.preset);
+    const struct family *family;
+    const struct model_preset *p = preset_of(deck, &family);
     return pick_size(deck->model.positions, p != NULL ? p->positions : 0);
 }
 
 int model_settings_from_deck(struct model_settings *s, const struct deck *deck, int64_t store_vocabulary)
 {
     static const struct model_preset no_preset = {.rope = PLAIN_ROPE(10000), .init_std = 0.02, .norm_eps = 1e-5};
-    const struct model_preset *p = &no_preset;
-    if (deck->model.preset[0] != '\0') {
-        p = find_preset(deck->model.preset);
-        if (p == NULL)
-            return unknown_preset(deck->model.preset);
-    }
-    enum model_family family = pick_family(deck->model.family, p->family);
-    bool tied = p == &no_preset ? family_of(family)->tied : p->tied;
+    const struct family *family;
+    const struct model_preset *p = preset_of(deck, &family);
+    if (p == NULL && deck->model.preset[0] != '\0')
+        return unknown_preset(deck->model.preset);
+    bool tied = p == NULL ? family->tied : p->tied;
+    if (p == NULL)
+        p = &no_preset;
     *s = (struct model_settings){
         .family = family,
         .layers = pick_size(deck->model.layers, p->layers),
@@ -190,7 +133,7 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
         .tied = deck->model.tied == DECK_TIED_PRESET ? tied : deck->model.tied == DECK_TIED_YES,
         .norm_zero_centered = deck->model.norm_zero_centered,
         .tanh_gelu = deck->model.gelu == DECK_GELU_TANH,
-        .token_dropout = family_of(family)->token_dropout && deck->model.token_dropout,
+        .token_dropout = family->token_dropout && deck->model.token_dropout,
         .rope = {.theta = pick_real(deck->model.rope_theta, p->rope.theta),
                  .factor = pick_real(deck->model.rope_scaling.factor, p->rope.factor),
                  .low = pick_real(deck->model.rope_scaling.low, p->rope.low),
@@ -261,7 +204,7 @@ int model_settings_check(const struct model_settings *s, const struct executor *
 
 void model_settings_to_deck(const struct model_settings *s, struct deck *deck)
 {
-    deck->model.family = (int)s->family + DECK_FAMILY_LLAMA;
+    deck->model.family = family_choice(s->family);
     deck->model.layers = s->layers;
     deck->model.hidden = s->hidden;
     deck->model.ffn = s->ffn;
@@ -285,7 +228,7 @@ void model_settings_to_deck(const struct model_settings *s, struct deck *deck)
 
 int64_t model_parameter_count(const struct model_settings *s)
 {
-    const struct family *family = family_of(s->family);
+    const struct family *family = s->family;
     int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
     int64_t norm = family->layer_norm ? 2 * s->hidden : s->hidden;
     int64_t block = s->hidden * (q + 2 * kv) + q * s->hidden + (family->gelu ? 2 : 3) * s->hidden * s->ffn + 2 * norm;
@@ -299,39 +242,9 @@ int64_t model_parameter_count(const struct model_settings *s)
 
 double model_matrix_elements(const struct model_settings *s)
 {
-    const struct family *family = family_of(s->family);
+    const struct family *family = s->family;
     double q = (double)s->heads * (double)s->head_dim, kv = (double)s->kv_heads * (double)s->head_dim;
     double hidden = (double)s->hidden, mlp = (family->gelu ? 2 : 3) * hidden * (double)s->ffn;
     double head = hidden * (double)s->vocabulary + (family->transform ? hidden * hidden : 0);
     return (double)s->layers * (hidden * (q + 2 * kv) + q * hidden + mlp) + head;
-}
-
-static double exact_frequency(const struct rope_settings *rope, int64_t head_dim, int64_t i)
-{
-    double frequency = pow(rope->theta, -2.0 * (double)i / (double)head_dim);
-    if (rope->factor <= 1)
-        return frequency;
-    double wavelength = 2 * 3.14159265358979323846 / frequency;
-    if (wavelength > (double)rope->original / rope->low)
-        return frequency / rope->factor;
-    if (wavelength < (double)rope->original / rope->high)
-        return frequency;
-    double blend = ((double)rope->original / wavelength - rope->low) / (rope->high - rope->low);
-    return (1 - blend) * frequency / rope->factor + blend * frequency;
-}
-
-double rope_frequency(const struct rope_settings *rope, int64_t head_dim, int64_t i)
-{
-    /* bits of a significand, and the exponent (as of frexp) of the smallest normal number */
-    static const int bits[] = {[DECK_ROUNDING_FP16] = 11, [DECK_ROUNDING_BF16] = 8};
-    static const int lowest[] = {[DECK_ROUNDING_FP16] = -13, [DECK_ROUNDING_BF16] = -125};
-    double frequency = exact_frequency(rope, head_dim, i);
-    if (rope->rounding == DECK_ROUNDING_NONE)
-        return frequency;
-    int exponent;
-    frexp(frequency, &exponent);
-    if (exponent < lowest[rope->rounding])
-        exponent = lowest[rope->rounding];
-    double unit = ldexp(1, exponent - bits[rope->rounding]);
-    return nearbyint(frequency / unit) * unit;
 }

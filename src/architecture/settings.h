@@ -7,17 +7,10 @@
 #include "architecture/family.h"
 #include "architecture/precision.h"
 #include "architecture/recompute.h"
+#include "architecture/rope.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-/* Rotary frequencies with Llama 3's rescaling; factor 0 or 1 means none. */
-struct rope_settings {
-    double theta;
-    double factor, low, high;    /* factor; low and high frequency factors */
-    int64_t original;            /* original_max_position_embeddings */
-    enum deck_rounding rounding; /* of each frequency */
-};
 
 /* Context parallelism: how many ranks share a row, and how their attention sees all of it. */
 struct row_cut {
@@ -60,7 +53,7 @@ static inline int stage_count(const struct stage_cut *cut)
 }
 
 struct model_settings {
-    enum model_family family;
+    const struct family *family;
     int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary;
     bool tied;               /* the head's matrix is the embedding's */
     bool norm_zero_centered; /* gains of norms are kept, as parameters, as their distance from 1 */
@@ -118,8 +111,8 @@ int layer_cut_check(const struct model_settings *settings, const char *name);
 /* How many of the ranks have the same key and value heads. */
 int layer_cut_alike(const struct model_settings *settings);
 
-/* The family that the deck asks for, by itself or by its preset; Llama where the preset is unknown. */
-enum model_family model_family_from_deck(const struct deck *deck);
+/* The family that the deck asks for, by itself or by its preset; the first where the preset is unknown. */
+const struct family *model_family_from_deck(const struct deck *deck);
 /* Its vocabulary, likewise; 0 where neither says. */
 int64_t model_vocabulary_from_deck(const struct deck *deck);
 /* Its key and value heads, likewise. */
@@ -144,25 +137,5 @@ int64_t model_parameter_count(const struct model_settings *settings);
 
 /* Elements of the matrices that each token is multiplied with: all but the embedding as a table. */
 double model_matrix_elements(const struct model_settings *settings);
-
-/* Presets in order; NULL after the last. */
-struct model_preset {
-    const char *name;
-    enum model_family family;
-    int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary;
-    bool tied;
-    struct rope_settings rope;
-    double init_std;
-    double norm_eps;
-    int64_t positions;  /* max_position_embeddings of its config.json */
-    int64_t parameters; /* as published */
-};
-const struct model_preset *model_preset_at(int index);
-
-/* Rotation frequency of pair i of head_dim / 2, in radians per position. (Su et al. 2021; Llama 3.1's rescaling as
- * described by its configuration: wavelengths beyond original / low are stretched by factor, those below
- * original / high are kept, with a linear blend between.) Rounded to nearest, ties to even, where the settings say so.
- */
-double rope_frequency(const struct rope_settings *rope, int64_t head_dim, int64_t i);
 
 #endif

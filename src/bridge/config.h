@@ -1,8 +1,6 @@
-/* config.json of a Hugging Face folder, to and from the model section of a deck. Llama and ESM-2 as transformers
- * writes it (4 and 5: rope_theta with rope_scaling, or rope_parameters), AMPLIFY as published with its checkpoints
- * (huggingface.co/chandar-lab); and all three as BioNeMo's classes in DIALECT_TE write it. A key that is absent or null
- * has transformers' default. What these programs can say and this one cannot do is refused by name; keys that change no
- * output of a trained model are passed over. */
+/* config.json of a Hugging Face folder, to and from the model section of a deck, by the rows of the family
+ * (architecture/config_key.h). Values that the classes allow and this program cannot compute are refused by name; keys
+ * that change no output of a trained model are ignored. */
 #ifndef BRIDGE_CONFIG_H
 #define BRIDGE_CONFIG_H
 
@@ -34,18 +32,13 @@ int config_token_rows(int64_t *rows, const char *folder, int64_t vocabulary);
 int config_check(const struct model_settings *settings, enum checkpoint_dialect dialect);
 
 /* Writes <folder>/config.json for a model that config_check accepts, in DIALECT_TE with auto_map and without rows
- * beyond the vocabulary, and for Llama with a known tokenizer or known ends generation_config.json. positions: the
- * longest sequence claimed; dtype: "float32" or "bfloat16"; tokenizer: for the special ids; NULL = unknown; ends: a
- * Llama's end tokens where it came with others than the tokenizer's. Local. Errors of draft_open and draft_close. */
+ * beyond the vocabulary, and for a family with end tokens of its own, where
+ * these or the tokenizer are known, generation_config.json. positions: the
+ * longest sequence claimed; dtype: "float32" or "bfloat16"; tokenizer: for the special ids; NULL = unknown; ends: the
+ * end tokens that the model came with, where they are not the tokenizer's. Local. Errors of draft_open and draft_close.
+ */
 int config_write(const struct model_settings *settings, enum checkpoint_dialect dialect, int64_t positions,
                  const struct tokenizer *tokenizer, const struct model_ends *ends, const char *dtype,
                  const char *folder);
-
-/* The file of BioNeMo, below bionemo-recipes, that has a family's classes for DIALECT_TE; *module: how auto_map calls
- * it. */
-const char *config_classes(enum model_family family, const char **module);
-
-/* Tokens beside those of the longest sequence that the family counts in its positions: ESM-2's count starts at 2. */
-int64_t config_extra_positions(enum model_family family);
 
 #endif

@@ -2,7 +2,6 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "bridge/config.h"
-#include "bridge/config_table.h"
 #include "bridge/json_file.h"
 #include "tokenizer/end_tokens.h"
 
@@ -14,7 +13,7 @@ struct config_source {
     const char *path;
     enum checkpoint_dialect dialect;
     const json_t *root;
-    const struct config_family *family;
+    const struct family *family;
 };
 
 /* NULL where it is absent or null, which mean the same. */
@@ -88,26 +87,35 @@ static bool lists(const json_t *array, const char *text)
     return false;
 }
 
-static int read_family(struct config_source *s, enum model_family *family)
+/* "a", "b" or "c": the model types of all families. */
+static char *model_types(enum checkpoint_dialect dialect)
 {
-    const struct config_family *families = config_families[s->dialect];
+    char *text = memory_string("");
+    for (int f = 0; families[f] != NULL; f++) {
+        const char *between = f == 0 ? "" : families[f + 1] != NULL ? ", " : " or ";
+        char *longer = memory_format("%s%s\"%s\"", text, between, families[f]->model_type[dialect]);
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+static int read_family(struct config_source *s)
+{
     const json_t *type = value_of(s->root, "model_type"), *architectures = value_of(s->root, "architectures");
-    for (int f = 0; f < FAMILY_COUNT; f++)
-        if (json_is_string(type) && strcmp(json_string_value(type), families[f].model_type) == 0) {
-            s->family = &families[f];
-            *family = (enum model_family)f;
-        }
+    for (int f = 0; families[f] != NULL; f++)
+        if (json_is_string(type) && strcmp(json_string_value(type), families[f]->model_type[s->dialect]) == 0)
+            s->family = families[f];
     if (s->family == NULL) {
-        char *allowed = memory_format("\"%s\", \"%s\" or \"%s\"", families[0].model_type, families[1].model_type,
-                                      families[2].model_type);
+        char *allowed = model_types(s->dialect);
         int code = not_supported(s, "", "model_type", type, allowed);
         free(allowed);
         return code;
     }
-    const char *plain = config_families[DIALECT_HF][*family].architecture; /* may stand there in either dialect */
-    if (architectures != NULL && !lists(architectures, s->family->architecture) &&
-        !(s->dialect == DIALECT_TE && lists(architectures, plain))) {
-        char *allowed = memory_format("[\"%s\"]", s->family->architecture);
+    const char *const *names = s->family->architecture; /* DIALECT_HF's may stand there in either dialect */
+    if (architectures != NULL && !lists(architectures, names[s->dialect]) &&
+        !(s->dialect == DIALECT_TE && lists(architectures, names[DIALECT_HF]))) {
+        char *allowed = memory_format("[\"%s\"]", names[s->dialect]);
         int code = not_supported(s, "", "architectures", architectures, allowed);
         free(allowed);
         return code;
@@ -115,58 +123,63 @@ static int read_family(struct config_source *s, enum model_family *family)
     return ERROR_NONE;
 }
 
-/* -- What every family has ---------------------------------------------------------------------------------------- */
+/* -- Rows of one key ----------------------------------------------------------------------------------------------- */
 
-static int check_fixed(const struct config_source *s, const struct config_fixed *row)
+static bool equals(const json_t *value, const char *text)
 {
-    int code = ERROR_NONE;
-    for (; row->key != NULL && code == ERROR_NONE; row++) {
-        json_t *allowed = json_loads(row->allowed, JSON_DECODE_ANY, NULL);
-        json_t *missing = json_loads(row->missing, JSON_DECODE_ANY, NULL);
-        const json_t *value = json_object_get(s->root, row->key);
-        const bool unset = value == NULL || (json_is_null(value) && !json_is_true(missing)); /* null is no true */
-        if (!json_equal(unset ? missing : value, allowed))
-            code = not_supported(s, "", row->key, value, row->allowed);
-        json_decref(allowed);
-        json_decref(missing);
-    }
+    json_t *wanted = text == NULL ? NULL : json_loads(text, JSON_DECODE_ANY, NULL);
+    const bool equal = wanted != NULL && json_equal(value, wanted);
+    json_decref(wanted);
+    return equal;
+}
+
+static int check_fixed(const struct config_source *s, const struct config_key *row)
+{
+    json_t *missing = json_loads(row->missing, JSON_DECODE_ANY, NULL);
+    const json_t *value = json_object_get(s->root, row->key);
+    const bool unset = value == NULL || (json_is_null(value) && !json_is_true(missing)); /* null is not true */
+    const json_t *effective = unset ? missing : value;
+    const bool good = equals(effective, row->allowed) || equals(effective, row->also);
+    json_decref(missing);
+    if (good)
+        return ERROR_NONE;
+    char *allowed =
+        row->also == NULL ? memory_string(row->allowed) : memory_format("%s or %s", row->allowed, row->also);
+    int code = not_supported(s, "", row->key, value, allowed);
+    free(allowed);
     return code;
 }
 
-static int check_values(const struct config_source *s)
+static int read_number(const struct config_source *s, const struct config_key *row, struct deck *deck)
 {
-    const json_t *quantization = value_of(s->root, "quantization_config");
-    int code = check_fixed(s, s->family->fixed);
-    if (code == ERROR_NONE)
-        code = check_fixed(s, s->family->more);
-    if (code == ERROR_NONE)
-        code = check_fixed(s, s->family->unwritten);
-    if (code == ERROR_NONE && quantization != NULL)
-        code = not_supported(s, "", "quantization_config", quantization, "null");
+    const json_t *value = value_of(s->root, row->key);
+    void *to = (char *)deck + row->offset;
+    if (row->kind == CONFIG_SIZE) {
+        *(int64_t *)to = (int64_t)row->number;
+        return value == NULL ? ERROR_NONE : read_size(s, "", row->key, value, to);
+    }
+    *(double *)to = row->number;
+    return value == NULL ? ERROR_NONE : read_real(s, "", row->key, value, to);
+}
+
+static int read_gated(const struct config_source *s, const struct config_key *row, struct deck *deck)
+{
+    const json_t *value = value_of(s->root, row->key);
+    int64_t size = (int64_t)row->number;
+    int code = value == NULL ? ERROR_NONE : read_size(s, "", row->key, value, &size);
+    deck->model.ffn = config_gated_ffn(size, row->multiple);
     return code;
 }
 
-static int read_numbers(const struct config_source *s, struct deck *deck)
+static int read_tied(const struct config_source *s, const struct config_key *row, struct deck *deck)
 {
-    int code = ERROR_NONE;
-    for (const struct config_number *row = s->family->sizes; row->key != NULL && code == ERROR_NONE; row++) {
-        const json_t *value = value_of(s->root, row->key);
-        int64_t *to = (int64_t *)((char *)deck + row->offset);
-        *to = (int64_t)row->missing;
-        if (value != NULL)
-            code = read_size(s, "", row->key, value, to);
-    }
-    for (const struct config_number *row = s->family->reals; row->key != NULL && code == ERROR_NONE; row++) {
-        const json_t *value = value_of(s->root, row->key);
-        double *to = (double *)((char *)deck + row->offset);
-        *to = row->missing;
-        if (value != NULL)
-            code = read_real(s, "", row->key, value, to);
-    }
+    bool tied = false;
+    int code = read_bool(s, row->key, s->family->tied, &tied);
+    deck->model.tied = tied ? DECK_TIED_YES : DECK_TIED_NO;
     return code;
 }
 
-/* -- What one has ------------------------------------------------------------------------------------------------- */
+/* -- Rotary frequencies -------------------------------------------------------------------------------------------- */
 
 static bool is_one(const json_t *value)
 {
@@ -196,12 +209,13 @@ static int read_original(const struct config_source *s, const char *section, con
 static int read_rope_object(const struct config_source *s, const char *section, const json_t *object, struct deck *deck)
 {
     static const char type_key[] = "rope_type", old_type_key[] = "type";
-    const struct config_number reals[] = {
-        {"rope_theta", offsetof(struct deck, model.rope_theta), 0},
-        {"factor", offsetof(struct deck, model.rope_scaling.factor), 0},
-        {"low_freq_factor", offsetof(struct deck, model.rope_scaling.low), 0},
-        {"high_freq_factor", offsetof(struct deck, model.rope_scaling.high), 0},
-    };
+    const struct {
+        const char *key;
+        double *to;
+    } reals[] = {{"rope_theta", &deck->model.rope_theta},
+                 {"factor", &deck->model.rope_scaling.factor},
+                 {"low_freq_factor", &deck->model.rope_scaling.low},
+                 {"high_freq_factor", &deck->model.rope_scaling.high}};
     const json_t *type = value_of(object, type_key);
     if (type == NULL)
         type = value_of(object, old_type_key);
@@ -221,7 +235,7 @@ static int read_rope_object(const struct config_source *s, const char *section, 
         const json_t *value = value_of(object, reals[i].key);
         known += value != NULL;
         if (value != NULL || (llama3 && i > 0))
-            code = read_real(s, section, reals[i].key, value, (double *)((char *)deck + reals[i].offset));
+            code = read_real(s, section, reals[i].key, value, reals[i].to);
     }
     const json_t *original = value_of(object, "original_max_position_embeddings");
     known += original != NULL;
@@ -243,13 +257,13 @@ static int read_rope_object(const struct config_source *s, const char *section, 
 }
 
 /* transformers takes rope_scaling before rope_parameters, and rope_theta from inside before the one beside it. */
-static int read_rope(const struct config_source *s, struct deck *deck)
+static int read_rope(const struct config_source *s, const struct config_key *row, struct deck *deck)
 {
-    const json_t *theta = value_of(s->root, "rope_theta"), *partial = value_of(s->root, "partial_rotary_factor");
+    const json_t *theta = value_of(s->root, row->key), *partial = value_of(s->root, "partial_rotary_factor");
     const char *key = value_of(s->root, "rope_scaling") != NULL ? "rope_scaling" : "rope_parameters";
     const json_t *object = value_of(s->root, key);
-    deck->model.rope_theta = 10000;
-    int code = theta == NULL ? ERROR_NONE : read_real(s, "", "rope_theta", theta, &deck->model.rope_theta);
+    deck->model.rope_theta = row->number;
+    int code = theta == NULL ? ERROR_NONE : read_real(s, "", row->key, theta, &deck->model.rope_theta);
     if (code == ERROR_NONE && partial != NULL && !is_one(partial))
         code = not_supported(s, "", "partial_rotary_factor", partial, "1");
     if (code != ERROR_NONE || object == NULL)
@@ -262,66 +276,83 @@ static int read_rope(const struct config_source *s, struct deck *deck)
     return code;
 }
 
-/* transformers' ESM-2 computes GELU by erf whatever hidden_act says, so a key of this program's own says tanh.
- * TransformerEngine's layers compute its tanh form. */
-static int read_gelu(const struct config_source *s, struct deck *deck)
+/* -- GELU ---------------------------------------------------------------------------------------------------------- */
+
+/* A class of transformers with this row computes GELU by erf whatever hidden_act says, so a key of this program's own
+ * says tanh. TransformerEngine's layers compute its tanh form. */
+static int read_gelu(const struct config_source *s, const struct config_key *row, struct deck *deck)
 {
     deck->model.gelu = DECK_GELU_TANH;
     if (s->dialect == DIALECT_TE)
         return ERROR_NONE;
-    const json_t *own = value_of(s->root, config_gelu), *value = value_of(s->root, "hidden_act");
+    const json_t *own = value_of(s->root, row->key), *value = value_of(s->root, "hidden_act");
     const char *name = own == NULL ? "erf" : json_is_string(own) ? json_string_value(own) : "";
     const bool tanh = strcmp(name, "tanh") == 0;
     if (!tanh && strcmp(name, "erf") != 0)
-        return not_supported(s, "", config_gelu, own, "\"erf\" or \"tanh\"");
+        return not_supported(s, "", row->key, own, "\"erf\" or \"tanh\"");
     deck->model.gelu = tanh ? DECK_GELU_TANH : DECK_GELU_ERF;
     if (own == NULL && value != NULL && !(json_is_string(value) && strcmp(json_string_value(value), "gelu") == 0)) {
         char *text = json_dumps(value, JSON_ENCODE_ANY);
-        log_warn(
-            "%s: key hidden_act = %.60s: transformers' ESM-2 ignores it and computes GELU by erf, and so does this "
-            "model; for one that was trained with GELU's tanh form put \"%s\": \"tanh\" there",
-            s->path, text, config_gelu);
+        log_warn("%s: key hidden_act = %.60s: transformers' %s ignores it and computes GELU by erf, and so does this "
+                 "model; for one that was trained with GELU's tanh form put \"%s\": \"tanh\" there",
+                 s->path, text, s->family->title, row->key);
         free(text);
     }
     return ERROR_NONE;
 }
 
-/* Causal by either name: packed rows or padded ones. */
-static int check_direction(const struct config_source *s)
+/* -- All rows -------------------------------------------------------------------------------------------------------
+ */
+
+static int read_key(const struct config_source *s, const struct config_key *row, struct deck *deck)
 {
-    const json_t *value = value_of(s->root, "self_attn_mask_type");
-    const char *name = value == NULL ? "causal" : json_is_string(value) ? json_string_value(value) : "";
-    if (s->dialect == DIALECT_HF || strcmp(name, "causal") == 0 || strcmp(name, "padding_causal") == 0)
-        return ERROR_NONE;
-    return not_supported(s, "", "self_attn_mask_type", value, "\"causal\" or \"padding_causal\"");
+    switch (row->kind) {
+    case CONFIG_FIXED:
+    case CONFIG_CHECKED:
+        return check_fixed(s, row);
+    case CONFIG_SIZE:
+    case CONFIG_REAL:
+        return read_number(s, row, deck);
+    case CONFIG_FLAG:
+        return read_bool(s, row->key, row->number != 0, (bool *)((char *)deck + row->offset));
+    case CONFIG_GATED:
+        return read_gated(s, row, deck);
+    case CONFIG_TIED:
+        return read_tied(s, row, deck);
+    case CONFIG_ROPE:
+        return read_rope(s, row, deck);
+    case CONFIG_GELU:
+        return read_gelu(s, row, deck);
+    case CONFIG_CONSTANT: /* exports alone have these */
+    case CONFIG_COPY:
+    case CONFIG_TOKEN:
+    case CONFIG_CLASSES:
+    case CONFIG_ENDS:       /* config_ends */
+    case CONFIG_TOKEN_ROWS: /* config_token_rows */
+        break;
+    }
+    return ERROR_NONE;
 }
 
-static int read_own(const struct config_source *s, enum model_family family, struct deck *deck)
+static int read_keys(const struct config_source *s, struct deck *deck)
 {
-    bool tied = false;
+    const json_t *quantization = value_of(s->root, "quantization_config");
     int code = ERROR_NONE;
-    if (family == FAMILY_AMPLIFY)
-        deck->model.ffn = config_amplify_ffn(deck->model.ffn);
-    else
-        code = read_bool(s, "tie_word_embeddings", family_of(family)->tied, &tied);
-    deck->model.tied = tied ? DECK_TIED_YES : DECK_TIED_NO;
-    if (code == ERROR_NONE && family == FAMILY_LLAMA)
-        code = read_rope(s, deck);
-    if (code == ERROR_NONE && family == FAMILY_LLAMA)
-        code = check_direction(s);
-    if (code == ERROR_NONE && family == FAMILY_ESM2)
-        code = read_bool(s, "token_dropout", false, &deck->model.token_dropout);
-    if (code == ERROR_NONE && family == FAMILY_ESM2)
-        code = read_gelu(s, deck);
+    if (quantization != NULL)
+        code = not_supported(s, "", "quantization_config", quantization, "null");
+    deck->model.tied = DECK_TIED_NO;
+    for (const struct config_key *row = s->family->keys; row->key != NULL && code == ERROR_NONE; row++)
+        if (config_key_in(row, s->dialect))
+            code = read_key(s, row, deck);
     return code;
 }
 
 /* -- The deck ----------------------------------------------------------------------------------------------------- */
 
-static void set_window(enum model_family family, struct deck *deck)
+static void set_window(const struct family *family, struct deck *deck)
 {
     enum { LONGEST = 8192, MULTIPLE = 16 /* of a row */ };
-    int64_t tokens = deck->model.positions - config_extra_positions(family);
+    int64_t tokens = deck->model.positions - family->extra_positions;
     tokens = tokens > LONGEST ? LONGEST : tokens / MULTIPLE * MULTIPLE;
     deck->data.row_tokens = deck->data.window = tokens < MULTIPLE ? MULTIPLE : tokens;
 }
@@ -351,18 +382,13 @@ static int check_deck(const char *path, enum checkpoint_dialect dialect, const s
 static int read_object(struct deck *deck, const char *path, enum checkpoint_dialect dialect, const json_t *root)
 {
     struct config_source source = {.path = path, .dialect = dialect, .root = root};
-    enum model_family family = FAMILY_LLAMA;
-    int code = read_family(&source, &family);
+    int code = read_family(&source);
     if (code == ERROR_NONE)
-        code = check_values(&source);
-    if (code == ERROR_NONE)
-        code = read_numbers(&source, deck);
-    if (code == ERROR_NONE)
-        code = read_own(&source, family, deck);
+        code = read_keys(&source, deck);
     if (code != ERROR_NONE)
         return code;
-    deck->model.family = DECK_FAMILY_LLAMA + (int)family;
-    set_window(family, deck);
+    deck->model.family = family_choice(source.family);
+    set_window(source.family, deck);
     return check_deck(path, dialect, deck);
 }
 

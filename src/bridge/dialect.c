@@ -7,45 +7,19 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a parameter is of its tensor. */
-enum dialect_part { WHOLE, QUERY, KEY, VALUE, GATE, UP, TOKENS };
-
-/* "weight" or "bias" follows both names; a name of Hugging Face's may also be a whole one, of a bias. */
-struct renamed {
-    size_t plain; /* offset in struct family_names */
-    const char *name;
-    enum dialect_part part;
-};
-
 #define OF(name) offsetof(struct family_names, name)
 
-static const struct renamed of_layer[] = {
-    {OF(q), "self_attention.layernorm_qkv.", QUERY}, {OF(k), "self_attention.layernorm_qkv.", KEY},
-    {OF(v), "self_attention.layernorm_qkv.", VALUE}, {OF(o), "self_attention.proj.", WHOLE},
-    {OF(gate), "layernorm_mlp.fc1_", GATE},          {OF(up), "layernorm_mlp.fc1_", UP},
-    {OF(down), "layernorm_mlp.fc2_", WHOLE},         {OF(norm1), "self_attention.layernorm_qkv.layer_norm_", WHOLE},
-    {OF(norm2), "layernorm_mlp.layer_norm_", WHOLE}, {0, NULL, WHOLE}};
-/* A Llama's other tensors are those of Hugging Face. */
-static const struct renamed of_llama[] = {{0, NULL, WHOLE}};
-static const struct renamed of_esm2[] = {{OF(embedding), "model.embeddings.word_embeddings.", TOKENS},
-                                         {OF(final_norm), "model.encoder.emb_layer_norm_after.", WHOLE},
-                                         {OF(dense), "lm_head.dense.", WHOLE},
-                                         {OF(head_norm), "lm_head.decoder.layer_norm_", WHOLE},
-                                         {OF(decoder), "lm_head.decoder.", TOKENS},
-                                         {OF(decoder_bias), "lm_head.decoder.", TOKENS},
-                                         {0, NULL, WHOLE}};
-static const struct renamed of_amplify[] = {{OF(embedding), "amplify.encoder.", TOKENS},
-                                            {OF(final_norm), "decoder.layer_norm_", WHOLE},
-                                            {OF(decoder), "decoder.", TOKENS},
-                                            {0, NULL, WHOLE}};
-static const struct {
-    const char *layer; /* its number and a point follow */
-    const struct renamed *rest;
-} families[FAMILY_COUNT] = {
-    [FAMILY_LLAMA] = {"model.layers.", of_llama},
-    [FAMILY_ESM2] = {"model.encoder.layers.", of_esm2},
-    [FAMILY_AMPLIFY] = {"amplify.transformer_encoder.", of_amplify},
-};
+/* TransformerEngine's tensors of a block. */
+static const struct family_tensor of_layer[] = {{OF(q), "self_attention.layernorm_qkv.", PART_QUERY},
+                                                {OF(k), "self_attention.layernorm_qkv.", PART_KEY},
+                                                {OF(v), "self_attention.layernorm_qkv.", PART_VALUE},
+                                                {OF(o), "self_attention.proj.", PART_WHOLE},
+                                                {OF(gate), "layernorm_mlp.fc1_", PART_GATE},
+                                                {OF(up), "layernorm_mlp.fc1_", PART_UP},
+                                                {OF(down), "layernorm_mlp.fc2_", PART_WHOLE},
+                                                {OF(norm1), "self_attention.layernorm_qkv.layer_norm_", PART_WHOLE},
+                                                {OF(norm2), "layernorm_mlp.layer_norm_", PART_WHOLE},
+                                                {0}};
 
 enum checkpoint_dialect dialect_of(const struct safetensors *st)
 {
@@ -55,13 +29,18 @@ enum checkpoint_dialect dialect_of(const struct safetensors *st)
     return DIALECT_HF;
 }
 
-bool dialect_ignores(const char *name)
+bool dialect_matches(const char *const *patterns, const char *name)
 {
-    static const char *const ignored[] = {"*._extra_state", "model.pooler.*", "esm.pooler.*", NULL};
-    for (const char *const *pattern = ignored; *pattern != NULL; pattern++)
-        if (fnmatch(*pattern, name, 0) == 0)
+    for (; patterns != NULL && *patterns != NULL; patterns++)
+        if (fnmatch(*patterns, name, 0) == 0)
             return true;
     return false;
+}
+
+bool dialect_ignores(const struct family *family, const char *name)
+{
+    static const char *const of_layers[] = {"*._extra_state", NULL};
+    return dialect_matches(of_layers, name) || dialect_matches(family->te.ignored, name);
 }
 
 int64_t place_run(const struct dialect_place *place, int64_t element, int64_t *at)
@@ -85,10 +64,10 @@ static int layer_of(const char *name, const struct family_names *names, const ch
 }
 
 /* The row for a name, and which kind of parameter it is; NULL: none. */
-static const struct renamed *find(const struct renamed *row, const struct family_names *names, const char *name,
-                                  const char **kind)
+static const struct family_tensor *find(const struct family_tensor *row, const struct family_names *names,
+                                        const char *name, const char **kind)
 {
-    for (; row->name != NULL; row++) {
+    for (; row != NULL && row->name != NULL; row++) {
         const char *plain = *(const char *const *)((const char *)names + row->plain);
         const size_t length = plain == NULL ? 0 : strlen(plain);
         if (length == 0 || strncmp(name, plain, length) != 0)
@@ -100,29 +79,30 @@ static const struct renamed *find(const struct renamed *row, const struct family
     return NULL;
 }
 
-static void take_part(struct dialect_place *place, enum dialect_part part, const struct model_settings *s,
+static void take_part(struct dialect_place *place, enum packed_part part, const struct model_settings *s,
                       int64_t token_rows)
 {
     const int64_t queries = s->heads / s->kv_heads * s->head_dim, keys = s->head_dim;
-    const bool gated = !family_of(s->family)->gelu;
-    if (part == TOKENS)
+    const bool gated = !s->family->gelu;
+    if (part == PART_TOKENS)
         place->shape[0] = token_rows;
-    if (part == GATE || part == UP) /* of AMPLIFY one parameter is both */
+    if (part == PART_GATE || part == PART_UP) /* without a name for the gate, up is both */
         place->shape[0] = gated ? 2 * s->ffn : s->ffn;
-    if (part == UP)
+    if (part == PART_UP)
         place->first = place->shape[0] - place->block;
-    if (part != QUERY && part != KEY && part != VALUE)
+    if (part != PART_QUERY && part != PART_KEY && part != PART_VALUE)
         return;
     place->shape[0] = (queries + 2 * keys) * s->kv_heads;
-    place->first = part == QUERY ? 0 : part == KEY ? queries : queries + keys;
-    place->block = part == QUERY ? queries : keys;
+    place->first = part == PART_QUERY ? 0 : part == PART_KEY ? queries : queries + keys;
+    place->block = part == PART_QUERY ? queries : keys;
     place->apart = queries + 2 * keys;
 }
 
 void dialect_place(struct dialect_place *place, enum checkpoint_dialect dialect, const struct model_settings *settings,
                    int64_t token_rows, const struct parameter *p)
 {
-    const struct family_names *names = &family_of(settings->family)->names;
+    const struct family *family = settings->family;
+    const struct family_names *names = &family->names;
     const bool matrix = p->storage == STORAGE_MATRIX;
     const int64_t rows = matrix ? p->rows : p->cols, width = matrix ? p->cols : 1;
     *place = (struct dialect_place){
@@ -132,13 +112,12 @@ void dialect_place(struct dialect_place *place, enum checkpoint_dialect dialect,
         return;
     const char *rest, *kind;
     const int layer = layer_of(p->name, names, &rest);
-    const struct renamed *row =
-        layer >= 0 ? find(of_layer, names, rest, &kind) : find(families[settings->family].rest, names, p->name, &kind);
+    const struct family_tensor *row =
+        layer >= 0 ? find(of_layer, names, rest, &kind) : find(family->te.tensors, names, p->name, &kind);
     if (row == NULL)
         return;
     if (layer >= 0)
-        snprintf(place->name, sizeof place->name, "%s%d.%s%s", families[settings->family].layer, layer, row->name,
-                 kind);
+        snprintf(place->name, sizeof place->name, "%s%d.%s%s", family->te.layer, layer, row->name, kind);
     else
         snprintf(place->name, sizeof place->name, "%s%s", row->name, kind);
     take_part(place, row->part, settings, token_rows);

@@ -2,6 +2,7 @@
  * BioNeMo's recipes are made of TransformerEngine's layers, whose tensors hold several: q, k and v of a group of heads
  * below each other, group after group; gate above up. Norms belong to the linear layer behind them there, and what has
  * a row for each token may have more, which nothing reads.
+ * What a family's tensors are called is in its file (architecture/family.h); the layers' packing is here.
  * Source: TransformerEngine's documentation, TransformerLayer (fuse_qkv_params, qkv_weight_interleaved); BioNeMo's
  * recipes llama3_native_te and esm2_native_te, its model AMPLIFY. */
 #ifndef BRIDGE_DIALECT_H
@@ -10,8 +11,6 @@
 #include "bridge/safetensors.h"
 #include "architecture/settings.h"
 #include "model/parameter.h"
-
-enum checkpoint_dialect { DIALECT_HF, DIALECT_TE, DIALECT_COUNT };
 
 /* Where a parameter is. Of a vector each element is a row. Row r is row first + r / block * apart + r % block of the
  * tensor. */
@@ -33,7 +32,10 @@ void dialect_place(struct dialect_place *place, enum checkpoint_dialect dialect,
 /* Elements of a parameter lie together in its tensor from `element` on: returns how many; *at: where in the tensor. */
 int64_t place_run(const struct dialect_place *place, int64_t element, int64_t *at);
 
-/* Of DIALECT_TE: what no output depends on, so that it is passed over. */
-bool dialect_ignores(const char *name);
+/* DIALECT_TE: does no output depend on the tensor, so that import ignores it? */
+bool dialect_ignores(const struct family *family, const char *name);
+
+/* Does the name match one of the patterns? They end with NULL; NULL: there are none. */
+bool dialect_matches(const char *const *patterns, const char *name);
 
 #endif

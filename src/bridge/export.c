@@ -52,7 +52,7 @@ static int read_deck(struct export *export, const struct checkpoint_meta *meta)
     memory_free(deck);
     if (code != ERROR_NONE)
         return code;
-    export->positions = positions > 0 ? positions : window + config_extra_positions(export->settings.family);
+    export->positions = positions > 0 ? positions : window + export->settings.family->extra_positions;
     code = config_check(&export->settings, export->given->dialect);
     const bool known = meta->tokenizer[0] != '\0' && strcmp(meta->tokenizer, corpus_plain_ids) != 0;
     if (code == ERROR_NONE && known)
@@ -80,9 +80,10 @@ static int read_checkpoint(struct export *export)
 
 /* -- What transformers wants beside the parameters ----------------------------------------------------------------- */
 
-static bool carries(const struct carried_files *carried, const char *part)
+/* Has one of the first `count` tensors this part in its name? */
+static bool carries(const struct carried_files *carried, int count, const char *part)
 {
-    for (int i = 0; i < carried->count; i++)
+    for (int i = 0; i < count; i++)
         if (strstr(carried->tensors[i].name, part) != NULL)
             return true;
     return false;
@@ -107,18 +108,13 @@ static void fill_table(const struct model_settings *s, float *table)
         table[i] = (float)rope_frequency(&s->rope, s->head_dim, i);
 }
 
-/* Tables that came with the weights and are no more the model's, since a deck has given it other frequencies. Returns
- * whether there is any table. */
-static bool renew_tables(struct export *export)
+/* Tables that came with the weights and are no more the model's, since a deck has given it other frequencies. */
+static void renew_tables(struct export *export)
 {
     const struct model_settings *s = &export->settings;
-    bool found = false;
     for (int i = 0; i < export->carried.count; i++) {
         struct carried_tensor *t = &export->carried.tensors[i];
-        if (!frequencies_named(t->name))
-            continue;
-        found = true;
-        if (frequencies_error(&s->rope, s->head_dim, t) < FREQUENCIES_SAME)
+        if (!frequencies_named(t->name) || frequencies_error(&s->rope, s->head_dim, t) < FREQUENCIES_SAME)
             continue;
         log_warn("%s: %s is not made of the model's frequencies and is made anew", export->path, t->name);
         memory_free(t->data);
@@ -127,51 +123,54 @@ static bool renew_tables(struct export *export)
         t->data = memory_allocate(t->bytes);
         fill_table(s, t->data);
     }
-    return found;
 }
 
-/* EsmForMaskedLM always has a contact head, a logistic regression on all heads of all layers, and a table of rotary
- * frequencies, whose place moved between versions 4 and 5; both read that of version 4. */
-static bool complete_esm2(struct export *export)
+static bool add_extra(struct export *export, const struct family_extra *extra, const char *name)
 {
     const struct model_settings *s = &export->settings;
+    const bool table = extra->kind == EXTRA_FREQUENCIES;
+    const int64_t cols = table ? s->head_dim / 2 : extra->kind == EXTRA_HEADS ? s->layers * s->heads : 1;
+    float *values = add_floats(export, name, extra->kind == EXTRA_HEADS ? 1 : 0, cols);
+    if (table && values != NULL)
+        fill_table(s, values);
+    return values != NULL;
+}
+
+/* Adds the family's extras of the dialect, unless import carried others in their place. */
+static bool add_extras(struct export *export)
+{
+    const int carried = export->carried.count;
     bool good = true;
-    if (!carries(&export->carried, "contact_head."))
-        good = add_floats(export, "esm.contact_head.regression.weight", 1, s->layers * s->heads) != NULL &&
-               add_floats(export, "esm.contact_head.regression.bias", 0, 1) != NULL;
-    const bool has_table = renew_tables(export);
-    for (int64_t layer = 0; layer < s->layers && good && !has_table; layer++) {
-        char *name =
-            memory_format("esm.encoder.layer.%lld.attention.self.rotary_embeddings.inv_freq", (long long)layer);
-        float *table = add_floats(export, name, 0, s->head_dim / 2);
-        if (table != NULL)
-            fill_table(s, table);
-        good = table != NULL;
-        free(name);
+    for (const struct family_extra *extra = export->settings.family->extras; extra != NULL && extra->name != NULL;
+         extra++) {
+        if (extra->dialect != export->given->dialect || carries(&export->carried, carried, extra->part))
+            continue;
+        const int64_t count = strchr(extra->name, '%') != NULL ? export->settings.layers : 1;
+        for (int64_t layer = 0; layer < count && good; layer++) {
+            char *name = memory_format(extra->name, (long long)layer);
+            good = add_extra(export, extra, name);
+            free(name);
+        }
     }
     return good;
 }
 
-/* Nothing that is carried has a name in DIALECT_TE. A Llama's class there keeps its table of frequencies. */
-static bool complete_te(struct export *export)
+/* Nothing that is carried has a name in DIALECT_TE. */
+static void drop_carried(struct export *export)
 {
     const struct model_ends ends = export->carried.ends;
     export->dropped = export->carried.count;
     carried_destroy(&export->carried);
     export->carried.ends = ends;
-    if (export->settings.family != FAMILY_LLAMA)
-        return true;
-    float *table = add_floats(export, "model.rotary_emb.inv_freq", 0, export->settings.head_dim / 2);
-    if (table != NULL)
-        fill_table(&export->settings, table);
-    return table != NULL;
 }
 
 static bool complete(struct export *export)
 {
     if (export->given->dialect == DIALECT_TE)
-        return complete_te(export);
-    return export->settings.family != FAMILY_ESM2 || complete_esm2(export);
+        drop_carried(export);
+    else if (export->settings.family->loads_frequencies)
+        renew_tables(export);
+    return add_extras(export);
 }
 
 /* -- Tensors ------------------------------------------------------------------------------------------------------- */
@@ -289,10 +288,11 @@ static int write_files(struct export *export, const char *folder)
 {
     int code = config_write(&export->settings, export->given->dialect, export->positions, export->tokenizer,
                             &export->carried.ends, export->given->bf16 ? "bfloat16" : "float32", folder);
-    const int64_t tokens = export->positions - config_extra_positions(export->settings.family);
+    const int64_t tokens = export->positions - export->settings.family->extra_positions;
     if (code == ERROR_NONE && export->tokenizer != NULL)
-        code = tokenizer_is_text(export->tokenizer) ? text_files_write(export->tokenizer, tokens, folder)
-                                                    : tokenizer_files_write(export->tokenizer, tokens, folder);
+        code = tokenizer_is_text(export->tokenizer)
+                   ? text_files_write(export->tokenizer, tokens, folder)
+                   : tokenizer_files_write(export->tokenizer, export->settings.family->tokenizer_class, tokens, folder);
     return code == ERROR_NONE ? write_tensors(export, folder) : code;
 }
 
@@ -307,12 +307,11 @@ static int write_folder(struct export *export)
 
 static void tell_te(const struct export *export)
 {
-    const char *folder = export->given->folder, *module, *file = config_classes(export->settings.family, &module);
-    log_info("%s: its classes are BioNeMo's: for auto_map put bionemo-recipes/%s beside it as %s.py", folder, file,
-             module);
-    if (export->settings.family != FAMILY_ESM2)
-        return;
-    if (!export->settings.tanh_gelu)
+    const char *folder = export->given->folder;
+    const struct family *family = export->settings.family;
+    log_info("%s: its classes are BioNeMo's: for auto_map put bionemo-recipes/%s beside it as %s.py", folder,
+             family->te.file, family->te.module);
+    if (family->gelu && !export->settings.tanh_gelu)
         log_warn("%s: the model has model.gelu = \"erf\"; TransformerEngine computes GELU's tanh form, so its results "
                  "will differ a little",
                  folder);
@@ -320,14 +319,14 @@ static void tell_te(const struct export *export)
         log_warn("%s: the model has model.rope_rounding; TransformerEngine's frequencies are not rounded, so its "
                  "results will differ a little",
                  folder);
-    if (export->dropped > 0)
-        log_warn("%s: tensors that are not trained and have no place there: %d (ESM-2's contact head, say)", folder,
-                 export->dropped);
+    if (export->dropped > 0 && family->te.lost != NULL)
+        log_warn("%s: tensors that are not trained and have no place there: %d (%s)", folder, export->dropped,
+                 family->te.lost);
 }
 
 static void tell(const struct export *export)
 {
-    log_info("%s: %s, %lld parameters in %s", export->given->folder, family_of(export->settings.family)->name,
+    log_info("%s: %s, %lld parameters in %s", export->given->folder, export->settings.family->name,
              (long long)model_parameter_count(&export->settings), export->given->bf16 ? "bf16" : "fp32");
     if (export->tokenizer == NULL)
         log_warn("%s: has no tokenizer files, since %s has none; copy those of the model that it came from, and its "
@@ -335,10 +334,10 @@ static void tell(const struct export *export)
                  export->given->folder, export->path);
     if (export->given->dialect == DIALECT_TE)
         tell_te(export);
-    else if (export->settings.family == FAMILY_ESM2 && export->settings.tanh_gelu)
-        log_warn("%s: the model has model.gelu = \"tanh\"; transformers' ESM-2 computes GELU by erf, so its results "
+    else if (family_key(export->settings.family, CONFIG_GELU) != NULL && export->settings.tanh_gelu)
+        log_warn("%s: the model has model.gelu = \"tanh\"; transformers' %s computes GELU by erf, so its results "
                  "will differ a little",
-                 export->given->folder);
+                 export->given->folder, export->settings.family->title);
 }
 
 int export_run(const struct export_settings *settings)

@@ -48,31 +48,15 @@ struct import {
 
 /* -- Which tensor is what ----------------------------------------------------------------------------------------- */
 
-/* What transformers' classes keep beside the parameters: not trained, and no output of the model depends on it. */
-static const char *const carried_names[FAMILY_COUNT][8] = {
-    [FAMILY_LLAMA] = {"model.rotary_emb.inv_freq", "model.layers.*.self_attn.rotary_emb.inv_freq"},
-    [FAMILY_ESM2] = {"esm.contact_head.*", "esm.pooler.*", "esm.embeddings.position_ids",
-                     "esm.embeddings.position_embeddings.weight", "esm.rotary_embeddings.inv_freq",
-                     "esm.encoder.layer.*.attention.self.rotary_embeddings.inv_freq"},
-    [FAMILY_AMPLIFY] = {"freqs_cis"},
-};
-
-static bool is_carried(enum model_family family, const char *name)
-{
-    for (const char *const *pattern = carried_names[family]; *pattern != NULL; pattern++)
-        if (fnmatch(*pattern, name, 0) == 0)
-            return true;
-    return false;
-}
-
-/* The entry of a parameter's name, or of its older spelling: gamma and beta of a norm; BioNeMo's ESM-2 as "esm". */
-static const struct safetensors_entry *find_parameter(const struct safetensors *st, const char *name)
+/* The entry of a parameter's name, or of its older spelling: gamma and beta of a norm; the family's for "model.". */
+static const struct safetensors_entry *find_parameter(const struct safetensors *st, const struct family *family,
+                                                      const char *name)
 {
     static const char *const endings[][2] = {{".weight", ".gamma"}, {".bias", ".beta"}};
     static const char begin[] = "model.";
     const struct safetensors_entry *entry = safetensors_find(st, name);
-    if (entry == NULL && strncmp(name, begin, sizeof begin - 1) == 0) {
-        char *old = memory_format("esm.%s", name + sizeof begin - 1);
+    if (entry == NULL && family->te.older != NULL && strncmp(name, begin, sizeof begin - 1) == 0) {
+        char *old = memory_format("%s%s", family->te.older, name + sizeof begin - 1);
         entry = safetensors_find(st, old);
         free(old);
     }
@@ -94,7 +78,7 @@ static void match_parameter(struct import *import, const struct parameter *p, in
     const int64_t *shape = place->shape;
     const int dims = place->dims;
     char a[SHAPE_TEXT], b[SHAPE_TEXT];
-    const struct safetensors_entry *entry = find_parameter(import->st, place->name);
+    const struct safetensors_entry *entry = find_parameter(import->st, import->settings.family, place->name);
     import->of[number] = entry;
     if (entry != NULL)
         import->used[entry - import->st->entries] = true;
@@ -152,7 +136,7 @@ static int drop_twin(struct import *import, const char *name, const char *first)
 
 static int drop_twins(struct import *import)
 {
-    const struct family_names *names = &family_of(import->settings.family)->names;
+    const struct family_names *names = &import->settings.family->names;
     char *decoder = memory_format("%s.weight", names->decoder), *bias = memory_format("%s.bias", names->decoder);
     const char *embedding = import->of[0] == NULL ? "" : import->of[0]->name; /* the first parameter of all */
     int code = import->settings.tied ? drop_twin(import, decoder, embedding) : ERROR_NONE;
@@ -165,9 +149,9 @@ static int drop_twins(struct import *import)
 
 /* -- What is carried ----------------------------------------------------------------------------------------------- */
 
-/* transformers' ESM-2 computes with the table of the file, which may have been through 16 bits: the model then has its
- * frequencies rounded so. A table further off than any rounding is another rope_theta's: with config.json's the model
- * would compute other things here than in transformers. */
+/* Some classes compute with the table of the file (loads_frequencies), which may have been through 16 bits: the model
+ * then has its frequencies rounded so. A table further off than any rounding is another rope_theta's: with
+ * config.json's the model would compute other things here than in transformers. */
 static int adopt_frequencies(struct import *import, const struct carried_tensor *t)
 {
     static const double far = 1e-2; /* bf16 is off by 4e-3 at most */
@@ -201,7 +185,7 @@ static int carry(struct import *import, const struct safetensors_entry *entry, s
     const struct carried_tensor *t = &to->tensors[to->count - 1];
     code = safetensors_read(import->st, entry, 0, entry->bytes, t->data);
     if (code == ERROR_NONE && frequencies_named(t->name) &&
-        (import->settings.family == FAMILY_ESM2 || import->dialect == DIALECT_TE))
+        (import->settings.family->loads_frequencies || import->dialect == DIALECT_TE))
         code = adopt_frequencies(import, t);
     return code;
 }
@@ -220,11 +204,12 @@ static int read_table(struct import *import, const struct safetensors_entry *ent
 static int take_rest(struct import *import, const struct safetensors_entry *entry, struct fault_list *faults)
 {
     const bool te = import->dialect == DIALECT_TE;
+    const struct family *family = import->settings.family;
     if (te && frequencies_named(entry->name))
         return read_table(import, entry);
-    if (te && dialect_ignores(entry->name))
+    if (te && dialect_ignores(family, entry->name))
         import->ignored++;
-    else if (!te && is_carried(import->settings.family, entry->name))
+    else if (!te && dialect_matches(family->carried, entry->name))
         return carry(import, entry, &import->carried);
     else
         faults_add(faults, "%s: is not in the model that config.json describes", entry->name);
@@ -239,13 +224,13 @@ static int find_token_rows(struct import *import)
 {
     const int64_t vocabulary = import->settings.vocabulary;
     import->token_rows = vocabulary;
-    if (import->dialect == DIALECT_HF || import->settings.family == FAMILY_LLAMA)
+    if (import->dialect == DIALECT_HF || family_key(import->settings.family, CONFIG_TOKEN_ROWS) == NULL)
         return ERROR_NONE;
     int code = config_token_rows(&import->token_rows, import->given->folder, vocabulary);
     if (code == ERROR_NONE && import->token_rows < 0) {
         struct dialect_place place;
         dialect_place(&place, import->dialect, &import->settings, vocabulary, &import->model.units[0].parameters[0]);
-        const struct safetensors_entry *entry = find_parameter(import->st, place.name);
+        const struct safetensors_entry *entry = find_parameter(import->st, import->settings.family, place.name);
         const bool more = entry != NULL && entry->dims == 2 && entry->shape[0] > vocabulary;
         import->token_rows = more ? entry->shape[0] : vocabulary;
     }
@@ -300,7 +285,7 @@ static void open_own_tokenizer(struct import *import)
 
 static int choose_tokenizer(struct import *import)
 {
-    const struct family *family = family_of(import->settings.family);
+    const struct family *family = import->settings.family;
     const struct tokenizer *nucleotide = tokenizer_find("nucleotide");
     const char *name = import->given->tokenizer;
     if (family->tokenizer != NULL)
@@ -325,13 +310,13 @@ static int choose_tokenizer(struct import *import)
     return code;
 }
 
-/* A Llama here has no token whose embedding is not trained: a sequence has no padding in it, and its last token, EOS,
- * predicts nothing. transformers has any that its configuration names. */
+/* A family without padding has no token whose embedding is not trained: a sequence has no padding in it, and its last
+ * token, EOS, predicts nothing. transformers has any that its configuration names. */
 static void warn_of_padding(const struct import *import)
 {
     const struct tokenizer *t = import->tokenizer;
     const int64_t padding = config_padding(import->given->folder);
-    if (import->settings.family == FAMILY_LLAMA && t != NULL && padding >= 0 && padding < t->vocabulary &&
+    if (import->settings.family->padding < 0 && t != NULL && padding >= 0 && padding < t->vocabulary &&
         padding != t->pad && padding != t->eos)
         log_warn("%s/config.json: key pad_token_id = %lld: transformers does not train the embedding of this token, "
                  "cistron train does; where it is a token of the text, set it to null there to compare them",
@@ -348,7 +333,7 @@ static int choose_ends(struct import *import)
 {
     struct model_ends *ends = &import->carried.ends;
     const int32_t known = import->tokenizer != NULL ? import->tokenizer->eos : -1;
-    if (import->settings.family != FAMILY_LLAMA)
+    if (family_key(import->settings.family, CONFIG_ENDS) == NULL)
         return ERROR_NONE;
     int code = config_ends(ends, import->given->folder, import->settings.vocabulary);
     if (adds_none(&ends->config, known) && adds_none(&ends->generation, known))
@@ -492,7 +477,7 @@ static int import_tensors(struct import *import)
         code = write_output(import);
     if (code == ERROR_NONE)
         log_info("%s: %s, %lld parameters, tokenizer %s, %d tensor%s carried along", import->given->output,
-                 family_of(import->settings.family)->name, (long long)model_parameter_count(&import->settings),
+                 import->settings.family->name, (long long)model_parameter_count(&import->settings),
                  import->tokenizer == NULL ? "unknown" : import->tokenizer->name, import->carried.count,
                  plural(import->carried.count));
     if (code == ERROR_NONE && import->dialect == DIALECT_TE)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- ESM-2's own --------------------------------------------------------------------------------------------------- */
+/* -- vocab.txt ----------------------------------------------------------------------------------------------------- */
 
 static json_t *token_text(const struct tokenizer *tokenizer, int32_t id)
 {
@@ -17,7 +17,6 @@ static json_t *token_text(const struct tokenizer *tokenizer, int32_t id)
     return json_string(tokenizer_token(tokenizer, id, buffer));
 }
 
-/* ESM-2 says cls where the others say bos. */
 static json_t *special_tokens(const struct tokenizer *tokenizer, const char *bos_key)
 {
     json_t *out = json_object();
@@ -143,21 +142,20 @@ static int write_json(json_t *object, const char *folder, const char *name)
     return code;
 }
 
-int tokenizer_files_write(const struct tokenizer *tokenizer, int64_t tokens, const char *folder)
+int tokenizer_files_write(const struct tokenizer *tokenizer, const char *class, int64_t tokens, const char *folder)
 {
-    const bool esm2 = strcmp(tokenizer->name, "esm2") == 0;
-    const char *bos_key = esm2 ? "cls_token" : "bos_token";
+    const char *bos_key = class != NULL ? "cls_token" : "bos_token";
     json_t *settings = special_tokens(tokenizer, bos_key);
-    json_object_set_new(settings, "tokenizer_class", json_string(esm2 ? "EsmTokenizer" : "PreTrainedTokenizerFast"));
+    json_object_set_new(settings, "tokenizer_class", json_string(class != NULL ? class : "PreTrainedTokenizerFast"));
     json_object_set_new(settings, "model_max_length", json_integer(tokens));
     json_object_set_new(settings, "clean_up_tokenization_spaces", json_false());
     json_object_set_new(settings, "model_input_names", json_pack("[s, s]", "input_ids", "attention_mask"));
     int code = write_json(settings, folder, "tokenizer_config.json");
     if (code == ERROR_NONE)
         code = write_json(special_tokens(tokenizer, bos_key), folder, "special_tokens_map.json");
-    if (code == ERROR_NONE && !esm2)
+    if (code == ERROR_NONE && class == NULL)
         code = write_json(whole_tokenizer(tokenizer), folder, "tokenizer.json");
-    if (code == ERROR_NONE && esm2) {
+    if (code == ERROR_NONE && class != NULL) {
         char *path = memory_format("%s/vocab.txt", folder);
         code = write_vocabulary(tokenizer, path);
         free(path);

@@ -151,7 +151,7 @@ static void describe_family(json_t *out, const struct checkpoint_meta *meta, con
     struct model_settings settings;
     if (deck_read_text(deck, meta->deck_text, path, NULL, 0) == ERROR_NONE &&
         model_settings_from_deck(&settings, deck, meta->vocabulary) == ERROR_NONE)
-        put_text(out, "family", family_of(settings.family)->name);
+        put_text(out, "family", settings.family->name);
     error_clear();
     memory_free(deck);
 }

@@ -15,7 +15,9 @@
 enum { DECK_STRING = 4096, DECK_MAXIMUM_KEYS = 160, DECK_MAXIMUM_THREADS = 1024 };
 
 /* Values of the keys that have named choices, in the order of the names in the table. */
-enum deck_family { DECK_FAMILY_PRESET, DECK_FAMILY_LLAMA, DECK_FAMILY_ESM2, DECK_FAMILY_AMPLIFY };
+enum deck_family { DECK_FAMILY_PRESET, DECK_FAMILY_FIRST /* then one for each of DECK_FAMILIES */ };
+/* X(NAME) for each family of models, which is family_NAME in architecture/family_NAME.c. */
+#define DECK_FAMILIES(X) X(llama) X(esm2) X(amplify)
 enum deck_gelu { DECK_GELU_ERF, DECK_GELU_TANH };
 enum deck_rounding { DECK_ROUNDING_NONE, DECK_ROUNDING_FP16, DECK_ROUNDING_BF16 };
 enum deck_tied { DECK_TIED_PRESET, DECK_TIED_YES, DECK_TIED_NO };

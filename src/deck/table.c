@@ -16,6 +16,8 @@
         __VA_ARGS__, NULL                                                                                              \
     }
 
+#define FAMILY_NAME(name) , #name
+
 #define LARGE 1099511627776.0 /* 2^40: beyond any size or count of a run */
 #define WIDTH 16777216.0      /* 2^24: far beyond any width or context, and products of sizes stay exact */
 #define LAYERS 65536.0
@@ -26,7 +28,7 @@ const struct deck_row deck_table[] = {
     {STRING(model.preset, ""), .restart = RESTART_TENSORS,
      .doc = "Name of a published model whose sizes are taken; \"\" for none. Keys of this section that are set replace "
             "the preset's values."},
-    {CHOICE(model.family, DECK_FAMILY_PRESET, "preset", "llama", "esm2", "amplify"), .restart = RESTART_TENSORS,
+    {CHOICE(model.family, DECK_FAMILY_PRESET, "preset" DECK_FAMILIES(FAMILY_NAME)), .restart = RESTART_TENSORS,
      .doc = "Form of the blocks and the head: \"preset\" takes the preset's, or \"llama\" without one. \"esm2\" and "
             "\"amplify\" learn to predict masked tokens (data.mask_probability), \"llama\" the next one."},
     {PATH(model.initialise_from, ""), .restart = RESTART_FREE,

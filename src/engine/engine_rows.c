@@ -11,7 +11,7 @@ static int entries_of(const struct engine *e)
 
 static bool is_causal(const struct engine *e)
 {
-    return family_of(e->model->settings.family)->causal;
+    return e->model->settings.family->causal;
 }
 
 /* Those of a whole micro-batch, as planned. */

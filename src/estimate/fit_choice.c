@@ -98,7 +98,7 @@ static bool state_fits(struct fit_search *c)
  * them need less than one: what is made again takes memory too.) */
 static struct table choose_table(struct fit_search *c)
 {
-    const bool gelu = family_of(c->model->family)->gelu;
+    const bool gelu = c->model->family->gelu;
     const enum deck_recompute mildest = state_fits(c) ? DECK_RECOMPUTE_NONE : DECK_RECOMPUTE_FULL;
     struct table table = {mildest, mildest, c->model->layers, false};
     for (;;) {

@@ -42,7 +42,7 @@ static void print_model(const struct forecast *f)
 {
     const struct model_settings *m = &f->model;
     printf("model\n");
-    printf("  %-28s %18s\n", "family", family_of(m->family)->name);
+    printf("  %-28s %18s\n", "family", m->family->name);
     whole("layers", m->layers);
     whole("hidden", m->hidden);
     whole("ffn", m->ffn);
@@ -215,11 +215,11 @@ void forecast_print(const struct forecast_report *report)
 static json_t *model_json(const struct forecast *f)
 {
     const struct model_settings *m = &f->model;
-    return json_pack("{ss sI sI sI sI sI sI sI sb sI ss}", "family", family_of(m->family)->name, "layers",
-                     (json_int_t)m->layers, "hidden", (json_int_t)m->hidden, "ffn", (json_int_t)m->ffn, "heads",
-                     (json_int_t)m->heads, "kv_heads", (json_int_t)m->kv_heads, "head_dim", (json_int_t)m->head_dim,
-                     "vocabulary", (json_int_t)m->vocabulary, "tied", m->tied, "parameters", (json_int_t)f->parameters,
-                     "quantized", f->quantized);
+    return json_pack("{ss sI sI sI sI sI sI sI sb sI ss}", "family", m->family->name, "layers", (json_int_t)m->layers,
+                     "hidden", (json_int_t)m->hidden, "ffn", (json_int_t)m->ffn, "heads", (json_int_t)m->heads,
+                     "kv_heads", (json_int_t)m->kv_heads, "head_dim", (json_int_t)m->head_dim, "vocabulary",
+                     (json_int_t)m->vocabulary, "tied", m->tied, "parameters", (json_int_t)f->parameters, "quantized",
+                     f->quantized);
 }
 
 static json_t *memory_json(const struct forecast *f)

@@ -136,7 +136,7 @@ static int create_file(struct embedder *e)
     const int64_t records = spool_records(s->spool);
     const struct embeddings_settings settings = {.path = e->output.temporary,
                                                  .checkpoint = inference->path,
-                                                 .family = family_of(inference->settings.family)->name,
+                                                 .family = inference->settings.family->name,
                                                  .tokenizer = inference->tokenizer->name,
                                                  .step = inference->step,
                                                  .pool = e->pool,
@@ -431,7 +431,7 @@ static int prepare(struct embedder *e)
 
 static int embed(struct embedder *e)
 {
-    const struct family *family = family_of(e->inference->settings.family);
+    const struct family *family = e->inference->settings.family;
     e->masked = !family->causal;
     e->begin = 1;
     e->end = e->masked;

@@ -163,7 +163,7 @@ static int choose_overlap(const struct eval_settings *s, int64_t context, int64_
 /* Options that have a meaning for the other kind of model alone. */
 static int check_objective(const struct inference *inference, const struct eval_settings *s, bool masked)
 {
-    const char *family = family_of(inference->settings.family)->name;
+    const char *family = inference->settings.family->name;
     const char *option = s->overlap != EVAL_OVERLAP ? "--overlap" : s->bos ? "--bos" : "--no-mask";
     if (masked && (s->overlap != EVAL_OVERLAP || s->bos || s->no_mask))
         return error_user(
@@ -183,7 +183,7 @@ static int check_objective(const struct inference *inference, const struct eval_
 static int shape_of(const struct inference *inference, const struct eval_settings *s, struct score_settings *how,
                     struct token_masking *masking)
 {
-    const bool masked = !family_of(inference->settings.family)->causal;
+    const bool masked = !inference->settings.family->causal;
     int64_t context, overlap = 0;
     int code = check_objective(inference, s, masked);
     if (code == ERROR_NONE)

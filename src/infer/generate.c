@@ -87,7 +87,7 @@ static int check_settings(const struct generate_settings *s)
 
 static int check_family(const struct inference *inference)
 {
-    const struct family *family = family_of(inference->settings.family);
+    const struct family *family = inference->settings.family;
     if (family->causal)
         return ERROR_NONE;
     return error_user("%s: a masked model (%s) predicts residues from both sides and cannot go on with a text; cistron "

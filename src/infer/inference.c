@@ -27,7 +27,7 @@ static int read_meta(struct inference *inference)
         comm_set_timeout(inference->deck.comm.timeout);
     if (code == ERROR_NONE && meta.tokenizer[0] == '\0')
         code = error_user("%s: its tokenizer is unknown; import it again with --tokenizer %s, if that is what it reads",
-                          inference->path, family_of(model_family_from_deck(&inference->deck))->learns_from);
+                          inference->path, model_family_from_deck(&inference->deck)->learns_from);
     if (code == ERROR_NONE)
         code = tokenizer_member_open(&inference->tokenizer, inference->path, meta.tokenizer);
     checkpoint_meta_destroy(&meta);

@@ -53,7 +53,7 @@ struct unit *unit_lender(const struct unit *unit)
 
 const struct family *unit_family(const struct unit *unit)
 {
-    return family_of(unit->settings->family);
+    return unit->settings->family;
 }
 
 struct initial_value unit_constant(double value)

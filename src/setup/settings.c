@@ -2,7 +2,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "bridge/config.h"
 #include "loader/corpus.h"
 #include "loader/store_list.h"
 #include "tokenizer/tokenizer.h"
@@ -46,7 +45,7 @@ static struct megatron_settings megatron_settings(const struct deck *deck)
 
 struct loader_settings settings_of_loader(const struct deck *deck)
 {
-    const struct family *family = family_of(model_family_from_deck(deck));
+    const struct family *family = model_family_from_deck(deck);
     const int64_t row = deck->data.row_tokens, window = deck->data.window > 0 ? deck->data.window : row;
     return (struct loader_settings){
         .stores = deck->data.source == DECK_DATA_RANDOM ? NULL : deck->data.train,
@@ -327,7 +326,7 @@ int settings_check_precision(const struct deck *deck, const struct model_setting
 static int check_positions(const struct deck *deck)
 {
     const int64_t longest = settings_of_loader(deck).window;
-    const int64_t extra = config_extra_positions(model_family_from_deck(deck));
+    const int64_t extra = model_family_from_deck(deck)->extra_positions;
     const int64_t positions = model_positions_from_deck(deck);
     if (positions == 0 || longest + extra <= positions)
         return ERROR_NONE;

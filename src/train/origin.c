@@ -64,7 +64,7 @@ static int check_sizes(const char *path, const struct model_settings *wanted, co
                  {"vocabulary", wanted->vocabulary, found->vocabulary}};
     if (wanted->family != found->family)
         return error_user("key model.initialise_from: %s has a model of family %s, but the deck wants %s", path,
-                          family_of(found->family)->name, family_of(wanted->family)->name);
+                          found->family->name, wanted->family->name);
     struct fault_list faults = {0};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         if (sizes[i].wanted != sizes[i].found)

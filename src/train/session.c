@@ -92,7 +92,7 @@ static void warn_of_parts(const struct session *s)
 /* Are the stores' tokens those that the model's family is made for? */
 static int check_tokens(const struct session *s)
 {
-    const struct family *family = family_of(model_family_from_deck(&s->deck));
+    const struct family *family = model_family_from_deck(&s->deck);
     const struct tokenizer *tokenizer = loader_tokenizer(s->train);
     const char *tokens = tokenizer->name;
     /* what predicts the next token takes any id */

@@ -92,6 +92,7 @@ void golden_open(struct golden *g, const char *name)
         error_fatal("%s: cannot be opened", g->path);
     g->file = file;
     g->settings = (struct model_settings){
+        .family = &family_llama, /* those files do not say it */
         .layers = (int64_t)attribute(file, "layers"),
         .hidden = (int64_t)attribute(file, "hidden"),
         .ffn = (int64_t)attribute(file, "ffn"),
@@ -106,10 +107,10 @@ void golden_open(struct golden *g, const char *name)
         .decay_matrices = true,
         .decay_embedding = true,
     };
-    for (int family = 0; family < FAMILY_COUNT; family++)
-        if (attribute_is(file, "family", family_of((enum model_family)family)->name))
-            g->settings.family = (enum model_family)family;
-    if (g->settings.family != FAMILY_LLAMA)
+    for (int f = 0; families[f] != NULL; f++)
+        if (attribute_is(file, "family", families[f]->name))
+            g->settings.family = families[f];
+    if (!g->settings.family->causal)
         g->settings.token_dropout = attribute(file, "token_dropout") != 0;
     g->settings.tanh_gelu = attribute_is(file, "gelu", "tanh");
     g->optimizer = (struct optimizer_settings){attribute(file, "beta1"),    attribute(file, "beta2"),

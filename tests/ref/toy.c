@@ -9,13 +9,18 @@
 
 struct model_settings toy_settings(enum toy_kind kind)
 {
-    enum model_family family = kind == TOY_ESM2 ? FAMILY_ESM2 : kind == TOY_AMPLIFY ? FAMILY_AMPLIFY : FAMILY_LLAMA;
-    return (struct model_settings){.family = family,
+    static const struct family *const of[] = {
+        [TOY_LLAMA] = &family_llama,
+        [TOY_LLAMA_TIED] = &family_llama,
+        [TOY_ESM2] = &family_esm2,
+        [TOY_AMPLIFY] = &family_amplify,
+    };
+    return (struct model_settings){.family = of[kind],
                                    .layers = 3,
                                    .hidden = 32,
                                    .ffn = 48,
                                    .heads = 4,
-                                   .kv_heads = family == FAMILY_LLAMA ? 2 : 4,
+                                   .kv_heads = of[kind] == &family_llama ? 2 : 4,
                                    .head_dim = 8,
                                    .vocabulary = 40,
                                    .tied = kind == TOY_LLAMA_TIED || kind == TOY_ESM2,
