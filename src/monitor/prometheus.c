@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "file/open.h"
+#include "file/replace.h"
 
 #include <errno.h>
 #include <math.h>
@@ -162,15 +163,15 @@ void prometheus_close(struct prometheus *prometheus)
  * nobody needs it after a crash of the machine, so it is not flushed to the disk. */
 static bool exchange(const char *path, const char *text, size_t bytes)
 {
-    char *draft = memory_format("%s.tmp-%ld", path, (long)getpid());
-    const int descriptor = open_new(draft);
+    struct file_replacement replacement;
+    replace_begin(&replacement, path);
+    const int descriptor = open_new(replacement.temporary);
     FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "w");
     bool good = file != NULL && fwrite(text, 1, bytes, file) == bytes;
-    good = (file == NULL || fclose(file) == 0) && good && rename(draft, path) == 0;
+    good = (file == NULL || fclose(file) == 0) && good && replace_commit(&replacement, false) == ERROR_NONE;
     const int failure = errno;
-    if (!good && descriptor >= 0)
-        unlink(draft);
-    free(draft);
+    error_clear(); /* the caller says it with errno */
+    replace_discard(&replacement);
     errno = failure;
     return good;
 }
