@@ -216,10 +216,11 @@ static void check_log(const char *name, const char *word)
     free(verdict.text);
     CHECK(history.last_count == 6);
     for (int64_t i = 0; i < history.last_count && i < 5; i++) {
-        CHECK(history.last_steps[i].step == i + 1 && history.last_steps[i].loss > 0);
-        CHECK(history.last_steps[i].loss == history.rows[i].loss && isfinite(history.last_steps[i].grad_norm));
+        CHECK(history.last_steps[i].step == i + 1 && history.last_steps[i].numbers.loss > 0);
+        CHECK(history.last_steps[i].numbers.loss == history.rows[i].numbers.loss &&
+              isfinite(history.last_steps[i].numbers.grad_norm));
     }
-    CHECK(history.last_steps[5].step == 6 && !isfinite(history.last_steps[5].grad_norm));
+    CHECK(history.last_steps[5].step == 6 && !isfinite(history.last_steps[5].numbers.grad_norm));
     int diverged = 0;
     for (int64_t i = 0; i < history.note_count; i++)
         if (strcmp(history.notes[i].event, "diverged") == 0) {
@@ -241,7 +242,7 @@ static void test_rewind(void)
     CHECK(history_read(&history, path) == ERROR_NONE);
     CHECK(history.row_count == 14);
     for (int64_t i = 0; i < history.row_count; i++)
-        CHECK(history.rows[i].step == i + 1 && isfinite(history.rows[i].grad_norm));
+        CHECK(history.rows[i].step == i + 1 && isfinite(history.rows[i].numbers.grad_norm));
     int returns = 0;
     for (int64_t i = 0; i < history.note_count; i++)
         if (strcmp(history.notes[i].event, "rewind") == 0) {
@@ -314,7 +315,7 @@ static void check_outliers(const char *name, const char *const *ends, int progra
     snprintf(path, sizeof path, "%s/log.jsonl", stores_path(name));
     CHECK(history_read(&history, path) == ERROR_NONE && history.row_count == 80);
     for (int64_t i = 0; i < history.row_count; i++)
-        CHECK(history.rows[i].outliers == (i + 1 >= 70));
+        CHECK(history.rows[i].numbers.outliers == (i + 1 >= 70));
     history_destroy(&history);
 }
 

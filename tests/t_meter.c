@@ -229,8 +229,8 @@ static void check_log(void)
     CHECK(history_read(&history, path) == ERROR_NONE);
     CHECK(history.start_count == 1 && history.row_count == 3 && history.step_count == MANY + 1);
     CHECK_STRING(history.starts[0].host, "a \"host\"\\\n?");
-    CHECK(history.rows[0].loss == 1.0 / 3 && history.rows[0].mean_loss == 1.0 / 6);
-    CHECK(isnan(history.rows[1].loss) && isnan(history.rows[0].memory));
+    CHECK(history.rows[0].numbers.loss == 1.0 / 3 && history.rows[0].numbers.mean_loss == 1.0 / 6);
+    CHECK(isnan(history.rows[1].numbers.loss) && isnan(history.rows[0].numbers.memory));
     CHECK(history.step_seconds[1] == 1.123 && history.damaged == 0);
     history_destroy(&history);
 
@@ -252,7 +252,7 @@ static void check_log(void)
     journal_close(&journal);
     CHECK(history_read(&history, path) == ERROR_NONE);
     CHECK(history.damaged == 0 && history.start_count == 2 && history.row_count == 3);
-    CHECK(history.starts[1].step == MANY + 1 && history.rows[1].step == MANY + 1 && history.rows[2].loss == 2);
+    CHECK(history.starts[1].step == MANY + 1 && history.rows[1].step == MANY + 1 && history.rows[2].numbers.loss == 2);
     CHECK(history.checkpoint_count == 1 && history.step_count == MANY + 2);
     history_destroy(&history);
 
@@ -394,7 +394,7 @@ static void check_verdicts(void)
     journal_close(&journal);
     CHECK(history_read(&history, path) == ERROR_NONE);
     CHECK(history.row_count == 0 && history.start_count == 2 && history.end_count == 1 && history.note_count == 1);
-    CHECK(history.last_count == 1 && history.last_steps[0].step == 7 && isnan(history.last_steps[0].loss));
+    CHECK(history.last_count == 1 && history.last_steps[0].step == 7 && isnan(history.last_steps[0].numbers.loss));
     history_destroy(&history);
     free(path);
 }
@@ -535,9 +535,11 @@ static void check_gpu_run(void)
     CHECK(history_read(&history, log) == ERROR_NONE && history.row_count == 2);
     for (int64_t i = 0; i < history.row_count; i++) {
         const struct history_row *row = &history.rows[i];
-        CHECK(row->seconds >= 1 && row->seconds < 50 && row->data_wait == 0.25 * (double)i);
-        CHECK(row->step == i + 1 && row->loss == 2 && row->learning_rate == 1e-3 && row->grad_norm == 1);
-        CHECK(row->outliers == 7 && row->tokens == 640 * row->step && row->unpadded == 600 * row->step);
+        CHECK(row->numbers.seconds >= 1 && row->numbers.seconds < 50 && row->numbers.data_wait == 0.25 * (double)i);
+        CHECK(row->step == i + 1 && row->numbers.loss == 2 && row->numbers.learning_rate == 1e-3 &&
+              row->numbers.grad_norm == 1);
+        CHECK(row->numbers.outliers == 7 && row->numbers.tokens == 640 * row->step &&
+              row->numbers.unpadded == 600 * row->step);
     }
     history_destroy(&history);
     CHECK(holds(log, "\"grad_norm_outliers\":7,", 2) && holds(metrics, "cistron_gradient_norm_outliers_total{", 1));
@@ -569,7 +571,7 @@ static void check_label(void)
     struct prometheus prometheus;
     char *metrics = memory_format("%s/label.prom", folder);
     prometheus_open(&prometheus, "a\"b\\c\nd", metrics);
-    prometheus_end(&prometheus, &(struct shown_numbers){.step = 7, .loss = 1}, 85);
+    prometheus_end(&prometheus, &(struct shown_row){.numbers = {.step = 7, .loss = 1}}, 85);
     prometheus_close(&prometheus);
     CHECK(holds(metrics, "\ncistron_exit_code{run=\"a\\\"b\\\\c\\nd\"} 85", 1));
     CHECK(holds(metrics, "\ncistron_step{run=\"a\\\"b\\\\c\\nd\"} 7\n", 1));

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "file/file.h"
+#include "file/temporary.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -90,7 +91,7 @@ int folder_draft_open(struct folder_draft *draft, const char *path)
     char *real = realpath(path, NULL); /* a link to an empty folder stays one */
     draft->path = plain_path(real != NULL ? real : path);
     free(real);
-    draft->temporary = memory_format("%s.tmp-%ld", draft->path, (long)getpid());
+    draft->temporary = temporary_own(draft->path);
     disk_remove_folder(draft->temporary); /* a killed process of this number left it */
     if (mkdir(draft->temporary, 0777) == 0)
         return ERROR_NONE;

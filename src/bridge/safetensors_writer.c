@@ -119,9 +119,9 @@ static int begin_file(struct safetensors_writer *writer, const struct safetensor
         if (writer->tensors[i].file == file)
             writer->tensors[i].position += LENGTH_BYTES + padded;
     int descriptor = fileno(output->draft.file);
-    code = file_write(descriptor, output->draft.temporary, field, LENGTH_BYTES, 0);
+    code = file_write(descriptor, output->draft.target.temporary, field, LENGTH_BYTES, 0);
     if (code == ERROR_NONE)
-        code = file_write(descriptor, output->draft.temporary, text, padded, LENGTH_BYTES);
+        code = file_write(descriptor, output->draft.target.temporary, text, padded, LENGTH_BYTES);
     free(text);
     return code;
 }
@@ -192,7 +192,7 @@ int safetensors_writer_write(struct safetensors_writer *writer, int64_t tensor, 
     const struct file_draft *draft = &writer->outputs[place->file].draft;
     CHECK_BUG(offset >= 0 && bytes >= 0 && offset <= place->bytes - bytes);
     place->missing -= bytes;
-    return file_write(fileno(draft->file), draft->temporary, data, bytes, place->position + offset);
+    return file_write(fileno(draft->file), draft->target.temporary, data, bytes, place->position + offset);
 }
 
 /* A name that this writer gives: the single file, the index or a shard of any number. */

@@ -6,6 +6,7 @@
 #include "file/block.h"
 #include "checkpoint/checkpoint_private.h"
 #include "file/file.h"
+#include "file/temporary.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -322,7 +323,7 @@ static int remove_old(const char *folder, const struct checkpoint_rule *rule)
 int checkpoint_remove_leavings(const char *folder)
 {
     /* side files only where the checkpoint is gone */
-    static const char *const endings[] = {".tmp", ".xxh3.tmp", ".xxh3"};
+    static const char *const endings[] = {TEMPORARY_SHARED, ".xxh3" TEMPORARY_SHARED, ".xxh3"};
     int code = ERROR_NONE;
     for (int e = 0; e < 3 && code == ERROR_NONE; e++) {
         int64_t *steps, count;

@@ -7,6 +7,7 @@
 #include "file/block.h"
 #include "checkpoint/checkpoint_private.h"
 #include "file/file.h"
+#include "file/temporary.h"
 #include "engine/engine.h"
 #include "state/fetch.h"
 #include "state/snapshot.h"
@@ -28,8 +29,7 @@
 void checkpoint_names_create(struct checkpoint_names *names, const char *path)
 {
     char *side = block_side_path(path);
-    *names = (struct checkpoint_names){memory_string(path), side, memory_format("%s.tmp", path),
-                                       memory_format("%s.tmp", side)};
+    *names = (struct checkpoint_names){memory_string(path), side, temporary_shared(path), temporary_shared(side)};
 }
 
 void checkpoint_names_destroy(struct checkpoint_names *names)

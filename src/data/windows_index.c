@@ -1,5 +1,7 @@
 #include "data/windows_index.h"
 #include "file/disk.h"
+#include "file/file.h"
+#include "file/temporary.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "file/open.h"
@@ -260,7 +262,9 @@ static int make(const struct token_store *store, const struct windows_layout *la
         close(descriptor);
     else
         code = write_index(store, layout, &made);
-    if (code != ERROR_NONE || rename(temporary, path) != 0) /* before the lock is given up */
+    if (code == ERROR_NONE)
+        code = file_rename(temporary, path); /* before the lock is given up */
+    if (code != ERROR_NONE)
         unlink(temporary);
     if (made.file != NULL)
         fclose(made.file);
@@ -280,7 +284,7 @@ static void remove_leftover(const char *temporary)
 
 int windows_index_obtain(struct windows_index *index, const struct windows_layout *layout)
 {
-    char *path = windows_index_path(index->store, layout), *temporary = memory_format("%s.tmp", path);
+    char *path = windows_index_path(index->store, layout), *temporary = temporary_shared(path);
     int code = ERROR_NONE, descriptor = -1;
     bool busy = true, mapped = false;
     while (code == ERROR_NONE && busy && !mapped) {

@@ -3,12 +3,13 @@
 #ifndef FILE_DRAFT_H
 #define FILE_DRAFT_H
 
+#include "file/replace.h"
+
 #include <stdio.h>
 
 struct file_draft {
-    char *path, *temporary; /* owned; the temporary name ends with the process's number, so that drafts do not meet;
-                             * NULL of a stream */
-    FILE *file;             /* to write to; NULL when none is open */
+    struct file_replacement target; /* its temporary name is NULL of a stream */
+    FILE *file;                     /* to write to; NULL when none is open */
 };
 
 /* Begins a draft of `path`. Local. ERROR_USER: the folder cannot be written; then there is nothing to close. */

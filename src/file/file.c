@@ -76,11 +76,16 @@ int file_check_place(const char *path)
     return code;
 }
 
+int file_rename(const char *from, const char *to)
+{
+    return rename(from, to) == 0 ? ERROR_NONE
+                                 : error_environment("%s: cannot rename it to %s: %s", from, to, strerror(errno));
+}
+
 int file_move(const char *from, const char *to)
 {
-    if (rename(from, to) != 0)
-        return error_environment("%s: cannot rename it to %s: %s", from, to, strerror(errno));
-    return disk_sync_folder(to);
+    const int code = file_rename(from, to);
+    return code == ERROR_NONE ? disk_sync_folder(to) : code;
 }
 
 int file_remove(const char *path)

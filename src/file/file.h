@@ -17,7 +17,9 @@ int file_close(int descriptor, const char *path, int code);
 int file_finish(int descriptor, const char *path, int code);
 /* Can a new file get this path? ERROR_USER: its folder is not there or not to be written in, or it is a folder. */
 int file_check_place(const char *path);
-/* Renames inside a folder and makes the new name last. ERROR_ENVIRONMENT. */
+/* Renames inside a folder; a file of the new name is replaced. ERROR_ENVIRONMENT. */
+int file_rename(const char *from, const char *to);
+/* As file_rename, and flushes the new name to the disk. */
 int file_move(const char *from, const char *to);
 /* Unlinks; a file that is not there is fine. ERROR_ENVIRONMENT. */
 int file_remove(const char *path);

@@ -39,13 +39,14 @@ static int failed(const struct spool *spool, const char *what)
 /* It has a name for a moment: a signal that ends the program just then removes it too. */
 static FILE *open_unnamed(const char *beside, int number)
 {
-    char *path = memory_format("%s.tmp-%ld.%d", beside, (long)getpid(), number);
+    char *own = temporary_own(beside), *path = memory_format("%s.%d", own, number);
     temporary_register(path);
     int file = open_new(path);
     if (file >= 0)
         unlink(path);
     temporary_forget(path);
     free(path);
+    free(own);
     return file >= 0 ? fdopen(file, "w+b") : NULL;
 }
 

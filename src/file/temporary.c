@@ -1,4 +1,5 @@
 #include "file/temporary.h"
+#include "base/memory.h"
 
 #include <limits.h>
 #include <signal.h>
@@ -12,6 +13,16 @@ static const int caught[SIGNALS] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 static struct sigaction before[SIGNALS];
 static char paths[MAX_PATHS][PATH_MAX];
 static volatile sig_atomic_t used[MAX_PATHS]; /* set after the path is whole: the handler may run at any time */
+
+char *temporary_shared(const char *path)
+{
+    return memory_format("%s" TEMPORARY_SHARED, path);
+}
+
+char *temporary_own(const char *path)
+{
+    return memory_format("%s" TEMPORARY_OWN "%ld", path, (long)getpid());
+}
 
 static void remove_and_die(int number)
 {

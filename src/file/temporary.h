@@ -3,6 +3,14 @@
 #ifndef FILE_TEMPORARY_H
 #define FILE_TEMPORARY_H
 
+/* What follows a file's name in its temporary names, which stand in the same folder. */
+#define TEMPORARY_SHARED ".tmp"
+#define TEMPORARY_OWN ".tmp-"
+/* "PATH.tmp": several processes write the file together, or exclude each other by a lock. Freed with free(). */
+char *temporary_shared(const char *path);
+/* "PATH.tmp-PROCESS": processes that write the same file do not meet. Freed with free(). */
+char *temporary_own(const char *path);
+
 /* From now on those signals remove the registered files, then end the process as they always do. */
 void temporary_catch_signals(void);
 /* Back to the handlers from before temporary_catch_signals. */

@@ -134,7 +134,7 @@ static int create_file(struct embedder *e)
     const struct inference *inference = e->inference;
     const struct record_sequences *s = &e->sequences;
     const int64_t records = spool_records(s->spool);
-    const struct embeddings_settings settings = {.path = e->output.temporary,
+    const struct embeddings_settings settings = {.path = e->output.target.temporary,
                                                  .checkpoint = inference->path,
                                                  .family = inference->settings.family->name,
                                                  .tokenizer = inference->tokenizer->name,

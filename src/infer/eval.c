@@ -223,7 +223,7 @@ static int write_output(struct file_draft *output, json_t *object)
 {
     int code = ERROR_NONE;
     if (json_dumpf(object, output->file, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) != 0)
-        code = error_environment("%s: cannot write it: %s", output->temporary, strerror(errno));
+        code = error_environment("%s: cannot write it: %s", output->target.temporary, strerror(errno));
     fputc('\n', output->file);
     return output_close(output, code);
 }

@@ -39,7 +39,8 @@ void journal_close(struct run_journal *journal);
 void journal_begin(struct run_journal *journal, const char *event, int64_t step);
 void journal_integer(struct run_journal *journal, const char *key, int64_t value);
 void journal_truth(struct run_journal *journal, const char *key, bool value);
-/* With so many significant digits (17 give the same double back); what is not finite, JSON calls null. */
+/* With `digits` significant digits: EXACT_DIGITS give the same double back. What is not finite is null in JSON. */
+enum { EXACT_DIGITS = 17, RATE_DIGITS = 6 };
 void journal_real(struct run_journal *journal, const char *key, double value, int digits);
 void journal_reals(struct run_journal *journal, const char *key, const double *values, int64_t count, int digits);
 void journal_text(struct run_journal *journal, const char *key, const char *value);

@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "monitor/gpu_numbers.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -46,11 +45,11 @@ static void open_files(struct run_meter *meter)
 void meter_open(struct run_meter *meter, struct comm *world, const struct meter_settings *settings)
 {
     *meter = (struct run_meter){.world = world, .settings = *settings, .step = settings->step};
-    meter->shown = (struct shown_numbers){.step = settings->step,
-                                          .steps_total = settings->steps_total,
-                                          .outliers = settings->outliers,
-                                          .validation_loss = NAN,
-                                          .device_peak = NAN};
+    meter->shown.numbers = (struct run_numbers){.step = (double)settings->step,
+                                                .steps_total = (double)settings->steps_total,
+                                                .outliers = (double)settings->outliers,
+                                                .validation_loss = NAN,
+                                                .device_memory_peak = NAN};
     if (world->rank == 0)
         open_files(meter);
     watch_open(&meter->watch, world, settings->executor, settings->part);
@@ -78,8 +77,9 @@ static void clear_row(struct run_meter *meter)
 
 void meter_rewind(struct run_meter *meter, int64_t step, bool validates, int64_t outliers)
 {
-    meter->shown.outliers = outliers;
-    meter->settings.step = meter->step = meter->shown.step = step;
+    meter->shown.numbers.outliers = (double)outliers;
+    meter->shown.numbers.step = (double)step;
+    meter->settings.step = meter->step = step;
     meter->settings.validates = validates;
     clear_row(meter);
     meter->marked = clock_seconds();
@@ -159,7 +159,7 @@ static double seconds_left(const struct run_meter *meter, int64_t step)
 /* -- Rows -------------------------------------------------------------------------------------------------------- */
 
 /* Texts of the reasons that hold clocks down: "" or "power_cap thermal". */
-static void write_throttles(struct run_journal *journal, const struct shown_numbers *s)
+static void write_throttles(struct run_journal *journal, const struct shown_row *s)
 {
     journal_list(journal, "gpu_throttles");
     for (int g = 0; g < s->gpu_count; g++)
@@ -174,122 +174,103 @@ static void write_throttles(struct run_journal *journal, const struct shown_numb
     journal_list_end(journal);
 }
 
-static void write_gpus(struct run_journal *journal, const struct shown_numbers *s)
+/* The caller frees the numbers of all GPUs with memory_free(). */
+static double *of_gpus(const struct gpu_metric *metric, const struct shown_row *row)
 {
-    double *values = memory_allocate(s->gpu_count * (int64_t)sizeof *values);
-    for (int n = 0; n < GPU_NUMBERS; n++) {
-        for (int g = 0; g < s->gpu_count; g++)
-            values[g] = gpu_number_of(&gpu_numbers[n], &s->gpus[g]);
-        journal_reals(journal, gpu_numbers[n].key, values, s->gpu_count, GPU_DIGITS);
-    }
-    memory_free(values);
-    write_throttles(journal, s);
+    double *values = memory_allocate(row->gpu_count * (int64_t)sizeof *values);
+    for (int g = 0; g < row->gpu_count; g++)
+        values[g] = gpu_metric_of(metric, &row->gpus[g]);
+    return values;
 }
 
-static void write_line(struct run_meter *meter, const struct shown_numbers *s)
+static void write_gpus(struct run_journal *journal, const struct shown_row *row)
+{
+    for (const struct gpu_metric *metric = gpu_metrics; metric < gpu_metrics + GPU_METRICS; metric++) {
+        double *values = of_gpus(metric, row);
+        journal_reals(journal, metric->key, values, row->gpu_count, GPU_DIGITS);
+        memory_free(values);
+    }
+    write_throttles(journal, row);
+}
+
+static void write_line(struct run_meter *meter, const struct shown_row *row)
 {
     struct run_journal *journal = &meter->journal;
-    meter_begin_line(meter, "step", s->step);
-    journal_real(journal, "loss", s->loss, EXACT_DIGITS);
-    journal_real(journal, "mean_loss", s->mean_loss, EXACT_DIGITS);
-    journal_real(journal, "perplexity", exp(s->mean_loss), RATE_DIGITS);
-    journal_real(journal, "lr", s->learning_rate, EXACT_DIGITS);
-    journal_real(journal, "grad_norm", s->grad_norm, 9);
-    journal_integer(journal, "grad_norm_outliers", s->outliers);
-    journal_integer(journal, "consumed_tokens", s->tokens);
-    journal_integer(journal, "consumed_unpadded_tokens", s->unpadded);
-    journal_integer(journal, "consumed_samples", s->samples);
-    journal_real(journal, "tokens_per_second", s->rate, RATE_DIGITS);
-    journal_real(journal, "padded_tokens_per_second", s->padded_rate, RATE_DIGITS);
-    journal_real(journal, "seconds", s->seconds, RATE_DIGITS);
-    journal_real(journal, "data_wait", s->data_wait, RATE_DIGITS);
-    if (isfinite(s->collectives))
-        journal_real(journal, "collectives", s->collectives, RATE_DIGITS);
-    journal_real(journal, "memory", s->memory, EXACT_DIGITS);
-    if (isfinite(s->device)) {
-        journal_real(journal, "device_memory", s->device, EXACT_DIGITS);
-        journal_real(journal, "device_memory_mean", s->device_mean, EXACT_DIGITS);
-        journal_real(journal, "device_memory_max", s->device_max, EXACT_DIGITS);
-        journal_real(journal, "device_memory_peak", s->device_peak, EXACT_DIGITS);
+    meter_begin_line(meter, "step", (int64_t)row->numbers.step);
+    for (const struct run_metric *metric = run_metrics; metric < run_metrics + RUN_METRICS; metric++) {
+        const double value = run_metric_of(metric, &row->numbers);
+        if (metric->log.key == NULL || !run_metric_shows(metric, &row->numbers))
+            continue;
+        if (metric->log.digits == 0)
+            journal_integer(journal, metric->log.key, (int64_t)value);
+        else
+            journal_real(journal, metric->log.key, value, metric->log.digits);
     }
-    for (int c = 0; c < FLOPS_CONVENTIONS && meter->settings.peak > 0; c++) {
-        char *key = memory_format("mfu_%s", flops_name((enum flops_convention)c));
-        journal_real(journal, key, s->utilisation[c], RATE_DIGITS);
-        free(key);
-    }
-    if (s->gpus_read)
-        write_gpus(journal, s);
+    if (row->gpus_read)
+        write_gpus(journal, row);
     journal_reals(journal, "step_seconds", meter->step_seconds, meter->step_count, STEP_TIME_DIGITS);
     meter_end_line(meter);
 }
 
 /* Of what the recipes log, too, those have their names: rates of a GPU, gpu_memory_allocated in GiB. */
-static void write_scalars(struct run_meter *meter, const struct shown_numbers *s)
+static void write_scalars(struct run_meter *meter, const struct shown_row *row)
 {
-    const double ranks = meter->world->size, gib = 1 << 30;
-    struct tensorboard_scalar scalars[32] = {
-        {"train/loss", s->mean_loss},
-        {"train/perplexity", exp(s->mean_loss)},
-        {"train/learning_rate", s->learning_rate},
-        {"train/grad_norm", s->grad_norm},
-        {"train/grad_norm_outliers", (double)s->outliers},
-        {"train/consumed_tokens", (double)s->tokens},
-        {"train/consumed_unpadded_tokens", (double)s->unpadded},
-        {"train/consumed_samples", (double)s->samples},
-        {"train/tokens_per_second", s->rate},
-        {"train/padded_tokens_per_second", s->padded_rate},
-        {"train/tokens_per_second_per_gpu", s->padded_rate / ranks},
-        {"train/unpadded_tokens_per_second_per_gpu", s->rate / ranks},
-        {"train/step_seconds", s->seconds / (s->steps > 0 ? (double)s->steps : 1)},
-    };
-    int count = 13;
-    if (meter->settings.peak > 0)
-        scalars[count++] = (struct tensorboard_scalar){"train/mfu", s->utilisation[FLOPS_CAUSAL]};
-    if (isfinite(s->device)) {
-        scalars[count++] = (struct tensorboard_scalar){"train/device_memory", s->device};
-        scalars[count++] = (struct tensorboard_scalar){"train/gpu_memory_allocated_mean_gb", s->device_mean / gib};
-        scalars[count++] = (struct tensorboard_scalar){"train/gpu_memory_allocated_max_gb", s->device_max / gib};
+    struct tensorboard_scalar scalars[RUN_METRICS + GPU_METRICS];
+    int count = 0;
+    for (const struct run_metric *metric = run_metrics; metric < run_metrics + RUN_METRICS; metric++)
+        if (metric->board.tag != NULL && run_metric_shows(metric, &row->numbers))
+            scalars[count++] = (struct tensorboard_scalar){metric->board.tag,
+                                                           metric->board.factor * run_metric_of(metric, &row->numbers)};
+    for (const struct gpu_metric *metric = gpu_metrics; metric < gpu_metrics + GPU_METRICS && row->gpus_read;
+         metric++) {
+        double *values = of_gpus(metric, row), together = gpu_metric_together(metric, values, row->gpu_count);
+        if (isfinite(together))
+            scalars[count++] = (struct tensorboard_scalar){metric->tag, together};
+        memory_free(values);
     }
-    for (int n = 0; n < GPU_NUMBERS && s->gpus_read; n++)
-        if (isfinite(gpu_number_together(&gpu_numbers[n], s)))
-            scalars[count++] = (struct tensorboard_scalar){gpu_numbers[n].tag, gpu_number_together(&gpu_numbers[n], s)};
-    tensorboard_write(&meter->board, s->step, scalars, count);
+    tensorboard_write(&meter->board, (int64_t)row->numbers.step, scalars, count);
 }
 
-static struct shown_numbers shown_of(const struct run_meter *meter, const struct meter_row *row,
-                                     const struct watch_row *found)
+static struct shown_row shown_of(const struct run_meter *meter, const struct meter_row *row,
+                                 const struct watch_row *found)
 {
     const struct meter_settings *settings = &meter->settings;
-    struct shown_numbers s = {.step = row->step,
-                              .steps_total = settings->steps_total,
-                              .steps = meter->step_count,
-                              .loss = row->loss,
-                              .mean_loss = meter->labels > 0 ? meter->loss_sum / meter->labels : row->loss,
-                              .learning_rate = row->learning_rate,
-                              .grad_norm = row->grad_norm,
-                              .outliers = row->outliers,
-                              .data_wait = meter->data_wait,
-                              .collectives = meter->world->size > 1 ? found->collectives : (double)NAN,
-                              .memory = (double)memory_resident_peak(),
-                              .device = found->device,
-                              .device_mean = found->device_mean,
-                              .device_max = found->device_max,
-                              .device_peak = fmax(meter->shown.device_peak, found->device_max),
-                              .tokens = row->tokens,
-                              .samples = row->tokens / settings->row_tokens,
-                              .unpadded = found->counts.unpadded,
-                              .validation_loss = meter->shown.validation_loss,
-                              .gpus = meter->watch.gpus,
-                              .gpu_count = meter->watch.gpu_count,
-                              .gpus_read = found->read};
+    const double ranks = meter->world->size;
+    struct run_numbers n = {.step = (double)row->step,
+                            .steps_total = (double)settings->steps_total,
+                            .steps = (double)meter->step_count,
+                            .loss = row->loss,
+                            .mean_loss = meter->labels > 0 ? meter->loss_sum / meter->labels : row->loss,
+                            .learning_rate = row->learning_rate,
+                            .grad_norm = row->grad_norm,
+                            .outliers = (double)row->outliers,
+                            .tokens = (double)row->tokens,
+                            .samples = (double)(row->tokens / settings->row_tokens),
+                            .unpadded = (double)found->counts.unpadded,
+                            .data_wait = meter->data_wait,
+                            .collectives = ranks > 1 ? found->collectives : (double)NAN,
+                            .memory = (double)memory_resident_peak(),
+                            .device_memory = found->device,
+                            .device_memory_mean = found->device_mean,
+                            .device_memory_max = found->device_max,
+                            .device_memory_peak = fmax(meter->shown.numbers.device_memory_peak, found->device_max),
+                            .validation_loss = meter->shown.numbers.validation_loss,
+                            .seconds_left = seconds_left(meter, row->step),
+                            .time = NAN};
     for (int64_t i = 0; i < meter->step_count; i++)
-        s.seconds += meter->step_seconds[i];
-    s.rate = s.seconds > 0 ? (double)found->counts.tokens / s.seconds : 0;
-    s.padded_rate = s.seconds > 0 ? (double)found->counts.positions / s.seconds : 0;
+        n.seconds += meter->step_seconds[i];
+    n.perplexity = exp(n.mean_loss);
+    n.rate = n.seconds > 0 ? (double)found->counts.tokens / n.seconds : 0;
+    n.padded_rate = n.seconds > 0 ? (double)found->counts.positions / n.seconds : 0;
+    n.rank_rate = n.rate / ranks;
+    n.padded_rank_rate = n.padded_rate / ranks;
+    n.step_seconds = n.seconds / (n.steps > 0 ? n.steps : 1);
+    n.data_wait_ratio = n.seconds > 0 ? n.data_wait / n.seconds : 0;
+    n.collectives_ratio = n.collectives / n.seconds;
     for (int c = 0; c < FLOPS_CONVENTIONS; c++)
-        s.utilisation[c] =
-            settings->peak > 0 ? flops_utilisation(settings->flops_per_token[c], s.rate, settings->peak) : (double)NAN;
-    return s;
+        n.utilisation[c] =
+            settings->peak > 0 ? flops_utilisation(settings->flops_per_token[c], n.rate, settings->peak) : (double)NAN;
+    return (struct shown_row){n, meter->watch.gpus, meter->watch.gpu_count, found->read};
 }
 
 void meter_step(struct run_meter *meter, const struct meter_row *row)
@@ -297,9 +278,9 @@ void meter_step(struct run_meter *meter, const struct meter_row *row)
     const struct watch_counts counts = {meter->work.real, meter->work.positions, row->unpadded};
     const struct watch_row found = watch_look(&meter->watch, &counts);
     const double start = clock_seconds();
-    const int64_t outliers = row->outliers - meter->shown.outliers;
+    const int64_t outliers = row->outliers - (int64_t)meter->shown.numbers.outliers;
     meter->shown = shown_of(meter, row, &found);
-    run_table_print(&meter->table, &meter->shown, seconds_left(meter, row->step));
+    run_table_print(&meter->table, &meter->shown.numbers);
     if (outliers > 0)
         log_info("#%9lld gradient norm: %lld outliers since the row before, %lld in all", (long long)row->step,
                  (long long)outliers, (long long)row->outliers);

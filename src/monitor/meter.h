@@ -72,7 +72,7 @@ struct run_meter {
     struct tensorboard board;
     struct prometheus prometheus;
     struct rank_watch watch;
-    struct shown_numbers shown; /* the last row */
+    struct shown_row shown; /* the last row */
     struct run_table table;
     int64_t step;                      /* the latest that a line tells of */
     int64_t steps;                     /* counted since the start of this program */

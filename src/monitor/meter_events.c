@@ -128,7 +128,7 @@ void meter_validation(struct run_meter *meter, int64_t step, double loss, double
     meter_end_line(meter);
     const struct tensorboard_scalar scalars[] = {{"validation/loss", loss}, {"validation/perplexity", exp(loss)}};
     tensorboard_write(&meter->board, step, scalars, 2);
-    meter->shown.validation_loss = loss;
+    meter->shown.numbers.validation_loss = loss;
 }
 
 void meter_evaluation(struct run_meter *meter, int64_t step, double loss, double labels, const struct deck *deck)
@@ -209,7 +209,7 @@ void meter_note(struct run_meter *meter, int64_t step, const char *event, const 
 void meter_diverged(struct run_meter *meter, const struct meter_row *row, const char *text)
 {
     struct run_journal *journal = &meter->journal;
-    if (meter->shown.step < row->step)
+    if (meter->shown.numbers.step < (double)row->step)
         meter_step(meter, row);
     int64_t count = row->step < METER_LAST ? row->step : METER_LAST;
     log_info("# the run has diverged; its last steps, each on its own:");

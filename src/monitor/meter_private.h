@@ -4,8 +4,6 @@
 
 #include "monitor/meter.h"
 
-enum { EXACT_DIGITS = 17, RATE_DIGITS = 6 };
-
 /* A line of log.jsonl that tells of a step; its members, which the caller adds, go between the two. */
 void meter_begin_line(struct run_meter *meter, const char *event, int64_t step);
 void meter_end_line(struct run_meter *meter);

@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "file/open.h"
-#include "monitor/gpu_numbers.h"
+#include "file/replace.h"
 
 #include <errno.h>
 #include <math.h>
@@ -36,61 +36,43 @@ static void put_family(FILE *file, const char *name, const char *type, const cha
     fprintf(file, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-struct metric {
-    const char *name, *type, *help;
-    double value; /* NaN: not known, left out */
-};
-
-static void put_metric(FILE *file, const char *run, const struct metric *metric)
+/* A family of one metric; left out where its value is not known. */
+static void put_metric(FILE *file, const char *run, const struct run_metric *metric, double value)
 {
-    if (isnan(metric->value))
+    const char *name = metric->prometheus.name;
+    if (isnan(value))
         return;
-    put_family(file, metric->name, metric->type, metric->help);
-    fprintf(file, "%s{", metric->name);
+    put_family(file, name, metric->prometheus.type, metric->help);
+    fprintf(file, "%s{", name);
     put_label(file, "run", run);
-    if (isinf(metric->value))
-        fprintf(file, "} %sInf\n", metric->value > 0 ? "+" : "-");
+    if (isinf(value))
+        fprintf(file, "} %sInf\n", value > 0 ? "+" : "-");
     else
-        fprintf(file, "} %.17g\n", metric->value);
+        fprintf(file, "} %.17g\n", value);
 }
 
-static void put_numbers(FILE *file, const char *run, const struct shown_numbers *s)
+/* What the file says of the program. */
+static const struct run_metric finished = {.help = "1: the program has ended.",
+                                           .prometheus = {0, "cistron_finished", "gauge"}},
+                               exit_code = {.help = "Of the program, once it has ended.",
+                                            .prometheus = {0, "cistron_exit_code", "gauge"}};
+
+static const struct run_metric *metric_at(int place)
 {
-    enum { WITHOUT_ROW = 3 /* what is known before the first row */ };
-    const double steps = (double)s->steps;
-    const struct metric metrics[] = {
-        {"cistron_step", "gauge", "Steps that the run has done.", (double)s->step},
-        {"cistron_steps_wanted", "gauge", "Steps of the whole run (train.steps).", (double)s->steps_total},
-        {"cistron_update_timestamp_seconds", "gauge", "When this file was written, Unix time.", clock_of_day()},
-        {"cistron_tokens_total", "counter", "Tokens that the run has learnt from, padding included.",
-         (double)s->tokens},
-        {"cistron_unpadded_tokens_total", "counter", "Tokens that the run has learnt from, without padding.",
-         (double)s->unpadded},
-        {"cistron_samples_total", "counter", "Rows that the run has learnt from.", (double)s->samples},
-        {"cistron_loss", "gauge", "Training loss in nats per label, mean since the row before.", s->mean_loss},
-        {"cistron_perplexity", "gauge", "Exponential of the training loss.", exp(s->mean_loss)},
-        {"cistron_validation_loss", "gauge", "Last validation loss in nats per label.", s->validation_loss},
-        {"cistron_learning_rate", "gauge", "Learning rate of the last step.", s->learning_rate},
-        {"cistron_gradient_norm", "gauge", "L2 norm of the gradient before clipping.", s->grad_norm},
-        {"cistron_gradient_norm_outliers_total", "counter", "Steps whose gradient norm was far above those before.",
-         (double)s->outliers},
-        {"cistron_step_seconds", "gauge", "Time of a step, mean since the row before.", s->seconds / steps},
-        {"cistron_data_wait_ratio", "gauge", "Share of that time in which rank 0 waited for data.",
-         s->data_wait / s->seconds},
-        {"cistron_collectives_ratio", "gauge", "Share of that time that ranks were in collectives, mean over ranks.",
-         s->collectives / s->seconds},
-        {"cistron_tokens_per_second", "gauge", "Tokens a second without padding, all ranks.", s->rate},
-        {"cistron_padded_tokens_per_second", "gauge", "Positions computed a second, padding included, all ranks.",
-         s->padded_rate},
-        {"cistron_mfu_ratio", "gauge", "Model FLOPs utilisation, of causal attention.", s->utilisation[FLOPS_CAUSAL]},
-        {"cistron_memory_peak_bytes", "gauge", "Peak resident set of rank 0.", s->memory},
-        {"cistron_device_memory_max_bytes", "gauge", "Memory in use on the GPU that has the most in use.",
-         s->device_max},
-        {"cistron_device_memory_mean_bytes", "gauge", "Memory in use on a GPU, mean over ranks.", s->device_mean},
-    };
-    const size_t count = s->steps > 0 ? sizeof metrics / sizeof *metrics : WITHOUT_ROW;
-    for (size_t i = 0; i < count; i++)
-        put_metric(file, run, &metrics[i]);
+    for (int m = 0; m < RUN_METRICS; m++)
+        if (run_metrics[m].prometheus.place == place)
+            return &run_metrics[m];
+    return NULL;
+}
+
+static void put_numbers(FILE *file, const char *run, const struct run_numbers *shown)
+{
+    struct run_numbers numbers = *shown;
+    numbers.time = clock_of_day();
+    const struct run_metric *metric;
+    for (int place = 1; (metric = metric_at(place)) != NULL; place++)
+        if (numbers.steps > 0 || metric->prometheus.at_start)
+            put_metric(file, run, metric, run_metric_of(metric, &numbers));
 }
 
 static void put_gpu_labels(FILE *file, const char *name, const char *run, const struct shown_gpu *gpu)
@@ -105,16 +87,16 @@ static void put_gpu_labels(FILE *file, const char *name, const char *run, const 
     put_label(file, "gpu", number);
 }
 
-static void put_gpus(FILE *file, const char *run, const struct shown_numbers *s)
+static void put_gpus(FILE *file, const char *run, const struct shown_row *s)
 {
-    for (int n = 0; n < GPU_NUMBERS; n++) {
-        const struct gpu_number *number = &gpu_numbers[n];
-        put_family(file, number->metric, number->type, number->help);
+    for (int m = 0; m < GPU_METRICS; m++) {
+        const struct gpu_metric *metric = &gpu_metrics[m];
+        put_family(file, metric->name, metric->type, metric->help);
         for (int g = 0; g < s->gpu_count; g++) {
-            const double value = gpu_number_of(number, &s->gpus[g]);
+            const double value = gpu_metric_of(metric, &s->gpus[g]);
             if (isnan(value))
                 continue;
-            put_gpu_labels(file, number->metric, run, &s->gpus[g]);
+            put_gpu_labels(file, metric->name, run, &s->gpus[g]);
             fprintf(file, "} %.17g\n", value);
         }
     }
@@ -181,20 +163,20 @@ void prometheus_close(struct prometheus *prometheus)
  * nobody needs it after a crash of the machine, so it is not flushed to the disk. */
 static bool exchange(const char *path, const char *text, size_t bytes)
 {
-    char *draft = memory_format("%s.tmp-%ld", path, (long)getpid());
-    const int descriptor = open_new(draft);
+    struct file_replacement replacement;
+    replace_begin(&replacement, path);
+    const int descriptor = open_new(replacement.temporary);
     FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "w");
     bool good = file != NULL && fwrite(text, 1, bytes, file) == bytes;
-    good = (file == NULL || fclose(file) == 0) && good && rename(draft, path) == 0;
+    good = (file == NULL || fclose(file) == 0) && good && replace_commit(&replacement, false) == ERROR_NONE;
     const int failure = errno;
-    if (!good && descriptor >= 0)
-        unlink(draft);
-    free(draft);
+    error_clear(); /* the caller says it with errno */
+    replace_discard(&replacement);
     errno = failure;
     return good;
 }
 
-static void write_file(struct prometheus *p, const struct shown_numbers *shown, bool ended, int code)
+static void write_file(struct prometheus *p, const struct shown_row *shown, bool ended, int code)
 {
     char *text = NULL;
     size_t bytes = 0;
@@ -203,13 +185,11 @@ static void write_file(struct prometheus *p, const struct shown_numbers *shown, 
     fputs("cistron_info{", file);
     put_label(file, "run", p->run);
     fputs(",version=\"" PACKAGE_VERSION "\"} 1\n", file);
-    put_numbers(file, p->run, shown);
+    put_numbers(file, p->run, &shown->numbers);
     if (shown->gpu_count > 0)
         put_gpus(file, p->run, shown);
-    put_metric(file, p->run, &(struct metric){"cistron_finished", "gauge", "1: the program has ended.", ended});
-    put_metric(file, p->run,
-               &(struct metric){"cistron_exit_code", "gauge", "Of the program, once it has ended.",
-                                ended ? code : (double)NAN});
+    put_metric(file, p->run, &finished, ended);
+    put_metric(file, p->run, &exit_code, ended ? code : (double)NAN);
     memory_stream_end(file);
     const bool failing = !exchange(p->path, text, bytes);
     if (failing && !p->failing)
@@ -218,7 +198,7 @@ static void write_file(struct prometheus *p, const struct shown_numbers *shown, 
     free(text);
 }
 
-void prometheus_write(struct prometheus *prometheus, const struct shown_numbers *shown)
+void prometheus_write(struct prometheus *prometheus, const struct shown_row *shown)
 {
     if (prometheus->path == NULL || clock_seconds() < prometheus->written + EVERY_SECONDS)
         return;
@@ -226,7 +206,7 @@ void prometheus_write(struct prometheus *prometheus, const struct shown_numbers 
     prometheus->written = clock_seconds();
 }
 
-void prometheus_end(struct prometheus *prometheus, const struct shown_numbers *shown, int code)
+void prometheus_end(struct prometheus *prometheus, const struct shown_row *shown, int code)
 {
     if (prometheus->path != NULL)
         write_file(prometheus, shown, true, code);

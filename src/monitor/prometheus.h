@@ -4,7 +4,7 @@
 #ifndef MONITOR_PROMETHEUS_H
 #define MONITOR_PROMETHEUS_H
 
-#include "monitor/shown.h"
+#include "monitor/metrics.h"
 
 struct prometheus {
     char *path; /* NULL: nothing is written */
@@ -22,8 +22,8 @@ void prometheus_open(struct prometheus *prometheus, const char *folder, const ch
 void prometheus_close(struct prometheus *prometheus);
 
 /* What stands there now; left out where the last write is less than a second old. */
-void prometheus_write(struct prometheus *prometheus, const struct shown_numbers *shown);
+void prometheus_write(struct prometheus *prometheus, const struct shown_row *shown);
 /* The same at the end of the program, whose exit code is added. */
-void prometheus_end(struct prometheus *prometheus, const struct shown_numbers *shown, int code);
+void prometheus_end(struct prometheus *prometheus, const struct shown_row *shown, int code);
 
 #endif

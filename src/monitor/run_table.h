@@ -2,7 +2,7 @@
 #ifndef MONITOR_RUN_TABLE_H
 #define MONITOR_RUN_TABLE_H
 
-#include "monitor/shown.h"
+#include "monitor/metrics.h"
 
 /* All zero before the first row. */
 struct run_table {
@@ -10,7 +10,7 @@ struct run_table {
     bool narrow;  /* for terminals of 80 columns, as the last header is */
 };
 
-/* A column has the utilisation where it is known. Local. */
-void run_table_print(struct run_table *table, const struct shown_numbers *shown, double seconds_left);
+/* The columns are those of the metrics (monitor/metrics.h). Local. */
+void run_table_print(struct run_table *table, const struct run_numbers *numbers);
 
 #endif

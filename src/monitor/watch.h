@@ -4,7 +4,7 @@
 #define MONITOR_WATCH_H
 
 #include "comm/comm.h"
-#include "monitor/shown.h"
+#include "monitor/metrics.h"
 #include "monitor/straggler.h"
 
 enum { WATCH_HOST_BYTES = 64 };

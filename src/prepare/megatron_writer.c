@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "file/open.h"
-#include "file/temporary.h"
+#include "file/replace.h"
 #include "data/megatron_store.h"
 #include "data/token_store.h"
 #include "prepare/column.h"
@@ -21,7 +21,7 @@ enum { CONVERTED = 4096 /* tokens at a time */, U16_VOCABULARY = 65500 };
 
 struct megatron_writer {
     struct store_writer writer;
-    char *paths[FILES], *temporaries[FILES]; /* the latter NULL where the file is in its place */
+    struct file_replacement targets[FILES];
     int files[FILES];
     struct column_writer *columns[COLUMNS];
     int64_t given_bytes, token_bytes; /* of a token as it comes and as it is written */
@@ -89,7 +89,7 @@ static int end(struct store_writer *self, const char *name)
 
 static int cannot_write(const struct megatron_writer *writer, int file, const char *why)
 {
-    return error_environment("%s: cannot write: %s", writer->temporaries[file], why);
+    return error_environment("%s: cannot write: %s", writer->targets[file].temporary, why);
 }
 
 static int finish(struct store_writer *self, char *const *sources, int64_t source_count, uint64_t *checksum)
@@ -108,26 +108,15 @@ static int finish(struct store_writer *self, char *const *sources, int64_t sourc
     return code;
 }
 
-static int put_in_place(struct megatron_writer *writer, int file)
-{
-    char *temporary = writer->temporaries[file];
-    if (rename(temporary, writer->paths[file]) != 0)
-        return error_environment("%s: cannot rename to %s: %s", temporary, writer->paths[file], strerror(errno));
-    temporary_forget(temporary);
-    free(temporary);
-    writer->temporaries[file] = NULL;
-    return disk_sync_folder(writer->paths[file]);
-}
-
 static int commit(struct store_writer *self)
 {
     struct megatron_writer *writer = self_of(self);
-    if (unlink(writer->paths[INDEX]) != 0 && errno != ENOENT)
-        return error_environment("%s: cannot remove the old one: %s", writer->paths[INDEX], strerror(errno));
-    int code = disk_sync_folder(writer->paths[INDEX]);
+    if (unlink(writer->targets[INDEX].path) != 0 && errno != ENOENT)
+        return error_environment("%s: cannot remove the old one: %s", writer->targets[INDEX].path, strerror(errno));
+    int code = disk_sync_folder(writer->targets[INDEX].path);
     if (code == ERROR_NONE)
-        code = put_in_place(writer, BIN);
-    return code == ERROR_NONE ? put_in_place(writer, INDEX) : code;
+        code = replace_commit(&writer->targets[BIN], true);
+    return code == ERROR_NONE ? replace_commit(&writer->targets[INDEX], true) : code;
 }
 
 static void destroy(struct store_writer *self)
@@ -138,12 +127,7 @@ static void destroy(struct store_writer *self)
     for (int i = 0; i < FILES; i++) {
         if (writer->files[i] >= 0)
             close(writer->files[i]);
-        if (writer->temporaries[i] != NULL) {
-            unlink(writer->temporaries[i]);
-            temporary_forget(writer->temporaries[i]);
-        }
-        free(writer->temporaries[i]);
-        free(writer->paths[i]);
+        replace_discard(&writer->targets[i]);
     }
     memory_free(writer);
 }
@@ -151,16 +135,16 @@ static void destroy(struct store_writer *self)
 static int open_file_of(struct megatron_writer *writer, int file, const char *prefix)
 {
     static const char *const endings[FILES] = {".idx", ".bin"};
-    writer->paths[file] = memory_format("%s%s", prefix, endings[file]);
-    writer->temporaries[file] = memory_format("%s.tmp-%ld", writer->paths[file], (long)getpid());
-    temporary_register(writer->temporaries[file]);
-    writer->files[file] = open_new(writer->temporaries[file]);
+    char *path = memory_format("%s%s", prefix, endings[file]);
+    replace_begin(&writer->targets[file], path);
+    free(path);
+    writer->files[file] = open_new(writer->targets[file].temporary);
     return writer->files[file] >= 0 ? ERROR_NONE : cannot_write(writer, file, open_failure());
 }
 
 static void add_column(struct megatron_writer *writer, int column, int64_t *position, int64_t bytes)
 {
-    writer->columns[column] = column_create(writer->files[INDEX], writer->temporaries[INDEX], *position, bytes);
+    writer->columns[column] = column_create(writer->files[INDEX], writer->targets[INDEX].temporary, *position, bytes);
     *position += bytes;
 }
 
@@ -176,7 +160,7 @@ static int lay_out(struct megatron_writer *writer, int64_t sequences, int64_t to
     memcpy(header + MEGATRON_SEQUENCES_AT, &sequences, sizeof sequences);
     memcpy(header + MEGATRON_ENTRIES_AT, &entries, sizeof entries);
     writer->columns[TOKENS] =
-        column_create(writer->files[BIN], writer->temporaries[BIN], 0, tokens * writer->token_bytes);
+        column_create(writer->files[BIN], writer->targets[BIN].temporary, 0, tokens * writer->token_bytes);
     add_column(writer, HEADER, &position, sizeof header);
     add_column(writer, LENGTHS, &position, sequences * (int64_t)sizeof(int32_t));
     add_column(writer, STARTS, &position, sequences * (int64_t)sizeof(int64_t));

@@ -8,7 +8,7 @@
 #include "data/token_store.h"
 #include "data/tokenizer_member.h"
 #include "prepare/column.h"
-#include "file/temporary.h"
+#include "file/replace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@ enum { ALIGNMENT = 4096 /* arrays begin at pages */ };
 
 struct token_store_writer {
     struct store_writer writer;
-    char *path, *temporary;
+    struct file_replacement target;
     const struct tokenizer *tokenizer;
     int64_t sequences, tokens; /* announced */
     int64_t token_bytes;
@@ -34,7 +34,7 @@ struct token_store_writer {
 
 static int cannot_write(const struct token_store_writer *writer, const char *why)
 {
-    return error_environment("%s: cannot write: %s", writer->temporary, why);
+    return error_environment("%s: cannot write: %s", writer->target.temporary, why);
 }
 
 static struct token_store_writer *self_of(struct store_writer *writer)
@@ -58,9 +58,9 @@ static const char *lay_out(struct token_store_writer *writer, const int64_t coun
 {
     hid_t access = hdf5_access();
     H5Pset_alignment(access, 1, ALIGNMENT);
-    unlink(writer->temporary); /* a killed process of this number left it, or it is a link */
+    unlink(writer->target.temporary); /* a killed process of this number left it, or it is a link */
     errno = 0;
-    hid_t file = H5Fcreate(writer->temporary, H5F_ACC_EXCL, H5P_DEFAULT, access);
+    hid_t file = H5Fcreate(writer->target.temporary, H5F_ACC_EXCL, H5P_DEFAULT, access);
     const char *failure = file < 0 ? hdf5_open_failure(system_reason()) : NULL;
     H5Pclose(access);
     if (failure != NULL)
@@ -129,7 +129,7 @@ static bool describe(struct token_store_writer *writer, char *const *sources, in
                      const uint64_t digests[STORE_COLUMNS], uint64_t checksum)
 {
     hid_t access = hdf5_access();
-    hid_t file = H5Fopen(writer->temporary, H5F_ACC_RDWR, access);
+    hid_t file = H5Fopen(writer->target.temporary, H5F_ACC_RDWR, access);
     H5Pclose(access);
     if (file < 0)
         return false;
@@ -171,12 +171,7 @@ static int finish(struct store_writer *self, char *const *sources, int64_t sourc
 static int commit(struct store_writer *self)
 {
     struct token_store_writer *writer = self_of(self);
-    if (rename(writer->temporary, writer->path) != 0)
-        return error_environment("%s: cannot rename to %s: %s", writer->temporary, writer->path, strerror(errno));
-    temporary_forget(writer->temporary);
-    free(writer->temporary);
-    writer->temporary = NULL;
-    return disk_sync_folder(writer->path);
+    return replace_commit(&writer->target, true);
 }
 
 static void destroy(struct store_writer *self)
@@ -184,14 +179,9 @@ static void destroy(struct store_writer *self)
     struct token_store_writer *writer = self_of(self);
     if (writer->file >= 0)
         close(writer->file);
-    if (writer->temporary != NULL) {
-        unlink(writer->temporary);
-        temporary_forget(writer->temporary);
-    }
+    replace_discard(&writer->target);
     for (int i = 0; i < STORE_COLUMNS; i++)
         column_destroy(writer->columns[i]);
-    free(writer->temporary);
-    free(writer->path);
     memory_free(writer);
 }
 
@@ -201,14 +191,12 @@ int token_store_writer_create(struct store_writer **out, const char *path, const
     static const struct store_writer_class class = {append, end, finish, commit, destroy};
     struct token_store_writer *writer = memory_allocate(sizeof *writer);
     writer->writer.class = &class;
-    writer->path = memory_string(path);
-    writer->temporary = memory_format("%s.tmp-%ld", path, (long)getpid());
+    replace_begin(&writer->target, path);
     writer->tokenizer = tokenizer;
     writer->sequences = sequences;
     writer->tokens = tokens;
     writer->token_bytes = token_store_token_bytes(tokenizer->vocabulary);
     writer->file = -1;
-    temporary_register(writer->temporary);
     hid_t token_type = writer->token_bytes == 1   ? H5T_STD_U8LE
                        : writer->token_bytes == 2 ? H5T_STD_U16LE
                                                   : H5T_STD_U32LE;
@@ -222,10 +210,11 @@ int token_store_writer_create(struct store_writer **out, const char *path, const
     if (failure != NULL)
         code = cannot_write(writer, failure);
     hdf5_silence_end(&silence);
-    if (code == ERROR_NONE && (writer->file = open_own(writer->temporary, O_WRONLY)) < 0)
+    if (code == ERROR_NONE && (writer->file = open_own(writer->target.temporary, O_WRONLY)) < 0)
         code = cannot_write(writer, open_failure());
     for (int i = 0; i < STORE_COLUMNS && code == ERROR_NONE; i++)
-        writer->columns[i] = column_create(writer->file, writer->temporary, stretches[i].position, stretches[i].bytes);
+        writer->columns[i] =
+            column_create(writer->file, writer->target.temporary, stretches[i].position, stretches[i].bytes);
     if (code == ERROR_NONE)
         code = column_put(writer->columns[STORE_OFFSETS], &writer->offset, sizeof writer->offset);
     *out = code == ERROR_NONE ? &writer->writer : NULL;

@@ -117,7 +117,7 @@ static double last_of(const struct compared_run *run, int which)
     if (run->history.row_count == 0)
         return NAN;
     const struct history_row *row = &run->history.rows[run->history.row_count - 1];
-    const double values[] = {(double)row->step, row->mean_loss, row->unpadded};
+    const double values[] = {(double)row->step, row->numbers.mean_loss, row->numbers.unpadded};
     return values[which];
 }
 
@@ -489,7 +489,7 @@ static int read_run(struct compared_run *run, const char *name, int number, int6
     run->deck = read_deck(run->folder);
     run->hours = memory_allocate((run->history.row_count + 1) * (int64_t)sizeof *run->hours);
     for (int64_t i = 0; i < run->history.row_count; i++)
-        run->hours[i] = time_trained(&run->history, run->history.rows[i].time) / 3600;
+        run->hours[i] = time_trained(&run->history, run->history.rows[i].numbers.time) / 3600;
     return ERROR_NONE;
 }
 

@@ -75,10 +75,10 @@ void curves_create(struct loss_curves *c, const struct run_history *h)
         c->marks[c->mark_count++] = (double)h->starts[i].step;
     for (int64_t i = 0; i < rows; i++) {
         c->step[i] = (double)h->rows[i].step;
-        c->loss[i] = h->rows[i].mean_loss;
-        c->rate[i] = h->rows[i].learning_rate;
-        c->norm[i] = h->rows[i].grad_norm;
-        c->speed[i] = h->rows[i].tokens_per_second;
+        c->loss[i] = h->rows[i].numbers.mean_loss;
+        c->rate[i] = h->rows[i].numbers.learning_rate;
+        c->norm[i] = h->rows[i].numbers.grad_norm;
+        c->speed[i] = h->rows[i].numbers.rate;
     }
     smooth(c->smooth, c->loss, rows, c->window);
     for (int64_t i = 0; i < h->validation_count; i++) {

@@ -86,6 +86,17 @@ static void add_start(struct run_history *history, const json_t *line)
         start->flops_per_token[c] = of_convention(line, "flops_per_token", c);
 }
 
+/* The members of a line, or of an object in it, that are metrics. */
+static struct run_numbers metrics(const json_t *object)
+{
+    struct run_numbers numbers;
+    for (const struct run_metric *metric = run_metrics; metric < run_metrics + RUN_METRICS; metric++)
+        run_metric_set(metric, &numbers, metric->log.key != NULL ? number(object, metric->log.key) : (double)NAN);
+    numbers.steps = NAN;
+    numbers.time = number(object, "time");
+    return numbers;
+}
+
 static void add_last_steps(struct run_history *history, const json_t *line)
 {
     size_t i;
@@ -94,48 +105,31 @@ static void add_last_steps(struct run_history *history, const json_t *line)
     json_array_foreach(json_object_get(line, "last_steps"), i, value)
     {
         *APPEND(history->last_steps, history->last_count) =
-            (struct history_row){.step = integer(value, "step"),
-                                 .loss = number(value, "loss"),
-                                 .learning_rate = number(value, "lr"),
-                                 .grad_norm = number(value, "grad_norm")};
+            (struct history_row){.step = integer(value, "step"), .numbers = metrics(value)};
     }
 }
 
-/* Of a list; NaN where there is none, or one of it is no number. */
-static double sum(const json_t *object, const char *key)
+/* Of all GPUs together; NaN where the line has no list, or one of it is not a number. */
+static double gpus_together(const struct gpu_metric *metric, const json_t *line)
 {
-    const json_t *list = json_object_get(object, key);
-    double whole = json_array_size(list) > 0 ? 0 : NAN;
-    for (size_t i = 0; i < json_array_size(list); i++)
-        whole += json_is_number(json_array_get(list, i)) ? json_number_value(json_array_get(list, i)) : NAN;
-    return whole;
+    const json_t *list = json_object_get(line, metric->key);
+    const int64_t count = (int64_t)json_array_size(list);
+    double *values = memory_allocate((count + 1) * (int64_t)sizeof *values), together;
+    for (int64_t i = 0; i < count; i++) {
+        const json_t *value = json_array_get(list, (size_t)i);
+        values[i] = json_is_number(value) ? json_number_value(value) : NAN;
+    }
+    together = gpu_metric_together(metric, values, count);
+    memory_free(values);
+    return together;
 }
 
 static void add_row(struct run_history *history, const json_t *line)
 {
     struct history_row *row = APPEND(history->rows, history->row_count);
-    *row = (struct history_row){
-        .step = integer(line, "step"),
-        .loss = number(line, "loss"),
-        .mean_loss = number(line, "mean_loss"),
-        .learning_rate = number(line, "lr"),
-        .grad_norm = number(line, "grad_norm"),
-        .outliers = number(line, "grad_norm_outliers"),
-        .tokens_per_second = number(line, "tokens_per_second"),
-        .padded_tokens_per_second = number(line, "padded_tokens_per_second"),
-        .seconds = number(line, "seconds"),
-        .data_wait = number(line, "data_wait"),
-        .memory = number(line, "memory"),
-        .device_memory = number(line, "device_memory"),
-        .tokens = number(line, "consumed_tokens"),
-        .unpadded = number(line, "consumed_unpadded_tokens"),
-        .samples = number(line, "consumed_samples"),
-        .power = sum(line, "gpu_power"),
-        .energy = sum(line, "gpu_energy"),
-        .time = number(line, "time"),
-    };
-    for (int c = 0; c < FLOPS_CONVENTIONS; c++)
-        row->utilisation[c] = of_convention(line, "mfu", c);
+    *row = (struct history_row){.step = integer(line, "step"), .numbers = metrics(line)};
+    for (int m = 0; m < GPU_METRICS; m++)
+        row->gpus[m] = gpus_together(&gpu_metrics[m], line);
     row->first_time = history->step_count;
     size_t i;
     json_t *value;
@@ -312,8 +306,8 @@ struct history_peaks history_peaks(const struct run_history *history)
 {
     struct history_peaks peaks = {NAN, NAN};
     for (int64_t i = 0; i < history->row_count; i++) { /* of NaN and a number fmax takes the number */
-        peaks.memory = fmax(peaks.memory, history->rows[i].memory);
-        peaks.device_memory = fmax(peaks.device_memory, history->rows[i].device_memory);
+        peaks.memory = fmax(peaks.memory, history->rows[i].numbers.memory);
+        peaks.device_memory = fmax(peaks.device_memory, history->rows[i].numbers.device_memory);
     }
     return peaks;
 }

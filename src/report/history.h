@@ -3,6 +3,7 @@
 #define REPORT_HISTORY_H
 
 #include "architecture/flops.h"
+#include "monitor/metrics.h"
 #include "monitor/timers.h"
 
 #include <stdint.h>
@@ -26,18 +27,9 @@ struct history_end {
 
 struct history_row {
     int64_t step;
-    double loss, mean_loss; /* nats: of this step; over the labels since the last row */
-    double learning_rate, grad_norm, tokens_per_second, padded_tokens_per_second;
-    double outliers;           /* of the gradient norm so far */
-    double seconds, data_wait; /* since the last row */
-    double memory;             /* peak, bytes */
-    double device_memory;      /* bytes in use on a GPU */
-    double tokens, unpadded;   /* that the run has learnt from so far, with padding and without */
-    double samples;            /* rows, likewise */
-    double power, energy;      /* W, and J since the program began, of all GPUs together; NaN: not read at this row */
-    double utilisation[FLOPS_CONVENTIONS];
-    double time;
-    int64_t first_time, times; /* where its steps' times stand in step_seconds, and how many */
+    struct run_numbers numbers; /* those that have a key in the log */
+    double gpus[GPU_METRICS];   /* of all GPUs together; NaN: not read at this row */
+    int64_t first_time, times;  /* where its steps' times stand in step_seconds, and how many */
 };
 
 struct history_validation {
@@ -75,7 +67,7 @@ struct run_history {
     struct history_end *ends;
     struct history_layer *layers;
     struct history_note *notes;     /* all that has a text: starts and ends too */
-    struct history_row *last_steps; /* of the last divergence: step, loss, learning rate, gradient norm of each */
+    struct history_row *last_steps; /* of the last divergence */
     struct timer *timers;           /* of the last program, when it has come to its end; its texts are owned too */
     double *step_seconds;           /* of every step that was logged */
     int64_t start_count, row_count, validation_count, checkpoint_count, end_count, layer_count, note_count, last_count,

@@ -105,9 +105,10 @@ static void add_loss_facts(struct report *report)
     free(of);
     add_fact(report, "last logged", date_text(h->time));
     add_fact(report, "training loss",
-             memory_format("%.6f nats (mean of the last row), perplexity %.4g", last->mean_loss, exp(last->mean_loss)));
-    if (isfinite(last->outliers))
-        add_count_fact(report, "gradient norm", last->outliers, " outliers");
+             memory_format("%.6f nats (mean of the last row), perplexity %.4g", last->numbers.mean_loss,
+                           exp(last->numbers.mean_loss)));
+    if (isfinite(last->numbers.outliers))
+        add_count_fact(report, "gradient norm", last->numbers.outliers, " outliers");
     if (h->validation_count == 0)
         return;
     const struct history_validation *newest = &h->validations[h->validation_count - 1], *best = history_best(h);
@@ -125,16 +126,16 @@ static void add_speed_facts(struct report *report)
     const struct history_peaks peaks = history_peaks(h);
     for (int64_t i = 0; i < h->row_count; i++) {
         const struct history_row *row = &h->rows[i];
-        if (row->step <= from || !isfinite(row->seconds) || !isfinite(row->tokens_per_second))
+        if (row->step <= from || !isfinite(row->numbers.seconds) || !isfinite(row->numbers.rate))
             continue;
-        seconds += row->seconds;
-        tokens += row->tokens_per_second * row->seconds;
-        waited += row->data_wait;
+        seconds += row->numbers.seconds;
+        tokens += row->numbers.rate * row->numbers.seconds;
+        waited += row->numbers.data_wait;
         for (int c = 0; c < FLOPS_CONVENTIONS; c++)
-            work[c] += row->utilisation[c] * row->seconds;
+            work[c] += row->numbers.utilisation[c] * row->numbers.seconds;
     }
     if (seconds > 0) {
-        char *mean = count_text(tokens / seconds), *last = count_text(h->rows[h->row_count - 1].tokens_per_second);
+        char *mean = count_text(tokens / seconds), *last = count_text(h->rows[h->row_count - 1].numbers.rate);
         add_fact(report, "speed",
                  memory_format("%s tokens/s (mean since the last start; %s in the last row)", mean, last));
         free(mean);
@@ -175,9 +176,10 @@ static void add_step_time_fact(struct report *report)
 static void add_token_facts(struct report *report)
 {
     const struct history_row *last = &report->history.rows[report->history.row_count - 1];
-    if (!isfinite(last->tokens) || !isfinite(last->unpadded) || !isfinite(last->samples))
+    if (!isfinite(last->numbers.tokens) || !isfinite(last->numbers.unpadded) || !isfinite(last->numbers.samples))
         return;
-    char *tokens = count_text(last->tokens), *unpadded = count_text(last->unpadded), *rows = count_text(last->samples);
+    char *tokens = count_text(last->numbers.tokens), *unpadded = count_text(last->numbers.unpadded),
+         *rows = count_text(last->numbers.samples);
     add_fact(report, "learnt from", memory_format("%s tokens, %s without padding, in %s rows", tokens, unpadded, rows));
     free(tokens);
     free(unpadded);
@@ -193,16 +195,17 @@ static void add_energy_fact(struct report *report)
     double before = 0; /* tokens of the programs before */
     for (int64_t i = 0; i < h->row_count; i++) {
         const struct history_row *row = &h->rows[i];
-        if (row->step <= from && isfinite(row->unpadded))
-            before = row->unpadded;
-        if (row->step > from && isfinite(row->energy) && isfinite(row->unpadded))
+        if (row->step <= from && isfinite(row->numbers.unpadded))
+            before = row->numbers.unpadded;
+        if (row->step > from && isfinite(row->gpus[GPU_ENERGY]) && isfinite(row->numbers.unpadded))
             last = row;
     }
-    if (last == NULL || last->unpadded <= before)
+    if (last == NULL || last->numbers.unpadded <= before)
         return;
     add_fact(report, "energy",
              memory_format("%.4g kWh of the GPUs since the last start, %.4g J a token; they draw %.4g W",
-                           last->energy / 3.6e6, last->energy / (last->unpadded - before), last->power));
+                           last->gpus[GPU_ENERGY] / 3.6e6, last->gpus[GPU_ENERGY] / (last->numbers.unpadded - before),
+                           last->gpus[GPU_POWER]));
 }
 
 static void gather_facts(struct report *report)
@@ -338,8 +341,8 @@ static void write_last_steps(FILE *file, const struct run_history *h)
         fprintf(file,
                 "<tr><td class=\"number\">%lld</td><td class=\"number\">%.6f</td><td class=\"number\">%.4g</td>"
                 "<td class=\"number\">%.4g</td></tr>\n",
-                (long long)h->last_steps[i].step, h->last_steps[i].loss, h->last_steps[i].learning_rate,
-                h->last_steps[i].grad_norm);
+                (long long)h->last_steps[i].step, h->last_steps[i].numbers.loss, h->last_steps[i].numbers.learning_rate,
+                h->last_steps[i].numbers.grad_norm);
     fputs("</table>\n", file);
 }
 
@@ -391,8 +394,8 @@ static void print_last_steps(const struct run_history *h)
     if (h->last_count > 0)
         printf("\nthe last steps before it diverged:\n%10s %10s %10s %10s\n", "step", "loss", "rate", "norm");
     for (int64_t i = 0; i < h->last_count; i++)
-        printf("%10lld %10.6f %10.4g %10.4g\n", (long long)h->last_steps[i].step, h->last_steps[i].loss,
-               h->last_steps[i].learning_rate, h->last_steps[i].grad_norm);
+        printf("%10lld %10.6f %10.4g %10.4g\n", (long long)h->last_steps[i].step, h->last_steps[i].numbers.loss,
+               h->last_steps[i].numbers.learning_rate, h->last_steps[i].numbers.grad_norm);
 }
 
 static void print_text(const struct report *report)

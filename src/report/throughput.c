@@ -8,8 +8,8 @@
 
 static bool is_counted(const struct history_row *row, int64_t from)
 {
-    return row->times > 0 && row->step - row->times >= from && isfinite(row->seconds) &&
-           isfinite(row->tokens_per_second);
+    return row->times > 0 && row->step - row->times >= from && isfinite(row->numbers.seconds) &&
+           isfinite(row->numbers.rate);
 }
 
 struct throughput throughput_of(const struct run_history *h, int64_t warm_up)
@@ -27,10 +27,10 @@ struct throughput throughput_of(const struct run_history *h, int64_t warm_up)
             continue;
         memcpy(times + t.steps, h->step_seconds + row->first_time, (size_t)row->times * sizeof *times);
         t.steps += row->times;
-        tokens += row->tokens_per_second * row->seconds;
-        padded += row->padded_tokens_per_second * row->seconds;
-        seconds += row->seconds;
-        waited += row->data_wait;
+        tokens += row->numbers.rate * row->numbers.seconds;
+        padded += row->numbers.padded_rate * row->numbers.seconds;
+        seconds += row->numbers.seconds;
+        waited += row->numbers.data_wait;
     }
     if (t.steps > 0 && seconds > 0) {
         quantile_sort(times, t.steps);

@@ -13,7 +13,7 @@ static double last_line(const struct run_history *h, double start, double limit)
 {
     double time = start;
     for (int64_t i = 0; i < h->row_count; i++)
-        time = later(time, h->rows[i].time, limit);
+        time = later(time, h->rows[i].numbers.time, limit);
     for (int64_t i = 0; i < h->validation_count; i++)
         time = later(time, h->validations[i].time, limit);
     for (int64_t i = 0; i < h->note_count; i++)
@@ -39,6 +39,6 @@ struct time_to_loss time_to_loss(const struct run_history *h, const struct loss_
             return (struct time_to_loss){true, true, h->validations[i].step, time_trained(h, h->validations[i].time)};
     for (int64_t i = 0; i < h->row_count && !t.validated; i++)
         if (curves->smooth[i] <= loss)
-            return (struct time_to_loss){true, false, h->rows[i].step, time_trained(h, h->rows[i].time)};
+            return (struct time_to_loss){true, false, h->rows[i].step, time_trained(h, h->rows[i].numbers.time)};
     return t;
 }
