@@ -3,6 +3,7 @@
  * The planning executor checks and logs launches on addresses that no memory backs. So the program knows a model's
  * memory, cost and traffic before it allocates anything: `cistron plan` is made of such runs. This example plans a
  * block of Llama 3.1 8B for 8,192 tokens in bf16, on a machine of any size. */
+#include "architecture/family.h"
 #include "comm/comm.h"
 #include "core/op.h"
 #include "engine/engine.h"
@@ -14,7 +15,7 @@ enum { TOKENS = 8192 };
 
 int main(void)
 {
-    const struct model_settings settings = {.family = FAMILY_LLAMA,
+    const struct model_settings settings = {.family = &family_llama,
                                             .layers = 1,
                                             .hidden = 4096,
                                             .ffn = 14336,
@@ -50,13 +51,13 @@ int main(void)
 
     /* The forward of the block alone: weights are acquired, the unit launches its ops, weights are released. */
     struct unit *block = &model.units[1];
-    engine.context.pass = PASS_FORWARD;
-    engine.context.batch = &engine.batches[0];
+    engine.execution.pass = PASS_FORWARD;
+    engine.execution.batch = &engine.batches[0];
     plan_executor_clear(plan); /* forgets what engine_create launched */
-    engine.store->class->begin(engine.store, &block, 1, engine.context.stream, false);
-    engine.store->class->acquire(engine.store, block, engine.context.stream);
-    memory_forward_unit(&engine.context, block);
-    engine.store->class->release(engine.store, block, engine.context.stream);
+    engine.store->class->begin(engine.store, &block, 1, engine.execution.stream, false);
+    engine.store->class->acquire(engine.store, block, engine.execution.stream);
+    memory_forward_unit(&engine.execution, block);
+    engine.store->class->release(engine.store, block, engine.execution.stream);
 
     /* The log holds every launch with its arguments. Reflection (op_flops) needs no code for each op here. */
     const struct plan_log *log = plan_executor_log(plan);

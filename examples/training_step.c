@@ -29,7 +29,7 @@ static void fill(struct batch *batch)
 
 int main(void)
 {
-    const struct model_settings settings = {.family = FAMILY_LLAMA,
+    const struct model_settings settings = {.family = &family_llama,
                                             .layers = 2,
                                             .hidden = 32,
                                             .ffn = 64,
