@@ -53,6 +53,9 @@ test|python3-venv|python ensurepip|without it transformers is not installed for 
 test|slurm-wlm|tool sbatch|without it a test is skipped
 test|munge|tool munged|without it a test is skipped
 test|procps|tool pkill|without it tests are skipped
+test|python3-sphinx|tool sphinx-build|without it a test is skipped
+test|python3-myst-parser|python myst_parser|without it a test is skipped
+test|furo|python furo|without it a test is skipped
 test|zsh|tool zsh|without it completions are tried in bash alone
 '
 
