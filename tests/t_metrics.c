@@ -127,22 +127,32 @@ static void find_name(struct names *names, const char *name)
         fprintf(stderr, "    %s\n", name);
 }
 
-/* Compares names with those in a column of a table, cells of "a, b, c"; a cell that begins with "-" is a member of an
- * object. */
-static void compare_column(struct names *names, char *table, int column)
+/* Finds the names in a column of a table, cells of "a, b" or "`a`, `b`". */
+static void find_names(struct names *names, const char *begin, const char *end, int column)
 {
-    char *line, *cell, *name;
-    while ((line = strsep(&table, "\n")) != NULL) {
+    char *table = part(begin, end), *rest = table, *line, *cell, *name;
+    while ((line = strsep(&rest, "\n")) != NULL) {
         for (int i = 0; i <= column && line != NULL; i++) {
             strsep(&line, "|");
         }
         cell = line != NULL ? strsep(&line, "|") : NULL;
-        if (cell == NULL || strncmp(cell, " -", 2) == 0)
-            continue;
-        while ((name = strsep(&cell, ", ")) != NULL)
+        while ((name = strsep(&cell, ", `")) != NULL)
             if (name[0] != '\0')
                 find_name(names, name);
     }
+    free(table);
+}
+
+/* The column of the table of metrics that lists the names of a sink. */
+enum { LOG, TENSORBOARD, PROMETHEUS };
+
+static void find_metrics(struct names *names, int sink)
+{
+    find_names(names, "| loss |", "\n\n", sink);
+}
+
+static void check_found(const struct names *names)
+{
     for (int i = 0; i < names->count; i++)
         if (!CHECK(names->found[i]))
             fprintf(stderr, "    %s is not in doc/formats.md\n", names->names[i]);
@@ -157,9 +167,8 @@ static void check_log(void)
         add_name(&names, gpu_metrics[m].key);
     add_name(&names, "gpu_throttles");
     add_name(&names, "step_seconds");
-    char *table = part("| `step` |", "| `validation` |");
-    compare_column(&names, table, 1);
-    free(table);
+    find_metrics(&names, LOG);
+    check_found(&names);
 }
 
 static void check_prometheus(void)
@@ -173,26 +182,20 @@ static void check_prometheus(void)
     add_name(&names, "cistron_finished");
     add_name(&names, "cistron_exit_code");
     add_name(&names, "cistron_gpu_throttled");
-    char *table = part("| cistron_info |", "\n## ");
-    compare_column(&names, table, 0);
-    free(table);
+    find_metrics(&names, PROMETHEUS);
+    find_names(&names, "| cistron_info |", "\n\n", 0);
+    check_found(&names);
 }
 
-/* Tags stand in a sentence, as `train/loss` or, behind another of the same beginning, `/loss`. */
 static void check_tags(void)
 {
-    char *text = part("## TensorBoard", "\n## ");
-    for (int m = 0; m < RUN_METRICS + GPU_METRICS; m++) {
-        const char *tag = m < RUN_METRICS ? run_metrics[m].board.tag : gpu_metrics[m - RUN_METRICS].tag;
-        if (tag == NULL)
-            continue;
-        char *whole = memory_format("`%s`", tag), *rest = memory_format("`%s`", strchr(tag, '/'));
-        if (!CHECK(strstr(text, whole) != NULL || strstr(text, rest) != NULL))
-            fprintf(stderr, "    %s is not in doc/formats.md\n", tag);
-        free(whole);
-        free(rest);
-    }
-    free(text);
+    struct names names = {0};
+    for (int m = 0; m < RUN_METRICS; m++)
+        add_name(&names, run_metrics[m].board.tag);
+    for (int m = 0; m < GPU_METRICS; m++)
+        add_name(&names, gpu_metrics[m].tag);
+    find_metrics(&names, TENSORBOARD);
+    check_found(&names);
 }
 
 int main(void)
