@@ -150,7 +150,8 @@ static void report(int64_t bytes, double cached)
 
 int main(int count, char **arguments)
 {
-    static const struct model_settings settings = {.layers = 12,
+    static const struct model_settings settings = {.family = &family_llama,
+                                                   .layers = 12,
                                                    .hidden = 768,
                                                    .ffn = 2048,
                                                    .heads = 12,

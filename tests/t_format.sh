@@ -1,7 +1,6 @@
 #!/bin/bash
 # clang-format 14 leaves every C file as it is, and shellcheck has no warning about any script. Versions of clang-format
 # differ, so only 14 decides; where one tool is missing, the other runs and the test is skipped.
-# clang-format decides the layout of C, and shellcheck has no warning about shell scripts. Versions of clang-format differ
 set -u
 root=${abs_top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
 cd "$root" || exit 1

@@ -238,7 +238,8 @@ static void test_waiting(void)
 /* As one number: the digits are the slices' layers. */
 static int64_t dealt(int64_t layers, int slices, int deal, int64_t vocabulary)
 {
-    const struct model_settings settings = {.layers = layers,
+    const struct model_settings settings = {.family = &family_llama,
+                                            .layers = layers,
                                             .hidden = 64,
                                             .ffn = 128,
                                             .heads = 4,
@@ -271,8 +272,10 @@ static void test_layers(void)
     CHECK(dealt(6, 4, DECK_STAGES_COST, 3 * 640) == 2220);  /* the head has a part of its own */
     CHECK(dealt(8, 1, DECK_STAGES_COST, 640) == 8);
     /* Llama 3.1 405B as NVIDIA's benchmark has it: 126 layers and both ends in 64 parts of two */
-    struct model_settings settings = {
-        .layers = 126, .cut = {.stages = 8, .chunks = 8, .deal = DECK_STAGES_ENDS}, .vocabulary = 128256};
+    struct model_settings settings = {.family = &family_llama,
+                                      .layers = 126,
+                                      .cut = {.stages = 8, .chunks = 8, .deal = DECK_STAGES_ENDS},
+                                      .vocabulary = 128256};
     settings.hidden = settings.ffn = settings.heads = settings.kv_heads = settings.head_dim = 64;
     int counts[64];
     stages_deal(&settings, counts);
