@@ -586,7 +586,11 @@ struct shift_args {
 };
 
 /* Each rank sends to the ranks beside it in the group and receives from them, all at once; the last and the first are
- * beside each other. Any of the four may be absent; what one rank sends, the other receives in the same order. */
+ * beside each other. Any of the four may be absent; what one rank sends, the other receives in the same order.
+ *
+ * Pipeline send and receive. Collective over neighbouring ranks with data for each other; a group's first relay is
+ * collective over all its ranks. Transfers of one direction on one stream do not wait for other directions or
+ * streams. */
 struct relay_args {
     struct group *group;
     struct tensor to_next;     /* any; contiguous */
