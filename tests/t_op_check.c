@@ -1,5 +1,5 @@
-/* op_check, by samples of every op: right arguments are accepted. A tensor that is absent, of another type, or with a
- * row or a column more is refused, save where the sample says that the op takes it. */
+/* op_check accepts right arguments of every op. It refuses each tensor that is absent, of another element type, or one
+ * row or column larger, unless the op allows it, and names the tensor and both sizes. */
 #include "check.h"
 
 #include "core/group.h"
