@@ -150,32 +150,11 @@ static double waited(struct executor *executor)
 static int64_t scratch_of(const struct cuda_target *target, enum op op, const void *args)
 {
     switch (op) {
-    case OP_GEMM:
-        return cuda_gemm_workspace(target, args);
-    case OP_EMBEDDING_BACKWARD:
-        return cuda_embedding_backward_workspace(target, args);
-    case OP_RMSNORM_BACKWARD:
-        return cuda_rmsnorm_backward_workspace(target, args);
-    case OP_LAYERNORM_BACKWARD:
-        return cuda_layernorm_backward_workspace(target, args);
-    case OP_GELU_BACKWARD:
-        return cuda_gelu_backward_workspace(target, args);
-    case OP_ATTENTION_FORWARD:
-        return cuda_attention_forward_workspace(target, args);
-    case OP_ATTENTION_BACKWARD:
-        return cuda_attention_backward_workspace(target, args);
-    case OP_XENT_STAT:
-        return cuda_xent_stat_workspace(target, args);
-    case OP_XENT_BOTH:
-        return cuda_xent_both_workspace(target, args);
-    case OP_XENT_MERGE:
-        return cuda_xent_merge_workspace(target, args);
-    case OP_QUANTIZE:
-        return cuda_quantize_workspace(target, args);
-    case OP_QUANTIZATION_STATISTIC:
-        return cuda_quantization_statistic_workspace(target, args);
-    case OP_SUM_SQUARES:
-        return cuda_sum_squares_workspace(target, args);
+#define X(NAME, name)                                                                                                  \
+    case OP_##NAME:                                                                                                    \
+        return cuda_##name##_workspace(target, args);
+        CUDA_WORKSPACE_TABLE(X)
+#undef X
     default:
         return 0;
     }

@@ -49,21 +49,26 @@ void cuda_check(cudaError_t status, const char *what);
 OP_DEVICE_TABLE(X)
 #undef X
 
-/* Bytes of scratch of the ops that need any. Of the target they read multiprocessors alone. */
-int64_t cuda_gemm_workspace(const struct cuda_target *target, const struct gemm_args *args);
-int64_t cuda_embedding_backward_workspace(const struct cuda_target *target, const struct embedding_backward_args *args);
-int64_t cuda_rmsnorm_backward_workspace(const struct cuda_target *target, const struct rmsnorm_backward_args *args);
-int64_t cuda_layernorm_backward_workspace(const struct cuda_target *target, const struct layernorm_backward_args *args);
-int64_t cuda_gelu_backward_workspace(const struct cuda_target *target, const struct gelu_backward_args *args);
-int64_t cuda_attention_forward_workspace(const struct cuda_target *target, const struct attention_forward_args *args);
-int64_t cuda_attention_backward_workspace(const struct cuda_target *target, const struct attention_backward_args *args);
-int64_t cuda_xent_stat_workspace(const struct cuda_target *target, const struct xent_stat_args *args);
-int64_t cuda_xent_both_workspace(const struct cuda_target *target, const struct xent_both_args *args);
-int64_t cuda_xent_merge_workspace(const struct cuda_target *target, const struct xent_merge_args *args);
-int64_t cuda_quantize_workspace(const struct cuda_target *target, const struct quantize_args *args);
-int64_t cuda_quantization_statistic_workspace(const struct cuda_target *target,
-                                              const struct quantization_statistic_args *args);
-int64_t cuda_sum_squares_workspace(const struct cuda_target *target, const struct sum_squares_args *args);
+/* Ops that need scratch: cuda_NAME_workspace, beside cuda_NAME, says how many bytes. Of the target it reads
+ * multiprocessors alone. */
+#define CUDA_WORKSPACE_TABLE(X)                                                                                        \
+    X(GEMM, gemm)                                                                                                      \
+    X(EMBEDDING_BACKWARD, embedding_backward)                                                                          \
+    X(RMSNORM_BACKWARD, rmsnorm_backward)                                                                              \
+    X(LAYERNORM_BACKWARD, layernorm_backward)                                                                          \
+    X(GELU_BACKWARD, gelu_backward)                                                                                    \
+    X(ATTENTION_FORWARD, attention_forward)                                                                            \
+    X(ATTENTION_BACKWARD, attention_backward)                                                                          \
+    X(XENT_STAT, xent_stat)                                                                                            \
+    X(XENT_BOTH, xent_both)                                                                                            \
+    X(XENT_MERGE, xent_merge)                                                                                          \
+    X(QUANTIZE, quantize)                                                                                              \
+    X(QUANTIZATION_STATISTIC, quantization_statistic)                                                                  \
+    X(SUM_SQUARES, sum_squares)
+
+#define X(NAME, name) int64_t cuda_##name##_workspace(const struct cuda_target *target, const struct name##_args *args);
+CUDA_WORKSPACE_TABLE(X)
+#undef X
 
 /* cuda_sum_squares where there is a unit, on so many blocks. (exact.cu) */
 void cuda_sum_squares_exactly(const struct cuda_target *target, const struct sum_squares_args *args, int64_t blocks);

@@ -416,14 +416,10 @@ static void nccl_destroy(struct group *group)
 }
 
 static const struct group_class nccl_class = {.name = "nccl",
-                                              .all_reduce = nccl_all_reduce,
-                                              .reduce_scatter = nccl_reduce_scatter,
-                                              .all_gather = nccl_all_gather,
-                                              .broadcast = nccl_broadcast,
-                                              .all_to_all = nccl_all_to_all,
-                                              .shift = nccl_shift,
-                                              .relay = nccl_relay,
-                                              .allocate = nccl_allocate,
+#define X(NAME, name) .name = nccl_##name,
+                                              OP_COLLECTIVE_TABLE(X)
+#undef X
+                                                  .allocate = nccl_allocate,
                                               .release = nccl_release,
                                               .destroy = nccl_destroy};
 

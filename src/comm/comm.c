@@ -356,14 +356,10 @@ static void host_destroy(struct group *group)
 }
 
 static const struct group_class host_class = {.name = "host",
-                                              .all_reduce = host_all_reduce,
-                                              .reduce_scatter = host_reduce_scatter,
-                                              .all_gather = host_all_gather,
-                                              .broadcast = host_broadcast,
-                                              .all_to_all = host_all_to_all,
-                                              .shift = host_shift,
-                                              .relay = host_relay,
-                                              .destroy = host_destroy};
+#define X(NAME, name) .name = host_##name,
+                                              OP_COLLECTIVE_TABLE(X)
+#undef X
+                                                  .destroy = host_destroy};
 
 int comm_node_block(struct comm *world, struct comm *node)
 {

@@ -19,20 +19,6 @@ static struct recorder_entry recorder[RECORDER_ENTRIES];
 static int64_t launched;
 static struct launch_timer timers[OP_COUNT];
 
-/* NULL when op is no collective. */
-static struct group *group_of(enum op op, const void *args)
-{
-    switch (op) {
-#define X(NAME, name)                                                                                                  \
-    case OP_##NAME:                                                                                                    \
-        return ((const struct name##_args *)args)->group;
-        OP_COLLECTIVE_TABLE(X)
-#undef X
-    default:
-        return NULL;
-    }
-}
-
 static void check_args(enum op op, const void *args)
 {
     const char *wrong = op_check(op, args);
@@ -44,7 +30,7 @@ static void check_args(enum op op, const void *args)
  * a collective. */
 void launch_collective(struct stream *stream, enum op op, const void *args)
 {
-    struct group *group = group_of(op, args);
+    struct group *group = op_group(op, args);
     if (group != NULL)
         check_args(op, args);
     switch (op) {
@@ -65,7 +51,7 @@ void launch(struct stream *stream, enum op op, const void *args)
     check_args(op, args);
 #endif
     const struct tensor *first = op_tensor(op, args, 0);
-    const struct group *group = group_of(op, args);
+    const struct group *group = op_group(op, args);
     recorder[launched++ % RECORDER_ENTRIES] = (struct recorder_entry){.name = op_info(op)->name,
                                                                       .stream = stream->id,
                                                                       .group = group != NULL ? group->name : NULL,

@@ -1,220 +1,305 @@
-/* The table of ops: names, tensors, access. */
+/* The table of ops: one row each, with its tensors, how it uses them, and their types and shapes. */
 #include "core/op.h"
-#include "core/group.h"
 
-#define FIELD(op, member, how)                                                                                         \
+/* -- Rows: what an op does with each tensor, the types that the tensor may have, and its shape ------------------- */
+
+enum {
+    F32 = 1 << DTYPE_F32,
+    F64 = 1 << DTYPE_F64,
+    BF16 = 1 << DTYPE_BF16,
+    I32 = 1 << DTYPE_I32,
+    I16 = 1 << DTYPE_I16,
+    STAT = F32 | F64,
+    FLOAT = STAT | BF16,
+    EIGHT_BIT = 1 << DTYPE_E4M3 | 1 << DTYPE_E5M2,
+    ANY = (1 << DTYPE_COUNT) - 1,
+    SAME = 0 /* as the first field */
+};
+
+enum { OPTIONAL = 4 /* with enum op_access: the tensor may be absent */ };
+
+#define FLAG(op, flag) offsetof(struct op##_args, flag)
+#define ROW(op, member, how, dtypes, shape, accumulate, overwrite, transpose)                                          \
     {                                                                                                                  \
-#member, offsetof(struct op##_args, member), how, false, 0, 0                                                  \
+#member, offsetof(struct op##_args, member), (how)&OP_READ_WRITE, ((how)&OPTIONAL) != 0, dtypes, shape,        \
+            accumulate, overwrite, transpose                                                                           \
     }
-#define OPTIONAL(op, member, how)                                                                                      \
-    {                                                                                                                  \
-#member, offsetof(struct op##_args, member), how, true, 0, 0                                                   \
-    }
-#define ACCUMULATED_BY(op, member, flag, is_optional)                                                                  \
-    {                                                                                                                  \
-#member, offsetof(struct op##_args, member), OP_WRITE, is_optional, offsetof(struct op##_args, flag), 0        \
-    }
-#define OVERWRITTEN_BY(op, member, flag)                                                                               \
-    {                                                                                                                  \
-#member, offsetof(struct op##_args, member), OP_READ_WRITE, false, 0, offsetof(struct op##_args, flag)         \
-    }
-#define ACCUMULATED(op, member, is_optional) ACCUMULATED_BY(op, member, accumulate, is_optional)
+#define FIELD(op, member, how, dtypes, shape) ROW(op, member, how, dtypes, shape, 0, 0, 0)
+#define ACCUMULATED_BY(op, flag, member, how, dtypes, shape) ROW(op, member, how, dtypes, shape, FLAG(op, flag), 0, 0)
+#define ACCUMULATED(op, member, how, dtypes, shape) ACCUMULATED_BY(op, accumulate, member, how, dtypes, shape)
+#define OVERWRITTEN_BY(op, flag, member, how, dtypes, shape) ROW(op, member, how, dtypes, shape, 0, FLAG(op, flag), 0)
+#define TRANSPOSED_BY(op, flag, member, how, dtypes, shape) ROW(op, member, how, dtypes, shape, 0, 0, FLAG(op, flag))
 
 #define SEGMENT_FIELDS(op)                                                                                             \
-    FIELD(op, segments.q_start, OP_READ), FIELD(op, segments.q_length, OP_READ),                                       \
-        FIELD(op, segments.kv_start, OP_READ), FIELD(op, segments.kv_length, OP_READ),                                 \
-        FIELD(op, segments.q_offset, OP_READ)
+    FIELD(op, segments.q_start, OP_READ, I32, "1 S"), FIELD(op, segments.q_length, OP_READ, I32, "1 S"),               \
+        FIELD(op, segments.kv_start, OP_READ, I32, "1 S"), FIELD(op, segments.kv_length, OP_READ, I32, "1 S"),         \
+        FIELD(op, segments.q_offset, OP_READ, I32, "1 S")
 
-#define COPIES_FIELDS(op)                                                                                              \
-    OPTIONAL(op, to.row, OP_WRITE), OPTIONAL(op, to.column, OP_WRITE), OPTIONAL(op, to.row_scale, OP_WRITE),           \
-        OPTIONAL(op, to.column_scale, OP_WRITE), OPTIONAL(op, to.scale, OP_READ), OPTIONAL(op, to.draw, OP_READ),      \
-        OPTIONAL(op, to.whole_amax, OP_READ), OPTIONAL(op, to.amax, OP_READ_WRITE)
+/* Copies of a tensor [T, columns]. */
+#define COPIES_FIELDS(op, columns)                                                                                     \
+    FIELD(op, to.row, OP_WRITE | OPTIONAL, EIGHT_BIT | BF16, "T " columns),                                            \
+        FIELD(op, to.column, OP_WRITE | OPTIONAL, EIGHT_BIT | BF16, columns " P"),                                     \
+        FIELD(op, to.row_scale, OP_WRITE | OPTIONAL, STAT, NULL),                                                      \
+        FIELD(op, to.column_scale, OP_WRITE | OPTIONAL, STAT, NULL),                                                   \
+        FIELD(op, to.scale, OP_READ | OPTIONAL, STAT, "1 1"), FIELD(op, to.draw, OP_READ | OPTIONAL, I32, "1 2"),      \
+        FIELD(op, to.whole_amax, OP_READ | OPTIONAL, STAT, "1 1"),                                                     \
+        FIELD(op, to.amax, OP_READ_WRITE | OPTIONAL, STAT, "1 1")
 
 static const struct op_field gemm_fields[] = {
-    FIELD(gemm, a, OP_READ),          FIELD(gemm, b, OP_READ),          OPTIONAL(gemm, c, OP_READ),
-    OPTIONAL(gemm, scale_a, OP_READ), OPTIONAL(gemm, scale_b, OP_READ), OPTIONAL(gemm, bias, OP_READ),
-    ACCUMULATED(gemm, d, false),      ACCUMULATED(gemm, sum_a, true),
+    TRANSPOSED_BY(gemm, transpose_a, a, OP_READ, FLOAT | EIGHT_BIT, "M K"),
+    TRANSPOSED_BY(gemm, transpose_b, b, OP_READ, FLOAT | EIGHT_BIT, "K N"),
+    FIELD(gemm, c, OP_READ | OPTIONAL, FLOAT, "M N"),
+    FIELD(gemm, scale_a, OP_READ | OPTIONAL, STAT, NULL),
+    FIELD(gemm, scale_b, OP_READ | OPTIONAL, STAT, NULL),
+    FIELD(gemm, bias, OP_READ | OPTIONAL, FLOAT, "1 N"),
+    ACCUMULATED(gemm, d, OP_WRITE, FLOAT, "M N"),
+    ACCUMULATED(gemm, sum_a, OP_WRITE | OPTIONAL, STAT, "1 M"),
 };
 static const struct op_field embedding_forward_fields[] = {
-    FIELD(embedding_forward, tokens, OP_READ),
-    OPTIONAL(embedding_forward, scale, OP_READ),
-    FIELD(embedding_forward, weight, OP_READ),
-    FIELD(embedding_forward, y, OP_WRITE),
+    FIELD(embedding_forward, tokens, OP_READ, I32, "1 T"),
+    FIELD(embedding_forward, scale, OP_READ | OPTIONAL, F32, "1 T"),
+    FIELD(embedding_forward, weight, OP_READ, FLOAT, "V H"),
+    FIELD(embedding_forward, y, OP_WRITE, FLOAT, "T H"),
 };
 static const struct op_field embedding_backward_fields[] = {
-    FIELD(embedding_backward, tokens, OP_READ),
-    OPTIONAL(embedding_backward, scale, OP_READ),
-    FIELD(embedding_backward, dy, OP_READ),
-    ACCUMULATED(embedding_backward, dweight, false),
+    FIELD(embedding_backward, tokens, OP_READ, I32, "1 T"),
+    FIELD(embedding_backward, scale, OP_READ | OPTIONAL, F32, "1 T"),
+    FIELD(embedding_backward, dy, OP_READ, FLOAT, "T H"),
+    ACCUMULATED(embedding_backward, dweight, OP_WRITE, FLOAT, "V H"),
 };
 static const struct op_field rmsnorm_forward_fields[] = {
-    FIELD(rmsnorm_forward, x, OP_READ),
-    FIELD(rmsnorm_forward, weight, OP_READ),
-    FIELD(rmsnorm_forward, y, OP_WRITE),
-    FIELD(rmsnorm_forward, rstd, OP_WRITE),
+    FIELD(rmsnorm_forward, x, OP_READ, FLOAT, "T H"),
+    FIELD(rmsnorm_forward, weight, OP_READ, FLOAT, "1 H"),
+    FIELD(rmsnorm_forward, y, OP_WRITE, FLOAT, "T H"),
+    FIELD(rmsnorm_forward, rstd, OP_WRITE, STAT, "1 T"),
 };
 static const struct op_field rmsnorm_backward_fields[] = {
-    FIELD(rmsnorm_backward, x, OP_READ),           FIELD(rmsnorm_backward, weight, OP_READ),
-    FIELD(rmsnorm_backward, rstd, OP_READ),        FIELD(rmsnorm_backward, dy, OP_READ),
-    OPTIONAL(rmsnorm_backward, residual, OP_READ), OPTIONAL(rmsnorm_backward, dx, OP_WRITE),
-    ACCUMULATED(rmsnorm_backward, dweight, true),
+    FIELD(rmsnorm_backward, x, OP_READ, FLOAT, "T H"),
+    FIELD(rmsnorm_backward, weight, OP_READ, FLOAT, "1 H"),
+    FIELD(rmsnorm_backward, rstd, OP_READ, STAT, "1 T"),
+    FIELD(rmsnorm_backward, dy, OP_READ, FLOAT, "T H"),
+    FIELD(rmsnorm_backward, residual, OP_READ | OPTIONAL, FLOAT, "T H"),
+    FIELD(rmsnorm_backward, dx, OP_WRITE | OPTIONAL, FLOAT, "T H"),
+    ACCUMULATED(rmsnorm_backward, dweight, OP_WRITE | OPTIONAL, STAT, "1 H"),
 };
 static const struct op_field layernorm_forward_fields[] = {
-    FIELD(layernorm_forward, x, OP_READ),     FIELD(layernorm_forward, weight, OP_READ),
-    FIELD(layernorm_forward, bias, OP_READ),  FIELD(layernorm_forward, y, OP_WRITE),
-    FIELD(layernorm_forward, mean, OP_WRITE), FIELD(layernorm_forward, rstd, OP_WRITE),
+    FIELD(layernorm_forward, x, OP_READ, FLOAT, "T H"),    FIELD(layernorm_forward, weight, OP_READ, FLOAT, "1 H"),
+    FIELD(layernorm_forward, bias, OP_READ, FLOAT, "1 H"), FIELD(layernorm_forward, y, OP_WRITE, FLOAT, "T H"),
+    FIELD(layernorm_forward, mean, OP_WRITE, STAT, "1 T"), FIELD(layernorm_forward, rstd, OP_WRITE, STAT, "1 T"),
 };
 static const struct op_field layernorm_backward_fields[] = {
-    FIELD(layernorm_backward, x, OP_READ),        FIELD(layernorm_backward, weight, OP_READ),
-    FIELD(layernorm_backward, mean, OP_READ),     FIELD(layernorm_backward, rstd, OP_READ),
-    FIELD(layernorm_backward, dy, OP_READ),       OPTIONAL(layernorm_backward, residual, OP_READ),
-    OPTIONAL(layernorm_backward, dx, OP_WRITE),   ACCUMULATED(layernorm_backward, dweight, true),
-    ACCUMULATED(layernorm_backward, dbias, true), ACCUMULATED_BY(layernorm_backward, sum, accumulate_sum, true),
+    FIELD(layernorm_backward, x, OP_READ, FLOAT, "T H"),
+    FIELD(layernorm_backward, weight, OP_READ, FLOAT, "1 H"),
+    FIELD(layernorm_backward, mean, OP_READ, STAT, "1 T"),
+    FIELD(layernorm_backward, rstd, OP_READ, STAT, "1 T"),
+    FIELD(layernorm_backward, dy, OP_READ, FLOAT, "T H"),
+    FIELD(layernorm_backward, residual, OP_READ | OPTIONAL, FLOAT, "T H"),
+    FIELD(layernorm_backward, dx, OP_WRITE | OPTIONAL, FLOAT, "T H"),
+    ACCUMULATED(layernorm_backward, dweight, OP_WRITE | OPTIONAL, STAT, "1 H"),
+    ACCUMULATED(layernorm_backward, dbias, OP_WRITE | OPTIONAL, STAT, "1 H"),
+    ACCUMULATED_BY(layernorm_backward, accumulate_sum, sum, OP_WRITE | OPTIONAL, STAT, "1 H"),
 };
 static const struct op_field rope_fields[] = {
-    FIELD(rope, x, OP_READ_WRITE),
-    FIELD(rope, positions, OP_READ),
-    FIELD(rope, table, OP_READ),
+    FIELD(rope, x, OP_READ_WRITE, FLOAT, "T ND"),
+    FIELD(rope, positions, OP_READ, I32, "1 T"),
+    FIELD(rope, table, OP_READ, STAT, "P D"),
 };
 static const struct op_field attention_forward_fields[] = {
-    FIELD(attention_forward, q, OP_READ),    FIELD(attention_forward, k, OP_READ),
-    FIELD(attention_forward, v, OP_READ),    FIELD(attention_forward, o, OP_WRITE),
-    FIELD(attention_forward, lse, OP_WRITE), SEGMENT_FIELDS(attention_forward),
+    FIELD(attention_forward, q, OP_READ, FLOAT, "Q HD"),  FIELD(attention_forward, k, OP_READ, FLOAT, "N KD"),
+    FIELD(attention_forward, v, OP_READ, FLOAT, "N KD"),  FIELD(attention_forward, o, OP_WRITE, FLOAT, "Q HD"),
+    FIELD(attention_forward, lse, OP_WRITE, STAT, "H Q"), SEGMENT_FIELDS(attention_forward),
 };
 static const struct op_field attention_backward_fields[] = {
-    FIELD(attention_backward, q, OP_READ),
-    FIELD(attention_backward, k, OP_READ),
-    FIELD(attention_backward, v, OP_READ),
-    FIELD(attention_backward, o, OP_READ),
-    FIELD(attention_backward, lse, OP_READ),
-    FIELD(attention_backward, d_o, OP_READ),
-    ACCUMULATED_BY(attention_backward, dq, accumulate_q, false),
-    ACCUMULATED_BY(attention_backward, dk, accumulate_kv, false),
-    ACCUMULATED_BY(attention_backward, dv, accumulate_kv, false),
-    OPTIONAL(attention_backward, positions, OP_READ),
-    OPTIONAL(attention_backward, table, OP_READ),
+    FIELD(attention_backward, q, OP_READ, FLOAT, "Q HD"),
+    FIELD(attention_backward, k, OP_READ, FLOAT, "N KD"),
+    FIELD(attention_backward, v, OP_READ, FLOAT, "N KD"),
+    FIELD(attention_backward, o, OP_READ, FLOAT, "Q HD"),
+    FIELD(attention_backward, lse, OP_READ, STAT, "H Q"),
+    FIELD(attention_backward, d_o, OP_READ, FLOAT, "Q HD"),
+    ACCUMULATED_BY(attention_backward, accumulate_q, dq, OP_WRITE, FLOAT, "Q HD"),
+    ACCUMULATED_BY(attention_backward, accumulate_kv, dk, OP_WRITE, FLOAT, "N KD"),
+    ACCUMULATED_BY(attention_backward, accumulate_kv, dv, OP_WRITE, FLOAT, "N KD"),
+    FIELD(attention_backward, positions, OP_READ | OPTIONAL, I32, "1 Q"),
+    FIELD(attention_backward, table, OP_READ | OPTIONAL, STAT, "P D"),
     SEGMENT_FIELDS(attention_backward),
 };
 static const struct op_field attention_merge_fields[] = {
-    FIELD(attention_merge, part_o, OP_READ),   FIELD(attention_merge, part_lse, OP_READ),
-    OVERWRITTEN_BY(attention_merge, o, first), OVERWRITTEN_BY(attention_merge, lse, first),
-    OPTIONAL(attention_merge, to, OP_WRITE),
+    FIELD(attention_merge, part_o, OP_READ, FLOAT, "T HD"),
+    FIELD(attention_merge, part_lse, OP_READ, STAT, "H T"),
+    OVERWRITTEN_BY(attention_merge, first, o, OP_READ_WRITE, STAT, "T HD"),
+    OVERWRITTEN_BY(attention_merge, first, lse, OP_READ_WRITE, STAT, "H T"),
+    FIELD(attention_merge, to, OP_WRITE | OPTIONAL, FLOAT, "T HD"),
 };
 static const struct op_field swiglu_forward_fields[] = {
-    FIELD(swiglu_forward, x, OP_READ),
-    OPTIONAL(swiglu_forward, y, OP_WRITE),
-    COPIES_FIELDS(swiglu_forward),
+    FIELD(swiglu_forward, x, OP_READ, FLOAT, "T 2F"),
+    FIELD(swiglu_forward, y, OP_WRITE | OPTIONAL, FLOAT, "T F"),
+    COPIES_FIELDS(swiglu_forward, "F"),
 };
 static const struct op_field swiglu_backward_fields[] = {
-    FIELD(swiglu_backward, x, OP_READ),
-    FIELD(swiglu_backward, dy, OP_READ),
-    OPTIONAL(swiglu_backward, dx, OP_WRITE),
-    COPIES_FIELDS(swiglu_backward),
+    FIELD(swiglu_backward, x, OP_READ, FLOAT, "T 2F"),
+    FIELD(swiglu_backward, dy, OP_READ, FLOAT, "T F"),
+    FIELD(swiglu_backward, dx, OP_WRITE | OPTIONAL, FLOAT, "T 2F"),
+    COPIES_FIELDS(swiglu_backward, "2F"),
 };
 static const struct op_field gelu_forward_fields[] = {
-    FIELD(gelu_forward, x, OP_READ),
-    OPTIONAL(gelu_forward, y, OP_WRITE),
-    COPIES_FIELDS(gelu_forward),
+    FIELD(gelu_forward, x, OP_READ, FLOAT, "T F"),
+    FIELD(gelu_forward, y, OP_WRITE | OPTIONAL, FLOAT, "T F"),
+    COPIES_FIELDS(gelu_forward, "F"),
 };
 static const struct op_field gelu_backward_fields[] = {
-    FIELD(gelu_backward, x, OP_READ), FIELD(gelu_backward, dy, OP_READ),     OPTIONAL(gelu_backward, dx, OP_WRITE),
-    COPIES_FIELDS(gelu_backward),     ACCUMULATED(gelu_backward, sum, true),
+    FIELD(gelu_backward, x, OP_READ, FLOAT, "T F"),
+    FIELD(gelu_backward, dy, OP_READ, FLOAT, "T F"),
+    FIELD(gelu_backward, dx, OP_WRITE | OPTIONAL, FLOAT, "T F"),
+    COPIES_FIELDS(gelu_backward, "F"),
+    ACCUMULATED(gelu_backward, sum, OP_WRITE | OPTIONAL, STAT, "1 F"),
 };
 static const struct op_field xent_stat_fields[] = {
-    FIELD(xent_stat, logits, OP_READ), FIELD(xent_stat, labels, OP_READ),      FIELD(xent_stat, loss, OP_WRITE),
-    FIELD(xent_stat, lse, OP_WRITE),   FIELD(xent_stat, total, OP_READ_WRITE),
+    FIELD(xent_stat, logits, OP_READ, FLOAT, "T V"),    FIELD(xent_stat, labels, OP_READ, I32, "1 T"),
+    FIELD(xent_stat, loss, OP_WRITE, STAT, "1 T"),      FIELD(xent_stat, lse, OP_WRITE, STAT, "1 T"),
+    FIELD(xent_stat, total, OP_READ_WRITE, F64, "1 2"),
 };
 static const struct op_field xent_part_fields[] = {
-    FIELD(xent_part, logits, OP_READ),
-    FIELD(xent_part, labels, OP_READ),
-    FIELD(xent_part, statistics, OP_WRITE),
+    FIELD(xent_part, logits, OP_READ, FLOAT, "T V"),
+    FIELD(xent_part, labels, OP_READ, I32, "1 T"),
+    FIELD(xent_part, statistics, OP_WRITE, STAT, "3 T"),
 };
 static const struct op_field xent_merge_fields[] = {
-    FIELD(xent_merge, statistics, OP_READ), FIELD(xent_merge, labels, OP_READ),      FIELD(xent_merge, loss, OP_WRITE),
-    FIELD(xent_merge, lse, OP_WRITE),       FIELD(xent_merge, total, OP_READ_WRITE),
+    FIELD(xent_merge, statistics, OP_READ, STAT, "3P T"), FIELD(xent_merge, labels, OP_READ, I32, "1 T"),
+    FIELD(xent_merge, loss, OP_WRITE, STAT, "1 T"),       FIELD(xent_merge, lse, OP_WRITE, STAT, "1 T"),
+    FIELD(xent_merge, total, OP_READ_WRITE, F64, "1 2"),
 };
 static const struct op_field xent_grad_fields[] = {
-    FIELD(xent_grad, logits, OP_READ_WRITE),
-    FIELD(xent_grad, labels, OP_READ),
-    FIELD(xent_grad, lse, OP_READ),
+    FIELD(xent_grad, logits, OP_READ_WRITE, FLOAT, "T V"),
+    FIELD(xent_grad, labels, OP_READ, I32, "1 T"),
+    FIELD(xent_grad, lse, OP_READ, STAT, "1 T"),
 };
 static const struct op_field xent_both_fields[] = {
-    FIELD(xent_both, logits, OP_READ_WRITE),
-    FIELD(xent_both, labels, OP_READ),
-    FIELD(xent_both, loss, OP_WRITE),
-    FIELD(xent_both, total, OP_READ_WRITE),
+    FIELD(xent_both, logits, OP_READ_WRITE, FLOAT, "T V"),
+    FIELD(xent_both, labels, OP_READ, I32, "1 T"),
+    FIELD(xent_both, loss, OP_WRITE, STAT, "1 T"),
+    FIELD(xent_both, total, OP_READ_WRITE, F64, "1 2"),
 };
-static const struct op_field copy_fields[] = {FIELD(copy, from, OP_READ), FIELD(copy, to, OP_WRITE)};
+static const struct op_field copy_fields[] = {
+    FIELD(copy, from, OP_READ, ANY, "M N"),
+    FIELD(copy, to, OP_WRITE, SAME, "M N"),
+};
 static const struct op_field scatter_fields[] = {
-    FIELD(scatter, from, OP_READ),
-    FIELD(scatter, rows, OP_READ),
-    FIELD(scatter, to, OP_READ_WRITE),
+    FIELD(scatter, from, OP_READ, FLOAT, "T N"),
+    FIELD(scatter, rows, OP_READ, I32, "1 T"),
+    FIELD(scatter, to, OP_READ_WRITE, SAME, "M N"),
 };
-static const struct op_field transpose_fields[] = {FIELD(transpose, from, OP_READ), FIELD(transpose, to, OP_WRITE)};
+static const struct op_field transpose_fields[] = {
+    FIELD(transpose, from, OP_READ, EIGHT_BIT, "M N"),
+    FIELD(transpose, to, OP_WRITE, SAME, "N M"),
+};
 static const struct op_field split_fields[] = {
-    FIELD(split, from, OP_READ),
-    FIELD(split, high, OP_WRITE),
-    OPTIONAL(split, low, OP_WRITE),
+    FIELD(split, from, OP_READ, F32, "1 N"),
+    FIELD(split, high, OP_WRITE, BF16, "1 N"),
+    FIELD(split, low, OP_WRITE | OPTIONAL, I16, "1 N"),
 };
 static const struct op_field join_fields[] = {
-    FIELD(join, high, OP_READ),
-    OPTIONAL(join, low, OP_READ),
-    FIELD(join, to, OP_WRITE),
+    FIELD(join, high, OP_READ, BF16, "1 N"),
+    FIELD(join, low, OP_READ | OPTIONAL, I16, "1 N"),
+    FIELD(join, to, OP_WRITE, F32, "1 N"),
 };
-static const struct op_field fill_fields[] = {FIELD(fill, x, OP_WRITE)};
-static const struct op_field add_fields[] = {FIELD(add, from, OP_READ), FIELD(add, to, OP_READ_WRITE)};
-static const struct op_field exact_add_fields[] = {FIELD(exact_add, from, OP_READ), ACCUMULATED(exact_add, to, false)};
-static const struct op_field exact_read_fields[] = {FIELD(exact_read, from, OP_READ), FIELD(exact_read, to, OP_WRITE)};
+static const struct op_field fill_fields[] = {
+    FIELD(fill, x, OP_WRITE, FLOAT, "M N"),
+};
+static const struct op_field add_fields[] = {
+    FIELD(add, from, OP_READ, FLOAT, "M N"),
+    FIELD(add, to, OP_READ_WRITE, FLOAT, "M N"),
+};
+static const struct op_field exact_add_fields[] = {
+    FIELD(exact_add, from, OP_READ, STAT, "1 N"),
+    ACCUMULATED(exact_add, to, OP_WRITE, F64, "1 N"),
+};
+static const struct op_field exact_read_fields[] = {
+    FIELD(exact_read, from, OP_READ, F64, "1 N"),
+    FIELD(exact_read, to, OP_WRITE, STAT, "1 N"),
+};
 static const struct op_field quantize_fields[] = {
-    FIELD(quantize, x, OP_READ),
-    COPIES_FIELDS(quantize),
-    ACCUMULATED(quantize, sum, true),
+    FIELD(quantize, x, OP_READ, FLOAT, "T K"),
+    COPIES_FIELDS(quantize, "K"),
+    ACCUMULATED(quantize, sum, OP_WRITE | OPTIONAL, STAT, "1 K"),
 };
 static const struct op_field quantization_statistic_fields[] = {
-    FIELD(quantization_statistic, x, OP_READ),
-    OPTIONAL(quantization_statistic, scale, OP_READ),
-    FIELD(quantization_statistic, result, OP_READ_WRITE),
+    FIELD(quantization_statistic, x, OP_READ, FLOAT, "T K"),
+    FIELD(quantization_statistic, scale, OP_READ | OPTIONAL, STAT, "1 1"),
+    FIELD(quantization_statistic, result, OP_READ_WRITE, F64, "1 10"),
 };
 static const struct op_field delayed_scale_fields[] = {
-    FIELD(delayed_scale, amax, OP_READ_WRITE),
-    FIELD(delayed_scale, history, OP_READ_WRITE),
-    FIELD(delayed_scale, scale, OP_READ_WRITE),
-    FIELD(delayed_scale, largest, OP_READ),
+    FIELD(delayed_scale, amax, OP_READ_WRITE, STAT, "N 1"),
+    FIELD(delayed_scale, history, OP_READ_WRITE, STAT, "N L"),
+    FIELD(delayed_scale, scale, OP_READ_WRITE, STAT, "N 1"),
+    FIELD(delayed_scale, largest, OP_READ, STAT, "N 1"),
 };
-static const struct op_field sum_squares_fields[] = {FIELD(sum_squares, x, OP_READ), FIELD(sum_squares, sum, OP_WRITE)};
+static const struct op_field sum_squares_fields[] = {
+    FIELD(sum_squares, x, OP_READ, FLOAT, "M N"),
+    FIELD(sum_squares, sum, OP_WRITE, F64, "1 P"),
+};
 static const struct op_field gradient_scale_fields[] = {
-    FIELD(gradient_scale, squares, OP_READ),       FIELD(gradient_scale, total, OP_READ),
-    FIELD(gradient_scale, scale, OP_WRITE),        FIELD(gradient_scale, norm, OP_WRITE),
-    FIELD(gradient_scale, updates, OP_READ_WRITE), FIELD(gradient_scale, corrections, OP_WRITE),
+    FIELD(gradient_scale, squares, OP_READ, F64, "1 N"),
+    FIELD(gradient_scale, total, OP_READ, F64, "1 2"),
+    FIELD(gradient_scale, scale, OP_WRITE, STAT, "1 1"),
+    FIELD(gradient_scale, norm, OP_WRITE, STAT, "1 1"),
+    FIELD(gradient_scale, updates, OP_READ_WRITE, F64, "1 1"),
+    FIELD(gradient_scale, corrections, OP_WRITE, STAT, "1 2"),
 };
 static const struct op_field adamw_fields[] = {
-    FIELD(adamw, weight, OP_READ_WRITE), OPTIONAL(adamw, low, OP_READ_WRITE), FIELD(adamw, gradient, OP_READ),
-    FIELD(adamw, m, OP_READ_WRITE),      FIELD(adamw, v, OP_READ_WRITE),      FIELD(adamw, step, OP_READ),
-    FIELD(adamw, scale, OP_READ),
+    FIELD(adamw, weight, OP_READ_WRITE, FLOAT, "1 N"), FIELD(adamw, low, OP_READ_WRITE | OPTIONAL, I16, "1 N"),
+    FIELD(adamw, gradient, OP_READ, FLOAT, "1 N"),     FIELD(adamw, m, OP_READ_WRITE, FLOAT, "1 N"),
+    FIELD(adamw, v, OP_READ_WRITE, FLOAT, "1 N"),      FIELD(adamw, step, OP_READ, STAT, "1 3"),
+    FIELD(adamw, scale, OP_READ, STAT, "1 1"),
 };
 static const struct op_field all_reduce_fields[] = {
-    FIELD(all_reduce, x, OP_READ_WRITE),
-    OPTIONAL(all_reduce, room, OP_WRITE),
+    FIELD(all_reduce, x, OP_READ_WRITE, FLOAT, "M N"),
+    FIELD(all_reduce, room, OP_WRITE | OPTIONAL, SAME, "R P"),
 };
 static const struct op_field reduce_scatter_fields[] = {
-    FIELD(reduce_scatter, in, OP_READ),
-    FIELD(reduce_scatter, out, OP_WRITE),
-    OPTIONAL(reduce_scatter, room, OP_WRITE),
+    FIELD(reduce_scatter, in, OP_READ, FLOAT, "R N"),
+    FIELD(reduce_scatter, out, OP_WRITE, SAME, "1 N"),
+    FIELD(reduce_scatter, room, OP_WRITE | OPTIONAL, SAME, "R N"),
 };
-static const struct op_field all_gather_fields[] = {FIELD(all_gather, in, OP_READ), FIELD(all_gather, out, OP_WRITE)};
-static const struct op_field broadcast_fields[] = {FIELD(broadcast, x, OP_READ_WRITE)};
-static const struct op_field all_to_all_fields[] = {FIELD(all_to_all, in, OP_READ), FIELD(all_to_all, out, OP_WRITE)};
-static const struct op_field shift_fields[] = {FIELD(shift, in, OP_READ), FIELD(shift, out, OP_WRITE)};
+static const struct op_field all_gather_fields[] = {
+    FIELD(all_gather, in, OP_READ, ANY, "1 N"),
+    FIELD(all_gather, out, OP_WRITE, SAME, "R N"),
+};
+static const struct op_field broadcast_fields[] = {
+    FIELD(broadcast, x, OP_READ_WRITE, ANY, "M N"),
+};
+static const struct op_field all_to_all_fields[] = {
+    FIELD(all_to_all, in, OP_READ, ANY, "R N"),
+    FIELD(all_to_all, out, OP_WRITE, SAME, "R N"),
+};
+static const struct op_field shift_fields[] = {
+    FIELD(shift, in, OP_READ, ANY, "1 N"),
+    FIELD(shift, out, OP_WRITE, SAME, "1 N"),
+};
 static const struct op_field relay_fields[] = {
-    OPTIONAL(relay, to_next, OP_READ), OPTIONAL(relay, from_before, OP_WRITE), OPTIONAL(relay, to_before, OP_READ),
-    OPTIONAL(relay, from_next, OP_WRITE)};
+    FIELD(relay, to_next, OP_READ | OPTIONAL, ANY, "M N"),
+    FIELD(relay, from_before, OP_WRITE | OPTIONAL, ANY, NULL),
+    FIELD(relay, to_before, OP_READ | OPTIONAL, ANY, NULL),
+    FIELD(relay, from_next, OP_WRITE | OPTIONAL, ANY, NULL),
+};
+
+_Static_assert(XENT_STATISTICS == 3 && STATISTICS == 10 && ADAMW_STEP_COUNT == 3, "numbers in the rows' shapes");
 
 static const struct op_info table[OP_COUNT] = {
-#define X(NAME, name)                                                                                                  \
-    [OP_##NAME] = {#name, sizeof(struct name##_args), name##_fields, sizeof name##_fields / sizeof *name##_fields},
-    OP_TABLE(X)
+#define INFO(NAME, name, collective)                                                                                   \
+    [OP_##NAME] = {#name, sizeof(struct name##_args), collective, name##_fields,                                       \
+                   sizeof name##_fields / sizeof *name##_fields},
+#define X(NAME, name) INFO(NAME, name, false)
+    OP_DEVICE_TABLE(X)
 #undef X
+#define X(NAME, name) INFO(NAME, name, true)
+        OP_COLLECTIVE_TABLE(X)
+#undef X
+#undef INFO
 };
+
+#define X(NAME, name) _Static_assert(offsetof(struct name##_args, group) == 0, "a collective's first argument");
+OP_COLLECTIVE_TABLE(X)
+#undef X
 
 const struct op_info *op_info(enum op op)
 {
@@ -234,4 +319,9 @@ int op_field_access(enum op op, const void *args, int field)
     if (f->overwrite != 0 && *(const bool *)((const char *)args + f->overwrite))
         return OP_WRITE;
     return f->access;
+}
+
+struct group *op_group(enum op op, const void *args)
+{
+    return table[op].collective ? *(struct group *const *)args : NULL;
 }

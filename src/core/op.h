@@ -586,7 +586,11 @@ struct shift_args {
 };
 
 /* Each rank sends to the ranks beside it in the group and receives from them, all at once; the last and the first are
- * beside each other. Any of the four may be absent; what one rank sends, the other receives in the same order. */
+ * beside each other. Any of the four may be absent; what one rank sends, the other receives in the same order.
+ *
+ * Pipeline send and receive. Collective over neighbouring ranks with data for each other; a group's first relay is
+ * collective over all its ranks. Transfers of one direction on one stream do not wait for other directions or
+ * streams. */
 struct relay_args {
     struct group *group;
     struct tensor to_next;     /* any; contiguous */
@@ -596,7 +600,7 @@ struct relay_args {
 };
 enum relay_direction { RELAY_TO_NEXT, RELAY_FROM_BEFORE, RELAY_TO_BEFORE, RELAY_FROM_NEXT, RELAY_COUNT };
 
-/* Reflection: which tensors an op has and how it uses them. */
+/* Reflection: which tensors an op has, how it uses them, and what types and shapes they have. */
 enum op_access { OP_READ = 1, OP_WRITE = 2, OP_READ_WRITE = 3 };
 
 struct op_field {
@@ -604,13 +608,20 @@ struct op_field {
     size_t offset; /* of the struct tensor in the args */
     int access;    /* enum op_access */
     bool optional;
+    unsigned dtypes; /* the types that the tensor may have, bits 1 << enum dtype; 0: the type of the op's field 0 */
+    /* Rows and columns, each a product of numbers and letters: "T 2F". A letter has one size in all fields of an op: an
+     * argument's (op_check.c lists them), the group's size for R, else what the first field with the letter has. NULL:
+     * op_check's function for the op knows the shape. */
+    const char *shape;
     size_t accumulate; /* offset in the args of the bool that turns WRITE into READ_WRITE; 0 = none */
-    size_t overwrite;  /* of the one that turns READ_WRITE into WRITE; 0 = none */
+    size_t overwrite;  /* of the bool that turns READ_WRITE into WRITE; 0 = none */
+    size_t transpose;  /* of the bool that exchanges the shape's rows and columns; 0 = none */
 };
 
 struct op_info {
     const char *name;
     size_t args_bytes;
+    bool collective; /* its args begin with the group */
     const struct op_field *fields;
     int field_count;
 };
@@ -628,7 +639,11 @@ int64_t op_bytes(enum op op, const void *args);
 const struct tensor *op_tensor(enum op op, const void *args, int field);
 int op_field_access(enum op op, const void *args, int field);
 
-/* NULL when all required tensors are present, and shapes and dtypes agree; else what is wrong (a static string). */
+/* The group of a collective's args. NULL when op is not a collective. */
+struct group *op_group(enum op op, const void *args);
+
+/* NULL when all required tensors are present, and shapes and dtypes agree; else what is wrong: text of this thread,
+ * valid until its next op_check. */
 const char *op_check(enum op op, const void *args);
 
 #endif

@@ -11,32 +11,11 @@ static int64_t workspace(struct executor *executor, enum op op, const void *args
 {
     const struct cpu *cpu = (const struct cpu *)executor;
     switch (op) {
-    case OP_GEMM:
-        return cpu_gemm_workspace(cpu, args);
-    case OP_EMBEDDING_BACKWARD:
-        return cpu_embedding_backward_workspace(cpu, args);
-    case OP_RMSNORM_BACKWARD:
-        return cpu_rmsnorm_backward_workspace(cpu, args);
-    case OP_LAYERNORM_BACKWARD:
-        return cpu_layernorm_backward_workspace(cpu, args);
-    case OP_ATTENTION_FORWARD:
-        return cpu_attention_forward_workspace(cpu, args);
-    case OP_ATTENTION_BACKWARD:
-        return cpu_attention_backward_workspace(cpu, args);
-    case OP_SWIGLU_FORWARD:
-        return cpu_swiglu_forward_workspace(cpu, args);
-    case OP_SWIGLU_BACKWARD:
-        return cpu_swiglu_backward_workspace(cpu, args);
-    case OP_GELU_FORWARD:
-        return cpu_gelu_forward_workspace(cpu, args);
-    case OP_GELU_BACKWARD:
-        return cpu_gelu_backward_workspace(cpu, args);
-    case OP_QUANTIZE:
-        return cpu_quantize_workspace(cpu, args);
-    case OP_QUANTIZATION_STATISTIC:
-        return cpu_quantization_statistic_workspace(cpu, args);
-    case OP_SUM_SQUARES:
-        return cpu_sum_squares_workspace(cpu, args);
+#define X(NAME, name)                                                                                                  \
+    case OP_##NAME:                                                                                                    \
+        return cpu_##name##_workspace(cpu, args);
+        CPU_WORKSPACE_TABLE(X)
+#undef X
     default:
         return 0;
     }

@@ -25,20 +25,25 @@ struct cpu {
 OP_DEVICE_TABLE(X)
 #undef X
 
-/* Bytes of scratch that an op needs; only for ops that need any. */
-int64_t cpu_gemm_workspace(const struct cpu *cpu, const struct gemm_args *args);
-int64_t cpu_embedding_backward_workspace(const struct cpu *cpu, const struct embedding_backward_args *args);
-int64_t cpu_rmsnorm_backward_workspace(const struct cpu *cpu, const struct rmsnorm_backward_args *args);
-int64_t cpu_layernorm_backward_workspace(const struct cpu *cpu, const struct layernorm_backward_args *args);
-int64_t cpu_attention_forward_workspace(const struct cpu *cpu, const struct attention_forward_args *args);
-int64_t cpu_attention_backward_workspace(const struct cpu *cpu, const struct attention_backward_args *args);
-int64_t cpu_swiglu_forward_workspace(const struct cpu *cpu, const struct swiglu_forward_args *args);
-int64_t cpu_swiglu_backward_workspace(const struct cpu *cpu, const struct swiglu_backward_args *args);
-int64_t cpu_gelu_forward_workspace(const struct cpu *cpu, const struct gelu_forward_args *args);
-int64_t cpu_gelu_backward_workspace(const struct cpu *cpu, const struct gelu_backward_args *args);
-int64_t cpu_quantize_workspace(const struct cpu *cpu, const struct quantize_args *args);
-int64_t cpu_quantization_statistic_workspace(const struct cpu *cpu, const struct quantization_statistic_args *args);
-int64_t cpu_sum_squares_workspace(const struct cpu *cpu, const struct sum_squares_args *args);
+/* Ops that need scratch: cpu_NAME_workspace, beside cpu_NAME, says how many bytes. */
+#define CPU_WORKSPACE_TABLE(X)                                                                                         \
+    X(GEMM, gemm)                                                                                                      \
+    X(EMBEDDING_BACKWARD, embedding_backward)                                                                          \
+    X(RMSNORM_BACKWARD, rmsnorm_backward)                                                                              \
+    X(LAYERNORM_BACKWARD, layernorm_backward)                                                                          \
+    X(ATTENTION_FORWARD, attention_forward)                                                                            \
+    X(ATTENTION_BACKWARD, attention_backward)                                                                          \
+    X(SWIGLU_FORWARD, swiglu_forward)                                                                                  \
+    X(SWIGLU_BACKWARD, swiglu_backward)                                                                                \
+    X(GELU_FORWARD, gelu_forward)                                                                                      \
+    X(GELU_BACKWARD, gelu_backward)                                                                                    \
+    X(QUANTIZE, quantize)                                                                                              \
+    X(QUANTIZATION_STATISTIC, quantization_statistic)                                                                  \
+    X(SUM_SQUARES, sum_squares)
+
+#define X(NAME, name) int64_t cpu_##name##_workspace(const struct cpu *cpu, const struct name##_args *args);
+CPU_WORKSPACE_TABLE(X)
+#undef X
 
 /* cpu_sum_squares where there is a unit. */
 void cpu_sum_squares_exactly(struct cpu *cpu, const struct sum_squares_args *args);

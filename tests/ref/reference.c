@@ -80,110 +80,34 @@ int64_t reference_index(const struct tensor *tensor, int64_t i)
     return *(const int32_t *)tensor_at(tensor, 0, i);
 }
 
-/* Collectives of a group of one: sums and broadcasts leave the data as it is. */
-static void alone_all_reduce(const struct all_reduce_args *args)
+/* A collective of a group of one: what is sent is received. By the op's row, a tensor that is only written gets what
+ * the tensor right before it holds, if that one is only read; all others (sums, room for them) stay as they are. */
+static void collective_alone(enum op op, const void *args)
 {
-    (void)args;
-}
-
-static void alone_broadcast(const struct broadcast_args *args)
-{
-    (void)args;
-}
-
-static void alone_reduce_scatter(const struct reduce_scatter_args *args)
-{
-    reference_copy(&(struct copy_args){.from = args->in, .to = args->out});
-}
-
-static void alone_all_gather(const struct all_gather_args *args)
-{
-    reference_copy(&(struct copy_args){.from = args->in, .to = args->out});
-}
-
-static void alone_all_to_all(const struct all_to_all_args *args)
-{
-    reference_copy(&(struct copy_args){.from = args->in, .to = args->out});
-}
-
-static void alone_shift(const struct shift_args *args)
-{
-    reference_copy(&(struct copy_args){.from = args->in, .to = args->out});
-}
-
-static void alone_relay(const struct relay_args *args)
-{
-    if (tensor_present(&args->to_next))
-        reference_copy(&(struct copy_args){.from = args->to_next, .to = args->from_before});
-    if (tensor_present(&args->to_before))
-        reference_copy(&(struct copy_args){.from = args->to_before, .to = args->from_next});
+    for (int i = 1; i < op_info(op)->field_count; i++) {
+        const struct tensor *in = op_tensor(op, args, i - 1), *out = op_tensor(op, args, i);
+        if (op_field_access(op, args, i - 1) == OP_READ && op_field_access(op, args, i) == OP_WRITE &&
+            tensor_present(in))
+            reference_copy(&(struct copy_args){.from = *in, .to = *out});
+    }
 }
 
 static void reference_launch(struct executor *executor, struct stream *stream, enum op op, const void *args)
 {
     (void)executor;
     switch (op) {
-#define LOCAL(NAME, name)                                                                                              \
+#define X(NAME, name)                                                                                                  \
     case OP_##NAME:                                                                                                    \
         reference_##name(args);                                                                                        \
         return;
-#define COLLECTIVE(NAME, name)                                                                                         \
-    case OP_##NAME: {                                                                                                  \
-        const struct name##_args *collective = args;                                                                   \
-        if (collective->group->size > 1)                                                                               \
-            launch_collective(stream, op, args);                                                                       \
-        else                                                                                                           \
-            alone_##name(collective);                                                                                  \
-        return;                                                                                                        \
+        OP_DEVICE_TABLE(X)
+#undef X
+    default:
+        if (op_group(op, args)->size > 1)
+            launch_collective(stream, op, args);
+        else
+            collective_alone(op, args);
     }
-        LOCAL(GEMM, gemm)
-        LOCAL(EMBEDDING_FORWARD, embedding_forward)
-        LOCAL(EMBEDDING_BACKWARD, embedding_backward)
-        LOCAL(RMSNORM_FORWARD, rmsnorm_forward)
-        LOCAL(RMSNORM_BACKWARD, rmsnorm_backward)
-        LOCAL(LAYERNORM_FORWARD, layernorm_forward)
-        LOCAL(LAYERNORM_BACKWARD, layernorm_backward)
-        LOCAL(ROPE, rope)
-        LOCAL(ATTENTION_FORWARD, attention_forward)
-        LOCAL(ATTENTION_BACKWARD, attention_backward)
-        LOCAL(ATTENTION_MERGE, attention_merge)
-        LOCAL(SWIGLU_FORWARD, swiglu_forward)
-        LOCAL(SWIGLU_BACKWARD, swiglu_backward)
-        LOCAL(GELU_FORWARD, gelu_forward)
-        LOCAL(GELU_BACKWARD, gelu_backward)
-        LOCAL(XENT_STAT, xent_stat)
-        LOCAL(XENT_PART, xent_part)
-        LOCAL(XENT_MERGE, xent_merge)
-        LOCAL(XENT_GRAD, xent_grad)
-        LOCAL(XENT_BOTH, xent_both)
-        LOCAL(COPY, copy)
-        LOCAL(SCATTER, scatter)
-        LOCAL(TRANSPOSE, transpose)
-        LOCAL(SPLIT, split)
-        LOCAL(JOIN, join)
-        LOCAL(FILL, fill)
-        LOCAL(ADD, add)
-        LOCAL(EXACT_ADD, exact_add)
-        LOCAL(EXACT_READ, exact_read)
-        LOCAL(QUANTIZE, quantize)
-        LOCAL(QUANTIZATION_STATISTIC, quantization_statistic)
-        LOCAL(DELAYED_SCALE, delayed_scale)
-        LOCAL(SUM_SQUARES, sum_squares)
-        LOCAL(GRADIENT_SCALE, gradient_scale)
-        LOCAL(ADAMW, adamw)
-        COLLECTIVE(ALL_REDUCE, all_reduce)
-        COLLECTIVE(REDUCE_SCATTER, reduce_scatter)
-        COLLECTIVE(ALL_GATHER, all_gather)
-        COLLECTIVE(BROADCAST, broadcast)
-        COLLECTIVE(ALL_TO_ALL, all_to_all)
-        COLLECTIVE(SHIFT, shift)
-        COLLECTIVE(RELAY, relay)
-#undef LOCAL
-#undef COLLECTIVE
-    case OP_COUNT:
-        break;
-    }
-    error_fatal("reference: unknown op %d", (int)op);
 }
 
 static void *reference_allocate(struct executor *executor, int64_t bytes, enum memory_kind kind)
