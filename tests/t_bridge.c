@@ -366,6 +366,11 @@ static void test_check(void)
     s.ffn = 60;
     error_clear();
     CHECK(config_check(&s, DIALECT_HF) == ERROR_USER && strstr(error_message(), "model.ffn = 60") != NULL);
+    struct family without_te = family_amplify;
+    without_te.architecture[DIALECT_TE] = NULL;
+    s.family = &without_te;
+    error_clear();
+    CHECK(config_check(&s, DIALECT_TE) == ERROR_USER && strstr(error_message(), "BioNeMo has no classes") != NULL);
     error_clear();
 }
 

@@ -1,6 +1,6 @@
 /* Rows of a family's config.json. A row is one key, its meaning, and what import and export do with it
- * (bridge/config_read.c, bridge/config_write.c). Exports write keys in the order of the rows. A missing key, and null,
- * have the default of the configuration class in transformers or BioNeMo. */
+ * (bridge/config_read.c, bridge/config_write.c). Exports write keys in the order of the rows. A missing key has
+ * the default of the configuration class in transformers or BioNeMo, and so has null, unless the row accepts null. */
 #ifndef ARCHITECTURE_CONFIG_KEY_H
 #define ARCHITECTURE_CONFIG_KEY_H
 

@@ -113,7 +113,7 @@ struct family {
     const char *learns_from;     /* the tokenizer of what it is trained on here */
     const char *tokenizer_class; /* of transformers, for vocab.txt and cls_token as BOS; NULL: tokenizer.json */
 
-    /* -- config.json -- */
+    /* -- config.json; NULL: the dialect has no classes for the family -- */
     const char *model_type[DIALECT_COUNT], *architecture[DIALECT_COUNT];
     const struct config_key *keys;
     int64_t extra_positions; /* positions that the class counts beside those of the longest sequence */

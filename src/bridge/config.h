@@ -32,11 +32,10 @@ int config_token_rows(int64_t *rows, const char *folder, int64_t vocabulary);
 int config_check(const struct model_settings *settings, enum checkpoint_dialect dialect);
 
 /* Writes <folder>/config.json for a model that config_check accepts, in DIALECT_TE with auto_map and without rows
- * beyond the vocabulary, and for a family with end tokens of its own, where
- * these or the tokenizer are known, generation_config.json. positions: the
- * longest sequence claimed; dtype: "float32" or "bfloat16"; tokenizer: for the special ids; NULL = unknown; ends: the
- * end tokens that the model came with, where they are not the tokenizer's. Local. Errors of draft_open and draft_close.
- */
+ * beyond the vocabulary; and generation_config.json, where the family has end tokens (CONFIG_ENDS) and they or the
+ * tokenizer are known. positions: the longest sequence claimed; dtype: "float32" or "bfloat16"; tokenizer: for the
+ * special ids; NULL = unknown; ends: the end tokens that the model came with, where they are not the tokenizer's.
+ * Local. Errors of draft_open and draft_close. */
 int config_write(const struct model_settings *settings, enum checkpoint_dialect dialect, int64_t positions,
                  const struct tokenizer *tokenizer, const struct model_ends *ends, const char *dtype,
                  const char *folder);

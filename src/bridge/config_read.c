@@ -87,13 +87,19 @@ static bool lists(const json_t *array, const char *text)
     return false;
 }
 
-/* "a", "b" or "c": the model types of all families. */
+/* "a", "b" or "c": the model types of the families that have the dialect. */
 static char *model_types(enum checkpoint_dialect dialect)
 {
     char *text = memory_string("");
+    int left = 0;
+    for (int f = 0; families[f] != NULL; f++)
+        left += families[f]->model_type[dialect] != NULL;
     for (int f = 0; families[f] != NULL; f++) {
-        const char *between = f == 0 ? "" : families[f + 1] != NULL ? ", " : " or ";
-        char *longer = memory_format("%s%s\"%s\"", text, between, families[f]->model_type[dialect]);
+        const char *type = families[f]->model_type[dialect];
+        if (type == NULL)
+            continue;
+        const char *after = --left > 1 ? ", " : left == 1 ? " or " : "";
+        char *longer = memory_format("%s\"%s\"%s", text, type, after);
         free(text);
         text = longer;
     }
@@ -103,9 +109,11 @@ static char *model_types(enum checkpoint_dialect dialect)
 static int read_family(struct config_source *s)
 {
     const json_t *type = value_of(s->root, "model_type"), *architectures = value_of(s->root, "architectures");
-    for (int f = 0; families[f] != NULL; f++)
-        if (json_is_string(type) && strcmp(json_string_value(type), families[f]->model_type[s->dialect]) == 0)
+    for (int f = 0; families[f] != NULL && json_is_string(type); f++) {
+        const char *known = families[f]->model_type[s->dialect];
+        if (known != NULL && strcmp(json_string_value(type), known) == 0)
             s->family = families[f];
+    }
     if (s->family == NULL) {
         char *allowed = model_types(s->dialect);
         int code = not_supported(s, "", "model_type", type, allowed);
@@ -133,13 +141,17 @@ static bool equals(const json_t *value, const char *text)
     return equal;
 }
 
+static bool accepts(const struct config_key *row, const json_t *value)
+{
+    return equals(value, row->allowed) || equals(value, row->also);
+}
+
 static int check_fixed(const struct config_source *s, const struct config_key *row)
 {
     json_t *missing = json_loads(row->missing, JSON_DECODE_ANY, NULL);
     const json_t *value = json_object_get(s->root, row->key);
     const bool unset = value == NULL || (json_is_null(value) && !json_is_true(missing)); /* null is not true */
-    const json_t *effective = unset ? missing : value;
-    const bool good = equals(effective, row->allowed) || equals(effective, row->also);
+    const bool good = accepts(row, value) || (unset && accepts(row, missing));
     json_decref(missing);
     if (good)
         return ERROR_NONE;
@@ -301,8 +313,7 @@ static int read_gelu(const struct config_source *s, const struct config_key *row
     return ERROR_NONE;
 }
 
-/* -- All rows -------------------------------------------------------------------------------------------------------
- */
+/* -- All rows ------------------------------------------------------------------------------------------------------ */
 
 static int read_key(const struct config_source *s, const struct config_key *row, struct deck *deck)
 {

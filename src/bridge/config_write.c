@@ -30,6 +30,9 @@ int config_check(const struct model_settings *s, enum checkpoint_dialect dialect
     const char *architecture = family->architecture[dialect];
     const bool te = dialect == DIALECT_TE, rope = family_key(family, CONFIG_ROPE) != NULL;
     const struct config_key *gated = family_key(family, CONFIG_GATED);
+    if (architecture == NULL)
+        return error_user("key model.family = \"%s\": %s has no classes for it", family->name,
+                          te ? "BioNeMo" : "transformers");
     if (s->hidden % s->heads != 0)
         return error_user("key model.heads = %lld: transformers wants a divisor of model.hidden = %lld",
                           (long long)s->heads, (long long)s->hidden);

@@ -136,7 +136,7 @@ struct model_settings team_settings(const struct layout *layout, const struct fo
 {
     struct model_settings settings = toy_settings(form->kind);
     settings.heads = 24;
-    settings.kv_heads = settings.family == &family_llama ? 2 : settings.heads;
+    settings.kv_heads = settings.family->causal ? 2 : settings.heads;
     settings.head_dim = 4;
     settings.rows = (struct row_cut){layout->context, layout->method};
     settings.layer =

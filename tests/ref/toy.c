@@ -20,7 +20,7 @@ struct model_settings toy_settings(enum toy_kind kind)
                                    .hidden = 32,
                                    .ffn = 48,
                                    .heads = 4,
-                                   .kv_heads = of[kind] == &family_llama ? 2 : 4,
+                                   .kv_heads = of[kind]->causal ? 2 : 4,
                                    .head_dim = 8,
                                    .vocabulary = 40,
                                    .tied = kind == TOY_LLAMA_TIED || kind == TOY_ESM2,
