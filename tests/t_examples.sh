@@ -19,7 +19,7 @@ done
 
 run op
 check "op: twice x weight^T + bias" test "$(sed -n 2,3p "$work/out" | paste -sd,)" = "22 50,28 62"
-check "op: the mistake" says "mistake: k == "
+check "op: the mistake" says "mistake: b has 2 rows, not K = 3"
 
 run plan_unit
 check "plan_unit: attention's flops, two causal products of 8192 x 8192 x 4096" says "attention_forward      549.8 Gflop"
