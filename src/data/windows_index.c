@@ -112,7 +112,8 @@ void windows_index_close(struct windows_index *index)
     memory_free(index->table);
 }
 
-char *windows_index_path(const struct token_store *store, const struct windows_layout *layout)
+/* The side file's path, freed with free(). */
+static char *index_path(const struct token_store *store, const struct windows_layout *layout)
 {
     static const char *const cuts[] = {[WINDOWS_EACH] = "each", [WINDOWS_ENDS] = "ends", [WINDOWS_FIRST] = "first"};
     return memory_format("%s.windows-%lld-%lld-%s%s%s", store->path, (long long)layout->window,
@@ -151,7 +152,7 @@ static bool has_its_hash(const struct windows_header *header, const uint64_t *fi
 static bool map(struct windows_index *index, const struct windows_layout *layout, bool hash, bool file)
 {
     struct windows_header wanted = header_of(index->store, layout), header;
-    char *path = windows_index_path(index->store, layout);
+    char *path = index_path(index->store, layout);
     struct file_mapping *mapping;
     int code = mapping_open(&mapping, path, "window index");
     free(path);
@@ -284,7 +285,7 @@ static void remove_leftover(const char *temporary)
 
 int windows_index_obtain(struct windows_index *index, const struct windows_layout *layout)
 {
-    char *path = windows_index_path(index->store, layout), *temporary = temporary_shared(path);
+    char *path = index_path(index->store, layout), *temporary = temporary_shared(path);
     int code = ERROR_NONE, descriptor = -1;
     bool busy = true, mapped = false;
     while (code == ERROR_NONE && busy && !mapped) {

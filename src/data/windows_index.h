@@ -56,7 +56,4 @@ int windows_index_tabulate(struct windows_index *index, const struct windows_lay
 /* Frees what it holds; an empty index may be closed too. */
 void windows_index_close(struct windows_index *index);
 
-/* The side file's path, freed with free(). */
-char *windows_index_path(const struct token_store *store, const struct windows_layout *layout);
-
 #endif

@@ -18,18 +18,21 @@ struct fasta_reader {
     bool in_header; /* the rest of a header line follows, after its name */
 };
 
-struct fasta_reader *fasta_create(struct record_source *source)
+static int create(void **reader, struct record_source *source, const struct record_settings *settings)
 {
+    (void)settings;
     struct fasta_reader *fasta = memory_allocate(sizeof *fasta);
     fasta->source = source;
     fasta->buffer = memory_allocate(BUFFER_BYTES);
     fasta->line = 1;
     fasta->line_start = true;
-    return fasta;
+    *reader = fasta;
+    return ERROR_NONE;
 }
 
-void fasta_destroy(struct fasta_reader *fasta)
+static void destroy(void *reader)
 {
+    struct fasta_reader *fasta = reader;
     if (fasta == NULL)
         return;
     memory_free(fasta->buffer);
@@ -156,8 +159,9 @@ static int take_sequence(struct fasta_reader *fasta, struct record_piece *piece)
     return ERROR_NONE;
 }
 
-int fasta_next(struct fasta_reader *fasta, struct record_piece *piece)
+static int next(void *reader, struct record_piece *piece)
 {
+    struct fasta_reader *fasta = reader;
     for (;;) {
         int code = ERROR_NONE;
         bool done = false;
@@ -184,23 +188,6 @@ int fasta_next(struct fasta_reader *fasta, struct record_piece *piece)
         if (code != ERROR_NONE)
             return code;
     }
-}
-
-static int create(void **reader, struct record_source *source, const struct record_settings *settings)
-{
-    (void)settings;
-    *reader = fasta_create(source);
-    return ERROR_NONE;
-}
-
-static int next(void *reader, struct record_piece *piece)
-{
-    return fasta_next(reader, piece);
-}
-
-static void destroy(void *reader)
-{
-    fasta_destroy(reader);
 }
 
 const struct record_class fasta_class = {"fasta", create, next, destroy};

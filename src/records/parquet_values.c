@@ -90,7 +90,8 @@ bool parquet_runs_next(struct parquet_runs *runs, uint32_t *number)
 
 /* -- Differences ------------------------------------------------------------------------------------------------- */
 
-bool parquet_deltas_start(struct parquet_deltas *deltas, struct parquet_bytes bytes, int width)
+/* False: no such numbers. */
+static bool deltas_start(struct parquet_deltas *deltas, struct parquet_bytes bytes, int width)
 {
     uint64_t block, first;
     *deltas = (struct parquet_deltas){.bytes = bytes, .width = width, .first = true};
@@ -127,7 +128,7 @@ static bool open_miniblock(struct parquet_deltas *deltas)
     return true;
 }
 
-bool parquet_deltas_next(struct parquet_deltas *deltas, int64_t *number)
+static bool deltas_next(struct parquet_deltas *deltas, int64_t *number)
 {
     uint64_t difference = 0;
     if (deltas->left == 0)
@@ -151,11 +152,11 @@ bool parquet_deltas_next(struct parquet_deltas *deltas, int64_t *number)
 static bool take_deltas(struct parquet_bytes *bytes, struct parquet_deltas *deltas, int64_t most)
 {
     int64_t number;
-    if (!parquet_deltas_start(deltas, *bytes, 32) || deltas->left > (uint64_t)most)
+    if (!deltas_start(deltas, *bytes, 32) || deltas->left > (uint64_t)most)
         return false;
     struct parquet_deltas copy = *deltas;
     while (copy.left > 0)
-        if (!parquet_deltas_next(&copy, &number))
+        if (!deltas_next(&copy, &number))
             return false;
     bytes->at = copy.bytes.at;
     return true;
@@ -175,7 +176,7 @@ bool parquet_strings_start(struct parquet_strings *strings, enum parquet_encodin
         return width <= 32;
     }
     if (encoding == PARQUET_DELTA_BINARY && bytes.at < bytes.end)
-        return parquet_deltas_start(&strings->lengths, bytes, 8 * strings->width);
+        return deltas_start(&strings->lengths, bytes, 8 * strings->width);
     if ((encoding == PARQUET_DELTA || encoding == PARQUET_DELTA_LENGTH) && bytes.at < bytes.end) /* else all are null */
         if ((encoding == PARQUET_DELTA && !take_deltas(&bytes, &strings->prefixes, most)) ||
             !take_deltas(&bytes, &strings->lengths, most))
@@ -208,7 +209,7 @@ static bool take_difference(struct parquet_strings *strings, struct parquet_stri
 {
     int64_t prefix, length;
     struct parquet_string rest;
-    if (!parquet_deltas_next(&strings->prefixes, &prefix) || !parquet_deltas_next(&strings->lengths, &length) ||
+    if (!deltas_next(&strings->prefixes, &prefix) || !deltas_next(&strings->lengths, &length) ||
         !take_string(&strings->bytes, length, &rest))
         return false;
     if (prefix < 0 || prefix > strings->last_length || prefix + length > STRING_BYTES)
@@ -228,7 +229,7 @@ static bool take_difference(struct parquet_strings *strings, struct parquet_stri
 static bool take_number(struct parquet_strings *strings, struct parquet_string *string)
 {
     int64_t number;
-    if (!parquet_deltas_next(&strings->lengths, &number))
+    if (!deltas_next(&strings->lengths, &number))
         return false;
     for (int b = 0; b < strings->width; b++)
         strings->value[b] = (uint8_t)((uint64_t)number >> 8 * b);
@@ -262,7 +263,7 @@ bool parquet_strings_next(struct parquet_strings *strings, struct parquet_string
     case PARQUET_BYTE_STREAM_SPLIT:
         return gather_number(strings, string);
     case PARQUET_DELTA_LENGTH:
-        return parquet_deltas_next(&strings->lengths, &length) && take_string(&strings->bytes, length, string);
+        return deltas_next(&strings->lengths, &length) && take_string(&strings->bytes, length, string);
     case PARQUET_DELTA:
         return take_difference(strings, string);
     default:

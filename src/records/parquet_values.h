@@ -38,10 +38,6 @@ struct parquet_deltas {
     bool first;
 };
 
-/* False: no such numbers. */
-bool parquet_deltas_start(struct parquet_deltas *deltas, struct parquet_bytes bytes, int width);
-bool parquet_deltas_next(struct parquet_deltas *deltas, int64_t *number);
-
 /* Strings, or integers as strings of `width` bytes, one after the other. */
 enum parquet_encoding {
     PARQUET_PLAIN = 0,
