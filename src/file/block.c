@@ -212,7 +212,7 @@ int block_list_read(struct block_list *list, const char *path, int64_t *bytes)
 
 char *block_side_path(const char *path)
 {
-    return memory_format("%s.xxh3", path);
+    return memory_format("%s" BLOCK_SIDE, path);
 }
 
 int block_check_output(const char *path, int how, const char *const inputs[], int64_t count)
