@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "file/open.h"
 #include "comm/launcher.h"
 
@@ -37,7 +38,7 @@ static void describe_self(char out[OWNER_BYTES])
 static void read_owner(int descriptor, char out[OWNER_BYTES])
 {
     ssize_t bytes = pread(descriptor, out, OWNER_BYTES - 1, 0);
-    out[bytes > 0 ? bytes : 0] = '\0';
+    out[MAX(bytes, 0)] = '\0';
     out[strcspn(out, "\n")] = '\0';
 }
 

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "file/path.h"
 #include "file/run_folder.h"
 #include "base/thousands.h"
@@ -403,7 +404,7 @@ static int save_page(const struct comparison *c, const char *path)
 
 static int wider(int width, const char *text)
 {
-    return (int)strlen(text) > width ? (int)strlen(text) : width;
+    return MAX((int)strlen(text), width);
 }
 
 static void print_rows(const struct comparison *c, const struct rows *rows)
