@@ -1,5 +1,6 @@
 #include "architecture/settings.h"
 #include "base/error.h"
+#include "base/range.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -220,7 +221,7 @@ void model_settings_to_deck(const struct model_settings *s, struct deck *deck)
     deck->model.rope_rounding = (int)s->rope.rounding;
     deck->model.norm_eps = s->norm_eps;
     deck->model.init_std = s->init_std;
-    deck->model.rope_scaling.factor = s->rope.factor > 1 ? s->rope.factor : 1; /* 0 would take a preset's */
+    deck->model.rope_scaling.factor = MAX(s->rope.factor, 1); /* 0 would take a preset's */
     deck->model.rope_scaling.low = s->rope.low;
     deck->model.rope_scaling.high = s->rope.high;
     deck->model.rope_scaling.original = s->rope.original;

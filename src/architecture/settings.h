@@ -3,6 +3,7 @@
 #define ARCHITECTURE_SETTINGS_H
 
 #include "core/launch.h"
+#include "base/range.h"
 #include "deck/deck.h"
 #include "architecture/family.h"
 #include "architecture/precision.h"
@@ -21,7 +22,7 @@ struct row_cut {
 /* How many ranks have a part of each row. */
 static inline int row_ranks(const struct row_cut *rows)
 {
-    return rows->ranks > 1 ? rows->ranks : 1;
+    return MAX(rows->ranks, 1);
 }
 
 /* Tensor parallelism: the ranks that have a part of each layer. With `sequence` each of them also has a part of the
@@ -34,7 +35,7 @@ struct layer_cut {
 
 static inline int layer_ranks(const struct layer_cut *layer)
 {
-    return layer->ranks > 1 ? layer->ranks : 1;
+    return MAX(layer->ranks, 1);
 }
 
 /* Pipeline parallelism: the model's units in stages * chunks slices that follow one another, of which stage s has those
@@ -49,7 +50,7 @@ struct stage_cut {
 /* How many stages there are. */
 static inline int stage_count(const struct stage_cut *cut)
 {
-    return cut->stages > 1 ? cut->stages : 1;
+    return MAX(cut->stages, 1);
 }
 
 struct model_settings {
@@ -103,7 +104,7 @@ static inline struct vocabulary_part model_vocabulary(const struct model_setting
 {
     const int64_t ranks = layer_ranks(&settings->layer), rank = settings->layer.rank;
     const int64_t rows = settings->vocabulary / ranks, more = settings->vocabulary % ranks;
-    return (struct vocabulary_part){rank * rows + (rank < more ? rank : more), rows + (rank < more), rows + (more > 0)};
+    return (struct vocabulary_part){rank * rows + MIN(rank, more), rows + (rank < more), rows + (more > 0)};
 }
 
 /* Can the ranks of the cut divide the layers and the vocabulary? ERROR_USER; name: of what has set the ranks. */

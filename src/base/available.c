@@ -1,5 +1,6 @@
 #include "base/available.h"
 #include "base/memory.h"
+#include "base/range.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -44,7 +45,7 @@ static int64_t memory_left(const char *folder, const struct version *version)
         const int64_t bytes = number_in(folder, "memory.stat", version->files[i]);
         held -= bytes <= 0 ? 0 : bytes < held ? bytes : held;
     }
-    return limit - held > 1 ? limit - held : 1;
+    return MAX(limit - held, 1);
 }
 
 /* Thousandths of a CPU: time of all CPUs in each period, both in microseconds. Version 2 has both in one file. */
@@ -60,7 +61,7 @@ static int64_t cpus_left(const char *folder, const struct version *version)
     if (quota <= 0 || period <= 0)
         return INT64_MAX;
     const int64_t left = quota > INT64_MAX / 1000 ? INT64_MAX : quota * 1000 / period;
-    return left > 1 ? left : 1;
+    return MAX(left, 1);
 }
 
 static const struct version memory_versions[] = {
@@ -96,7 +97,7 @@ static int64_t least_left(const char *root, const struct version *version, const
     const size_t top = strlen(root) + strlen(version->folder);
     while (strlen(folder) >= top) {
         const int64_t left = version->left(folder, version);
-        least = left < least ? left : least;
+        least = MIN(left, least);
         *strrchr(folder, '/') = '\0';
     }
     free(folder);
@@ -117,7 +118,7 @@ static int64_t groups_leave(const char *root, const struct version *versions, si
             const size_t length = strlen(versions[i].kind);
             if (kind != NULL && strncmp(kind + 1, versions[i].kind, length) == 0) {
                 const int64_t left = least_left(root, &versions[i], kind + 1 + length);
-                least = left < least ? left : least;
+                least = MIN(left, least);
             }
         }
     }
@@ -134,7 +135,7 @@ int64_t available_memory(const char *root)
     const int64_t kibi = number_in(folder, "meminfo", "MemAvailable:"), all = kibi > 0 ? kibi * 1024 : INT64_MAX;
     const int64_t left = groups_leave(root, memory_versions, sizeof memory_versions / sizeof memory_versions[0]);
     free(folder);
-    const int64_t least = left < all ? left : all;
+    const int64_t least = MIN(left, all);
     return least < INT64_MAX ? least : 0;
 }
 

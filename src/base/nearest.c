@@ -1,5 +1,6 @@
 #include "base/nearest.h"
 #include "base/memory.h"
+#include "base/range.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,7 @@ void nearest_look(struct nearest_name *nearest, const char *name)
 {
     enum { LONGEST = 200, LEAST = 3 /* characters of a start that says something */ };
     const int wrong = (int)strnlen(nearest->wrong, LONGEST), length = (int)strnlen(name, LONGEST);
-    const int shorter = wrong < length ? wrong : length;
+    const int shorter = MIN(wrong, length);
     const bool starts = shorter >= LEAST && strncmp(name, nearest->wrong, (size_t)shorter) == 0;
     const int distance = starts ? 1 : nearest_distance(nearest->wrong, wrong, name, length);
     if (distance > 1 + wrong / 4 || (nearest->name != NULL && distance >= nearest->distance))

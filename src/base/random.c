@@ -1,5 +1,6 @@
 #include "base/random.h"
 #include "base/clones.h"
+#include "base/range.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -132,7 +133,7 @@ void random_uniforms(const struct random_key *key, uint64_t first, int64_t count
     struct random_series series = random_series_of(key);
     uint32_t words[4][RUN];
     for (int64_t done = 0; done < count; done += RUN) {
-        int64_t rest = count - done < RUN ? count - done : RUN;
+        int64_t rest = MIN(count - done, RUN);
         draw_run(&series, first + (uint64_t)done, RUN, words[0]);
         for (int64_t i = 0; i < rest; i++)
             out[done + i] = to_unit(words[0][i], words[1][i]);

@@ -1,5 +1,6 @@
 #include "base/waiting.h"
 #include "base/clock.h"
+#include "base/range.h"
 
 #include <limits.h>
 #include <link.h>
@@ -51,7 +52,7 @@ double waiting_turn(struct rank_waiting *waiting)
         sched_yield();
         return waited;
     }
-    const double sleep = waited * SLEEP_SHARE < LONGEST_SLEEP ? waited * SLEEP_SHARE : LONGEST_SLEEP;
+    const double sleep = MIN(waited * SLEEP_SHARE, LONGEST_SLEEP);
     nanosleep(&(struct timespec){.tv_nsec = (long)(1e9 * sleep)}, NULL);
     return waited;
 }

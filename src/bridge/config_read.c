@@ -1,6 +1,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "bridge/config.h"
 #include "bridge/json_file.h"
 #include "tokenizer/end_tokens.h"
@@ -365,7 +366,7 @@ static void set_window(const struct family *family, struct deck *deck)
     enum { LONGEST = 8192, MULTIPLE = 16 /* of a row */ };
     int64_t tokens = deck->model.positions - family->extra_positions;
     tokens = tokens > LONGEST ? LONGEST : tokens / MULTIPLE * MULTIPLE;
-    deck->data.row_tokens = deck->data.window = tokens < MULTIPLE ? MULTIPLE : tokens;
+    deck->data.row_tokens = deck->data.window = MAX(MULTIPLE, tokens);
 }
 
 /* A deck as it will be read again, and a model that can be: the deck's own rules find what is left. */

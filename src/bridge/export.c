@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "base/signals.h"
 #include "bridge/config.h"
 #include "bridge/folder.h"
@@ -237,7 +238,7 @@ static int write_floats(struct export *export, int64_t tensor, int64_t at, int64
         return safetensors_writer_write(export->writer, tensor, at * width, count * width, values);
     int code = ERROR_NONE;
     for (int64_t done = 0; done < count && code == ERROR_NONE; done += ROUNDED_ELEMENTS) {
-        int64_t rest = count - done, n = rest < ROUNDED_ELEMENTS ? rest : ROUNDED_ELEMENTS;
+        int64_t rest = count - done, n = MIN(rest, ROUNDED_ELEMENTS);
         safetensors_from_float(SAFETENSORS_BF16, values + done, n, export->rounded);
         code =
             safetensors_writer_write(export->writer, tensor, (at + done) * BF16_BYTES, n * BF16_BYTES, export->rounded);
@@ -255,7 +256,7 @@ static int take(void *self, const struct checkpoint_piece *piece)
     for (int64_t done = 0; done < slab->count && code == ERROR_NONE;) {
         int64_t at, rest = slab->count - done;
         int64_t run = place_run(&export->places[piece->number], slab->first + done, &at);
-        run = run < rest ? run : rest;
+        run = MIN(run, rest);
         code = write_floats(export, export->tensors[piece->number], at, run, piece->staging + done);
         done += run;
     }

@@ -108,7 +108,7 @@ static int place(const struct folder_draft *draft)
     char *old = NULL;
     int code = ERROR_NONE;
     if (rmdir(draft->path) != 0 && stat(draft->path, &status) == 0) {
-        old = memory_format("%s.old-%ld", draft->path, (long)getpid());
+        old = memory_format("%s" TEMPORARY_OLD "%ld", draft->path, (long)getpid());
         code = file_move(draft->path, old);
     }
     if (code == ERROR_NONE)

@@ -4,6 +4,7 @@
 #include "base/faults.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "file/path.h"
 #include "base/signals.h"
 #include "base/thousands.h"
@@ -103,7 +104,7 @@ static int compare(struct import *import, const struct safetensors_entry *a, con
     int code = ERROR_NONE;
     *equal = a->dtype == b->dtype && a->bytes == b->bytes;
     for (int64_t first = 0; first < a->bytes && *equal && code == ERROR_NONE; first += PIECE_BYTES) {
-        int64_t n = a->bytes - first < PIECE_BYTES ? a->bytes - first : PIECE_BYTES;
+        int64_t n = MIN(a->bytes - first, PIECE_BYTES);
         code = safetensors_read(import->st, a, first, n, x);
         if (code == ERROR_NONE)
             code = safetensors_read(import->st, b, first, n, y);
@@ -407,7 +408,7 @@ static int read_floats(struct import *import, const struct safetensors_entry *en
     const int64_t width = safetensors_dtype_size(entry->dtype);
     int code = ERROR_NONE;
     for (int64_t done = 0; done < count && code == ERROR_NONE; done += PIECE_ELEMENTS) {
-        int64_t n = count - done < PIECE_ELEMENTS ? count - done : PIECE_ELEMENTS;
+        int64_t n = MIN(count - done, PIECE_ELEMENTS);
         code = safetensors_read(import->st, entry, (first + done) * width, n * width, import->raw);
         if (code == ERROR_NONE)
             safetensors_to_float(entry->dtype, import->raw, n, out + done);
@@ -424,7 +425,7 @@ static int fill(void *self, const struct checkpoint_piece *piece)
     for (int64_t done = 0; done < piece->slab.count && code == ERROR_NONE;) {
         int64_t at, rest = piece->slab.count - done;
         int64_t run = place_run(&import->places[piece->number], piece->slab.first + done, &at);
-        run = run < rest ? run : rest;
+        run = MIN(run, rest);
         code = read_floats(import, import->of[piece->number], at, run, piece->staging + done);
         done += run;
     }

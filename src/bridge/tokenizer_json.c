@@ -1,5 +1,6 @@
 #include "bridge/tokenizer_json.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/splitter_known.h"
 
@@ -97,7 +98,7 @@ static json_t *merges(const struct bpe *bpe)
     for (int32_t id = 0; id < bpe_vocabulary(bpe); id++) {
         int32_t bytes;
         bpe_token(bpe, id, &bytes);
-        longest = bytes > longest ? bytes : longest;
+        longest = MAX(bytes, longest);
     }
     struct halves *halves = memory_allocate(longest * (int64_t)sizeof *halves);
     json_t *out = json_array();

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "file/path.h"
+#include "file/run_folder.h"
 #include "file/block.h"
 #include "checkpoint/checkpoint_private.h"
 #include "file/file.h"
@@ -16,14 +17,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The name of a step's file, as a format of its number. */
-#define STEP_NAME "step_%08lld.h5"
-
 enum { STEP_NAME_BYTES = 48 };
 
 char *checkpoint_path(const char *folder, int64_t step)
 {
-    return memory_format("%s/" STEP_NAME, folder, (long long)step);
+    return memory_format("%s/" RUN_CHECKPOINT, folder, (long long)step);
 }
 
 /* The step of a file's name, -1 when it is no step's name; *rest is what follows the name ("", ".xxh3", ...). */
@@ -33,7 +31,7 @@ static int64_t step_of_name(const char *name, const char **rest)
     long long step;
     if (sscanf(name, "step_%lld", &step) != 1 || step < 0)
         return -1;
-    int length = snprintf(whole, sizeof whole, STEP_NAME, step);
+    int length = snprintf(whole, sizeof whole, RUN_CHECKPOINT, step);
     if (strncmp(name, whole, (size_t)length) != 0)
         return -1;
     *rest = name + length;
@@ -259,7 +257,7 @@ static bool has_later(struct comm *world, const char *folder, const char *path)
 
 int checkpoint_none(const char *before, const char *folder, const char *after)
 {
-    char *log = memory_format("%s/log.jsonl", folder);
+    char *log = memory_format("%s/" RUN_LOG, folder);
     bool begun = access(log, F_OK) == 0;
     free(log);
     if (begun)
@@ -273,7 +271,7 @@ int checkpoint_none(const char *before, const char *folder, const char *after)
 
 int checkpoint_find_model(struct comm *world, const char *where, char **path)
 {
-    char *model = memory_format("%s/final_model.h5", where);
+    char *model = memory_format("%s/" RUN_FINAL_MODEL, where);
     struct stat status;
     int64_t finished = stat(model, &status) == 0 && S_ISREG(status.st_mode);
     comm_broadcast(world, &finished, sizeof finished, 0);
@@ -323,7 +321,7 @@ static int remove_old(const char *folder, const struct checkpoint_rule *rule)
 int checkpoint_remove_leavings(const char *folder)
 {
     /* side files only where the checkpoint is gone */
-    static const char *const endings[] = {TEMPORARY_SHARED, ".xxh3" TEMPORARY_SHARED, ".xxh3"};
+    static const char *const endings[] = {TEMPORARY_SHARED, BLOCK_SIDE TEMPORARY_SHARED, BLOCK_SIDE};
     int code = ERROR_NONE;
     for (int e = 0; e < 3 && code == ERROR_NONE; e++) {
         int64_t *steps, count;

@@ -1,6 +1,7 @@
 /* Weights to and from a checkpoint in pieces, by one process, without an engine. */
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "file/open.h"
 #include "checkpoint/checkpoint_private.h"
 #include "checkpoint/checkpoint_stream.h"
@@ -22,7 +23,7 @@ static int visit_pieces(const struct model *model, int (*visit)(void *self, cons
             const int64_t elements = piece.parameter->rows * piece.parameter->cols;
             for (int64_t first = 0; first < elements && code == ERROR_NONE; first += PIECE_ELEMENTS) {
                 int64_t rest = elements - first;
-                piece.slab = (struct parameter_slab){first, rest < PIECE_ELEMENTS ? rest : PIECE_ELEMENTS};
+                piece.slab = (struct parameter_slab){first, MIN(rest, PIECE_ELEMENTS)};
                 code = visit(self, &piece);
             }
         }

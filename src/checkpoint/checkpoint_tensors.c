@@ -6,6 +6,7 @@
  * more for it, from the page cache. HDF5 reads the rest: columns, other types, other layouts. */
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "file/open.h"
 #include "base/thread.h"
 #include "checkpoint/checkpoint_private.h"
@@ -102,7 +103,7 @@ static void add_part(struct tensor_reader *r, const struct parameter_piece *piec
 /* How many bytes of [offset, offset + bytes) to read at once: up to the end of a block, if one ends there. */
 static int64_t cut(const struct block_list *list, int64_t offset, int64_t bytes, int64_t width)
 {
-    int64_t most = bytes < PIECE_BYTES ? bytes : PIECE_BYTES, whole = 0;
+    int64_t most = MIN(bytes, PIECE_BYTES), whole = 0;
     for (int64_t b = block_at(list, offset); b < list->count; b++) {
         const int64_t end = list->blocks[b].offset + list->blocks[b].length - offset;
         if (end > most)
@@ -124,7 +125,7 @@ static int add_held(void *self, const struct parameter_piece *piece)
         const struct slab_run run = slab_run(p, rest);
         const int64_t offset = place < 0 ? -1 : place + run.first * width, most = PIECE_BYTES / width;
         int64_t count = place < 0 ? rest.count : cut(r->list, offset, run.count * width, width) / width;
-        count = count < most ? count : most;
+        count = MIN(count, most);
         add_part(r, piece, (struct parameter_slab){rest.first, count}, offset);
         rest = (struct parameter_slab){rest.first + count, end - rest.first - count};
     }
@@ -187,7 +188,7 @@ static int read_hashing(const struct tensor_reader *r, char *to, int64_t bytes, 
         error_fatal("out of memory for a hash");
     XXH3_64bits_reset(state);
     for (int64_t done = 0; done < bytes && code == ERROR_NONE; done += CACHED_BYTES) {
-        const int64_t count = bytes - done < CACHED_BYTES ? bytes - done : CACHED_BYTES;
+        const int64_t count = MIN(bytes - done, CACHED_BYTES);
         code = file_read(r->descriptor, r->path, to + done, count, offset + done);
         if (code == ERROR_NONE)
             XXH3_64bits_update(state, to + done, (size_t)count);
@@ -294,7 +295,7 @@ static int read_own(struct tensor_reader *r)
     char *staging = executor->class->allocate(executor, 2 * READ_THREADS * (int64_t)PIECE_BYTES, MEMORY_HOST);
     struct event sent[2] = {{0}, {0}};
     for (int64_t i = 0; i < r->count && code == ERROR_NONE; i += READ_THREADS, half ^= 1) {
-        const int64_t count = r->count - i < READ_THREADS ? r->count - i : READ_THREADS;
+        const int64_t count = MIN(r->count - i, READ_THREADS);
         event_passed(&sent[half], executor, true);
         code = read_staged(r, i, count, staging + (int64_t)half * READ_THREADS * PIECE_BYTES);
         event_record(&sent[half], stream);

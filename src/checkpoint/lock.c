@@ -1,8 +1,10 @@
 #include "checkpoint/lock.h"
 #include "file/disk.h"
+#include "file/run_folder.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "file/open.h"
 #include "comm/launcher.h"
 
@@ -36,7 +38,7 @@ static void describe_self(char out[OWNER_BYTES])
 static void read_owner(int descriptor, char out[OWNER_BYTES])
 {
     ssize_t bytes = pread(descriptor, out, OWNER_BYTES - 1, 0);
-    out[bytes > 0 ? bytes : 0] = '\0';
+    out[MAX(bytes, 0)] = '\0';
     out[strcspn(out, "\n")] = '\0';
 }
 
@@ -130,7 +132,7 @@ int lock_acquire(struct folder_lock *lock, struct comm *world, const char *folde
     *lock = (struct folder_lock){.world = world, .descriptor = -1};
     int code = ERROR_NONE;
     if (world->rank == 0) {
-        lock->path = memory_format("%s/lock", folder);
+        lock->path = memory_format("%s/" RUN_LOCK, folder);
         code = take(lock, folder);
         if (code != ERROR_NONE && lock->descriptor >= 0) {
             close(lock->descriptor); /* its line is another's */
@@ -159,7 +161,7 @@ void lock_release(struct folder_lock *lock, bool leave_nothing)
 
 bool lock_is_held(const char *folder)
 {
-    char owner[OWNER_BYTES], *path = memory_format("%s/lock", folder);
+    char owner[OWNER_BYTES], *path = memory_format("%s/" RUN_LOCK, folder);
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     int descriptor = open_own(path, O_RDONLY);
     free(path);

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/range.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -234,12 +235,12 @@ static void raise_to(void *largest, const void *term, int64_t count, enum dtype 
         double *l = largest;
         const double *t = term;
         for (int64_t i = 0; i < count; i++)
-            l[i] = t[i] > l[i] ? t[i] : l[i];
+            l[i] = MAX(t[i], l[i]);
     } else {
         float *l = largest;
         const float *t = term;
         for (int64_t i = 0; i < count; i++)
-            l[i] = t[i] > l[i] ? t[i] : l[i];
+            l[i] = MAX(t[i], l[i]);
     }
 }
 
@@ -276,7 +277,7 @@ static void host_all_reduce(struct group *group, struct stream *stream, const st
     int64_t width = dtype_size(args->x.dtype), total = tensor_count(&args->x);
     int64_t slice_limit = CHUNK_BYTES / width / size;
     for (int64_t first = 0; first < total; first += slice_limit * size) {
-        int64_t left = total - first < slice_limit * size ? total - first : slice_limit * size;
+        int64_t left = MIN(total - first, slice_limit * size);
         int64_t slice = (left + size - 1) / size;
         char *data = (char *)args->x.data + first * width;
         make_room(host, slice * size * width);
@@ -295,7 +296,7 @@ static void host_reduce_scatter(struct group *group, struct stream *stream, cons
     int64_t width = dtype_size(args->in.dtype), total = args->in.cols;
     int64_t slice_limit = CHUNK_BYTES / width / group->size;
     for (int64_t first = 0; first < total; first += slice_limit) {
-        int64_t slice = total - first < slice_limit ? total - first : slice_limit;
+        int64_t slice = MIN(total - first, slice_limit);
         make_room(host, slice * group->size * width);
         for (int r = 0; r < group->size; r++)
             memcpy(host->sent + r * slice * width, tensor_at(&args->in, r, first), (size_t)(slice * width));

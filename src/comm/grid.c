@@ -1,9 +1,10 @@
 #include "comm/grid.h"
 #include "base/error.h"
+#include "base/range.h"
 
 static int stages_of(const struct grid_shape *shape)
 {
-    return shape->stages > 1 ? shape->stages : 1;
+    return MAX(shape->stages, 1);
 }
 
 const char *grid_check(const struct grid_shape *shape, int64_t ranks)
@@ -26,11 +27,11 @@ const char *grid_check(const struct grid_shape *shape, int64_t ranks)
 struct grid_numbers grid_sizes(const struct grid_shape *shape, int ranks)
 {
     const int data = ranks / stages_of(shape) / shape->tensor, shard = shape->shard > 0 ? shape->shard : data;
-    const int near = shape->near > 1 ? shape->near : 1;
+    const int near = MAX(shape->near, 1);
     return (struct grid_numbers){.all = ranks,
                                  .model = shape->tensor * shape->context,
                                  .tensor = shape->tensor,
-                                 .alike = shape->alike > 1 ? shape->alike : 1,
+                                 .alike = MAX(shape->alike, 1),
                                  .context = shape->context,
                                  .data = data,
                                  .shard = shard,

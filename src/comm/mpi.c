@@ -3,6 +3,7 @@
  * (base/waiting.h) and for how long, and can say for whom. */
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "base/signals.h"
 #include "base/waiting.h"
 #include "comm/comm.h"
@@ -297,7 +298,7 @@ static void mpi_barrier(struct comm *comm)
 static void mpi_broadcast(struct comm *comm, void *data, int64_t bytes, int root)
 {
     for (int64_t done = 0; done < bytes; done += PIECE_BYTES) {
-        int64_t piece = bytes - done < PIECE_BYTES ? bytes - done : PIECE_BYTES;
+        int64_t piece = MIN(bytes - done, PIECE_BYTES);
         MPI_Request request;
         verify(MPI_Ibcast((char *)data + done, (int)piece, MPI_BYTE, root, handle_of(comm), &request), "MPI_Ibcast");
         await(comm, "broadcast", request);
@@ -319,7 +320,7 @@ static void mpi_all_gather(struct comm *comm, const void *in, void *out, int64_t
 {
     const bool in_place = in == (const char *)out + comm->rank * bytes;
     for (int64_t done = 0; done < bytes; done += PIECE_BYTES) {
-        const int64_t piece = bytes - done < PIECE_BYTES ? bytes - done : PIECE_BYTES;
+        const int64_t piece = MIN(bytes - done, PIECE_BYTES);
         MPI_Datatype part = part_of_blocks(piece, bytes);
         MPI_Request request;
         verify(MPI_Iallgather(in_place ? MPI_IN_PLACE : (const char *)in + done, 1, part, (char *)out + done, 1, part,
@@ -333,7 +334,7 @@ static void mpi_all_gather(struct comm *comm, const void *in, void *out, int64_t
 static void mpi_all_to_all(struct comm *comm, const void *in, void *out, int64_t bytes)
 {
     for (int64_t done = 0; done < bytes; done += PIECE_BYTES) {
-        const int64_t piece = bytes - done < PIECE_BYTES ? bytes - done : PIECE_BYTES;
+        const int64_t piece = MIN(bytes - done, PIECE_BYTES);
         MPI_Datatype part = part_of_blocks(piece, bytes);
         MPI_Request request;
         verify(MPI_Ialltoall((const char *)in + done, 1, part, (char *)out + done, 1, part, handle_of(comm), &request),
@@ -347,7 +348,7 @@ static void mpi_shift(struct comm *comm, const void *in, void *out, int64_t byte
 {
     const int next = (comm->rank + 1) % comm->size, before = (comm->rank + comm->size - 1) % comm->size;
     for (int64_t done = 0; done < bytes; done += PIECE_BYTES) {
-        int piece = (int)(bytes - done < PIECE_BYTES ? bytes - done : PIECE_BYTES);
+        int piece = (int)MIN(bytes - done, PIECE_BYTES);
         struct wait wait = {.comm = comm, .what = "shift", .count = 2};
         verify(MPI_Irecv((char *)out + done, piece, MPI_BYTE, before, 0, handle_of(comm), &wait.requests[0]),
                "MPI_Irecv");
@@ -385,7 +386,7 @@ static void post(struct comm *comm, int way, int peer, const void *data, int64_t
     }
     memcpy(posted->data, data, (size_t)bytes);
     for (int64_t done = 0; done < bytes; done += PIECE_BYTES) {
-        const int64_t piece = bytes - done < PIECE_BYTES ? bytes - done : PIECE_BYTES;
+        const int64_t piece = MIN(bytes - done, PIECE_BYTES);
         verify(MPI_Isend(posted->data + done, (int)piece, MPI_BYTE, peer, tag_of(way), handle_of(comm),
                          &posted->requests[posted->count++]),
                "MPI_Isend");
@@ -395,7 +396,7 @@ static void post(struct comm *comm, int way, int peer, const void *data, int64_t
 static void receive(struct comm *comm, int way, int peer, void *data, int64_t bytes)
 {
     for (int64_t done = 0; done < bytes; done += PIECE_BYTES) {
-        const int64_t piece = bytes - done < PIECE_BYTES ? bytes - done : PIECE_BYTES;
+        const int64_t piece = MIN(bytes - done, PIECE_BYTES);
         MPI_Request request;
         verify(MPI_Irecv((char *)data + done, (int)piece, MPI_BYTE, peer, tag_of(way), handle_of(comm), &request),
                "MPI_Irecv");

@@ -2,6 +2,7 @@
 #include "base/available.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "deck/deck.h"
 
 #include <omp.h>
@@ -32,7 +33,7 @@ int threads_for_rank(struct comm *node, int *idle)
     }
     memory_free(all);
     const double quota = available_cpus("") / node->size; /* of a container that all ranks of the node are in */
-    share = quota < share ? quota : share;
+    share = MIN(quota, share);
     /* What a batch system or a container withholds from the launcher is not this program's to miss. */
     CPU_ZERO(&launcher);
     if (sched_getaffinity(getppid(), sizeof launcher, &launcher) != 0)

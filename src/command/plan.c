@@ -1,5 +1,6 @@
 /* cistron plan */
 #include "base/error.h"
+#include "base/range.h"
 #include "base/text.h"
 #include "command/command.h"
 #include "estimate/fit_choice.h"
@@ -94,7 +95,7 @@ static int run(const struct command_environment *environment, char **arguments, 
         return error_user("--ranks %lld: must be between 1 and %d", (long long)ranks, INT_MAX);
     if (node < 1)
         return error_user("--ranks-per-node %lld: must be at least 1", (long long)node);
-    node = node < ranks ? node : ranks;
+    node = MIN(node, ranks);
     char *notes;
     int code = deck_read(&deck, arguments[0], arguments + 1, count - 1, &notes);
     text_print(stderr, notes); /* standard output may be JSON */

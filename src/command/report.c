@@ -1,6 +1,7 @@
 /* cistron report */
 #include "report/report.h"
 #include "file/disk.h"
+#include "file/run_folder.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "command/command.h"
@@ -35,7 +36,7 @@ static int run(const struct command_environment *environment, char **arguments, 
         return error_user("--tokens %g: must be a finite number, 0 or above", tokens);
     char *page = out != NULL ? memory_string(out)
                  : compares  ? memory_string("comparison.html")
-                             : memory_format("%s/report.html", arguments[0]);
+                             : memory_format("%s/" RUN_REPORT, arguments[0]);
     int code = check_page(page, out == NULL && !compares, arguments, count);
     if (code == ERROR_NONE)
         code = compares ? comparison_run(arguments, count, &(struct comparison_settings){page, target, tokens, warm_up})

@@ -1,15 +1,12 @@
 #include "data/context_cut.h"
+#include "base/range.h"
 
 #include <string.h>
 
-/* Tokens that follow one another in a row, from `first` on. */
-struct token_run {
-    int64_t first, count;
-};
-
-/* What one rank has of a row: chunks[0], then chunks[1], which begins at token `second` of its local row. */
+/* Ranges are of tokens of a row. What one rank has of a row: chunks[0], then chunks[1], which begins at token `second`
+ * of its local row. */
 struct cut_part {
-    struct token_run chunks[2];
+    struct index_range chunks[2];
     int64_t second;
 };
 
@@ -20,24 +17,18 @@ static struct cut_part part_of(int64_t row_tokens, int rank, int ranks)
         {{context_chunk(rank, ranks, 0) * chunk, chunk}, {context_chunk(rank, ranks, 1) * chunk, chunk}}, chunk};
 }
 
-static struct token_run common(struct token_run a, struct token_run b)
-{
-    const int64_t first = a.first > b.first ? a.first : b.first;
-    const int64_t a_end = a.first + a.count, b_end = b.first + b.count, end = a_end < b_end ? a_end : b_end;
-    return (struct token_run){first, end > first ? end - first : 0};
-}
-
 /* How many tokens of a segment the part has, of those before token `end` of the row. */
-static int64_t count_before(const struct cut_part *part, struct token_run segment, int64_t end)
+static int64_t count_before(const struct cut_part *part, struct index_range segment, int64_t end)
 {
-    const struct token_run before = common(segment, (struct token_run){0, end});
-    return common(part->chunks[0], before).count + common(part->chunks[1], before).count;
+    const struct index_range before = range_common(segment, (struct index_range){0, end});
+    return range_common(part->chunks[0], before).count + range_common(part->chunks[1], before).count;
 }
 
 /* Where in the local row a segment begins that has tokens in it. */
-static int64_t local_start(const struct cut_part *part, struct token_run segment)
+static int64_t local_start(const struct cut_part *part, struct index_range segment)
 {
-    const struct token_run first = common(part->chunks[0], segment), second = common(part->chunks[1], segment);
+    const struct index_range first = range_common(part->chunks[0], segment),
+                             second = range_common(part->chunks[1], segment);
     return first.count > 0 ? first.first - part->chunks[0].first : part->second + second.first - part->chunks[1].first;
 }
 
@@ -60,8 +51,8 @@ void context_cut_batch(const struct context_cut *cut, const struct batch *whole,
             at += count;
         }
         for (int64_t s = row * whole->max_segments; s < (row + 1) * whole->max_segments; s++) {
-            const struct token_run segment = {whole->segment_start[s] - row * whole->row_tokens,
-                                              whole->segment_length[s]};
+            const struct index_range segment = {whole->segment_start[s] - row * whole->row_tokens,
+                                                whole->segment_length[s]};
             part->real += count_before(&mine, segment, whole->row_tokens);
         }
     }
@@ -73,7 +64,7 @@ struct cut_slot {
 };
 
 /* Queries of `mine` and the keys of `theirs` that they may see, of one segment. Starts are places in local rows. */
-static struct cut_slot slot_of(const struct cut_part *mine, const struct cut_part *theirs, struct token_run segment)
+static struct cut_slot slot_of(const struct cut_part *mine, const struct cut_part *theirs, struct index_range segment)
 {
     const int64_t end = segment.first + segment.count;
     const int64_t queries = count_before(mine, segment, end), keys = count_before(theirs, segment, end);
@@ -85,9 +76,9 @@ static struct cut_slot slot_of(const struct cut_part *mine, const struct cut_par
 /* The same for queries of one chunk that see no later keys. `theirs` has all tokens of that chunk or none: the queries'
  * keys begin or end together with them, or all of them see the same. */
 static struct cut_slot causal_slot_of(const struct cut_part *mine, int half, const struct cut_part *theirs,
-                                      struct token_run segment)
+                                      struct index_range segment)
 {
-    const struct token_run queries = common(mine->chunks[half], segment);
+    const struct index_range queries = range_common(mine->chunks[half], segment);
     const int64_t keys = count_before(theirs, segment, queries.first + queries.count);
     if (queries.count == 0 || keys == 0)
         return (struct cut_slot){0};
@@ -106,7 +97,7 @@ void context_cut_segments(const struct context_cut *cut, const struct batch *who
         owner < 0 ? (struct cut_part){.chunks = {{0, row_tokens}}} : part_of(row_tokens, owner, cut->ranks);
     for (int64_t i = 0; i < slots; i++) {
         const int64_t s = i % each, row = s / whole->max_segments;
-        const struct token_run segment = {whole->segment_start[s] - row * row_tokens, whole->segment_length[s]};
+        const struct index_range segment = {whole->segment_start[s] - row * row_tokens, whole->segment_length[s]};
         const struct cut_slot slot =
             causal ? causal_slot_of(&mine, (int)(i / each), &theirs, segment) : slot_of(&mine, &theirs, segment);
         const bool used = slot.q_length > 0;

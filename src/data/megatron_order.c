@@ -1,6 +1,7 @@
 #include "data/megatron_order.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "data/numpy_random.h"
 
 #include <stdbool.h>
@@ -21,7 +22,7 @@ int megatron_too_short(const struct megatron_store *store, const struct megatron
 static int64_t epochs_for(const struct megatron_part *part, int64_t samples, int64_t length)
 {
     const int64_t epochs = (samples * length + 1 + part->tokens - 1) / part->tokens;
-    return epochs > 1 ? epochs : 1;
+    return MAX(epochs, 1);
 }
 
 /* Is the last epoch shuffled apart? */

@@ -1,5 +1,6 @@
 #include "data/megatron_part.h"
 #include "base/error.h"
+#include "base/range.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -49,7 +50,7 @@ int megatron_part_choose(struct megatron_part *part, const struct megatron_store
             before += shares[i];
         first = bound(before, store->sequences);
         end = bound(before + shares[use], store->sequences);
-        end = end < store->sequences ? end : store->sequences;
+        end = MIN(end, store->sequences);
     }
     const int64_t start = megatron_store_start(store, first), stop = megatron_store_start(store, end);
     *part = (struct megatron_part){first, end - first, stop - start, start};

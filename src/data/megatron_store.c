@@ -1,6 +1,7 @@
 #include "data/megatron_store.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/range.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -145,7 +146,7 @@ static int check_documents(const struct megatron_store *store)
 static uint64_t checksum_of(const struct megatron_store *store)
 {
     const struct file_mapping *bin = store->bin;
-    const int64_t end = bin->bytes < ENDS_BYTES ? bin->bytes : ENDS_BYTES;
+    const int64_t end = MIN(bin->bytes, ENDS_BYTES);
     const uint64_t parts[] = {XXH3_64bits(store->index->data, (size_t)store->index->bytes), (uint64_t)bin->bytes,
                               XXH3_64bits(bin->data, (size_t)end),
                               XXH3_64bits(bin->data + bin->bytes - end, (size_t)end)};

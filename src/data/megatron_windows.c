@@ -1,6 +1,7 @@
 #include "data/megatron_windows.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "data/megatron_order.h"
 
 #include <xxhash.h>
@@ -55,7 +56,7 @@ static void read_in_order(void *self, const struct token_window *window, int64_t
             skip -= length;
             continue;
         }
-        const int64_t piece = length - skip < count ? length - skip : count;
+        const int64_t piece = MIN(length - skip, count);
         const int64_t start = megatron_store_start(windows->store, sequence) + skip;
         check_piece(windows, place, start, piece);
         megatron_store_read(windows->store, start, piece, windows->source.tokenizer->vocabulary, tokens);

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "file/path.h"
 #include "base/signals.h"
 #include "file/hdf5_member.h"
@@ -242,7 +243,7 @@ static int verify_column(const struct token_store *store, enum store_column colu
     XXH3_64bits_reset(state);
     int code = ERROR_NONE;
     for (int64_t at = 0; at < bytes && code == ERROR_NONE; at += part_bytes) {
-        int64_t part = bytes - at < part_bytes ? bytes - at : part_bytes;
+        int64_t part = MIN(bytes - at, part_bytes);
         XXH3_64bits_update(state, (const char *)data + at, (size_t)part);
         if (signals_stopping())
             code = stopped(store);

@@ -1,5 +1,6 @@
 #include "data/windows_layout.h"
 #include "base/error.h"
+#include "base/range.h"
 
 enum { CODE_CUT = 0xff, CODE_NO_BOS = 0x100, CODE_NO_EOS = 0x200 };
 
@@ -28,7 +29,7 @@ static int64_t capacity(const struct windows_layout *layout)
 static int64_t cuttable(const struct windows_layout *layout, int64_t length)
 {
     if (layout->cut == WINDOWS_FIRST)
-        return length < capacity(layout) ? length : capacity(layout);
+        return MIN(length, capacity(layout));
     return layout->cut == WINDOWS_ENDS ? length + windows_specials(layout) : length;
 }
 

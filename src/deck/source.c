@@ -3,6 +3,7 @@
 #include "deck/table.h"
 #include "base/memory.h"
 #include "base/nearest.h"
+#include "base/range.h"
 #include "file/open.h"
 #include "file/path.h"
 
@@ -52,7 +53,7 @@ static int compare_faults(const void *a, const void *b)
 
 static int faults_kept(const struct deck_source *source)
 {
-    return source->fault_count < DECK_MOST_FAULTS ? source->fault_count : DECK_MOST_FAULTS;
+    return MIN(source->fault_count, DECK_MOST_FAULTS);
 }
 
 int deck_source_verdict(struct deck_source *source)

@@ -1,6 +1,7 @@
 /* Sequences that go on: their keys and values stay in a cache, and each call takes new tokens of some of them. */
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "model/lm_head.h"
 #include "engine/engine_private.h"
 
@@ -10,7 +11,7 @@
 static int64_t most_ends(const struct engine *e)
 {
     const int64_t sequences = e->settings.memory.max_segments, least = e->settings.least_rows;
-    return sequences > least ? sequences : least;
+    return MAX(sequences, least);
 }
 
 int64_t engine_cache_bytes(const struct engine *e)
@@ -89,7 +90,7 @@ static void check_piece(const struct engine *e, const struct engine_piece *piece
 static void call_create(struct call *c, struct engine *e, const struct engine_piece *pieces, int64_t count)
 {
     const int64_t least = e->settings.least_rows, tokens = tokens_of(pieces, count);
-    const int64_t rows = tokens > least ? tokens : least, positions = e->settings.positions;
+    const int64_t rows = MAX(tokens, least), positions = e->settings.positions;
     *c = (struct call){.tokens = tokens};
     batch_create(&c->batch, 1, rows, count);
     batch_restart(&c->batch);

@@ -1,5 +1,6 @@
 /* A stage of a pipeline, and the stages beside it. */
 #include "architecture/stages.h"
+#include "base/range.h"
 #include "engine/engine_private.h"
 
 /* Does such a relay take or bring anything of the chunk's? */
@@ -97,7 +98,7 @@ void engine_sum_twice_held(struct engine *e, struct unit *unit, struct stream *s
         const struct tensor own = e->store->class->shard(e->store, unit, (enum storage_class)s).gradient;
         const int64_t count = tensor_present(&own) ? own.cols : 0, most = tensor_extent(room) / dtype_size(own.dtype);
         for (int64_t done = 0; done < count; done += most) {
-            const struct tensor part = tensor_columns(&own, done, count - done < most ? count - done : most);
+            const struct tensor part = tensor_columns(&own, done, MIN(count - done, most));
             const struct tensor other = tensor_vector(room->data, own.dtype, part.cols), absent = {0};
             LAUNCH(stream, RELAY, relay, .group = e->groups.stages, .to_next = first ? absent : part,
                    .from_before = first ? other : absent, .to_before = first ? part : absent,

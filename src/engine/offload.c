@@ -1,5 +1,6 @@
 #include "engine/offload.h"
 #include "base/memory.h"
+#include "base/range.h"
 
 #include <stdlib.h>
 
@@ -21,7 +22,7 @@ int offload_add(struct offload *o, int64_t bytes)
     o->turns = memory_grow(o->turns, (int64_t)sizeof *o->turns * (o->count + 1));
     o->turns[o->count] = (struct offload_turn){bytes, o->slot_bytes};
     o->slot_bytes += bytes;
-    buffer->bytes = bytes > buffer->bytes ? bytes : buffer->bytes;
+    buffer->bytes = MAX(bytes, buffer->bytes);
     return o->count++;
 }
 

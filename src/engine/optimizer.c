@@ -1,5 +1,7 @@
 #include "engine/optimizer.h"
 #include "base/error.h"
+#include "base/range.h"
+#include "base/range.h"
 
 /* Numbers that a storage class of a unit is measured to, on any rank: one, and one more behind each stretch of
  * parameters that may be another rank's to measure. Those that as many ranks hold have the same first holder. */
@@ -22,7 +24,7 @@ static int64_t most_runs(const struct model *model)
     for (int u = 0; u < model->unit_count; u++)
         for (int st = 0; st < STORAGE_COUNT; st++) {
             const int64_t runs = runs_of(&model->units[u], (enum storage_class)st);
-            most = runs > most ? runs : most;
+            most = MAX(runs, most);
         }
     return most;
 }
@@ -57,11 +59,12 @@ void optimizer_create(struct optimizer *optimizer, const struct optimizer_settin
 static void measure_run(const struct store_shard *shard, int64_t first, int64_t end, struct tensor sum, double unit,
                         struct stream *stream)
 {
-    const int64_t shard_end = shard->first + shard->gradient.cols;
-    const int64_t begin = first > shard->first ? first : shard->first, behind = end < shard_end ? end : shard_end;
-    if (begin < behind)
+    const struct index_range common = range_common((struct index_range){first, end - first},
+                                                   (struct index_range){shard->first, shard->gradient.cols});
+    if (common.count > 0)
         LAUNCH(stream, SUM_SQUARES, sum_squares,
-               .x = tensor_columns(&shard->gradient, begin - shard->first, behind - begin), .sum = sum, .unit = unit);
+               .x = tensor_columns(&shard->gradient, common.first - shard->first, common.count), .sum = sum,
+               .unit = unit);
 }
 
 /* All of the shard but for parameters of which another rank is the first holder: in runs between these. */

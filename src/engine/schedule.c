@@ -1,6 +1,7 @@
 #include "engine/schedule.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "architecture/stages.h"
 
 static void add_backward(struct schedule *s, int micro_batch, int slot, int micro_batches, bool split)
@@ -24,7 +25,7 @@ struct schedule schedule_create(int micro_batches, int slots, bool split)
     struct schedule s = {.slots = {slots}, .split_backward = split};
     s.actions = memory_allocate((int64_t)sizeof *s.actions * 3 * micro_batches);
     for (int start = 0; start < micro_batches; start += slots) {
-        int end = start + slots < micro_batches ? start + slots : micro_batches;
+        int end = MIN(start + slots, micro_batches);
         for (int m = start; m < end; m++)
             s.actions[s.count++] =
                 (struct schedule_action){.kind = ACTION_FORWARD, .micro_batch = m, .slot = m - start};
@@ -85,7 +86,7 @@ static int warm_up(const struct pipeline *p)
 {
     const int behind = p->cut.stages - p->cut.stage - 1;
     const int turns = p->cut.chunks == 1 ? behind : 2 * behind + (p->cut.chunks - 1) * p->cut.stages;
-    return turns < p->turns ? turns : p->turns;
+    return MIN(turns, p->turns);
 }
 
 static void add_actions(struct pipeline *p)

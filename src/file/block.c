@@ -2,6 +2,7 @@
 #include "file/disk.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "file/open.h"
 #include "file/file.h"
 
@@ -40,13 +41,13 @@ void block_list_destroy(struct block_list *list)
 int block_hash_range(int descriptor, const char *path, int64_t offset, int64_t length, uint64_t *hash)
 {
     XXH3_state_t *state = XXH3_createState();
-    char *buffer = memory_allocate(length < READ_BYTES ? length : READ_BYTES);
+    char *buffer = memory_allocate(MIN(length, READ_BYTES));
     int code = ERROR_NONE;
     if (state == NULL)
         error_fatal("out of memory for a hash");
     XXH3_64bits_reset(state);
     for (int64_t done = 0; done < length && code == ERROR_NONE;) {
-        int64_t bytes = length - done < READ_BYTES ? length - done : READ_BYTES;
+        int64_t bytes = MIN(length - done, READ_BYTES);
         code = file_read(descriptor, path, buffer, bytes, offset + done);
         if (code == ERROR_NONE)
             XXH3_64bits_update(state, buffer, (size_t)bytes);
@@ -212,7 +213,7 @@ int block_list_read(struct block_list *list, const char *path, int64_t *bytes)
 
 char *block_side_path(const char *path)
 {
-    return memory_format("%s.xxh3", path);
+    return memory_format("%s" BLOCK_SIDE, path);
 }
 
 int block_check_output(const char *path, int how, const char *const inputs[], int64_t count)

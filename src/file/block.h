@@ -39,6 +39,8 @@ int block_list_write(const struct block_list *list, const char *path, int64_t by
 /* Reads the side file and checks it: ERROR_USER when it is damaged or too large. */
 int block_list_read(struct block_list *list, const char *path, int64_t *bytes);
 
+/* The ending of a side file. */
+#define BLOCK_SIDE ".xxh3"
 /* "<path>.xxh3"; freed with free(). */
 char *block_side_path(const char *path);
 

@@ -1,6 +1,7 @@
 #include "file/hdf5_layout.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "file/block.h"
 #include "file/file.h"
 #include "file/hdf5_file.h"
@@ -41,10 +42,10 @@ bool hdf5_layout_dataset(hid_t file, const char *name, hid_t type, int dims, con
 static int copy_range(int from, int to, const char *path, int64_t offset, int64_t bytes)
 {
     enum { COPY_BYTES = 1 << 20 };
-    char *buffer = memory_allocate(bytes < COPY_BYTES ? bytes : COPY_BYTES);
+    char *buffer = memory_allocate(MIN(bytes, COPY_BYTES));
     int code = ERROR_NONE;
     for (int64_t done = 0; done < bytes && code == ERROR_NONE; done += COPY_BYTES) {
-        const int64_t count = bytes - done < COPY_BYTES ? bytes - done : COPY_BYTES;
+        const int64_t count = MIN(bytes - done, COPY_BYTES);
         code = file_read(from, "the layout in memory", buffer, count, offset + done);
         if (code == ERROR_NONE)
             code = file_write(to, path, buffer, count, offset + done);

@@ -6,6 +6,7 @@
 /* What follows a file's name in its temporary names, which stand in the same folder. */
 #define TEMPORARY_SHARED ".tmp"
 #define TEMPORARY_OWN ".tmp-"
+#define TEMPORARY_OLD ".old-" /* a folder while another one takes its place; the process follows */
 /* "PATH.tmp": several processes write the file together, or exclude each other by a lock. Freed with free(). */
 char *temporary_shared(const char *path);
 /* "PATH.tmp-PROCESS": processes that write the same file do not meet. Freed with free(). */

@@ -1,6 +1,7 @@
 #include "infer/decode.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/range.h"
 
 #include <stdlib.h>
 
@@ -46,7 +47,7 @@ static int64_t lacking(const struct decoding *d, int64_t at)
 static void add_piece(struct decoding *d, int64_t at, int64_t lacks)
 {
     const struct cache_place *place = &d->places[at];
-    const int64_t room = d->settings->chunk - d->tokens, count = lacks < room ? lacks : room;
+    const int64_t room = d->settings->chunk - d->tokens, count = MIN(lacks, room);
     if (count == 0)
         return;
     d->pieces[d->piece_count++] =

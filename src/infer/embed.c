@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "base/text.h"
 #include "base/thousands.h"
 #include "data/batch.h"
@@ -296,13 +297,13 @@ static int write_round(struct embedder *e)
 {
     const int64_t hidden = e->inference->settings.hidden;
     const int64_t row_bytes = hidden * (int64_t)sizeof *e->vectors;
-    const int64_t rows_at_once = SENT_BYTES / row_bytes > 1 ? SENT_BYTES / row_bytes : 1;
+    const int64_t rows_at_once = MAX(SENT_BYTES / row_bytes, 1);
     int code = ERROR_NONE;
     for (int r = 0; r < e->inference->teams; r++) {
         const int first_rank = r * (e->world->size / e->inference->teams);
         const int64_t rows = rows_of(e, r);
         for (int64_t first = 0; first < rows; first += rows_at_once) {
-            int64_t count = rows - first < rows_at_once ? rows - first : rows_at_once;
+            int64_t count = MIN(rows - first, rows_at_once);
             if (e->world->rank == first_rank)
                 memcpy(e->sent, e->vectors + first * hidden, (size_t)(count * row_bytes));
             comm_broadcast(e->world, e->sent, count * row_bytes, first_rank);
@@ -342,7 +343,7 @@ static void allocate(struct embedder *e)
     e->round.tokens = memory_allocate(teams * e->batch_tokens);
     e->tokens = memory_allocate((int64_t)sizeof *e->tokens * e->batch_tokens);
     e->vectors = memory_allocate(row_bytes * e->batch_tokens);
-    e->sent = memory_allocate(row_bytes > SENT_BYTES ? row_bytes : SENT_BYTES);
+    e->sent = memory_allocate(MAX(row_bytes, SENT_BYTES));
     e->sum = memory_allocate((int64_t)sizeof *e->sum * hidden);
 }
 
@@ -398,9 +399,9 @@ static void choose_batch(struct embedder *e)
 {
     int64_t sizes[2] = {e->sequences.longest, e->sequences.tokens};
     comm_broadcast(e->world, sizes, sizeof sizes, 0);
-    int64_t tokens = sizes[1] < BATCH_TOKENS ? sizes[1] : BATCH_TOKENS;
+    int64_t tokens = MIN(sizes[1], BATCH_TOKENS);
     e->longest = sizes[0];
-    e->batch_tokens = e->longest > tokens ? e->longest : tokens;
+    e->batch_tokens = MAX(e->longest, tokens);
     e->most_records = 1 + e->batch_tokens / TOKENS_PER_RECORD;
 }
 

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "base/thousands.h"
 #include "infer/inference.h"
 #include "infer/output.h"
@@ -153,7 +154,7 @@ static int choose_context(const struct inference *inference, const struct eval_s
 
 static int choose_overlap(const struct eval_settings *s, int64_t context, int64_t *overlap)
 {
-    *overlap = s->overlap != EVAL_OVERLAP ? s->overlap : OVERLAP < context / 2 ? OVERLAP : context / 2;
+    *overlap = s->overlap != EVAL_OVERLAP ? s->overlap : MIN(OVERLAP, context / 2);
     if (*overlap < 1 || *overlap >= context)
         return error_user("--overlap %lld: must be from 1 to %lld, one less than the %lld tokens of a window",
                           (long long)*overlap, (long long)context - 1, (long long)context);

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "base/text.h"
 #include "base/thousands.h"
 #include "infer/alphabet.h"
@@ -178,11 +179,6 @@ static void report_start(const struct generator *g)
                  (long long)most, (long long)inference->context);
 }
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* So that products on a CPU, which are the same from so many rows on, give the same in every batch. */
 static int64_t least_rows(const struct generator *g)
 {
@@ -192,16 +188,16 @@ static int64_t least_rows(const struct generator *g)
 
 static int64_t positions_of(const struct generator *g)
 {
-    return smaller(g->context, g->longest + g->settings->tokens);
+    return MIN(g->context, g->longest + g->settings->tokens);
 }
 
 /* Of so many sequences at once. */
 static struct inference_shape shape_of(const struct generator *g, int64_t batch)
 {
-    const int64_t of_prompts = smaller(g->longest, positions_of(g)) * batch;
-    int64_t tokens = smaller(of_prompts, g->alone ? CHUNK : BATCH_CHUNK);
-    const int64_t least = batch > least_rows(g) ? batch : least_rows(g);
-    tokens = tokens > least ? tokens : least;
+    const int64_t of_prompts = MIN(g->longest, positions_of(g)) * batch;
+    int64_t tokens = MIN(of_prompts, g->alone ? CHUNK : BATCH_CHUNK);
+    const int64_t least = MAX(batch, least_rows(g));
+    tokens = MAX(tokens, least);
     return (struct inference_shape){.use = MEMORY_GENERATE,
                                     .tokens = tokens,
                                     .segments = batch,
@@ -230,11 +226,11 @@ static int check_room(const struct generator *g)
 /* No more places than there are sequences for them. The cache has an int32 for each token's row. */
 static int choose_batch(struct generator *g)
 {
-    const int64_t tensor = g->settings->tensor > 1 ? g->settings->tensor : 1;
+    const int64_t tensor = MAX(g->settings->tensor, 1);
     const int64_t teams = g->settings->shard || tensor >= g->world->size ? 1 : g->world->size / tensor;
     const int64_t most = INT32_MAX / positions_of(g);
-    const int64_t wanted = g->settings->batch > 0 ? g->settings->batch : smaller(BATCH, most);
-    g->batch = smaller(wanted, (g->count * g->settings->samples + teams - 1) / teams);
+    const int64_t wanted = g->settings->batch > 0 ? g->settings->batch : MIN(BATCH, most);
+    g->batch = MIN(wanted, (g->count * g->settings->samples + teams - 1) / teams);
     if (g->batch <= most)
         return ERROR_NONE;
     return error_user("--batch %lld: of sequences of up to %lld tokens, at most %lld at once", (long long)g->batch,
@@ -352,7 +348,7 @@ static void round_create(struct generate_round *round, const struct generator *g
 {
     const int64_t samples = g->settings->samples, all = g->count * samples;
     round->first = first;
-    round->count = smaller(ROUND_BATCHES * g->batch * g->teams, all - first);
+    round->count = MIN(ROUND_BATCHES * g->batch * g->teams, all - first);
     round->sequences = memory_allocate(round->count * (int64_t)sizeof *round->sequences);
     const int64_t first_prompt = first / samples, prompts = (first + round->count - 1) / samples + 1 - first_prompt;
     int64_t *lengths = memory_allocate(prompts * (int64_t)sizeof *lengths), prompt = first_prompt;

@@ -1,6 +1,7 @@
 #include "infer/prompts.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "base/text.h"
 #include "prepare/encoding.h"
 #include "records/record_reader.h"
@@ -109,7 +110,7 @@ static int end_prompt(struct prompts_reading *r)
     const int64_t count = p->list[p->count - 1].count;
     if (code == ERROR_NONE && count == 0)
         code = refuse_empty(r, prompt.name);
-    p->longest = count > p->longest ? count : p->longest;
+    p->longest = MAX(count, p->longest);
     return code;
 }
 

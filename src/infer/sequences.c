@@ -1,6 +1,7 @@
 #include "infer/sequences.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "records/record_reader.h"
 #include "records/source.h"
 
@@ -28,8 +29,8 @@ static int put_text(struct record_sequences *s, struct sequences_reading *r, con
     uint8_t ids[PART_BYTES];
     int code = ERROR_NONE;
     r->truncated |= count > r->left;
-    for (count = count < r->left ? count : r->left; count > 0 && code == ERROR_NONE;) {
-        int64_t part = count < PART_BYTES ? count : PART_BYTES;
+    for (count = MIN(count, r->left); count > 0 && code == ERROR_NONE;) {
+        int64_t part = MIN(count, PART_BYTES);
         census_encode(&s->census, text, part, ids);
         code = spool_append(s->spool, ids, part);
         r->length += part;

@@ -1,6 +1,7 @@
 #include "infer/sliding.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "infer/words.h"
 #include "prepare/encoding.h"
 #include "records/record_reader.h"
@@ -118,7 +119,7 @@ static bool is_full(const struct sliding *w)
 static void take_sequence(struct sliding *w)
 {
     int64_t room = w->settings.context - w->settings.ends - w->filled;
-    int64_t count = w->piece.length < room ? w->piece.length : room;
+    int64_t count = MIN(w->piece.length, room);
     if (w->encoder == NULL) {
         census_encode(&w->census, w->piece.text, count, w->ids);
         w->piece.text += count;

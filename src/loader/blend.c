@@ -1,6 +1,7 @@
 #include "loader/blend.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "loader/megatron_blend.h"
 
 #include <string.h>
@@ -54,7 +55,7 @@ static void normalise(double *shares, int count)
 {
     double largest = 0, sum = 0; /* the largest becomes 1, so that the sum is finite */
     for (int d = 0; d < count; d++)
-        largest = shares[d] > largest ? shares[d] : largest;
+        largest = MAX(shares[d], largest);
     for (int d = 0; d < count; d++)
         sum += shares[d] / largest;
     for (int d = 0; d < count; d++)

@@ -1,4 +1,5 @@
 #include "loader/megatron_blend.h"
+#include "base/range.h"
 
 #include <math.h>
 
@@ -40,6 +41,6 @@ int64_t megatron_blend_samples(double share, int64_t samples)
 
 double megatron_blend_owed(double share, int64_t all, int64_t given)
 {
-    const volatile double due = share * (double)(all > 1 ? all : 1); /* rounded before the difference is taken */
+    const volatile double due = share * (double)MAX(all, 1); /* rounded before the difference is taken */
     return due - (double)given;
 }

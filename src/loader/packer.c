@@ -1,4 +1,5 @@
 #include "loader/packer.h"
+#include "base/range.h"
 
 int64_t packer_next(const struct packer_settings *settings, struct data_blend *blend, struct packer_segment *segments)
 {
@@ -11,7 +12,7 @@ int64_t packer_next(const struct packer_settings *settings, struct data_blend *b
         int64_t rest = window_length(&segment->window) - segment->offset, room = settings->row_tokens - used;
         if (rest > room && !settings->split)
             break;
-        segment->length = rest < room ? rest : room;
+        segment->length = MIN(rest, room);
         used += segment->length;
         count++;
         if (segment->length == rest)

@@ -1,5 +1,6 @@
 #include "loader/row_filler.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "loader/masking.h"
 
 /* GenomicDataCollator's order (recipes 4.4): upper-case first, then mask what is no base. */
@@ -42,7 +43,7 @@ static void read_window(const struct window_source *source, const struct token_w
         offset++;
     }
     int64_t from = offset - window->has_bos; /* in the window's own tokens */
-    int64_t there = window->length + window->followed - from, plain = count < there ? count : there;
+    int64_t there = window->length + window->followed - from, plain = MIN(count, there);
     source->class->read(source->self, window, from, plain, out);
     if (plain < count)
         out[plain] = source->tokenizer->eos;

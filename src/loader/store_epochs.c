@@ -1,6 +1,7 @@
 #include "loader/store_epochs.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/range.h"
 
 #include <stdlib.h>
 
@@ -12,7 +13,7 @@ void store_epochs(struct store_share *shares, int stores, double rows, int64_t r
 {
     double largest = 0, sum = 0, window_tokens = 0; /* the largest weight counts 1, so that the sum is finite */
     for (int d = 0; d < stores; d++)
-        largest = shares[d].weight > largest ? shares[d].weight : largest;
+        largest = MAX(shares[d].weight, largest);
     for (int d = 0; d < stores; d++) {
         const double weight = shares[d].weight / largest;
         sum += weight;

@@ -1,4 +1,5 @@
 #include "model/lm_head.h"
+#include "base/range.h"
 #include "model/block.h"
 #include "model/embedding.h"
 #include "model/linear.h"
@@ -127,7 +128,7 @@ struct token_chunk {
 static struct token_chunk chunk_at(const struct execution *e, const struct unit *unit, struct tensor features,
                                    int64_t first)
 {
-    int64_t left = features.rows - first, count = left < unit->head_tokens ? left : unit->head_tokens;
+    int64_t left = features.rows - first, count = MIN(left, unit->head_tokens);
     struct tensor loss = unit_tensor(e, unit, LM_HEAD_LOSS), lse = unit_tensor(e, unit, LM_HEAD_LSE);
     return (struct token_chunk){.features = tensor_rows(&features, first, count),
                                 .logits = lm_head_logits(e, unit, count),
@@ -358,7 +359,7 @@ void lm_head_declare(struct unit *unit, struct unit *embedding, int64_t head_tok
     const int64_t most = model_vocabulary(unit->settings).most;
     const int64_t row = (most + LM_HEAD_ALIGNMENT - 1) / LM_HEAD_ALIGNMENT * LM_HEAD_ALIGNMENT;
     unit->class = &lm_head_class;
-    unit->head_tokens = head_tokens < unit->tokens ? head_tokens : unit->tokens;
+    unit->head_tokens = MIN(head_tokens, unit->tokens);
     declare_weights(unit, embedding);
     declare_wide(unit, UNIT_INPUT_GRADIENT, "d input");
     block_declare_sum(unit);

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "base/range.h"
 #include "model/block.h"
 #include "model/boundary.h"
 #include "model/embedding.h"
@@ -166,7 +167,7 @@ void parameter_initial_floats(const struct parameter *parameter, uint64_t seed, 
         return;
     }
     for (int64_t done = 0; done < count; done += SOME) {
-        const int64_t part = count - done < SOME ? count - done : SOME;
+        const int64_t part = MIN(count - done, SOME);
         parameter_initial_values(parameter, seed, first + done, part, some);
         for (int64_t i = 0; i < part; i++)
             values[done + i] = (float)some[i];

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "file/run_folder.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -35,7 +36,7 @@ static bool begins(const struct meter_settings *s)
 static void open_files(struct run_meter *meter)
 {
     const struct meter_settings *s = &meter->settings;
-    char *lines = memory_format("%s/log.jsonl", s->folder), *events = memory_format("%s/tensorboard", s->folder);
+    char *lines = memory_format("%s/" RUN_LOG, s->folder), *events = memory_format("%s/" RUN_TENSORBOARD, s->folder);
     journal_open(&meter->journal, lines, s->step, s->validates);
     open_board(meter, events, begins(s) && s->tensorboard);
     free(lines);

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "comm/launcher.h"
 #include "estimate/device_name.h"
 
@@ -211,7 +212,7 @@ void meter_diverged(struct run_meter *meter, const struct meter_row *row, const 
     struct run_journal *journal = &meter->journal;
     if (meter->shown.numbers.step < (double)row->step)
         meter_step(meter, row);
-    int64_t count = row->step < METER_LAST ? row->step : METER_LAST;
+    int64_t count = MIN(row->step, METER_LAST);
     log_info("# the run has diverged; its last steps, each on its own:");
     log_info("#%9s %9s %10s %10s", "step", "loss", "rate", "norm");
     meter_begin_line(meter, "diverged", row->step);

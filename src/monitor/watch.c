@@ -1,6 +1,7 @@
 #include "monitor/watch.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "core/launch.h"
 
 #include <math.h>
@@ -102,7 +103,7 @@ void watch_phase(struct rank_watch *watch, enum straggler_phase phase, double se
     }
     const double host = comm_seconds(), device = device_waited(watch);
     const double own = seconds - (host - watch->host_mark) - (device - watch->device_mark);
-    watch->work[phase] += own > 0 ? own : 0;
+    watch->work[phase] += MAX(own, 0);
     watch->apart += seconds;
     watch->host_mark = host;
     watch->device_mark = device;
@@ -122,7 +123,7 @@ static struct straggler_rank work_of(const struct rank_watch *watch)
     rank.work[STRAGGLER_OPTIMIZER] = optimizer_seconds(watch) - watch->optimizer_mark;
     const double rest =
         rank.seconds - watch->apart - watch->waited - rank.work[STRAGGLER_DATA] - rank.work[STRAGGLER_OPTIMIZER];
-    rank.work[STRAGGLER_COMPUTE] = rest > 0 ? rest : 0;
+    rank.work[STRAGGLER_COMPUTE] = MAX(rest, 0);
     return rank;
 }
 

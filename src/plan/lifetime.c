@@ -1,5 +1,6 @@
 #include "plan/lifetime.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "plan/order.h"
 
 #include <stdlib.h>
@@ -137,7 +138,7 @@ static int64_t lower_bound(const struct plan_log *log, struct lifetime *const *u
     int64_t alive = 0, most = 0;
     for (int64_t i = 0; i <= moments; i++) {
         alive += change[i];
-        most = alive > most ? alive : most;
+        most = MAX(alive, most);
     }
     memory_free(change);
     return most;
@@ -171,8 +172,8 @@ static int64_t fill_last(struct timeline *t, int64_t low, int64_t high)
         return -2; /* before all moments */
     const int64_t middle = (low + high) / 2, left = fill_last(t, low, middle), right = fill_last(t, middle + 1, high);
     int64_t last = t->sorted[middle]->until;
-    last = left > last ? left : last;
-    return t->last[middle] = right > last ? right : last;
+    last = MAX(left, last);
+    return t->last[middle] = MAX(right, last);
 }
 
 static struct timeline timeline_create(struct lifetime *const *buffers, int64_t count)
@@ -221,7 +222,7 @@ static int64_t first_fit(struct timeline *t, const struct lifetime *buffer)
     qsort(t->found, (size_t)t->found_count, sizeof *t->found, by_offset);
     for (int64_t i = 0; i < t->found_count && t->found[i]->offset - offset < rounded(buffer); i++) {
         int64_t end = t->found[i]->offset + rounded(t->found[i]);
-        offset = end > offset ? end : offset;
+        offset = MAX(end, offset);
     }
     return offset;
 }

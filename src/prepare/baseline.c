@@ -1,6 +1,7 @@
 #include "prepare/baseline.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "loader/masking.h"
 
 #include <math.h>
@@ -63,7 +64,7 @@ static void walk(const struct token_store *store, const struct count_model *mode
         int64_t end = token_store_offset(store, i + 1), context = 0;
         int run = 0;
         for (int64_t at = token_store_offset(store, i); at < end; at += CHUNK) {
-            int64_t count = end - at < CHUNK ? end - at : CHUNK;
+            int64_t count = MIN(end - at, CHUNK);
             token_store_read(store, at, count, tokens);
             for (int64_t t = 0; t < count; t++) {
                 int symbol = model->alphabet.number[tokens[t]];

@@ -2,6 +2,7 @@
 #include "file/disk.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "file/open.h"
 #include "file/replace.h"
 #include "data/megatron_store.h"
@@ -58,7 +59,7 @@ static int append(struct store_writer *self, const void *tokens, int64_t count)
     int32_t part[CONVERTED];
     int code = ERROR_NONE;
     for (int64_t done = 0; done < count && code == ERROR_NONE;) {
-        const int64_t rest = count - done, size = rest < CONVERTED ? rest : CONVERTED;
+        const int64_t rest = count - done, size = MIN(rest, CONVERTED);
         for (int64_t i = 0; i < size; i++)
             part[i] = token_at(writer, tokens, done + i);
         code = put_tokens(writer, part, size);

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "prepare/census.h"
 #include "prepare/encoding.h"
 #include "prepare/inputs.h"
@@ -202,7 +203,7 @@ static int append(struct prepare *prepare, const char *text, int64_t length)
     int code = ERROR_NONE;
     prepare->length += length;
     while (length > 0 && code == ERROR_NONE) {
-        int64_t part = length < COPY_BYTES ? length : COPY_BYTES;
+        int64_t part = MIN(length, COPY_BYTES);
         census_encode(&prepare->census, text, part, prepare->ids);
         code = spool_append(prepare->spool, prepare->ids, part);
         text += part;
@@ -307,7 +308,7 @@ static int copy_piece(struct prepare *prepare, const struct split_piece *piece)
     const int64_t most = COPY_BYTES / prepare->token_bytes;
     struct store_writer *writer = prepare->outputs[piece->part].writer;
     for (int64_t rest = piece->length; rest > 0 && code == ERROR_NONE;) {
-        int64_t part = rest < most ? rest : most;
+        int64_t part = MIN(rest, most);
         code = spool_read(prepare->spool, prepare->ids, part);
         if (code == ERROR_NONE)
             code = writer->class->append(writer, prepare->ids, part);

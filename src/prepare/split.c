@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "base/range.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -62,7 +63,7 @@ static int64_t block_length(int64_t length, int64_t block)
     if (length <= SPLIT_WHOLE)
         return length;
     int64_t rest = length - block * SPLIT_BLOCK;
-    return rest < SPLIT_BLOCK ? rest : SPLIT_BLOCK;
+    return MIN(rest, SPLIT_BLOCK);
 }
 
 static struct random_key record_key(const struct data_split *split, const struct spool_record *record)
@@ -171,7 +172,7 @@ int split_choose(struct data_split *split, struct spool *spool)
         if (target <= taken || taken == total)
             code = refuse_empty(split, i, spool);
         else
-            code = choose_last(split, i, spool, bins, target < total ? target : total, &taken);
+            code = choose_last(split, i, spool, bins, MIN(target, total), &taken);
     }
     if (code == ERROR_NONE && taken == total)
         code = refuse_empty(split, 0, spool);

@@ -1,6 +1,7 @@
 #include "records/csv.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "records/source.h"
 
 #include <stdio.h>
@@ -267,8 +268,8 @@ static int read_header(struct csv *csv)
             code = note(csv, "id", &id);
         if (code != ERROR_NONE || csv->columns >= NAMES_TOLD)
             continue;
-        char *longer = memory_format("%s%s%.*s", list, csv->columns > 0 ? ", " : "",
-                                     (int)(csv->text.length < 100 ? csv->text.length : 100), csv->text.text);
+        char *longer = memory_format("%s%s%.*s", list, csv->columns > 0 ? ", " : "", (int)MIN(csv->text.length, 100),
+                                     csv->text.text);
         free(list);
         list = longer;
     }

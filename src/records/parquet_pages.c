@@ -1,6 +1,7 @@
 #include "records/parquet_pages.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "records/parquet_codec.h"
 #include "records/source.h"
 #include "records/thrift.h"
@@ -76,7 +77,7 @@ static int fill(struct parquet_pages *pages, int64_t wanted)
     const int64_t kept = pages->end - pages->begin;
     if (kept >= wanted || pages->left == 0)
         return ERROR_NONE;
-    int64_t count = wanted - kept > READ_BYTES ? wanted - kept : READ_BYTES;
+    int64_t count = MAX(wanted - kept, READ_BYTES);
     if (count > pages->left)
         count = pages->left;
     if (kept > 0)
@@ -171,7 +172,7 @@ static int check_contents(const struct parquet_pages *pages, const struct header
     if (header->kind == PAGE_DATA && ((pages->column->definition > 0 && header->definition_encoding != PARQUET_RLE) ||
                                       (pages->column->repetition > 0 && header->repetition_encoding != PARQUET_RLE)))
         return parquet_pages_damaged(pages, "levels in the encoding BIT_PACKED, which is not read");
-    const int64_t most = header->packed_bytes < header->plain_bytes ? header->packed_bytes : header->plain_bytes;
+    const int64_t most = MIN(header->packed_bytes, header->plain_bytes);
     if (header->definition_bytes < 0 || header->definition_bytes > most || header->repetition_bytes < 0 ||
         header->repetition_bytes > most - header->definition_bytes)
         return parquet_pages_damaged(pages, "damaged header: more bytes of levels than the page has");

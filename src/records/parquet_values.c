@@ -1,5 +1,6 @@
 #include "records/parquet_values.h"
 #include "base/memory.h"
+#include "base/range.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -42,7 +43,7 @@ static bool take_bits(struct parquet_runs *runs, uint64_t *number)
             runs->bits = *runs->bytes.at++;
             runs->bit_count = 8;
         }
-        count = runs->width - taken < runs->bit_count ? runs->width - taken : runs->bit_count;
+        count = MIN(runs->width - taken, runs->bit_count);
         *number |= (uint64_t)(runs->bits & ((1u << count) - 1)) << taken;
         runs->bits >>= count;
         runs->bit_count -= count;

@@ -1,6 +1,7 @@
 #include "records/source.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "file/path.h"
 
 #include <errno.h>
@@ -174,7 +175,7 @@ static int read_plain(struct record_source *source, uint8_t *buffer, int64_t cap
         if (end && !source->inside)
             return ERROR_NONE;
         if (source->kind == SOURCE_PLAIN) {
-            *got = source->end - source->begin < capacity ? source->end - source->begin : capacity;
+            *got = MIN(source->end - source->begin, capacity);
             memcpy(buffer, source->raw + source->begin, (size_t)*got);
             source->begin += *got;
         } else if (source->kind == SOURCE_GZIP) {

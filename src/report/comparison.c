@@ -3,7 +3,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "file/path.h"
+#include "file/run_folder.h"
 #include "base/thousands.h"
 #include "deck/deck.h"
 #include "file/draft.h"
@@ -402,7 +404,7 @@ static int save_page(const struct comparison *c, const char *path)
 
 static int wider(int width, const char *text)
 {
-    return (int)strlen(text) > width ? (int)strlen(text) : width;
+    return MAX((int)strlen(text), width);
 }
 
 static void print_rows(const struct comparison *c, const struct rows *rows)
@@ -452,7 +454,7 @@ static void print_text(const struct comparison *c)
 static struct deck *read_deck(const char *folder)
 {
     struct deck *deck = memory_allocate(sizeof *deck);
-    char *path = memory_format("%s/deck.cfg", folder);
+    char *path = memory_format("%s/" RUN_DECK, folder);
     const bool good = deck_read(deck, path, NULL, 0, NULL) == ERROR_NONE;
     error_clear();
     free(path);
@@ -466,7 +468,7 @@ static int read_run(struct compared_run *run, const char *name, int number, int6
 {
     struct stat status;
     const bool is_folder = stat(name, &status) == 0 && S_ISDIR(status.st_mode);
-    char *log = is_folder ? memory_format("%s/log.jsonl", name) : memory_string(name);
+    char *log = is_folder ? memory_format("%s/" RUN_LOG, name) : memory_string(name);
     const char *slash = strrchr(log, '/');
     run->letter[0] = (char)('A' + number);
     run->folder = slash != NULL ? memory_format("%.*s", (int)(slash - log), log) : memory_string(".");

@@ -1,5 +1,6 @@
 #include "report/quantization_report.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "base/thousands.h"
 #include "report/plot.h"
 
@@ -111,7 +112,7 @@ static void create_cells(struct cells *cells, const struct run_history *history)
     }
     cells->rows = sort_once(cells->layers, count);
     cells->step_count = sort_once(cells->steps, count);
-    cells->column_count = cells->step_count < COLUMNS ? cells->step_count : COLUMNS;
+    cells->column_count = MIN(cells->step_count, COLUMNS);
     cells->columns = memory_allocate(cells->column_count * (int64_t)sizeof(int64_t));
     for (int64_t s = cells->step_count - 1; s >= 0; s--)
         cells->columns[s * cells->column_count / cells->step_count] = cells->steps[s];

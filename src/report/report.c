@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "file/path.h"
+#include "file/run_folder.h"
 #include "base/quantile.h"
 #include "base/text.h"
 #include "base/thousands.h"
@@ -428,7 +429,7 @@ static void print_text(const struct report *report)
 static char *read_settings(const char *folder)
 {
     struct deck *deck = memory_allocate(sizeof *deck);
-    char *path = memory_format("%s/deck.cfg", folder), *settings;
+    char *path = memory_format("%s/" RUN_DECK, folder), *settings;
     if (deck_read(deck, path, NULL, 0, NULL) == ERROR_NONE)
         settings = deck_print_changed(deck);
     else
@@ -441,7 +442,7 @@ static char *read_settings(const char *folder)
 
 int report_run(const char *folder, const char *out)
 {
-    char *log = memory_format("%s/log.jsonl", folder);
+    char *log = memory_format("%s/" RUN_LOG, folder);
     if (access(log, F_OK) != 0) {
         free(log);
         return error_user("%s: holds no log.jsonl%s; name the output.folder of a run", folder, path_seen_from(folder));

@@ -1,5 +1,6 @@
 #include "report/verdict.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "base/thousands.h"
 
 #include <stdlib.h>
@@ -9,7 +10,7 @@ static int64_t last_step(const struct run_history *h)
 {
     int64_t row = h->row_count > 0 ? h->rows[h->row_count - 1].step : 0;
     int64_t saved = h->checkpoint_count > 0 ? h->checkpoints[h->checkpoint_count - 1].step : 0;
-    return row > saved ? row : saved;
+    return MAX(row, saved);
 }
 
 static int64_t steps_total(const struct run_history *h)

@@ -1,5 +1,6 @@
 #include "state/exchange.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "engine/engine.h"
 
 #include <string.h>
@@ -41,8 +42,8 @@ static struct rectangle common_rows(const struct state_exchange *x, const struct
         if (share->col != col)
             return (struct rectangle){0};
         col += share->cols;
-        row = share->row > row ? share->row : row;
-        end = share->row + share->rows < end ? share->row + share->rows : end;
+        row = MAX(share->row, row);
+        end = MIN(share->row + share->rows, end);
     }
     return col == parameter->cols && row < end ? (struct rectangle){row, 0, end - row, col} : (struct rectangle){0};
 }
@@ -97,13 +98,13 @@ struct parameter_slab exchange_rows(struct state_exchange *x, const struct param
     comm_all_gather(x->comm, &own, x->shares, sizeof own);
     int64_t widest = 0;
     for (int r = 0; r < size; r++)
-        widest = x->shares[r].cols > widest ? x->shares[r].cols : widest;
+        widest = MAX(x->shares[r].cols, widest);
     const struct rectangle all = common_rows(x, p);
     const int64_t height = PIECE_BYTES / (size * widest * width); /* that fits */
     if (all.rows == 0 || height == 0)
         return (struct parameter_slab){share->slab.first, 0};
     for (int64_t done = 0; done < all.rows; done += height * size) {
-        const int64_t left = all.rows - done, rows = left < height * size ? left : height * size;
+        const int64_t left = all.rows - done, rows = MIN(left, height * size);
         struct turn turn = {.row = all.row + done, .rows = rows, .height = (rows + size - 1) / size};
         turn.bytes = turn.height * widest * width;
         send_columns(x, share, &turn);

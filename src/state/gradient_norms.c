@@ -1,4 +1,5 @@
 #include "state/gradient_norms.h"
+#include "base/range.h"
 
 #include <math.h>
 #include <string.h>
@@ -7,7 +8,7 @@ static const double DEVIATIONS = 6;
 
 int64_t gradient_norms_get(const struct gradient_norms *norms, double out[GRADIENT_NORMS])
 {
-    const int64_t kept = norms->count < GRADIENT_NORMS ? norms->count : GRADIENT_NORMS;
+    const int64_t kept = MIN(norms->count, GRADIENT_NORMS);
     for (int64_t i = 0; i < kept; i++)
         out[i] = norms->last[(norms->count - kept + i) % GRADIENT_NORMS];
     return kept;

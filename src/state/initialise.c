@@ -1,5 +1,6 @@
 #include "state/initialise.h"
 #include "base/error.h"
+#include "base/range.h"
 #include "base/signals.h"
 #include "state/piece.h"
 #include "state/upload.h"
@@ -31,7 +32,7 @@ static void fill(const struct parameter *parameter, uint64_t seed, struct parame
 {
 #pragma omp parallel for schedule(dynamic) if (slab.count > MOST)
     for (int64_t begin = 0; begin < slab.count; begin += MOST) {
-        const int64_t count = slab.count - begin < MOST ? slab.count - begin : MOST;
+        const int64_t count = MIN(slab.count - begin, MOST);
         const struct tensor part = tensor_columns(to, begin, count);
         fill_slab(parameter, seed, (struct parameter_slab){slab.first + begin, count}, &part);
     }

@@ -1,5 +1,6 @@
 #include "state/piece.h"
 #include "base/error.h"
+#include "base/range.h"
 #include "engine/engine.h"
 
 enum dtype piece_dtype(const struct engine *engine)
@@ -21,7 +22,7 @@ int piece_split(const struct parameter_piece *piece, int (*visit)(void *self, co
     const int64_t most = PIECE_BYTES / dtype_size(master_dtype(&piece->device)), count = piece->slab.count;
     int code = ERROR_NONE;
     for (int64_t done = 0; done < count && code == ERROR_NONE; done += most) {
-        struct parameter_slab slab = {piece->slab.first + done, count - done < most ? count - done : most};
+        struct parameter_slab slab = {piece->slab.first + done, MIN(count - done, most)};
         struct parameter_piece part = piece_part(piece, slab);
         code = visit(self, &part);
     }

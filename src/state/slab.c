@@ -1,10 +1,11 @@
 #include "state/slab.h"
+#include "base/range.h"
 
 struct parameter_slab slab_common(struct parameter_slab a, struct parameter_slab b)
 {
-    const int64_t a_end = a.first + a.count, b_end = b.first + b.count;
-    const int64_t begin = a.first > b.first ? a.first : b.first, end = a_end < b_end ? a_end : b_end;
-    return begin < end ? (struct parameter_slab){begin, end - begin} : (struct parameter_slab){0, 0};
+    const struct index_range common =
+        range_common((struct index_range){a.first, a.count}, (struct index_range){b.first, b.count});
+    return common.count > 0 ? (struct parameter_slab){common.first, common.count} : (struct parameter_slab){0, 0};
 }
 
 struct parameter_slab slab_of(const struct parameter *parameter, int64_t first, int64_t count)
@@ -21,8 +22,8 @@ int slab_rectangles(const struct parameter *parameter, struct parameter_slab sla
     while (slab.count > 0) {
         int64_t row = slab.first / part->cols, col = slab.first % part->cols;
         int64_t rows = col == 0 && slab.count >= part->cols ? slab.count / part->cols : 1;
-        rows = rows < parameter->height - row % parameter->height ? rows : parameter->height - row % parameter->height;
-        int64_t width = part->cols - col < slab.count ? part->cols - col : slab.count;
+        rows = MIN(rows, parameter->height - row % parameter->height);
+        int64_t width = MIN(part->cols - col, slab.count);
         out[count++] = (struct rectangle){parameter_row(parameter, row), part->col + col, rows, width};
         slab.first += rows * width;
         slab.count -= rows * width;
@@ -36,6 +37,5 @@ struct slab_run slab_run(const struct parameter *parameter, struct parameter_sla
     const int64_t row = slab.first / part->cols, col = slab.first % part->cols;
     const int64_t rows = part->cols == parameter->cols ? parameter->height - row % parameter->height : 1;
     const int64_t rest = rows * part->cols - col;
-    return (struct slab_run){parameter_row(parameter, row) * parameter->cols + part->col + col,
-                             rest > slab.count ? slab.count : rest};
+    return (struct slab_run){parameter_row(parameter, row) * parameter->cols + part->col + col, MIN(rest, slab.count)};
 }

@@ -1,6 +1,7 @@
 /* The one class of store: what is allocated for each level, and the shards. */
 #include "store/store.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "store/store_private.h"
 
 void store_point(const struct unit *unit, void *flat, enum dtype dtype, void *base[STORAGE_COUNT])
@@ -38,7 +39,7 @@ static struct store_shard shard_of(struct weight_store *store, struct unit *unit
     const struct flat_store *own = store->self;
     const struct unit_holding *h = store_holding(store, unit);
     const int64_t class = storage == STORAGE_VECTOR ? unit->elements[STORAGE_MATRIX] : 0;
-    const struct element_span common = store_common(h, own->rank, class, class + unit->elements[storage]);
+    const struct index_range common = store_common(h, own->rank, class, class + unit->elements[storage]);
     const int64_t first = common.first - own->rank * h->cut, count = common.count;
     return (struct store_shard){
         .first = count > 0 ? common.first - class : 0,
@@ -161,9 +162,9 @@ static struct most most_of(const struct flat_store *own, const struct store_requ
             const int64_t all = own->ranks * own->holdings[unit->index].cut;
             const int64_t contributed = unit->rounds_gradients ? unit->elements[STORAGE_VECTOR] : all;
             if (store_reads(units, r->visits[c].count, visit, backward))
-                most.values = all > most.values ? all : most.values;
-            most.gradients = contributed > most.gradients ? contributed : most.gradients;
-            most.copies = unit->copy_bytes > most.copies ? unit->copy_bytes : most.copies;
+                most.values = MAX(all, most.values);
+            most.gradients = MAX(contributed, most.gradients);
+            most.copies = MAX(unit->copy_bytes, most.copies);
         }
     }
     return most;
@@ -173,8 +174,8 @@ static void create_buffers(struct flat_store *own, int turn, const struct store_
 {
     const struct most forward = most_of(own, r, false, turn);
     const struct most backward = r->trains ? most_of(own, r, true, turn) : (struct most){0};
-    const int64_t values = forward.values > backward.values ? forward.values : backward.values;
-    const int64_t copies = forward.copies > backward.copies ? forward.copies : backward.copies;
+    const int64_t values = MAX(forward.values, backward.values);
+    const int64_t copies = MAX(forward.copies, backward.copies);
     if (own->cut_values) {
         own->gathered[turn].values =
             budget_allocate_gathered(r->budget, values * dtype_size(r->compute), BUDGET_EXCHANGE, gather_group(own));

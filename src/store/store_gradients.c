@@ -175,7 +175,7 @@ static void sum_partial(struct flat_store *own, const struct unit_holding *holdi
             end = q->offset + q->part.rows * q->part.cols;
         }
         const int64_t class = p->storage == STORAGE_VECTOR ? unit->elements[STORAGE_MATRIX] : 0;
-        const struct element_span common = store_common(holding, own->rank, class + p->offset, class + end);
+        const struct index_range common = store_common(holding, own->rank, class + p->offset, class + end);
         if (p->partial && common.count > 0)
             LAUNCH(own->reduce, ALL_REDUCE, all_reduce, .group = group_of_holders(own, p),
                    .x = tensor_columns(&cut, common.first - own->rank * holding->cut, common.count));

@@ -2,6 +2,7 @@
 #ifndef STORE_STORE_PRIVATE_H
 #define STORE_STORE_PRIVATE_H
 
+#include "base/range.h"
 #include "model/execution.h"
 #include "store/store.h"
 
@@ -113,16 +114,11 @@ static inline struct tensor store_rows(const struct flat_store *own, const struc
 /* Sets a unit's addresses of its storage classes in a flat buffer; NULL: none. */
 void store_point(const struct unit *unit, void *flat, enum dtype dtype, void *base[STORAGE_COUNT]);
 
-struct element_span {
-    int64_t first, count;
-};
-
 /* What a rank's cut of the unit's flat buffer has of the elements first .. end - 1. */
-static inline struct element_span store_common(const struct unit_holding *holding, int rank, int64_t first, int64_t end)
+static inline struct index_range store_common(const struct unit_holding *holding, int rank, int64_t first, int64_t end)
 {
-    const int64_t cut = rank * holding->cut, cut_end = cut + holding->cut;
-    const int64_t begin = first > cut ? first : cut, behind = end < cut_end ? end : cut_end;
-    return (struct element_span){begin, begin < behind ? behind - begin : 0};
+    return range_common((struct index_range){first, end - first},
+                        (struct index_range){rank * holding->cut, holding->cut});
 }
 
 /* -- store_rows.c ------------------------------------------------------------------------------------------------ */

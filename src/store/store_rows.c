@@ -58,7 +58,7 @@ bool store_gathers_rows(const struct flat_store *own, const struct unit_holding 
 static struct tensor part_of(const struct flat_store *own, const struct unit_holding *holding,
                              const struct weight *weight, const struct tensor *cut)
 {
-    const struct element_span common = store_common(holding, own->rank, weight->offset, weight->offset + weight->room);
+    const struct index_range common = store_common(holding, own->rank, weight->offset, weight->offset + weight->room);
     const int64_t first = common.count > 0 ? common.first - own->rank * holding->cut : 0;
     return tensor_matrix(tensor_at(cut, 0, first), cut->dtype, common.count / UNIT_ALIGNMENT, UNIT_ALIGNMENT);
 }
@@ -102,7 +102,7 @@ static void collect_vectors(struct flat_store *own, const struct unit *unit, con
 {
     const int64_t begin = unit->elements[STORAGE_MATRIX], end = begin + unit->elements[STORAGE_VECTOR];
     for (int64_t r = begin / holding->cut; r * holding->cut < end; r++) {
-        const struct element_span common = store_common(holding, (int)r, begin, end);
+        const struct index_range common = store_common(holding, (int)r, begin, end);
         const struct tensor to = tensor_columns(&holding->rows.vectors, common.first - begin, common.count);
         if (r == own->rank)
             LAUNCH(own->gather, COPY, copy,

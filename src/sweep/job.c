@@ -3,6 +3,7 @@
 #include "file/disk.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "file/open.h"
 #include "file/draft.h"
 #include "file/file.h"
@@ -26,7 +27,7 @@ char *sweep_program(void)
 {
     char path[PATH_MAX];
     const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-    path[length > 0 ? length : 0] = '\0';
+    path[MAX(length, 0)] = '\0';
     return memory_string(path);
 }
 

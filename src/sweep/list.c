@@ -1,6 +1,7 @@
 #include "sweep/list.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "file/path.h"
 #include "deck/deck.h"
 #include "deck/libconfig_file.h"
@@ -423,7 +424,7 @@ static int add_case(const struct list_reader *reader, const struct sweep_group *
     int code = read_integer(reader, s->ranks != NULL ? value_of(s->ranks, place[3]) : NULL, 1, &c->ranks);
     if (code != ERROR_NONE)
         return code;
-    c->ranks_per_node = c->ranks < group->ranks_per_node ? c->ranks : group->ranks_per_node;
+    c->ranks_per_node = MIN(c->ranks, group->ranks_per_node);
     c->nodes = (c->ranks + c->ranks_per_node - 1) / c->ranks_per_node;
     add_combination(c, axes, place[2]);
     code = add_rows(reader, c, s->rows != NULL ? value_of(s->rows, place[1]) : NULL);

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "file/open.h"
+#include "file/run_folder.h"
 #include "base/text.h"
 #include "report/throughput.h"
 
@@ -36,7 +37,7 @@ static void take_plan(struct run_outcome *o, const struct sweep_place *place, co
 static bool read_log(struct run_history *history, const struct sweep_place *place, const struct sweep_case *c,
                      const char *run, int *code)
 {
-    char *name = memory_format("%s/log.jsonl", run), *path = sweep_job_path(place, c, name);
+    char *name = memory_format("%s/" RUN_LOG, run), *path = sweep_job_path(place, c, name);
     const bool there = access(path, F_OK) == 0;
     *code = there ? history_read(history, path) : ERROR_NONE;
     free(path);

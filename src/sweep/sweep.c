@@ -1,5 +1,6 @@
 #include "sweep/sweep.h"
 #include "file/disk.h"
+#include "file/run_folder.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -203,7 +204,7 @@ static int run_in_folder(struct sweep *sweep)
 static int check_folder(const char *folder)
 {
     static const char *const names[] = {"results.csv", "results.h5", "weak.svg", "strong.svg"};
-    char *lock = memory_format("%s/lock", folder);
+    char *lock = memory_format("%s/" RUN_LOCK, folder);
     const bool own = access(lock, F_OK) == 0;
     int code = ERROR_NONE;
     for (size_t i = 0; i < sizeof names / sizeof *names && !own && code == ERROR_NONE; i++) {

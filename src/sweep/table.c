@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "file/hdf5_member.h"
 #include "file/draft.h"
 #include "file/hdf5_file.h"
@@ -232,7 +233,7 @@ void table_print(const struct run_outcome *outcomes, int count)
     const double GIB = 1 << 30;
     int wide = 4;
     for (int row = 0; row < count; row++)
-        wide = (int)strlen(outcomes[row].name) > wide ? (int)strlen(outcomes[row].name) : wide;
+        wide = MAX((int)strlen(outcomes[row].name), wide);
     printf("%-*s %-6s %5s %10s %10s %9s %9s %6s %6s %7s %6s %7s %7s  %s\n", wide, "", "", "", "speed", "a rank", "step",
            "planned", "effic.", "MFU", "exposed", "wait", "planned", "used", "");
     printf("%-*s %-6s %5s %10s %10s %9s %9s %6s %6s %7s %6s %7s %7s  %s\n", wide, "case", "scale", "ranks", "tokens/s",

@@ -1,6 +1,7 @@
 #include "tokenizer/added.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "tokenizer/classes.h"
 #include "tokenizer/utf8.h"
 
@@ -17,7 +18,7 @@ struct added {
 static int compare(const void *a, const void *b)
 {
     const struct added_token *one = a, *other = b;
-    int64_t bytes = one->bytes < other->bytes ? one->bytes : other->bytes;
+    int64_t bytes = MIN(one->bytes, other->bytes);
     int order = memcmp(one->text, other->text, (size_t)bytes);
     return order != 0 ? order : (one->bytes > other->bytes) - (one->bytes < other->bytes);
 }

@@ -1,6 +1,7 @@
 #include "tokenizer/tokenizer.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "file/path.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/json_place.h"
@@ -128,7 +129,7 @@ static void encode_characters(struct encoder *encoder, const char *text, int64_t
         encoder->ids = memory_extend(encoder->ids, 0, bytes * (int64_t)sizeof *encoder->ids);
     }
     for (int64_t at = 0; at < bytes; at += PART) {
-        const int64_t count = bytes - at < PART ? bytes - at : PART;
+        const int64_t count = MIN(bytes - at, PART);
         encoder->tokenizer->encode_characters(text + at, count, part);
         for (int64_t i = 0; i < count; i++)
             encoder->ids[at + i] = part[i];

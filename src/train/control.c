@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/signals.h"
+#include "file/run_folder.h"
 
 #include <errno.h>
 #include <math.h>
@@ -51,8 +52,8 @@ void control_open(struct run_control *control, struct comm *world, const char *f
         .world = world, .last_poll = now, .last_look = -LOOK_SECONDS, .every = every, .next_save = now + every};
     double margin = walltime > 100 * LARGEST_MARGIN ? LARGEST_MARGIN : walltime / 100;
     control->deadline = walltime > 0 ? walltime - margin : 0;
-    control->stop_file = memory_format("%s/stop", folder);
-    control->save_file = memory_format("%s/checkpoint", folder);
+    control->stop_file = memory_format("%s/" RUN_STOP, folder);
+    control->save_file = memory_format("%s/" RUN_SAVE, folder);
 }
 
 void control_close(struct run_control *control)

@@ -1,5 +1,6 @@
 #include "train/folder_check.h"
 #include "file/disk.h"
+#include "file/run_folder.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "file/open.h"
@@ -85,7 +86,7 @@ static bool holds_checkpoint(const char *folder)
 
 bool folder_holds_run(const char *folder)
 {
-    char *log = memory_format("%s/log.jsonl", folder);
+    char *log = memory_format("%s/" RUN_LOG, folder);
     const bool own = read_record(log, NULL).own;
     free(log);
     return own || holds_checkpoint(folder);
@@ -191,12 +192,12 @@ int folder_check_run(const struct deck *deck, const char *path, const struct che
     const char *folder = deck->output.folder;
     struct names names = {
         .folder = folder,
-        .log = memory_format("%s/log.jsonl", folder),
-        .deck = memory_format("%s/deck.cfg", folder),
-        .board = memory_format("%s/tensorboard", folder),
-        .model = memory_format("%s/final_model.h5", folder),
-        .exported = memory_format("%s/final_model", folder),
-        .requests = {memory_format("%s/stop", folder), memory_format("%s/checkpoint", folder)},
+        .log = memory_format("%s/" RUN_LOG, folder),
+        .deck = memory_format("%s/" RUN_DECK, folder),
+        .board = memory_format("%s/" RUN_TENSORBOARD, folder),
+        .model = memory_format("%s/" RUN_FINAL_MODEL, folder),
+        .exported = memory_format("%s/" RUN_EXPORT, folder),
+        .requests = {memory_format("%s/" RUN_STOP, folder), memory_format("%s/" RUN_SAVE, folder)},
     };
     int code = check(&names, deck, path, from);
     char *const texts[] = {names.log,      names.deck,        names.board,      names.model,

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "core/profile.h"
 #include "file/draft.h"
+#include "file/run_folder.h"
 #include "setup/profile_ranks.h"
 
 #include <stdio.h>
@@ -57,7 +58,7 @@ static void print_collectives(FILE *file, int rank)
 static void write_collectives(const struct profiler *profiler, int64_t step)
 {
     struct file_draft draft;
-    char *path = memory_format("%s/collectives_%04d.csv", profiler->folder, profiler->rank);
+    char *path = memory_format("%s/" RUN_COLLECTIVES, profiler->folder, profiler->rank);
     int code = draft_open(&draft, path);
     if (code == ERROR_NONE) {
         print_collectives(draft.file, profiler->rank);

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/signals.h"
+#include "file/run_folder.h"
 #include "bridge/export.h"
 #include "bridge/safetensors.h"
 #include "state/snapshot.h"
@@ -231,7 +232,7 @@ static bool is_stale(const char *folder, uint64_t digest)
 static int export_final(struct train_run *run, const char *model)
 {
     const struct session *s = &run->session;
-    char *folder = memory_format("%s/final_model", s->deck.output.folder);
+    char *folder = memory_format("%s/" RUN_EXPORT, s->deck.output.folder);
     int code = ERROR_NONE;
     if (s->world->rank == 0 && is_stale(folder, run->digest)) {
         const struct export_settings settings = {
@@ -259,7 +260,7 @@ int run_finish(struct train_run *run)
     /* fewer steps than this folder's run has done: it was evaluated alone */
     if (!s->deck.checkpoint.at_end || (run->step > s->deck.train.steps && run->saved_step == run->step))
         return ERROR_NONE;
-    char *path = memory_format("%s/final_model.h5", s->deck.output.folder);
+    char *path = memory_format("%s/" RUN_FINAL_MODEL, s->deck.output.folder);
     bool there = false;
     if (run->step == run->first_step) {
         update_digest(run);

@@ -1,5 +1,8 @@
 #include "train/start.h"
 #include "file/disk.h"
+#include "file/block.h"
+#include "file/run_folder.h"
+#include "file/temporary.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -116,7 +119,7 @@ int start_write_deck(struct comm *world, const char *folder, const char *text)
 {
     int code = ERROR_NONE;
     if (world->rank == 0) {
-        char *path = memory_format("%s/deck.cfg", folder);
+        char *path = memory_format("%s/" RUN_DECK, folder);
         code = write_deck(path, text);
         free(path);
     }
@@ -147,9 +150,10 @@ static void clean_folder(const char *folder)
     static const struct {
         const char *beginning;
         bool folder;
-    } names[] = {{"deck.cfg.tmp-", false},           {"log.jsonl.tmp-", false},  {"final_model.h5.tmp", false},
-                 {"final_model.h5.xxh3.tmp", false}, {"final_model.tmp-", true}, {"final_model.old-", true}};
-    char *exported = memory_format("%s/final_model", folder);
+    } names[] = {{RUN_DECK TEMPORARY_OWN, false},           {RUN_LOG TEMPORARY_OWN, false},
+                 {RUN_FINAL_MODEL TEMPORARY_SHARED, false}, {RUN_FINAL_MODEL BLOCK_SIDE TEMPORARY_SHARED, false},
+                 {RUN_EXPORT TEMPORARY_OWN, true},          {RUN_EXPORT TEMPORARY_OLD, true}};
+    char *exported = memory_format("%s/" RUN_EXPORT, folder);
     const size_t known = sizeof names / sizeof names[0];
     const size_t count = access(exported, F_OK) == 0 ? known : known - 1; /* the old one may be the only one */
     for (size_t i = 0; i < count; i++) {

@@ -1,0 +1,48 @@
+/* The lesser and the greater of two numbers, and what two ranges have in common. */
+#ifndef BASE_RANGE_H
+#define BASE_RANGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* MIN and MAX evaluate each argument once, and have the type of a sum of both: int, int64_t, size_t, float or
+ * double. Where one of two floats or doubles is NaN, the result is the second argument. */
+#define MIN(a, b) RANGE_PICK(min, (a) + (b))((a), (b))
+#define MAX(a, b) RANGE_PICK(max, (a) + (b))((a), (b))
+
+/* clang-format off */
+#define RANGE_PICK(which, sum)                                                                                         \
+    _Generic((sum),                                                                                                    \
+        int: range_##which##_int, int64_t: range_##which##_int64, size_t: range_##which##_size,                        \
+        float: range_##which##_float, double: range_##which##_double)
+/* clang-format on */
+
+#define RANGE_FUNCTIONS(name, type)                                                                                    \
+    static inline type range_min_##name(type a, type b)                                                                \
+    {                                                                                                                  \
+        return a < b ? a : b;                                                                                          \
+    }                                                                                                                  \
+    static inline type range_max_##name(type a, type b)                                                                \
+    {                                                                                                                  \
+        return a > b ? a : b;                                                                                          \
+    }
+RANGE_FUNCTIONS(int, int)
+RANGE_FUNCTIONS(int64, int64_t)
+RANGE_FUNCTIONS(size, size_t)
+RANGE_FUNCTIONS(float, float)
+RANGE_FUNCTIONS(double, double)
+#undef RANGE_FUNCTIONS
+
+/* first .. first + count - 1. */
+struct index_range {
+    int64_t first, count;
+};
+
+/* What both ranges have; count 0: nothing. */
+static inline struct index_range range_common(struct index_range a, struct index_range b)
+{
+    const int64_t first = MAX(a.first, b.first), end = MIN(a.first + a.count, b.first + b.count);
+    return (struct index_range){first, MAX(end - first, 0)};
+}
+
+#endif
