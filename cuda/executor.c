@@ -534,32 +534,29 @@ struct executor *cuda_executor_create(int device, int sharing, const struct devi
         .synchronize = synchronize,
         .workspace = workspace,
         .reserve = reserve,
-        .make_group = make_group,
-        .available = available,
-        .margin = margin,
-        .occupied = occupied,
-        .identity = identity,
-        .waited = waited,
-        .capture_begin = capture_begin,
-        .capture_end = capture_end,
-        .replay = replay,
-        .discard = discard,
-        .stamp = stamp,
-        .stamp_seconds = stamp_seconds,
-        .watch = watch,
-        .range = range,
-        .choices = choices,
-        .take_choices = take_choices,
-        .add_choices = add_choices,
         .lacks_products = lacks_products,
         .destroy = destroy,
         .widest_head = CUDA_WIDEST_HEAD,
     };
+    static const struct executor_device device_table = {
+        .available = available, .margin = margin, .occupied = occupied, .identity = identity};
+    static const struct executor_groups groups = {.make = make_group, .waited = waited};
+    static const struct executor_capture capture = {
+        .begin = capture_begin, .end = capture_end, .replay = replay, .discard = discard};
+    static const struct executor_profiling profiling = {
+        .stamp = stamp, .stamp_seconds = stamp_seconds, .watch = watch, .range = range};
+    static const struct executor_tuning tuning = {.choices = choices, .take = take_choices, .add = add_choices};
     struct cuda *cuda = memory_allocate(sizeof *cuda);
     struct cudaDeviceProp properties;
     CUDA_CHECK(cudaSetDevice(device));
     CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
-    cuda->executor.class = &class;
+    cuda->executor = (struct executor){.class = &class,
+                                       .owner = &cuda->executor,
+                                       .device = &device_table,
+                                       .groups = &groups,
+                                       .capture = &capture,
+                                       .profiling = &profiling,
+                                       .tuning = &tuning};
     cuda->timeout = request->timeout;
     cuda->sharing = sharing;
     cuda->capability = 10 * properties.major + properties.minor;

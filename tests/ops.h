@@ -27,7 +27,7 @@ static inline void executors_open(int count, char **arguments)
 {
     for (int i = 1; i < count && executor_count < EXECUTORS; i++)
         executors[executor_count++] = executor_named(arguments[i]);
-    on_device = executor_count > 0 && executors[0]->class->available != NULL;
+    on_device = executor_count > 0 && executors[0]->device != NULL;
     if (on_device)
         bounds_of_matrix_units();
     for (int threads = 1; count == 1 && threads <= 2; threads++)

@@ -209,13 +209,10 @@ static int64_t margin(struct executor *executor)
 
 static int make_device(struct executor **executor, const struct device_request *request)
 {
-    static struct executor_class class;
+    static const struct executor_device device = {.available = available, .margin = margin};
     planted.fault = NO_FAULT;
     int code = make_planted(executor, request);
-    class = *(*executor)->class;
-    class.available = available;
-    class.margin = margin;
-    (*executor)->class = &class;
+    (*executor)->device = &device;
     return code;
 }
 

@@ -77,6 +77,15 @@ static int64_t much(struct executor *executor)
     return (int64_t)1 << 40;
 }
 
+static int64_t nothing(struct executor *executor)
+{
+    (void)executor;
+    return 0;
+}
+
+/* With it the CPU's executor has memory of its own, as a GPU does. */
+static const struct executor_device own_memory = {.available = much, .margin = nothing};
+
 /* A deck of 5 layers with memory.recompute = "fit", of which a rank may use so much: what it needs then, or -1 where
  * it does not fit. cost: of what is chosen, more where more is made again. */
 static int64_t choose_for(struct deck *deck, struct model_settings *model, int64_t limit, int64_t *cost,
@@ -146,17 +155,14 @@ static void test_choice(void)
     CHECK_STRING(deck.memory.fitted_layers, "full:1-5");
 
     /* a limit that is what the host or a device has free is not used up */
-    const struct executor_class *class = cpu->class;
-    struct executor_class gpu = *class;
-    gpu.available = much;
     deck.device.memory = 0;
     for (int left = 8; left <= 64; left += 56) {
-        cpu->class = left == 64 ? &gpu : class;
+        cpu->device = left == 64 ? &own_memory : NULL;
         deck.memory.fitted_layers[0] = '\0';
         const int64_t need = choose_for(&deck, &model, all, &cost, cpu);
         CHECK(need > 0 && need <= all - all / left && need > all - all / left - (all - least) / 5);
     }
-    cpu->class = class;
+    cpu->device = NULL;
 
     /* advice is for the layers as chosen */
     deck.device.memory = (double)(least - 1) / (1 << 30);
@@ -203,14 +209,11 @@ static void test_offload(void)
 {
     struct deck deck = toy_deck();
     struct executor *executor = cpu_executor_create(1);
-    const struct executor_class *cpu = executor->class;
-    struct executor_class gpu = *cpu;
     struct model_settings model;
     int64_t kept[BUDGET_CATEGORIES], away[BUDGET_CATEGORIES];
-    gpu.available = much;
     CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
     const int64_t all = forecast_memory(kept, &deck, &model, 1, executor);
-    executor->class = &gpu;
+    executor->device = &own_memory;
     CHECK(forecast_memory(kept, &deck, &model, 1, executor) == all && kept[BUDGET_HOST] == 0);
     CHECK(fit_check_training(&deck, &model, 1, INT64_MAX, executor) == ERROR_NONE);
 
@@ -232,7 +235,7 @@ static void test_offload(void)
     CHECK(fit_host(&deck, 1, 1) > 0 && fit_host(&large, 1, 1) == 0);
     CHECK(fit_check_training(&large, &model, 1, 1, executor) == ERROR_USER);
     error_clear();
-    executor->class = cpu;
+    executor->device = NULL;
     CHECK(forecast_memory(away, &deck, &model, 1, executor) == on_gpu + away[BUDGET_HOST]);
     executor->class->destroy(executor);
 }
@@ -323,12 +326,9 @@ static void test_offload_choice(void)
 {
     struct deck deck = toy_deck();
     struct executor *executor = cpu_executor_create(1);
-    const struct executor_class *cpu = executor->class;
-    struct executor_class gpu = *cpu;
     struct model_settings model, blocks;
     int64_t memory[BUDGET_CATEGORIES];
-    gpu.available = much;
-    executor->class = &gpu;
+    executor->device = &own_memory;
     deck.model.layers = 12;
     deck.device.memory = 1; /* limits are to be kept to the byte */
 
@@ -376,9 +376,9 @@ static void test_offload_choice(void)
     strcpy(deck.memory.offload_layers, "2");
     CHECK(offload_for(&deck, limit, plenty, "", executor) > 12 * DECK_RECOMPUTE_NORMS);
     deck.memory.offload_layers[0] = '\0';
-    executor->class = cpu;
+    executor->device = NULL;
     offload_for(&deck, norms, plenty, "", executor);
-    executor->class = &gpu;
+    executor->device = &own_memory;
     offload_for(&deck, limit, plenty, "1-11", executor);
     const struct deck chosen = deck;
     fit_choose(&deck, &model, 1, norms, plenty, executor);
@@ -394,7 +394,7 @@ static void test_offload_choice(void)
     CHECK(!layer_list_has(&model.recompute.offloaded, 0) && layer_list_has(&model.recompute.offloaded, 1));
     fit_choose(&deck, &model, 1, norms, plenty, executor);
     CHECK_STRING(deck.memory.fitted_offload, "");
-    executor->class = cpu;
+    executor->device = NULL;
     executor->class->destroy(executor);
 }
 

@@ -489,8 +489,9 @@ static bool holds(const char *path, const char *text, int times)
 /* Two rows of a run on such a GPU, in less than a second. */
 static void check_gpu_run(void)
 {
-    const struct executor_class class = {.name = "cuda", .identity = identity, .occupied = occupied};
-    struct executor executor = {.class = &class};
+    const struct executor_class class = {.name = "cuda"};
+    const struct executor_device device = {.identity = identity, .occupied = occupied};
+    struct executor executor = {.class = &class, .device = &device};
     struct comm *world = comm_self();
     const struct meter_settings settings = {.folder = folder,
                                             .steps_total = 2,

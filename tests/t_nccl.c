@@ -132,9 +132,9 @@ static void test_sums(struct executor *executor, struct group *group, bool hangs
     run(group);
     CHECK(read_back(executor, mine) == sum_of(1) * (n + 1));
     CHECK(read_back(executor, highest) == n);
-    executor->class->capture_begin(executor, &streams[STREAM_COMPUTE]);
+    executor->capture->begin(executor->owner, &streams[STREAM_COMPUTE]);
     run(group);
-    void *recording = executor->class->capture_end(executor, &streams[STREAM_COMPUTE]);
+    void *recording = executor->capture->end(executor->owner, &streams[STREAM_COMPUTE]);
     for (int i = 0; i < REPLAYS; i++) {
         fill(1 + group->rank + i);
         launch_replay(&streams[STREAM_COMPUTE], recording, "replay test", 0);
@@ -146,7 +146,7 @@ static void test_sums(struct executor *executor, struct group *group, bool hangs
     }
     if (hangs)
         hang(group, recording);
-    executor->class->discard(executor, recording);
+    executor->capture->discard(executor->owner, recording);
     executor->class->release(executor, all.data, MEMORY_DEVICE);
     executor->class->release(executor, cut.data, MEMORY_DEVICE);
     executor->class->release(executor, highest.data, MEMORY_DEVICE);
@@ -185,7 +185,7 @@ static void check_exchange(struct executor *executor, const struct group *group,
 
 static double mebibytes(struct executor *executor)
 {
-    return (double)executor->class->occupied(executor) / (1 << 20);
+    return (double)executor->device->occupied(executor->owner) / (1 << 20);
 }
 
 /* In the group's own memory, if it has any, and in the executor's. */
@@ -210,9 +210,9 @@ static void test_exchange(struct executor *executor, struct group *group, bool o
     if (group->rank == 0)
         printf("the group's memory took %.0f MiB of the device, the first exchanges %.0f\n", given - before,
                mebibytes(executor) - given);
-    executor->class->capture_begin(executor, &streams[STREAM_COMPUTE]);
+    executor->capture->begin(executor->owner, &streams[STREAM_COMPUTE]);
     exchange(group);
-    void *recording = executor->class->capture_end(executor, &streams[STREAM_COMPUTE]);
+    void *recording = executor->capture->end(executor->owner, &streams[STREAM_COMPUTE]);
     for (int i = 0; i < REPLAYS; i++) {
         fill(1 + group->rank + i);
         if (i % 7 != 3)
@@ -223,7 +223,7 @@ static void test_exchange(struct executor *executor, struct group *group, bool o
     }
     if (hangs)
         hang(group, recording);
-    executor->class->discard(executor, recording);
+    executor->capture->discard(executor->owner, recording);
     if (gives)
         group->class->release(group, memory);
     else
@@ -241,16 +241,17 @@ static double rate_of(struct executor *executor, struct group *group, void *memo
     const struct tensor own = tensor_rows(&rows, group->rank, 1);
     for (int i = -3; i < RATE_TIMES; i++) {
         if (i == 0)
-            executor->class->stamp(executor, stream, 0);
+            executor->profiling->stamp(executor->owner, stream, 0);
         if (sums)
             LAUNCH(stream, REDUCE_SCATTER, reduce_scatter, .group = group, .in = rows, .out = own,
                    .room = tensor_matrix(sums_room, DTYPE_F32, size, rows.cols));
         else
             LAUNCH(stream, ALL_GATHER, all_gather, .group = group, .in = own, .out = rows);
     }
-    executor->class->stamp(executor, stream, 1);
+    executor->profiling->stamp(executor->owner, stream, 1);
     stream_synchronize(stream);
-    return RATE_TIMES * (double)((size - 1) * rows.cols * 4) / executor->class->stamp_seconds(executor, 0, 1);
+    return RATE_TIMES * (double)((size - 1) * rows.cols * 4) /
+           executor->profiling->stamp_seconds(executor->owner, 0, 1);
 }
 
 /* Is what the group gives worth it? */

@@ -627,10 +627,10 @@ static void test_scratch(struct executor *executor)
     stream_synchronize(&streams[0]);
     for (int i = 0; i < TIMES; i++)
         launch(&streams[i % STREAM_COUNT], OP_SUM_SQUARES, &args[i % STREAM_COUNT]);
-    if (class->capture_begin != NULL) {
-        class->capture_begin(executor, &streams[0]);
+    if (executor->capture != NULL) {
+        executor->capture->begin(executor->owner, &streams[0]);
         launch(&streams[0], OP_SUM_SQUARES, &args[0]);
-        void *recording = class->capture_end(executor, &streams[0]);
+        void *recording = executor->capture->end(executor->owner, &streams[0]);
         class->reserve(executor, 0, 100 * bytes);
         struct tensor other = tensor_vector(class->allocate(executor, bytes, MEMORY_DEVICE), DTYPE_I16, bytes / 2);
         struct tensor seen_of_it = other;
@@ -643,7 +643,7 @@ static void test_scratch(struct executor *executor)
                 CHECK(!"what was allocated since is written to");
                 break;
             }
-        class->discard(executor, recording);
+        executor->capture->discard(executor->owner, recording);
         class->release(executor, seen_of_it.data, MEMORY_HOST);
         class->release(executor, other.data, MEMORY_DEVICE);
     }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "plan/plan.h"
+#include "plan/record.h"
 #include "store/budget.h"
 
 #include <fcntl.h>
@@ -146,8 +147,53 @@ static void test_plan(void)
     CHECK(status_of(release_twice) == ERROR_ENVIRONMENT);
 }
 
+/* An executor with tables of functions, of which each knows its owner. */
+struct owner {
+    struct executor executor;
+    int64_t margin;
+    int stamps;
+};
+
+static int64_t owner_margin(struct executor *executor)
+{
+    return ((struct owner *)executor)->margin;
+}
+
+static void owner_stamp(struct executor *executor, struct stream *stream, int64_t number)
+{
+    (void)stream, (void)number;
+    ((struct owner *)executor)->stamps++;
+}
+
+/* Wrappers pass on tables, whose functions find their owner, however many wrappers there are; but none that would
+ * bypass the wrapper. */
+static void test_wrappers(void)
+{
+    static const struct executor_class class = {.name = "owner"};
+    static const struct executor_device device = {.margin = owner_margin};
+    static const struct executor_capture capture = {0};
+    static const struct executor_profiling profiling = {.stamp = owner_stamp};
+    struct owner owner = {{.class = &class, .device = &device, .capture = &capture, .profiling = &profiling}, 123, 0};
+    owner.executor.owner = &owner.executor;
+    struct executor *first = record_executor_create(&owner.executor), *second = record_executor_create(first);
+    struct executor *plan = plan_executor_create(second), *inner = plan_executor_create(plan);
+    CHECK(first->capture == NULL && second->capture == NULL);
+    second->profiling->stamp(second->owner, NULL, 0);
+    CHECK(owner.stamps == 1);
+    CHECK(plan->profiling == NULL && inner->device->margin(inner->owner) == 123);
+    struct budget budget;
+    budget_create(&budget, inner);
+    CHECK(budget.bytes[BUDGET_MARGIN] == 123);
+    budget_destroy(&budget);
+    inner->class->destroy(inner);
+    plan->class->destroy(plan);
+    second->class->destroy(second);
+    first->class->destroy(first);
+}
+
 int main(void)
 {
     test_plan();
+    test_wrappers();
     return check_end();
 }

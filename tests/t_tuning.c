@@ -120,16 +120,15 @@ static bool add_choices(struct executor *executor, const void *from, int64_t byt
 
 static int make_executor(struct executor **executor, const struct device_request *request)
 {
+    static const struct executor_tuning tuning = {.choices = choices, .take = take_choices, .add = add_choices};
     fake.cpu = cpu_executor_create(request->threads);
     fake.timed = fake.unknown = 0;
     wrapper_create(&fake.wrapper, fake.cpu, choose, NULL);
     fake.class = *fake.wrapper.executor.class;
     if (fake.device != NULL) {
         choice_table_create(&fake.table, fake.device);
-        fake.class.choices = choices;
-        fake.class.take_choices = take_choices;
-        fake.class.add_choices = add_choices;
         fake.class.workspace = workspace;
+        fake.wrapper.executor.tuning = &tuning;
     }
     fake.wrapper.executor.class = &fake.class;
     *executor = &fake.wrapper.executor;

@@ -144,12 +144,12 @@ static double seconds_of(enum op op, const void *args, size_t size)
     double samples[RUNS];
     executor->class->reserve(executor, STREAM_COMPUTE, executor->class->workspace(executor, op, args));
     for (int run = -2; run < RUNS; run++) { /* the first warm up */
-        executor->class->stamp(executor, &stream, 0);
+        executor->profiling->stamp(executor->owner, &stream, 0);
         for (int set = 0; set < SETS; set++)
             launch(&stream, op, (const char *)args + (size_t)set * size);
-        executor->class->stamp(executor, &stream, 1);
+        executor->profiling->stamp(executor->owner, &stream, 1);
         stream_synchronize(&stream);
-        samples[run < 0 ? 0 : run] = executor->class->stamp_seconds(executor, 0, 1) / SETS;
+        samples[run < 0 ? 0 : run] = executor->profiling->stamp_seconds(executor->owner, 0, 1) / SETS;
     }
     qsort(samples, RUNS, sizeof *samples, by_value);
     return samples[RUNS / 2];
@@ -503,12 +503,12 @@ static double seconds_under_load(const struct gemm_args *args)
     int64_t count = 1;
     executor->class->reserve(executor, STREAM_COMPUTE, executor->class->workspace(executor, OP_GEMM, args));
     for (int turn = 0; turn < 4; turn++) { /* chooses; learns how long one takes; finds the clocks; is measured */
-        executor->class->stamp(executor, &stream, 0);
+        executor->profiling->stamp(executor->owner, &stream, 0);
         for (int64_t i = 0; i < count; i++)
             launch(&stream, OP_GEMM, args);
-        executor->class->stamp(executor, &stream, 1);
+        executor->profiling->stamp(executor->owner, &stream, 1);
         stream_synchronize(&stream);
-        each = executor->class->stamp_seconds(executor, 0, 1) / (double)count;
+        each = executor->profiling->stamp_seconds(executor->owner, 0, 1) / (double)count;
         count = turn == 0 ? 4 : 1 + (int64_t)(half / each);
     }
     return each;

@@ -225,8 +225,8 @@ static int read_part(struct tensor_reader *r, const struct tensor_part *part, ch
 static char *place_in_engine(const struct tensor_reader *r, const struct tensor_part *part)
 {
     const struct tensor *value = &part->piece.device.value;
-    const bool direct = part->offset >= 0 && r->engine->executor->class->make_group == NULL &&
-                        !r->engine->executor->class->dry && value->dtype == master_dtype(&part->piece.device);
+    const bool direct = part->offset >= 0 && r->engine->executor->device == NULL && !r->engine->executor->class->dry &&
+                        value->dtype == master_dtype(&part->piece.device);
     return direct ? value->data : NULL;
 }
 

@@ -375,8 +375,8 @@ int comm_node_block(struct comm *world, struct comm *node)
 
 struct group *comm_group_create(struct comm *comm, struct executor *executor, const char *name)
 {
-    if (executor != NULL && executor->class->make_group != NULL)
-        return executor->class->make_group(executor, comm, name);
+    if (executor != NULL && executor->groups != NULL)
+        return executor->groups->make(executor->owner, comm, name);
     struct host_group *host = memory_allocate(sizeof *host);
     host->comm = comm;
     host->group =

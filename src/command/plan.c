@@ -60,7 +60,7 @@ static int plan(const struct deck *deck, int threads, struct executor *executor)
         code = fit_check(&fit, &planned, &forecast.model, forecast_neediest(&forecast)->need, ranks, node, executor);
     if (code == ERROR_NONE) {
         const bool elsewhere = deck->device.kind == DECK_DEVICE_AUTO && deck->device.memory > 0;
-        const bool gpus = executor->class->occupied != NULL || elsewhere; /* doc/parallel.md */
+        const bool gpus = executor->device != NULL || elsewhere; /* doc/parallel.md */
         const struct forecast_report report = {&forecast, &planned, &choice, &rates, rates_tell(&rates, gpus, ranks),
                                                &fit};
         (json ? forecast_print_json : forecast_print)(&report);

@@ -1,4 +1,6 @@
-/* An executor: what ops run on, with its streams and events. Whoever uses one goes through core/launch.h. */
+/* An executor runs ops: on the CPU (cpu/), on a GPU (cuda/), on fake addresses to plan memory (plan/plan.h), or by
+ * passing launches on to another executor (a wrapper, such as plan/record.h). Ops are launched through core/launch.h.
+ * What fails here is fatal (base/error.h), unless a function returns otherwise. */
 #ifndef CORE_EXECUTOR_H
 #define CORE_EXECUTOR_H
 
@@ -10,105 +12,148 @@ struct comm;
 
 enum memory_kind { MEMORY_DEVICE, MEMORY_HOST };
 
-/* Units run on the first. The others are for transfers beside it: gradients that are summed, weights that are gathered,
- * what a unit's ops exchange with other ranks, what units keep in host memory, and what a stage sends to others. */
-enum { STREAM_COMPUTE, STREAM_REDUCE, STREAM_GATHER, STREAM_EXCHANGE, STREAM_OFFLOAD, STREAM_RELAY, STREAM_COUNT };
+/* The streams of an executor. Units run on STREAM_COMPUTE; the others carry transfers concurrently with it. */
+enum {
+    STREAM_COMPUTE,
+    STREAM_REDUCE,   /* sums of gradients over ranks */
+    STREAM_GATHER,   /* gathers of weights */
+    STREAM_EXCHANGE, /* what a unit's ops exchange with other ranks */
+    STREAM_OFFLOAD,  /* activations that units keep in host memory */
+    STREAM_RELAY,    /* what a pipeline stage sends to other stages */
+    STREAM_COUNT
+};
 
+/* The state that all executors have, and what they offer beyond executor_class: tables of functions, each complete or
+ * NULL. A caller passes `owner` as the executor of these functions. `owner` is the executor itself; in a wrapper it is
+ * the owner of the target's tables. A wrapper starts as a copy of its target's struct executor, and so passes on all
+ * tables at once; then it sets its class, and NULL for tables whose use would bypass the wrapper. A wrapper with a
+ * table of its own is the owner of all its tables. */
 struct executor {
     const struct executor_class *class;
-    int64_t workspace_bytes[STREAM_COUNT]; /* what reserve() last provided */
+    struct executor *owner;                     /* not read where all tables are NULL */
+    const struct executor_device *device;       /* NULL: the memory is the host's */
+    const struct executor_groups *groups;       /* NULL: collectives run in host memory (comm/comm.h) */
+    const struct executor_capture *capture;     /* NULL: launches cannot be captured */
+    const struct executor_profiling *profiling; /* NULL: the host's clock times launches, and there is no profiler */
+    const struct executor_tuning *tuning;       /* NULL: each result has one kernel */
+    int64_t workspace_bytes[STREAM_COUNT];      /* what reserve() last provided */
     /* Set by the executor's user. rehearsal: results will be discarded, so the executor may time kernels and choose.
-     * share: the keys that it times itself. */
+     * share: the keys that this rank times. */
     bool rehearsal;
     struct choice_share share;
-    /* On one node, its groups move memory that they allocated without taking SMs, so that sums may be made of copies
-     * (`room` of collectives). */
+    /* On one node, the executor's groups move memory that they allocated without slowing kernels down, so sums may be
+     * made of copies (`room` of collectives in core/op.h). */
     bool copies;
     /* Set by the executor's user: the ranks of the world are on nodes in blocks of this size (comm_node_block). 0: all
-     * are on one node. */
+     * ranks are on one node. */
     int node_block;
 };
 
+/* A queue of launches, by which a caller names one of an executor's streams. The caller fills it. */
 struct stream {
     struct executor *executor;
     int id; /* STREAM_COMPUTE, ... */
     void *native;
 };
 
-/* A point in a stream. `serial` counts records of this event, so that the planner can tell them apart. */
+/* A point in a stream. `serial` counts the records of this event, so that the planner can tell them apart. The executor
+ * owns `native` and frees it when it is destroyed. */
 struct event {
     void *native;
     uint64_t serial;
 };
 
-/* Numbers of stamps: the engine has those from 0, a profile those from STAMP_PROFILE. */
+/* Numbers of stamps (executor_profiling): the engine has those from 0, a profile those from STAMP_PROFILE. */
 enum { STAMP_PROFILE = 16 };
 
-/* An executor: cpu, cuda, plan, record, or one that wraps another. Launches on one stream run in order; launches on
- * different streams are ordered by events alone. Arguments are copied if they outlive the call. */
+/* What every executor has. Launches on one stream run in order; launches on different streams are ordered by events
+ * alone. */
 struct executor_class {
     const char *name;
+    /* Runs an op. args: the op's struct *_args, which is copied if it outlives the call. */
     void (*launch)(struct executor *executor, struct stream *stream, enum op op, const void *args);
-    /* Memory aligned to 256 bytes on the device (64 on the host). Every stream finds it zero. Device memory is
-     * allocated at start-up only. Host memory is pinned where there is a device, so that copies need not wait for the
-     * host. */
+    /* Returns `bytes` of memory, which every stream finds zero. MEMORY_DEVICE is aligned to 256 bytes and
+     * allocated at start-up only. MEMORY_HOST is aligned to 64 bytes, and pinned where there is a device, so that the
+     * host need not wait for copies. Free it with release and the same kind. */
     void *(*allocate)(struct executor *executor, int64_t bytes, enum memory_kind kind);
+    /* memory: may be NULL. */
     void (*release)(struct executor *executor, void *memory, enum memory_kind kind);
     void (*event_record)(struct executor *executor, struct event *event, struct stream *stream);
+    /* Later launches on the stream wait for the event's last record. The host does not wait. */
     void (*event_wait)(struct executor *executor, struct event *event, struct stream *stream);
-    /* Has the stream passed the event's last record? With `wait`, the host waits until it has. NULL: it always has. */
+    /* Returns whether the stream has passed the event's last record. wait: the host waits until it has. The function is
+     * NULL where launches are synchronous, so that every event has passed. */
     bool (*event_passed)(struct executor *executor, struct event *event, bool wait);
-    /* The host waits until all that was launched on the stream has run. */
+    /* The host waits until all launches on the stream have run. */
     void (*synchronize)(struct executor *executor, struct stream *stream);
-    /* Scratch bytes that an op needs beside its arguments; 0 for most. */
+    /* Returns the scratch bytes that an op needs beside its arguments; 0 for most. Addresses in args are not read. */
     int64_t (*workspace)(struct executor *executor, enum op op, const void *args);
-    /* Provides scratch of `bytes` for the ops of a stream. It only grows, and scratch that recordings use stays where
-     * it is. A launch that needs more than was reserved is fatal. */
+    /* Provides scratch of `bytes` for the ops of a stream. Scratch only grows, and scratch that captured launches use
+     * stays where it is. A launch that needs more than was reserved is fatal. */
     void (*reserve)(struct executor *executor, int stream, int64_t bytes);
-    /* A group of collectives on this executor's memory over the ranks of comm, which it borrows; collective. NULL: the
-     * memory is the host's (comm/comm.h). */
-    struct group *(*make_group)(struct executor *executor, struct comm *comm, const char *name);
-    /* Bytes that may still be allocated on the device; NULL: as many as the host has. */
-    int64_t (*available)(struct executor *executor);
-    /* How many of the available bytes must stay free, because the driver will take them itself; NULL: none. */
-    int64_t (*margin)(struct executor *executor);
-    /* Bytes of the device's memory that are in use, by whomever. NULL: the memory is the host's. */
-    int64_t (*occupied)(struct executor *executor);
-    /* Which device it is, on whatever node: a GPU's UUID of 16 bytes, borrowed. NULL: the host. */
-    const unsigned char *(*identity)(struct executor *executor);
-    /* Seconds that the device has been in collectives of its groups so far, waiting for other ranks or not; by samples,
-     * good for ten seconds and more. 0 and NULL: it is the host that waits (comm_seconds). */
-    double (*waited)(struct executor *executor);
-    /* Times on a stream (core/profile.h, engine_seconds). stamp: remembers under `number` when the stream comes here,
-     * in place of an earlier stamp of that number. stamp_seconds: the seconds between two stamps that the stream has
-     * passed. NULL: the host's clock tells the same. */
-    void (*stamp)(struct executor *executor, struct stream *stream, int64_t number);
-    double (*stamp_seconds)(struct executor *executor, int64_t from, int64_t to);
-    /* For profilers (NVTX). watch: begin or stop profiling. range: what follows belongs to the part `name`; name NULL
-     * ends the part that began last. NULL: there is no profiler. */
-    void (*watch)(struct executor *executor, bool begin);
-    void (*range)(struct executor *executor, const char *name);
-    /* Recording. From capture_begin on, launches on this stream are not run but recorded, and so are those of every
-     * stream that events fork from it and join to it again. capture_end returns the recording. replay runs it on a
-     * stream, any number of times; it reads what its addresses hold then. Free it with discard. All NULL: not offered.
-     */
-    void (*capture_begin)(struct executor *executor, struct stream *stream);
-    void *(*capture_end)(struct executor *executor, struct stream *stream);
-    void (*replay)(struct executor *executor, struct stream *stream, void *recording);
-    void (*discard)(struct executor *executor, void *recording);
-    /* Where there are several kernels for the same result: which the executor chose for what it has run, as bytes of
-     * core/choice.h, borrowed until it chooses again. take_choices replaces all choices, so that this executor computes
-     * as that one did; add_choices keeps its own, too, but for those of the same key. They return false, and change
-     * nothing, if the choices were made for another device. All NULL: there is one kernel for each result. */
-    const void *(*choices)(struct executor *executor, int64_t *bytes);
-    bool (*take_choices)(struct executor *executor, const void *from, int64_t bytes);
-    bool (*add_choices)(struct executor *executor, const void *from, int64_t bytes);
-    /* What this device lacks for products of 8-bit copies of a scaling (core/quantization.h), to follow "needs"; NULL
-     * where it has them. The function is NULL where they are emulated, whatever the scaling. */
+    /* Returns what the device lacks for matrix products of quantized operands with this scaling (core/quantization.h),
+     * as text to follow "needs"; NULL: nothing. The function is NULL where all such products are emulated. */
     const char *(*lacks_products)(const struct executor *executor, enum scaling scaling);
     void (*destroy)(struct executor *executor);
-    bool dry;            /* runs nothing and its memory cannot be touched: the caller need not prepare data for it */
-    int64_t widest_head; /* of attention; 0: any */
+    bool dry;            /* runs nothing, and its memory cannot be touched: the caller need not prepare data for it */
+    int64_t widest_head; /* the largest head_dim of attention; 0: any */
+};
+
+/* A device with memory of its own. */
+struct executor_device {
+    /* Returns the bytes that this rank may still allocate: its part where ranks share the device. */
+    int64_t (*available)(struct executor *executor);
+    /* Returns how many of the available bytes must stay free, because the driver will use them. */
+    int64_t (*margin)(struct executor *executor);
+    /* Returns the bytes in use on the device, by all programs. */
+    int64_t (*occupied)(struct executor *executor);
+    /* Returns the device's UUID, 16 bytes, the same in every process that uses the device; borrowed. */
+    const unsigned char *(*identity)(struct executor *executor);
+};
+
+/* Collectives on device memory. */
+struct executor_groups {
+    /* Makes a group over the ranks of comm, which it borrows. Collective over comm. Free it with the group's class. */
+    struct group *(*make)(struct executor *executor, struct comm *comm, const char *name);
+    /* Returns the seconds that the device has been in collectives so far, waiting for other ranks or not. The number is
+     * sampled, and good for intervals of ten seconds and more. NULL: the host does the waiting (comm_seconds). */
+    double (*waited)(struct executor *executor);
+};
+
+/* Capture of launches (CUDA graphs). */
+struct executor_capture {
+    /* From here on, launches on the stream are captured instead of run, as are launches on streams that events fork
+     * from it and join to it again. */
+    void (*begin)(struct executor *executor, struct stream *stream);
+    /* Ends the capture and returns the recording; free it with discard. */
+    void *(*end)(struct executor *executor, struct stream *stream);
+    /* Runs the recording's launches on a stream, any number of times, on what their addresses hold then. */
+    void (*replay)(struct executor *executor, struct stream *stream, void *recording);
+    void (*discard)(struct executor *executor, void *recording);
+};
+
+/* Times on a stream (core/profile.h, engine_seconds), and ranges for profilers (NVTX). */
+struct executor_profiling {
+    /* Stores the time at which the stream comes here as stamp `number`, and replaces an earlier one of this number. */
+    void (*stamp)(struct executor *executor, struct stream *stream, int64_t number);
+    /* Returns the seconds from one stamp to another. The stream has passed both. */
+    double (*stamp_seconds)(struct executor *executor, int64_t from, int64_t to);
+    /* Begins or ends what an attached profiler collects. */
+    void (*watch)(struct executor *executor, bool begin);
+    /* Begins a range `name` of launches, which may be nested. NULL: ends the innermost range. */
+    void (*range)(struct executor *executor, const char *name);
+};
+
+/* Kernel choices: which of several kernels for the same result the executor uses. `bytes` counts bytes of a table as
+ * core/choice.h describes it. */
+struct executor_tuning {
+    /* Returns the choices for what has run so far, borrowed until the executor chooses again. */
+    const void *(*choices)(struct executor *executor, int64_t *bytes);
+    /* Replaces all choices, so that results are those of the executor that made `from`. Returns false, and changes
+     * nothing, if that was another kind of device or library. */
+    bool (*take)(struct executor *executor, const void *from, int64_t bytes);
+    /* Adds choices and replaces those of the same key. Returns as take does. */
+    bool (*add)(struct executor *executor, const void *from, int64_t bytes);
 };
 
 #endif

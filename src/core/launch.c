@@ -71,13 +71,13 @@ void launch_replay(struct stream *stream, void *recording, const char *name, int
 {
     recorder[launched++ % RECORDER_ENTRIES] =
         (struct recorder_entry){.name = name, .stream = stream->id, .replay = true, .slot = slot};
-    stream->executor->class->replay(stream->executor, stream, recording);
+    stream->executor->capture->replay(stream->executor->owner, stream, recording);
 }
 
 void launch_range(struct stream *stream, const char *name)
 {
-    if (stream->executor->class->range != NULL)
-        stream->executor->class->range(stream->executor, name);
+    if (stream->executor->profiling != NULL)
+        stream->executor->profiling->range(stream->executor->owner, name);
 }
 
 void launch_range_end(struct stream *stream)

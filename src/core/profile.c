@@ -27,8 +27,8 @@ void profile_start(struct executor *executor)
 {
     profile.count = profile.row_count = 0;
     profile.executor = profile.last = executor;
-    if (executor->class->watch != NULL)
-        executor->class->watch(executor, true);
+    if (executor->profiling != NULL)
+        executor->profiling->watch(executor->owner, true);
 }
 
 void profile_step(int64_t step)
@@ -94,8 +94,8 @@ int64_t profile_enter(struct stream *stream, enum op op, const void *args, const
                                                     .step = profile.step,
                                                     .bytes = tensor_count(result) * dtype_size(result->dtype),
                                                     .start = clock_seconds()};
-    if (stream->executor->class->stamp != NULL)
-        stream->executor->class->stamp(stream->executor, stream, STAMP_PROFILE + 2 * entry);
+    if (stream->executor->profiling != NULL)
+        stream->executor->profiling->stamp(stream->executor->owner, stream, STAMP_PROFILE + 2 * entry);
     return entry;
 }
 
@@ -104,17 +104,18 @@ void profile_leave(struct stream *stream, int64_t entry)
     if (entry < 0)
         return;
     profile.entries[entry].end = clock_seconds();
-    if (stream->executor->class->stamp != NULL)
-        stream->executor->class->stamp(stream->executor, stream, STAMP_PROFILE + 2 * entry + 1);
+    if (stream->executor->profiling != NULL)
+        stream->executor->profiling->stamp(stream->executor->owner, stream, STAMP_PROFILE + 2 * entry + 1);
 }
 
 /* Seconds from the start of a launch to the start of another, or to its end. */
 static double seconds_to(int64_t from, int64_t to, bool end)
 {
     const struct profile_entry *entry = &profile.entries[to];
-    if (profile.last->class->stamp == NULL)
+    if (profile.last->profiling == NULL)
         return (end ? entry->end : entry->start) - profile.entries[from].start;
-    return profile.last->class->stamp_seconds(profile.last, STAMP_PROFILE + 2 * from, STAMP_PROFILE + 2 * to + end);
+    return profile.last->profiling->stamp_seconds(profile.last->owner, STAMP_PROFILE + 2 * from,
+                                                  STAMP_PROFILE + 2 * to + end);
 }
 
 struct profile_collective *profile_collectives(int64_t *count)
@@ -160,8 +161,8 @@ const struct profile_row *profile_stop(int *count)
         row->calls++;
         row->seconds += seconds_to(i, i, true);
     }
-    if (executor->class->watch != NULL)
-        executor->class->watch(executor, false);
+    if (executor->profiling != NULL)
+        executor->profiling->watch(executor->owner, false);
     profile.executor = NULL;
     if (profile.row_count > 0)
         qsort(profile.rows, (size_t)profile.row_count, sizeof *profile.rows, by_time);

@@ -130,6 +130,7 @@ struct executor *cpu_executor_create(int threads)
     };
     struct cpu *cpu = memory_allocate(sizeof *cpu);
     cpu->executor.class = &class;
+    cpu->executor.owner = &cpu->executor;
     cpu->threads = threads;
     return &cpu->executor;
 }

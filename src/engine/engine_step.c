@@ -157,18 +157,19 @@ static void run_schedule(struct engine *e, const struct schedule *schedule, cons
 /* Marks the time at which the compute stream comes here as mark `number`. */
 static void mark(struct engine *e, int64_t number)
 {
-    const struct executor_class *class = e->executor->class;
+    const struct executor *executor = e->executor;
     e->marks[number % ENGINE_MARKS] = clock_seconds();
-    if (class->stamp != NULL)
-        class->stamp(e->executor, &e->streams[STREAM_COMPUTE], number % ENGINE_MARKS);
+    if (executor->profiling != NULL)
+        executor->profiling->stamp(executor->owner, &e->streams[STREAM_COMPUTE], number % ENGINE_MARKS);
 }
 
 double engine_seconds(const struct engine *e)
 {
-    const struct executor_class *class = e->executor->class;
+    const struct executor *executor = e->executor;
     const int64_t from = (e->taken - 1) % ENGINE_MARKS, to = e->taken % ENGINE_MARKS;
     CHECK_BUG(e->taken > 0 && e->begun - e->taken < ENGINE_RETURNS);
-    return class->stamp != NULL ? class->stamp_seconds(e->executor, from, to) : e->marks[to] - e->marks[from];
+    return executor->profiling != NULL ? executor->profiling->stamp_seconds(executor->owner, from, to)
+                                       : e->marks[to] - e->marks[from];
 }
 
 /* Sends the totals to the host, the gradient's norm if an update has been made, and what quantization lost if that was

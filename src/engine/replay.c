@@ -11,14 +11,14 @@ static const char *const names[] = {[REPLAY_FORWARD] = "replay forward",
 
 void replay_create(struct step_replay *replay, struct executor *executor, bool enabled)
 {
-    *replay = (struct step_replay){.executor = executor, .enabled = enabled && executor->class->capture_begin != NULL};
+    *replay = (struct step_replay){.executor = executor, .enabled = enabled && executor->capture != NULL};
 }
 
 void replay_destroy(struct step_replay *replay)
 {
     for (int i = 0; i < replay->count; i++)
         if (replay->entries[i].recording != NULL)
-            replay->executor->class->discard(replay->executor, replay->entries[i].recording);
+            replay->executor->capture->discard(replay->executor->owner, replay->entries[i].recording);
     free(replay->entries);
 }
 
@@ -42,7 +42,7 @@ static struct replay_entry *find(struct step_replay *replay, const struct replay
 void replay_run(struct step_replay *replay, const struct replay_key *key, struct stream *stream,
                 void (*run)(void *self), void *self)
 {
-    const struct executor_class *class = replay->executor->class;
+    const struct executor *executor = replay->executor;
     if (!replay->enabled || profile_running()) {
         run(self);
         return;
@@ -55,9 +55,9 @@ void replay_run(struct step_replay *replay, const struct replay_key *key, struct
         return;
     }
     if (entry->recording == NULL) {
-        class->capture_begin(replay->executor, stream);
+        executor->capture->begin(executor->owner, stream);
         run(self);
-        entry->recording = class->capture_end(replay->executor, stream);
+        entry->recording = executor->capture->end(executor->owner, stream);
     }
     launch_replay(stream, entry->recording, names[key->part], key->slot);
 }

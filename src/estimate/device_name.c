@@ -26,14 +26,13 @@ static char *processor_name(void)
 
 char *device_name(struct executor *executor)
 {
-    const struct executor_class *class = executor->class;
     char identity[CHOICE_IDENTITY_BYTES] = "";
     int64_t bytes = 0;
-    const void *choices = class->choices != NULL ? class->choices(executor, &bytes) : NULL;
+    const void *choices = executor->tuning != NULL ? executor->tuning->choices(executor->owner, &bytes) : NULL;
     if (choices != NULL)
         choice_identity(identity, choices, bytes);
     if (identity[0] != '\0')
         return memory_string(identity);
-    char *processor = class->available == NULL ? processor_name() : NULL;
-    return processor != NULL ? processor : memory_string(class->name);
+    char *processor = executor->device == NULL ? processor_name() : NULL;
+    return processor != NULL ? processor : memory_string(executor->class->name);
 }

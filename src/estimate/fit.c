@@ -7,7 +7,7 @@
 
 int64_t fit_free(struct executor *target, int64_t sharing)
 {
-    return target->class->available != NULL ? target->class->available(target) : available_memory("") / sharing;
+    return target->device != NULL ? target->device->available(target->owner) : available_memory("") / sharing;
 }
 
 int fit_limit(int64_t *limit, const struct deck *deck, int64_t sharing, struct executor *target)
@@ -24,7 +24,7 @@ int fit_limit(int64_t *limit, const struct deck *deck, int64_t sharing, struct e
 
 int64_t fit_room(const struct deck *deck, int64_t limit, const struct executor *target)
 {
-    return deck->device.memory > 0 ? limit : limit - limit / (target->class->available != NULL ? 64 : 8);
+    return deck->device.memory > 0 ? limit : limit - limit / (target->device != NULL ? 64 : 8);
 }
 
 int fit_check(struct memory_fit *fit, const struct deck *deck, const struct model_settings *model, int64_t need,
@@ -67,7 +67,7 @@ int64_t fit_snapshot(const struct deck *deck, const struct budget *budget, int64
                      struct executor *target)
 {
     int64_t limit = 0;
-    if (target->class->available != NULL)
+    if (target->device != NULL)
         return fit_host(deck, ranks, sharing) / 8 * 7;
     if (fit_limit(&limit, deck, sharing, target) != ERROR_NONE)
         error_clear();
@@ -77,7 +77,7 @@ int64_t fit_snapshot(const struct deck *deck, const struct budget *budget, int64
 int fit_check_host(const struct deck *deck, int64_t bytes, int64_t host, const struct executor *target)
 {
     char need[BYTES_TEXT], limit[BYTES_TEXT];
-    if (target->class->available == NULL || bytes <= host)
+    if (target->device == NULL || bytes <= host)
         return ERROR_NONE;
     return error_user(
         "key memory.offload_layers = \"%s\": takes %s of this machine's memory for each rank, which has %s "

@@ -138,7 +138,7 @@ static void close_rehearsal(struct rehearsal *r)
 /* Where the device has no memory of its own, the host's counts. */
 static int64_t need_of(const struct budget *budget, const struct executor *target)
 {
-    return budget_total(budget) + (target->class->available == NULL ? budget->bytes[BUDGET_HOST] : 0);
+    return budget_total(budget) + (target->device == NULL ? budget->bytes[BUDGET_HOST] : 0);
 }
 
 /* The first of the ranks that need the most: its number, need and memory. */

@@ -83,17 +83,18 @@ static struct tensor shaped(const struct tensor *numbers, int64_t rows, int64_t 
 
 static double run(struct bench *b, struct stream *stream, enum op op, const void *args, int64_t times)
 {
-    const struct executor_class *class = b->executor->class;
+    const struct executor *executor = b->executor;
     stream_synchronize(stream);
     const double start = clock_seconds();
-    if (class->stamp != NULL)
-        class->stamp(b->executor, stream, 0);
+    if (executor->profiling != NULL)
+        executor->profiling->stamp(executor->owner, stream, 0);
     for (int64_t i = 0; i < times; i++)
         launch(stream, op, args);
-    if (class->stamp != NULL)
-        class->stamp(b->executor, stream, 1);
+    if (executor->profiling != NULL)
+        executor->profiling->stamp(executor->owner, stream, 1);
     stream_synchronize(stream);
-    return class->stamp != NULL ? class->stamp_seconds(b->executor, 0, 1) : clock_seconds() - start;
+    return executor->profiling != NULL ? executor->profiling->stamp_seconds(executor->owner, 0, 1)
+                                       : clock_seconds() - start;
 }
 
 /* Seconds of a launch, of the slowest rank. */
@@ -387,7 +388,7 @@ void measure_rates(struct machine_rates *rates, struct comm *world, struct execu
                    const struct measure_settings *settings)
 {
     enum { DEVICE_LARGEST = 16384, HOST_LARGEST = 512 };
-    const bool device = executor->class->available != NULL;
+    const bool device = executor->device != NULL;
     struct bench b = {.world = world,
                       .executor = executor,
                       .settings = settings,

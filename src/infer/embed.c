@@ -117,7 +117,7 @@ static int check_room(const struct embedder *e, int64_t need, int64_t available,
 static int check_memory(const struct embedder *e)
 {
     struct executor *executor = e->inference->executor;
-    const bool apart = executor->class->available != NULL;
+    const bool apart = executor->device != NULL;
     struct comm *node = comm_split_node(e->world);
     int64_t machine = available_memory("") / node->size, free_for_engine = fit_free(executor, node->size);
     comm_destroy(node);

@@ -182,7 +182,7 @@ static void report_start(const struct generator *g)
 /* So that products on a CPU, which are the same from so many rows on, give the same in every batch. */
 static int64_t least_rows(const struct generator *g)
 {
-    const bool host = g->inference->executor->class->available == NULL;
+    const bool host = g->inference->executor->device == NULL;
     return host && !g->alone ? HOST_ROWS : 0;
 }
 

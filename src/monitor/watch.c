@@ -38,10 +38,16 @@ static bool is_first(const struct rank_watch *watch, const unsigned char *uuid)
     return first;
 }
 
+/* Does the device say how long it has waited, by samples? */
+static bool samples(const struct rank_watch *watch)
+{
+    return watch->executor->groups != NULL && watch->executor->groups->waited != NULL;
+}
+
 static double device_waited(const struct rank_watch *watch)
 {
-    const struct executor_class *class = watch->executor->class;
-    return class->waited != NULL ? class->waited(watch->executor) : 0;
+    const struct executor *executor = watch->executor;
+    return samples(watch) ? executor->groups->waited(executor->owner) : 0;
 }
 
 /* Seconds in the optimizer so far; 0 where launches return before they have run. */
@@ -61,7 +67,7 @@ static void begin_look(struct rank_watch *watch)
 void watch_open(struct rank_watch *watch, struct comm *world, struct executor *executor, int part)
 {
     *watch = (struct rank_watch){.world = world, .executor = executor, .part = part, .reads = true};
-    const unsigned char *uuid = executor->class->identity != NULL ? executor->class->identity(executor) : NULL;
+    const unsigned char *uuid = executor->device != NULL ? executor->device->identity(executor->owner) : NULL;
     if (is_first(watch, uuid))
         nvml_open(&watch->nvml, uuid);
     char host[WATCH_HOST_BYTES] = "";
@@ -137,15 +143,15 @@ static double next_row(struct rank_watch *watch, double now)
 
 static struct rank_report report_of(struct rank_watch *watch, const struct watch_counts *counts)
 {
-    const struct executor_class *class = watch->executor->class;
+    const struct executor *executor = watch->executor;
     const double now = clock_seconds();
     struct rank_report report = {.counts = *counts,
                                  .device = NAN,
                                  .collectives = watch->collectives,
                                  .work = work_of(watch),
                                  .reading = {.index = -1}};
-    if (class->occupied != NULL)
-        report.device = (double)class->occupied(watch->executor);
+    if (executor->device != NULL)
+        report.device = (double)executor->device->occupied(executor->owner);
     if (watch->reads) {
         nvml_read(&watch->nvml, &report.reading);
         watch->read = now;
@@ -193,8 +199,8 @@ struct watch_row watch_look(struct rank_watch *watch, const struct watch_counts 
     struct rank_report own = report_of(watch, counts), *reports = memory_allocate(count * (int64_t)sizeof *reports);
     comm_all_gather(watch->world, &own, reports, sizeof own);
     struct watch_row row = sum_reports(reports, count);
-    const bool samples = watch->executor->class->waited != NULL;
-    const bool looks = reports[0].work.seconds >= (samples ? DEVICE_LOOK_SECONDS : LOOK_SECONDS); /* on all ranks */
+    const bool looks =
+        reports[0].work.seconds >= (samples(watch) ? DEVICE_LOOK_SECONDS : LOOK_SECONDS); /* on all ranks */
     if (watch->world->rank == 0) {
         if (row.read)
             take_readings(watch, reports);

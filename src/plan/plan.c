@@ -99,12 +99,6 @@ static void plan_reserve(struct executor *executor, int stream, int64_t bytes)
     *reserved = bytes > *reserved ? bytes : *reserved;
 }
 
-static int64_t plan_margin(struct executor *executor)
-{
-    struct executor *target = self(executor)->target;
-    return target != NULL && target->class->margin != NULL ? target->class->margin(target) : 0;
-}
-
 static void plan_destroy(struct executor *executor)
 {
     struct plan_executor *plan = self(executor);
@@ -123,7 +117,6 @@ static const struct executor_class plan_class = {
     .synchronize = plan_synchronize,
     .workspace = plan_class_workspace,
     .reserve = plan_reserve,
-    .margin = plan_margin,
     .destroy = plan_destroy,
     .dry = true,
 };
@@ -132,8 +125,12 @@ struct executor *plan_executor_create(struct executor *target)
 {
     struct plan_executor *plan = memory_allocate(sizeof *plan);
     plan->base.class = &plan_class;
-    plan->base.copies = target != NULL && target->copies;
-    plan->base.node_block = target != NULL ? target->node_block : 0;
+    if (target != NULL) {
+        plan->base.owner = target->owner;
+        plan->base.device = target->device; /* the other tables are for what runs */
+        plan->base.copies = target->copies;
+        plan->base.node_block = target->node_block;
+    }
     plan->target = target;
     plan->first_free = FIRST_ADDRESS;
     plan->next = target != NULL && target->class == &plan_class ? self(target)->next : &plan->first_free;

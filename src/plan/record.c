@@ -114,10 +114,9 @@ static const struct executor_class record_class = {
 struct executor *record_executor_create(struct executor *inner)
 {
     struct record_executor *record = memory_allocate(sizeof *record);
+    record->base = *inner;
     record->base.class = &record_class;
-    record->base.copies = inner->copies;
-    record->base.node_block = inner->node_block;
-    memcpy(record->base.workspace_bytes, inner->workspace_bytes, sizeof inner->workspace_bytes);
+    record->base.capture = NULL; /* what is replayed would go past the log */
     record->inner = inner;
     record->enabled = true;
     return &record->base;

@@ -7,8 +7,8 @@
 void budget_create(struct budget *budget, struct executor *executor)
 {
     *budget = (struct budget){.executor = executor};
-    if (executor->class->margin != NULL)
-        budget->bytes[BUDGET_MARGIN] = executor->class->margin(executor);
+    if (executor->device != NULL)
+        budget->bytes[BUDGET_MARGIN] = executor->device->margin(executor->owner);
 }
 
 static enum memory_kind kind_of(enum budget_category category)

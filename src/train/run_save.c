@@ -48,8 +48,8 @@ static void fill_meta(struct train_run *run, struct saving *saving)
                                             .carried = &run->carried,
                                             .opened = run->tokenizer};
     snprintf(saving->meta.tokenizer, sizeof saving->meta.tokenizer, "%s", loader_tokenizer(s->train)->name);
-    if (saving->of_step && s->executor->class->choices != NULL) { /* what goes on from here computes alike */
-        const void *choices = s->executor->class->choices(s->executor, &saving->meta.choices_bytes);
+    if (saving->of_step && s->executor->tuning != NULL) { /* what goes on from here computes alike */
+        const void *choices = s->executor->tuning->choices(s->executor->owner, &saving->meta.choices_bytes);
         saving->choices = memory_allocate(saving->meta.choices_bytes);
         memcpy(saving->choices, choices, (size_t)saving->meta.choices_bytes);
         saving->meta.choices = saving->choices;

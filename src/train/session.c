@@ -163,7 +163,7 @@ static int choose_layout(struct session *s)
     int code = agree_limit(s, &place.limit);
     if (code == ERROR_NONE)
         code = read_rates(s, &rates);
-    if (s->deck.device.memory == 0 && s->executor->class->available != NULL)
+    if (s->deck.device.memory == 0 && s->executor->device != NULL)
         place.limit -= place.limit / 64; /* for the groups, which are made for what is chosen */
     if (code == ERROR_NONE)
         code = read_vocabulary(s, &vocabulary);
@@ -171,7 +171,7 @@ static int choose_layout(struct session *s)
         code = comm_agree(s->world, layout_choose(&choice, &s->planned, vocabulary, &place));
     comm_broadcast(s->world, &s->planned.parallel, sizeof s->planned.parallel, 0);
     if (code == ERROR_NONE)
-        tell_choice(&choice, place.limit, rates_tell(&rates, s->executor->class->occupied != NULL, s->world->size));
+        tell_choice(&choice, place.limit, rates_tell(&rates, s->executor->device != NULL, s->world->size));
     layout_choice_destroy(&choice);
     return code;
 }

@@ -16,7 +16,7 @@
 static struct tuning_bytes copy_of(struct executor *executor)
 {
     struct tuning_bytes copy;
-    const void *from = executor->class->choices(executor, &copy.count);
+    const void *from = executor->tuning->choices(executor->owner, &copy.count);
     copy.data = memory_allocate(copy.count);
     memcpy(copy.data, from, (size_t)copy.count);
     return copy;
@@ -28,7 +28,7 @@ static struct tuning_bytes copy_of(struct executor *executor)
 static char *file_in(const char *folder, struct executor *executor)
 {
     int64_t bytes;
-    const void *own = executor->class->choices(executor, &bytes);
+    const void *own = executor->tuning->choices(executor->owner, &bytes);
     char identity[CHOICE_IDENTITY_BYTES];
     choice_identity(identity, own, bytes);
     for (char *c = identity; *c != '\0'; c++)
@@ -91,7 +91,7 @@ static bool write_file(const char *path, bool in_cache, const struct tuning_byte
 static bool add(struct executor *executor, const struct tuning_bytes *bytes, const char *where)
 {
     const int64_t count = choice_count(bytes->data, bytes->count);
-    const bool fits = count > 0 && executor->class->add_choices(executor, bytes->data, bytes->count);
+    const bool fits = count > 0 && executor->tuning->add(executor->owner, bytes->data, bytes->count);
     if (fits)
         log_info("# tuning: %lld choices of kernels from %s", (long long)count, where);
     return fits;
@@ -130,7 +130,7 @@ static bool add_known(struct executor *executor, const struct deck *deck, const 
 static struct choice_share deal(struct comm *world, struct executor *executor, int stage, bool sharing)
 {
     int64_t bytes;
-    const void *from = executor->class->choices(executor, &bytes);
+    const void *from = executor->tuning->choices(executor->owner, &bytes);
     char own[CHOICE_IDENTITY_BYTES], first[CHOICE_IDENTITY_BYTES];
     choice_identity(own, from, bytes);
     memcpy(first, own, sizeof first);
@@ -188,7 +188,7 @@ static void join(struct comm *world, struct executor *executor, const struct tun
     char *all = memory_allocate(most * world->size);
     comm_all_gather(world, own, all, most);
     for (int r = 1; r < world->size && world->rank == 0; r++)
-        executor->class->add_choices(executor, all + most * r, sizes[r]);
+        executor->tuning->add(executor->owner, all + most * r, sizes[r]);
     memory_free(all);
     memory_free(sizes);
     memory_free(own);
@@ -225,14 +225,14 @@ static int64_t share(struct comm *world, struct executor *executor)
     if (world->rank != 0)
         bytes.data = memory_allocate(bytes.count);
     comm_broadcast(world, bytes.data, bytes.count, 0);
-    int64_t refused = world->rank != 0 && !executor->class->take_choices(executor, bytes.data, bytes.count);
+    int64_t refused = world->rank != 0 && !executor->tuning->take(executor->owner, bytes.data, bytes.count);
     memory_free(bytes.data);
     return comm_sum_i64(world, refused);
 }
 
 int tuning_take(struct comm *world, struct executor *executor, const struct deck *deck, const char *checkpoint)
 {
-    if (executor->class->choices == NULL)
+    if (executor->tuning == NULL)
         return ERROR_NONE;
     struct tuning_bytes kept = {NULL, 0};
     int code = ERROR_NONE;
@@ -249,7 +249,7 @@ int tuning_take(struct comm *world, struct executor *executor, const struct deck
 
 void tuning_complete(struct comm *world, const struct deck *deck, struct engine *engine, struct loader *loader)
 {
-    if (engine->executor->class->choices == NULL)
+    if (engine->executor->tuning == NULL)
         return;
     if (!deck->device.deterministic) {
         struct tuning_bytes before = copy_of(engine->executor);

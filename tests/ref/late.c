@@ -98,6 +98,16 @@ static double stamp_seconds(struct executor *executor, int64_t from, int64_t to)
     return (double)(late->stamps[to] - late->stamps[from]);
 }
 
+static void no_watch(struct executor *executor, bool begin)
+{
+    (void)executor, (void)begin;
+}
+
+static void no_range(struct executor *executor, const char *name)
+{
+    (void)executor, (void)name;
+}
+
 /* One queue is in order: there is nothing to do. */
 static void event_is_waited_for(struct executor *executor, struct event *event, struct stream *stream)
 {
@@ -176,6 +186,10 @@ static void destroy(struct executor *executor)
 
 struct executor *late_executor_create(struct executor *inner)
 {
+    static const struct executor_capture capture = {
+        .begin = capture_begin, .end = capture_end, .replay = replay, .discard = discard};
+    static const struct executor_profiling profiling = {
+        .stamp = stamp, .stamp_seconds = stamp_seconds, .watch = no_watch, .range = no_range};
     struct late *late = memory_allocate(sizeof *late);
     wrapper_create(&late->wrapper, inner, enqueue, NULL);
     late->class = *late->wrapper.executor.class;
@@ -184,15 +198,13 @@ struct executor *late_executor_create(struct executor *inner)
     late->class.event_wait = event_is_waited_for;
     late->class.event_passed = event_is_past;
     late->class.synchronize = synchronize;
-    late->class.stamp = stamp;
-    late->class.stamp_seconds = stamp_seconds;
-    late->class.capture_begin = capture_begin;
-    late->class.capture_end = capture_end;
-    late->class.replay = replay;
-    late->class.discard = discard;
     late->class.destroy = destroy;
-    late->wrapper.executor.class = &late->class;
-    return &late->wrapper.executor;
+    struct executor *executor = &late->wrapper.executor;
+    executor->class = &late->class;
+    executor->owner = executor;
+    executor->capture = &capture;
+    executor->profiling = &profiling;
+    return executor;
 }
 
 int64_t late_replays(const struct executor *executor)

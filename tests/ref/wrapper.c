@@ -82,8 +82,8 @@ void wrapper_create(struct wrapper *wrapper, struct executor *inner,
                     void (*hook)(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args),
                     void *self)
 {
-    *wrapper = (struct wrapper){
-        {.class = &wrapper_class, .copies = inner->copies, .node_block = inner->node_block}, inner, hook, self};
+    *wrapper = (struct wrapper){*inner, inner, hook, self};
+    wrapper->executor.class = &wrapper_class;
 }
 
 void wrapper_pass(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
