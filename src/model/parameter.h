@@ -1,4 +1,5 @@
-/* A parameter of a model, as files and the store know it, and the weights in memory that parameters make up. */
+/* Parameters and weights. A parameter is a tensor of the model as checkpoints have it. A weight is a matrix or vector
+ * in memory as ops read it, and consists of one or more parameters. */
 #ifndef MODEL_PARAMETER_H
 #define MODEL_PARAMETER_H
 
@@ -7,58 +8,60 @@
 struct linear_precision;
 struct unit;
 
+/* Weights start at a multiple of this in a flat buffer, 256 bytes in bf16. */
 enum { UNIT_ALIGNMENT = 128 /* elements */ };
 
-/* Where a parameter lives. Each unit has one flat buffer per storage class. */
+/* The kind of buffer that a weight lies in. Each unit has one flat buffer of each storage class. */
 enum storage_class { STORAGE_MATRIX, STORAGE_VECTOR, STORAGE_COUNT };
 
-/* What a parameter starts as. */
+/* The distribution from which a parameter is initialised. */
 enum initial_kind { INIT_CONSTANT, INIT_NORMAL, INIT_UNIFORM };
 
 struct initial_value {
     enum initial_kind kind;
-    double value;     /* the constant, the standard deviation, or the bound of both signs */
-    int64_t zero_row; /* this row of the global tensor is zeros; -1 = none */
+    double value;     /* CONSTANT: the value; NORMAL: the standard deviation; UNIFORM: the bound of both signs */
+    int64_t zero_row; /* this row of the global tensor is zero; -1: none */
 };
 
 struct rectangle {
     int64_t row, col, rows, cols;
 };
 
-/* A parameter as files know it. Several parameters may be one weight in memory (q, k and v). */
+/* A parameter. The unit has a part of it: a rectangle, whose rows may be strided over the global tensor. */
 struct parameter {
-    char name[96];         /* public name, as Hugging Face spells it; the path in checkpoints */
+    char name[96];         /* in checkpoints, as Hugging Face spells it */
     int64_t rows, cols;    /* global shape; a vector is 1 x n */
-    struct rectangle part; /* what the unit has of it: all, unless ranks have parts of a layer (parameter_place) */
-    int64_t height, apart; /* the part is pieces of `height` rows, which begin every `apart` rows of the tensor */
-    int holder, holders;   /* as many of these ranks have the same part; this one is number `holder` of them */
-    bool partial;          /* each of these ranks makes a part of its gradient, which is their sum */
+    struct rectangle part; /* of the global tensor: all of it, unless tensor ranks split the layer (parameter_place) */
+    int64_t height, apart; /* the part consists of pieces of `height` rows, one every `apart` rows of the tensor */
+    int holder, holders;   /* `holders` tensor ranks have the same part; this rank is number `holder` of them */
+    bool partial;          /* the gradient is the sum of what each of these ranks computes */
     enum storage_class storage;
     int64_t offset; /* elements, in the unit's flat buffer */
     struct initial_value initial;
 };
 
-/* A matrix or vector as ops read it: one or more parameters one below the other. Starts at a multiple of 256 bytes. */
+/* A weight: one or more parameters, one below the other. */
 struct weight {
     int64_t rows, cols;
     enum storage_class storage;
-    int64_t offset;    /* elements, in the unit's flat buffer */
-    int64_t room;      /* elements that it takes there: a multiple of UNIT_ALIGNMENT; those behind it are zeros */
-    struct unit *home; /* the unit whose buffers hold it: itself, or the embedding for a tied head */
-    /* Where products in training read 8-bit copies of it with one scale for all, which the store keeps: how they are
-     * made, and the operand's number (model/linear.h). Else NULL. */
+    int64_t offset;    /* elements, in the flat buffer; a multiple of UNIT_ALIGNMENT */
+    int64_t room;      /* elements reserved there, a multiple of UNIT_ALIGNMENT; those after the weight are zero */
+    struct unit *home; /* the unit whose buffers have it: this unit, or the embedding for a tied head */
+    /* The recipe and number of the operand (model/linear.h), if matrix products in training read 8-bit copies with one
+     * scale for the whole weight, which the store keeps; else NULL. */
     const struct linear_precision *copied;
     int operand;
 };
 
-/* The elements that a weight of so many takes in a flat buffer: a multiple of UNIT_ALIGNMENT. */
+/* Returns `elements` rounded up to a multiple of UNIT_ALIGNMENT. */
 int64_t unit_aligned(int64_t elements);
-/* Says that what was declared is a part of a tensor [rows, cols], in which it starts at row, col. Until then it is the
- * whole. Where other ranks have the same part, the caller sets holder and holders. */
+/* Places the part, whose size is set, at row, col of a global tensor [rows, cols]. Fatal if it does not fit. Before
+ * this call the part is the whole tensor. The caller sets holder and holders if other ranks have the same part. */
 void parameter_place(struct parameter *parameter, int64_t rows, int64_t cols, int64_t row, int64_t col);
-/* All tensor ranks have the whole parameter, of whose gradient each makes all, or a part. */
+/* Says that all tensor ranks have the whole parameter. partial: each rank computes a term of its gradient; else each
+ * computes all of it. */
 void parameter_share(struct parameter *parameter, const struct layer_cut *layer, bool partial);
-/* The row of the tensor that is row number `row` of the part. */
+/* Returns the row of the global tensor that is row `row` of the part. */
 int64_t parameter_row(const struct parameter *parameter, int64_t row);
 
 #endif

@@ -1,6 +1,6 @@
 /* A unit is a piece of a model with a forward and a backward: the embedding, a block, the head. It declares its
- * parameters, the weights that its ops read and the tensors that it works on; it never allocates, synchronises,
- * or names a rank, a device or a dtype. It asks for tensors by id and calls ops. */
+ * parameters, the weights that its ops read and the tensors that it works on. When it runs, it asks for tensors by id
+ * (model/execution.h) and launches ops. A unit never allocates, synchronises, or names a rank, a device or a dtype. */
 #ifndef MODEL_UNIT_H
 #define MODEL_UNIT_H
 
@@ -8,144 +8,151 @@
 #include "core/quantization.h"
 #include "model/parameter.h"
 
-/* Stands for rows or columns of a unit's tensor: one for each token of the micro-batch. Memory is planned for
- * unit->tokens of them; a batch may have fewer, and ops then work on those alone. */
-enum { UNIT_TOKENS = -1 };
-/* The same, rounded up to whole blocks of QUANTIZATION_BLOCK tokens; and the number of these blocks. */
-enum { UNIT_PADDED_TOKENS = -2, UNIT_TOKEN_BLOCKS = -3 };
-/* One for each token that the ranks that share rows have together. */
-enum { UNIT_ROW_TOKENS = -4 };
-/* One for each token of all ranks that make the embedding's gradient of what they gather. */
-enum { UNIT_ALL_TOKENS = -5 };
-/* One for each token that this rank has between linear layers: all, or a part where tensor ranks cut the sequence. */
-enum { UNIT_OWN_TOKENS = -6 };
+/* Numbers of rows or columns that depend on the micro-batch. Memory is planned for a micro-batch of unit->tokens
+ * tokens. A batch may have fewer tokens; tensors then have fewer rows (unit_extent). */
+enum {
+    UNIT_TOKENS = -1,        /* the tokens of the micro-batch on this rank */
+    UNIT_PADDED_TOKENS = -2, /* UNIT_TOKENS, rounded up to whole blocks of QUANTIZATION_BLOCK tokens */
+    UNIT_TOKEN_BLOCKS = -3,  /* the number of these blocks */
+    UNIT_ROW_TOKENS = -4,    /* the tokens of all context-parallel ranks: of whole rows */
+    UNIT_ALL_TOKENS = -5,    /* the tokens of all ranks that compute the embedding's gradient of gathered tokens */
+    UNIT_OWN_TOKENS = -6     /* the tokens between linear layers: UNIT_TOKENS, or a part with sequence parallelism */
+};
 
-/* What a tensor holds. Values have the compute dtype, statistics are fp32 (fp64 in the oracle); then copies of few bits
- * (core/quantization.h), and what a batch has of its tokens. */
+/* What a tensor contains, from which its element type follows (execution_dtype): values, in the compute type;
+ * statistics, in fp32, or fp64 on the oracle; quantized operands (core/quantization.h); numbers of a batch. */
 enum tensor_role { ROLE_VALUE, ROLE_STATISTIC, ROLE_E4M3, ROLE_E5M2, ROLE_BF16, ROLE_I32, ROLE_F32 };
 
-/* The role of copies that are made by a rule. */
+/* Returns the role of operands that are quantized by a rule. */
 enum tensor_role role_of_copies(const struct quantization *rule);
 
+/* A tensor that a unit works on. */
 struct unit_tensor {
     const char *name;
-    int64_t rows, cols; /* or UNIT_TOKENS */
+    int64_t rows, cols; /* or UNIT_TOKENS, ... */
     enum tensor_role role;
 };
 
-/* A copy of weights that products read instead of them, or its scales. class->copy_weights makes it of the weights,
- * once they have changed. */
+/* A quantized copy of a weight, which matrix products read in its place, or the scales of a copy. class->copy_weights
+ * makes copies when weights have changed. */
 struct weight_copy {
     int64_t rows, cols, stride;
     enum tensor_role role;
     int64_t offset; /* bytes, in the unit's copies; a multiple of 256 */
 };
 
-/* Ids that every class shares. */
+/* Ids of tensors that every class has. */
 enum { UNIT_OUTPUT, UNIT_INPUT_GRADIENT, UNIT_INPUT_GRADIENT_SUM, UNIT_FIRST_OWN };
 
 struct execution;
 
 struct unit_class {
     const char *name;
-    /* input: the previous unit's output (absent for the embedding). */
+    /* Computes the unit's output. input: the previous unit's output [tokens, hidden]; absent for the embedding. */
     void (*forward)(struct execution *execution, struct unit *unit, struct tensor input);
-    /* output_gradient: absent for the head. Gradients of weights are added to what the unit's buffers hold, or replace
-     * it in the first micro-batch of a step. */
+    /* Computes the gradients that execution->gradients names. output_gradient [tokens, hidden]: absent for the head.
+     * The gradient of the input is tensor UNIT_INPUT_GRADIENT. Gradients of weights are added to the unit's buffers, or
+     * replace their contents in the first micro-batch of a step (unit_accumulates). */
     void (*backward)(struct execution *execution, struct unit *unit, struct tensor input,
                      struct tensor output_gradient);
-    /* Makes copies of the unit's weights or of its row copies, which are valid now: all of them, or those alone that
-     * execution->pass reads, with execution->wanted in a backward. NULL: it has none. */
+    /* Makes the copies of the unit's weights, of the weights or of their rowwise copies, whichever the store has. all:
+     * every copy; else those that execution->pass reads, with execution->wanted in a backward. NULL: the class has no
+     * copies. */
     void (*copy_weights)(const struct execution *execution, struct unit *unit, bool all);
-    bool idle_forward;       /* PASS_FORWARD does nothing, since backward does all: weights are not acquired for it */
-    bool reads_forward_only; /* backward reads no weights of the unit: they need not be gathered for it */
+    bool idle_forward;       /* PASS_FORWARD does nothing, since backward does all: needs no weights */
+    bool reads_forward_only; /* backward reads no weights of the unit: they are not gathered for it */
 };
 
 struct unit {
     const struct unit_class *class;
     const struct model_settings *settings; /* borrowed */
     char name[32];
-    int index;       /* place in the model's list */
-    int layer;       /* of a block; -1 for others */
-    int chunk;       /* of this rank's (struct model), that computes it; -1: another stage of the pipeline does */
-    bool here;       /* this rank holds its weights: what it computes, and the table that its head borrows */
-    bool held_twice; /* two stages hold its weights, since the head that borrows them is of another; both update them */
-    int64_t tokens;  /* of a micro-batch, at most, that this rank has */
+    int index;       /* in the model's list */
+    int layer;       /* of a block; -1 for other units */
+    int chunk;       /* the chunk of this rank (struct model) that computes the unit; -1: another pipeline stage does */
+    bool here;       /* this rank has the weights: it computes the unit, or its head borrows the unit's table */
+    bool held_twice; /* two stages have the weights and update them, as a tied head is on another stage */
+    int64_t tokens;  /* of a micro-batch on this rank, at most */
 
     int parameter_count, weight_count, tensor_count;
-    struct parameter *parameters; /* [parameter_count] */
-    struct weight *weights;       /* [weight_count] */
-    struct unit_tensor *tensors;  /* [tensor_count], at most ID_SET_LIMIT; those that are not declared have no name */
+    struct parameter *parameters;    /* [parameter_count] */
+    struct weight *weights;          /* [weight_count] */
+    struct unit_tensor *tensors;     /* [tensor_count], at most ID_SET_LIMIT; name NULL: not declared */
     int64_t elements[STORAGE_COUNT]; /* of the flat buffers, padded to UNIT_ALIGNMENT */
-    struct weight_copy *copies;      /* [copy_count]; training alone reads them */
+    struct weight_copy *copies;      /* [copy_count]; read in training alone */
     int copy_count;
-    int64_t copy_bytes;
-    bool decay[STORAGE_COUNT];     /* does weight decay reach them */
-    bool decoupled[STORAGE_COUNT]; /* have they the learning rate of embedding and head */
+    int64_t copy_bytes;            /* of all copies */
+    bool decay[STORAGE_COUNT];     /* weight decay applies */
+    bool decoupled[STORAGE_COUNT]; /* the learning rate is that of embedding and head */
     int64_t head_tokens;           /* head only: tokens per chunk */
-    bool complete_gradients;       /* each rank makes those of all ranks' tokens: they need no sum over ranks */
-    bool rounds_gradients;         /* its ops write those of matrices as bf16; nothing is added to them later */
+    bool complete_gradients;       /* each rank computes them for all ranks' tokens: they are not summed over ranks */
+    bool rounds_gradients;         /* ops write those of matrices as bf16; nothing is added to them later */
 
-    /* Set by a weight store between acquire and release, and between open and close of gradients. */
+    /* Set by the weight store (store/store.h): flat buffers, valid from acquire to release. */
     void *weight_base[STORAGE_COUNT];
     char *copy_base;
-    /* In training the store may have row copies of all matrices in place of these, whose weight_base is then NULL: a
-     * byte for an element of the flat buffer; and their scales by id of the weight, stat [weights, 1], where none are
-     * in the execution. NULL: it has not. */
+    /* Rowwise copies of all matrices, one byte an element, which the store may have in training in place of the
+     * matrices; weight_base[STORAGE_MATRIX] is then NULL. Else NULL. row_scales: their scales by id of the weight, stat
+     * [weights, 1]; absent where execution->scales has them. */
     char *row_base;
     struct tensor row_scales;
+    /* Set by the weight store: flat buffers, valid from gradients_open to gradients_close. */
     void *gradient_base[STORAGE_COUNT];
-    bool gradient_fresh; /* the buffers hold nothing yet: the first contribution replaces */
+    bool gradient_fresh; /* the buffers have no contribution yet: the first one replaces their contents */
 };
 
 /* -- Declaring -------------------------------------------------------------------------------------------------- */
 
-/* A new weight of `rows` x `cols`, without parameters yet; returns nothing: ids are the class's enum. */
+/* Declares weight `id` (of the class's enum) as rows x cols, without parameters. */
 void unit_declare_weight(struct unit *unit, int id, int64_t rows, int64_t cols, enum storage_class storage);
-/* Makes room in the flat buffer for as many rows of weight `id`, or elements of a vector, as any tensor rank has: their
- * buffers are alike. It is the last that was declared. */
+/* Reserves room in the flat buffer for `extent` rows of weight `id`, or elements of a vector: the most that any tensor
+ * rank has, so that all ranks' buffers have the same layout. `id` must be the last weight declared. */
 void unit_make_room(struct unit *unit, int id, int64_t extent);
-/* The next `extent` rows of weight `id`, or elements where it is a vector, are the parameter of that printf-like name;
- * returns it, until the next is declared. */
+/* Declares the next `extent` rows of weight `id`, or elements of a vector, as the parameter with this printf-like name.
+ * Returns the parameter, valid until the next one is declared. */
 struct parameter *unit_declare_parameter(struct unit *unit, int id, int64_t extent, struct initial_value initial,
                                          const char *name, ...) BASE_PRINTF(5, 6);
-/* All `value`; what the family's matrices start as, with that standard deviation or bound. */
+/* Initial values: all elements `value`; or the distribution of the family's matrices, with `scale` as standard
+ * deviation or bound. */
 struct initial_value unit_constant(double value);
 struct initial_value unit_random(const struct unit *unit, double scale);
-/* The weight is another unit's (tied): its buffers and gradients are used. */
+/* Ties weight `id` to weight `home_id` of another unit, whose buffers and gradients are used. */
 void unit_share_weight(struct unit *unit, int id, struct unit *home, int home_id);
+/* Declares tensor `id` (of the class's enum). name: a string that stays valid. Fatal if id is too large. */
 void unit_declare_tensor(struct unit *unit, int id, const char *name, int64_t rows, int64_t cols,
                          enum tensor_role role);
-/* A copy of weights with that distance between its rows. */
+/* Declares copy `id` of a weight. stride: elements from one row to the next. */
 void unit_declare_copy(struct unit *unit, int id, int64_t rows, int64_t cols, int64_t stride, enum tensor_role role);
-/* Frees what was declared. */
+/* Frees the declarations. */
 void unit_destroy(struct unit *unit);
-/* Elements of tensor `id` for a whole micro-batch of unit->tokens: what memory is planned for. */
+/* Returns the elements of tensor `id` for a micro-batch of unit->tokens tokens, for which memory is planned. */
 int64_t unit_tensor_elements(const struct unit *unit, int id);
-/* Rows or columns that a tensor of a unit declared as so many has for a micro-batch of that many tokens. */
+/* Returns the rows or columns of a tensor that was declared with `declared` of them (UNIT_TOKENS, ... or a number), for
+ * `tokens` tokens on this rank. */
 int64_t unit_extent(const struct unit *unit, int64_t declared, int64_t tokens);
 
 /* -- Asking ----------------------------------------------------------------------------------------------------- */
 
-/* The unit whose weights this one uses beside its own, as a tied head does the embedding's; NULL: none. */
+/* Returns the unit whose weights this one is tied to; NULL: none. */
 struct unit *unit_lender(const struct unit *unit);
 
-/* Or does another stage of the pipeline compute it? */
+/* Returns whether this rank's pipeline stage computes the unit. */
 static inline bool unit_is_computed(const struct unit *unit)
 {
     return unit->chunk >= 0;
 }
 
-/* What the unit's family fixes. */
+/* Returns the model's family. */
 const struct family *unit_family(const struct unit *unit);
 
-/* The element type in which ops write the gradients of its own weights of that class. */
+/* Returns the element type in which ops write the gradients of the unit's own weights of a storage class. statistic:
+ * that of ROLE_STATISTIC. */
 static inline enum dtype unit_gradient_dtype(const struct unit *unit, enum storage_class storage, enum dtype statistic)
 {
     return unit->rounds_gradients && storage == STORAGE_MATRIX ? DTYPE_BF16 : statistic;
 }
 
-/* Whether a gradient op should add to what is there. */
+/* Returns whether ops that compute the gradient of weight `id` must add to the buffer instead of replacing it. */
 bool unit_accumulates(const struct unit *unit, int id);
 
 #endif
