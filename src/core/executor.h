@@ -1,6 +1,6 @@
-/* An executor runs ops: on the CPU (cpu/), on a GPU (cuda/), on fake addresses to plan memory (plan/plan.h), or by
- * passing launches on to another executor (a wrapper, such as plan/record.h). Ops are launched through core/launch.h.
- * What fails here is fatal (base/error.h), unless a function returns otherwise. */
+/* Key header: an executor runs ops: on the CPU (cpu/), on a GPU (cuda/), on fake addresses to plan memory
+ * (plan/plan.h), or by passing launches on to another executor (a wrapper, such as plan/record.h). Ops are launched
+ * through core/launch.h. What fails here is fatal (base/error.h), unless a function returns otherwise. */
 #ifndef CORE_EXECUTOR_H
 #define CORE_EXECUTOR_H
 
