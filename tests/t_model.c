@@ -1,6 +1,7 @@
 /* Parameter counts of all presets, initial values of all families, rotary frequencies, learning rates and recompute
  * policies have the recipes' values. */
 #include "check.h"
+#include "deck/fields.h"
 
 #include "base/error.h"
 #include "base/memory.h"

@@ -1,6 +1,7 @@
 /* A machine profile is right: time on concurrent streams, rates between measured sizes, files that are damaged or of
  * another machine, and the measurements of `cistron measure` on a CPU. Injected faults are noticed. */
 #include "check.h"
+#include "deck/fields.h"
 
 #include "base/error.h"
 #include "cpu/cpu.h"

@@ -1,4 +1,5 @@
 #include "architecture/flops.h"
+#include "deck/fields.h"
 
 const char *flops_name(enum flops_convention convention)
 {

@@ -1,4 +1,5 @@
 #include "architecture/precision.h"
+#include "deck/fields.h"
 #include "base/error.h"
 #include "base/memory.h"
 

@@ -1,4 +1,5 @@
 #include "architecture/recompute.h"
+#include "deck/fields.h"
 #include "base/error.h"
 
 #include <ctype.h>

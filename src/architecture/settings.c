@@ -1,4 +1,5 @@
 #include "architecture/settings.h"
+#include "deck/fields.h"
 #include "base/error.h"
 
 #include <math.h>

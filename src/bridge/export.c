@@ -1,4 +1,5 @@
 #include "bridge/export.h"
+#include "deck/fields.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -43,7 +44,7 @@ struct export
 
 static int read_deck(struct export *export, const struct checkpoint_meta *meta)
 {
-    struct deck *deck = memory_allocate(sizeof *deck);
+    struct deck *deck = deck_create();
     int code = deck_read_text(deck, meta->deck_text, export->path, NULL, 0);
     if (code == ERROR_NONE)
         code = model_settings_from_deck(&export->settings, deck, meta->vocabulary);

@@ -1,4 +1,5 @@
 #include "bridge/import.h"
+#include "deck/fields.h"
 #include "file/disk.h"
 #include "base/error.h"
 #include "base/faults.h"

@@ -1,5 +1,6 @@
 /* cistron measure */
 #include "file/disk.h"
+#include "deck/fields.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thousands.h"

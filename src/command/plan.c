@@ -1,5 +1,6 @@
 /* cistron plan */
 #include "base/error.h"
+#include "deck/fields.h"
 #include "base/text.h"
 #include "command/command.h"
 #include "estimate/fit_choice.h"

@@ -1,4 +1,5 @@
 #include "estimate/fit.h"
+#include "deck/fields.h"
 #include "base/available.h"
 #include "base/bytes.h"
 #include "base/error.h"

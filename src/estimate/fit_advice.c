@@ -1,4 +1,5 @@
 #include "estimate/fit_advice.h"
+#include "deck/fields.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -263,7 +264,7 @@ void fit_advise(char *out, int64_t limit, const struct deck *deck, const struct 
                             .ranks = ranks,
                             .target = target,
                             .levels = levels_of(deck, model, ranks),
-                            .other = memory_allocate(sizeof *search.other)};
+                            .other = deck_create()};
     advise(out, limit, &search);
     memory_free(search.other);
 }

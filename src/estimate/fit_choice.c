@@ -1,4 +1,5 @@
 #include "estimate/fit_choice.h"
+#include "deck/fields.h"
 #include "base/error.h"
 #include "architecture/flops.h"
 #include "estimate/fit.h"

@@ -1,4 +1,5 @@
 #include "estimate/forecast.h"
+#include "deck/fields.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/threads.h"

@@ -1,4 +1,5 @@
 #include "estimate/forecast_report.h"
+#include "deck/fields.h"
 #include "base/bytes.h"
 #include "base/log.h"
 #include "setup/layout.h"

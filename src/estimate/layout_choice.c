@@ -1,4 +1,5 @@
 #include "estimate/layout_choice.h"
+#include "deck/fields.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "estimate/fit.h"

@@ -1,4 +1,5 @@
 #include "estimate/rates.h"
+#include "deck/fields.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
 #include "estimate/rates_file.h"
+#include "deck/fields.h"
 #include "base/error.h"
 #include "deck/libconfig_file.h"
 

@@ -1,4 +1,5 @@
 #include "estimate/room.h"
+#include "deck/fields.h"
 #include "base/bytes.h"
 #include "file/disk.h"
 #include "base/error.h"

@@ -6,7 +6,7 @@
 #include "comm/grid.h"
 #include "core/device.h"
 #include "tokenizer/tokenizer.h"
-#include "deck/deck.h"
+#include "deck/fields.h"
 #include "engine/engine.h"
 
 /* What an engine is to do; as in memory_settings and engine_settings. */

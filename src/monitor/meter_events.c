@@ -1,4 +1,5 @@
 #include "monitor/meter_private.h"
+#include "deck/fields.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"

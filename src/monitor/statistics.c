@@ -1,4 +1,5 @@
 #include "monitor/statistics.h"
+#include "deck/fields.h"
 #include "base/memory.h"
 #include "model/linear.h"
 

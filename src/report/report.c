@@ -427,7 +427,7 @@ static void print_text(const struct report *report)
 
 static char *read_settings(const char *folder)
 {
-    struct deck *deck = memory_allocate(sizeof *deck);
+    struct deck *deck = deck_create();
     char *path = memory_format("%s/deck.cfg", folder), *settings;
     if (deck_read(deck, path, NULL, 0, NULL) == ERROR_NONE)
         settings = deck_print_changed(deck);

@@ -1,4 +1,5 @@
 #include "setup/layout.h"
+#include "deck/fields.h"
 #include "base/error.h"
 #include "base/memory.h"
 

@@ -1,4 +1,5 @@
 #include "setup/profile_ranks.h"
+#include "deck/fields.h"
 #include "base/error.h"
 
 #include <stdlib.h>

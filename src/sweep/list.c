@@ -1,4 +1,5 @@
 #include "sweep/list.h"
+#include "deck/fields.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "file/path.h"
@@ -468,7 +469,7 @@ static int add_group(const struct list_reader *reader, const struct settings *to
     if (code == ERROR_NONE)
         code = read_axes(reader, &s, &axes);
     if (code == ERROR_NONE) {
-        struct deck *deck = memory_allocate(sizeof *deck);
+        struct deck *deck = deck_create();
         code = add_cases(reader, group, &s, &axes, deck);
         memory_free(deck);
     }

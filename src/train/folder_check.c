@@ -1,4 +1,5 @@
 #include "train/folder_check.h"
+#include "deck/fields.h"
 #include "file/disk.h"
 #include "base/error.h"
 #include "base/memory.h"

@@ -1,4 +1,5 @@
 #include "train/learning_rate.h"
+#include "deck/fields.h"
 
 #include <math.h>
 

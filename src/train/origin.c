@@ -41,7 +41,7 @@ static void inherit(struct deck *deck, struct deck *from)
 int origin_inherit(struct comm *world, struct deck *deck, const char *path)
 {
     struct model_settings settings;
-    struct deck *from = memory_allocate(sizeof *from);
+    struct deck *from = deck_create();
     int code = read_model(world, path, from, &settings);
     if (code == ERROR_NONE)
         inherit(deck, from);

@@ -1,4 +1,5 @@
 #include "train/profiler.h"
+#include "deck/fields.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"

@@ -58,7 +58,7 @@ static char *describe_stretch(const struct deck *old, const struct deck *new_, i
 
 static int compare_decks(struct train_run *run, const struct checkpoint_meta *meta, const char *path)
 {
-    struct deck *old = memory_allocate(sizeof *old);
+    struct deck *old = deck_create();
     int code = deck_read_text(old, meta->deck_text, path, NULL, 0);
     if (code == ERROR_NONE) {
         run->changed = deck_compare(old, &run->session.deck);
@@ -82,7 +82,7 @@ static void tell_scaling(const struct train_run *run, const struct checkpoint_me
     const bool delays = delayed_scaling_present(&s->engine.scaling);
     if (s->engine.scaling.restored || (!delays && !meta->scales))
         return;
-    struct deck *old = memory_allocate(sizeof *old);
+    struct deck *old = deck_create();
     const bool known = deck_read_text(old, meta->deck_text, path, NULL, 0) == ERROR_NONE;
     char *before = describe_scaling(old), *now = describe_scaling(&s->deck);
     if (known)
@@ -463,7 +463,7 @@ static int try_run(struct comm *world, const struct deck *given, struct attempt 
 int run_train(struct comm *world, const char *deck_path, const char *from, char *const overrides[], int override_count,
               device_make *make_executor)
 {
-    struct deck *deck = memory_allocate(sizeof *deck);
+    struct deck *deck = deck_create();
     comm_begin_long_work(); /* all but the loop */
     int code = start_read_deck(world, deck, deck_path, from, overrides, override_count);
     if (code == ERROR_NONE) {

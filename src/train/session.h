@@ -5,7 +5,7 @@
 #include "comm/grid.h"
 #include "core/device.h"
 #include "loader/loader.h"
-#include "deck/deck.h"
+#include "deck/fields.h"
 #include "engine/engine.h"
 
 struct session {

@@ -38,7 +38,7 @@ static int read_deck(struct comm *world, struct deck *deck, const char *path, ch
  * line alone, and output.folder is else the checkpoint's own folder. */
 static int distrust(struct comm *world, struct deck *deck, const char *path, char *const overrides[], int count)
 {
-    struct deck *given = memory_allocate(sizeof *given);
+    struct deck *given = deck_create();
     char *folder = disk_folder(path), *dropped = memory_string("");
     int code = deck_read_text(given, "", "command line", overrides, count);
     if (code == ERROR_NONE && strlen(folder) >= sizeof given->output.folder)
@@ -197,7 +197,7 @@ static int read_old_deck(struct comm *world, struct deck *old, int64_t *ranks, c
 /* Was the checkpoint written by a run that began from the same train.resume? */
 static int began_alike(struct comm *world, const struct deck *deck, const char *path, bool *alike)
 {
-    struct deck *old = memory_allocate(sizeof *old);
+    struct deck *old = deck_create();
     int64_t ranks;
     int code = read_old_deck(world, old, &ranks, path);
     *alike = code == ERROR_NONE && strcmp(old->train.resume, deck->train.resume) == 0;
@@ -207,7 +207,7 @@ static int began_alike(struct comm *world, const struct deck *deck, const char *
 
 int start_inherit_fit(struct comm *world, struct deck *deck, const char *path)
 {
-    struct deck *old = memory_allocate(sizeof *old);
+    struct deck *old = deck_create();
     int64_t ranks;
     int code = read_old_deck(world, old, &ranks, path);
     const bool alike = code == ERROR_NONE && ranks == world->size && old->model.layers == deck->model.layers &&
@@ -273,7 +273,7 @@ int start_find(struct comm *world, const struct deck *deck, char **path, char **
 /* Keys that may not change between the checkpoint's run and this one are named. */
 static int check_same_run(const struct session *s, const struct checkpoint_meta *meta, const char *path)
 {
-    struct deck *old = memory_allocate(sizeof *old);
+    struct deck *old = deck_create();
     char *differences = NULL;
     int code = deck_read_text(old, meta->deck_text, path, NULL, 0);
     if (code == ERROR_NONE && deck_compare_for_resume(old, &s->deck, &differences) > 0)
@@ -330,7 +330,7 @@ static int find_place(const struct session *s, const struct checkpoint_meta *met
                       struct blend_position *place, char **told)
 {
     const bool planned = s->deck.data.source == DECK_DATA_RANDOM || s->deck.data.order == DECK_ORDER_MEGATRON;
-    struct deck *old = memory_allocate(sizeof *old);
+    struct deck *old = deck_create();
     int code = deck_read_text(old, meta->deck_text, path, NULL, 0);
     const bool alike = code == ERROR_NONE && strcmp(old->data.weights, s->deck.data.weights) == 0;
     memory_free(old);

@@ -1,4 +1,5 @@
 #include "train/tuning.h"
+#include "deck/fields.h"
 #include "base/clock.h"
 #include "file/disk.h"
 #include "base/error.h"
