@@ -8,6 +8,7 @@
 #include "loader/loader.h"
 #include "architecture/flops.h"
 #include "setup/settings.h"
+#include "setup/model.h"
 
 #include <stdio.h>
 #include <stdlib.h>

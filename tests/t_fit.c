@@ -12,6 +12,8 @@
 #include "estimate/fit_choice.h"
 #include "estimate/forecast.h"
 #include "setup/settings.h"
+#include "setup/model.h"
+#include "setup/recompute.h"
 
 #include <string.h>
 

@@ -13,6 +13,7 @@
 #include "estimate/forecast.h"
 #include "setup/layout.h"
 #include "setup/settings.h"
+#include "setup/model.h"
 
 #include <string.h>
 
@@ -47,9 +48,9 @@ static void test_published_flops(void)
     deck_defaults(&deck);
     deck.data.row_tokens = 16384;
     deck.data.window = 0;
-    CHECK(flops_segment(&deck) == 16384);
+    CHECK(settings_of_loader(&deck).window == 16384);
     deck.data.window = 8192;
-    CHECK(flops_segment(&deck) == 8192);
+    CHECK(settings_of_loader(&deck).window == 8192);
 }
 
 /* The engine's own step, op by op. Attention's backward makes the scores again: five products for forward's two. */

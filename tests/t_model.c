@@ -7,6 +7,8 @@
 #include "base/memory.h"
 #include "model/model.h"
 #include "train/learning_rate.h"
+#include "setup/model.h"
+#include "setup/recompute.h"
 
 #include <stdlib.h>
 

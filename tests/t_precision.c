@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "setup/precision_text.h"
+#include "setup/precision.h"
 
 #include <stdlib.h>
 #include <unistd.h>

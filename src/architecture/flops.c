@@ -1,15 +1,9 @@
 #include "architecture/flops.h"
-#include "deck/fields.h"
 
 const char *flops_name(enum flops_convention convention)
 {
     static const char *const names[FLOPS_CONVENTIONS] = {"causal", "full", "opengenome2"};
     return names[convention];
-}
-
-int64_t flops_segment(const struct deck *deck)
-{
-    return deck->data.window > 0 ? deck->data.window : deck->data.row_tokens;
 }
 
 double flops_per_token(const struct model_settings *s, int64_t segment, enum flops_convention convention)

@@ -1,9 +1,11 @@
+#include "deck/fields.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "bridge/config.h"
 #include "bridge/json_file.h"
 #include "tokenizer/end_tokens.h"
+#include "setup/model.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,10 @@
+#include "deck/fields.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "bridge/config.h"
 #include "bridge/json_file.h"
 #include "tokenizer/tokenizer.h"
+#include "setup/model.h"
 
 #include <stdlib.h>
 #include <string.h>

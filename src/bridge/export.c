@@ -16,6 +16,7 @@
 #include "checkpoint/carried.h"
 #include "checkpoint/checkpoint_stream.h"
 #include "bridge/safetensors_writer.h"
+#include "setup/model.h"
 
 #include <stdio.h>
 #include <stdlib.h>

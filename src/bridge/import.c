@@ -18,6 +18,7 @@
 #include "file/file.h"
 #include "bridge/safetensors.h"
 #include "checkpoint/shape.h"
+#include "setup/model.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -9,6 +9,7 @@
 #include "file/block.h"
 #include "checkpoint/checkpoint_private.h"
 #include "file/jsontext.h"
+#include "setup/model.h"
 
 #include <errno.h>
 #include <inttypes.h>

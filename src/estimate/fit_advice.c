@@ -7,6 +7,8 @@
 #include "estimate/forecast.h"
 #include "setup/layout.h"
 #include "setup/settings.h"
+#include "setup/precision.h"
+#include "setup/recompute.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,6 +6,7 @@
 #include "estimate/forecast.h"
 #include "estimate/rates.h"
 #include "setup/settings.h"
+#include "setup/recompute.h"
 
 #include <math.h>
 #include <string.h>
@@ -53,7 +54,7 @@ static double forward_seconds(const struct fit_search *c, const struct machine_r
     const double size[RATE_SIZES] = {(double)settings_tokens(c->deck), (double)c->model->ffn, (double)c->model->hidden};
     struct model_settings blocks = *c->model;
     blocks.vocabulary = 0; /* without the head */
-    return flops_per_token(&blocks, flops_segment(c->deck), FLOPS_CAUSAL) / 3 / (double)blocks.layers *
+    return flops_per_token(&blocks, settings_of_loader(c->deck).window, FLOPS_CAUSAL) / 3 / (double)blocks.layers *
            (double)settings_tokens(c->deck) / rates_at(rates, RATE_PRODUCT, RATE_BF16, size);
 }
 

@@ -285,7 +285,7 @@ static struct batch fake_batch(const struct rehearsal *r)
 static double add_step(struct forecast_rank *rank, struct rehearsal *r, const struct deck *deck,
                        const struct machine_rates *rates, const struct batch *batches, int64_t count, int64_t times)
 {
-    struct pricing pricing = {.rehearsal = r, .rates = rates, .segment = flops_segment(deck)};
+    struct pricing pricing = {.rehearsal = r, .rates = rates, .segment = settings_of_loader(deck).window};
     struct plan_traffic traffic[FORECAST_GROUPS];
     double seconds = 0;
     struct schedule schedule = settings_schedule(deck, count, r->sizes.all, r->place.all);
@@ -404,7 +404,7 @@ int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, 
     f->batches = loader_bytes(&loading, data_ranks);
     f->idle_ranks = data_ranks > groups ? (data_ranks - groups) * settings_sharing(deck) : 0;
     f->step_tokens = deck->train.global_batch * deck->data.row_tokens;
-    f->segment = flops_segment(deck);
+    f->segment = settings_of_loader(deck).window;
     for (int c = 0; c < FLOPS_CONVENTIONS; c++)
         f->token_flops[c] = flops_per_token(&f->model, f->segment, (enum flops_convention)c);
     forecast_rehearse(f, deck, target, rates);

@@ -8,6 +8,7 @@
 #include "estimate/fit.h"
 #include "setup/settings.h"
 #include "setup/layout.h"
+#include "setup/model.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,6 +2,7 @@
 #include "deck/fields.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "setup/model.h"
 
 #include <stdio.h>
 #include <stdlib.h>

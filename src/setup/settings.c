@@ -12,6 +12,7 @@
 #include "setup/layout.h"
 #include "setup/profile_ranks.h"
 #include "setup/walltime.h"
+#include "setup/model.h"
 
 #include <stdlib.h>
 #include <string.h>

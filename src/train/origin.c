@@ -6,6 +6,7 @@
 #include "data/tokenizer_member.h"
 #include "checkpoint/checkpoint.h"
 #include "train/session.h"
+#include "setup/model.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -274,7 +274,7 @@ static void open_meter(struct train_run *run, const struct start *start)
                                       .changed = run->changed};
     for (int c = 0; c < FLOPS_CONVENTIONS; c++)
         settings.flops_per_token[c] =
-            flops_per_token(&s->model.settings, flops_segment(deck), (enum flops_convention)c);
+            flops_per_token(&s->model.settings, settings_of_loader(deck).window, (enum flops_convention)c);
     meter_open(&run->meter, s->world, &settings);
     if (start->resumed != NULL)
         meter_add(&run->meter, METER_LOAD, run->load_seconds);

@@ -13,6 +13,7 @@
 #include "estimate/rates_file.h"
 #include "setup/settings.h"
 #include "train/tuning.h"
+#include "setup/model.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,6 +4,7 @@
 #include "deck/fields.h"
 #include "fuzz/fuzz.h"
 #include "architecture/settings.h"
+#include "setup/model.h"
 
 #include <stdlib.h>
 #include <string.h>
