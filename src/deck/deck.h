@@ -66,8 +66,8 @@ enum deck_recompute {
 /* Names of the policies DECK_RECOMPUTE_NONE to DECK_RECOMPUTE_FULL. */
 #define DECK_RECOMPUTE_NAMES "none", "only_norms", "activation", "norms", "gate_up", "qkv", "attention", "full"
 
-/* The values of all keys. Only deck, setup and the few files that change keys see the fields (deck/fields.h); the rest of
- * the program takes what setup makes of them (setup/setup.h). */
+/* The values of all keys. Only deck, setup and the few files that change keys see the fields (deck/fields.h); the rest
+ * of the program takes what setup makes of them (setup/setup.h). */
 struct deck;
 
 /* Returns a deck of defaults, freed with memory_free (base/memory.h). A deck has 90 KiB, too much for a small stack

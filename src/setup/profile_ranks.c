@@ -51,7 +51,7 @@ int profile_check(const struct deck *deck, int64_t ranks)
     return ERROR_NONE;
 }
 
-bool profile_lists(const struct deck *deck, int rank)
+bool profile_lists(const char *ranks, int rank)
 {
-    return read_list(deck->profile.ranks, rank).listed;
+    return read_list(ranks, rank).listed;
 }
