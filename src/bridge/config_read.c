@@ -1,5 +1,5 @@
-#include "deck/fields.h"
 #include "base/error.h"
+#include "deck/fields.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "bridge/config.h"

@@ -80,6 +80,12 @@ int64_t model_positions_from_deck(const struct deck *deck)
     return pick_size(deck->model.positions, p != NULL ? p->positions : 0);
 }
 
+int64_t model_trained_positions(const struct deck *deck)
+{
+    const int64_t window = deck->data.window > 0 ? deck->data.window : deck->data.row_tokens;
+    return pick_size(deck->model.positions, window + model_family_from_deck(deck)->extra_positions);
+}
+
 int model_settings_from_deck(struct model_settings *s, const struct deck *deck, int64_t store_vocabulary)
 {
     static const struct model_preset no_preset = {.rope = PLAIN_ROPE(10000), .init_std = 0.02, .norm_eps = 1e-5};

@@ -14,6 +14,10 @@ int64_t model_kv_heads_from_deck(const struct deck *deck);
 /* Its max_position_embeddings, likewise. */
 int64_t model_positions_from_deck(const struct deck *deck);
 
+/* The max_position_embeddings that an export says: model.positions, else what the longest sequences of training take.
+ */
+int64_t model_trained_positions(const struct deck *deck);
+
 /* From the deck: a preset, then what the deck sets itself. `store_vocabulary` is used where neither says; 0 = unknown.
  * Errors (user): unknown preset (the known ones are listed), a missing or impossible size, naming the key. */
 int model_settings_from_deck(struct model_settings *settings, const struct deck *deck, int64_t store_vocabulary);
