@@ -9,6 +9,7 @@
 #include "state/initialise.h"
 #include "train/learning_rate.h"
 #include "train/session.h"
+#include "deck/fields.h"
 #include "setup/settings.h"
 
 #include <stdio.h>
@@ -71,7 +72,7 @@ static struct limits measure_limits(void)
 
 static void run_step(struct session *s, int64_t step)
 {
-    engine_step(&s->engine, &s->schedule, loader_next(s->train), learning_rate_at(&s->deck, step));
+    engine_step(&s->engine, &s->schedule, loader_next(s->train), learning_rate_at(&s->setup.learning_rate, step));
 }
 
 struct row {
@@ -147,7 +148,7 @@ static void print_rows(struct row *rows, const struct limits *limits, double ste
 static void report(struct session *s, int steps)
 {
     struct row rows[OP_COUNT] = {{{0}, 0, 0}};
-    engine_initialise(&s->engine, (uint64_t)s->deck.train.seed);
+    engine_initialise(&s->engine, s->setup.train.seed);
     record_enable(s->executor, false);
     for (int64_t step = 0; step < WARM_UP; step++)
         run_step(s, step);
@@ -173,8 +174,8 @@ static void report(struct session *s, int steps)
     printf("%d threads; matrix product %.1f GFLOP/s, copy %.1f GB/s\n", s->threads, limits.flops * 1e-9,
            limits.bytes * 1e-9);
     printf("step of %lld tokens: %.3f ms, %.0f tokens/s\n",
-           (long long)(s->deck.train.global_batch * s->deck.data.row_tokens), seconds * 1e3,
-           (double)(s->deck.train.global_batch * s->deck.data.row_tokens) / seconds);
+           (long long)(s->setup.train.global_rows * s->setup.train.row_tokens), seconds * 1e3,
+           (double)(s->setup.train.global_rows * s->setup.train.row_tokens) / seconds);
     print_rows(rows, &limits, seconds);
 }
 

@@ -7,7 +7,9 @@
 #include "base/memory.h"
 #include "loader/loader.h"
 #include "architecture/flops.h"
+#include "deck/fields.h"
 #include "setup/settings.h"
+#include "setup/model.h"
 
 #include <stdio.h>
 #include <stdlib.h>

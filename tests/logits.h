@@ -30,7 +30,7 @@ static inline int logits_compute(const char *checkpoint, struct batch *batch, do
     double *losses = memory_allocate(batch->row_tokens * (int64_t)sizeof *losses);
     int code = inference_open(&inference, self, checkpoint, cpu_executor_make);
     *out = NULL;
-    if (code == ERROR_NONE && inference.settings.token_dropout)
+    if (code == ERROR_NONE && inference.setup.model.token_dropout)
         for (int64_t s = 0; s < batch->max_segments; s++)
             masking_scale(inference.tokenizer, batch->tokens + batch->segment_start[s], batch->segment_length[s],
                           batch->scale + batch->segment_start[s]);
@@ -42,7 +42,7 @@ static inline int logits_compute(const char *checkpoint, struct batch *batch, do
     }
     if (code == ERROR_NONE) {
         engine_score(&inference.engine, batch, losses);
-        *vocabulary = inference.settings.vocabulary;
+        *vocabulary = inference.setup.model.vocabulary;
         *out = logits_read(&inference.engine, batch->row_tokens);
     }
     inference_close(&inference);

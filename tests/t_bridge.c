@@ -2,6 +2,7 @@
  * config.json that the program does not support is named, so is each tensor that does not match the configuration.
  * Memory stays far below the largest tensor, and a failure leaves no file. */
 #include "bridge/config.h"
+#include "deck/fields.h"
 #include "bridge/tokenizer_files.h"
 #include "tokenizer/tokenizer.h"
 #include "checkpoint/checkpoint.h"

@@ -3,6 +3,7 @@
  * order and interleaving of q, k and v, their biases, gate and up, norms. Options that the program does not support are
  * named. */
 #include "bridge/config.h"
+#include "deck/fields.h"
 #include "folders.h"
 #include "logits.h"
 #include "stores.h"

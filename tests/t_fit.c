@@ -12,8 +12,53 @@
 #include "estimate/fit_choice.h"
 #include "estimate/forecast.h"
 #include "setup/settings.h"
+#include "setup/model.h"
+#include "setup/recompute.h"
 
 #include <string.h>
+
+/* A complete setup of a deck, to be destroyed. */
+static struct setup setup_of(const struct deck *deck, int64_t ranks, struct executor *executor)
+{
+    struct setup setup;
+    if (!CHECK(setup_create(&setup, deck, ranks) == ERROR_NONE && setup_complete(&setup, 0, executor) == ERROR_NONE))
+        error_fatal("%s", error_message());
+    return setup;
+}
+
+/* What a deck needs, also by category. */
+static int64_t memory_of(int64_t *memory, const struct deck *deck, int64_t ranks, struct executor *executor)
+{
+    struct setup setup = setup_of(deck, ranks, executor);
+    const int64_t need = forecast_memory(memory, &setup, executor);
+    setup_destroy(&setup);
+    return need;
+}
+
+static int check(struct memory_fit *fit, const struct deck *deck, int64_t need, int64_t ranks,
+                 struct executor *executor)
+{
+    struct setup setup = setup_of(deck, ranks, executor);
+    int code = fit_check(fit, &setup, need, 1, executor);
+    setup_destroy(&setup);
+    return code;
+}
+
+static int check_training(const struct deck *deck, int64_t sharing, struct executor *executor)
+{
+    struct setup setup = setup_of(deck, 1, executor);
+    int code = fit_check_training(&setup, sharing, executor);
+    setup_destroy(&setup);
+    return code;
+}
+
+static void choose(struct deck *deck, int64_t limit, int64_t host, struct executor *executor)
+{
+    struct setup setup = setup_of(deck, 1, executor);
+    fit_choose(&setup, limit, host, executor);
+    setup_keep_choices(&setup, deck);
+    setup_destroy(&setup);
+}
 
 /* The advice is planned again: it fits, the same with its cheapest key one step back does not. */
 static void test_advice(void)
@@ -22,50 +67,46 @@ static void test_advice(void)
     struct executor *cpu = cpu_executor_create(1);
     struct model_settings model;
     CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
-    int64_t memory[BUDGET_CATEGORIES], own = forecast_memory(memory, &deck, &model, 1, cpu);
+    int64_t memory[BUDGET_CATEGORIES], own = memory_of(memory, &deck, 1, cpu);
     const double gibi = 1 << 30;
     struct memory_fit fit;
     deck.device.memory = (double)own / gibi;
-    CHECK(fit_check(&fit, &deck, &model, own, 1, 1, cpu) == ERROR_NONE && fit.limit == own);
+    CHECK(check(&fit, &deck, own, 1, cpu) == ERROR_NONE && fit.limit == own);
     CHECK(fit_refuse(&fit) == ERROR_NONE && fit.advice[0] == '\0');
-    CHECK(fit_check_training(&deck, &model, 1, 1, cpu) == ERROR_NONE);
+    CHECK(check_training(&deck, 1, cpu) == ERROR_NONE);
 
     deck.device.memory = (double)(own - 1) / gibi; /* a byte short: the weakest change will do */
-    CHECK(fit_check(&fit, &deck, &model, own, 1, 1, cpu) == ERROR_NONE);
+    CHECK(check(&fit, &deck, own, 1, cpu) == ERROR_NONE);
     CHECK(strstr(fit.advice, "with memory.recompute = \"gate_up\" it needs") != NULL);
-    CHECK(fit_check_training(&deck, &model, 1, 1, cpu) == ERROR_USER);
+    CHECK(check_training(&deck, 1, cpu) == ERROR_USER);
     CHECK(strstr(error_message(), "key device.memory: a rank needs") != NULL);
     error_clear();
 
     /* what only one row at a time reaches, and what needs two keys */
     struct deck other = deck;
     other.memory.recompute = DECK_RECOMPUTE_FULL;
-    struct model_settings least = model;
-    CHECK(model_settings_from_deck(&least, &other, 0) == ERROR_NONE);
-    int64_t full = forecast_memory(memory, &other, &least, 1, cpu);
+    int64_t full = memory_of(memory, &other, 1, cpu);
     other = deck;
     other.train.micro_batch = 1;
-    int64_t row = forecast_memory(memory, &other, &model, 1, cpu);
+    int64_t row = memory_of(memory, &other, 1, cpu);
     CHECK(row < full && full < own);
     deck.device.memory = (double)row / gibi;
-    CHECK(fit_check(&fit, &deck, &model, own, 1, 1, cpu) == ERROR_NONE);
+    CHECK(check(&fit, &deck, own, 1, cpu) == ERROR_NONE);
     CHECK(strstr(fit.advice, "with train.micro_batch = 1 it needs") != NULL);
     deck.device.memory = (double)(row - 1) / gibi;
-    CHECK(fit_check(&fit, &deck, &model, own, 1, 1, cpu) == ERROR_NONE);
+    CHECK(check(&fit, &deck, own, 1, cpu) == ERROR_NONE);
     CHECK(strstr(fit.advice, "with memory.recompute = ") != NULL &&
           strstr(fit.advice, "and train.micro_batch = 1 it") != NULL);
 
     int64_t state = memory[BUDGET_WEIGHTS] + memory[BUDGET_GRADIENTS] + memory[BUDGET_OPTIMIZER];
     deck.device.memory = (double)(state + 1) / gibi;
-    CHECK(fit_check(&fit, &deck, &model, own, 1, 1, cpu) == ERROR_NONE &&
-          strstr(fit.advice, "no setting fits") != NULL);
+    CHECK(check(&fit, &deck, own, 1, cpu) == ERROR_NONE && strstr(fit.advice, "no setting fits") != NULL);
     deck.device.memory = (double)(state - 1) / gibi;
-    CHECK(fit_check(&fit, &deck, &model, own, 1, 1, cpu) == ERROR_NONE &&
-          strstr(fit.advice, "no setting helps") != NULL);
+    CHECK(check(&fit, &deck, own, 1, cpu) == ERROR_NONE && strstr(fit.advice, "no setting helps") != NULL);
     deck.device.memory = 0;
-    CHECK(fit_check(&fit, &deck, &model, own, 1, 1, cpu) == ERROR_NONE && !fit.of_deck && fit.limit > 0);
-    CHECK(fit_check_training(&deck, &model, 1, 1, cpu) == ERROR_NONE);
-    CHECK(fit_check_training(&deck, &model, 1, INT64_MAX, cpu) == ERROR_USER); /* nothing is left for each */
+    CHECK(check(&fit, &deck, own, 1, cpu) == ERROR_NONE && !fit.of_deck && fit.limit > 0);
+    CHECK(check_training(&deck, 1, cpu) == ERROR_NONE);
+    CHECK(check_training(&deck, INT64_MAX, cpu) == ERROR_USER); /* nothing is left for each */
     CHECK(strstr(error_message(), "this machine has 0.00 MiB free for each") != NULL);
     error_clear();
     cpu->class->destroy(cpu);
@@ -93,14 +134,16 @@ static int64_t choose_for(struct deck *deck, struct model_settings *model, int64
 {
     int64_t memory[BUDGET_CATEGORIES];
     deck->memory.recompute = DECK_RECOMPUTE_FIT;
-    fit_choose(deck, model, 1, limit, 0, cpu);
-    struct model_settings read;
-    CHECK(model_settings_from_deck(&read, deck, 0) == ERROR_NONE); /* the key says the same */
-    CHECK(memcmp(&read.recompute, &model->recompute, sizeof read.recompute) == 0);
+    struct setup setup = setup_of(deck, 1, cpu);
+    fit_choose(&setup, limit, 0, cpu);
+    setup_keep_choices(&setup, deck);
+    CHECK(model_settings_from_deck(model, deck, 0) == ERROR_NONE); /* the key says the same */
+    CHECK(memcmp(&model->recompute, &setup.model.recompute, sizeof model->recompute) == 0);
     *cost = 0;
     for (int layer = 0; layer < model->layers; layer++)
         *cost += recompute_of(&model->recompute, layer);
-    const int64_t need = forecast_memory(memory, deck, model, 1, cpu);
+    const int64_t need = forecast_memory(memory, &setup, cpu);
+    setup_destroy(&setup);
     return need <= limit ? need : -1;
 }
 
@@ -115,10 +158,10 @@ static void test_choice(void)
     deck.device.memory = 1; /* the limit is to be kept to the byte */
     deck.memory.recompute = DECK_RECOMPUTE_NONE;
     CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
-    const int64_t all = forecast_memory(memory, &deck, &model, 1, cpu);
+    const int64_t all = memory_of(memory, &deck, 1, cpu);
     deck.memory.recompute = DECK_RECOMPUTE_FULL;
     CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
-    const int64_t least = forecast_memory(memory, &deck, &model, 1, cpu);
+    const int64_t least = memory_of(memory, &deck, 1, cpu);
     CHECK(least < all);
     for (int64_t limit = least; limit < all + (all - least) / 60; limit += (all - least) / 60) {
         deck.memory.fitted_layers[0] = '\0';
@@ -139,7 +182,7 @@ static void test_choice(void)
         recompute_print(deck.memory.fitted_layers, sizeof deck.memory.fitted_layers, most, count - 1, milder,
                         model.layers);
         CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
-        CHECK(forecast_memory(memory, &deck, &model, 1, cpu) > limit);
+        CHECK(memory_of(memory, &deck, 1, cpu) > limit);
     }
     CHECK(cost == 0 && tables > 20);
     CHECK_STRING(deck.memory.fitted_layers, "none:1-5");
@@ -168,12 +211,12 @@ static void test_choice(void)
     deck.device.memory = (double)(least - 1) / (1 << 30);
     struct memory_fit fit;
     CHECK(choose_for(&deck, &model, least - 1, &cost, cpu) == -1);
-    CHECK(fit_check(&fit, &deck, &model, least, 1, 1, cpu) == ERROR_NONE &&
+    CHECK(check(&fit, &deck, least, 1, cpu) == ERROR_NONE &&
           strstr(fit.advice, "with train.micro_batch = ") == fit.advice);
     deck.device.memory = (double)least / (1 << 30);
     deck.memory.recompute = DECK_RECOMPUTE_NORMS;
     strcpy(deck.memory.recompute_layers, "none:2-3");
-    CHECK(fit_check(&fit, &deck, &model, all, 1, 1, cpu) == ERROR_NONE);
+    CHECK(check(&fit, &deck, all, 1, cpu) == ERROR_NONE);
     CHECK(strstr(fit.advice, "with memory.recompute = \"full\" and memory.recompute_layers = \"\" it needs") != NULL);
     cpu->class->destroy(cpu);
 }
@@ -196,7 +239,7 @@ static void test_cheapest(void)
         deck.device.memory = 1;
         deck.memory.recompute = DECK_RECOMPUTE_NONE;
         CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
-        const int64_t all = forecast_memory(memory, &deck, &model, 1, cpu);
+        const int64_t all = memory_of(memory, &deck, 1, cpu);
         CHECK(choose_for(&deck, &model, all - 1, &cost, cpu) > 0);
         CHECK(strstr(deck.memory.fitted_layers, cases[i].first) == deck.memory.fitted_layers);
         CHECK(strstr(deck.memory.fitted_layers, "none:") != NULL);
@@ -209,34 +252,36 @@ static void test_offload(void)
 {
     struct deck deck = toy_deck();
     struct executor *executor = cpu_executor_create(1);
-    struct model_settings model;
     int64_t kept[BUDGET_CATEGORIES], away[BUDGET_CATEGORIES];
-    CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
-    const int64_t all = forecast_memory(kept, &deck, &model, 1, executor);
+    const int64_t all = memory_of(kept, &deck, 1, executor);
     executor->device = &own_memory;
-    CHECK(forecast_memory(kept, &deck, &model, 1, executor) == all && kept[BUDGET_HOST] == 0);
-    CHECK(fit_check_training(&deck, &model, 1, INT64_MAX, executor) == ERROR_NONE);
+    CHECK(memory_of(kept, &deck, 1, executor) == all && kept[BUDGET_HOST] == 0);
+    CHECK(check_training(&deck, INT64_MAX, executor) == ERROR_NONE);
 
     strcpy(deck.memory.offload_layers, "1-3");
-    CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
-    const int64_t on_gpu = forecast_memory(away, &deck, &model, 1, executor);
+    const int64_t on_gpu = memory_of(away, &deck, 1, executor);
     /* two buffers stay for three layers that are alike */
     CHECK(away[BUDGET_HOST] > 0 && all - on_gpu == away[BUDGET_HOST] / 3);
     CHECK(kept[BUDGET_ACTIVATIONS] - away[BUDGET_ACTIVATIONS] == all - on_gpu);
-    CHECK(fit_check_training(&deck, &model, 1, 1, executor) == ERROR_NONE);
-    CHECK(fit_check_training(&deck, &model, 1, INT64_MAX, executor) == ERROR_USER); /* the host has nothing left */
+    CHECK(check_training(&deck, 1, executor) == ERROR_NONE);
+    CHECK(check_training(&deck, INT64_MAX, executor) == ERROR_USER); /* the host has nothing left */
     CHECK(strstr(error_message(), "key memory.offload_layers = \"1-3\": takes ") == error_message());
     error_clear();
-    CHECK(fit_check_host(&deck, 1000, 1000, executor) == ERROR_NONE);
-    CHECK(fit_check_host(&deck, 1001, 1000, executor) == ERROR_USER);
+    struct setup setup = setup_of(&deck, 1, executor);
+    CHECK(fit_check_host(&setup, 1000, 1000, executor) == ERROR_NONE);
+    CHECK(fit_check_host(&setup, 1001, 1000, executor) == ERROR_USER);
+    CHECK(fit_host(&setup, 1) > 0);
+    setup_destroy(&setup);
     error_clear();
     struct deck large = deck; /* whose rows leave nothing of the host */
     large.train.global_batch = (int64_t)1 << 40;
-    CHECK(fit_host(&deck, 1, 1) > 0 && fit_host(&large, 1, 1) == 0);
-    CHECK(fit_check_training(&large, &model, 1, 1, executor) == ERROR_USER);
+    setup = setup_of(&large, 1, executor);
+    CHECK(fit_host(&setup, 1) == 0);
+    setup_destroy(&setup);
+    CHECK(check_training(&large, 1, executor) == ERROR_USER);
     error_clear();
     executor->device = NULL;
-    CHECK(forecast_memory(away, &deck, &model, 1, executor) == on_gpu + away[BUDGET_HOST]);
+    CHECK(memory_of(away, &deck, 1, executor) == on_gpu + away[BUDGET_HOST]);
     executor->class->destroy(executor);
 }
 
@@ -244,19 +289,15 @@ static void test_offload(void)
 static int64_t need_with(const struct deck *deck, int64_t tokens, int recompute, struct executor *cpu)
 {
     struct deck other = *deck;
-    struct model_settings model;
     int64_t memory[BUDGET_CATEGORIES];
     other.memory.head_tokens = tokens;
     other.memory.recompute = recompute;
-    CHECK(model_settings_from_deck(&model, &other, 0) == ERROR_NONE);
-    return forecast_memory(memory, &other, &model, 1, cpu);
+    return memory_of(memory, &other, 1, cpu);
 }
 
 static int64_t chunk_for(struct deck *deck, int64_t limit, struct executor *cpu)
 {
-    struct model_settings model;
-    CHECK(model_settings_from_deck(&model, deck, 0) == ERROR_NONE);
-    fit_choose(deck, &model, 1, limit, 0, cpu);
+    choose(deck, limit, 0, cpu);
     return deck->memory.fitted_head_tokens;
 }
 
@@ -311,10 +352,10 @@ static int64_t offload_for(struct deck *deck, int64_t limit, int64_t host, const
     struct model_settings model;
     int64_t memory[BUDGET_CATEGORIES], cost = 0;
     deck->memory.fitted_layers[0] = deck->memory.fitted_offload[0] = '\0';
+    choose(deck, limit, host, gpu);
     CHECK(model_settings_from_deck(&model, deck, 0) == ERROR_NONE);
-    fit_choose(deck, &model, 1, limit, host, gpu);
     CHECK_STRING(deck->memory.fitted_offload, wanted);
-    CHECK(forecast_memory(memory, deck, &model, 1, gpu) <= limit && memory[BUDGET_HOST] <= host);
+    CHECK(memory_of(memory, deck, 1, gpu) <= limit && memory[BUDGET_HOST] <= host);
     for (int layer = 0; layer < model.layers; layer++)
         cost += recompute_of(&model.recompute, layer);
     return cost;
@@ -336,7 +377,7 @@ static void test_offload_choice(void)
      * as two and a half forwards */
     strcpy(deck.memory.offload_layers, "1");
     CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
-    forecast_memory(memory, &deck, &model, 1, executor);
+    memory_of(memory, &deck, 1, executor);
     const int64_t layer = memory[BUDGET_HOST];
     blocks = model;
     blocks.vocabulary = 0;
@@ -346,7 +387,7 @@ static void test_offload_choice(void)
 
     deck.memory.recompute = DECK_RECOMPUTE_GATE_UP;
     CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
-    const int64_t limit = forecast_memory(memory, &deck, &model, 1, executor); /* two layers less than that of norms */
+    const int64_t limit = memory_of(memory, &deck, 1, executor); /* two layers less than that of norms */
     deck.memory.recompute = DECK_RECOMPUTE_FIT;
     const int64_t plenty = (int64_t)1 << 40;
     deck.device.peak = peak;
@@ -370,7 +411,7 @@ static void test_offload_choice(void)
     deck.device.peak = peak / 2.5;
     deck.memory.recompute = DECK_RECOMPUTE_NORMS;
     CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
-    const int64_t norms = forecast_memory(memory, &deck, &model, 1, executor);
+    const int64_t norms = memory_of(memory, &deck, 1, executor);
     deck.memory.recompute = DECK_RECOMPUTE_FIT;
     CHECK(offload_for(&deck, norms, plenty, "", executor) <= 12 * DECK_RECOMPUTE_NORMS);
     strcpy(deck.memory.offload_layers, "2");
@@ -381,10 +422,10 @@ static void test_offload_choice(void)
     executor->device = &own_memory;
     offload_for(&deck, limit, plenty, "1-11", executor);
     const struct deck chosen = deck;
-    fit_choose(&deck, &model, 1, norms, plenty, executor);
+    choose(&deck, norms, plenty, executor);
     CHECK_STRING(deck.memory.fitted_offload, "1-11");
     CHECK_STRING(deck.memory.fitted_layers, chosen.memory.fitted_layers);
-    fit_choose(&deck, &model, 1, norms, 0, executor);
+    choose(&deck, norms, 0, executor);
     CHECK_STRING(deck.memory.fitted_offload, "");
 
     /* which the user's own layers replace */
@@ -392,7 +433,7 @@ static void test_offload_choice(void)
     strcpy(deck.memory.offload_layers, "2");
     CHECK(recompute_from_deck(&model.recompute, &deck, 12) == ERROR_NONE);
     CHECK(!layer_list_has(&model.recompute.offloaded, 0) && layer_list_has(&model.recompute.offloaded, 1));
-    fit_choose(&deck, &model, 1, norms, plenty, executor);
+    choose(&deck, norms, plenty, executor);
     CHECK_STRING(deck.memory.fitted_offload, "");
     executor->device = NULL;
     executor->class->destroy(executor);
@@ -403,22 +444,20 @@ static void test_advice_to_share(void)
 {
     struct deck deck = toy_deck();
     struct executor *cpu = cpu_executor_create(1);
-    struct model_settings model;
     struct memory_fit fit;
     const double gibi = 1 << 30;
     int64_t memory[BUDGET_CATEGORIES], need[1 + DECK_SHARD_FULL];
-    CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
     for (int shard = DECK_SHARD_NONE; shard <= DECK_SHARD_FULL; shard++) {
         struct deck other = deck;
         other.parallel.shard = shard;
-        need[shard] = forecast_memory(memory, &other, &model, 4, cpu);
+        need[shard] = memory_of(memory, &other, 4, cpu);
     }
     /* of these few layers the buffers are larger than what they save, which must not end the search */
     CHECK(need[DECK_SHARD_OPTIMIZER] < need[DECK_SHARD_NONE] && need[DECK_SHARD_FULL] > need[DECK_SHARD_OPTIMIZER]);
     deck.device.memory = (double)need[DECK_SHARD_OPTIMIZER] / gibi;
-    CHECK(fit_check(&fit, &deck, &model, need[DECK_SHARD_NONE], 4, 1, cpu) == ERROR_NONE);
+    CHECK(check(&fit, &deck, need[DECK_SHARD_NONE], 4, cpu) == ERROR_NONE);
     CHECK(strstr(fit.advice, "with parallel.shard = \"optimizer\" it needs") == fit.advice);
-    CHECK(fit_check(&fit, &deck, &model, need[DECK_SHARD_NONE], 1, 1, cpu) == ERROR_NONE);
+    CHECK(check(&fit, &deck, need[DECK_SHARD_NONE], 1, cpu) == ERROR_NONE);
     CHECK(strstr(fit.advice, "parallel.shard") == NULL); /* one rank alone */
 
     /* where nothing fits, the state told is that of the least */
@@ -426,11 +465,11 @@ static void test_advice_to_share(void)
     char state[BYTES_TEXT], text[128];
     least.parallel.shard = DECK_SHARD_OPTIMIZER;
     least.precision.compute = DECK_COMPUTE_BF16;
-    forecast_memory(memory, &least, &model, 4, cpu);
+    memory_of(memory, &least, 4, cpu);
     bytes_text(state, (double)(memory[BUDGET_WEIGHTS] + memory[BUDGET_GRADIENTS] + memory[BUDGET_OPTIMIZER]));
     snprintf(text, sizeof text, "of which weights, gradients and moments are %s on every rank", state);
     deck.device.memory = (double)need[DECK_SHARD_OPTIMIZER] / 5 / gibi;
-    CHECK(fit_check(&fit, &deck, &model, need[DECK_SHARD_NONE], 4, 1, cpu) == ERROR_NONE);
+    CHECK(check(&fit, &deck, need[DECK_SHARD_NONE], 4, cpu) == ERROR_NONE);
     if (!CHECK(strstr(fit.advice, "no setting fits") != NULL && strstr(fit.advice, "\"optimizer\"") != NULL &&
                strstr(fit.advice, text) != NULL))
         fprintf(stderr, "    %s\n    %s\n", fit.advice, text);
@@ -442,7 +481,6 @@ static void test_advice_to_cut(void)
 {
     struct deck deck = toy_deck();
     struct executor *cpu = cpu_executor_create(1);
-    struct model_settings model;
     struct memory_fit fit;
     int64_t memory[BUDGET_CATEGORIES];
     deck.data.row_tokens = 2048;
@@ -452,19 +490,17 @@ static void test_advice_to_cut(void)
     for (int64_t context = 2; context <= 4; context *= 2) {
         char text[96], size[BYTES_TEXT];
         deck.parallel.context = context;
-        CHECK(settings_of_model(&model, &deck, 0, cpu) == ERROR_NONE);
-        const int64_t need = forecast_memory(memory, &deck, &model, 4, cpu);
+        const int64_t need = memory_of(memory, &deck, 4, cpu);
         deck.device.memory = (double)need / (1 << 30);
         deck.parallel.context = 1;
-        CHECK(settings_of_model(&model, &deck, 0, cpu) == ERROR_NONE);
-        const int64_t whole = forecast_memory(memory, &deck, &model, 4, cpu);
+        const int64_t whole = memory_of(memory, &deck, 4, cpu);
         CHECK(whole > need);
-        CHECK(fit_check(&fit, &deck, &model, whole, 4, 1, cpu) == ERROR_NONE);
+        CHECK(check(&fit, &deck, whole, 4, cpu) == ERROR_NONE);
         snprintf(text, sizeof text, "with parallel.context = %lld it needs %s", (long long)context,
                  bytes_text(size, (double)need));
         if (!CHECK(strstr(fit.advice, text) == fit.advice))
             fprintf(stderr, "    %s\n", fit.advice);
-        CHECK(fit_check(&fit, &deck, &model, whole, 1, 1, cpu) == ERROR_NONE);
+        CHECK(check(&fit, &deck, whole, 1, cpu) == ERROR_NONE);
         CHECK(strstr(fit.advice, "parallel.context") == NULL); /* one rank alone */
     }
     cpu->class->destroy(cpu);

@@ -13,6 +13,7 @@
 #include "estimate/forecast.h"
 #include "setup/layout.h"
 #include "setup/settings.h"
+#include "setup/model.h"
 
 #include <string.h>
 
@@ -47,9 +48,9 @@ static void test_published_flops(void)
     deck_defaults(&deck);
     deck.data.row_tokens = 16384;
     deck.data.window = 0;
-    CHECK(flops_segment(&deck) == 16384);
+    CHECK(settings_of_loader(&deck).window == 16384);
     deck.data.window = 8192;
-    CHECK(flops_segment(&deck) == 8192);
+    CHECK(settings_of_loader(&deck).window == 8192);
 }
 
 /* The engine's own step, op by op. Attention's backward makes the scores again: five products for forward's two. */
@@ -113,9 +114,11 @@ static void compare_rank(const struct forecast *forecast, const struct deck *dec
     struct model model;
     struct engine engine;
     struct group group = {.name = "data", .rank = rank, .size = (int)forecast->ranks};
-    struct engine_settings settings = settings_of_engine(deck, 1, 0);
+    struct engine_settings settings = forecast->setup.engine;
     const struct forecast_rank *kind = &forecast->kinds[rank == 0 ? 0 : 1];
-    model_create(&model, &forecast->model, deck->train.micro_batch * deck->data.row_tokens, deck->memory.head_tokens);
+    settings.memory.slots[0] = 1;
+    model_create(&model, &forecast->setup.model, deck->train.micro_batch * deck->data.row_tokens,
+                 deck->memory.head_tokens);
     const struct parallel_groups groups = groups_replicated(&group);
     engine_create(&engine, executor, &model, &groups, &settings);
     for (int c = 0; c < BUDGET_CATEGORIES; c++)
@@ -146,7 +149,7 @@ static void compare_ranks(const struct forecast *forecast, const struct deck *de
     for (int rank = 1; rank < ranks; rank++)
         compare_rank(forecast, deck, rank, executor);
     CHECK(forecast_neediest(forecast) == first);
-    CHECK(forecast_memory(memory, deck, &forecast->model, ranks, executor) == first->need);
+    CHECK(forecast_memory(memory, &forecast->setup, executor) == first->need);
     CHECK(memcmp(memory, first->memory, sizeof memory) == 0);
     if (ranks == 1)
         return;
@@ -173,30 +176,31 @@ static void test_forecast(const struct deck *deck, int ranks, int threads)
     compare_ranks(&forecast, deck, cpu);
     const struct forecast_rank *rank = forecast_neediest(&forecast);
     struct model model;
-    model_create(&model, &forecast.model, deck->train.micro_batch * deck->data.row_tokens, deck->memory.head_tokens);
+    model_create(&model, &forecast.setup.model, deck->train.micro_batch * deck->data.row_tokens,
+                 deck->memory.head_tokens);
     int64_t elements = 0; /* with the padding of flat buffers */
     for (int u = 0; u < model.unit_count; u++)
         elements += model.units[u].elements[STORAGE_MATRIX] + model.units[u].elements[STORAGE_VECTOR];
     const int64_t squares = optimizer_squares(&model, 0);
-    CHECK((rank->copies > 0) == precision_quantizes(&forecast.model.precision));
+    CHECK((rank->copies > 0) == precision_quantizes(&forecast.setup.model.precision));
     model_destroy(&model);
 
-    CHECK(forecast.micro_batches == (22 / 4 + 1 + ranks - 1) / ranks);
+    CHECK(forecast.setup.micro_batches == (22 / 4 + 1 + ranks - 1) / ranks);
     CHECK(forecast.idle_ranks == (ranks > 6 ? ranks - 6 : 0));
     if (ranks == 1) {
         CHECK(rank->groups == 0);
     } else if (CHECK(rank->groups == 1)) { /* gradients, and the sums: losses, labels, squares */
         CHECK_STRING(rank->traffic[0].group, "data");
         double sums = 8.0 * (double)(2 + squares);
-        if (precision_delays(&forecast.model.precision)) /* and amaxes */
-            sums += 4.0 * (double)operand_count(&forecast.model);
+        if (precision_delays(&forecast.setup.model.precision)) /* and amaxes */
+            sums += 4.0 * (double)operand_count(&forecast.setup.model);
         double wanted = 2.0 * ((double)elements * 4 + sums) * (ranks - 1) / ranks;
         CHECK_NEAR((double)rank->traffic[0].bytes, wanted, 0, (double)rank->traffic[0].collectives);
     }
     /* without recomputation: the convention's products, and seven of attention for its six */
-    double tokens = (double)(forecast.micro_batches * deck->train.micro_batch * deck->data.row_tokens);
+    double tokens = (double)(forecast.setup.micro_batches * deck->train.micro_batch * deck->data.row_tokens);
     double causal = forecast.token_flops[FLOPS_CAUSAL] * tokens, full = forecast.token_flops[FLOPS_FULL] * tokens;
-    double length = (double)forecast.segment, attention = (full - causal) * (length + 1) / (length - 1);
+    double length = (double)forecast.setup.train.window, attention = (full - causal) * (length + 1) / (length - 1);
     if (deck->memory.recompute <= DECK_RECOMPUTE_NORMS)
         CHECK_NEAR(rank->flops, causal + attention / 6, 1e-12, 0);
     else
@@ -223,7 +227,7 @@ static void test_shared_rows(void)
         CHECK_NEAR(2 * rank->flops, alone.kinds[0].flops, 1e-12, 0);
         if (CHECK(rank->groups == 2) && method == DECK_CONTEXT_GATHER) {
             /* of each layer: keys and values (64 columns) of half a micro-batch twice, and their gradients */
-            const int64_t bytes = 3 * 3 * 64 * (4 * 128 / 2) * (int64_t)sizeof(float) * shared.micro_batches;
+            const int64_t bytes = 3 * 3 * 64 * (4 * 128 / 2) * (int64_t)sizeof(float) * shared.setup.micro_batches;
             CHECK_STRING(rank->traffic[0].group, "context");
             CHECK(rank->traffic[0].bytes == bytes);
         }
@@ -303,26 +307,22 @@ static struct group *plan_group(void *self, enum layout_axis axis, const char *n
 
 /* Bytes that a rank receives in a step in all, where it gathers what the embedding's gradient is made of, or sums it.
  */
-static int64_t moved_by(const struct deck *deck, const struct model_settings *settings, int ranks, bool gathers,
-                        struct executor *cpu)
+static int64_t moved_by(const struct setup *setup, bool gathers, struct executor *cpu)
 {
     enum { MOST = 8 };
-    const struct grid_shape shape = layout_shape(deck);
-    struct plan_groups made = {.sizes = grid_sizes(&shape, ranks)};
+    const int ranks = (int)setup->ranks, micro_batches = (int)setup->micro_batches;
+    struct plan_groups made = {.sizes = grid_sizes(&setup->shape, ranks)};
     const struct parallel_groups groups = layout_groups(&made.sizes, NULL, plan_group, &made);
     struct executor *plan = plan_executor_create(cpu);
-    struct engine_settings engine_settings = settings_of_engine(deck, ranks, 0);
-    struct model_settings own = *settings;
+    struct setup own = *setup;
     struct model model;
     struct engine engine;
     struct batch batches[MOST];
     struct plan_traffic traffic[FORECAST_GROUPS];
-    const int micro_batches = (int)settings_micro_batches(deck, ranks);
-    own.embedding_ranks = gathers ? ranks : 1;
-    model_create(&model, &own, settings_tokens(deck), deck->memory.head_tokens);
-    engine_create(&engine, plan, &model, &groups, &engine_settings);
+    own.model.embedding_ranks = gathers ? ranks : 1;
+    setup_create_engine(&own, 0, plan, &groups, &model, &engine);
     for (int m = 0; m < micro_batches; m++)
-        batch_create(&batches[m], deck->train.micro_batch, deck->data.row_tokens, engine_settings.memory.max_segments);
+        batch_create(&batches[m], setup->train.micro_rows, setup->train.row_tokens, setup->engine.memory.max_segments);
     struct schedule schedule = schedule_create(micro_batches, 1, false);
     plan_executor_clear(plan);
     engine_step(&engine, &schedule, batches, 1e-2);
@@ -339,13 +339,14 @@ static int64_t moved_by(const struct deck *deck, const struct model_settings *se
     return bytes;
 }
 
-static bool gathers_with(const struct deck *deck, struct model_settings *settings, int ranks, int64_t vocabulary)
+static bool gathers_with(struct setup *setup, int64_t vocabulary)
 {
     struct model model;
-    settings->vocabulary = vocabulary;
-    settings_create_model(&model, deck, settings, ranks, 0);
+    setup->model.vocabulary = vocabulary;
+    setup_update(setup);
+    model_create(&model, &setup->model, setup->tokens, setup->head_tokens);
     const bool gathers = model.units[0].complete_gradients;
-    CHECK(model.settings.embedding_ranks == (gathers ? ranks : 1));
+    CHECK(model.settings.embedding_ranks == (gathers ? (int)setup->ranks : 1));
     model_destroy(&model);
     return gathers;
 }
@@ -360,7 +361,7 @@ static void test_embedding_of(const struct embedding_case *c, struct executor *c
 {
     enum { STEP = 8 /* rows: flat buffers without padding */, MOST = 100000 * STEP };
     struct deck deck = toy_deck();
-    struct model_settings settings;
+    struct setup setup;
     int64_t summed = STEP, gathered = MOST;
     deck.parallel.context = c->context;
     deck.parallel.shard = c->shard;
@@ -368,24 +369,24 @@ static void test_embedding_of(const struct embedding_case *c, struct executor *c
     deck.parallel.reduce = c->reduce;
     deck.parallel.reduce_as = c->reduce_as;
     deck.precision.compute = c->compute;
-    CHECK(model_settings_from_deck(&settings, &deck, 0) == ERROR_NONE);
-    settings.rows = layout_rows(&deck, settings.kv_heads);
-    settings.token_dropout = c->token_dropout;
-    CHECK(!gathers_with(&deck, &settings, c->ranks, summed) && gathers_with(&deck, &settings, c->ranks, gathered));
+    CHECK(setup_create(&setup, &deck, c->ranks) == ERROR_NONE && setup_complete(&setup, 0, cpu) == ERROR_NONE);
+    setup.model.token_dropout = c->token_dropout;
+    CHECK(!gathers_with(&setup, summed) && gathers_with(&setup, gathered));
     while (gathered - summed > STEP) {
         const int64_t middle = (summed + gathered) / 2 / STEP * STEP;
-        *(gathers_with(&deck, &settings, c->ranks, middle) ? &gathered : &summed) = middle;
+        *(gathers_with(&setup, middle) ? &gathered : &summed) = middle;
     }
     for (int i = 0; i < 2; i++) {
-        settings.vocabulary = i == 0 ? summed : gathered;
-        const int64_t by_sum = moved_by(&deck, &settings, c->ranks, false, cpu);
-        const int64_t by_gather = moved_by(&deck, &settings, c->ranks, true, cpu);
+        CHECK(gathers_with(&setup, i == 0 ? summed : gathered) == (i == 1));
+        const int64_t by_sum = moved_by(&setup, false, cpu);
+        const int64_t by_gather = moved_by(&setup, true, cpu);
         if (!CHECK((by_gather < by_sum) == (i == 1)))
             fprintf(stderr, "    %d ranks, shard %d, a vocabulary of %lld: %lld bytes summed, %lld gathered\n",
-                    c->ranks, c->shard, (long long)settings.vocabulary, (long long)by_sum, (long long)by_gather);
+                    c->ranks, c->shard, (long long)setup.model.vocabulary, (long long)by_sum, (long long)by_gather);
     }
-    settings.tied = true;
-    CHECK(!gathers_with(&deck, &settings, c->ranks, MOST));
+    setup.model.tied = true;
+    CHECK(!gathers_with(&setup, MOST));
+    setup_destroy(&setup);
 }
 
 static void test_embedding(void)
@@ -644,7 +645,7 @@ static void test_bubble(struct executor *cpu)
     deck.model.layers = 2 * STAGES;
     deck.data.source = DECK_DATA_RANDOM;
     deck.parallel.pipeline = STAGES;
-    rates_default(&rates, &deck);
+    rates_default(&rates, 0);
     for (int parts = 1; parts <= 2; parts++) {
         struct forecast few, many;
         deck.parallel.virtual = parts;

@@ -14,6 +14,7 @@
 #include "stores.h"
 #include "report/history.h"
 #include "train/run.h"
+#include "setup/precision.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@ check_tree()
     (cd "$1" && find . -name '*.[ch]' | sed 's|^\./||' | sort | xargs grep -nE '^[[:space:]]*#[[:space:]]*include' /dev/null) |
         awk '
         BEGIN {
-            count = split("base file deck core cpu plan comm tokenizer data architecture model loader store engine state checkpoint bridge setup estimate monitor train report records prepare infer sweep command main", names, " ")
+            count = split("base file deck core cpu plan comm tokenizer data architecture model loader store engine setup state checkpoint bridge estimate monitor train report records prepare infer sweep command main", names, " ")
             for (i = 1; i <= count; i++)
                 order[names[i]] = i
         }

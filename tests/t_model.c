@@ -1,11 +1,14 @@
 /* Parameter counts of all presets, initial values of all families, rotary frequencies, learning rates and recompute
  * policies have the recipes' values. */
 #include "check.h"
+#include "deck/fields.h"
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "model/model.h"
 #include "train/learning_rate.h"
+#include "setup/model.h"
+#include "setup/recompute.h"
 
 #include <stdlib.h>
 
@@ -335,6 +338,18 @@ static void test_rope(void)
     }
 }
 
+static double rate_decoupled_at(const struct deck *deck, int64_t update)
+{
+    const struct learning_rate_settings settings = setup_learning_rate(deck);
+    return learning_rate_decoupled_at(&settings, update);
+}
+
+static double rate_at(const struct deck *deck, int64_t update)
+{
+    const struct learning_rate_settings settings = setup_learning_rate(deck);
+    return learning_rate_at(&settings, update);
+}
+
 static struct deck schedule_deck(int kind, int rule, double lr, int64_t warmup, int64_t decay, double ratio)
 {
     struct deck deck;
@@ -359,10 +374,10 @@ static void check_rates(const struct deck *deck, const struct rate_golden *golde
     struct deck other = *deck;
     other.schedule.rule = deck->schedule.rule == DECK_RULE_MEGATRON ? DECK_RULE_RECIPE : DECK_RULE_MEGATRON;
     for (size_t i = 0; i < count; i++) {
-        CHECK_NEAR(learning_rate_at(deck, golden[i].update), golden[i].rate, 1e-6, 0);
+        CHECK_NEAR(rate_at(deck, golden[i].update), golden[i].rate, 1e-6, 0);
         /* the other rule is another rate, but on plateaus */
         if (golden[i].update + 1 < deck->schedule.warmup + deck->schedule.decay)
-            CHECK(fabs(learning_rate_at(&other, golden[i].update) - golden[i].rate) > 1e-6 * golden[i].rate);
+            CHECK(fabs(rate_at(&other, golden[i].update) - golden[i].rate) > 1e-6 * golden[i].rate);
     }
 }
 
@@ -377,22 +392,22 @@ static void test_learning_rate(void)
     const struct rate_golden shifted[] = {{0, 6e-7}, {1, 1.2e-6}, {4999, 3e-3}, {3877, 2.3268e-3}};
     check_rates(&megatron, shifted, sizeof shifted / sizeof shifted[0]);
     /* at s = w both rules are still within the peak's flat top, so the exact values are compared */
-    CHECK(learning_rate_at(&lingua, 5000) == 3e-3 && learning_rate_at(&megatron, 5000) < 3e-3);
+    CHECK(rate_at(&lingua, 5000) == 3e-3 && rate_at(&megatron, 5000) < 3e-3);
 
     struct deck og2 = schedule_deck(DECK_SCHEDULE_COSINE, DECK_RULE_RECIPE, 3e-5, 2500, 179814, 0.02);
-    CHECK_NEAR(learning_rate_at(&og2, 1), 1.2e-8, 1e-9, 0);
-    CHECK_NEAR(learning_rate_at(&og2, 2500), 3e-5, 1e-12, 0);
-    CHECK_NEAR(learning_rate_at(&og2, 92407), 1.53e-5, 1e-4, 0);
-    CHECK_NEAR(learning_rate_at(&og2, 182313), 6.0e-7, 1e-6, 0);
-    CHECK_NEAR(learning_rate_at(&og2, 500000), 6.0e-7, 1e-12, 0);
+    CHECK_NEAR(rate_at(&og2, 1), 1.2e-8, 1e-9, 0);
+    CHECK_NEAR(rate_at(&og2, 2500), 3e-5, 1e-12, 0);
+    CHECK_NEAR(rate_at(&og2, 92407), 1.53e-5, 1e-4, 0);
+    CHECK_NEAR(rate_at(&og2, 182313), 6.0e-7, 1e-6, 0);
+    CHECK_NEAR(rate_at(&og2, 500000), 6.0e-7, 1e-12, 0);
 
     /* ESM-2: decay ends at int(0.9 * 500000) */
     struct deck esm = schedule_deck(DECK_SCHEDULE_LINEAR, DECK_RULE_RECIPE, 4e-4, 2000, 448000, 0.1);
     const struct rate_golden linear[] = {{1000, 2e-4}, {2000, 4e-4}, {226000, 2.2e-4}, {450000, 4e-5}, {490000, 4e-5}};
     check_rates(&esm, linear, 1);
     for (size_t i = 0; i < sizeof linear / sizeof linear[0]; i++)
-        CHECK_NEAR(learning_rate_at(&esm, linear[i].update), linear[i].rate, 1e-12, 0);
-    CHECK(learning_rate_at(&esm, 0) == 0);
+        CHECK_NEAR(rate_at(&esm, linear[i].update), linear[i].rate, 1e-12, 0);
+    CHECK(rate_at(&esm, 0) == 0);
     /* warm-up, stable, decay */
     static const struct {
         int64_t update;
@@ -406,22 +421,22 @@ static void test_learning_rate(void)
     wsd.schedule.min_ratio = 0.1;
     for (size_t i = 0; i < sizeof held / sizeof held[0]; i++) {
         wsd.schedule.kind = DECK_SCHEDULE_LINEAR;
-        CHECK_NEAR(learning_rate_at(&wsd, held[i].update), held[i].linear, 1e-12, 0);
+        CHECK_NEAR(rate_at(&wsd, held[i].update), held[i].linear, 1e-12, 0);
         wsd.schedule.kind = DECK_SCHEDULE_COSINE;
-        CHECK_NEAR(learning_rate_at(&wsd, held[i].update), held[i].cosine, 1e-12, 0);
+        CHECK_NEAR(rate_at(&wsd, held[i].update), held[i].cosine, 1e-12, 0);
     }
     wsd.train.steps = 50;
     wsd.schedule.decay = 0; /* the rest */
-    CHECK_NEAR(learning_rate_at(&wsd, 40), 0.55, 1e-12, 0);
+    CHECK_NEAR(rate_at(&wsd, 40), 0.55, 1e-12, 0);
 
     /* NeMo: step 49 of its log has 7.496e-06; at the end of the warm-up the fall begins */
     struct deck nemo = schedule_deck(DECK_SCHEDULE_COSINE, DECK_RULE_NEMO, 3e-4, 2000, 1166320, 0.1);
-    CHECK_NEAR(learning_rate_at(&nemo, 49), 7.496e-6, 1e-4, 0);
+    CHECK_NEAR(rate_at(&nemo, 49), 7.496e-6, 1e-4, 0);
     const struct rate_golden warming[] = {{0, 3e-4 / 2001}, {49, 3e-4 * 50 / 2001}, {1999, 3e-4 * 2000 / 2001}};
     check_rates(&nemo, warming, 2);
     for (size_t i = 0; i < sizeof warming / sizeof warming[0]; i++)
-        CHECK_NEAR(learning_rate_at(&nemo, warming[i].update), warming[i].rate, 1e-12, 0);
-    CHECK(learning_rate_at(&nemo, 2000) == 3e-4);
+        CHECK_NEAR(rate_at(&nemo, warming[i].update), warming[i].rate, 1e-12, 0);
+    CHECK(rate_at(&nemo, 2000) == 3e-4);
 
     /* Megatron's example counts in samples, of which a step has 128. Its warm-up of 3,906,252 ends within a step, and
      * embedding and head go from 5e-4 to 4.5e-5 when all else goes from 1.5e-4 to 1e-5. */
@@ -431,21 +446,21 @@ static void test_learning_rate(void)
     samples.train.global_batch = 128;
     samples.optimizer.decoupled_lr = 5e-4;
     samples.schedule.decoupled_min_ratio = 0.09;
-    CHECK_NEAR(learning_rate_at(&samples, 0), 1.5e-4 * 128 / 3906252, 1e-12, 0);
-    CHECK_NEAR(learning_rate_at(&samples, 30516), 1.5e-4 * 30517 * 128 / 3906252, 1e-12, 0);
-    CHECK(learning_rate_at(&samples, 30517) < 1.5e-4 && learning_rate_at(&samples, 30517) > 1.4999e-4);
-    CHECK_NEAR(learning_rate_at(&samples, 7629136), 8e-5, 1e-4, 0); /* half of the fall is done */
-    CHECK_NEAR(learning_rate_at(&samples, 15300000), 1e-5, 1e-12, 0);
-    CHECK_NEAR(learning_rate_decoupled_at(&samples, 0), 5e-4 * 128 / 3906252, 1e-12, 0);
-    CHECK_NEAR(learning_rate_decoupled_at(&samples, 7629136), 2.725e-4, 1e-4, 0);
-    CHECK_NEAR(learning_rate_decoupled_at(&samples, 15300000), 4.5e-5, 1e-12, 0);
+    CHECK_NEAR(rate_at(&samples, 0), 1.5e-4 * 128 / 3906252, 1e-12, 0);
+    CHECK_NEAR(rate_at(&samples, 30516), 1.5e-4 * 30517 * 128 / 3906252, 1e-12, 0);
+    CHECK(rate_at(&samples, 30517) < 1.5e-4 && rate_at(&samples, 30517) > 1.4999e-4);
+    CHECK_NEAR(rate_at(&samples, 7629136), 8e-5, 1e-4, 0); /* half of the fall is done */
+    CHECK_NEAR(rate_at(&samples, 15300000), 1e-5, 1e-12, 0);
+    CHECK_NEAR(rate_decoupled_at(&samples, 0), 5e-4 * 128 / 3906252, 1e-12, 0);
+    CHECK_NEAR(rate_decoupled_at(&samples, 7629136), 2.725e-4, 1e-4, 0);
+    CHECK_NEAR(rate_decoupled_at(&samples, 15300000), 4.5e-5, 1e-12, 0);
     samples.schedule.decay = 0; /* the rest of the run's steps */
     samples.train.steps = 15258789;
-    CHECK_NEAR(learning_rate_at(&samples, 30516), 1.5e-4 * 30517 * 128 / 3906252, 1e-12, 0);
-    CHECK_NEAR(learning_rate_at(&samples, 15258788), 1e-5, 1e-6, 0);
+    CHECK_NEAR(rate_at(&samples, 30516), 1.5e-4 * 30517 * 128 / 3906252, 1e-12, 0);
+    CHECK_NEAR(rate_at(&samples, 15258788), 1e-5, 1e-6, 0);
 
     struct deck constant = schedule_deck(DECK_SCHEDULE_CONSTANT, DECK_RULE_RECIPE, 1e-3, 0, 0, 0.1);
-    CHECK(learning_rate_at(&constant, 0) == 1e-3 && learning_rate_at(&constant, 1000000) == 1e-3);
+    CHECK(rate_at(&constant, 0) == 1e-3 && rate_at(&constant, 1000000) == 1e-3);
 }
 
 int main(void)

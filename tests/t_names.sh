@@ -9,7 +9,7 @@ root=${abs_top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
 terms="attention batch bpe budget comm command corpus cpu deck dtype embedding engine event executor family forecast
     gradient grid group inference lifetime linear lineage model nfc norm nvml offload op operand optimizer panels parameter
     precision profiler prometheus prompt prompts quantization recompute rectangle safetensors sampling scaling schedule
-    segment session sharding sigmoid snapshot straggler stream tensor tensorboard thrift throughput timer tokenizer unit
+    segment session setup sharding sigmoid snapshot straggler stream tensor tensorboard thrift throughput timer tokenizer unit
     view weight angles sides square constant turn execution"
 
 # tags FOLDER PATTERN...: "TAG FILE" for each definition at the beginning of a line.

@@ -6,6 +6,7 @@
  * ranks: 4 */
 #include "check.h"
 
+#include "deck/fields.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -203,7 +204,7 @@ static void choose(struct layout_choice *choice, struct deck *deck, int64_t node
                    struct executor *target)
 {
     struct machine_rates rates;
-    rates_default(&rates, deck);
+    rates_default(&rates, deck->device.peak * 1e12);
     rates.node = node;
     const struct layout_place place = {world->size, limit, 0, target, &rates};
     CHECK(layout_choose(choice, deck, deck->model.vocabulary, &place) == ERROR_NONE);
@@ -216,14 +217,14 @@ static void compare(const char *settings)
     struct forecast f;
     const int failures = check_failures;
     if (read_deck(&deck, settings) && CHECK(session_create(&s, &deck, world, NULL, make_executor) == ERROR_NONE)) {
-        if (layout_open(&deck)) {
+        if (deck.parallel.shard == DECK_SHARD_AUTO || deck.parallel.context == 0) {
             struct layout_choice choice;
             choose(&choice, &deck, world->size, (int64_t)(deck.device.memory * (1 << 30)), s.executor);
             layout_choice_destroy(&choice);
         }
-        CHECK(memcmp(&deck.parallel, &s.planned.parallel, sizeof deck.parallel) == 0);
+        CHECK(memcmp(&deck.parallel, &s.setup.deck->parallel, sizeof deck.parallel) == 0);
         CHECK(forecast_create(&f, &deck, world->size, s.threads, s.executor, NULL) == ERROR_NONE);
-        CHECK(f.micro_batches == loader_micro_batches(s.train));
+        CHECK(f.setup.micro_batches == loader_micro_batches(s.train));
         const struct forecast_rank *kind = own_kind(&f, &deck);
         CHECK(s.model.units[0].complete_gradients || deck.model.vocabulary < 2000);
         count_step(&s);
@@ -247,7 +248,7 @@ static void test_seconds(struct executor *cpu)
     int hybrid = 0;
     read_deck(&deck, "parallel.shard=auto");
     deck.device.memory = 1;
-    rates_default(&pairs, &deck);
+    rates_default(&pairs, deck.device.peak * 1e12);
     pairs.node = 2;
     together = pairs;
     together.node = world->size;

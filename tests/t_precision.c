@@ -2,9 +2,11 @@
  * messages, the recipes' decks, log and plan. Injected faults (e5m2 for all operands, fast sums of blocks, wrong powers
  * of two, a transform for a wide product, an ignored list) are noticed. */
 #include "check.h"
+#include "deck/fields.h"
 
 #include "base/error.h"
 #include "setup/precision_text.h"
+#include "setup/precision.h"
 
 #include <stdlib.h>
 #include <unistd.h>

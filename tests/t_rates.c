@@ -83,11 +83,8 @@ static void put(struct machine_rates *rates, struct machine_rate rate)
 
 static void test_between(void)
 {
-    struct deck deck;
     struct machine_rates rates;
-    deck_defaults(&deck);
-    deck.device.peak = 100;
-    rates_default(&rates, &deck);
+    rates_default(&rates, 100e12);
     const double size[RATE_SIZES] = {64, 64, 64}, twice[RATE_SIZES] = {128, 64, 64};
     CHECK_NEAR(rates_at(&rates, RATE_PRODUCT, RATE_BF16, size), 60e12, 1e-12, 0);
     CHECK_NEAR(rates_at(&rates, RATE_PRODUCT, RATE_FP8, size), 120e12, 1e-12, 0);
@@ -113,10 +110,8 @@ static void test_between(void)
 /* An op by its arguments: a product by its shape, all else by its bytes. */
 static void test_ops(void)
 {
-    struct deck deck;
     struct machine_rates rates;
-    deck_defaults(&deck);
-    rates_default(&rates, &deck);
+    rates_default(&rates, 0);
     put(&rates, product(RATE_F32, 32, 48, 16, 1e9));
     put(&rates, product(RATE_F32_GRADIENT, 32, 48, 16, 2e9));
     put(&rates, (struct machine_rate){.kind = RATE_MEMORY, .size = {1}, .per_second = 1e9});
@@ -142,15 +137,12 @@ static void test_ops(void)
 
 static void refused(const char *text, const char *why)
 {
-    struct deck deck;
     struct machine_rates rates;
     const char *path = stores_path("bad.cfg");
     FILE *file = fopen(path, "w");
     fputs(text, file);
     fclose(file);
-    deck_defaults(&deck);
-    snprintf(deck.device.rates_file, sizeof deck.device.rates_file, "%s", path);
-    CHECK(rates_of_deck(&rates, &deck) == ERROR_USER);
+    CHECK(rates_choose(&rates, path, 0) == ERROR_USER);
     if (!CHECK(strstr(error_message(), path) != NULL && strstr(error_message(), why) != NULL))
         fprintf(stderr, "    %s\n", error_message());
     error_clear();
@@ -158,18 +150,16 @@ static void refused(const char *text, const char *why)
 
 static void test_files(const struct machine_rates *measured)
 {
-    struct deck deck;
     struct machine_rates back;
-    deck_defaults(&deck);
-    snprintf(deck.device.rates_file, sizeof deck.device.rates_file, "%s", stores_path("rates.cfg"));
-    CHECK(rates_of_deck(&back, &deck) == ERROR_USER); /* not there */
+    const char *path = stores_path("rates.cfg");
+    CHECK(rates_choose(&back, path, 0) == ERROR_USER); /* not there */
     error_clear();
-    FILE *file = fopen(deck.device.rates_file, "w");
+    FILE *file = fopen(path, "w");
     if (!CHECK(file != NULL))
         return;
     rates_file_write(measured, file);
     CHECK(fclose(file) == 0);
-    if (!CHECK(rates_of_deck(&back, &deck) == ERROR_NONE))
+    if (!CHECK(rates_choose(&back, path, 0) == ERROR_NONE))
         fprintf(stderr, "    %s\n", error_message());
     CHECK_STRING(back.device, measured->device);
     CHECK(back.count == measured->count);
@@ -210,9 +200,7 @@ static void test_measure(struct machine_rates *rates)
     const struct measure_settings settings = {.largest = 128, .quick = true};
     struct executor *cpu = cpu_executor_create(1);
     struct comm *self = comm_self();
-    struct deck deck;
-    deck_defaults(&deck);
-    rates_default(rates, &deck);
+    rates_default(rates, 0);
     measure_rates(rates, self, cpu, &settings);
     char *name = device_name(cpu);
     CHECK_STRING(rates->device, name);

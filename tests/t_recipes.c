@@ -15,6 +15,7 @@
 #include "ref/toy.h"
 #include "ref/wrapper.h"
 #include "state/initialise.h"
+#include "setup/precision.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -324,7 +324,7 @@ static void test_sharded(void)
     CHECK(deck_read(&deck, stores_path("deck.cfg"), overrides, 4, &notes) == ERROR_NONE);
     free(notes);
     CHECK(session_create(&s, &deck, world, NULL, make_executor) == ERROR_NONE);
-    tuning_complete(world, &deck, &s.engine, s.train);
+    tuning_complete(world, &s.setup, &s.engine, s.train);
     CHECK(timed() > 5);
     check_timed();
     session_destroy(&s);

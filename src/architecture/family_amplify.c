@@ -1,6 +1,7 @@
 /* AMPLIFY: Fournier et al. 2024, as published with its checkpoints (huggingface.co/chandar-lab), and BioNeMo's model
  * AMPLIFY. Its classes are not part of transformers: auto_map names where they are published. */
 #include "architecture/family.h"
+#include "deck/fields.h"
 
 /* Sources: model cards of AMPLIFY. */
 static const struct model_preset presets[] = {

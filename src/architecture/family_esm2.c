@@ -1,5 +1,6 @@
 /* ESM-2: Lin et al. 2022, as transformers' EsmForMaskedLM and BioNeMo's recipe esm2_native_te. */
 #include "architecture/family.h"
+#include "deck/fields.h"
 
 /* Sources: model cards of ESM-2. */
 static const struct model_preset presets[] = {

@@ -1,5 +1,6 @@
 /* Llama: Touvron et al. 2023, as transformers' LlamaForCausalLM and BioNeMo's recipe llama3_native_te. */
 #include "architecture/family.h"
+#include "deck/fields.h"
 #include "tokenizer/tokenizer.h"
 
 #define LLAMA3_ROPE(by)                                                                                                \

@@ -6,11 +6,6 @@ const char *flops_name(enum flops_convention convention)
     return names[convention];
 }
 
-int64_t flops_segment(const struct deck *deck)
-{
-    return deck->data.window > 0 ? deck->data.window : deck->data.row_tokens;
-}
-
 double flops_per_token(const struct model_settings *s, int64_t segment, enum flops_convention convention)
 {
     double layers = (double)s->layers, hidden = (double)s->hidden, length = (double)segment;

@@ -16,10 +16,6 @@ enum flops_convention { FLOPS_CAUSAL, FLOPS_FULL, FLOPS_OPENGENOME2, FLOPS_CONVE
 /* "causal", "full", "opengenome2". */
 const char *flops_name(enum flops_convention convention);
 
-/* S of a deck: the tokens that attention can span, data.window, or data.row_tokens where that is 0. Several windows in
- * a row do not see each other. */
-int64_t flops_segment(const struct deck *deck);
-
 /* Training FLOPs (forward and backward, which is twice forward) per token of segments of `segment` tokens. */
 double flops_per_token(const struct model_settings *settings, int64_t segment, enum flops_convention convention);
 

@@ -1,10 +1,9 @@
 /* In which formats a model's linear layers compute: which linears are quantized, and how each operand of theirs is.
- * Plain data, made from the deck's section `precision`. */
+ * Plain data, made from a deck by setup/precision.h. */
 #ifndef ARCHITECTURE_PRECISION_H
 #define ARCHITECTURE_PRECISION_H
 
 #include "core/quantization.h"
-#include "deck/deck.h"
 #include "architecture/layer_list.h"
 
 /* The linear layers of a block, numbered like their weights (model/block.h). */
@@ -36,12 +35,6 @@ struct precision {
     struct layer_list statistics;  /* quantized layers in which what that loses is measured at some steps; the head is
                                       the  one behind the last */
 };
-
-/* From the deck, for a model of so many layers. Which format claims a layer is the recipes' rule: a list that is given
- * stands, "auto" takes what the other does not name, no layer may be in two lists, and the list of a format that is off
- * is passed over. Errors (user): a list that cannot be read, a layer that the model has not or that is in both lists,
- * an unknown linear, statistics where nothing is quantized; naming the key. */
-int precision_from_deck(struct precision *precision, const struct deck *deck, int64_t layers);
 
 /* "qkv", "o", "up", "down". */
 const char *precision_linear_name(int linear);

@@ -1,40 +1,13 @@
 #include "architecture/settings.h"
 #include "base/error.h"
-#include "base/range.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
-
-/* A preset and its family; NULL, and the first family, where no family has it. */
-static const struct model_preset *find_preset(const char *name, const struct family **family)
-{
-    for (int f = 0; families[f] != NULL; f++)
-        for (const struct model_preset *p = families[f]->presets; p->name != NULL; p++)
-            if (strcmp(p->name, name) == 0) {
-                *family = families[f];
-                return p;
-            }
-    *family = families[0];
-    return NULL;
-}
-
-static int unknown_preset(const char *name)
-{
-    char known[1024] = "";
-    for (int f = 0; families[f] != NULL; f++)
-        for (const struct model_preset *p = families[f]->presets; p->name != NULL; p++) {
-            size_t used = strlen(known);
-            snprintf(known + used, sizeof known - used, "%s%s", used > 0 ? ", " : "", p->name);
-        }
-    return error_user("key model.preset = \"%s\": unknown; the presets are %s", name, known);
-}
 
 /* Beyond these, counts of bytes would no longer fit their types. */
 enum { MAX_LAYERS = 100000, WIDEST_HEAD = 256 };
 static const double MAX_PARAMETERS = 1e15;
 
-static int check_sizes(const struct model_settings *s)
+int model_settings_check_sizes(const struct model_settings *s)
 {
     const struct {
         const char *key;
@@ -63,113 +36,6 @@ static int check_sizes(const struct model_settings *s)
         return error_user("key model.rope_scaling.factor = %g: needs original > 0 and 0 < low < high, not %lld, %g, %g",
                           s->rope.factor, (long long)s->rope.original, s->rope.low, s->rope.high);
     return ERROR_NONE;
-}
-
-static int64_t pick_size(int64_t own, int64_t preset)
-{
-    return own > 0 ? own : preset;
-}
-
-static double pick_real(double own, double preset)
-{
-    return own > 0 ? own : preset;
-}
-
-/* The deck's preset, or NULL; *family: the deck's, or the preset's. */
-static const struct model_preset *preset_of(const struct deck *deck, const struct family **family)
-{
-    const struct model_preset *p = find_preset(deck->model.preset, family);
-    if (deck->model.family != DECK_FAMILY_PRESET)
-        *family = family_of_choice(deck->model.family);
-    return p;
-}
-
-const struct family *model_family_from_deck(const struct deck *deck)
-{
-    const struct family *family;
-    preset_of(deck, &family);
-    return family;
-}
-
-int64_t model_vocabulary_from_deck(const struct deck *deck)
-{
-    const struct family *family;
-    const struct model_preset *p = preset_of(deck, &family);
-    return pick_size(deck->model.vocabulary, p != NULL ? p->vocabulary : 0);
-}
-
-int64_t model_kv_heads_from_deck(const struct deck *deck)
-{
-    const struct family *family;
-    const struct model_preset *p = preset_of(deck, &family);
-    const int64_t heads = pick_size(deck->model.heads, p != NULL ? p->heads : 0);
-    return pick_size(pick_size(deck->model.kv_heads, p != NULL ? p->kv_heads : 0), heads);
-}
-
-int64_t model_positions_from_deck(const struct deck *deck)
-{
-    const struct family *family;
-    const struct model_preset *p = preset_of(deck, &family);
-    return pick_size(deck->model.positions, p != NULL ? p->positions : 0);
-}
-
-int model_settings_from_deck(struct model_settings *s, const struct deck *deck, int64_t store_vocabulary)
-{
-    static const struct model_preset no_preset = {.rope = PLAIN_ROPE(10000), .init_std = 0.02, .norm_eps = 1e-5};
-    const struct family *family;
-    const struct model_preset *p = preset_of(deck, &family);
-    if (p == NULL && deck->model.preset[0] != '\0')
-        return unknown_preset(deck->model.preset);
-    bool tied = p == NULL ? family->tied : p->tied;
-    if (p == NULL)
-        p = &no_preset;
-    *s = (struct model_settings){
-        .family = family,
-        .layers = pick_size(deck->model.layers, p->layers),
-        .hidden = pick_size(deck->model.hidden, p->hidden),
-        .ffn = pick_size(deck->model.ffn, p->ffn),
-        .heads = pick_size(deck->model.heads, p->heads),
-        .kv_heads = pick_size(deck->model.kv_heads, p->kv_heads),
-        .vocabulary = pick_size(deck->model.vocabulary, pick_size(p->vocabulary, store_vocabulary)),
-        .tied = deck->model.tied == DECK_TIED_PRESET ? tied : deck->model.tied == DECK_TIED_YES,
-        .norm_zero_centered = deck->model.norm_zero_centered,
-        .tanh_gelu = deck->model.gelu == DECK_GELU_TANH,
-        .token_dropout = family->token_dropout && deck->model.token_dropout,
-        .rope = {.theta = pick_real(deck->model.rope_theta, p->rope.theta),
-                 .factor = pick_real(deck->model.rope_scaling.factor, p->rope.factor),
-                 .low = pick_real(deck->model.rope_scaling.low, p->rope.low),
-                 .high = pick_real(deck->model.rope_scaling.high, p->rope.high),
-                 .original = pick_size(deck->model.rope_scaling.original, p->rope.original),
-                 .rounding = (enum deck_rounding)deck->model.rope_rounding},
-        .norm_eps = pick_real(deck->model.norm_eps, p->norm_eps),
-        .init_std = pick_real(deck->model.init_std, p->init_std),
-        .decay_matrices = true,
-        .decay_vectors = deck->optimizer.decay == DECK_DECAY_ALL,
-        .decay_embedding = deck->optimizer.decay != DECK_DECAY_MATRICES_NOT_EMBEDDING,
-        .decoupled = deck->optimizer.decoupled_lr > 0,
-    };
-    if (s->kv_heads == 0)
-        s->kv_heads = s->heads;
-    /* Heads that the deck changes make the preset's head size meaningless. */
-    bool own_heads = deck->model.heads > 0 || deck->model.hidden > 0;
-    s->head_dim = pick_size(deck->model.head_dim, own_heads ? 0 : p->head_dim);
-    if (s->head_dim == 0 && s->heads > 0 && s->hidden % s->heads == 0)
-        s->head_dim = s->hidden / s->heads;
-    s->embedding_std = s->init_std;
-    s->output_std =
-        deck->model.scaled_init && s->layers > 0 ? s->init_std / sqrt(2.0 * (double)s->layers) : s->init_std;
-    if (deck->model.spike_no_more) { /* Takase et al. 2023: embeddings of unit variance */
-        s->embedding_std = 1.0;
-        s->tied = false;
-        s->decay_embedding = false;
-    }
-    if (store_vocabulary > 0 && s->vocabulary > 0 && s->vocabulary < store_vocabulary)
-        return error_user("key model.vocabulary = %lld: the token store data.train has ids up to %lld",
-                          (long long)s->vocabulary, (long long)store_vocabulary - 1);
-    int code = check_sizes(s);
-    if (code == ERROR_NONE)
-        code = precision_from_deck(&s->precision, deck, s->layers);
-    return code == ERROR_NONE ? recompute_from_deck(&s->recompute, deck, s->layers) : code;
 }
 
 int layer_cut_alike(const struct model_settings *s)
@@ -201,30 +67,6 @@ int model_settings_check(const struct model_settings *s, const struct executor *
     return error_user("key model.head_dim = %lld (model.hidden / model.heads where it is not set): at most %lld on a "
                       "GPU; with device.kind = \"cpu\" at most %d",
                       (long long)s->head_dim, (long long)widest, WIDEST_HEAD);
-}
-
-void model_settings_to_deck(const struct model_settings *s, struct deck *deck)
-{
-    deck->model.family = family_choice(s->family);
-    deck->model.layers = s->layers;
-    deck->model.hidden = s->hidden;
-    deck->model.ffn = s->ffn;
-    deck->model.heads = s->heads;
-    deck->model.kv_heads = s->kv_heads;
-    deck->model.head_dim = s->head_dim;
-    deck->model.vocabulary = s->vocabulary;
-    deck->model.tied = s->tied ? DECK_TIED_YES : DECK_TIED_NO;
-    deck->model.norm_zero_centered = s->norm_zero_centered;
-    deck->model.gelu = s->tanh_gelu ? DECK_GELU_TANH : DECK_GELU_ERF;
-    deck->model.token_dropout = s->token_dropout;
-    deck->model.rope_theta = s->rope.theta;
-    deck->model.rope_rounding = (int)s->rope.rounding;
-    deck->model.norm_eps = s->norm_eps;
-    deck->model.init_std = s->init_std;
-    deck->model.rope_scaling.factor = MAX(s->rope.factor, 1); /* 0 would take a preset's */
-    deck->model.rope_scaling.low = s->rope.low;
-    deck->model.rope_scaling.high = s->rope.high;
-    deck->model.rope_scaling.original = s->rope.original;
 }
 
 int64_t model_parameter_count(const struct model_settings *s)

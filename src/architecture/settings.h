@@ -112,26 +112,11 @@ int layer_cut_check(const struct model_settings *settings, const char *name);
 /* How many of the ranks have the same key and value heads. */
 int layer_cut_alike(const struct model_settings *settings);
 
-/* The family that the deck asks for, by itself or by its preset; the first where the preset is unknown. */
-const struct family *model_family_from_deck(const struct deck *deck);
-/* Its vocabulary, likewise; 0 where neither says. */
-int64_t model_vocabulary_from_deck(const struct deck *deck);
-/* Its key and value heads, likewise. */
-int64_t model_kv_heads_from_deck(const struct deck *deck);
-/* Its max_position_embeddings, likewise. */
-int64_t model_positions_from_deck(const struct deck *deck);
-
-/* From the deck: a preset, then what the deck sets itself. `store_vocabulary` is used where neither says; 0 = unknown.
- * Errors (user): unknown preset (the known ones are listed), a missing or impossible size, naming the key. */
-int model_settings_from_deck(struct model_settings *settings, const struct deck *deck, int64_t store_vocabulary);
+/* Are all sizes given, possible, and do they fit each other? ERROR_USER, naming the key. */
+int model_settings_check_sizes(const struct model_settings *settings);
 
 /* Can the executor compute it? ERROR_USER, naming the key. */
 int model_settings_check(const struct model_settings *settings, const struct executor *executor);
-
-/* Writes settings into the section `model` of a deck, each key by itself whatever the preset, so that
- * model_settings_from_deck makes the same again. Keys that say how to begin or to decay (scaled_init, spike_no_more)
- * and the preset's name stay as they are. */
-void model_settings_to_deck(const struct model_settings *settings, struct deck *deck);
 
 /* Elements of all parameters, a tied head counted once. */
 int64_t model_parameter_count(const struct model_settings *settings);

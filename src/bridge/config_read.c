@@ -1,10 +1,12 @@
 #include "base/error.h"
+#include "deck/fields.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/range.h"
 #include "bridge/config.h"
 #include "bridge/json_file.h"
 #include "tokenizer/end_tokens.h"
+#include "setup/model.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -372,7 +374,7 @@ static void set_window(const struct family *family, struct deck *deck)
 /* A deck as it will be read again, and a model that can be: the deck's own rules find what is left. */
 static int check_deck(const char *path, enum checkpoint_dialect dialect, const struct deck *deck)
 {
-    struct deck *again = memory_allocate(sizeof *again);
+    struct deck *again = deck_create();
     struct model_settings settings;
     char *text = deck_print_effective(deck);
     int code = deck_read_text(again, text, "its deck", NULL, 0);

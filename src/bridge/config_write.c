@@ -1,8 +1,10 @@
 #include "base/error.h"
+#include "deck/fields.h"
 #include "base/memory.h"
 #include "bridge/config.h"
 #include "bridge/json_file.h"
 #include "tokenizer/tokenizer.h"
+#include "setup/model.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -199,10 +201,9 @@ int config_write(const struct model_settings *s, enum checkpoint_dialect dialect
                  const struct tokenizer *tokenizer, const struct model_ends *ends, const char *dtype,
                  const char *folder)
 {
-    struct deck *deck = memory_allocate(sizeof *deck);
+    struct deck *deck = deck_create();
     const struct config_target target = {json_object(), dialect, s, deck, tokenizer, ends};
     json_t *out = target.out;
-    deck_defaults(deck);
     model_settings_to_deck(s, deck);
     deck->model.positions = positions;
     put(out, "architectures", json_pack("[s]", s->family->architecture[dialect]));

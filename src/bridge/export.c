@@ -16,6 +16,7 @@
 #include "checkpoint/carried.h"
 #include "checkpoint/checkpoint_stream.h"
 #include "bridge/safetensors_writer.h"
+#include "setup/model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,16 +45,14 @@ struct export
 
 static int read_deck(struct export *export, const struct checkpoint_meta *meta)
 {
-    struct deck *deck = memory_allocate(sizeof *deck);
+    struct deck *deck = deck_create();
     int code = deck_read_text(deck, meta->deck_text, export->path, NULL, 0);
     if (code == ERROR_NONE)
         code = model_settings_from_deck(&export->settings, deck, meta->vocabulary);
-    const int64_t window = deck->data.window > 0 ? deck->data.window : deck->data.row_tokens;
-    const int64_t positions = deck->model.positions;
+    export->positions = model_trained_positions(deck);
     memory_free(deck);
     if (code != ERROR_NONE)
         return code;
-    export->positions = positions > 0 ? positions : window + export->settings.family->extra_positions;
     code = config_check(&export->settings, export->given->dialect);
     const bool known = meta->tokenizer[0] != '\0' && strcmp(meta->tokenizer, corpus_plain_ids) != 0;
     if (code == ERROR_NONE && known)

@@ -1,4 +1,5 @@
 #include "bridge/import.h"
+#include "deck/fields.h"
 #include "file/disk.h"
 #include "base/error.h"
 #include "base/faults.h"
@@ -18,6 +19,7 @@
 #include "file/file.h"
 #include "bridge/safetensors.h"
 #include "checkpoint/shape.h"
+#include "setup/model.h"
 
 #include <dirent.h>
 #include <errno.h>

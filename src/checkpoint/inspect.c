@@ -9,6 +9,7 @@
 #include "file/block.h"
 #include "checkpoint/checkpoint_private.h"
 #include "file/jsontext.h"
+#include "setup/model.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -147,7 +148,7 @@ static int describe_megatron(json_t *out, const char *path)
 /* As the training's deck says; a deck of another version may say nothing that this one reads. */
 static void describe_family(json_t *out, const struct checkpoint_meta *meta, const char *path)
 {
-    struct deck *deck = memory_allocate(sizeof *deck);
+    struct deck *deck = deck_create();
     struct model_settings settings;
     if (deck_read_text(deck, meta->deck_text, path, NULL, 0) == ERROR_NONE &&
         model_settings_from_deck(&settings, deck, meta->vocabulary) == ERROR_NONE)

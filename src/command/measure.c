@@ -2,12 +2,14 @@
 #include "file/disk.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/thousands.h"
 #include "command/command.h"
 #include "comm/threads.h"
 #include "infer/output.h"
 #include "estimate/measure.h"
 #include "estimate/rates_file.h"
+#include "setup/setup.h"
 
 #include <stddef.h>
 
@@ -16,7 +18,7 @@ enum { LEAST = 128, MOST = 32768 };
 static const char *output;
 static bool replace;
 static struct measure_settings settings;
-static struct deck deck;
+static struct setup setup; /* of the keys on the command line */
 static char **overrides;
 static int override_count;
 static device_make *make_executor;
@@ -34,7 +36,7 @@ static int write_rates(struct comm *world, struct executor *executor)
     int code = comm_agree(world, world->rank == 0 ? open_output(&draft) : ERROR_NONE);
     if (code != ERROR_NONE) /* before what takes minutes */
         return code;
-    rates_default(&rates, &deck);
+    rates_default(&rates, setup.peak);
     measure_rates(&rates, world, executor, &settings);
     if (world->rank == 0)
         rates_file_write(&rates, draft.file);
@@ -45,27 +47,37 @@ static int write_rates(struct comm *world, struct executor *executor)
     return code;
 }
 
+static int read_keys(const struct comm *world)
+{
+    struct deck *deck = deck_create();
+    int code = deck_read_text(deck, "", "command line", overrides, override_count);
+    if (code == ERROR_NONE)
+        code = setup_create(&setup, deck, world->size);
+    memory_free(deck);
+    return code;
+}
+
 static int measure(struct comm *world, void *self)
 {
     (void)self;
-    int code = comm_agree(world, deck_read_text(&deck, "", "command line", overrides, override_count));
+    int code = comm_agree(world, read_keys(world));
     if (code != ERROR_NONE)
         return code;
     struct comm *node = comm_split_node(world);
-    const struct device_request request = {.kind = deck.device.kind,
-                                           .threads = threads_choose(node, deck.device.threads),
-                                           .world = world,
-                                           .node = node,
-                                           .share = deck.device.share,
-                                           .timeout = deck.comm.timeout};
+    struct device_request request = setup.device;
+    request.threads = threads_choose(node, setup.threads);
+    request.world = world;
+    request.node = node;
+    request.deterministic = false;
     struct executor *executor;
-    comm_set_timeout(deck.comm.timeout);
+    comm_set_timeout(setup.device.timeout);
     code = make_executor(&executor, &request);
     if (code == ERROR_NONE) {
         code = write_rates(world, executor);
         executor->class->destroy(executor);
     }
     comm_destroy(node);
+    setup_destroy(&setup);
     return code;
 }
 

@@ -1,5 +1,6 @@
 /* cistron plan */
 #include "base/error.h"
+#include "base/memory.h"
 #include "base/range.h"
 #include "base/text.h"
 #include "command/command.h"
@@ -20,55 +21,51 @@ static int64_t ranks = 1, node = USUAL_NODE;
 static bool json;
 
 /* Chooses the layout that the deck leaves open. */
-static int choose(struct layout_choice *choice, struct deck *deck, int64_t limit, struct executor *executor,
+static int choose(struct layout_choice *choice, struct setup *setup, int64_t limit, struct executor *executor,
                   const struct machine_rates *rates)
 {
     int64_t vocabulary;
-    int code = settings_check_sizes(deck, ranks);
-    if (code == ERROR_NONE)
-        code = settings_vocabulary(&vocabulary, deck);
+    int code = settings_vocabulary(&vocabulary, setup->deck);
     if (code != ERROR_NONE)
         return code;
-    const struct layout_place place = {ranks, limit, fit_host(deck, ranks, node), executor, rates};
-    return layout_choose(choice, deck, vocabulary, &place);
+    const struct layout_place place = {ranks, limit, fit_host(setup, node), executor, rates};
+    return layout_choose(choice, setup->deck, vocabulary, &place);
 }
 
-static int plan(const struct deck *deck, int threads, struct executor *executor)
+static int plan(struct setup *setup, int threads, struct executor *executor)
 {
     struct forecast forecast = {0};
     struct layout_choice choice = {0};
-    static struct deck planned; /* a deck is large for a small stack */
-    planned = *deck;
     struct memory_fit fit;
     int64_t limit;
     static struct machine_rates rates;
-    int code = rates_of_deck(&rates, deck);
+    int code = rates_choose(&rates, setup->rates_file, setup->peak);
     rates.node = node;
     if (code == ERROR_NONE)
-        code = fit_limit(&limit, deck, node, executor);
-    if (code == ERROR_NONE && layout_open(deck))
-        code = choose(&choice, &planned, limit, executor, &rates);
+        code = fit_limit(&limit, setup, node, executor);
+    if (code == ERROR_NONE && setup->open)
+        code = choose(&choice, setup, limit, executor, &rates);
     if (code == ERROR_NONE)
-        code = forecast_create(&forecast, &planned, ranks, threads, executor, &rates);
-    if (code == ERROR_NONE && fit_chooses(deck)) {
-        fit_choose(&planned, &forecast.model, ranks, limit, fit_host(&planned, ranks, node), executor);
-        forecast_rehearse(&forecast, &planned, executor, &rates);
+        code = forecast_create(&forecast, setup->deck, ranks, threads, executor, &rates);
+    struct setup *own = &forecast.setup;
+    if (code == ERROR_NONE && fit_chooses(own->deck)) {
+        fit_choose(own, limit, fit_host(own, node), executor);
+        forecast_rehearse(&forecast, executor, &rates);
     }
     if (code == ERROR_NONE)
-        precision_warn(&forecast.model.precision, deck);
+        precision_warn(&own->model.precision, own->deck);
     if (code == ERROR_NONE)
-        code = fit_check(&fit, &planned, &forecast.model, forecast_neediest(&forecast)->need, ranks, node, executor);
+        code = fit_check(&fit, own, forecast_neediest(&forecast)->need, node, executor);
     if (code == ERROR_NONE) {
-        const bool elsewhere = deck->device.kind == DECK_DEVICE_AUTO && deck->device.memory > 0;
+        const bool elsewhere = own->device.kind == DECK_DEVICE_AUTO && own->memory > 0;
         const bool gpus = executor->device != NULL || elsewhere; /* doc/parallel.md */
-        const struct forecast_report report = {&forecast, &planned, &choice, &rates, rates_tell(&rates, gpus, ranks),
-                                               &fit};
+        const struct forecast_report report = {&forecast, &choice, &rates, rates_tell(&rates, gpus, ranks), &fit};
         (json ? forecast_print_json : forecast_print)(&report);
         fflush(stdout); /* before what is said on standard error */
         code = fit_refuse(&fit);
-        if (code == ERROR_NONE && deck->device.memory == 0) /* this machine is meant */
-            code = fit_check_host(&planned, forecast_neediest(&forecast)->memory[BUDGET_HOST],
-                                  fit_host(&planned, ranks, node), executor);
+        if (code == ERROR_NONE && own->memory == 0) /* this machine is meant */
+            code =
+                fit_check_host(own, forecast_neediest(&forecast)->memory[BUDGET_HOST], fit_host(own, node), executor);
     }
     forecast_destroy(&forecast);
     layout_choice_destroy(&choice);
@@ -78,7 +75,7 @@ static int plan(const struct deck *deck, int threads, struct executor *executor)
 /* Sizes that the deck leaves to model.initialise_from. */
 static int complete(struct deck *deck)
 {
-    if (deck->model.initialise_from[0] == '\0')
+    if (!origin_named(deck))
         return ERROR_NONE;
     struct comm *self = comm_self();
     char *origin;
@@ -88,33 +85,43 @@ static int complete(struct deck *deck)
     return code;
 }
 
+static int plan_on_device(const struct command_environment *environment, struct setup *setup)
+{
+    int threads = forecast_threads(setup->threads, ranks);
+    struct comm *self = comm_self();
+    const struct device_request request = {
+        .kind = setup->device.kind, .threads = threads, .world = self, .node = self, .quiet = true};
+    struct executor *executor;
+    int code = environment->make_executor(&executor, &request);
+    if (code == ERROR_NONE) {
+        code = plan(setup, threads, executor);
+        executor->class->destroy(executor);
+    }
+    comm_destroy(self);
+    return code;
+}
+
 static int run(const struct command_environment *environment, char **arguments, int count)
 {
-    static struct deck deck;
     if (ranks < 1 || ranks > INT_MAX)
         return error_user("--ranks %lld: must be between 1 and %d", (long long)ranks, INT_MAX);
     if (node < 1)
         return error_user("--ranks-per-node %lld: must be at least 1", (long long)node);
     node = MIN(node, ranks);
     char *notes;
-    int code = deck_read(&deck, arguments[0], arguments + 1, count - 1, &notes);
+    struct deck *deck = deck_create();
+    struct setup setup = {0};
+    int code = deck_read(deck, arguments[0], arguments + 1, count - 1, &notes);
     text_print(stderr, notes); /* standard output may be JSON */
     free(notes);
     if (code == ERROR_NONE)
-        code = complete(&deck);
-    if (code != ERROR_NONE)
-        return code;
-    int threads = forecast_threads(&deck, ranks);
-    struct comm *self = comm_self();
-    const struct device_request request = {
-        .kind = deck.device.kind, .threads = threads, .world = self, .node = self, .quiet = true};
-    struct executor *executor;
-    code = environment->make_executor(&executor, &request);
-    if (code == ERROR_NONE) {
-        code = plan(&deck, threads, executor);
-        executor->class->destroy(executor);
-    }
-    comm_destroy(self);
+        code = complete(deck);
+    if (code == ERROR_NONE)
+        code = setup_create(&setup, deck, ranks);
+    if (code == ERROR_NONE)
+        code = plan_on_device(environment, &setup);
+    setup_destroy(&setup);
+    memory_free(deck);
     return code;
 }
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { DECK_STRING = 4096, DECK_MAXIMUM_KEYS = 160, DECK_MAXIMUM_THREADS = 1024 };
+enum { DECK_MAXIMUM_THREADS = 1024 };
 
 /* Values of the keys that have named choices, in the order of the names in the table. */
 enum deck_family { DECK_FAMILY_PRESET, DECK_FAMILY_FIRST /* then one for each of DECK_FAMILIES */ };
@@ -66,132 +66,18 @@ enum deck_recompute {
 /* Names of the policies DECK_RECOMPUTE_NONE to DECK_RECOMPUTE_FULL. */
 #define DECK_RECOMPUTE_NAMES "none", "only_norms", "activation", "norms", "gate_up", "qkv", "attention", "full"
 
-/* Plain data without pointers, so it can be copied by assignment and sent as bytes between ranks of the same build. */
-struct deck {
-    struct {
-        char preset[DECK_STRING], initialise_from[DECK_STRING];
-        bool initialise_optimizer;
-        int family; /* enum deck_family */
-        int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary, positions;
-        int tied; /* enum deck_tied */
-        bool norm_zero_centered;
-        int gelu; /* enum deck_gelu */
-        bool token_dropout;
-        double rope_theta, norm_eps, init_std;
-        int rope_rounding; /* enum deck_rounding */
-        bool scaled_init, spike_no_more;
-        struct {
-            double factor, low, high;
-            int64_t original;
-        } rope_scaling;
-    } model;
-    struct {
-        int64_t steps, global_batch, micro_batch, seed;
-        char resume[DECK_STRING], walltime[DECK_STRING];
-        bool reproducible;
-        int on_divergence; /* enum deck_divergence */
-    } train;
-    struct {
-        double lr, decoupled_lr, beta1, beta2, eps, weight_decay, clip;
-        int decay; /* enum deck_decay */
-    } optimizer;
-    struct {
-        int kind;  /* enum deck_schedule */
-        int rule;  /* enum deck_rule */
-        int count; /* enum deck_count */
-        int64_t warmup, hold, decay;
-        double min_ratio, decoupled_min_ratio;
-    } schedule;
-    struct {
-        int source; /* enum deck_data */
-        char train[DECK_STRING], weights[DECK_STRING], valid[DECK_STRING];
-        char parts[DECK_STRING], tokenizer[DECK_STRING];
-        int order; /* enum deck_order */
-        int64_t random_median, random_mean;
-        int64_t row_tokens, window, overlap, max_segments;
-        int format;         /* enum deck_format */
-        int special_tokens; /* enum deck_special */
-        bool bos, eos, truncate, split, mask_degenerate, uppercase_labels, shuffle, balance;
-        double mask_probability;
-    } data;
-    struct {
-        int64_t every, rows;
-    } validation;
-    struct {
-        int64_t every, keep, keep_every;
-        double every_minutes;
-        bool keep_best, at_end, export_final, asynchronous;
-        int on_failure; /* enum deck_failure */
-    } checkpoint;
-    struct {
-        char folder[DECK_STRING];
-    } output;
-    struct {
-        int64_t every;
-        bool tensorboard;
-        char prometheus[DECK_STRING];
-    } log;
-    struct {
-        int64_t start, stop;
-        char ranks[DECK_STRING];
-        bool collectives;
-    } profile;
-    struct {
-        int kind; /* enum deck_device */
-        int64_t threads;
-        double memory, peak;
-        bool deterministic, graphs, share;
-        char tuning_file[DECK_STRING], rates_file[DECK_STRING];
-    } device;
-    struct {
-        double timeout;
-    } comm;
-    struct {
-        int shard; /* enum deck_shard */
-        int64_t shard_size;
-        int reduce;    /* enum deck_reduce */
-        int reduce_as; /* enum deck_compute */
-        int64_t context;
-        int context_method; /* enum deck_context */
-        int64_t tensor;
-        bool sequence;
-        int64_t pipeline, virtual;
-        int stages; /* enum deck_stages */
-    } parallel;
-    struct {
-        int compute;          /* enum deck_compute */
-        int recipe;           /* enum deck_recipe */
-        int format;           /* enum deck_fp8 */
-        int accumulate;       /* enum deck_accumulate */
-        int weight_gradients; /* enum deck_weight_gradients */
-        int weight_copies;    /* enum deck_weight_copies */
-        bool masters;
-        int gradients; /* enum deck_compute */
-        int64_t first_layers_bf16, last_layers_bf16;
-        char fp8_layers[DECK_STRING], fp4_layers[DECK_STRING], linears[DECK_STRING];
-        bool head;
-        double margin;
-        int64_t history;
-        int amax; /* enum deck_amax */
-        bool power_of_two, stochastic_rounding, hadamard;
-    } precision;
-    struct {
-        int64_t every, start, stop;
-        char layers[DECK_STRING];
-    } statistics;
-    struct {
-        int recompute; /* enum deck_recompute */
-        char recompute_layers[DECK_STRING], offload_layers[DECK_STRING];
-        char fitted_layers[DECK_STRING], fitted_offload[DECK_STRING];
-        int64_t head_tokens, fitted_head_tokens;
-    } memory;
-    bool given[DECK_MAXIMUM_KEYS]; /* by row of the table: set by the file or an override; read with deck_given */
-};
+/* The values of all keys. Only deck, setup and the few files that change keys see the fields (deck/fields.h); the rest
+ * of the program takes what setup makes of them (setup/setup.h). */
+struct deck;
+
+/* Returns a deck of defaults, freed with memory_free (base/memory.h). A deck has 90 KiB, too much for a small stack
+ * (ulimit -s). */
+struct deck *deck_create(void);
 
 /* Sets all keys to their defaults, and marks none as given. */
 void deck_defaults(struct deck *deck);
 
-/* Returns a copy, freed with memory_free (base/memory.h). A deck has 90 KiB, too much for a small stack (ulimit -s). */
+/* Returns a copy, freed with memory_free. */
 struct deck *deck_copy(const struct deck *deck);
 
 /* Reads a deck file, then applies overrides[override_count], "key=value", in order; the last value of a key wins.

@@ -127,8 +127,7 @@ char *deck_print_effective(const struct deck *deck)
 
 char *deck_print_changed(const struct deck *deck)
 {
-    struct deck *defaults = memory_allocate(sizeof *defaults);
-    deck_defaults(defaults);
+    struct deck *defaults = deck_create();
     char *text = memory_string("");
     locale_t previous = deck_locale_enter();
     for (int i = 0; i < deck_table_rows; i++) {
@@ -149,8 +148,7 @@ char *deck_print_changed(const struct deck *deck)
 
 void deck_print_reference(FILE *file)
 {
-    struct deck *deck = memory_allocate(sizeof *deck);
-    deck_defaults(deck);
+    struct deck *deck = deck_create();
     locale_t previous = deck_locale_enter();
     print_comment(file, 0, INTRODUCTION);
     print_deck(file, deck, true);
@@ -183,8 +181,7 @@ static void print_restarts(FILE *file)
 
 void deck_print_markdown(FILE *file)
 {
-    struct deck *deck = memory_allocate(sizeof *deck);
-    deck_defaults(deck);
+    struct deck *deck = deck_create();
     locale_t previous = deck_locale_enter();
     fprintf(file, "# The deck\n\n%s `cistron deck` prints this page as a deck.\n", INTRODUCTION);
     struct section section = {"", 0};

@@ -2,7 +2,7 @@
 #ifndef DECK_TABLE_H
 #define DECK_TABLE_H
 
-#include "deck/deck.h"
+#include "deck/fields.h"
 
 #include <locale.h>
 #include <stddef.h>

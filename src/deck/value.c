@@ -181,6 +181,13 @@ void deck_defaults(struct deck *deck)
     }
 }
 
+struct deck *deck_create(void)
+{
+    struct deck *deck = memory_allocate(sizeof *deck);
+    deck_defaults(deck);
+    return deck;
+}
+
 struct deck *deck_copy(const struct deck *deck)
 {
     return memcpy(memory_allocate(sizeof *deck), deck, sizeof *deck);

@@ -3,18 +3,18 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "estimate/forecast.h"
-#include "setup/settings.h"
+
+#include <stdlib.h>
 
 int64_t fit_free(struct executor *target, int64_t sharing)
 {
     return target->device != NULL ? target->device->available(target->owner) : available_memory("") / sharing;
 }
 
-int fit_limit(int64_t *limit, const struct deck *deck, int64_t sharing, struct executor *target)
+int fit_limit(int64_t *limit, const struct setup *setup, int64_t sharing, struct executor *target)
 {
-    const double bytes = deck->device.memory * (1 << 30);
-    *limit = bytes < 0x1p62 ? (int64_t)bytes : INT64_MAX;
-    if (deck->device.memory > 0)
+    *limit = setup->memory < 0x1p62 ? (int64_t)setup->memory : INT64_MAX;
+    if (setup->memory > 0)
         return ERROR_NONE;
     *limit = fit_free(target, sharing);
     if (*limit == 0 && available_memory("") == 0)
@@ -22,21 +22,20 @@ int fit_limit(int64_t *limit, const struct deck *deck, int64_t sharing, struct e
     return ERROR_NONE;
 }
 
-int64_t fit_room(const struct deck *deck, int64_t limit, const struct executor *target)
+int64_t fit_room(const struct setup *setup, int64_t limit, const struct executor *target)
 {
-    return deck->device.memory > 0 ? limit : limit - limit / (target->device != NULL ? 64 : 8);
+    return setup->memory > 0 ? limit : limit - limit / (target->device != NULL ? 64 : 8);
 }
 
-int fit_check(struct memory_fit *fit, const struct deck *deck, const struct model_settings *model, int64_t need,
-              int64_t ranks, int64_t sharing, struct executor *target)
+int fit_check(struct memory_fit *fit, const struct setup *setup, int64_t need, int64_t sharing, struct executor *target)
 {
-    *fit = (struct memory_fit){.need = need, .of_deck = deck->device.memory > 0};
-    int code = fit_limit(&fit->limit, deck, sharing, target);
+    *fit = (struct memory_fit){.need = need, .of_deck = setup->memory > 0};
+    int code = fit_limit(&fit->limit, setup, sharing, target);
     if (code != ERROR_NONE)
         return code;
     if (fit->need <= fit->limit)
         return ERROR_NONE;
-    fit_advise(fit->advice, fit->limit, deck, model, ranks, target);
+    fit_advise(fit->advice, fit->limit, setup, target);
     return ERROR_NONE;
 }
 
@@ -54,46 +53,46 @@ int fit_refuse(const struct memory_fit *fit)
                       need, limit, fit->advice);
 }
 
-int64_t fit_host(const struct deck *deck, int64_t ranks, int64_t sharing)
+int64_t fit_host(const struct setup *setup, int64_t sharing)
 {
-    const struct loader_settings loading = settings_of_loader(deck);
     const double room =
-        (double)(available_memory("") / sharing) - loader_bytes(&loading, ranks / settings_sharing(deck));
+        (double)(available_memory("") / sharing) - loader_bytes(&setup->train, setup->ranks / setup->sharing);
     return room > 0 ? (int64_t)room : 0;
 }
 
 /* Where the device has no memory of its own, what the engine has taken is not touched yet, and still counts as free. */
-int64_t fit_snapshot(const struct deck *deck, const struct budget *budget, int64_t ranks, int64_t sharing,
-                     struct executor *target)
+int64_t fit_snapshot(const struct setup *setup, const struct budget *budget, int64_t sharing, struct executor *target)
 {
     int64_t limit = 0;
     if (target->device != NULL)
-        return fit_host(deck, ranks, sharing) / 8 * 7;
-    if (fit_limit(&limit, deck, sharing, target) != ERROR_NONE)
+        return fit_host(setup, sharing) / 8 * 7;
+    if (fit_limit(&limit, setup, sharing, target) != ERROR_NONE)
         error_clear();
-    return fit_room(deck, limit, target) - budget_total(budget) - budget->bytes[BUDGET_HOST];
+    return fit_room(setup, limit, target) - budget_total(budget) - budget->bytes[BUDGET_HOST];
 }
 
-int fit_check_host(const struct deck *deck, int64_t bytes, int64_t host, const struct executor *target)
+int fit_check_host(const struct setup *setup, int64_t bytes, int64_t host, const struct executor *target)
 {
     char need[BYTES_TEXT], limit[BYTES_TEXT];
     if (target->device == NULL || bytes <= host)
         return ERROR_NONE;
-    return error_user(
-        "key memory.offload_layers = \"%s\": takes %s of this machine's memory for each rank, which has %s "
-        "free for each, beside the rows of two steps; name fewer layers",
-        deck->memory.offload_layers, bytes_text(need, (double)bytes), bytes_text(limit, (double)host));
+    char *layers = deck_key_text(setup->deck, "memory.offload_layers");
+    int code =
+        error_user("key memory.offload_layers = %s: takes %s of this machine's memory for each rank, which has %s "
+                   "free for each, beside the rows of two steps; name fewer layers",
+                   layers, bytes_text(need, (double)bytes), bytes_text(limit, (double)host));
+    free(layers);
+    return code;
 }
 
-int fit_check_training(const struct deck *deck, const struct model_settings *model, int64_t ranks, int64_t sharing,
-                       struct executor *target)
+int fit_check_training(const struct setup *setup, int64_t sharing, struct executor *target)
 {
     struct memory_fit fit;
-    int64_t memory[BUDGET_CATEGORIES], need = forecast_memory(memory, deck, model, ranks, target);
-    int code = fit_check(&fit, deck, model, need, ranks, sharing, target);
+    int64_t memory[BUDGET_CATEGORIES], need = forecast_memory(memory, setup, target);
+    int code = fit_check(&fit, setup, need, sharing, target);
     if (code == ERROR_NONE)
         code = fit_refuse(&fit);
     if (code != ERROR_NONE)
         return code;
-    return fit_check_host(deck, memory[BUDGET_HOST], fit_host(deck, ranks, sharing), target);
+    return fit_check_host(setup, memory[BUDGET_HOST], fit_host(setup, sharing), target);
 }

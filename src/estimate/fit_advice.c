@@ -1,4 +1,5 @@
 #include "estimate/fit_advice.h"
+#include "deck/fields.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -37,17 +38,18 @@ static void add_level(struct levels *levels, enum fit_key key, int64_t value)
 }
 
 /* The numbers of ranks that its rows and heads can be divided among. */
-static void add_contexts(struct levels *levels, const struct deck *deck, const struct model_settings *model,
-                         int64_t ranks)
+static void add_contexts(struct levels *levels, const struct setup *setup)
 {
+    const struct deck *deck = setup->deck;
+    const int64_t ranks = setup->ranks;
     struct deck *other = deck_copy(deck);
     add_level(levels, FIT_CONTEXT, deck->parallel.context);
     for (int64_t context = deck->parallel.context + 1; context <= ranks; context++) {
         if (ranks % context != 0) /* as settings_check_sizes finds too, but slower */
             continue;
         other->parallel.context = context;
-        struct model_settings cut = *model;
-        cut.rows = layout_rows(other, model_kv_heads(model));
+        struct model_settings cut = setup->model;
+        cut.rows = layout_rows(other, model_kv_heads(&cut));
         if (settings_check_sizes(other, ranks) == ERROR_NONE && attention_check(&cut) == ERROR_NONE &&
             levels->count[FIT_CONTEXT] < MAX_LEVELS)
             add_level(levels, FIT_CONTEXT, context);
@@ -56,8 +58,10 @@ static void add_contexts(struct levels *levels, const struct deck *deck, const s
     memory_free(other);
 }
 
-static struct levels levels_of(const struct deck *deck, const struct model_settings *model, int64_t ranks)
+static struct levels levels_of(const struct setup *setup)
 {
+    const struct deck *deck = setup->deck;
+    const int64_t ranks = setup->ranks;
     struct levels levels = {.count = {0}};
     add_level(&levels, FIT_WEIGHT_COPIES, deck->precision.weight_copies);
     if (deck->precision.recipe != DECK_RECIPE_NONE && deck->precision.weight_copies == DECK_WEIGHT_COPIES_KEPT)
@@ -76,11 +80,11 @@ static struct levels levels_of(const struct deck *deck, const struct model_setti
         error_clear();
     }
     memory_free(other);
-    add_contexts(&levels, deck, model, ranks);
-    add_level(&levels, FIT_HEAD_TOKENS, settings_head_tokens(deck)); /* then quarters, as multiples of 16 */
-    int64_t least = settings_tokens(deck) / MAX_HEAD_CHUNKS;
+    add_contexts(&levels, setup);
+    add_level(&levels, FIT_HEAD_TOKENS, setup->head_tokens); /* then quarters, as multiples of 16 */
+    int64_t least = setup->tokens / MAX_HEAD_CHUNKS;
     least = least > FIT_LEAST_CHUNK ? least : FIT_LEAST_CHUNK;
-    for (int64_t tokens = settings_head_tokens(deck) / 64 * 16; tokens >= least; tokens = tokens / 64 * 16)
+    for (int64_t tokens = setup->head_tokens / 64 * 16; tokens >= least; tokens = tokens / 64 * 16)
         add_level(&levels, FIT_HEAD_TOKENS, tokens);
     add_level(&levels, FIT_COMPUTE, deck->precision.compute);
     if (deck->precision.compute != DECK_COMPUTE_BF16)
@@ -127,11 +131,9 @@ static void describe(char *out, size_t bytes, const struct deck *deck, const str
 
 struct search {
     const struct deck *deck;
-    const struct model_settings *model;
-    int64_t ranks;
     struct executor *target;
     struct levels levels;
-    struct deck *other;                /* planned last; owned */
+    struct setup other;                /* planned last */
     int64_t memory[BUDGET_CATEGORIES]; /* that it needs */
     int64_t least;                     /* need of all planned so far, 0 = none yet */
     int64_t least_state;               /* of it weights, gradients and moments */
@@ -145,17 +147,14 @@ int64_t fit_state(const int64_t *memory)
 
 static int64_t plan_level(struct search *s, const int level[FIT_KEYS])
 {
-    set_levels(s->other, s->deck, &s->levels, level);
-    if (settings_check_sizes(s->other, s->ranks) != ERROR_NONE) { /* keys that may be changed alone, not together */
+    set_levels(s->other.deck, s->deck, &s->levels, level);
+    if (settings_check_sizes(s->other.deck, s->other.ranks) !=
+        ERROR_NONE) { /* keys that may be changed alone, not together */
         error_clear();
         return INT64_MAX;
     }
-    struct model_settings model = *s->model;
-    model.rows = layout_rows(s->other, model_kv_heads(&model));
-    if (precision_from_deck(&model.precision, s->other, model.layers) != ERROR_NONE ||
-        recompute_from_deck(&model.recompute, s->other, model.layers) != ERROR_NONE)
-        error_fatal("bug: %s", error_message());
-    int64_t need = forecast_memory(s->memory, s->other, &model, s->ranks, s->target);
+    setup_update(&s->other);
+    int64_t need = forecast_memory(s->memory, &s->other, s->target);
     if (s->least == 0 || need < s->least) {
         s->least = need;
         s->least_state = fit_state(s->memory);
@@ -241,13 +240,13 @@ static void advise(char *out, int64_t limit, struct search *s)
         for (unsigned mask = 1; mask < 1u << FIT_KEYS; mask++) {
             if (bits_of(mask) != keys_changed || !search_keys(s, mask, limit, level, &need))
                 continue;
-            describe(keys, sizeof keys, s->deck, s->other, level);
+            describe(keys, sizeof keys, s->deck, s->other.deck, level);
             snprintf(out, FIT_TEXT, "with %s it needs %s", keys, bytes_text(size, (double)need));
             return;
         }
     }
-    set_levels(s->other, s->deck, &s->levels, s->least_level);
-    describe(keys, sizeof keys, s->deck, s->other, s->least_level);
+    set_levels(s->other.deck, s->deck, &s->levels, s->least_level);
+    describe(keys, sizeof keys, s->deck, s->other.deck, s->least_level);
     snprintf(out, FIT_TEXT,
              "no setting fits: the least is %s%s%s, of which weights, gradients and moments are %s on every rank; take "
              "a smaller model, or more ranks to share it (%s)",
@@ -255,15 +254,10 @@ static void advise(char *out, int64_t limit, struct search *s)
              bytes_text(state_size, (double)s->least_state), shares);
 }
 
-void fit_advise(char *out, int64_t limit, const struct deck *deck, const struct model_settings *model, int64_t ranks,
-                struct executor *target)
+void fit_advise(char *out, int64_t limit, const struct setup *setup, struct executor *target)
 {
-    struct search search = {.deck = deck,
-                            .model = model,
-                            .ranks = ranks,
-                            .target = target,
-                            .levels = levels_of(deck, model, ranks),
-                            .other = memory_allocate(sizeof *search.other)};
+    struct search search = {.deck = setup->deck, .target = target, .levels = levels_of(setup)};
+    setup_copy(&search.other, setup);
     advise(out, limit, &search);
-    memory_free(search.other);
+    setup_destroy(&search.other);
 }

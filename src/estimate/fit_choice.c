@@ -1,10 +1,11 @@
 #include "estimate/fit_choice.h"
+#include "deck/fields.h"
 #include "base/error.h"
 #include "architecture/flops.h"
 #include "estimate/fit.h"
 #include "estimate/forecast.h"
 #include "estimate/rates.h"
-#include "setup/settings.h"
+#include "setup/recompute.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,18 +20,17 @@ struct table {
 };
 
 struct fit_search {
-    struct deck *deck;
-    struct model_settings *model;
-    int64_t ranks, limit, host;
+    struct setup *setup;
+    struct deck *deck; /* the setup's */
+    int64_t limit, host;
     struct executor *target;
     bool offloads; /* layers too are chosen to be offloaded */
 };
 
 static int64_t plan_deck(struct fit_search *c, int64_t *memory)
 {
-    if (recompute_from_deck(&c->model->recompute, c->deck, c->model->layers) != ERROR_NONE)
-        error_fatal("bug: %s", error_message());
-    return forecast_memory(memory, c->deck, c->model, c->ranks, c->target);
+    setup_update(c->setup);
+    return forecast_memory(memory, c->setup, c->target);
 }
 
 static bool table_fits(struct fit_search *c)
@@ -43,17 +43,18 @@ static bool table_fits(struct fit_search *c)
 static void print_table(struct fit_search *c, const struct table *table)
 {
     recompute_print(c->deck->memory.fitted_layers, sizeof c->deck->memory.fitted_layers, table->policy, table->count,
-                    table->milder, c->model->layers);
+                    table->milder, c->setup->model.layers);
 }
 
 /* Seconds of a layer's forward, of one micro-batch. */
 static double forward_seconds(const struct fit_search *c, const struct machine_rates *rates)
 {
-    const double size[RATE_SIZES] = {(double)settings_tokens(c->deck), (double)c->model->ffn, (double)c->model->hidden};
-    struct model_settings blocks = *c->model;
+    const double size[RATE_SIZES] = {(double)c->setup->tokens, (double)c->setup->model.ffn,
+                                     (double)c->setup->model.hidden};
+    struct model_settings blocks = c->setup->model;
     blocks.vocabulary = 0; /* without the head */
-    return flops_per_token(&blocks, flops_segment(c->deck), FLOPS_CAUSAL) / 3 / (double)blocks.layers *
-           (double)settings_tokens(c->deck) / rates_at(rates, RATE_PRODUCT, RATE_BF16, size);
+    return flops_per_token(&blocks, c->setup->train.window, FLOPS_CAUSAL) / 3 / (double)blocks.layers *
+           (double)c->setup->tokens / rates_at(rates, RATE_PRODUCT, RATE_BF16, size);
 }
 
 /* Offloads as many layers with the policy as the host has room for, so far apart that each is copied while others
@@ -61,15 +62,15 @@ static double forward_seconds(const struct fit_search *c, const struct machine_r
 static void offload(struct fit_search *c, enum deck_recompute policy)
 {
     int64_t memory[BUDGET_CATEGORIES];
-    static struct machine_rates rates; /* large for a small stack */
-    rates_default(&rates, c->deck);    /* not a file's: all ranks and restarts choose alike */
-    print_table(c, &(struct table){.policy = policy, .count = c->model->layers});
+    static struct machine_rates rates;     /* large for a small stack */
+    rates_default(&rates, c->setup->peak); /* not a file's: all ranks and restarts choose alike */
+    print_table(c, &(struct table){.policy = policy, .count = c->setup->model.layers});
     strcpy(c->deck->memory.fitted_offload, "1");
     plan_deck(c, memory);
     const int64_t bytes = memory[BUDGET_HOST];
     const double forwards = ceil(rates_seconds(&rates, RATE_HOST, 1, (double)bytes) / forward_seconds(c, &rates));
-    const int64_t every = forwards > 1 ? (int64_t)fmin(forwards, (double)c->model->layers) : 1;
-    int64_t count = (c->model->layers - 1) / every;
+    const int64_t every = forwards > 1 ? (int64_t)fmin(forwards, (double)c->setup->model.layers) : 1;
+    int64_t count = (c->setup->model.layers - 1) / every;
     if (every > 1 && count > LAYER_RANGES)
         count = LAYER_RANGES;
     if (bytes > 0 && count > c->host / bytes)
@@ -98,9 +99,9 @@ static bool state_fits(struct fit_search *c)
  * them need less than one: what is made again takes memory too.) */
 static struct table choose_table(struct fit_search *c)
 {
-    const bool gelu = c->model->family->gelu;
+    const bool gelu = c->setup->model.family->gelu;
     const enum deck_recompute mildest = state_fits(c) ? DECK_RECOMPUTE_NONE : DECK_RECOMPUTE_FULL;
-    struct table table = {mildest, mildest, c->model->layers, false};
+    struct table table = {mildest, mildest, c->setup->model.layers, false};
     for (;;) {
         if (c->offloads)
             offload(c, table.milder); /* some layers may keep as much */
@@ -151,9 +152,9 @@ static void choose(struct fit_search *c, bool may)
 static int64_t balanced_chunk(const struct fit_search *c)
 {
     enum { WORTH = 16 };
-    const double tokens = (double)settings_tokens(c->deck), hidden = (double)c->model->hidden;
+    const double tokens = (double)c->setup->tokens, hidden = (double)c->setup->model.hidden;
     int64_t chunk = FIT_LEAST_CHUNK;
-    while (2 * tokens * hidden > WORTH * (double)chunk * (double)chunk && chunk < settings_tokens(c->deck))
+    while (2 * tokens * hidden > WORTH * (double)chunk * (double)chunk && chunk < c->setup->tokens)
         chunk *= 2;
     return chunk;
 }
@@ -164,7 +165,7 @@ static void resize_chunk(struct fit_search *c)
     int64_t *chunk = &c->deck->memory.fitted_head_tokens;
     while (*chunk > FIT_LEAST_CHUNK && !table_fits(c))
         *chunk /= 2;
-    while (*chunk < settings_tokens(c->deck) && table_fits(c))
+    while (*chunk < c->setup->tokens && table_fits(c))
         *chunk *= 2;
     while (*chunk > FIT_LEAST_CHUNK && !table_fits(c))
         *chunk /= 2;
@@ -175,10 +176,10 @@ bool fit_chooses(const struct deck *deck)
     return deck->memory.recompute == DECK_RECOMPUTE_FIT || deck->memory.head_tokens == 0;
 }
 
-void fit_choose(struct deck *deck, struct model_settings *model, int64_t ranks, int64_t limit, int64_t host,
-                struct executor *target)
+static void choose_keys(struct setup *setup, int64_t limit, int64_t host, struct executor *target)
 {
-    struct fit_search choice = {deck, model, ranks, fit_room(deck, limit, target), host - host / 8, target, false};
+    struct deck *deck = setup->deck;
+    struct fit_search choice = {setup, deck, fit_room(setup, limit, target), host - host / 8, target, false};
     const bool table = deck->memory.recompute == DECK_RECOMPUTE_FIT, chunk = deck->memory.head_tokens == 0;
     /* copies of a stage's parts would wait at the end of each */
     const bool may = target->device != NULL && deck->memory.offload_layers[0] == '\0' && deck->parallel.virtual == 1;
@@ -194,4 +195,10 @@ void fit_choose(struct deck *deck, struct model_settings *model, int64_t ranks, 
         choose(&choice, may);
     if (chunk)
         resize_chunk(&choice);
+}
+
+void fit_choose(struct setup *setup, int64_t limit, int64_t host, struct executor *target)
+{
+    choose_keys(setup, limit, host, target);
+    setup_update(setup);
 }

@@ -3,23 +3,23 @@
 #define ESTIMATE_FIT_CHOICE_H
 
 #include "core/launch.h"
-#include "deck/deck.h"
-#include "architecture/settings.h"
+#include "setup/setup.h"
 
 /* Does a deck leave anything to fit_choose? */
 bool fit_chooses(const struct deck *deck);
 
-/* memory.recompute = "fit": writes into memory.fitted_layers what each layer makes again, into memory.fitted_offload
- * which of them wait in the host's memory, and both into model->recompute, so that a rank needs at most fit_room of
- * `limit` and seven eighths of `host`, and otherwise as little as possible is made again: a policy for the first
- * layers, and the one before it for the rest. Layers are offloaded where the target has memory of its own,
- * memory.offload_layers names none, products would have to be made again without it, and fewer are with it. What was
- * chosen before stays where it fits. Where nothing fits, all layers have the last policy.
+/* Chooses for a complete setup, in setup->deck, and updates it.
+ *
+ * memory.recompute = "fit": writes into memory.fitted_layers what each layer makes again, and into
+ * memory.fitted_offload which of them wait in the host's memory, so that a rank needs at most fit_room of `limit` and
+ * seven eighths of `host`, and otherwise as little as possible is made again: a policy for the first layers, and the
+ * one before it for the rest. Layers are offloaded where the target has memory of its own, memory.offload_layers names
+ * none, products would have to be made again without it, and fewer are with it. What was chosen before stays where it
+ * fits. Where nothing fits, all layers have the last policy.
  *
  * memory.head_tokens = 0: writes memory.fitted_head_tokens, a power of two: first what pays for its memory (layers then
  * have what is left), afterwards twice as much for as long as it fits, or half until it does.
- * Other decks stay as they are. ranks, target: as for forecast_memory. Local. */
-void fit_choose(struct deck *deck, struct model_settings *model, int64_t ranks, int64_t limit, int64_t host,
-                struct executor *target);
+ * Other setups stay as they are. target: as for forecast_memory. Local. */
+void fit_choose(struct setup *setup, int64_t limit, int64_t host, struct executor *target);
 
 #endif

@@ -14,11 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-int forecast_threads(const struct deck *deck, int64_t ranks)
+int forecast_threads(int64_t asked, int64_t ranks)
 {
-    int asked = threads_asked(deck->device.threads), idle;
-    if (asked > 0)
-        return asked;
+    int given = threads_asked(asked), idle;
+    if (given > 0)
+        return given;
     struct comm *self = comm_self();
     int64_t share = threads_for_rank(self, &idle) / ranks;
     comm_destroy(self);
@@ -28,7 +28,7 @@ int forecast_threads(const struct deck *deck, int64_t ranks)
 /* -- Data -------------------------------------------------------------------------------------------------------- */
 
 /* Adds up what one store holds. */
-static int count_store(struct forecast *f, const struct deck *deck, int store)
+static int count_store(struct forecast *f, int store)
 {
     const char *path = f->stores.paths[store];
     if (!corpus_exists(path)) {
@@ -36,12 +36,12 @@ static int count_store(struct forecast *f, const struct deck *deck, int store)
             f->data_missing = memory_format("%s is not there", path);
         return ERROR_NONE;
     }
-    const struct loader_settings settings = settings_of_loader(deck);
-    const struct windows_layout layout = loader_layout(&settings);
+    const struct loader_settings *settings = &f->setup.train;
+    const struct windows_layout layout = loader_layout(settings);
     struct corpus corpus;
-    int code = corpus_open(&corpus, path, &settings.megatron);
+    int code = corpus_open(&corpus, path, &settings->megatron);
     if (code == ERROR_NONE)
-        code = corpus_measure(&corpus, &layout, &settings.megatron);
+        code = corpus_measure(&corpus, &layout, &settings->megatron);
     f->epoch_windows += corpus.epoch_windows;
     f->epoch_tokens += corpus.epoch_tokens;
     if (code == ERROR_NONE && f->shares != NULL)
@@ -53,21 +53,23 @@ static int count_store(struct forecast *f, const struct deck *deck, int store)
 }
 
 /* An epoch is each store once, as the training counts it. */
-static int count_data(struct forecast *f, const struct deck *deck)
+static int count_data(struct forecast *f)
 {
-    if (deck->data.source == DECK_DATA_RANDOM) {
+    const struct loader_settings *settings = &f->setup.train;
+    const bool padded = settings->format == LOADER_PADDED;
+    if (f->setup.random) {
         f->data_missing = memory_string("random data has no end");
         return ERROR_NONE;
     }
-    if (deck->data.train[0] == '\0') {
+    if (settings->stores[0] == '\0') {
         f->data_missing = memory_string("data.train is not set");
         return ERROR_NONE;
     }
-    int code = store_list_parse(&f->stores, deck->data.train, deck->data.weights);
+    int code = store_list_parse(&f->stores, settings->stores, settings->weights);
     if (code == ERROR_NONE && f->stores.weighted && f->stores.count > 1)
         f->shares = memory_allocate(f->stores.count * (int64_t)sizeof *f->shares);
     for (int i = 0; i < f->stores.count && code == ERROR_NONE; i++)
-        code = count_store(f, deck, i);
+        code = count_store(f, i);
     if (f->data_missing != NULL || code != ERROR_NONE) {
         f->epoch_windows = f->epoch_tokens = 0;
         memory_free(f->shares);
@@ -75,18 +77,17 @@ static int count_data(struct forecast *f, const struct deck *deck)
         return code;
     }
     if (f->shares != NULL)
-        store_epochs(f->shares, f->stores.count, (double)deck->train.steps * (double)deck->train.global_batch,
-                     deck->data.format == DECK_FORMAT_PADDED ? 0 : deck->data.row_tokens);
-    double rows = deck->data.format == DECK_FORMAT_PADDED ? (double)f->epoch_windows
-                                                          : (double)f->epoch_tokens / (double)deck->data.row_tokens;
-    f->epoch_steps = rows / (double)deck->train.global_batch;
+        store_epochs(f->shares, f->stores.count, (double)f->setup.steps * (double)settings->global_rows,
+                     padded ? 0 : settings->row_tokens);
+    double rows = padded ? (double)f->epoch_windows : (double)f->epoch_tokens / (double)settings->row_tokens;
+    f->epoch_steps = rows / (double)settings->global_rows;
     return code;
 }
 
 /* Groups of rows that are a micro-batch. */
-static int64_t groups_of_rows(const struct deck *deck)
+static int64_t groups_of_rows(const struct loader_settings *settings)
 {
-    return (deck->train.global_batch + deck->train.micro_batch - 1) / deck->train.micro_batch;
+    return (settings->global_rows + settings->micro_rows - 1) / settings->micro_rows;
 }
 
 /* -- A rank's engine, planned ------------------------------------------------------------------------------------ */
@@ -112,20 +113,18 @@ static struct group *make_group(void *self, enum layout_axis axis, const char *n
 }
 
 /* rates: of the machine, NULL where only memory counts. */
-static void open_rehearsal(struct rehearsal *r, const struct deck *deck, const struct model_settings *model,
-                           int64_t ranks, int rank, struct executor *target, const struct machine_rates *rates)
+static void open_rehearsal(struct rehearsal *r, const struct setup *setup, int rank, struct executor *target,
+                           const struct machine_rates *rates)
 {
     const int64_t block = target != NULL && target->node_block > 0 ? target->node_block
                           : rates != NULL                          ? rates->node
                                                                    : 0;
-    const struct grid_shape shape = layout_shape_on(deck, ranks, block);
+    const struct grid_shape shape = layout_shape_on(setup->deck, setup->ranks, block);
     *r = (struct rehearsal){.executor = plan_executor_create(target),
-                            .sizes = grid_sizes(&shape, (int)ranks),
-                            .place = grid_place(&shape, (int)ranks, rank)};
-    settings_create_model(&r->model, deck, model, ranks, rank);
-    struct engine_settings settings = settings_of_engine(deck, ranks, rank);
+                            .sizes = grid_sizes(&shape, (int)setup->ranks),
+                            .place = grid_place(&shape, (int)setup->ranks, rank)};
     const struct parallel_groups groups = layout_groups(&r->sizes, r->executor, make_group, r);
-    engine_create(&r->engine, r->executor, &r->model, &groups, &settings);
+    setup_create_engine(setup, rank, r->executor, &groups, &r->model, &r->engine);
 }
 
 static void close_rehearsal(struct rehearsal *r)
@@ -142,16 +141,14 @@ static int64_t need_of(const struct budget *budget, const struct executor *targe
 }
 
 /* The first of the ranks that need the most: its number, need and memory. */
-static struct forecast_rank plan_neediest(const struct deck *deck, const struct model_settings *model, int64_t ranks,
-                                          struct executor *target)
+static struct forecast_rank plan_neediest(const struct setup *setup, struct executor *target)
 {
-    const struct grid_shape shape = layout_shape(deck);
     int kinds[GRID_KINDS];
-    const int count = grid_kinds(&shape, (int)ranks, kinds);
+    const int count = grid_kinds(&setup->shape, (int)setup->ranks, kinds);
     struct forecast_rank most = {.need = -1};
     for (int i = 0; i < count; i++) {
         struct rehearsal r;
-        open_rehearsal(&r, deck, model, ranks, kinds[i], target, NULL);
+        open_rehearsal(&r, setup, kinds[i], target, NULL);
         const int64_t need = need_of(&r.engine.budget, target);
         if (need > most.need) {
             most = (struct forecast_rank){.rank = kinds[i], .need = need};
@@ -162,10 +159,9 @@ static struct forecast_rank plan_neediest(const struct deck *deck, const struct 
     return most;
 }
 
-int64_t forecast_memory(int64_t *memory, const struct deck *deck, const struct model_settings *model, int64_t ranks,
-                        struct executor *target)
+int64_t forecast_memory(int64_t *memory, const struct setup *setup, struct executor *target)
 {
-    const struct forecast_rank most = plan_neediest(deck, model, ranks, target);
+    const struct forecast_rank most = plan_neediest(setup, target);
     memcpy(memory, most.memory, sizeof most.memory);
     return most.need;
 }
@@ -281,15 +277,15 @@ static struct batch fake_batch(const struct rehearsal *r)
 }
 
 /* Adds `times` what a step of `count` alike micro-batches does; returns its seconds, 0 without rates. */
-static double add_step(struct forecast_rank *rank, struct rehearsal *r, const struct deck *deck,
+static double add_step(struct forecast_rank *rank, struct rehearsal *r, const struct setup *setup,
                        const struct machine_rates *rates, const struct batch *batches, int64_t count, int64_t times)
 {
-    struct pricing pricing = {.rehearsal = r, .rates = rates, .segment = flops_segment(deck)};
+    struct pricing pricing = {.rehearsal = r, .rates = rates, .segment = setup->train.window};
     struct plan_traffic traffic[FORECAST_GROUPS];
     double seconds = 0;
-    struct schedule schedule = settings_schedule(deck, count, r->sizes.all, r->place.all);
+    struct schedule schedule = setup_schedule(setup, count, r->place.all);
     plan_executor_clear(r->executor);
-    engine_step(&r->engine, &schedule, batches, deck->optimizer.lr);
+    engine_step(&r->engine, &schedule, batches, setup->learning_rate.own.peak);
     schedule_destroy(&schedule);
     const struct plan_log *log = plan_executor_log(r->executor);
     refuse_races(log);
@@ -313,52 +309,50 @@ static double add_step(struct forecast_rank *rank, struct rehearsal *r, const st
 /* One step of so many micro-batches. They are alike but for the first, which starts the gradients, and the last, which
  * ends them: a step of three has one more of the others than a step of two. In a pipeline so many as there are stages
  * fill it; chunks of a stage have as many in turn, so of these turns. */
-static struct forecast_rank rehearse_step(const struct deck *deck, const struct model_settings *model, int64_t ranks,
-                                          int number, struct executor *target, const struct machine_rates *rates)
+static struct forecast_rank rehearse_step(const struct setup *setup, int number, struct executor *target,
+                                          const struct machine_rates *rates)
 {
-    const int64_t micro_batches = settings_micro_batches(deck, ranks);
-    const int64_t turn = deck->parallel.virtual > 1 ? deck->parallel.pipeline : 1;
-    const int64_t filled = deck->parallel.pipeline / turn, fewest = filled > 2 ? filled : 2;
+    const int64_t micro_batches = setup->micro_batches, stages = setup->model.cut.stages;
+    const int64_t turn = setup->model.cut.chunks > 1 ? stages : 1;
+    const int64_t filled = stages / turn, fewest = filled > 2 ? filled : 2;
     const int64_t more = micro_batches / turn - fewest;
     struct rehearsal r;
-    open_rehearsal(&r, deck, model, ranks, number, target, rates);
+    open_rehearsal(&r, setup, number, target, rates);
     struct forecast_rank rank = {.rank = number, .need = need_of(&r.engine.budget, target)};
     memcpy(rank.memory, r.engine.budget.bytes, sizeof rank.memory);
     rank.copies = r.engine.store->copies;
-    rank.snapshot = settings_saves_beside(deck) ? snapshot_bytes(&r.engine) : 0;
+    rank.snapshot = setup->saving.overlapped ? snapshot_bytes(&r.engine) : 0;
     double each; /* seconds of one more micro-batch; of few their mean */
     struct batch batches[3 * GRID_STAGES];
     batches[0] = fake_batch(&r);
     for (int i = 1; i < (fewest + 1) * turn; i++)
         batches[i] = batches[0];
     if (more > 0) {
-        each = add_step(&rank, &r, deck, rates, batches, (fewest + 1) * turn, more);
-        each = (each - add_step(&rank, &r, deck, rates, batches, fewest * turn, 1 - more)) / (double)turn;
+        each = add_step(&rank, &r, setup, rates, batches, (fewest + 1) * turn, more);
+        each = (each - add_step(&rank, &r, setup, rates, batches, fewest * turn, 1 - more)) / (double)turn;
     } else {
-        each = add_step(&rank, &r, deck, rates, batches, micro_batches, 1) / (double)micro_batches;
+        each = add_step(&rank, &r, setup, rates, batches, micro_batches, 1) / (double)micro_batches;
     }
-    rank.bubble = (double)(deck->parallel.pipeline - 1) / (double)deck->parallel.virtual * each;
+    rank.bubble = (double)(stages - 1) / (double)setup->model.cut.chunks * each;
     rank.seconds += rank.bubble;
     close_rehearsal(&r);
     return rank;
 }
 
-struct forecast_rank forecast_step(const struct deck *deck, const struct model_settings *model, int64_t ranks,
-                                   struct executor *target, const struct machine_rates *rates)
+struct forecast_rank forecast_step(const struct setup *setup, struct executor *target,
+                                   const struct machine_rates *rates)
 {
-    return rehearse_step(deck, model, ranks, plan_neediest(deck, model, ranks, target).rank, target, rates);
+    return rehearse_step(setup, plan_neediest(setup, target).rank, target, rates);
 }
 
-void forecast_rehearse(struct forecast *f, const struct deck *deck, struct executor *target,
-                       const struct machine_rates *rates)
+void forecast_rehearse(struct forecast *f, struct executor *target, const struct machine_rates *rates)
 {
-    const struct grid_shape shape = layout_shape(deck);
     int numbers[GRID_KINDS];
     memory_free(f->kinds);
-    f->kind_count = grid_kinds(&shape, (int)f->ranks, numbers);
+    f->kind_count = grid_kinds(&f->setup.shape, (int)f->ranks, numbers);
     f->kinds = memory_allocate(f->kind_count * (int64_t)sizeof *f->kinds);
     for (int i = 0; i < f->kind_count; i++)
-        f->kinds[i] = rehearse_step(deck, &f->model, f->ranks, numbers[i], target, rates);
+        f->kinds[i] = rehearse_step(&f->setup, numbers[i], target, rates);
 }
 
 const struct forecast_rank *forecast_neediest(const struct forecast *f)
@@ -386,33 +380,32 @@ int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, 
 {
     *f = (struct forecast){.ranks = ranks, .threads = threads};
     int64_t vocabulary;
-    int code = settings_check_sizes(deck, ranks);
+    int code = setup_create(&f->setup, deck, ranks);
     if (code == ERROR_NONE)
-        code = count_data(f, deck);
+        code = count_data(f);
     if (code == ERROR_NONE)
         code = settings_vocabulary(&vocabulary, deck);
     if (code == ERROR_NONE)
-        code = settings_of_model(&f->model, deck, vocabulary, target);
+        code = setup_complete(&f->setup, vocabulary, target);
     if (code != ERROR_NONE)
         return code;
-    f->quantized = precision_text(&f->model.precision, f->model.layers, target->class->lacks_products == NULL);
-    f->parameters = model_parameter_count(&f->model);
-    const int64_t groups = groups_of_rows(deck), data_ranks = ranks / settings_sharing(deck);
-    f->micro_batches = settings_micro_batches(deck, ranks);
-    const struct loader_settings loading = settings_of_loader(deck);
-    f->batches = loader_bytes(&loading, data_ranks);
-    f->idle_ranks = data_ranks > groups ? (data_ranks - groups) * settings_sharing(deck) : 0;
-    f->step_tokens = deck->train.global_batch * deck->data.row_tokens;
-    f->segment = flops_segment(deck);
+    const struct setup *setup = &f->setup;
+    f->quantized = precision_text(&setup->model.precision, setup->model.layers, target->class->lacks_products == NULL);
+    f->parameters = model_parameter_count(&setup->model);
+    const int64_t groups = groups_of_rows(&setup->train), data_ranks = ranks / setup->sharing;
+    f->batches = loader_bytes(&setup->train, data_ranks);
+    f->idle_ranks = data_ranks > groups ? (data_ranks - groups) * setup->sharing : 0;
+    f->step_tokens = setup->train.global_rows * setup->train.row_tokens;
     for (int c = 0; c < FLOPS_CONVENTIONS; c++)
-        f->token_flops[c] = flops_per_token(&f->model, f->segment, (enum flops_convention)c);
-    forecast_rehearse(f, deck, target, rates);
-    f->room = room_of(deck, &f->model);
+        f->token_flops[c] = flops_per_token(&setup->model, setup->train.window, (enum flops_convention)c);
+    forecast_rehearse(f, target, rates);
+    f->room = room_of(setup);
     return ERROR_NONE;
 }
 
 void forecast_destroy(struct forecast *f)
 {
+    setup_destroy(&f->setup);
     free(f->quantized);
     free(f->data_missing);
     memory_free(f->kinds);

@@ -11,6 +11,7 @@
 #include "plan/log.h"
 #include "store/budget.h"
 #include "setup/layout.h"
+#include "setup/setup.h"
 #include "estimate/rates.h"
 #include "estimate/room.h"
 
@@ -35,19 +36,17 @@ struct forecast_rank {
 };
 
 struct forecast {
+    struct setup setup; /* complete */
     int64_t ranks;
-    int threads; /* of a rank */
-    struct model_settings model;
+    int threads;     /* of a rank */
     char *quantized; /* what is, and how; owned */
     int64_t parameters;
 
     struct forecast_rank *kinds; /* of ranks [kind_count]; owned */
     int kind_count;
-    double batches;        /* bytes of host memory that the loader's batches take on a rank */
-    int64_t micro_batches; /* of a rank, a step */
-    int64_t idle_ranks;    /* that get no row of any step */
-    int64_t step_tokens;   /* of all ranks, padding included */
-    int64_t segment;       /* tokens that attention spans in the conventions (architecture/flops.h) */
+    double batches;      /* bytes of host memory that the loader's batches take on a rank */
+    int64_t idle_ranks;  /* that get no row of any step */
+    int64_t step_tokens; /* of all ranks, padding included */
     double token_flops[FLOPS_CONVENTIONS];
 
     char *data_missing;         /* why an epoch cannot be counted, such as data that is not there; else NULL; owned */
@@ -59,9 +58,9 @@ struct forecast {
     struct disk_room room;
 };
 
-/* CPU threads that a rank would have: what the deck or OMP_NUM_THREADS asks for, else its share of the CPUs of this
+/* CPU threads that a rank would have: `asked` (device.threads) or OMP_NUM_THREADS, else its share of the CPUs of this
  * process when all ranks run on this machine. */
-int forecast_threads(const struct deck *deck, int64_t ranks);
+int forecast_threads(int64_t asked, int64_t ranks);
 
 /* Forecasts a run of the deck, which leaves nothing open (estimate/layout_choice.h), on so many ranks of so many
  * threads. target: the executor that will run it, asked for scratch sizes alone. rates: how fast it will be; NULL:
@@ -71,9 +70,8 @@ int forecast_create(struct forecast *forecast, const struct deck *deck, int64_t 
                     struct executor *target, const struct machine_rates *rates);
 void forecast_destroy(struct forecast *forecast);
 
-/* Forecasts what ranks take once more, after a change of the forecast's model. */
-void forecast_rehearse(struct forecast *forecast, const struct deck *deck, struct executor *target,
-                       const struct machine_rates *rates);
+/* Forecasts what ranks take once more, after a change of the forecast's setup. */
+void forecast_rehearse(struct forecast *forecast, struct executor *target, const struct machine_rates *rates);
 
 /* Of its kinds of ranks that which needs the most memory: what is told of a rank. */
 const struct forecast_rank *forecast_neediest(const struct forecast *forecast);
@@ -82,12 +80,11 @@ const struct forecast_rank *forecast_neediest(const struct forecast *forecast);
 const struct forecast_rank *forecast_slowest(const struct forecast *forecast);
 
 /* Only the bytes of the rank that needs the most: by category into memory[BUDGET_CATEGORIES], and their sum, as above.
- * The deck must have passed settings_check_sizes, and leave nothing open. */
-int64_t forecast_memory(int64_t *memory, const struct deck *deck, const struct model_settings *model, int64_t ranks,
-                        struct executor *target);
+ * The setup is complete. */
+int64_t forecast_memory(int64_t *memory, const struct setup *setup, struct executor *target);
 
-/* What a step takes on the rank that needs the most, alone. The deck as above. */
-struct forecast_rank forecast_step(const struct deck *deck, const struct model_settings *model, int64_t ranks,
-                                   struct executor *target, const struct machine_rates *rates);
+/* What a step takes on the rank that needs the most, alone. The setup as above. */
+struct forecast_rank forecast_step(const struct setup *setup, struct executor *target,
+                                   const struct machine_rates *rates);
 
 #endif

@@ -10,15 +10,15 @@
 
 /* Seconds that a step cannot go below at the devices' peak, were all products in one format; 0 where no peak is known.
  */
-static double seconds_at_peak(const struct forecast *f, const struct deck *deck)
+static double seconds_at_peak(const struct forecast *f)
 {
     double flops = f->token_flops[FLOPS_CAUSAL] * (double)f->step_tokens;
-    return deck->device.peak > 0 ? flops / (deck->device.peak * 1e12) / (double)f->ranks : 0;
+    return f->setup.peak > 0 ? flops / f->setup.peak / (double)f->ranks : 0;
 }
 
-static double epochs_of_run(const struct forecast *f, const struct deck *deck)
+static double epochs_of_run(const struct forecast *f)
 {
-    return f->epoch_steps > 0 ? (double)deck->train.steps / f->epoch_steps : 0;
+    return f->epoch_steps > 0 ? (double)f->setup.steps / f->epoch_steps : 0;
 }
 
 /* -- For a person ------------------------------------------------------------------------------------------------ */
@@ -40,7 +40,7 @@ static void mebibytes(const char *name, int64_t bytes)
 
 static void print_model(const struct forecast *f)
 {
-    const struct model_settings *m = &f->model;
+    const struct model_settings *m = &f->setup.model;
     printf("model\n");
     printf("  %-28s %18s\n", "family", m->family->name);
     whole("layers", m->layers);
@@ -74,7 +74,7 @@ static void print_candidates(const struct layout_choice *choice, bool timed)
         printf("  and %d that are worse\n", choice->count - SHOWN);
 }
 
-static void print_memory(const struct forecast *f, const struct deck *deck)
+static void print_memory(const struct forecast *f)
 {
     const struct forecast_rank *rank = forecast_neediest(f);
     printf("memory of a rank, MiB\n");
@@ -84,12 +84,12 @@ static void print_memory(const struct forecast *f, const struct deck *deck)
             mebibytes("  of these quantized copies", rank->copies);
     }
     mebibytes("total", rank->need);
-    if (deck->memory.recompute == DECK_RECOMPUTE_FIT)
-        log_print(stdout, "  %-28s %18s\n", "recomputed, of layers", deck->memory.fitted_layers);
-    if (deck->memory.recompute == DECK_RECOMPUTE_FIT && deck->memory.fitted_offload[0] != '\0')
-        log_print(stdout, "  %-28s %18s\n", "offloaded, layers", deck->memory.fitted_offload);
-    if (deck->memory.head_tokens == 0)
-        printf("  %-28s %18lld\n", "tokens of a head's chunk", (long long)deck->memory.fitted_head_tokens);
+    if (f->setup.fits_recompute)
+        log_print(stdout, "  %-28s %18s\n", "recomputed, of layers", f->setup.fitted_layers);
+    if (f->setup.fits_recompute && f->setup.fitted_offload[0] != '\0')
+        log_print(stdout, "  %-28s %18s\n", "offloaded, layers", f->setup.fitted_offload);
+    if (f->setup.fits_head)
+        printf("  %-28s %18lld\n", "tokens of a head's chunk", (long long)f->setup.head_tokens);
     if (rank->memory[BUDGET_HOST] > 0)
         mebibytes("offloaded, on host", rank->memory[BUDGET_HOST]);
     if (rank->snapshot > 0)
@@ -97,22 +97,22 @@ static void print_memory(const struct forecast *f, const struct deck *deck)
     printf("  %-28s %18.1f\n", "rows of two steps, on host", f->batches / (1 << 20));
 }
 
-static void print_arithmetic(const struct forecast *f, const struct deck *deck)
+static void print_arithmetic(const struct forecast *f)
 {
     printf("FLOPs of training            %10s %18s\n", "a token", "a step");
     for (int c = 0; c < FLOPS_CONVENTIONS; c++)
         printf("  %-24s %12.4e %18.4e\n", flops_name((enum flops_convention)c), f->token_flops[c],
                f->token_flops[c] * (double)f->step_tokens);
     printf("  %-37s %18.4e\n", "ops of one rank, recompute included", forecast_neediest(f)->flops);
-    if (deck->device.peak > 0)
+    if (f->setup.peak > 0)
         printf("  %-37s %18.4g\n",
-               precision_quantizes(&f->model.precision) ? "seconds a step at peak, unquantized"
-                                                        : "seconds a step at peak, a lower bound",
-               seconds_at_peak(f, deck));
+               precision_quantizes(&f->setup.model.precision) ? "seconds a step at peak, unquantized"
+                                                              : "seconds a step at peak, a lower bound",
+               seconds_at_peak(f));
 }
 
 /* What a step takes by the rates, and what of it transfers add; as NeMo's benchmark quotes it too. */
-static void print_time(const struct forecast *f, const struct deck *deck, const struct machine_rates *rates, bool timed)
+static void print_time(const struct forecast *f, const struct machine_rates *rates, bool timed)
 {
     if (!timed) {
         printf(
@@ -126,15 +126,15 @@ static void print_time(const struct forecast *f, const struct deck *deck, const 
     log_print(stdout, "time by rates of %s\n", rates->device[0] != '\0' ? rates->device : "an H200, not measured");
     printf("  %-37s %18.4g\n", "seconds a step", rank->seconds);
     printf("  %-37s %18.4g\n", "of these transfers, exposed", rank->exposed);
-    if (deck->parallel.pipeline > 1)
+    if (stage_count(&f->setup.model.cut) > 1)
         printf("  %-37s %18.4g\n", "of these waiting for other stages", rank->bubble);
     printf("  %-37s %18.6g\n", "tokens/s", speed);
     printf("  %-37s %18.2f\n", "days for 1e12 tokens", flops_days(FLOPS_QUOTED_TOKENS, speed));
-    for (int c = 0; c < FLOPS_CONVENTIONS && deck->device.peak > 0; c++) {
+    for (int c = 0; c < FLOPS_CONVENTIONS && f->setup.peak > 0; c++) {
         char name[64];
         snprintf(name, sizeof name, "MFU, %s, %%", flops_name((enum flops_convention)c));
         printf("  %-37s %18.2f\n", name,
-               100 * flops_utilisation(f->token_flops[c], speed, deck->device.peak * 1e12 * (double)f->ranks));
+               100 * flops_utilisation(f->token_flops[c], speed, f->setup.peak * (double)f->ranks));
     }
 }
 
@@ -151,12 +151,12 @@ static void print_traffic(const struct forecast *f)
         mebibytes("one rank alone", 0);
 }
 
-static void print_data(const struct forecast *f, const struct deck *deck)
+static void print_data(const struct forecast *f)
 {
     printf("data\n");
     whole("tokens a step", f->step_tokens);
-    whole("steps of the run", deck->train.steps);
-    settings_warn(deck);
+    whole("steps of the run", f->setup.steps);
+    settings_warn(f->setup.deck);
     if (f->data_missing != NULL) {
         log_print(stdout, "  %-28s %18s  %s\n", "windows and tokens an epoch", "unknown:", f->data_missing);
         return;
@@ -164,7 +164,7 @@ static void print_data(const struct forecast *f, const struct deck *deck)
     whole("windows an epoch", f->epoch_windows);
     whole("tokens an epoch", f->epoch_tokens);
     real("steps an epoch, at least", f->epoch_steps);
-    real("epochs of the run, at most", epochs_of_run(f, deck));
+    real("epochs of the run, at most", epochs_of_run(f));
     for (int d = 0; f->shares != NULL && d < f->stores.count && d < STORE_EPOCHS_SHOWN; d++)
         printf("  %-28s %18.1f  %s\n", "epochs of a store, at most", f->shares[d].epochs, f->shares[d].path);
     if (f->shares != NULL)
@@ -185,25 +185,24 @@ static void print_files(const struct forecast *f)
 void forecast_print(const struct forecast_report *report)
 {
     const struct forecast *f = report->forecast;
-    const struct deck *deck = report->deck;
     const struct memory_fit *fit = report->fit;
     print_model(f);
-    char *layout = layout_text(deck, f->ranks);
+    char *layout = layout_text(f->setup.deck, f->ranks);
     printf("ranks\n");
     whole("ranks", f->ranks);
     whole("ranks of a node", report->rates->node);
     printf("  %-28s %18s\n", "layout", layout);
     free(layout);
     whole("threads of a rank", f->threads);
-    whole("micro-batches of a rank", f->micro_batches);
+    whole("micro-batches of a rank", f->setup.micro_batches);
     if (f->idle_ranks > 0)
         whole("ranks without any row", f->idle_ranks);
     print_candidates(report->choice, report->timed);
-    print_memory(f, deck);
-    print_arithmetic(f, deck);
-    print_time(f, deck, report->rates, report->timed);
+    print_memory(f);
+    print_arithmetic(f);
+    print_time(f, report->rates, report->timed);
     print_traffic(f);
-    print_data(f, deck);
+    print_data(f);
     print_files(f);
     char need[BYTES_TEXT], limit[BYTES_TEXT];
     printf("a rank needs %s of %s: %s\n", bytes_text(need, (double)fit->need), bytes_text(limit, (double)fit->limit),
@@ -214,7 +213,7 @@ void forecast_print(const struct forecast_report *report)
 
 static json_t *model_json(const struct forecast *f)
 {
-    const struct model_settings *m = &f->model;
+    const struct model_settings *m = &f->setup.model;
     return json_pack("{ss sI sI sI sI sI sI sI sb sI ss}", "family", m->family->name, "layers", (json_int_t)m->layers,
                      "hidden", (json_int_t)m->hidden, "ffn", (json_int_t)m->ffn, "heads", (json_int_t)m->heads,
                      "kv_heads", (json_int_t)m->kv_heads, "head_dim", (json_int_t)m->head_dim, "vocabulary",
@@ -254,12 +253,11 @@ static json_t *traffic_json(const struct forecast *f)
     return traffic;
 }
 
-static json_t *layout_json(const struct forecast *f, const struct deck *deck)
+static json_t *layout_json(const struct forecast *f)
 {
-    const struct grid_shape shape = layout_shape(deck);
-    const struct grid_numbers sizes = grid_sizes(&shape, (int)f->ranks);
-    return json_pack("{ss si si si}", "shard", layout_level(deck->parallel.shard), "replicas", sizes.replicas, "shards",
-                     sizes.shard, "context", sizes.context);
+    const struct grid_numbers sizes = grid_sizes(&f->setup.shape, (int)f->ranks);
+    return json_pack("{ss si si si}", "shard", layout_level((int)f->setup.engine.sharding.level), "replicas",
+                     sizes.replicas, "shards", sizes.shard, "context", sizes.context);
 }
 
 static json_t *candidates_json(const struct layout_choice *choice, bool timed)
@@ -273,16 +271,16 @@ static json_t *candidates_json(const struct layout_choice *choice, bool timed)
     return all;
 }
 
-static json_t *data_json(const struct forecast *f, const struct deck *deck)
+static json_t *data_json(const struct forecast *f)
 {
     json_t *data =
-        json_pack("{sI sI}", "tokens_a_step", (json_int_t)f->step_tokens, "steps", (json_int_t)deck->train.steps);
+        json_pack("{sI sI}", "tokens_a_step", (json_int_t)f->step_tokens, "steps", (json_int_t)f->setup.steps);
     if (f->data_missing != NULL)
         json_object_set_new(data, "unknown", json_string(f->data_missing));
     else
         json_object_update_new(data, json_pack("{sI sI sf sf}", "windows_an_epoch", (json_int_t)f->epoch_windows,
                                                "tokens_an_epoch", (json_int_t)f->epoch_tokens, "steps_an_epoch",
-                                               f->epoch_steps, "epochs", epochs_of_run(f, deck)));
+                                               f->epoch_steps, "epochs", epochs_of_run(f)));
     json_t *stores = f->shares != NULL ? json_array() : NULL;
     for (int d = 0; stores != NULL && d < f->stores.count; d++)
         json_array_append_new(stores, json_pack("{ss sf}", "path", f->shares[d].path, "epochs", f->shares[d].epochs));
@@ -294,7 +292,6 @@ static json_t *data_json(const struct forecast *f, const struct deck *deck)
 void forecast_print_json(const struct forecast_report *report)
 {
     const struct forecast *f = report->forecast;
-    const struct deck *deck = report->deck;
     const struct memory_fit *fit = report->fit;
     json_t *files = json_pack("{sI sI sI sI}", "checkpoint", (json_int_t)f->room.checkpoint, "final_model",
                               (json_int_t)f->room.model, "checkpoints", (json_int_t)f->room.checkpoints, "disk",
@@ -304,10 +301,10 @@ void forecast_print_json(const struct forecast_report *report)
     json_t *verdict = json_pack("{sI sI sb ss}", "need", (json_int_t)fit->need, "limit", (json_int_t)fit->limit, "fits",
                                 fit->need <= fit->limit, "advice", fit->advice);
     json_t *all = json_pack("{so sI si sI sI so so so so so so}", "model", model_json(f), "ranks", (json_int_t)f->ranks,
-                            "threads", f->threads, "micro_batches", (json_int_t)f->micro_batches, "idle_ranks",
+                            "threads", f->threads, "micro_batches", (json_int_t)f->setup.micro_batches, "idle_ranks",
                             (json_int_t)f->idle_ranks, "memory", memory_json(f), "flops", flops_json(f), "traffic",
-                            traffic_json(f), "data", data_json(f, deck), "files", files, "fit", verdict);
-    json_object_set_new(all, "layout", layout_json(f, deck));
+                            traffic_json(f), "data", data_json(f), "files", files, "fit", verdict);
+    json_object_set_new(all, "layout", layout_json(f));
     if (report->timed)
         json_object_set_new(all, "time",
                             json_pack("{ss sf sf sf}", "rates", report->rates->device, "seconds",
@@ -320,13 +317,13 @@ void forecast_print_json(const struct forecast_report *report)
     json_object_set_new(all, "host_batches", json_real(f->batches));
     json_object_set_new(all, "host_offloaded", json_integer(forecast_neediest(f)->memory[BUDGET_HOST]));
     json_object_set_new(all, "host_snapshot", json_integer(forecast_neediest(f)->snapshot));
-    if (deck->memory.recompute == DECK_RECOMPUTE_FIT)
-        json_object_update_new(all, json_pack("{ss ss}", "recompute_layers", deck->memory.fitted_layers,
-                                              "offload_layers", deck->memory.fitted_offload));
-    if (deck->memory.head_tokens == 0)
-        json_object_set_new(all, "head_tokens", json_integer(deck->memory.fitted_head_tokens));
-    if (deck->device.peak > 0)
-        json_object_set_new(all, "seconds_at_peak", json_real(seconds_at_peak(f, deck)));
+    if (f->setup.fits_recompute)
+        json_object_update_new(all, json_pack("{ss ss}", "recompute_layers", f->setup.fitted_layers, "offload_layers",
+                                              f->setup.fitted_offload));
+    if (f->setup.fits_head)
+        json_object_set_new(all, "head_tokens", json_integer(f->setup.head_tokens));
+    if (f->setup.peak > 0)
+        json_object_set_new(all, "seconds_at_peak", json_real(seconds_at_peak(f)));
     json_dumpf(all, stdout, JSON_INDENT(2));
     printf("\n");
     json_decref(all);

@@ -6,10 +6,9 @@
 #include "estimate/forecast.h"
 #include "estimate/layout_choice.h"
 
-/* All that `cistron plan` says of a deck, which leaves nothing open. */
+/* All that `cistron plan` says of a deck. */
 struct forecast_report {
     const struct forecast *forecast;
-    const struct deck *deck;
     const struct layout_choice *choice; /* that made the deck's layout; count 0: it was not chosen */
     const struct machine_rates *rates;  /* by which the forecast tells seconds */
     bool timed;                         /* they do (rates_tell); else no seconds are printed but those at peak */

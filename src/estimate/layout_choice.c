@@ -1,38 +1,33 @@
 #include "estimate/layout_choice.h"
+#include "deck/fields.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "estimate/fit.h"
 #include "estimate/fit_choice.h"
 #include "estimate/forecast.h"
 #include "setup/layout.h"
-#include "setup/settings.h"
+#include "setup/setup.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-bool layout_open(const struct deck *deck)
-{
-    return deck->parallel.shard == DECK_SHARD_AUTO || deck->parallel.context == 0;
-}
-
 /* -- One layout --------------------------------------------------------------------------------------------------- */
 
-static struct layout_candidate judge(const struct deck *deck, const struct model_settings *model,
-                                     const struct layout_place *place)
+static struct layout_candidate judge(const struct setup *setup, const struct layout_place *place)
 {
-    struct deck *fitted = deck_copy(deck);
-    struct model_settings own = *model;
-    fit_choose(fitted, &own, place->ranks, place->limit, place->host, place->target);
-    const struct forecast_rank rank = forecast_step(fitted, &own, place->ranks, place->target, place->rates);
-    struct layout_candidate candidate = {.shard = deck->parallel.shard,
-                                         .shard_size = deck->parallel.shard_size,
-                                         .context = deck->parallel.context,
+    struct setup fitted;
+    setup_copy(&fitted, setup);
+    fit_choose(&fitted, place->limit, place->host, place->target);
+    const struct forecast_rank rank = forecast_step(&fitted, place->target, place->rates);
+    struct layout_candidate candidate = {.shard = fitted.deck->parallel.shard,
+                                         .shard_size = fitted.deck->parallel.shard_size,
+                                         .context = fitted.deck->parallel.context,
                                          .need = rank.need,
                                          .seconds = (float)rank.seconds,
-                                         .fits = rank.need <= fit_room(deck, place->limit, place->target)};
+                                         .fits = rank.need <= fit_room(setup, place->limit, place->target)};
     for (int g = 0; g < rank.groups; g++)
         candidate.moved += rank.traffic[g].bytes;
-    memory_free(fitted);
+    setup_destroy(&fitted);
     return candidate;
 }
 
@@ -46,10 +41,9 @@ static bool better(const struct layout_candidate *a, const struct layout_candida
 }
 
 /* Behind those that are as good. */
-static void add(struct layout_choice *choice, const struct deck *deck, const struct model_settings *model,
-                const struct layout_place *place)
+static void add(struct layout_choice *choice, const struct setup *setup, const struct layout_place *place)
 {
-    const struct layout_candidate own = judge(deck, model, place);
+    const struct layout_candidate own = judge(setup, place);
     int at = choice->count++;
     choice->candidates = memory_grow(choice->candidates, (int64_t)sizeof own * choice->count);
     for (; at > 0 && better(&own, &choice->candidates[at - 1]); at--)
@@ -58,36 +52,37 @@ static void add(struct layout_choice *choice, const struct deck *deck, const str
 }
 
 /* All ranks, and groups that divide a node or are of whole nodes. */
-static void add_sizes(struct layout_choice *choice, struct deck *deck, const struct model_settings *model,
-                      const struct layout_place *place)
+static void add_sizes(struct layout_choice *choice, struct setup *setup, const struct layout_place *place)
 {
+    struct deck *deck = setup->deck;
     const int64_t ranks = place->ranks / deck->parallel.tensor / deck->parallel.pipeline;
-    add(choice, deck, model, place);
+    add(choice, setup, place);
     for (int64_t groups = 2; groups < ranks && deck->parallel.shard != DECK_SHARD_NONE; groups++) {
         const int64_t size = ranks / groups;
         if (ranks % groups != 0 || (place->rates->node % size != 0 && size % place->rates->node != 0))
             continue;
         deck->parallel.shard_size = size;
-        add(choice, deck, model, place);
+        add(choice, setup, place);
     }
 }
 
-static void add_levels(struct layout_choice *choice, const struct deck *deck, const struct model_settings *model,
-                       const struct layout_place *place)
+static void add_levels(struct layout_choice *choice, const struct setup *setup, const struct layout_place *place)
 {
-    struct deck *other = deck_copy(deck);
+    const struct deck *deck = setup->deck;
+    struct setup other;
+    setup_copy(&other, setup);
     const int most = layout_most_shared(deck, place->ranks);
     if (deck->parallel.shard != DECK_SHARD_AUTO)
-        add(choice, other, model, place);
+        add(choice, &other, place);
     for (int shard = DECK_SHARD_NONE; shard <= most && deck->parallel.shard == DECK_SHARD_AUTO; shard++) {
-        other->parallel.shard = shard;
-        other->parallel.shard_size = shard == DECK_SHARD_NONE ? 0 : deck->parallel.shard_size;
+        other.deck->parallel.shard = shard;
+        other.deck->parallel.shard_size = shard == DECK_SHARD_NONE ? 0 : deck->parallel.shard_size;
         if (deck->parallel.shard_size > 0)
-            add(choice, other, model, place);
+            add(choice, &other, place);
         else
-            add_sizes(choice, other, model, place);
+            add_sizes(choice, &other, place);
     }
-    memory_free(other);
+    setup_destroy(&other);
 }
 
 int layout_choose(struct layout_choice *choice, struct deck *deck, int64_t vocabulary, const struct layout_place *place)
@@ -97,17 +92,18 @@ int layout_choose(struct layout_choice *choice, struct deck *deck, int64_t vocab
     const int64_t last = deck->parallel.context > 0 ? first : place->ranks;
     *choice = (struct layout_choice){NULL, 0};
     for (int64_t context = first; context <= last; context++) {
-        struct model_settings model;
+        struct setup setup;
         other->parallel.context = context;
-        int code = settings_check_sizes(other, place->ranks);
+        int code = setup_create(&setup, other, place->ranks);
         if (code == ERROR_NONE)
-            code = settings_of_model(&model, other, vocabulary, place->target);
+            code = setup_complete(&setup, vocabulary, place->target);
+        if (code == ERROR_NONE)
+            add_levels(choice, &setup, place);
+        setup_destroy(&setup);
         if (code != ERROR_NONE && context == first) {
             memory_free(other);
             return code;
         }
-        if (code == ERROR_NONE)
-            add_levels(choice, other, &model, place);
         error_clear(); /* such rows or heads cannot be divided so */
         if (choice->candidates[0].fits)
             break;

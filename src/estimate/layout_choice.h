@@ -31,9 +31,6 @@ struct layout_place {
     const struct machine_rates *rates;
 };
 
-/* Does the deck leave anything to choose? */
-bool layout_open(const struct deck *deck);
-
 /* Writes what is chosen into deck->parallel: parallel.shard and, where that is "auto" and the deck gives no
  * parallel.shard_size, its size; and where parallel.context is 0, 1 or the smallest number with which any layout fits.
  * Where none does, the one that needs the least. With memory.recompute = "fit" each is judged with what layers would

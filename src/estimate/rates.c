@@ -13,10 +13,9 @@
 #define BETWEEN_NODES 50e9
 #define TO_HOST 50e9
 
-void rates_default(struct machine_rates *rates, const struct deck *deck)
+void rates_default(struct machine_rates *rates, double peak)
 {
-    *rates = (struct machine_rates){
-        .peak = deck->device.peak > 0 ? deck->device.peak * 1e12 : PEAK, .between_nodes = BETWEEN_NODES, .node = 8};
+    *rates = (struct machine_rates){.peak = peak > 0 ? peak : PEAK, .between_nodes = BETWEEN_NODES, .node = 8};
 }
 
 int rate_sizes(enum rate_kind kind)

@@ -8,7 +8,6 @@
 #define ESTIMATE_RATES_H
 
 #include "core/op.h"
-#include "deck/deck.h"
 
 enum rate_kind {
     RATE_PRODUCT,            /* FLOP/s, by m, n, k and type */
@@ -51,8 +50,8 @@ struct machine_rates {
     struct machine_rate measured[RATES_MOST];
 };
 
-/* Those of a deck without a file, on nodes of 8. */
-void rates_default(struct machine_rates *rates, const struct deck *deck);
+/* Rates without a file, on nodes of 8; peak: FLOP/s of a device, 0 where unknown. */
+void rates_default(struct machine_rates *rates, double peak);
 
 /* Adds one by its first four fields. False: there are RATES_MOST. */
 bool rates_add(struct machine_rates *rates, const struct machine_rate *rate);

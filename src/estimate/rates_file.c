@@ -120,10 +120,10 @@ int rates_file_read(struct machine_rates *rates, const char *path)
     return code;
 }
 
-int rates_of_deck(struct machine_rates *rates, const struct deck *deck)
+int rates_choose(struct machine_rates *rates, const char *path, double peak)
 {
-    rates_default(rates, deck);
-    return deck->device.rates_file[0] != '\0' ? rates_file_read(rates, deck->device.rates_file) : ERROR_NONE;
+    rates_default(rates, peak);
+    return path[0] != '\0' ? rates_file_read(rates, path) : ERROR_NONE;
 }
 
 /* -- Writing ------------------------------------------------------------------------------------------------------ */

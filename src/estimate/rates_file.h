@@ -19,8 +19,9 @@
  * or damaged. */
 int rates_file_read(struct machine_rates *rates, const char *path);
 
-/* Rates by which a deck's steps are told: those of device.rates_file, where it names one. Local. Errors as above. */
-int rates_of_deck(struct machine_rates *rates, const struct deck *deck);
+/* Rates by which steps are predicted: those of the file `path` or, where it is "", rates_default. Local. Errors as
+ * above. */
+int rates_choose(struct machine_rates *rates, const char *path, double peak);
 
 /* Writes them to an open file; whoever closes it looks whether all was written. */
 void rates_file_write(const struct machine_rates *rates, FILE *file);

@@ -20,29 +20,31 @@ static int64_t least_common_multiple(int64_t a, int64_t b)
     return a / x > INT64_MAX / b ? INT64_MAX : a / x * b;
 }
 
-static int64_t checkpoints_that_stay(const struct deck *deck)
+static int64_t checkpoints_that_stay(const struct setup *setup)
 {
-    const int64_t steps = deck->train.steps, every = deck->checkpoint.every, keep_every = deck->checkpoint.keep_every;
+    const struct saving_settings *saving = &setup->saving;
+    const int64_t steps = setup->steps, every = saving->every, keep_every = saving->keep_every;
     int64_t written = every > 0 ? steps / every : 0;
-    if (deck->checkpoint.at_end && (every == 0 || steps % every != 0))
+    if (saving->at_end && (every == 0 || steps % every != 0))
         written++;
-    int64_t stay = deck->checkpoint.keep;
-    if (deck->checkpoint.every_minutes > 0)
+    int64_t stay = saving->keep;
+    if (saving->seconds > 0)
         written = steps;
     if (keep_every > 0 && every > 0)
         stay += steps / least_common_multiple(every, keep_every);
-    return (stay < written ? stay : written) + (deck->checkpoint.keep_best ? 1 : 0);
+    return (stay < written ? stay : written) + (saving->keep_best ? 1 : 0);
 }
 
-struct disk_room room_of(const struct deck *deck, const struct model_settings *model)
+struct disk_room room_of(const struct setup *setup)
 {
+    const struct model_settings *model = &setup->model;
     struct disk_room room = {.model = model_parameter_count(model) * (int64_t)sizeof(float),
-                             .checkpoints = checkpoints_that_stay(deck)};
+                             .checkpoints = checkpoints_that_stay(setup)};
     room.checkpoint = 3 * room.model + delayed_scaling_bytes(model); /* weights and two moments */
-    const int models = deck->checkpoint.at_end ? 1 + deck->checkpoint.export_final : 0;
+    const int models = setup->saving.at_end ? 1 + setup->saving.export_final : 0;
     const int64_t all = room.checkpoints > 0 ? room.checkpoints + 1 : 0; /* one is being written */
     room.total = all * room.checkpoint + models * room.model;
-    if (!disk_room(deck->output.folder, &room.free))
+    if (!disk_room(setup->folder, &room.free))
         room.free = -1;
     return room;
 }
@@ -65,10 +67,10 @@ static int64_t held(const char *folder)
     return bytes;
 }
 
-static int check(const struct deck *deck, const struct model_settings *model)
+static int check(const struct setup *setup)
 {
-    const char *folder = deck->output.folder;
-    const struct disk_room room = room_of(deck, model);
+    const char *folder = setup->folder;
+    const struct disk_room room = room_of(setup);
     char there[BYTES_TEXT], one[BYTES_TEXT], all[BYTES_TEXT];
     if (room.free < 0 || room.total == 0)
         return ERROR_NONE;
@@ -87,7 +89,7 @@ static int check(const struct deck *deck, const struct model_settings *model)
     return ERROR_NONE;
 }
 
-int room_check(struct comm *world, const struct deck *deck, const struct model_settings *model)
+int room_check(struct comm *world, const struct setup *setup)
 {
-    return comm_agree(world, world->rank == 0 ? check(deck, model) : ERROR_NONE);
+    return comm_agree(world, world->rank == 0 ? check(setup) : ERROR_NONE);
 }

@@ -3,8 +3,7 @@
 #define ESTIMATE_ROOM_H
 
 #include "comm/comm.h"
-#include "deck/deck.h"
-#include "model/model.h"
+#include "setup/setup.h"
 
 struct disk_room {
     int64_t checkpoint;  /* bytes: weights, moments, scales */
@@ -14,11 +13,11 @@ struct disk_room {
     int64_t free;        /* bytes below output.folder; -1 where the file system does not tell */
 };
 
-/* Of a deck with such a model. Local. */
-struct disk_room room_of(const struct deck *deck, const struct model_settings *model);
+/* For a complete setup. Local. */
+struct disk_room room_of(const struct setup *setup);
 
 /* For a training that is about to begin: ERROR_USER where not even one checkpoint finds room; a warning where not all
  * that stay do, what the folder holds of the run already left out. Rank 0 looks. Collective; an agreed code. */
-int room_check(struct comm *world, const struct deck *deck, const struct model_settings *model);
+int room_check(struct comm *world, const struct setup *setup);
 
 #endif

@@ -122,7 +122,7 @@ static int check_memory(const struct embedder *e)
     int64_t machine = available_memory("") / node->size, free_for_engine = fit_free(executor, node->size);
     comm_destroy(node);
     /* engine_embed copies them once */
-    int64_t vectors = 2 * e->batch_tokens * e->inference->settings.hidden * (int64_t)sizeof(float);
+    int64_t vectors = 2 * e->batch_tokens * e->inference->setup.model.hidden * (int64_t)sizeof(float);
     int64_t engine = inference_need(e->inference);
     int code = apart ? check_room(e, engine, free_for_engine, "the GPU") : ERROR_NONE;
     if (code == ERROR_NONE && machine > 0) /* else it does not say */
@@ -137,11 +137,11 @@ static int create_file(struct embedder *e)
     const int64_t records = spool_records(s->spool);
     const struct embeddings_settings settings = {.path = e->output.target.temporary,
                                                  .checkpoint = inference->path,
-                                                 .family = inference->settings.family->name,
+                                                 .family = inference->setup.model.family->name,
                                                  .tokenizer = inference->tokenizer->name,
                                                  .step = inference->step,
                                                  .pool = e->pool,
-                                                 .hidden = inference->settings.hidden,
+                                                 .hidden = inference->setup.model.hidden,
                                                  .records = records,
                                                  .name_bytes = s->name_bytes > 0 ? s->name_bytes : 1,
                                                  .rows = e->pool == EMBEDDINGS_NONE ? s->tokens : records,
@@ -221,7 +221,7 @@ static int64_t rows_of(const struct embedder *e, int rank)
 /* The record's row of what is pooled; it may lie where the record's states begin, or before. */
 static void pool_record(struct embedder *e, const float *states, int64_t tokens, float *row)
 {
-    const int64_t hidden = e->inference->settings.hidden, residues = tokens - e->begin - e->end;
+    const int64_t hidden = e->inference->setup.model.hidden, residues = tokens - e->begin - e->end;
     if (e->pool == EMBEDDINGS_LAST) {
         memmove(row, states + (tokens - 1) * hidden, (size_t)hidden * sizeof *row);
         return;
@@ -247,7 +247,7 @@ static void fill_own(struct embedder *e)
         for (int64_t t = 0; t < length; t++)
             e->tokens[t] = from[t];
         int64_t first = batch_append(&e->batch, e->tokens, length);
-        if (e->inference->settings.token_dropout)
+        if (e->inference->setup.model.token_dropout)
             masking_scale(e->inference->tokenizer, e->tokens, length, e->batch.scale + first);
         from += length;
     }
@@ -256,7 +256,7 @@ static void fill_own(struct embedder *e)
 static int compute(struct embedder *e)
 {
     const int own = e->inference->team;
-    const int64_t hidden = e->inference->settings.hidden;
+    const int64_t hidden = e->inference->setup.model.hidden;
     if (e->round.counts[own] == 0 && !e->inference->shares)
         return ERROR_NONE;
     fill_own(e);
@@ -295,7 +295,7 @@ static int write_records(struct embedder *e, int rank)
 /* Batch by batch to rank 0, which writes. */
 static int write_round(struct embedder *e)
 {
-    const int64_t hidden = e->inference->settings.hidden;
+    const int64_t hidden = e->inference->setup.model.hidden;
     const int64_t row_bytes = hidden * (int64_t)sizeof *e->vectors;
     const int64_t rows_at_once = MAX(SENT_BYTES / row_bytes, 1);
     int code = ERROR_NONE;
@@ -334,7 +334,7 @@ static int run_rounds(struct embedder *e)
 
 static void allocate(struct embedder *e)
 {
-    const int64_t teams = e->inference->teams, hidden = e->inference->settings.hidden;
+    const int64_t teams = e->inference->teams, hidden = e->inference->setup.model.hidden;
     const int64_t row_bytes = hidden * (int64_t)sizeof *e->vectors;
     batch_create(&e->batch, 1, e->batch_tokens, e->most_records);
     e->round.counts = memory_allocate((int64_t)sizeof *e->round.counts * teams);
@@ -390,7 +390,7 @@ static void report(const struct embedder *e, double seconds)
     log_info("%s: %lld record%s, %lld %s: vectors of %lld numbers, pool %s (%.1f s, %.0f tokens/s)",
              e->settings->output, (long long)records, plural(records),
              (long long)(s->tokens - records * (e->begin + e->end)), tokenizer_unit(e->inference->tokenizer),
-             (long long)e->inference->settings.hidden, embeddings_pool_names[e->pool], seconds,
+             (long long)e->inference->setup.model.hidden, embeddings_pool_names[e->pool], seconds,
              (double)s->tokens / seconds);
 }
 
@@ -432,7 +432,7 @@ static int prepare(struct embedder *e)
 
 static int embed(struct embedder *e)
 {
-    const struct family *family = e->inference->settings.family;
+    const struct family *family = e->inference->setup.model.family;
     e->masked = !family->causal;
     e->begin = 1;
     e->end = e->masked;

@@ -164,7 +164,7 @@ static int choose_overlap(const struct eval_settings *s, int64_t context, int64_
 /* Options that have a meaning for the other kind of model alone. */
 static int check_objective(const struct inference *inference, const struct eval_settings *s, bool masked)
 {
-    const char *family = inference->settings.family->name;
+    const char *family = inference->setup.model.family->name;
     const char *option = s->overlap != EVAL_OVERLAP ? "--overlap" : s->bos ? "--bos" : "--no-mask";
     if (masked && (s->overlap != EVAL_OVERLAP || s->bos || s->no_mask))
         return error_user(
@@ -184,7 +184,7 @@ static int check_objective(const struct inference *inference, const struct eval_
 static int shape_of(const struct inference *inference, const struct eval_settings *s, struct score_settings *how,
                     struct token_masking *masking)
 {
-    const bool masked = !inference->settings.family->causal;
+    const bool masked = !inference->setup.model.family->causal;
     int64_t context, overlap = 0;
     int code = check_objective(inference, s, masked);
     if (code == ERROR_NONE)
@@ -199,7 +199,7 @@ static int shape_of(const struct inference *inference, const struct eval_setting
         return error_user("--bos: the tokenizer of %s, %s, has no begin token", inference->path,
                           inference->tokenizer->name);
     *masking = (struct token_masking){inference->tokenizer, (uint64_t)seed_of(inference, s),
-                                      inference->deck.data.mask_probability};
+                                      inference->setup.train.mask_probability};
     int64_t batch = s->batch > 0 ? s->batch : BATCH_TOKENS / context > 1 ? BATCH_TOKENS / context : 1;
     *how = (struct score_settings){.checkpoint = inference->path,
                                    .windows = {.input = s->input,
@@ -214,7 +214,7 @@ static int shape_of(const struct inference *inference, const struct eval_setting
                                                .letter_case = s->letter_case},
                                    .mask = !s->no_mask && inference->tokenizer->bases,
                                    .masking = masked ? masking : NULL,
-                                   .token_dropout = inference->settings.token_dropout,
+                                   .token_dropout = inference->setup.model.token_dropout,
                                    .tokens = batch * context,
                                    .windows_at_once = batch * WINDOWS_PER_CONTEXT};
     return ERROR_NONE;

@@ -88,7 +88,7 @@ static int check_settings(const struct generate_settings *s)
 
 static int check_family(const struct inference *inference)
 {
-    const struct family *family = inference->settings.family;
+    const struct family *family = inference->setup.model.family;
     if (family->causal)
         return ERROR_NONE;
     return error_user("%s: a masked model (%s) predicts residues from both sides and cannot go on with a text; cistron "
@@ -240,7 +240,7 @@ static int choose_batch(struct generator *g)
 static void add_ends(struct generator *g, const struct end_tokens *ends)
 {
     for (int i = 0; i < ends->count; i++)
-        if (ends->ids[i] < g->inference->settings.vocabulary)
+        if (ends->ids[i] < g->inference->setup.model.vocabulary)
             g->ends[ends->ids[i]] = true;
 }
 
@@ -252,7 +252,7 @@ static int find_ends(struct generator *g)
     int code = carried_read(g->inference->path, &carried);
     if (code != ERROR_NONE)
         return code;
-    g->ends = memory_allocate(g->inference->settings.vocabulary * (int64_t)sizeof *g->ends);
+    g->ends = memory_allocate(g->inference->setup.model.vocabulary * (int64_t)sizeof *g->ends);
     add_ends(g, &(struct end_tokens){tokenizer->eos >= 0, {tokenizer->eos}});
     add_ends(g, &tokenizer->ends);
     add_ends(g, &carried.ends.config);
@@ -272,8 +272,8 @@ static int allow_alphabet(struct generator *g)
     char *alphabet = memory_string(g->settings->alphabet);
     for (char *c = alphabet; *c != '\0'; c++)
         *c = census_read(&census, *c);
-    code = alphabet_allow(inference->tokenizer, inference->settings.vocabulary, alphabet, &g->allowed);
-    for (int64_t token = 0; token < inference->settings.vocabulary; token++)
+    code = alphabet_allow(inference->tokenizer, inference->setup.model.vocabulary, alphabet, &g->allowed);
+    for (int64_t token = 0; token < inference->setup.model.vocabulary; token++)
         g->allowed[token] = g->allowed[token] || g->ends[token];
     free(alphabet);
     return code;

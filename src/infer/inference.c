@@ -6,13 +6,23 @@
 #include "checkpoint/checkpoint.h"
 #include "plan/plan.h"
 #include "estimate/fit.h"
-#include "setup/settings.h"
 #include "setup/layout.h"
+#include "setup/model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { MADE_EXECUTOR = 1, MADE_GRID, MADE_GROUPS, MADE_ENGINE };
+
+/* The checkpoint's deck and the tokenizer that it names. */
+static int read_deck(struct inference *inference, const struct checkpoint_meta *meta, struct deck *deck)
+{
+    int code = deck_read_text(deck, meta->deck_text, inference->path, NULL, 0);
+    if (code == ERROR_NONE && meta->tokenizer[0] == '\0')
+        code = error_user("%s: its tokenizer is unknown; import it again with --tokenizer %s, if that is what it reads",
+                          inference->path, model_family_from_deck(deck)->learns_from);
+    return code == ERROR_NONE ? tokenizer_member_open(&inference->tokenizer, inference->path, meta->tokenizer) : code;
+}
 
 static int read_meta(struct inference *inference)
 {
@@ -22,19 +32,15 @@ static int read_meta(struct inference *inference)
         return code;
     inference->step = meta.step;
     inference->seed = meta.seed;
-    code = deck_read_text(&inference->deck, meta.deck_text, inference->path, NULL, 0);
-    if (code == ERROR_NONE)
-        comm_set_timeout(inference->deck.comm.timeout);
-    if (code == ERROR_NONE && meta.tokenizer[0] == '\0')
-        code = error_user("%s: its tokenizer is unknown; import it again with --tokenizer %s, if that is what it reads",
-                          inference->path, model_family_from_deck(&inference->deck)->learns_from);
-    if (code == ERROR_NONE)
-        code = tokenizer_member_open(&inference->tokenizer, inference->path, meta.tokenizer);
+    struct deck *deck = deck_create();
+    code = read_deck(inference, &meta, deck);
     checkpoint_meta_destroy(&meta);
-    const struct deck *deck = &inference->deck;
     if (code == ERROR_NONE)
-        code = model_settings_from_deck(&inference->settings, deck, inference->tokenizer->vocabulary);
-    inference->context = deck->data.window > 0 ? deck->data.window : deck->data.row_tokens;
+        code = setup_create_inference(&inference->setup, deck, inference->tokenizer->vocabulary);
+    memory_free(deck);
+    if (code == ERROR_NONE)
+        comm_set_timeout(inference->setup.device.timeout);
+    inference->context = inference->setup.train.window;
     return comm_agree(inference->world, code);
 }
 
@@ -59,33 +65,27 @@ int inference_open(struct inference *inference, struct comm *world, const char *
     if (code != ERROR_NONE)
         return code;
     inference->made = MADE_EXECUTOR;
-    return comm_agree(world, model_settings_check(&inference->settings, inference->executor));
+    return comm_agree(world, model_settings_check(&inference->setup.model, inference->executor));
 }
 
-/* On that executor: the inference's own, or one that plans. */
-static void make_engine(const struct inference *inference, const struct parallel_groups *groups,
-                        struct executor *executor, struct model *model, struct engine *engine)
+/* The setup of an engine for the inference's shape. */
+static struct setup setup_for(const struct inference *inference, const struct parallel_groups *groups)
 {
-    const struct deck *deck = &inference->deck;
     const struct inference_shape *shape = &inference->shape;
-    struct engine_settings settings = {
-        .memory = {.use = shape->use,
-                   .compute = deck->precision.compute == DECK_COMPUTE_BF16 ? DTYPE_BF16 : DTYPE_F32,
-                   .statistic = DTYPE_F32,
-                   .slots = {1},
-                   .rows = 1,
-                   .row_tokens = shape->tokens,
-                   .max_segments = shape->segments},
-        .sharding = {.level = groups->gather != NULL ? SHARD_FULL : SHARD_NONE},
-        .replays = groups->gather == NULL && group_size(groups->tensor) == 1,
-        .positions = shape->positions,
-        .least_rows = shape->least_rows,
-        .tensor = inference->grid.tensor,
-    };
+    struct setup setup = inference->setup; /* its deck stays the inference's */
     const int64_t ends = shape->segments > shape->least_rows ? shape->segments : shape->least_rows;
-    int64_t head_tokens = shape->use == MEMORY_GENERATE ? ends : settings_head_tokens(deck);
-    model_create(model, &inference->settings, shape->tokens, head_tokens);
-    engine_create(engine, executor, model, groups, &settings);
+    setup.tokens = shape->tokens;
+    if (shape->use == MEMORY_GENERATE)
+        setup.head_tokens = ends;
+    setup.engine.memory.use = shape->use;
+    setup.engine.memory.row_tokens = shape->tokens;
+    setup.engine.memory.max_segments = shape->segments;
+    setup.engine.sharding.level = groups->gather != NULL ? SHARD_FULL : SHARD_NONE;
+    setup.engine.replays = groups->gather == NULL && group_size(groups->tensor) == 1;
+    setup.engine.positions = shape->positions;
+    setup.engine.least_rows = shape->least_rows;
+    setup.engine.tensor = inference->grid.tensor;
+    return setup;
 }
 
 static int64_t need_with(const struct inference *inference, const struct parallel_groups *groups)
@@ -93,7 +93,8 @@ static int64_t need_with(const struct inference *inference, const struct paralle
     struct executor *plan = plan_executor_create(inference->executor);
     struct model model;
     struct engine *engine = memory_allocate(sizeof *engine);
-    make_engine(inference, groups, plan, &model, engine);
+    const struct setup setup = setup_for(inference, groups);
+    setup_create_engine(&setup, inference->world->rank, plan, groups, &model, engine);
     int64_t need = budget_total(&engine->budget);
     engine_destroy(engine);
     model_destroy(&model);
@@ -143,9 +144,9 @@ static int cut_layers(struct inference *inference, int64_t tensor)
     const int ranks = inference->world->size;
     if (tensor < 1 || ranks % tensor != 0)
         return error_user("--tensor %lld: must divide the number of ranks, %d", (long long)tensor, ranks);
-    inference->settings.layer =
+    inference->setup.model.layer =
         (struct layer_cut){.ranks = (int)tensor, .rank = inference->world->rank % (int)tensor, .sequence = false};
-    return layer_cut_check(&inference->settings, "--tensor");
+    return layer_cut_check(&inference->setup.model, "--tensor");
 }
 
 int inference_lay_out(struct inference *inference, const struct inference_shape *shape)
@@ -157,7 +158,7 @@ int inference_lay_out(struct inference *inference, const struct inference_shape 
     if (code != ERROR_NONE)
         return code;
     struct grid_shape grid = {
-        .tensor = (int)tensor, .context = 1, .shard = 1, .alike = layer_cut_alike(&inference->settings)};
+        .tensor = (int)tensor, .context = 1, .shard = 1, .alike = layer_cut_alike(&inference->setup.model)};
     const bool shares = world->size > tensor && comm_max_i64(world, shape->shard || lacks_room(inference, &grid)) > 0;
     grid.shard = shares ? 0 : 1;
     code = comm_agree(world, grid_create(&inference->grid, world, &grid));
@@ -182,14 +183,16 @@ int64_t inference_need(const struct inference *inference)
 
 int inference_start(struct inference *inference)
 {
-    make_engine(inference, &inference->groups, inference->executor, &inference->model, &inference->engine);
+    const struct setup setup = setup_for(inference, &inference->groups);
+    setup_create_engine(&setup, inference->world->rank, inference->executor, &inference->groups, &inference->model,
+                        &inference->engine);
     inference->made = MADE_ENGINE;
     return checkpoint_read(inference->world, &inference->engine, inference->path, false);
 }
 
 bool inference_begins(const struct inference *inference)
 {
-    return inference->deck.data.bos && inference->tokenizer->bos >= 0;
+    return !inference->setup.train.no_bos && inference->tokenizer->bos >= 0;
 }
 
 int inference_diverged(const char *checkpoint)
@@ -211,6 +214,7 @@ void inference_close(struct inference *inference)
     if (inference->made >= MADE_EXECUTOR)
         inference->executor->class->destroy(inference->executor);
     tokenizer_close(inference->tokenizer);
+    setup_destroy(&inference->setup);
     free(inference->path);
     inference->made = 0;
     comm_end_long_work();

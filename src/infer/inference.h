@@ -6,8 +6,7 @@
 #include "comm/grid.h"
 #include "core/device.h"
 #include "tokenizer/tokenizer.h"
-#include "deck/deck.h"
-#include "engine/engine.h"
+#include "setup/setup.h"
 
 /* What an engine is to do; as in memory_settings and engine_settings. */
 struct inference_shape {
@@ -21,12 +20,11 @@ struct inference_shape {
 
 struct inference {
     struct comm *world; /* borrowed */
-    struct deck deck;   /* the checkpoint's */
+    struct setup setup; /* of the checkpoint's deck */
     char *path;         /* of the checkpoint; owned */
     const struct tokenizer *tokenizer;
     int64_t step, seed; /* of the training */
     int64_t context;    /* tokens of the longest piece that it was trained on */
-    struct model_settings settings;
     struct executor *executor;
     int threads; /* of the CPU, this rank's share */
     struct inference_shape shape;

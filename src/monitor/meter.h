@@ -123,8 +123,10 @@ void meter_count(struct run_meter *meter, const struct meter_row *row, double lo
 void meter_step(struct run_meter *meter, const struct meter_row *row);
 /* A line for a validation, and below one for a checkpoint. */
 void meter_validation(struct run_meter *meter, int64_t step, double loss, double labels);
-/* A line for a validation of a model that is trained already, with what the deck says of its data. */
-void meter_evaluation(struct run_meter *meter, int64_t step, double loss, double labels, const struct deck *deck);
+/* A line for a validation of a model that is trained already, of the data in
+ * `stores` (data.valid, validation.rows). */
+void meter_evaluation(struct run_meter *meter, int64_t step, double loss, double labels, const char *stores,
+                      int64_t rows);
 struct meter_save {
     const char *path;
     uint64_t digest;

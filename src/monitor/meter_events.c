@@ -132,15 +132,16 @@ void meter_validation(struct run_meter *meter, int64_t step, double loss, double
     meter->shown.numbers.validation_loss = loss;
 }
 
-void meter_evaluation(struct run_meter *meter, int64_t step, double loss, double labels, const struct deck *deck)
+void meter_evaluation(struct run_meter *meter, int64_t step, double loss, double labels, const char *stores,
+                      int64_t rows)
 {
     log_info("#%9lld nothing is left to train: evaluation on %s alone, loss %.5f nats over %.0f labels",
-             (long long)step, deck->data.valid, loss, labels);
+             (long long)step, stores, loss, labels);
     meter_begin_line(meter, "evaluation", step);
     journal_real(&meter->journal, "loss", loss, EXACT_DIGITS);
     journal_real(&meter->journal, "labels", labels, EXACT_DIGITS);
-    journal_text(&meter->journal, "valid", deck->data.valid);
-    journal_integer(&meter->journal, "rows", deck->validation.rows);
+    journal_text(&meter->journal, "valid", stores);
+    journal_integer(&meter->journal, "rows", rows);
     meter_end_line(meter);
 }
 

@@ -20,10 +20,11 @@ const char *statistics_value_name(enum statistics_value value)
     return names[value];
 }
 
-bool statistics_due(const struct deck *deck, int64_t step)
+bool statistics_due(const struct statistics_settings *settings, int64_t step)
 {
-    const bool within = step >= deck->statistics.start && (deck->statistics.stop == 0 || step <= deck->statistics.stop);
-    return deck->statistics.every > 0 && within && (step == 1 || step % deck->statistics.every == 0);
+    const struct step_range *steps = &settings->steps;
+    const bool within = step >= steps->start && (steps->stop == 0 || step <= steps->stop);
+    return settings->every > 0 && within && (step == 1 || step % settings->every == 0);
 }
 
 static double share(double part, double whole)

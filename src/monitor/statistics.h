@@ -4,7 +4,7 @@
 #define MONITOR_STATISTICS_H
 
 #include "comm/comm.h"
-#include "deck/deck.h"
+#include "setup/setup.h"
 #include "engine/engine.h"
 #include "monitor/journal.h"
 #include "monitor/tensorboard.h"
@@ -29,7 +29,7 @@ struct statistics_row {
 };
 
 /* Is the step measured? */
-bool statistics_due(const struct deck *deck, int64_t step);
+bool statistics_due(const struct statistics_settings *settings, int64_t step);
 
 /* The rows of the step that engine_take returned last, the same on all ranks of the comm, in the order of layer, linear
  * and operand; linears that are not quantized have none. labels: of the step, over all ranks; gradients are those of

@@ -453,7 +453,7 @@ static void print_text(const struct comparison *c)
 /* The deck beside a log; NULL: there is none that can be read, and the log says enough without it. */
 static struct deck *read_deck(const char *folder)
 {
-    struct deck *deck = memory_allocate(sizeof *deck);
+    struct deck *deck = deck_create();
     char *path = memory_format("%s/" RUN_DECK, folder);
     const bool good = deck_read(deck, path, NULL, 0, NULL) == ERROR_NONE;
     error_clear();

@@ -428,7 +428,7 @@ static void print_text(const struct report *report)
 
 static char *read_settings(const char *folder)
 {
-    struct deck *deck = memory_allocate(sizeof *deck);
+    struct deck *deck = deck_create();
     char *path = memory_format("%s/" RUN_DECK, folder), *settings;
     if (deck_read(deck, path, NULL, 0, NULL) == ERROR_NONE)
         settings = deck_print_changed(deck);

@@ -1,6 +1,8 @@
 #include "setup/layout.h"
+#include "deck/fields.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "setup/model.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 #include "setup/precision_text.h"
+#include "deck/fields.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -110,8 +111,7 @@ static char *unused_keys(const struct precision *precision, const struct deck *d
     };
     const char *unused[sizeof keys / sizeof keys[0]];
     int count = 0;
-    struct deck *plain = memory_allocate(sizeof *plain);
-    deck_defaults(plain);
+    struct deck *plain = deck_create();
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         char *value = deck_key_text(deck, keys[i].key), *usual = deck_key_text(plain, keys[i].key);
         if (!keys[i].used && strcmp(value, usual) != 0)

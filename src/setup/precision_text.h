@@ -2,6 +2,7 @@
 #ifndef SETUP_PRECISION_TEXT_H
 #define SETUP_PRECISION_TEXT_H
 
+#include "deck/deck.h"
 #include "architecture/precision.h"
 
 /* One line: what is quantized and how, in a model of so many layers; "nothing" where nothing is. emulated: the device

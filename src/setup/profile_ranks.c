@@ -1,4 +1,5 @@
 #include "setup/profile_ranks.h"
+#include "deck/fields.h"
 #include "base/error.h"
 
 #include <stdlib.h>
@@ -50,7 +51,7 @@ int profile_check(const struct deck *deck, int64_t ranks)
     return ERROR_NONE;
 }
 
-bool profile_lists(const struct deck *deck, int rank)
+bool profile_lists(const char *ranks, int rank)
 {
-    return read_list(deck->profile.ranks, rank).listed;
+    return read_list(ranks, rank).listed;
 }

@@ -8,7 +8,7 @@
  * ranks that the run does not have. */
 int profile_check(const struct deck *deck, int64_t ranks);
 
-/* Whether profile.ranks lists the rank. The section passed profile_check. */
-bool profile_lists(const struct deck *deck, int rank);
+/* Does a list of ranks, profile.ranks of a deck that passed profile_check, have the rank? */
+bool profile_lists(const char *ranks, int rank);
 
 #endif

@@ -1,4 +1,5 @@
 #include "setup/settings.h"
+#include "deck/fields.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -6,11 +7,11 @@
 #include "loader/store_list.h"
 #include "tokenizer/tokenizer.h"
 #include "model/attention.h"
-#include "model/embedding.h"
 #include "architecture/stages.h"
 #include "setup/layout.h"
 #include "setup/profile_ranks.h"
 #include "setup/walltime.h"
+#include "setup/model.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -107,46 +108,10 @@ int64_t settings_tokens(const struct deck *deck)
     return deck->train.micro_batch * deck->data.row_tokens / deck->parallel.context;
 }
 
-struct schedule settings_schedule(const struct deck *deck, int64_t micro_batches, int64_t ranks, int rank)
-{
-    const struct stage_cut cut = layout_stages(deck, ranks, rank);
-    return stage_count(&cut) > 1 ? schedule_pipeline((int)micro_batches, &cut)
-                                 : schedule_create((int)micro_batches, 1, false);
-}
-
-struct engine_settings settings_of_engine(const struct deck *deck, int64_t ranks, int rank)
-{
-    const struct loader_settings loader = settings_of_loader(deck);
-    const int64_t micro_batches = settings_micro_batches(deck, ranks);
-    const int64_t enough = 2 * deck->parallel.pipeline; /* more are in no more slots */
-    struct schedule schedule = settings_schedule(deck, micro_batches < enough ? micro_batches : enough, ranks, rank);
-    struct engine_settings settings = {
-        .memory = {.compute = deck->precision.compute == DECK_COMPUTE_BF16 ? DTYPE_BF16 : DTYPE_F32,
-                   .statistic = DTYPE_F32,
-                   .rows = deck->train.micro_batch,
-                   .row_tokens = deck->data.row_tokens,
-                   .max_segments = loader.format == LOADER_PADDED ? 1 : loader.max_segments,
-                   .longest = loader.window},
-        .optimizer = {deck->optimizer.beta1, deck->optimizer.beta2, deck->optimizer.eps, deck->optimizer.weight_decay,
-                      deck->optimizer.clip, deck->optimizer.decoupled_lr > 0},
-        .sharding = layout_sharding(deck),
-        .replays = deck->device.graphs,
-    };
-    memcpy(settings.memory.slots, schedule.slots, sizeof schedule.slots);
-    schedule_destroy(&schedule);
-    return settings;
-}
-
 int64_t settings_sharing(const struct deck *deck)
 {
     const int64_t context = deck->parallel.context;
     return deck->parallel.tensor * deck->parallel.pipeline * (context > 1 ? context : 1); /* 0: none yet */
-}
-
-/* Where tensors are cut by columns, a rank's share is whole rows only after the ranks have exchanged some. */
-bool settings_saves_beside(const struct deck *deck)
-{
-    return deck->checkpoint.asynchronous && deck->parallel.tensor <= 1;
 }
 
 /* Of a micro-batch, on all ranks. */
@@ -364,35 +329,4 @@ int settings_of_model(struct model_settings *settings, const struct deck *deck, 
         return code;
     code = model_settings_check(settings, executor);
     return code == ERROR_NONE ? settings_check_precision(deck, settings, executor) : code;
-}
-
-/* The embedding's gradient is summed, or made of what ranks gather (model/embedding.h), whichever moves less. */
-static int embedding_ranks(const struct deck *deck, const struct model_settings *model, int64_t ranks)
-{
-    const struct grid_shape shape = layout_shape(deck);
-    const struct grid_numbers sizes = grid_sizes(&shape, (int)ranks);
-    const struct engine_settings engine = settings_of_engine(deck, ranks, 0);
-    const int64_t micro_batches = settings_micro_batches(deck, ranks);
-    const int64_t elements = model_vocabulary(model).most * model->hidden;
-    const int64_t gathered =
-        micro_batches * (sizes.data - 1) * settings_tokens(deck) * embedding_token_bytes(model, engine.memory.compute);
-    const int64_t summed = store_sum_bytes(&engine.sharding, sizes.shard, sizes.replicas, elements, micro_batches);
-    return !model->tied && !deck->train.reproducible && gathered < summed ? sizes.data : 1;
-}
-
-static bool rounds_gradients(const struct deck *deck, int64_t ranks)
-{
-    const struct sharding sharding = layout_sharding(deck);
-    return sharding_rounds(&sharding) && ranks == 1 && settings_micro_batches(deck, ranks) == 1;
-}
-
-void settings_create_model(struct model *model, const struct deck *deck, const struct model_settings *settings,
-                           int64_t ranks, int rank)
-{
-    struct model_settings own = *settings;
-    own.layer = layout_layers(deck, rank);
-    own.cut = layout_stages(deck, ranks, rank);
-    own.rounds_gradients = rounds_gradients(deck, ranks);
-    own.embedding_ranks = embedding_ranks(deck, settings, ranks);
-    model_create(model, &own, settings_tokens(deck), settings_head_tokens(deck));
 }

@@ -1,28 +1,22 @@
-/* From a deck to the settings of what it describes, and what is wrong with it by itself. */
+/* Numbers that follow from several keys of a deck, and what is wrong with a deck by itself. setup/setup.h makes a setup
+ * of them. */
 #ifndef SETUP_SETTINGS_H
 #define SETUP_SETTINGS_H
 
 #include "loader/loader.h"
 #include "deck/deck.h"
-#include "engine/engine.h"
+#include "architecture/settings.h"
 
-/* How a deck, borrowed, sets up the loader of its training data, and the engine of rank number `rank` of so many. */
+/* How a deck, borrowed, sets up the loader of its training data. */
 struct loader_settings settings_of_loader(const struct deck *deck);
-struct engine_settings settings_of_engine(const struct deck *deck, int64_t ranks, int rank);
 /* Tokens of a chunk of the head: memory.head_tokens, or what the program has chosen (estimate/fit_choice.h). */
 int64_t settings_head_tokens(const struct deck *deck);
 /* Tokens of a rank's micro-batch. */
 int64_t settings_tokens(const struct deck *deck);
 /* Ranks that have the same rows, or parts of them: those of a row, of a layer and of a pipeline. */
 int64_t settings_sharing(const struct deck *deck);
-/* May checkpoints be written beside steps, as far as the deck goes? */
-bool settings_saves_beside(const struct deck *deck);
 /* Micro-batches of a rank in a step, of so many ranks. */
 int64_t settings_micro_batches(const struct deck *deck, int64_t ranks);
-
-/* What rank number `rank` of so many does in a step of so many micro-batches. Its engine has slots for it if
- * memory.slots are its own. */
-struct schedule settings_schedule(const struct deck *deck, int64_t micro_batches, int64_t ranks, int rank);
 
 /* The vocabulary of the first of data.train's stores that is there; where none is, or data is random, what a store for
  * this model would have. Local; it reads a file. ERROR_USER: a store that is there and no good. */
@@ -41,10 +35,6 @@ void settings_warn(const struct deck *deck);
  * key. */
 int settings_of_model(struct model_settings *settings, const struct deck *deck, int64_t store_vocabulary,
                       const struct executor *executor);
-
-/* The model of rank number `rank` of so many. parallel.shard must not be "auto". */
-void settings_create_model(struct model *model, const struct deck *deck, const struct model_settings *settings,
-                           int64_t ranks, int rank);
 
 /* Can the executor train with the model's precision: has the device the products, are widths and the head's
  * chunks of tokens multiples of what they take? Local. ERROR_USER, naming the key. (Other tokens need no check:

@@ -342,6 +342,14 @@ static char *unquoted(const struct deck *deck, const char *key)
     return inside;
 }
 
+static int64_t number(const struct deck *deck, const char *key)
+{
+    char *text = deck_key_text(deck, key);
+    const int64_t value = strtoll(text, NULL, 10);
+    free(text);
+    return value;
+}
+
 /* "lingua1b-2-0123456789ab": what decides what is computed is hashed. */
 static char *name_case(const struct sweep_case *c, const struct deck *deck)
 {
@@ -373,11 +381,11 @@ static int complete_case(const struct list_reader *reader, struct sweep_case *c,
         free(what);
         return code;
     }
-    c->tensor = deck->parallel.tensor;
-    c->pipeline = deck->parallel.pipeline;
-    c->context = deck->parallel.context;
-    c->micro_batch = deck->train.micro_batch;
-    c->global_batch = deck->train.global_batch;
+    c->tensor = number(deck, "parallel.tensor");
+    c->pipeline = number(deck, "parallel.pipeline");
+    c->context = number(deck, "parallel.context");
+    c->micro_batch = number(deck, "train.micro_batch");
+    c->global_batch = number(deck, "train.global_batch");
     c->shard = unquoted(deck, "parallel.shard");
     c->compute = unquoted(deck, "precision.compute");
     c->recipe = unquoted(deck, "precision.recipe");
@@ -469,7 +477,7 @@ static int add_group(const struct list_reader *reader, const struct settings *to
     if (code == ERROR_NONE)
         code = read_axes(reader, &s, &axes);
     if (code == ERROR_NONE) {
-        struct deck *deck = memory_allocate(sizeof *deck);
+        struct deck *deck = deck_create();
         code = add_cases(reader, group, &s, &axes, deck);
         memory_free(deck);
     }

@@ -139,15 +139,15 @@ static int check_exported(const struct names *names)
 }
 
 /* The result of a run that this one does not go on from. */
-static int check_result(const struct names *names, const struct deck *deck, const char *path,
+static int check_result(const struct names *names, const struct setup *setup, const char *path,
                         const struct log_record *record)
 {
     struct stat status;
-    const char *what = lstat(names->model, &status) == 0                                    ? names->model
-                       : deck->checkpoint.export_final && is_filled_folder(names->exported) ? names->exported
-                       : record->saved                                                      ? names->log
-                       : holds_checkpoint(names->folder)                                    ? "step_*.h5"
-                                                                                            : NULL;
+    const char *what = lstat(names->model, &status) == 0                                 ? names->model
+                       : setup->saving.export_final && is_filled_folder(names->exported) ? names->exported
+                       : record->saved                                                   ? names->log
+                       : holds_checkpoint(names->folder)                                 ? "step_*.h5"
+                                                                                         : NULL;
     if (what == NULL || record->from)
         return ERROR_NONE;
     char *start = path != NULL ? memory_format("%s is not a checkpoint of that run", path)
@@ -160,36 +160,36 @@ static int check_result(const struct names *names, const struct deck *deck, cons
 }
 
 /* In a folder that is not a run's, files with a run's names are not a run's either. */
-static int check_strangers(const struct names *names, const struct deck *deck)
+static int check_strangers(const struct names *names, const struct setup *setup)
 {
     static const char what[] = "is there and is not of a run, which would write its own";
     if (is_filled_file(names->log))
         return refuse(names, names->log, what);
     if (is_filled_file(names->deck))
         return refuse(names, names->deck, what);
-    return deck->log.tensorboard && is_filled_folder(names->board) ? refuse(names, names->board, what) : ERROR_NONE;
+    return setup->tensorboard && is_filled_folder(names->board) ? refuse(names, names->board, what) : ERROR_NONE;
 }
 
-static int check(const struct names *names, const struct deck *deck, const char *path,
+static int check(const struct names *names, const struct setup *setup, const char *path,
                  const struct checkpoint_meta *from)
 {
     int code = check_requests(names);
     if (code == ERROR_NONE)
-        code = prometheus_check(names->folder, deck->log.prometheus);
+        code = prometheus_check(names->folder, setup->prometheus);
     const bool resumes = path != NULL && is_inside(path, names->folder);
     const struct log_record record = resumes ? (struct log_record){.own = true} : read_record(names->log, from);
     if (code == ERROR_NONE && !resumes)
-        code = check_result(names, deck, path, &record);
+        code = check_result(names, setup, path, &record);
     if (code == ERROR_NONE && !record.own && !is_own_deck(names->deck) && !holds_checkpoint(names->folder))
-        code = check_strangers(names, deck);
-    if (code == ERROR_NONE && deck->checkpoint.export_final)
+        code = check_strangers(names, setup);
+    if (code == ERROR_NONE && setup->saving.export_final)
         code = check_exported(names);
     return code;
 }
 
-int folder_check_run(const struct deck *deck, const char *path, const struct checkpoint_meta *from)
+int folder_check_run(const struct setup *setup, const char *path, const struct checkpoint_meta *from)
 {
-    const char *folder = deck->output.folder;
+    const char *folder = setup->folder;
     struct names names = {
         .folder = folder,
         .log = memory_format("%s/" RUN_LOG, folder),
@@ -199,7 +199,7 @@ int folder_check_run(const struct deck *deck, const char *path, const struct che
         .exported = memory_format("%s/" RUN_EXPORT, folder),
         .requests = {memory_format("%s/" RUN_STOP, folder), memory_format("%s/" RUN_SAVE, folder)},
     };
-    int code = check(&names, deck, path, from);
+    int code = check(&names, setup, path, from);
     char *const texts[] = {names.log,      names.deck,        names.board,      names.model,
                            names.exported, names.requests[0], names.requests[1]};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)

@@ -3,8 +3,8 @@
 #ifndef TRAIN_FOLDER_CHECK_H
 #define TRAIN_FOLDER_CHECK_H
 
-#include "deck/deck.h"
 #include "checkpoint/checkpoint.h"
+#include "setup/setup.h"
 
 #include <stdbool.h>
 
@@ -14,9 +14,9 @@ extern const char folder_deck_head[];
 /* Does the folder hold a run's log.jsonl or checkpoints? */
 bool folder_holds_run(const char *folder);
 
-/* May a run with this deck work in output.folder? path, from: the checkpoint that it starts from and what that says;
+/* May a run with this setup work in output.folder? path, from: the checkpoint that it starts from and what that says;
  * NULL: it starts afresh. ERROR_USER: the folder holds the result of a run that `path` is not of, files that are not of
  * a run under names that a run writes, or a folder final_model that is not an export. */
-int folder_check_run(const struct deck *deck, const char *path, const struct checkpoint_meta *from);
+int folder_check_run(const struct setup *setup, const char *path, const struct checkpoint_meta *from);
 
 #endif

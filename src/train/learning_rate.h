@@ -2,7 +2,7 @@
 #ifndef TRAIN_LEARNING_RATE_H
 #define TRAIN_LEARNING_RATE_H
 
-#include "deck/deck.h"
+#include "setup/setup.h"
 
 /* Learning rate of update number `update` (from 0). Under schedule.rule "recipe" and "nemo" n = update (under "recipe"
  * the first update then has rate 0), under "megatron" n = update + 1. With w = schedule.warmup, h = w +
@@ -26,9 +26,9 @@
  *
  * Sources: the schedulers of the BioNeMo llama3 (cosine) and esm2 (linear) recipes; Megatron-LM's warm-up, and its
  * schedules in samples; NeMo's warm-up. */
-double learning_rate_at(const struct deck *deck, int64_t update);
+double learning_rate_at(const struct learning_rate_settings *settings, int64_t update);
 
 /* The same of the peak optimizer.decoupled_lr and r = schedule.decoupled_min_ratio. */
-double learning_rate_decoupled_at(const struct deck *deck, int64_t update);
+double learning_rate_decoupled_at(const struct learning_rate_settings *settings, int64_t update);
 
 #endif

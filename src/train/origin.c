@@ -1,4 +1,5 @@
 #include "train/origin.h"
+#include "deck/fields.h"
 #include "base/error.h"
 #include "base/faults.h"
 #include "base/log.h"
@@ -6,6 +7,7 @@
 #include "data/tokenizer_member.h"
 #include "checkpoint/checkpoint.h"
 #include "train/session.h"
+#include "setup/model.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +43,7 @@ static void inherit(struct deck *deck, struct deck *from)
 int origin_inherit(struct comm *world, struct deck *deck, const char *path)
 {
     struct model_settings settings;
-    struct deck *from = memory_allocate(sizeof *from);
+    struct deck *from = deck_create();
     int code = read_model(world, path, from, &settings);
     if (code == ERROR_NONE)
         inherit(deck, from);
@@ -145,6 +147,11 @@ static int take_model(struct comm *world, struct deck *deck, const char *path)
     return code;
 }
 
+bool origin_named(const struct deck *deck)
+{
+    return deck->model.initialise_from[0] != '\0';
+}
+
 int origin_take(struct comm *world, struct deck *deck, char **path)
 {
     static const char key[] = "key model.initialise_from = \"";
@@ -172,8 +179,8 @@ static int check_data(const struct session *s, const struct checkpoint_meta *met
     if (meta->tokenizer[0] != '\0' && strcmp(meta->tokenizer, tokenizer) != 0)
         return error_user("key data.train = \"%s\": has %s tokens, but %s of model.initialise_from learned from %s "
                           "tokens",
-                          s->deck.data.train, tokenizer, path, meta->tokenizer);
-    if (s->deck.model.initialise_optimizer && !meta->moments)
+                          s->setup.train_stores, tokenizer, path, meta->tokenizer);
+    if (s->setup.initialise_optimizer && !meta->moments)
         return error_user("key model.initialise_optimizer = true: %s holds no optimizer state; name a step_*.h5 file "
                           "in model.initialise_from",
                           path);
@@ -188,10 +195,10 @@ int origin_read_weights(struct session *s, const char *path)
         return code;
     code = comm_agree(s->world, check_data(s, &meta, path));
     if (code == ERROR_NONE)
-        code = checkpoint_read(s->world, &s->engine, path, s->deck.model.initialise_optimizer);
+        code = checkpoint_read(s->world, &s->engine, path, s->setup.initialise_optimizer);
     if (code == ERROR_NONE)
         log_info("# starting from the weights%s of %s (its step: %lld)",
-                 s->deck.model.initialise_optimizer ? " and the optimizer's state" : "", path, (long long)meta.step);
+                 s->setup.initialise_optimizer ? " and the optimizer's state" : "", path, (long long)meta.step);
     checkpoint_meta_destroy(&meta);
     return code;
 }

@@ -11,6 +11,9 @@
 struct session;
 struct tokenizer;
 
+/* Does the deck name an origin, model.initialise_from? */
+bool origin_named(const struct deck *deck);
+
 /* For a new run: finds and verifies the checkpoint that model.initialise_from names, of a run folder the newest, and
  * completes the section `model` of the deck from it: keys that the deck does not give take its values. Other values of
  * the checkpoint that the deck overrides are printed. *path is freed with free(), NULL after an error. ERROR_USER:

@@ -11,17 +11,18 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-void profiler_create(struct profiler *profiler, const struct deck *deck, int rank)
+void profiler_create(struct profiler *profiler, const struct setup *setup, int rank)
 {
-    const bool beyond = deck->profile.stop > deck->train.steps;
-    *profiler = (struct profiler){.start = deck->profile.start,
-                                  .stop = beyond ? deck->train.steps : deck->profile.stop,
+    const struct step_range *steps = &setup->profile.steps;
+    const bool beyond = steps->stop > setup->steps;
+    *profiler = (struct profiler){.start = steps->start,
+                                  .stop = beyond ? setup->steps : steps->stop,
                                   .rank = rank,
-                                  .listed = profile_lists(deck, rank),
-                                  .folder = deck->profile.collectives ? deck->output.folder : NULL};
-    if (deck->profile.start > deck->train.steps)
+                                  .listed = profile_lists(setup->profile.ranks, rank),
+                                  .folder = setup->profile.collectives ? setup->folder : NULL};
+    if (steps->start > setup->steps)
         log_warn("key profile.start = %lld: there is no profile, since the run ends at train.steps = %lld",
-                 (long long)deck->profile.start, (long long)deck->train.steps);
+                 (long long)steps->start, (long long)setup->steps);
 }
 
 void profiler_before(struct profiler *profiler, struct executor *executor, int64_t step)

@@ -1,10 +1,10 @@
-/* The deck's profile: which steps of which ranks are timed launch by launch. */
+/* The profile of a run: which steps of which ranks are timed launch by launch. */
 #ifndef TRAIN_PROFILER_H
 #define TRAIN_PROFILER_H
 
 #include "core/launch.h"
-#include "deck/deck.h"
 #include "monitor/meter.h"
+#include "setup/setup.h"
 
 struct profiler {
     int64_t start, stop; /* first and last step; 0 = none */
@@ -16,8 +16,8 @@ struct profiler {
 };
 
 /* Ranks that are not to be profiled launch as those that are: within the profile's steps nothing is replayed on any.
- * Borrows the deck. */
-void profiler_create(struct profiler *profiler, const struct deck *deck, int rank);
+ * Borrows the setup. */
+void profiler_create(struct profiler *profiler, const struct setup *setup, int rank);
 
 /* Around step number `step`, from 1. The end of the last step, or of the run's last one where that comes before, waits
  * for the device and shows what was found. */

@@ -44,25 +44,25 @@ struct start {
 };
 
 /* Does the learning rate go by train.steps, which has changed? Freed with free(); NULL: no. */
-static char *describe_stretch(const struct deck *old, const struct deck *new_, int64_t step)
+static char *describe_stretch(const struct deck *old_deck, const struct learning_rate_settings *now, int64_t step)
 {
-    if (old->train.steps == new_->train.steps || new_->schedule.decay > 0 ||
-        new_->schedule.kind == DECK_SCHEDULE_CONSTANT)
+    const struct learning_rate_settings old = setup_learning_rate(old_deck);
+    if (old.steps == now->steps || !now->to_last_step || now->kind == DECK_SCHEDULE_CONSTANT)
         return NULL;
     return memory_format("the learning rate falls over train.steps, which were %lld and are %lld now: its schedule is "
                          "%s, and the next step has %.4g instead of %.4g",
-                         (long long)old->train.steps, (long long)new_->train.steps,
-                         new_->train.steps > old->train.steps ? "stretched" : "shortened", learning_rate_at(new_, step),
-                         learning_rate_at(old, step));
+                         (long long)old.steps, (long long)now->steps,
+                         now->steps > old.steps ? "stretched" : "shortened", learning_rate_at(now, step),
+                         learning_rate_at(&old, step));
 }
 
 static int compare_decks(struct train_run *run, const struct checkpoint_meta *meta, const char *path)
 {
-    struct deck *old = memory_allocate(sizeof *old);
+    struct deck *old = deck_create();
     int code = deck_read_text(old, meta->deck_text, path, NULL, 0);
     if (code == ERROR_NONE) {
-        run->changed = deck_compare(old, &run->session.deck);
-        run->stretched = describe_stretch(old, &run->session.deck, run->step);
+        run->changed = deck_compare(old, run->deck);
+        run->stretched = describe_stretch(old, &run->session.setup.learning_rate, run->step);
     }
     memory_free(old);
     return code;
@@ -72,7 +72,10 @@ static int compare_decks(struct train_run *run, const struct checkpoint_meta *me
 static char *describe_scaling(const struct deck *deck)
 {
     static const char *const keys[] = {"precision.recipe", "precision.history", "precision.format", "precision.margin"};
-    return deck_keys_text(deck, keys, deck->precision.recipe == DECK_RECIPE_DELAYED ? 4 : 1, ", ");
+    char *recipe = deck_key_text(deck, keys[0]);
+    const bool delayed = strcmp(recipe, "\"delayed\"") == 0;
+    free(recipe);
+    return deck_keys_text(deck, keys, delayed ? 4 : 1, ", ");
 }
 
 /* Of a state of delayed scaling that is not taken over, or that the checkpoint has not. */
@@ -82,9 +85,9 @@ static void tell_scaling(const struct train_run *run, const struct checkpoint_me
     const bool delays = delayed_scaling_present(&s->engine.scaling);
     if (s->engine.scaling.restored || (!delays && !meta->scales))
         return;
-    struct deck *old = memory_allocate(sizeof *old);
+    struct deck *old = deck_create();
     const bool known = deck_read_text(old, meta->deck_text, path, NULL, 0) == ERROR_NONE;
-    char *before = describe_scaling(old), *now = describe_scaling(&s->deck);
+    char *before = describe_scaling(old), *now = describe_scaling(run->deck);
     if (known)
         log_info("# %s: %s was written with %s; this run has %s",
                  delays ? "delayed scaling starts anew" : "the scales of delayed scaling are left out", path, before,
@@ -103,7 +106,7 @@ void run_take_counts(struct train_run *run, const struct checkpoint_meta *meta, 
     run->validated_step = meta->validation_step;
     run->best_step = meta->best_step;
     run->best_loss = meta->best_loss;
-    char *own = checkpoint_path(run->session.deck.output.folder, meta->step);
+    char *own = checkpoint_path(run->session.setup.folder, meta->step);
     run->saved_step = strcmp(own, path) == 0 ? meta->step : -1;
     free(own);
 }
@@ -123,7 +126,7 @@ static int resume(struct train_run *run, const char *path)
         return code;
     run_take_counts(run, &meta, path);
     run->first_step = run->step;
-    code = start_check(s, &meta, path);
+    code = start_check(s, run->deck, &meta, path);
     struct blend_position place = {0};
     if (code == ERROR_NONE)
         code = start_place(s, &meta, path, &place, &run->blended);
@@ -152,7 +155,7 @@ static int start_weights(struct train_run *run, const struct start *start)
     run->resumed = start->resumed;
     run->saved_step = run->digest_step = -1;
     if (path == NULL) {
-        engine_initialise(&s->engine, (uint64_t)s->deck.train.seed);
+        engine_initialise(&s->engine, s->setup.train.seed);
         return ERROR_NONE;
     }
     int code = start->resumed != NULL ? resume(run, path) : origin_read_weights(s, path);
@@ -165,21 +168,21 @@ static int start_weights(struct train_run *run, const struct start *start)
 
 static char *describe_data(const struct session *s)
 {
-    const struct deck *deck = &s->deck;
-    if (deck->data.source == DECK_DATA_STORE)
+    const struct random_windows_settings *random = &s->setup.train.random;
+    if (!s->setup.random)
         return memory_format("%lld window%s and %lld tokens an epoch", (long long)loader_windows(s->train),
                              plural(loader_windows(s->train)), (long long)loader_window_tokens(s->train));
-    if (deck->data.random_median == 0)
+    if (random->median == 0)
         return memory_string("random data: sequences that fill their windows");
-    return memory_format("random data: lengths of median %lld and mean %lld tokens",
-                         (long long)deck->data.random_median, (long long)deck->data.random_mean);
+    return memory_format("random data: lengths of median %lld and mean %lld tokens", (long long)random->median,
+                         (long long)random->mean);
 }
 
 /* Where weights say what is drawn from each store, how often each is repeated does not show in the deck. */
 static void describe_stores(const struct session *s)
 {
     int stores;
-    struct store_share *shares = loader_shares(s->train, s->deck.train.steps, &stores);
+    struct store_share *shares = loader_shares(s->train, s->setup.steps, &stores);
     if (shares == NULL)
         return;
     for (int d = 0; d < stores && d < STORE_EPOCHS_SHOWN; d++)
@@ -196,7 +199,7 @@ static void describe(const struct train_run *run)
              s->world->size, plural(s->world->size), s->threads, plural(s->threads), m->family->name,
              (long long)model_parameter_count(m), (long long)m->layers, plural(m->layers), (long long)m->hidden,
              (long long)m->vocabulary);
-    char *layout = layout_text(&s->planned, s->world->size);
+    char *layout = layout_text(s->setup.deck, s->world->size);
     log_info("# layout: %s", layout);
     free(layout);
     char *quantized = precision_text(&m->precision, m->layers, s->executor->class->lacks_products == NULL);
@@ -205,13 +208,13 @@ static void describe(const struct train_run *run)
     free(quantized);
     char *data = describe_data(s);
     log_info("# %s, %lld row%s of %lld tokens a step in %lld micro-batch%s a rank", data,
-             (long long)s->deck.train.global_batch, plural(s->deck.train.global_batch),
-             (long long)s->deck.data.row_tokens, (long long)loader_micro_batches(s->train),
+             (long long)s->setup.train.global_rows, plural(s->setup.train.global_rows),
+             (long long)s->setup.train.row_tokens, (long long)loader_micro_batches(s->train),
              loader_micro_batches(s->train) == 1 ? "" : "es");
     free(data);
-    settings_warn(&s->deck);
+    settings_warn(s->setup.deck);
     describe_stores(s);
-    if (s->deck.data.source == DECK_DATA_RANDOM && (s->deck.data.train[0] != '\0' || s->deck.data.valid[0] != '\0'))
+    if (s->setup.random && (s->setup.train_stores[0] != '\0' || s->setup.valid_stores[0] != '\0'))
         log_info("# data.source = \"random\": the stores of data.train and data.valid are not read");
     log_info("# memory of a rank, MiB:");
     const int shown = s->engine.budget.bytes[BUDGET_HOST] > 0 ? BUDGET_CATEGORIES : BUDGET_HOST;
@@ -228,10 +231,10 @@ static void choose_beside(struct train_run *run)
 {
     struct session *s = &run->session;
     char need[BYTES_TEXT], limit[BYTES_TEXT];
-    if (!settings_saves_beside(&s->planned) || run->step >= s->deck.train.steps)
+    if (!s->setup.saving.overlapped || run->step >= s->setup.steps)
         return;
     const int64_t bytes = snapshot_bytes(&s->engine);
-    const int64_t room = fit_snapshot(&s->planned, &s->engine.budget, s->world->size, s->grid.node->size, s->executor);
+    const int64_t room = fit_snapshot(&s->setup, &s->engine.budget, s->grid.node->size, s->executor);
     run->beside = comm_max_i64(s->world, bytes > room) == 0;
     if (run->beside)
         snapshot_create(&run->snapshot, &s->engine);
@@ -253,17 +256,17 @@ static void tell_change(const struct deck_change *change)
 static void open_meter(struct train_run *run, const struct start *start)
 {
     const struct session *s = &run->session;
-    const struct deck *deck = &s->deck;
-    struct meter_settings settings = {.folder = deck->output.folder,
+    const struct setup *setup = &s->setup;
+    struct meter_settings settings = {.folder = setup->folder,
                                       .step = run->step,
-                                      .steps_total = deck->train.steps,
+                                      .steps_total = setup->steps,
                                       .validates = run_validation_due(run),
                                       .outliers = run->norms.outliers,
-                                      .tensorboard = deck->log.tensorboard,
-                                      .prometheus = deck->log.prometheus,
-                                      .peak = deck->device.peak * 1e12 * s->world->size,
+                                      .tensorboard = setup->tensorboard,
+                                      .prometheus = setup->prometheus,
+                                      .peak = setup->peak * s->world->size,
                                       .parameters = model_parameter_count(&s->model.settings),
-                                      .row_tokens = deck->data.row_tokens,
+                                      .row_tokens = setup->train.row_tokens,
                                       .planned = budget_total(&s->engine.budget),
                                       .part = group_rank(s->groups.stages),
                                       .threads = s->threads,
@@ -274,7 +277,7 @@ static void open_meter(struct train_run *run, const struct start *start)
                                       .changed = run->changed};
     for (int c = 0; c < FLOPS_CONVENTIONS; c++)
         settings.flops_per_token[c] =
-            flops_per_token(&s->model.settings, flops_segment(deck), (enum flops_convention)c);
+            flops_per_token(&s->model.settings, setup->train.window, (enum flops_convention)c);
     meter_open(&run->meter, s->world, &settings);
     if (start->resumed != NULL)
         meter_add(&run->meter, METER_LOAD, run->load_seconds);
@@ -282,9 +285,9 @@ static void open_meter(struct train_run *run, const struct start *start)
         meter_note(&run->meter, run->step, "set_aside", start->aside);
     for (int i = 0; i < run->changed.count; i++)
         tell_change(&run->changed.changes[i]);
-    if (run->blended != NULL && run->step < deck->train.steps)
+    if (run->blended != NULL && run->step < setup->steps)
         meter_note(&run->meter, run->step, "blended", run->blended);
-    if (run->stretched != NULL && run->step < deck->train.steps)
+    if (run->stretched != NULL && run->step < setup->steps)
         meter_note(&run->meter, run->step, "stretched", run->stretched);
 }
 
@@ -304,11 +307,11 @@ static void close_meter(struct train_run *run, int code)
 }
 
 /* A run that could not be exported at its end is refused at its start. */
-static int check_export(const struct deck *deck, const struct model_settings *settings)
+static int check_export(const struct setup *setup)
 {
-    if (!deck->checkpoint.at_end)
+    if (!setup->saving.at_end)
         return error_user("key checkpoint.export_final = true: needs a final model; set checkpoint.at_end = true");
-    int code = config_check(settings, DIALECT_HF);
+    int code = config_check(&setup->model, DIALECT_HF);
     if (code == ERROR_NONE)
         return code;
     char *what = memory_format("key checkpoint.export_final = true: not for this model: %s", error_message());
@@ -318,40 +321,44 @@ static int check_export(const struct deck *deck, const struct model_settings *se
     return code;
 }
 
-static int train_with(struct train_run *run, const struct deck *deck, struct comm *world, const struct start *start,
+static int train_with(struct train_run *run, struct deck *deck, struct comm *world, const struct start *start,
                       device_make *make_executor)
 {
     struct session *s = &run->session;
+    const struct setup *setup = &s->setup;
     double walltime;
     int code = session_create(s, deck, world, start->resumed, make_executor);
-    run->deck_text = deck_print_effective(&s->deck);
-    if (code == ERROR_NONE && deck->checkpoint.export_final)
-        code = comm_agree(world, check_export(deck, &s->model.settings));
+    if (code == ERROR_NONE)
+        setup_keep_choices(setup, deck);
+    run->deck = deck;
+    run->deck_text = deck_print_effective(deck);
+    if (code == ERROR_NONE && setup->saving.export_final)
+        code = comm_agree(world, check_export(setup));
     if (code == ERROR_NONE)
         code = comm_agree(world, world->rank == 0 ? loader_open_tokenizer(s->train, &run->tokenizer) : ERROR_NONE);
     if (code == ERROR_NONE)
         code = start_weights(run, start);
-    if (code == ERROR_NONE && run->step < deck->train.steps)
-        code = room_check(world, deck, &s->model.settings);
+    if (code == ERROR_NONE && run->step < setup->steps)
+        code = room_check(world, setup);
     if (code == ERROR_NONE)
-        code = comm_agree(world, walltime_parse(deck->train.walltime, &walltime));
-    const bool trained = code == ERROR_NONE && run->step >= deck->train.steps && !run_validation_due(run);
+        code = comm_agree(world, walltime_parse(setup->walltime, &walltime));
+    const bool trained = code == ERROR_NONE && run->step >= setup->steps && !run_validation_due(run);
     if (code == ERROR_NONE && !(trained && run->saved_step == run->step))
-        code = start_write_deck(world, deck->output.folder, run->deck_text);
+        code = start_write_deck(world, setup->folder, run->deck_text);
     if (code != ERROR_NONE)
         return code;
-    if (run->step < deck->train.steps)
-        tuning_complete(world, deck, &s->engine, s->train);
+    if (run->step < setup->steps)
+        tuning_complete(world, setup, &s->engine, s->train);
     choose_beside(run);
     open_meter(run, start);
     describe(run);
-    if (run->step == deck->train.steps)
-        log_info("# the run is finished: step %lld of %lld", (long long)run->step, (long long)deck->train.steps);
-    if (run->step > deck->train.steps)
+    if (run->step == setup->steps)
+        log_info("# the run is finished: step %lld of %lld", (long long)run->step, (long long)setup->steps);
+    if (run->step > setup->steps)
         log_info("# nothing is left to do: the run has done %lld step%s, and train.steps asks for %lld",
-                 (long long)run->step, plural(run->step), (long long)deck->train.steps);
-    profiler_create(&run->profiler, deck, world->rank);
-    control_open(&run->control, world, deck->output.folder, walltime, 60 * deck->checkpoint.every_minutes);
+                 (long long)run->step, plural(run->step), (long long)setup->steps);
+    profiler_create(&run->profiler, setup, world->rank);
+    control_open(&run->control, world, setup->folder, walltime, setup->saving.seconds);
     comm_end_long_work();
     code = run_loop(run);
     if (code == ERROR_NONE && trained && s->valid != NULL)
@@ -370,27 +377,26 @@ static int train_with(struct train_run *run, const struct deck *deck, struct com
 }
 
 /* Of the checkpoint `path`, or NULL. */
-static int check_folder(struct comm *world, const struct deck *deck, const char *path)
+static int check_folder(struct comm *world, const struct setup *setup, const char *path)
 {
     struct checkpoint_meta meta = {0};
     int code = path != NULL ? checkpoint_read_meta(world, path, &meta) : ERROR_NONE;
     if (code != ERROR_NONE)
         return code;
     if (world->rank == 0)
-        code = folder_check_run(deck, path, path != NULL ? &meta : NULL);
+        code = folder_check_run(setup, path, path != NULL ? &meta : NULL);
     if (path != NULL)
         checkpoint_meta_destroy(&meta);
     return comm_agree(world, code);
 }
 
 /* Finds what the run starts from, and completes the deck from it where it names an origin or chooses by itself. */
-static int find_start(struct comm *world, struct deck *deck, struct start *start)
+static int find_start(struct comm *world, const struct setup *setup, struct deck *deck, struct start *start)
 {
-    int code = start_find(world, deck, &start->resumed, &start->aside);
+    int code = start_find(world, setup, &start->resumed, &start->aside);
     if (code == ERROR_NONE)
-        code = check_folder(world, deck, start->resumed);
-    const bool completes = deck->model.initialise_from[0] != '\0';
-    if (code == ERROR_NONE && completes)
+        code = check_folder(world, setup, start->resumed);
+    if (code == ERROR_NONE && origin_named(deck))
         code = start->resumed != NULL ? origin_inherit(world, deck, start->resumed)
                                       : origin_take(world, deck, &start->origin);
     if (code == ERROR_NONE && start->resumed != NULL && fit_chooses(deck))
@@ -416,21 +422,21 @@ static char *join_lines(char *first, char *second)
 }
 
 /* Where the damaged file was the program's choice it is set aside, else that is the user's to mend. Collective. */
-static int leave_damaged(struct comm *world, const struct deck *deck, const char *path, struct attempt *attempt)
+static int leave_damaged(struct comm *world, const char *resume, const char *path, struct attempt *attempt)
 {
-    attempt->again = strcmp(path, deck->train.resume) != 0;
+    attempt->again = strcmp(path, resume) != 0;
     if (!attempt->again)
         return comm_agree(world, error_restate(ERROR_USER, error_message()));
     attempt->aside = join_lines(attempt->aside, checkpoint_set_aside(world, path));
     return ERROR_NONE;
 }
 
-static int try_run(struct comm *world, const struct deck *given, struct attempt *attempt, device_make *make_executor)
+static int try_run(struct comm *world, const struct setup *setup, struct attempt *attempt, device_make *make_executor)
 {
-    struct deck *deck = deck_copy(given); /* which the checkpoint may complete */
+    struct deck *deck = deck_copy(setup->deck); /* which the checkpoint may complete */
     struct start start = {NULL, NULL, NULL};
     attempt->again = false;
-    int code = find_start(world, deck, &start);
+    int code = find_start(world, setup, deck, &start);
     start.aside = join_lines(attempt->aside, start.aside);
     attempt->aside = NULL;
     if (code == ERROR_NONE) {
@@ -449,7 +455,7 @@ static int try_run(struct comm *world, const struct deck *given, struct attempt 
         if (run->damaged) {
             attempt->aside = start.aside;
             start.aside = NULL;
-            code = leave_damaged(world, deck, start.resumed, attempt);
+            code = leave_damaged(world, setup->resume, start.resumed, attempt);
         }
         memory_free(run);
     }
@@ -463,28 +469,32 @@ static int try_run(struct comm *world, const struct deck *given, struct attempt 
 int run_train(struct comm *world, const char *deck_path, const char *from, char *const overrides[], int override_count,
               device_make *make_executor)
 {
-    struct deck *deck = memory_allocate(sizeof *deck);
-    comm_begin_long_work(); /* all but the loop */
+    struct deck *deck = deck_create();
+    struct setup setup = {0}; /* of the deck as read, for what needs no session */
+    comm_begin_long_work();   /* all but the loop */
     int code = start_read_deck(world, deck, deck_path, from, overrides, override_count);
+    if (code == ERROR_NONE)
+        code = comm_agree(world, setup_create(&setup, deck, world->size));
     if (code == ERROR_NONE) {
-        comm_set_timeout(deck->comm.timeout);
+        comm_set_timeout(setup.device.timeout);
         code = comm_agree(world, settings_check(deck, world->size));
     }
     int made = 0;
     if (code == ERROR_NONE)
-        code = start_make_folder(world, deck, &made);
+        code = start_make_folder(world, setup.folder, &made);
     struct folder_lock lock = {0};
     if (code == ERROR_NONE)
-        code = lock_acquire(&lock, world, deck->output.folder);
+        code = lock_acquire(&lock, world, setup.folder);
     if (code == ERROR_NONE)
-        start_clean_folder(world, deck);
+        start_clean_folder(world, setup.folder);
     struct attempt attempt = {.again = true};
     while (code == ERROR_NONE && attempt.again)
-        code = try_run(world, deck, &attempt, make_executor);
+        code = try_run(world, &setup, &attempt, make_executor);
     free(attempt.aside);
     lock_release(&lock, code != ERROR_NONE && made > 0);
     if (code != ERROR_NONE)
-        disk_remove_empty(deck->output.folder, made);
+        disk_remove_empty(setup.folder, made);
+    setup_destroy(&setup);
     memory_free(deck);
     comm_end_long_work();
     if (code == ERROR_REQUEUE)

@@ -32,7 +32,7 @@ static int stop(struct train_run *run, enum control_wish wish, const char *why)
         return ERROR_REQUEUE;
     }
     log_info("# stopped after step %lld of %lld: all is saved", (long long)run->step,
-             (long long)run->session.deck.train.steps);
+             (long long)run->session.setup.steps);
     return ERROR_REQUEUE;
 }
 
@@ -68,8 +68,8 @@ static int validate(struct train_run *run)
     const double best_loss = run->best_loss;
     run->best_step = run->step;
     run->best_loss = found.loss;
-    int code = run->session.deck.checkpoint.keep_best ? run_try_save_step(run) : ERROR_NONE;
-    if (run->session.deck.checkpoint.keep_best && run->saved_step != run->step) {
+    int code = run->session.setup.saving.keep_best ? run_try_save_step(run) : ERROR_NONE;
+    if (run->session.setup.saving.keep_best && run->saved_step != run->step) {
         run->best_step = best_step; /* the file of the best before is the best there is */
         run->best_loss = best_loss;
     }
@@ -82,7 +82,8 @@ int run_evaluate(struct train_run *run)
     if (!session_validate(&run->session, stopping, run, &found))
         return ERROR_REQUEUE;
     if (has_loss(run, &found))
-        meter_evaluation(&run->meter, run->step, found.loss, found.labels, &run->session.deck);
+        meter_evaluation(&run->meter, run->step, found.loss, found.labels, run->session.setup.valid_stores,
+                         run->session.setup.validation_rows);
     return ERROR_NONE;
 }
 
@@ -93,9 +94,9 @@ static bool due(int64_t step, int64_t every)
 
 bool run_validation_due(const struct train_run *run)
 {
-    const struct deck *deck = &run->session.deck;
+    const struct setup *setup = &run->session.setup;
     return run->session.valid != NULL && run->step > run->validated_step &&
-           (run->step == deck->train.steps || due(run->step, deck->validation.every));
+           (run->step == setup->steps || due(run->step, setup->validation_every));
 }
 
 /* "nan" in messages, whatever its sign. */
@@ -142,7 +143,7 @@ static int take_step(struct train_run *run)
         log_warn("step %lld: no row of the global batch holds a label, so nothing is learned; look at data.train, "
                  "data.mask_degenerate and data.mask_probability",
                  (long long)begun->step);
-    if (due(begun->step, s->deck.log.every) || begun->step == 1 || begun->step == s->deck.train.steps)
+    if (due(begun->step, s->setup.log_every) || begun->step == 1 || begun->step == s->setup.steps)
         meter_step(&run->meter, &row);
     if (begun->measured)
         tell_statistics(run, begun->step, result.labels);
@@ -171,10 +172,11 @@ static int one_step(struct train_run *run)
     double start = clock_seconds();
     struct begun *begun = &run->begun[s->engine.begun % ENGINE_RETURNS];
     blend_position_destroy(&begun->after);
-    *begun = (struct begun){
-        .step = run->step + 1, .rate = learning_rate_at(&s->deck, run->step), .after = loader_position(s->train)};
-    s->engine.decoupled_rate = learning_rate_decoupled_at(&s->deck, run->step);
-    begun->measured = s->engine.statistics = statistics_due(&s->deck, begun->step);
+    *begun = (struct begun){.step = run->step + 1,
+                            .rate = learning_rate_at(&s->setup.learning_rate, run->step),
+                            .after = loader_position(s->train)};
+    s->engine.decoupled_rate = learning_rate_decoupled_at(&s->setup.learning_rate, run->step);
+    begun->measured = s->engine.statistics = statistics_due(&s->setup.statistics, begun->step);
     for (int64_t m = 0; m < loader_micro_batches(s->train) && group_rank(s->groups.stages) + s->grid.model->rank == 0;
          m++) {
         begun->work.real += batches[m].real;
@@ -189,16 +191,16 @@ static int one_step(struct train_run *run)
     meter_add(&run->meter, METER_DATA, begun->data_wait);
     begun->seconds = clock_seconds() - start;
     run->step++;
-    begun->tokens = run->tokens += s->deck.train.global_batch * s->deck.data.row_tokens;
+    begun->tokens = run->tokens += s->setup.train.global_rows * s->setup.train.row_tokens;
     return take_steps(run, s->executor->class->event_passed != NULL ? 1 : 0);
 }
 
 /* What is due at the step that the run has come to. */
 static int keep_up(struct train_run *run)
 {
-    const struct deck *deck = &run->session.deck;
+    const struct setup *setup = &run->session.setup;
     const int64_t step = run->step;
-    const bool ends = step >= deck->train.steps, saves = due(step, deck->checkpoint.every);
+    const bool ends = step >= setup->steps, saves = due(step, setup->saving.every);
     int code = ends || saves || run_validation_due(run) ? take_steps(run, 0) : ERROR_NONE;
     if (run->step != step) /* a rewind */
         return code;
@@ -206,7 +208,7 @@ static int keep_up(struct train_run *run)
         code = validate(run);
     if (code != ERROR_NONE || run->step == 0 || run_validation_due(run))
         return code;
-    if (ends && deck->checkpoint.at_end)
+    if (ends && setup->saving.at_end)
         return run_save_step(run);
     return saves ? run_try_begin_step(run) : ERROR_NONE;
 }
@@ -214,7 +216,7 @@ static int keep_up(struct train_run *run)
 int run_loop(struct train_run *run)
 {
     int code = keep_up(run);
-    while (code == ERROR_NONE && (run->step < run->session.deck.train.steps || run_validation_due(run))) {
+    while (code == ERROR_NONE && (run->step < run->session.setup.steps || run_validation_due(run))) {
         const char *why;
         enum control_wish wish = control_poll(&run->control, &why);
         code = run_settle_when_ready(run);

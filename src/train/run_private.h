@@ -12,6 +12,7 @@
 #include "train/session.h"
 
 struct train_run {
+    struct deck *deck; /* as given, completed by the checkpoint, with what was chosen by memory; borrowed */
     struct session session;
     struct run_meter meter;
     struct run_control control;

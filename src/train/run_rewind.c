@@ -20,7 +20,7 @@ static int find_last(struct train_run *run, char **path)
     *path = NULL;
     int code = run->saved_step < 0
                    ? ERROR_NONE
-                   : checkpoint_find_telling(run->session.world, run->session.deck.output.folder, path, &aside);
+                   : checkpoint_find_telling(run->session.world, run->session.setup.folder, path, &aside);
     if (aside != NULL)
         meter_note(&run->meter, run->step, "set_aside", aside);
     free(aside);
@@ -103,7 +103,7 @@ int run_diverged(struct train_run *run, const struct meter_row *row, const struc
 {
     char *what = memory_format("loss %g, gradient norm %g", row->loss, row->grad_norm);
     struct comm *world = run->session.world;
-    const int policy = run->session.deck.train.on_divergence;
+    const int policy = run->session.setup.on_divergence;
     int code;
     if (policy == DECK_DIVERGENCE_REWIND)
         code = rewind_run(run, begun, what);

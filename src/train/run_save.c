@@ -36,7 +36,7 @@ static void fill_meta(struct train_run *run, struct saving *saving)
                                             .tokens = run->tokens,
                                             .unpadded = comm_sum_i64(s->world, run->unpadded),
                                             .norms = run->norms,
-                                            .seed = s->deck.train.seed,
+                                            .seed = (int64_t)s->setup.train.seed,
                                             .position = loader_position(s->train),
                                             .store = loader_checksum(s->train),
                                             .lineage = *loader_lineage(s->train),
@@ -99,14 +99,14 @@ static void tell_save(struct train_run *run, const struct checkpoint_written *wr
 /* Removes checkpoints that are no longer kept beside the one that was saved. */
 static int prune(struct train_run *run)
 {
-    const struct deck *deck = &run->session.deck;
+    const struct setup *setup = &run->session.setup;
     const double start = clock_seconds();
     const struct checkpoint_rule rule = {
-        .keep = deck->checkpoint.keep,
-        .keep_every = deck->checkpoint.keep_every,
+        .keep = setup->saving.keep,
+        .keep_every = setup->saving.keep_every,
         /* as of this save: a validation since then may have found a better step, whose file is yet to be written */
-        .best_step = deck->checkpoint.keep_best ? run->saving.meta.best_step : 0};
-    const int code = checkpoint_prune(run->session.world, deck->output.folder, &rule);
+        .best_step = setup->saving.keep_best ? run->saving.meta.best_step : 0};
+    const int code = checkpoint_prune(run->session.world, setup->folder, &rule);
     meter_add_wait(&run->meter, METER_CHECKPOINT, clock_seconds() - start);
     return code;
 }
@@ -139,7 +139,7 @@ static int end_save(struct train_run *run)
 /* Where the run could do without the checkpoint of a step. */
 static int tolerate(struct train_run *run, int64_t step, int code)
 {
-    if (code != ERROR_ENVIRONMENT || run->session.deck.checkpoint.on_failure != DECK_FAILURE_CONTINUE)
+    if (code != ERROR_ENVIRONMENT || !run->session.setup.saving.tolerated)
         return code;
     meter_note(&run->meter, step, "save_failed",
                "a checkpoint could not be written, or an old one not removed; going on (checkpoint.on_failure = "
@@ -167,7 +167,7 @@ static int begin_step(struct train_run *run, bool beside)
     if (code == ERROR_NONE) /* what was learned of other data is not saved */
         code = loader_recheck(run->session.train, run->session.world);
     if (code == ERROR_NONE)
-        code = begin_save(run, checkpoint_path(run->session.deck.output.folder, run->step), true, beside);
+        code = begin_save(run, checkpoint_path(run->session.setup.folder, run->step), true, beside);
     if (code == ERROR_ENVIRONMENT && run->saving.save == NULL && run->unsaved_step == 0)
         run->unsaved_step = run->step;
     return code;
@@ -191,17 +191,17 @@ int run_try_begin_step(struct train_run *run)
 
 void run_tell_unsaved(const struct train_run *run)
 {
-    const struct deck *deck = &run->session.deck;
+    const struct setup *setup = &run->session.setup;
     char size[BYTES_TEXT], *newest = NULL;
     if (run->session.world->rank != 0 || run->unsaved_step == 0)
         return;
-    bytes_text(size, (double)room_of(deck, &run->session.model.settings).checkpoint);
-    if (checkpoint_newest(deck->output.folder, &newest) != ERROR_NONE)
+    bytes_text(size, (double)room_of(setup).checkpoint);
+    if (checkpoint_newest(setup->folder, &newest) != ERROR_NONE)
         error_clear();
     log_info(
         "# step %lld is not saved. With room for %s in %s (a checkpoint is written before an older one is removed), "
         "the same command %s%s",
-        (long long)run->unsaved_step, size, deck->output.folder,
+        (long long)run->unsaved_step, size, setup->folder,
         newest != NULL ? "resumes from " : "starts from the beginning: there is no checkpoint yet",
         newest != NULL ? newest : "");
     free(newest);
@@ -232,7 +232,7 @@ static bool is_stale(const char *folder, uint64_t digest)
 static int export_final(struct train_run *run, const char *model)
 {
     const struct session *s = &run->session;
-    char *folder = memory_format("%s/" RUN_EXPORT, s->deck.output.folder);
+    char *folder = memory_format("%s/" RUN_EXPORT, s->setup.folder);
     int code = ERROR_NONE;
     if (s->world->rank == 0 && is_stale(folder, run->digest)) {
         const struct export_settings settings = {
@@ -258,16 +258,16 @@ int run_finish(struct train_run *run)
 {
     struct session *s = &run->session;
     /* fewer steps than this folder's run has done: it was evaluated alone */
-    if (!s->deck.checkpoint.at_end || (run->step > s->deck.train.steps && run->saved_step == run->step))
+    if (!s->setup.saving.at_end || (run->step > s->setup.steps && run->saved_step == run->step))
         return ERROR_NONE;
-    char *path = memory_format("%s/" RUN_FINAL_MODEL, s->deck.output.folder);
+    char *path = memory_format("%s/" RUN_FINAL_MODEL, s->setup.folder);
     bool there = false;
     if (run->step == run->first_step) {
         update_digest(run);
         there = checkpoint_holds(s->world, path, run->digest);
     }
     int code = there ? ERROR_NONE : save_final(run, path);
-    if (code == ERROR_NONE && s->deck.checkpoint.export_final)
+    if (code == ERROR_NONE && s->setup.saving.export_final)
         code = export_final(run, path);
     free(path);
     return code;

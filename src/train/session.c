@@ -13,6 +13,7 @@
 #include "estimate/rates_file.h"
 #include "setup/settings.h"
 #include "train/tuning.h"
+#include "setup/model.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,14 +28,11 @@ static struct group *make_group(void *self, enum layout_axis axis, const char *n
 
 static int create_executor(struct session *s, device_make *make_executor)
 {
-    s->threads = threads_choose(s->grid.node, s->deck.device.threads);
-    const struct device_request request = {.kind = s->deck.device.kind,
-                                           .threads = s->threads,
-                                           .world = s->world,
-                                           .node = s->grid.node,
-                                           .deterministic = s->deck.device.deterministic,
-                                           .share = s->deck.device.share,
-                                           .timeout = s->deck.comm.timeout};
+    s->threads = threads_choose(s->grid.node, s->setup.threads);
+    struct device_request request = s->setup.device;
+    request.threads = s->threads;
+    request.world = s->world;
+    request.node = s->grid.node;
     int code = make_executor(&s->executor, &request);
     if (code == ERROR_NONE)
         s->made = MADE_EXECUTOR;
@@ -44,37 +42,33 @@ static int create_executor(struct session *s, device_make *make_executor)
 /* The groups of its collectives. */
 static void create_groups(struct session *s)
 {
-    const struct grid_shape shape = layout_shape_on(&s->planned, s->world->size, s->executor->node_block);
+    const struct grid_shape shape = layout_shape_on(s->setup.deck, s->world->size, s->executor->node_block);
     const struct grid_numbers sizes = grid_sizes(&shape, s->world->size);
     grid_divide(&s->grid, &shape);
     s->groups = layout_groups(&sizes, s->executor, make_group, s);
     s->made = MADE_GROUPS;
 }
 
+static int create_loader(struct session *s, struct loader **loader, const struct loader_settings *of_setup)
+{
+    struct loader_settings settings = *of_setup;
+    settings.memory = available_memory("") / s->grid.node->size;
+    return loader_create(loader, &settings, s->world, s->grid.data_rank, s->grid.data_ranks);
+}
+
 static int create_loaders(struct session *s)
 {
-    struct loader_settings settings = settings_of_loader(&s->deck);
-    settings.memory = available_memory("") / s->grid.node->size;
-    int code = loader_create(&s->train, &settings, s->world, s->grid.data_rank, s->grid.data_ranks);
+    int code = create_loader(s, &s->train, &s->setup.train);
     if (code != ERROR_NONE)
         return code;
     s->made = MADE_TRAIN;
-    if (s->deck.data.source == DECK_DATA_RANDOM || s->deck.data.valid[0] == '\0')
+    if (!s->setup.validates)
         return ERROR_NONE;
-    settings.stores = s->deck.data.valid;
-    settings.weights = NULL;
-    settings.megatron.use = MEGATRON_VALID;
-    settings.megatron.ordered = false;
-    settings.shuffle = false;
-    settings.once = true;
-    settings.memory = available_memory("") / s->grid.node->size;
-    if (s->deck.validation.rows > 0)
-        settings.global_rows = s->deck.validation.rows; /* the whole set is one loader step */
-    code = loader_create(&s->valid, &settings, s->world, s->grid.data_rank, s->grid.data_ranks);
+    code = create_loader(s, &s->valid, &s->setup.valid);
     if (code != ERROR_NONE)
         return code;
     s->made = MADE_VALID;
-    s->valid_steps = s->deck.validation.rows > 0 ? 1 : loader_steps_once(s->valid);
+    s->valid_steps = s->setup.validation_rows > 0 ? 1 : loader_steps_once(s->valid);
     return ERROR_NONE;
 }
 
@@ -82,25 +76,25 @@ static int create_loaders(struct session *s)
 static void warn_of_parts(const struct session *s)
 {
     const bool used = loader_has_megatron(s->train) || (s->valid != NULL && loader_has_megatron(s->valid));
-    if (s->deck.data.source == DECK_DATA_STORE && s->deck.data.parts[0] != '\0' && !used)
+    if (!s->setup.random && s->setup.parts[0] != '\0' && !used)
         log_warn(
             "key data.parts = \"%s\": parts Megatron data sets alone, and each token store is taken whole; cistron "
             "prepare --split parts those",
-            s->deck.data.parts);
+            s->setup.parts);
 }
 
 /* Are the stores' tokens those that the model's family is made for? */
 static int check_tokens(const struct session *s)
 {
-    const struct family *family = model_family_from_deck(&s->deck);
+    const struct family *family = model_family_from_deck(s->setup.deck);
     const struct tokenizer *tokenizer = loader_tokenizer(s->train);
     const char *tokens = tokenizer->name;
     /* what predicts the next token takes any id */
     if (strcmp(tokens, family->learns_from) != 0 && !(family->causal && tokenizer_is_text(tokenizer)))
         return error_user("key data.train = \"%s\": has %s tokens, but model.family = \"%s\" learns from %s tokens",
-                          s->deck.data.train, tokens, family->name, family->learns_from);
+                          s->setup.train_stores, tokens, family->name, family->learns_from);
     if (s->valid != NULL && strcmp(loader_tokenizer(s->valid)->name, tokens) != 0)
-        return error_user("key data.valid = \"%s\": has %s tokens, but data.train has %s tokens", s->deck.data.valid,
+        return error_user("key data.valid = \"%s\": has %s tokens, but data.train has %s tokens", s->setup.valid_stores,
                           loader_tokenizer(s->valid)->name, tokens);
     return ERROR_NONE;
 }
@@ -108,7 +102,7 @@ static int check_tokens(const struct session *s)
 /* What every rank may use. */
 static int agree_limit(const struct session *s, int64_t *limit)
 {
-    int code = comm_agree(s->world, fit_limit(limit, &s->deck, s->grid.node->size, s->executor));
+    int code = comm_agree(s->world, fit_limit(limit, &s->setup, s->grid.node->size, s->executor));
     if (code == ERROR_NONE)
         *limit = -comm_max_i64(s->world, -*limit);
     return code;
@@ -116,7 +110,7 @@ static int agree_limit(const struct session *s, int64_t *limit)
 
 static int64_t agree_host(const struct session *s)
 {
-    return -comm_max_i64(s->world, -fit_host(&s->planned, s->world->size, s->grid.node->size));
+    return -comm_max_i64(s->world, -fit_host(&s->setup, s->grid.node->size));
 }
 
 static void tell_choice(const struct layout_choice *choice, int64_t limit, bool timed)
@@ -138,7 +132,7 @@ static void tell_choice(const struct layout_choice *choice, int64_t limit, bool 
 /* Rank 0: the stores are the same for all. */
 static int read_vocabulary(const struct session *s, int64_t *vocabulary)
 {
-    const int code = s->world->rank == 0 ? settings_vocabulary(vocabulary, &s->deck) : ERROR_NONE;
+    const int code = s->world->rank == 0 ? settings_vocabulary(vocabulary, s->setup.deck) : ERROR_NONE;
     comm_broadcast(s->world, vocabulary, sizeof *vocabulary, 0);
     return comm_agree(s->world, code);
 }
@@ -146,7 +140,7 @@ static int read_vocabulary(const struct session *s, int64_t *vocabulary)
 /* Rank 0's file is all ranks'. */
 static int read_rates(const struct session *s, struct machine_rates *rates)
 {
-    const int code = s->world->rank == 0 ? rates_of_deck(rates, &s->deck) : ERROR_NONE;
+    const int code = s->world->rank == 0 ? rates_choose(rates, s->setup.rates_file, s->setup.peak) : ERROR_NONE;
     comm_broadcast(s->world, rates, sizeof *rates, 0);
     rates->node = -comm_max_i64(s->world, -s->grid.node->size);
     return comm_agree(s->world, code);
@@ -163,13 +157,13 @@ static int choose_layout(struct session *s)
     int code = agree_limit(s, &place.limit);
     if (code == ERROR_NONE)
         code = read_rates(s, &rates);
-    if (s->deck.device.memory == 0 && s->executor->device != NULL)
+    if (s->setup.memory == 0 && s->executor->device != NULL)
         place.limit -= place.limit / 64; /* for the groups, which are made for what is chosen */
     if (code == ERROR_NONE)
         code = read_vocabulary(s, &vocabulary);
     if (code == ERROR_NONE)
-        code = comm_agree(s->world, layout_choose(&choice, &s->planned, vocabulary, &place));
-    comm_broadcast(s->world, &s->planned.parallel, sizeof s->planned.parallel, 0);
+        code = comm_agree(s->world, layout_choose(&choice, s->setup.deck, vocabulary, &place));
+    setup_share(&s->setup, s->world);
     if (code == ERROR_NONE)
         tell_choice(&choice, place.limit, rates_tell(&rates, s->executor->device != NULL, s->world->size));
     layout_choice_destroy(&choice);
@@ -179,14 +173,13 @@ static int choose_layout(struct session *s)
 /* Numbers the ranks as the layout has them, which may be chosen only now. */
 static int create_layout(struct session *s)
 {
-    if (!layout_open(&s->deck))
+    if (!s->setup.open)
         return ERROR_NONE;
     int code = choose_layout(s);
     if (code != ERROR_NONE)
         return code;
-    const struct grid_shape shape = layout_shape(&s->planned);
     grid_destroy(&s->grid);
-    return comm_agree(s->world, grid_create(&s->grid, s->world, &shape));
+    return comm_agree(s->world, grid_create(&s->grid, s->world, &s->setup.shape));
 }
 
 /* The first exchange of a group connects its ranks, for which a library takes memory: now, so that what is free
@@ -217,8 +210,7 @@ static void connect_context(struct session *s, enum deck_context method)
 /* Where gradients are summed by all-to-alls. */
 static void connect_sums(struct session *s)
 {
-    const struct sharding sharding = layout_sharding(&s->planned);
-    if (!sharding_exchanges(&sharding))
+    if (!sharding_exchanges(&s->setup.engine.sharding))
         return;
     connect_group(s, s->groups.near != NULL ? s->groups.near : s->groups.reduce, STREAM_REDUCE, OP_ALL_TO_ALL);
     connect_group(s, s->groups.far, STREAM_REDUCE, OP_ALL_TO_ALL);
@@ -241,48 +233,41 @@ static void connect_stages(struct session *s)
 }
 
 /* What memory.recompute = "fit" and memory.head_tokens = 0 come to, on rank 0's device with what every rank may use. */
-static int choose_by_memory(struct session *s, struct model_settings *model)
+static int choose_by_memory(struct session *s)
 {
+    const struct setup *setup = &s->setup;
     int64_t limit;
     int code = agree_limit(s, &limit);
     if (code != ERROR_NONE)
         return code;
-    fit_choose(&s->planned, model, s->world->size, limit, agree_host(s), s->executor);
-    comm_broadcast(s->world, &s->planned.memory, sizeof s->planned.memory, 0);
-    comm_broadcast(s->world, &model->recompute, sizeof model->recompute, 0);
-    s->deck.memory = s->planned.memory;
-    const char *offloaded = s->deck.memory.fitted_offload;
-    if (s->deck.memory.recompute == DECK_RECOMPUTE_FIT)
-        log_info("# memory.recompute = \"fit\": %s%s%s", s->deck.memory.fitted_layers,
-                 offloaded[0] != '\0' ? "; offloaded: " : "", offloaded);
-    if (s->deck.memory.head_tokens == 0)
-        log_info("# memory.head_tokens = 0: %lld", (long long)s->deck.memory.fitted_head_tokens);
+    fit_choose(&s->setup, limit, agree_host(s), s->executor);
+    setup_share(&s->setup, s->world);
+    if (setup->fits_recompute)
+        log_info("# memory.recompute = \"fit\": %s%s%s", setup->fitted_layers,
+                 setup->fitted_offload[0] != '\0' ? "; offloaded: " : "", setup->fitted_offload);
+    if (setup->fits_head)
+        log_info("# memory.head_tokens = 0: %lld", (long long)setup->head_tokens);
     return ERROR_NONE;
 }
 
 /* The model, an engine for it and what it runs; nothing large is allocated before. */
-static int create_engine(struct session *s, const struct model_settings *settings)
+static int create_engine(struct session *s)
 {
-    const struct deck *deck = &s->planned;
-    int code =
-        comm_agree(s->world, fit_check_training(deck, settings, s->world->size, s->grid.node->size, s->executor));
+    int code = comm_agree(s->world, fit_check_training(&s->setup, s->grid.node->size, s->executor));
     if (code != ERROR_NONE)
         return code;
-    settings_create_model(&s->model, deck, settings, s->world->size, s->world->rank);
-    struct engine_settings engine_settings = settings_of_engine(deck, s->world->size, s->world->rank);
-    engine_settings.tensor = s->grid.tensor;
-    engine_create(&s->engine, s->executor, &s->model, &s->groups, &engine_settings);
-    s->schedule = settings_schedule(deck, loader_micro_batches(s->train), s->world->size, s->world->rank);
+    s->setup.engine.tensor = s->grid.tensor;
+    setup_create_engine(&s->setup, s->world->rank, s->executor, &s->groups, &s->model, &s->engine);
+    s->schedule = setup_schedule(&s->setup, loader_micro_batches(s->train), s->world->rank);
     s->made = MADE_ENGINE;
     return ERROR_NONE;
 }
 
 /* Rows that are computed in vain change nothing but the time, so nobody would notice. */
-static void warn_of_waste(const struct deck *deck, int64_t ranks)
+static void warn_of_waste(const struct setup *setup)
 {
-    const int64_t rows = deck->train.global_batch, batch = deck->train.micro_batch;
-    const int64_t sharing = settings_sharing(deck), data_ranks = ranks / sharing,
-                  share = (rows + data_ranks - 1) / data_ranks;
+    const int64_t rows = setup->train.global_rows, batch = setup->train.micro_rows, ranks = setup->ranks;
+    const int64_t sharing = setup->sharing, data_ranks = ranks / sharing, share = (rows + data_ranks - 1) / data_ranks;
     if (rows < data_ranks)
         log_warn("%lld of %lld ranks have no row of train.global_batch = %lld and only wait; start fewer",
                  (long long)((data_ranks - rows) * sharing), (long long)ranks, (long long)rows);
@@ -296,17 +281,16 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
                    device_make *make_executor)
 {
     memset(s, 0, sizeof *s); /* not by a compound literal, which would lie on the stack */
-    s->deck = s->planned = *deck;
     s->world = world;
-    const struct grid_shape shape =
-        layout_open(deck) ? (struct grid_shape){.tensor = 1, .context = 1} : layout_shape(deck);
-    int code = comm_agree(world, grid_create(&s->grid, world, &shape));
+    int code = comm_agree(world, setup_create(&s->setup, deck, world->size));
+    if (code == ERROR_NONE)
+        code = comm_agree(world, grid_create(&s->grid, world, &s->setup.shape));
     if (code != ERROR_NONE)
         return code;
     s->made = MADE_GRID;
     code = create_executor(s, make_executor);
     if (code == ERROR_NONE)
-        code = tuning_take(world, s->executor, deck, checkpoint);
+        code = tuning_take(world, s->executor, &s->setup, checkpoint);
     if (code == ERROR_NONE)
         code = create_layout(s);
     if (code != ERROR_NONE)
@@ -318,22 +302,21 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
     if (code != ERROR_NONE)
         return code;
     warn_of_parts(s);
-    struct model_settings settings;
-    code = comm_agree(world, settings_of_model(&settings, &s->planned, loader_vocabulary(s->train), s->executor));
+    code = comm_agree(world, setup_complete(&s->setup, loader_vocabulary(s->train), s->executor));
     if (code == ERROR_NONE)
-        connect_context(s, settings.rows.method);
+        connect_context(s, s->setup.model.rows.method);
     if (code == ERROR_NONE)
         connect_sums(s);
     if (code == ERROR_NONE)
         connect_stages(s);
     if (code == ERROR_NONE && fit_chooses(deck))
-        code = choose_by_memory(s, &settings);
+        code = choose_by_memory(s);
     if (code == ERROR_NONE)
-        code = create_engine(s, &settings);
+        code = create_engine(s);
     if (code != ERROR_NONE)
         return code;
-    warn_of_waste(&s->planned, world->size);
-    precision_warn(&settings.precision, deck);
+    warn_of_waste(&s->setup);
+    precision_warn(&s->setup.model.precision, deck);
     return ERROR_NONE;
 }
 
@@ -354,6 +337,7 @@ void session_destroy(struct session *s)
         s->executor->class->destroy(s->executor);
     if (s->made >= MADE_GRID)
         grid_destroy(&s->grid);
+    setup_destroy(&s->setup);
     s->made = 0;
 }
 

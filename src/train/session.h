@@ -1,17 +1,15 @@
-/* A session: everything that a deck describes, made and ready to run: ranks, device, model, data, weights. */
+/* A session: everything that a setup describes, made and ready to run: ranks, device, model, data, weights. */
 #ifndef TRAIN_SESSION_H
 #define TRAIN_SESSION_H
 
 #include "comm/grid.h"
 #include "core/device.h"
 #include "loader/loader.h"
-#include "deck/deck.h"
-#include "engine/engine.h"
+#include "setup/setup.h"
 
 struct session {
-    struct deck deck;    /* as given, with what memory.recompute = "fit" has chosen */
-    struct deck planned; /* and with the layout that has been chosen where it left one open */
-    struct comm *world;  /* borrowed */
+    struct setup setup; /* with the layout and what blocks recompute, where the deck left them to the program */
+    struct comm *world; /* borrowed */
     struct grid grid;
     struct parallel_groups groups; /* owned */
     struct executor *executor;

@@ -1,4 +1,5 @@
 #include "train/start.h"
+#include "deck/fields.h"
 #include "file/disk.h"
 #include "file/block.h"
 #include "file/run_folder.h"
@@ -41,7 +42,7 @@ static int read_deck(struct comm *world, struct deck *deck, const char *path, ch
  * line alone, and output.folder is else the checkpoint's own folder. */
 static int distrust(struct comm *world, struct deck *deck, const char *path, char *const overrides[], int count)
 {
-    struct deck *given = memory_allocate(sizeof *given);
+    struct deck *given = deck_create();
     char *folder = disk_folder(path), *dropped = memory_string("");
     int code = deck_read_text(given, "", "command line", overrides, count);
     if (code == ERROR_NONE && strlen(folder) >= sizeof given->output.folder)
@@ -139,10 +140,10 @@ static int make_folder(const char *folder)
     return code;
 }
 
-int start_make_folder(struct comm *world, const struct deck *deck, int *made)
+int start_make_folder(struct comm *world, const char *folder, int *made)
 {
-    *made = world->rank == 0 ? disk_missing(deck->output.folder) : 0;
-    return comm_agree(world, world->rank == 0 ? make_folder(deck->output.folder) : ERROR_NONE);
+    *made = world->rank == 0 ? disk_missing(folder) : 0;
+    return comm_agree(world, world->rank == 0 ? make_folder(folder) : ERROR_NONE);
 }
 
 static void clean_folder(const char *folder)
@@ -166,20 +167,20 @@ static void clean_folder(const char *folder)
     error_clear();
 }
 
-void start_clean_folder(struct comm *world, const struct deck *deck)
+void start_clean_folder(struct comm *world, const char *folder)
 {
     if (world->rank == 0)
-        clean_folder(deck->output.folder);
+        clean_folder(folder);
 }
 
 /* For train.resume = "never". */
-static int refuse_old_run(struct comm *world, const struct deck *deck)
+static int refuse_old_run(struct comm *world, const char *folder)
 {
     int code = ERROR_NONE;
-    if (world->rank == 0 && folder_holds_run(deck->output.folder))
+    if (world->rank == 0 && folder_holds_run(folder))
         code = error_user("key train.resume = \"never\": output.folder = \"%s\" holds a run already; choose another "
                           "folder or train.resume = \"auto\"",
-                          deck->output.folder);
+                          folder);
     return comm_agree(world, code);
 }
 
@@ -199,19 +200,19 @@ static int read_old_deck(struct comm *world, struct deck *old, int64_t *ranks, c
 }
 
 /* Was the checkpoint written by a run that began from the same train.resume? */
-static int began_alike(struct comm *world, const struct deck *deck, const char *path, bool *alike)
+static int began_alike(struct comm *world, const char *resume, const char *path, bool *alike)
 {
-    struct deck *old = memory_allocate(sizeof *old);
+    struct deck *old = deck_create();
     int64_t ranks;
     int code = read_old_deck(world, old, &ranks, path);
-    *alike = code == ERROR_NONE && strcmp(old->train.resume, deck->train.resume) == 0;
+    *alike = code == ERROR_NONE && strcmp(old->train.resume, resume) == 0;
     memory_free(old);
     return code;
 }
 
 int start_inherit_fit(struct comm *world, struct deck *deck, const char *path)
 {
-    struct deck *old = memory_allocate(sizeof *old);
+    struct deck *old = deck_create();
     int64_t ranks;
     int code = read_old_deck(world, old, &ranks, path);
     const bool alike = code == ERROR_NONE && ranks == world->size && old->model.layers == deck->model.layers &&
@@ -226,12 +227,12 @@ int start_inherit_fit(struct comm *world, struct deck *deck, const char *path)
 
 /* The newest checkpoint of output.folder where train.resume names another file: if the run there began from that, a job
  * that was stopped is started again with the same command, and goes on where it was. */
-static int find_own(struct comm *world, const struct deck *deck, char **path, char **aside)
+static int find_own(struct comm *world, const struct setup *setup, char **path, char **aside)
 {
     bool alike = false;
-    int code = checkpoint_find_to_load(world, deck->output.folder, path, aside);
+    int code = checkpoint_find_to_load(world, setup->folder, path, aside);
     if (code == ERROR_NONE && *path != NULL)
-        code = began_alike(world, deck, *path, &alike);
+        code = began_alike(world, setup->resume, *path, &alike);
     if (!alike) {
         free(*path);
         *path = NULL;
@@ -249,46 +250,47 @@ static bool is_truth(const char *text)
     return is && access(text, F_OK) != 0;
 }
 
-int start_find(struct comm *world, const struct deck *deck, char **path, char **aside)
+int start_find(struct comm *world, const struct setup *setup, char **path, char **aside)
 {
     *path = *aside = NULL;
-    if (strcmp(deck->train.resume, "never") == 0)
-        return refuse_old_run(world, deck);
-    bool automatic = strcmp(deck->train.resume, "auto") == 0;
-    int code = automatic ? ERROR_NONE : find_own(world, deck, path, aside);
+    if (strcmp(setup->resume, "never") == 0)
+        return refuse_old_run(world, setup->folder);
+    bool automatic = strcmp(setup->resume, "auto") == 0;
+    int code = automatic ? ERROR_NONE : find_own(world, setup, path, aside);
     if (code != ERROR_NONE || *path != NULL)
         return code;
     free(*aside);
     *aside = NULL;
-    if (!automatic && is_truth(deck->train.resume))
+    if (!automatic && is_truth(setup->resume))
         return comm_agree(world,
                           error_user("key train.resume = \"%s\": must be \"auto\", which resumes from a "
                                      "checkpoint in output.folder, \"never\", or a checkpoint file or run folder",
-                                     deck->train.resume));
+                                     setup->resume));
     if (!automatic)
-        code = checkpoint_look(world, "key train.resume = \"", deck->train.resume, "\"");
+        code = checkpoint_look(world, "key train.resume = \"", setup->resume, "\"");
     if (code == ERROR_NONE)
-        code = checkpoint_find_to_load(world, automatic ? deck->output.folder : deck->train.resume, path, aside);
+        code = checkpoint_find_to_load(world, automatic ? setup->folder : setup->resume, path, aside);
     if (code == ERROR_NONE && *path == NULL && !automatic)
-        code = comm_agree(world, checkpoint_none("key train.resume = \"", deck->train.resume, "\""));
+        code = comm_agree(world, checkpoint_none("key train.resume = \"", setup->resume, "\""));
     return code;
 }
 
 /* Keys that may not change between the checkpoint's run and this one are named. */
-static int check_same_run(const struct session *s, const struct checkpoint_meta *meta, const char *path)
+static int check_same_run(const struct session *s, const struct deck *deck, const struct checkpoint_meta *meta,
+                          const char *path)
 {
-    struct deck *old = memory_allocate(sizeof *old);
+    struct deck *old = deck_create();
     char *differences = NULL;
     int code = deck_read_text(old, meta->deck_text, path, NULL, 0);
-    if (code == ERROR_NONE && deck_compare_for_resume(old, &s->deck, &differences) > 0)
+    if (code == ERROR_NONE && deck_compare_for_resume(old, deck, &differences) > 0)
         code =
             error_user("%s cannot be resumed with this deck (a new run goes to another output.folder), these keys may "
                        "not change:\n%s",
                        path, differences);
     const char *tokenizer = loader_tokenizer(s->train)->name;
     if (code == ERROR_NONE && strcmp(tokenizer, meta->tokenizer) != 0)
-        code = error_user("key data.train = \"%s\": has %s tokens, but %s was trained on %s tokens", s->deck.data.train,
-                          tokenizer, path, meta->tokenizer);
+        code = error_user("key data.train = \"%s\": has %s tokens, but %s was trained on %s tokens",
+                          s->setup.train_stores, tokenizer, path, meta->tokenizer);
     free(differences);
     memory_free(old);
     return comm_agree(s->world, code);
@@ -296,9 +298,9 @@ static int check_same_run(const struct session *s, const struct checkpoint_meta 
 
 static int refuse_other_data(const struct session *s, const char *path)
 {
-    if (s->deck.data.source == DECK_DATA_RANDOM)
+    if (s->setup.random)
         return error_user("key data.source = \"random\": makes other data than what %s was trained on", path);
-    if (s->deck.data.order == DECK_ORDER_MEGATRON)
+    if (s->setup.train.megatron.ordered)
         return error_user("key data.order = \"megatron\": data.train or data.weights is another than that of %s, or "
                           "train.steps x train.global_batch rows are in another order than those planned there",
                           path);
@@ -333,10 +335,10 @@ static int carry_place(const struct session *s, const struct checkpoint_meta *me
 static int find_place(const struct session *s, const struct checkpoint_meta *meta, const char *path,
                       struct blend_position *place, char **told)
 {
-    const bool planned = s->deck.data.source == DECK_DATA_RANDOM || s->deck.data.order == DECK_ORDER_MEGATRON;
-    struct deck *old = memory_allocate(sizeof *old);
+    const bool planned = s->setup.random || s->setup.train.megatron.ordered;
+    struct deck *old = deck_create();
     int code = deck_read_text(old, meta->deck_text, path, NULL, 0);
-    const bool alike = code == ERROR_NONE && strcmp(old->data.weights, s->deck.data.weights) == 0;
+    const bool alike = code == ERROR_NONE && strcmp(old->data.weights, s->setup.train.weights) == 0;
     memory_free(old);
     if (code != ERROR_NONE)
         return code;
@@ -363,7 +365,7 @@ int start_place(const struct session *s, const struct checkpoint_meta *meta, con
 /* Going on in a folder from a checkpoint that is not its newest would leave files of two different runs in it. */
 static int check_newest(const struct session *s, const struct checkpoint_meta *meta, const char *path)
 {
-    const char *folder = s->deck.output.folder;
+    const char *folder = s->setup.folder;
     char *newest = NULL, *own = checkpoint_path(folder, meta->step);
     int code = ERROR_NONE;
     if (s->world->rank == 0)
@@ -377,8 +379,8 @@ static int check_newest(const struct session *s, const struct checkpoint_meta *m
     return comm_agree(s->world, code);
 }
 
-int start_check(const struct session *s, const struct checkpoint_meta *meta, const char *path)
+int start_check(const struct session *s, const struct deck *deck, const struct checkpoint_meta *meta, const char *path)
 {
-    int code = check_same_run(s, meta, path);
+    int code = check_same_run(s, deck, meta, path);
     return code == ERROR_NONE ? check_newest(s, meta, path) : code;
 }

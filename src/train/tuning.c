@@ -52,9 +52,9 @@ static char *default_path(struct executor *executor)
     return path;
 }
 
-static bool has_files(const struct deck *deck)
+static bool has_files(const struct setup *setup)
 {
-    return !deck->device.deterministic && strcmp(deck->device.tuning_file, "none") != 0;
+    return !setup->device.deterministic && strcmp(setup->tuning_file, "none") != 0;
 }
 
 static char *shipped_path(struct executor *executor)
@@ -65,9 +65,9 @@ static char *shipped_path(struct executor *executor)
 }
 
 /* The user's own; NULL: there is none. */
-static char *own_path(struct executor *executor, const struct deck *deck)
+static char *own_path(struct executor *executor, const struct setup *setup)
 {
-    const char *key = deck->device.tuning_file;
+    const char *key = setup->tuning_file;
     return key[0] != '\0' ? memory_string(key) : default_path(executor);
 }
 
@@ -106,11 +106,11 @@ static bool add_file(struct executor *executor, const char *path)
 }
 
 /* What comes later goes before what comes earlier. kept: the checkpoint's. */
-static bool add_known(struct executor *executor, const struct deck *deck, const struct tuning_bytes *kept)
+static bool add_known(struct executor *executor, const struct setup *setup, const struct tuning_bytes *kept)
 {
     bool known = false;
-    if (has_files(deck)) {
-        char *paths[] = {shipped_path(executor), own_path(executor, deck)};
+    if (has_files(setup)) {
+        char *paths[] = {shipped_path(executor), own_path(executor, setup)};
         for (int i = 0; i < 2; i++) {
             known |= paths[i] != NULL && add_file(executor, paths[i]);
             free(paths[i]);
@@ -165,11 +165,11 @@ static void share_batch(struct batch *batch, struct comm *world, const struct en
     blend_position_destroy(&position);
 }
 
-static void rehearse(struct comm *world, const struct deck *deck, struct engine *engine, struct loader *loader)
+static void rehearse(struct comm *world, const struct setup *setup, struct engine *engine, struct loader *loader)
 {
     struct batch batch;
     share_batch(&batch, world, engine, loader);
-    engine->executor->share = deal(world, engine->executor, group_rank(engine->groups.stages), deck->device.share);
+    engine->executor->share = deal(world, engine->executor, group_rank(engine->groups.stages), setup->device.share);
     engine_rehearse(engine, &batch, loader_micro_batches(loader) > 1);
     batch_destroy(&batch);
 }
@@ -198,14 +198,15 @@ static void join(struct comm *world, struct executor *executor, const struct tun
 /* -- Keeping (rank 0) -------------------------------------------------------------------------------------------- */
 
 /* Tells of what a rehearsal of so many seconds has made, and keeps it. */
-static void keep(const struct deck *deck, struct executor *executor, const struct tuning_bytes *before, double seconds)
+static void keep(const struct setup *setup, struct executor *executor, const struct tuning_bytes *before,
+                 double seconds)
 {
     struct tuning_bytes after = copy_of(executor), made;
     struct choice_table *table = memory_allocate(sizeof *table);
     choice_table_create_new(table, after.data, after.count, before->data, before->count);
     made.data = (void *)choice_table_bytes(table, &made.count);
-    char *path = has_files(deck) && table->head.count > 0 ? own_path(executor, deck) : NULL;
-    const bool written = path != NULL && write_file(path, deck->device.tuning_file[0] == '\0', &made);
+    char *path = has_files(setup) && table->head.count > 0 ? own_path(executor, setup) : NULL;
+    const bool written = path != NULL && write_file(path, setup->tuning_file[0] == '\0', &made);
     log_info("# tuning: %lld choices of kernels made in %.1f s%s%s", (long long)table->head.count, seconds,
              written ? ", kept in " : "", written ? path : "");
     memory_free(table);
@@ -230,7 +231,7 @@ static int64_t share(struct comm *world, struct executor *executor)
     return comm_sum_i64(world, refused);
 }
 
-int tuning_take(struct comm *world, struct executor *executor, const struct deck *deck, const char *checkpoint)
+int tuning_take(struct comm *world, struct executor *executor, const struct setup *setup, const char *checkpoint)
 {
     if (executor->tuning == NULL)
         return ERROR_NONE;
@@ -239,7 +240,7 @@ int tuning_take(struct comm *world, struct executor *executor, const struct deck
     if (world->rank == 0 && checkpoint != NULL)
         code = choices_read(checkpoint, &kept.data, &kept.count);
     code = comm_agree(world, code);
-    bool known = code == ERROR_NONE && world->rank == 0 && add_known(executor, deck, &kept);
+    bool known = code == ERROR_NONE && world->rank == 0 && add_known(executor, setup, &kept);
     memory_free(kept.data);
     comm_broadcast(world, &known, sizeof known, 0);
     if (known)
@@ -247,17 +248,17 @@ int tuning_take(struct comm *world, struct executor *executor, const struct deck
     return code;
 }
 
-void tuning_complete(struct comm *world, const struct deck *deck, struct engine *engine, struct loader *loader)
+void tuning_complete(struct comm *world, const struct setup *setup, struct engine *engine, struct loader *loader)
 {
     if (engine->executor->tuning == NULL)
         return;
-    if (!deck->device.deterministic) {
+    if (!setup->device.deterministic) {
         struct tuning_bytes before = copy_of(engine->executor);
         const double start = clock_seconds();
-        rehearse(world, deck, engine, loader);
+        rehearse(world, setup, engine, loader);
         join(world, engine->executor, &before);
         if (world->rank == 0)
-            keep(deck, engine->executor, &before, clock_seconds() - start);
+            keep(setup, engine->executor, &before, clock_seconds() - start);
         memory_free(before.data);
     }
     int64_t refused = share(world, engine->executor);

@@ -1,9 +1,10 @@
 /* The deck reader: a text, and behind each NUL an override. What it takes is printed and read again, equal. */
 #include "base/error.h"
 #include "base/memory.h"
-#include "deck/deck.h"
+#include "deck/fields.h"
 #include "fuzz/fuzz.h"
 #include "architecture/settings.h"
+#include "setup/model.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "state/initialise.h"
+#include "setup/precision.h"
 
 #include <stdlib.h>
 #include <string.h>

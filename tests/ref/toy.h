@@ -3,7 +3,7 @@
 #define TESTS_REF_TOY_H
 
 #include "comm/comm.h"
-#include "deck/deck.h"
+#include "deck/fields.h"
 #include "engine/engine.h"
 
 /* Models of 3 layers, hidden 32, vocabulary 40; the Llamas have grouped-query attention. */

@@ -1,0 +1,267 @@
+#include "setup/setup.h"
+#include "deck/fields.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "model/embedding.h"
+#include "setup/layout.h"
+#include "setup/model.h"
+#include "setup/precision.h"
+#include "setup/recompute.h"
+#include "setup/settings.h"
+
+#include <string.h>
+
+/* -- Device, data and run ----------------------------------------------------------------------------------------- */
+
+static void derive_device(struct setup *s)
+{
+    const struct deck *deck = s->deck;
+    s->device = (struct device_request){.kind = deck->device.kind,
+                                        .deterministic = deck->device.deterministic,
+                                        .share = deck->device.share,
+                                        .timeout = deck->comm.timeout};
+    s->threads = deck->device.threads;
+    s->memory = deck->device.memory * (1 << 30);
+    s->peak = deck->device.peak * 1e12;
+    s->tuning_file = deck->device.tuning_file;
+    s->rates_file = deck->device.rates_file;
+}
+
+/* Validation reads its stores once and in their order. */
+static struct loader_settings validation_settings(const struct deck *deck)
+{
+    struct loader_settings settings = settings_of_loader(deck);
+    settings.stores = deck->data.valid;
+    settings.weights = NULL;
+    settings.megatron.use = MEGATRON_VALID;
+    settings.megatron.ordered = false;
+    settings.shuffle = false;
+    settings.once = true;
+    if (deck->validation.rows > 0)
+        settings.global_rows = deck->validation.rows; /* the whole set is one loader step */
+    return settings;
+}
+
+static void derive_data(struct setup *s)
+{
+    const struct deck *deck = s->deck;
+    s->train = settings_of_loader(deck);
+    s->valid = validation_settings(deck);
+    s->random = deck->data.source == DECK_DATA_RANDOM;
+    s->validates = !s->random && deck->data.valid[0] != '\0';
+    s->train_stores = deck->data.train;
+    s->valid_stores = deck->data.valid;
+    s->parts = deck->data.parts;
+}
+
+struct learning_rate_settings setup_learning_rate(const struct deck *deck)
+{
+    const double unit = deck->schedule.count == DECK_COUNT_SAMPLES ? (double)deck->train.global_batch : 1;
+    const double warmup = (double)deck->schedule.warmup, hold = (double)deck->schedule.hold;
+    const bool to_last_step = deck->schedule.decay == 0;
+    return (struct learning_rate_settings){
+        .kind = (enum deck_schedule)deck->schedule.kind,
+        .rule = (enum deck_rule)deck->schedule.rule,
+        .steps = deck->train.steps,
+        .unit = unit,
+        .warmup = warmup,
+        .hold = hold,
+        .decay = to_last_step ? (double)deck->train.steps * unit - (warmup + hold) : (double)deck->schedule.decay,
+        .to_last_step = to_last_step,
+        .own = {deck->optimizer.lr, deck->schedule.min_ratio},
+        .decoupled = {deck->optimizer.decoupled_lr, deck->schedule.decoupled_min_ratio}};
+}
+
+static void derive_run(struct setup *s)
+{
+    const struct deck *deck = s->deck;
+    s->steps = deck->train.steps;
+    s->resume = deck->train.resume;
+    s->walltime = deck->train.walltime;
+    s->folder = deck->output.folder;
+    s->prometheus = deck->log.prometheus;
+    s->tensorboard = deck->log.tensorboard;
+    s->log_every = deck->log.every;
+    s->validation_every = deck->validation.every;
+    s->validation_rows = deck->validation.rows;
+    s->on_divergence = (enum deck_divergence)deck->train.on_divergence;
+    s->initialise_optimizer = deck->model.initialise_optimizer;
+    s->learning_rate = setup_learning_rate(deck);
+    s->profile = (struct profile_settings){
+        {deck->profile.start, deck->profile.stop}, deck->profile.ranks, deck->profile.collectives};
+    s->statistics =
+        (struct statistics_settings){deck->statistics.every, {deck->statistics.start, deck->statistics.stop}};
+    s->saving = (struct saving_settings){
+        .every = deck->checkpoint.every,
+        .seconds = 60 * deck->checkpoint.every_minutes,
+        .keep = deck->checkpoint.keep,
+        .keep_every = deck->checkpoint.keep_every,
+        .keep_best = deck->checkpoint.keep_best,
+        .at_end = deck->checkpoint.at_end,
+        .export_final = deck->checkpoint.export_final,
+        /* where tensors are cut by columns, a rank's share is whole rows only after the ranks have exchanged some */
+        .overlapped = deck->checkpoint.asynchronous && deck->parallel.tensor <= 1,
+        .tolerated = deck->checkpoint.on_failure == DECK_FAILURE_CONTINUE};
+}
+
+/* -- Layout and engine -------------------------------------------------------------------------------------------- */
+
+static void derive_layout(struct setup *s)
+{
+    s->open = s->deck->parallel.shard == DECK_SHARD_AUTO || s->deck->parallel.context == 0;
+    s->shape = s->open ? (struct grid_shape){.tensor = 1, .context = 1} : layout_shape(s->deck);
+    s->sharing = settings_sharing(s->deck);
+    s->tokens = s->open ? 0 : settings_tokens(s->deck);
+    s->micro_batches = settings_micro_batches(s->deck, s->ranks);
+}
+
+static struct engine_settings engine_settings(const struct deck *deck)
+{
+    const struct loader_settings loader = settings_of_loader(deck);
+    return (struct engine_settings){
+        .memory = {.compute = deck->precision.compute == DECK_COMPUTE_BF16 ? DTYPE_BF16 : DTYPE_F32,
+                   .statistic = DTYPE_F32,
+                   .rows = deck->train.micro_batch,
+                   .row_tokens = deck->data.row_tokens,
+                   .max_segments = loader.format == LOADER_PADDED ? 1 : loader.max_segments,
+                   .longest = loader.window},
+        .optimizer = {deck->optimizer.beta1, deck->optimizer.beta2, deck->optimizer.eps, deck->optimizer.weight_decay,
+                      deck->optimizer.clip, deck->optimizer.decoupled_lr > 0},
+        .sharding = layout_sharding(deck),
+        .replays = deck->device.graphs,
+    };
+}
+
+/* The embedding's gradient is summed, or made of what ranks gather (model/embedding.h), whichever moves less. */
+static int embedding_ranks(const struct setup *s)
+{
+    const struct grid_numbers sizes = grid_sizes(&s->shape, (int)s->ranks);
+    const int64_t elements = model_vocabulary(&s->model).most * s->model.hidden;
+    const int64_t gathered =
+        s->micro_batches * (sizes.data - 1) * s->tokens * embedding_token_bytes(&s->model, s->engine.memory.compute);
+    const int64_t summed =
+        store_sum_bytes(&s->engine.sharding, sizes.shard, sizes.replicas, elements, s->micro_batches);
+    return !s->model.tied && !s->deck->train.reproducible && gathered < summed ? sizes.data : 1;
+}
+
+/* The sizes of the model are set, and no layout is open. */
+static void derive_engine(struct setup *s)
+{
+    s->fits_recompute = s->deck->memory.recompute == DECK_RECOMPUTE_FIT;
+    s->fits_head = s->deck->memory.head_tokens == 0;
+    s->fitted_layers = s->deck->memory.fitted_layers;
+    s->fitted_offload = s->deck->memory.fitted_offload;
+    s->head_tokens = settings_head_tokens(s->deck);
+    s->engine = engine_settings(s->deck);
+    s->model.rows = layout_rows(s->deck, model_kv_heads(&s->model));
+    s->model.rounds_gradients = sharding_rounds(&s->engine.sharding) && s->ranks == 1 && s->micro_batches == 1;
+    s->model.embedding_ranks = embedding_ranks(s);
+}
+
+/* -- All of it ---------------------------------------------------------------------------------------------------- */
+
+int setup_create(struct setup *s, const struct deck *deck, int64_t ranks)
+{
+    *s = (struct setup){.deck = deck_copy(deck), .ranks = ranks};
+    int code = settings_check_sizes(s->deck, ranks);
+    if (code != ERROR_NONE)
+        return code;
+    derive_device(s);
+    derive_data(s);
+    derive_run(s);
+    derive_layout(s);
+    return ERROR_NONE;
+}
+
+int setup_complete(struct setup *s, int64_t vocabulary, const struct executor *executor)
+{
+    int code = settings_of_model(&s->model, s->deck, vocabulary, executor);
+    if (code != ERROR_NONE)
+        return code;
+    s->complete = true;
+    if (!s->open)
+        derive_engine(s);
+    return ERROR_NONE;
+}
+
+void setup_update(struct setup *s)
+{
+    derive_data(s);
+    derive_layout(s);
+    if (!s->complete)
+        return;
+    if (precision_from_deck(&s->model.precision, s->deck, s->model.layers) != ERROR_NONE ||
+        recompute_from_deck(&s->model.recompute, s->deck, s->model.layers) != ERROR_NONE)
+        error_fatal("bug: %s", error_message());
+    if (!s->open)
+        derive_engine(s);
+}
+
+void setup_share(struct setup *s, struct comm *world)
+{
+    comm_broadcast(world, &s->deck->parallel, sizeof s->deck->parallel, 0);
+    comm_broadcast(world, &s->deck->memory, sizeof s->deck->memory, 0);
+    setup_update(s);
+}
+
+void setup_keep_choices(const struct setup *s, struct deck *deck)
+{
+    deck->memory = s->deck->memory;
+}
+
+int setup_create_inference(struct setup *s, const struct deck *deck, int64_t vocabulary)
+{
+    *s = (struct setup){.deck = deck_copy(deck), .ranks = 1, .micro_batches = 1};
+    derive_device(s);
+    derive_data(s);
+    s->head_tokens = settings_head_tokens(deck);
+    s->engine.memory =
+        (struct memory_settings){.compute = engine_settings(deck).memory.compute, .statistic = DTYPE_F32, .rows = 1};
+    return model_settings_from_deck(&s->model, deck, vocabulary);
+}
+
+void setup_copy(struct setup *copy, const struct setup *s)
+{
+    *copy = *s;
+    copy->deck = deck_copy(s->deck);
+    derive_device(copy);
+    derive_run(copy);
+    setup_update(copy);
+}
+
+void setup_destroy(struct setup *s)
+{
+    memory_free(s->deck);
+    s->deck = NULL;
+}
+
+/* -- Ranks -------------------------------------------------------------------------------------------------------- */
+
+static struct stage_cut cut_of(const struct setup *s, int rank)
+{
+    struct stage_cut cut = s->model.cut;
+    cut.stage = stage_count(&cut) > 1 ? (int)(rank / (s->ranks / stage_count(&cut))) : 0;
+    return cut;
+}
+
+struct schedule setup_schedule(const struct setup *s, int64_t micro_batches, int rank)
+{
+    const struct stage_cut cut = cut_of(s, rank);
+    return stage_count(&cut) > 1 ? schedule_pipeline((int)micro_batches, &cut)
+                                 : schedule_create((int)micro_batches, 1, false);
+}
+
+void setup_create_engine(const struct setup *s, int rank, struct executor *executor,
+                         const struct parallel_groups *groups, struct model *model, struct engine *engine)
+{
+    struct model_settings own = s->model;
+    own.layer.rank = rank % layer_ranks(&own.layer);
+    own.cut = cut_of(s, rank);
+    model_create(model, &own, s->tokens, s->head_tokens);
+    struct engine_settings settings = s->engine;
+    const int64_t enough = 2 * stage_count(&own.cut); /* more are in no more slots */
+    struct schedule schedule = setup_schedule(s, s->micro_batches < enough ? s->micro_batches : enough, rank);
+    memcpy(settings.memory.slots, schedule.slots, sizeof schedule.slots);
+    schedule_destroy(&schedule);
+    engine_create(engine, executor, model, groups, &settings);
+}
