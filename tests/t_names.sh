@@ -47,7 +47,23 @@ if [ "$(twice "$planted" | wc -l)" -ne 1 ] || [ "$(bare "$planted" | wc -l)" -ne
     exit 1
 fi
 
-faults=$(twice "$root" | sed 's/^/two of one tag: /'; bare "$root" | sed 's/^/a bare everyday word: /')
+# The headers that design.md lists as the ones to know say so in their first line, and no others do.
+key_headers()
+{
+    # shellcheck disable=SC2016 # backquotes of Markdown
+    diff <(sed -n '/^| header | what/,/^$/s/^| `\([a-z_/]*\.h\)`.*/\1/p' "$1/doc/design.md" | sort) \
+        <(cd "$1/src" && grep -rl --include='*.h' '^/\* Key header: ' . | sed 's|^\./||' | sort)
+}
+mkdir "$planted/doc"
+# shellcheck disable=SC2016
+printf '%s\n' '| header | what |' '|---|---|' '| `base/a.h` | errors |' '' >"$planted/doc/design.md"
+if key_headers "$planted" >/dev/null; then
+    echo "planted: a key header without its mark; not found"
+    exit 1
+fi
+
+faults=$(twice "$root" | sed 's/^/two of one tag: /'; bare "$root" | sed 's/^/a bare everyday word: /'
+    key_headers "$root" | sed -n 's/^</listed as a key header, not marked: /p; s/^>/marked as a key header, not listed: /p')
 if [ -n "$faults" ]; then
     echo "$faults"
     exit 1

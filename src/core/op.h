@@ -1,5 +1,5 @@
-/* The op table: everything that a device does, collectives included. Arguments are plain data. A tensor left out of a
- * compound literal is absent.
+/* Key header: the op table: everything that a device does, collectives included. Arguments are plain data. A tensor
+ * left out of a compound literal is absent.
  *
  * Shapes are [rows, columns]: T tokens, H hidden size, F feed-forward width, V vocabulary size. Types: "f" is f32 or
  * bf16, "stat" is f32; both are f64 in the oracle (tests/ref), which defines each op in double precision. Ops

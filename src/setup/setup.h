@@ -1,6 +1,6 @@
-/* A setup: everything that one run needs to know, compiled from a deck for a number of ranks. Session, estimate and
- * inference take it and make their engines by it. Keys of a deck are read here, in src/deck, and in the few files of
- * tests/t_deck_readers.sh.
+/* Key header: a setup is everything that one run needs to know, compiled from a deck for a number of ranks. Session,
+ * estimate and inference take it and make their engines by it. Keys of a deck are read here, in src/deck, and in the
+ * few files of tests/t_deck_readers.sh.
  *
  * A setup is made in two steps, since the executor and the data that the second needs are set up by the first:
  *
