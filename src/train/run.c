@@ -492,7 +492,7 @@ int run_train(struct comm *world, const char *deck_path, const char *from, char 
         code = try_run(world, &setup, &attempt, make_executor);
     free(attempt.aside);
     lock_release(&lock, code != ERROR_NONE && made > 0);
-    if (code != ERROR_NONE)
+    if (made > 0 && code != ERROR_NONE)
         disk_remove_empty(setup.folder, made);
     setup_destroy(&setup);
     memory_free(deck);
