@@ -291,8 +291,8 @@ const struct deck_row deck_table[] = {
     {PATH(device.tuning_file, ""), .restart = RESTART_FREE,
      .doc = "CUDA: tuning cache, which keeps the fastest kernels for later runs on the same kind of GPU. \"\" is one "
             "file per kind in $XDG_CACHE_HOME/cistron or ~/.cache/cistron, \"none\" times kernels at each start. Links "
-            "and files of other users are refused. Tuned kernels of the resumed checkpoint take precedence; those that "
-            "come with the program come last. Unused with device.deterministic."},
+            "and files of other users are refused. Tuned kernels of the resumed checkpoint take precedence over the "
+            "file, and the file over those of the program. Unused with device.deterministic."},
     {PATH(device.rates_file, ""), .restart = RESTART_FREE,
      .doc = "Machine profile written by `cistron measure`, with which `cistron plan` predicts step times and "
             "parallel.shard = \"auto\" or parallel.context = 0 choose a layout; training uses it for nothing else. "
@@ -300,7 +300,7 @@ const struct deck_row deck_table[] = {
 
     {REAL(comm.timeout, 600, 0, INFINITY), .unit = "s", .restart = RESTART_FREE,
      .doc = "Limit for a collective: a longer one ends the run with exit code 1, and names the missing ranks. Ten "
-            "times as long at the start and the end, during checkpoints, and in inference. 0 is no limit."},
+            "times as long at the start and the end, during checkpoints, and in inference. 0: no limit."},
 
     {CHOICE(parallel.shard, DECK_SHARD_NONE, "none", "optimizer", "gradients", "full", "auto"), .restart = RESTART_TOLD,
      .doc = "State that the ranks of a sharding group shard: none; \"optimizer\", master weights and moments (ZeRO 1); "
@@ -409,7 +409,7 @@ const struct deck_row deck_table[] = {
     {INT(statistics.start, 0, 0, LARGE), .unit = "steps", .restart = RESTART_FREE,
      .doc = "First step that may be measured."},
     {INT(statistics.stop, 0, 0, LARGE), .unit = "steps", .restart = RESTART_FREE,
-     .doc = "Last step that may be measured; 0 is no end."},
+     .doc = "Last step that may be measured; 0: until the end."},
 
     {CHOICE(memory.recompute, DECK_RECOMPUTE_NORMS, DECK_RECOMPUTE_NAMES, "fit"), .restart = RESTART_FREE,
      .doc = "Recompute policy (activation checkpointing): what backward recomputes instead of keeping it. "
