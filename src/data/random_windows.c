@@ -63,7 +63,7 @@ int random_windows_check(const struct random_windows_settings *settings)
             (long long)settings->median, (long long)settings->mean);
     const struct tokenizer tokenizer = make_tokenizer(settings);
     if (find_plain(&tokenizer).count == 0)
-        return error_user("key model.vocabulary = %lld: data.source = \"random\" needs ids that are no special tokens",
+        return error_user("key model.vocabulary = %lld: data.source = \"random\" needs ids that are not special tokens",
                           (long long)settings->vocabulary);
     return ERROR_NONE;
 }

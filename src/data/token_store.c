@@ -123,9 +123,9 @@ static int locate(hid_t file, struct token_store *store, enum store_column colum
 static int check_digests(struct token_store *store)
 {
     if (store->has_checksum && store->checksum != XXH3_64bits(store->digests, sizeof store->digests))
-        return error_user("%s: damaged: its checksum is not that of its arrays' hashes; prepare it anew", store->path);
+        return error_user("%s: damaged: its checksum is not that of its arrays' hashes; prepare it again", store->path);
     if (!store->has_checksum) {
-        log_warn("%s: has no checksum, so what it holds cannot be checked; prepare it anew", store->path);
+        log_warn("%s: has no checksum, so what it holds cannot be checked; prepare it again", store->path);
         store->checksum = 0;
     }
     return ERROR_NONE;
@@ -137,7 +137,7 @@ static int read_layout(hid_t file, struct token_store *store)
     if (version < 0)
         return not_a_store(store->path, "it has no attribute cistron_store");
     if (version != STORE_VERSION)
-        return error_user("%s: is a token store of version %lld, this program reads version %d; prepare it anew",
+        return error_user("%s: is a token store of version %lld, this program reads version %d; prepare it again",
                           store->path, (long long)version, STORE_VERSION);
     store->vocabulary = read_integer(file, "vocabulary");
     store->has_checksum = read_attribute(file, "checksum", H5T_NATIVE_UINT64, &store->checksum);
@@ -158,7 +158,7 @@ static int read_layout(hid_t file, struct token_store *store)
     store->sequences = offsets - 1;
     if (offsets < 1 || token_store_offset(store, 0) != 0 ||
         token_store_offset(store, store->sequences) != store->token_count)
-        return error_user("%s: damaged: its offsets do not span its tokens; prepare it anew", store->path);
+        return error_user("%s: damaged: its offsets do not span its tokens; prepare it again", store->path);
     return check_digests(store);
 }
 
@@ -175,7 +175,7 @@ static int read_file(struct token_store *store)
     hid_t file = -1;
     hdf5_silence_begin(&silence);
     if (H5Fis_hdf5(store->path) <= 0)
-        code = not_a_store(store->path, "it is no HDF5 file");
+        code = not_a_store(store->path, "it is not an HDF5 file");
     else if ((code = hdf5_open(&file, store->path)) == ERROR_NONE)
         code = read_layout(file, store);
     if (file >= 0)
@@ -213,7 +213,7 @@ int token_store_check_offset(const struct token_store *store, int64_t i)
     const int64_t begin = token_store_offset(store, i - 1), end = token_store_offset(store, i);
     if (begin >= 0 && end >= begin && end <= store->token_count)
         return ERROR_NONE;
-    return error_user("%s: damaged: offset %lld is not between the one before and the last; prepare it anew",
+    return error_user("%s: damaged: offset %lld is not between the one before and the last; prepare it again",
                       store->path, (long long)i);
 }
 
@@ -251,8 +251,8 @@ static int verify_column(const struct token_store *store, enum store_column colu
     const uint64_t digest = XXH3_64bits_digest(state);
     XXH3_freeState(state);
     if (code == ERROR_NONE && digest != store->digests[column])
-        code = error_user("%s: damaged: its %s are not those that were written (hash %016" PRIx64 ", not %016" PRIx64
-                          "); fetch it again or prepare it anew",
+        code = error_user("%s: damaged: its %s differ from those written (hash %016" PRIx64 ", not %016" PRIx64
+                          "); fetch it again or prepare it again",
                           store->path, store_columns[column], digest, store->digests[column]);
     return code;
 }
@@ -261,7 +261,7 @@ int token_store_verify(const struct token_store *store)
 {
     const int64_t token_bytes = store->token_count * store->token_bytes;
     if (!store->has_checksum)
-        return error_user("%s: has no checksum, so what it holds cannot be checked; prepare it anew", store->path);
+        return error_user("%s: has no checksum, so what it holds cannot be checked; prepare it again", store->path);
     if (token_bytes > large_bytes)
         log_info("# %s: %.0f GB are read once, to compare them with their checksum", store->path,
                  (double)token_bytes * 1e-9);

@@ -28,7 +28,7 @@ static void read_tokens(void *self, const struct token_window *window, int64_t f
     token_store_read(store, start, count, tokens);
     for (int64_t i = 0; i < count; i++)
         if (tokens[i] >= store->vocabulary)
-            error_lost("%s: damaged: token %lld is %d, but %s has %lld tokens; prepare it anew", store->path,
+            error_lost("%s: damaged: token %lld is %d, but %s has %lld tokens; prepare it again", store->path,
                        (long long)(start + i), (int)tokens[i], store->tokenizer->name, (long long)store->vocabulary);
 }
 

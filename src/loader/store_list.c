@@ -141,7 +141,7 @@ static int parse_weights(struct store_list *list, const char *weights)
         double weight = strtod(item, &end);
         bool good = end != item && *end == '\0' && isfinite(weight) && weight > 0;
         int code =
-            good ? ERROR_NONE : error_user("key data.weights = \"%s\": \"%s\" is no positive number", weights, item);
+            good ? ERROR_NONE : error_user("key data.weights = \"%s\": \"%s\" is not a positive number", weights, item);
         free(item);
         if (code != ERROR_NONE)
             return code;

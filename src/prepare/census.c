@@ -133,7 +133,7 @@ static void warn_of_unknown(const struct text_census *census)
         list = longer;
     }
     if (unknown > 0)
-        log_warn("%lld of %lld characters are no token of %s and became <unk>: %s%s", (long long)unknown,
+        log_warn("%lld of %lld characters are not tokens of %s and became <unk>: %s%s", (long long)unknown,
                  (long long)count_all(census), tokenizer->name, list + strlen(", "), special_tokens(census));
     free(list);
 }

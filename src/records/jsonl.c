@@ -226,7 +226,7 @@ static int take_element(struct jsonl *jsonl, char **text, int64_t *length)
 static int refuse_json(const struct jsonl *jsonl, const char *what, int64_t column)
 {
     if (what == json_no_object)
-        return error_user("%s:%lld: is no JSON object", source_name(jsonl->source), (long long)jsonl->line);
+        return error_user("%s:%lld: is not a JSON object", source_name(jsonl->source), (long long)jsonl->line);
     return error_user("%s:%lld: no JSON: %s (column %lld)", source_name(jsonl->source), (long long)jsonl->line, what,
                       (long long)column);
 }
@@ -330,7 +330,7 @@ static int take_sequence(struct jsonl *jsonl, const struct json_member *member, 
     unsigned char wrong;
     json_t *string;
     if (*member->value != '"')
-        return error_user("%s:%lld: field \"%s\" is no string", name, number, jsonl->field);
+        return error_user("%s:%lld: field \"%s\" is not a string", name, number, jsonl->field);
     int code = decode(jsonl, member, member->value - text, &string);
     if (code != ERROR_NONE)
         return code;
@@ -338,7 +338,7 @@ static int take_sequence(struct jsonl *jsonl, const struct json_member *member, 
     memcpy(text, json_string_value(string), (size_t)length);
     json_decref(string);
     if (jsonl->content == RECORD_CHARACTERS && !record_clean(text, &length, &wrong))
-        return error_user("%s:%lld: field \"%s\" holds byte 0x%02x: this is no sequence", name, number, jsonl->field,
+        return error_user("%s:%lld: field \"%s\" holds byte 0x%02x: it is not a sequence", name, number, jsonl->field,
                           (unsigned)wrong);
     jsonl->sequence = length > 0 ? text : NULL;
     jsonl->sequence_length = length;

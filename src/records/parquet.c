@@ -153,7 +153,7 @@ static int clean_text(struct parquet *parquet)
     if (length > 0)
         memcpy(parquet->clean, parquet->text.text, (size_t)length);
     if (!record_clean(parquet->clean, &length, &wrong))
-        return error_user("%s: row %lld: column \"%s\" holds byte 0x%02x: this is no sequence",
+        return error_user("%s: row %lld: column \"%s\" holds byte 0x%02x: it is not a sequence",
                           source_name(parquet->source), (long long)parquet->row, parquet->columns[TEXT].name,
                           (unsigned)wrong);
     parquet->text = (struct parquet_string){(const uint8_t *)parquet->clean, length};

@@ -137,7 +137,7 @@ static int link_schema(struct parquet_footer *footer)
         while (depth > 0 && left[depth] == 0)
             depth--;
         if (left[depth] <= 0)
-            return damaged(footer, "its schema is no tree");
+            return damaged(footer, "its schema is not a tree");
         left[depth]--;
         place_below(footer, &elements[i], &elements[above[depth]]);
         if (elements[i].type != TYPE_GROUP) {
@@ -152,7 +152,7 @@ static int link_schema(struct parquet_footer *footer)
     }
     for (; depth >= 0; depth--)
         if (left[depth] != 0)
-            return damaged(footer, "its schema is no tree");
+            return damaged(footer, "its schema is not a tree");
     return ERROR_NONE;
 }
 
@@ -188,7 +188,7 @@ static int find_footer(struct parquet_footer *footer, int64_t *bytes)
     int64_t size;
     int code = source_size(footer->source, &size);
     if (code == ERROR_NONE && size < MAGIC_BYTES + TAIL_BYTES)
-        return error_user("%s: is no Parquet file: it has %lld bytes", name, (long long)size);
+        return error_user("%s: is not a Parquet file: it has %lld bytes", name, (long long)size);
     if (code == ERROR_NONE)
         code = source_read_at(footer->source, head, MAGIC_BYTES, 0);
     if (code == ERROR_NONE)
@@ -198,7 +198,7 @@ static int find_footer(struct parquet_footer *footer, int64_t *bytes)
     if (memcmp(head, "PARE", 4) == 0 && memcmp(tail + 4, "PARE", 4) == 0)
         return error_user("%s: is an encrypted Parquet file; write it without encryption", name);
     if (memcmp(head, "PAR1", 4) != 0)
-        return error_user("%s: is no Parquet file: it does not begin with PAR1", name);
+        return error_user("%s: is not a Parquet file: it does not begin with PAR1", name);
     if (memcmp(tail + 4, "PAR1", 4) != 0)
         return error_user("%s: does not end with PAR1, as a Parquet file does: it is truncated or damaged", name);
     *bytes = (int64_t)tail[0] | (int64_t)tail[1] << 8 | (int64_t)tail[2] << 16 | (int64_t)tail[3] << 24;

@@ -18,7 +18,7 @@ static int read_role(struct bpe *bpe, const struct json_place *root, enum bpe_ro
         return place_refuse(&content, "a token or null");
     int32_t id = bpe_find(bpe, text, (int64_t)strlen(text));
     if (id < 0)
-        return place_fault(&content, "\"%s\" is no token of %s", text, bpe->name);
+        return place_fault(&content, "\"%s\" is not a token of %s", text, bpe->name);
     bool placed = role == BPE_BOS ? bpe->begins : role == BPE_EOS && bpe->ends;
     if (placed && id != bpe->roles[role])
         return place_fault(&content, "\"%s\" has id %d, but %s puts id %d %s texts", text, (int)id, bpe->name,

@@ -342,7 +342,7 @@ static int read_template(struct bpe *bpe, const struct json_place *template)
         }
         bool *there = behind ? &bpe->ends : &bpe->begins;
         if (*there)
-            return place_refuse(&single, "at most one special token before the text and one behind it");
+            return place_refuse(&single, "at most one special token before the text and one after it");
         *there = true;
         int code = template_id(&bpe->roles[behind ? BPE_EOS : BPE_BOS], bpe, template, &piece);
         if (code != ERROR_NONE)

@@ -78,12 +78,13 @@ static int read_line(struct bpe *bpe, const struct lines *lines, const char *end
     int64_t bytes =
         space == NULL || end - lines->at > LINE_MOST ? -1 : base64_decode(scratch, lines->at, space - lines->at);
     if (bytes < 0 || space + 1 == end || end - space > 12)
-        return error_user("%s:%" PRId64 ": is no line of a rank file (a token's bytes in base64, a space, its rank), "
-                          "and the file no tokenizer.json; tokenizers of SentencePiece are not offered",
+        return error_user("%s:%" PRId64
+                          ": is not a line of a rank file (a token's bytes in base64, a space, its rank), "
+                          "and the file is not a tokenizer.json; SentencePiece tokenizers are not supported",
                           lines->name, lines->line);
     for (const char *digit = space + 1; digit < end; digit++) {
         if (*digit < '0' || *digit > '9')
-            return error_user("%s:%" PRId64 ": the rank is no number", lines->name, lines->line);
+            return error_user("%s:%" PRId64 ": the rank is not a number", lines->name, lines->line);
         rank = rank * 10 + (*digit - '0');
     }
     if (rank >= TOKENS_MOST)

@@ -110,7 +110,7 @@ int place_parse(json_t **object, const struct bpe_file *file)
     json_error_t error;
     *object = place_load(file->data, file->bytes, &error);
     if (*object == NULL)
-        return error_user("%s:%d: is no JSON: %s", file->name, error.line, error.text);
+        return error_user("%s:%d: is not JSON: %s", file->name, error.line, error.text);
     if (json_is_object(*object))
         return ERROR_NONE;
     json_decref(*object);
