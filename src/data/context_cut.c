@@ -17,7 +17,7 @@ static struct cut_part part_of(int64_t row_tokens, int rank, int ranks)
         {{context_chunk(rank, ranks, 0) * chunk, chunk}, {context_chunk(rank, ranks, 1) * chunk, chunk}}, chunk};
 }
 
-/* Returns how many tokens of the segment that lie before token `end` of the row are in the part. */
+/* Returns how many of the segment's tokens before token `end` of the row are in the part. */
 static int64_t count_before(const struct cut_part *part, struct index_range segment, int64_t end)
 {
     const struct index_range before = range_common(segment, (struct index_range){0, end});

@@ -3,8 +3,8 @@
  * added, because the data already contains the tokens that separate documents.
  *
  * In file order, sample i of an epoch begins at token i * window of the part. In Megatron-LM's own order
- * (data/megatron_order.h), where sequences are shuffled before they are split, the one epoch consists of the samples of
- * all epochs of the run, and number i is Megatron-LM's i-th sample. */
+ * (data/megatron_order.h), where sequences are shuffled before they are split, one epoch has the samples of all epochs
+ * of the run, and window i is the i-th sample that Megatron-LM would use. */
 #ifndef DATA_MEGATRON_WINDOWS_H
 #define DATA_MEGATRON_WINDOWS_H
 

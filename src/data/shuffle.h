@@ -15,8 +15,8 @@ struct index_shuffle {
     uint64_t keys[SHUFFLE_ROUNDS];
 };
 
-/* Returns the permutation keyed by (seed, RANDOM_SHUFFLE, stream); stream tells permutations of one seed apart, such as
- * epochs. count >= 1. */
+/* Returns the permutation keyed by (seed, RANDOM_SHUFFLE, stream). `stream`, such as the epoch, distinguishes
+ * permutations of one seed. count >= 1. */
 struct index_shuffle shuffle_create(int64_t count, uint64_t seed, int64_t stream);
 /* Returns element i of the permutation, 0 <= i < count. */
 int64_t shuffle_at(const struct index_shuffle *shuffle, int64_t i);

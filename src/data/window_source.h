@@ -14,7 +14,8 @@ struct token_window {
     int64_t start;  /* index of its first token in the source */
     int64_t length; /* tokens without BOS and EOS; may be 0 if only EOS is left */
     bool has_bos, has_eos;
-    bool followed; /* the source has a token after the last one, which is the last one's label; then there is no EOS */
+    bool followed; /* the source has a token after the window, which is the label of the last token; then there is no
+                      EOS */
 };
 
 /* Returns the tokens of a window, BOS and EOS included. */

@@ -20,7 +20,7 @@ int windows_measure(const struct token_store *store, const struct windows_layout
 /* Opens the windows of a store, which is borrowed. Rank 0 makes the side file if there is no valid one, ranks that see
  * another folder make theirs, then all map it. If the folder cannot be written, each rank makes a private table, with a
  * warning, and the store is not compared with its checksum. Collective over world, with the same code on all ranks.
- * ERROR_USER: an overlap as large as the window (data.overlap), a window too small, a damaged store
+ * ERROR_USER: too large an overlap (data.overlap), a window too small (data.window), a damaged store
  * (token_store_verify). ERROR_REQUEUE: a signal stopped it (base/signals.h); no file remains. */
 int windows_open(struct store_windows **windows, const struct token_store *store, const struct windows_layout *layout,
                  struct comm *world);

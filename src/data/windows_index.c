@@ -121,8 +121,7 @@ static char *index_path(const struct token_store *store, const struct windows_la
                          layout->no_eos ? "-no_eos" : "");
 }
 
-/* -- Reading the side file
- * ------------------------------------------------------------------------------------------ */
+/* -- Reading the side file ------------------------------------------------------------------------------------- */
 
 /* Returns the hash for the header: of the entries, then of the header's members before the hash. */
 static uint64_t finish_hash(XXH3_state_t *entries, const struct windows_header *header)
@@ -190,8 +189,7 @@ bool windows_index_map(struct windows_index *index, const struct windows_layout 
     return map(index, layout, hash, false);
 }
 
-/* -- Writing the side file
- * ------------------------------------------------------------------------------------------ */
+/* -- Writing the side file ------------------------------------------------------------------------------------- */
 
 /* A file being written. Its lock shows that the writing process is alive. */
 struct index_file {

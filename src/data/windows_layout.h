@@ -40,8 +40,8 @@ int64_t windows_tokens(const struct windows_layout *layout, int64_t length);
 /* Returns window k of a sequence. Its start counts from the sequence's start; the caller sets number and sequence. */
 struct token_window windows_cut(const struct windows_layout *layout, int64_t length, int64_t k);
 
-/* Checks the layout. ERROR_USER: a window too small (data.window); an overlap that is negative, as large as the window,
- * or combined with WINDOWS_FIRST (data.overlap). */
+/* Checks the layout. ERROR_USER: a window too small (data.window); an overlap that is negative, too large, or combined
+ * with WINDOWS_FIRST (data.overlap). */
 int windows_check_layout(const struct windows_layout *layout);
 
 #endif

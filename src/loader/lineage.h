@@ -19,8 +19,8 @@ void lineage_destroy(struct data_lineage *lineage);
 int64_t lineage_path(const char *path);
 
 /* Sets from[new_->stores] to each store's index in `old`, -1 if it is new. Each store of `old` is used once; stores
- * with equal content are matched in order. Returns the first new store whose path is that of a store that is gone, or
- * -1. */
+ * with equal content are matched in order. Returns the first new store whose path belonged to an unmatched store of
+ * `old`, or -1. */
 int64_t lineage_match(const struct data_lineage *old, const struct data_lineage *new_, int64_t *from);
 
 #endif

@@ -23,7 +23,7 @@ int64_t masking_apply(const struct token_masking *masking, uint64_t epoch, int64
             continue;
         labels[i] = tokens[i];
         selected++;
-        draw /= masking->probability; /* uniform again, given that the token is selected, so one draw is enough */
+        draw /= masking->probability; /* the draw of a selected token is uniform again, so one draw is enough */
         if (draw < masked_share)
             tokens[i] = tokenizer->mask;
         else if (draw < masked_share + random_share)

@@ -14,9 +14,9 @@ struct token_masking {
 };
 
 /* Masks tokens offset .. offset + count - 1 of a window, in place in tokens[count]. Each token that is not special is
- * selected with the given probability. Of the selected tokens, 80 % become the mask token, 10 % a random id of the
- * whole vocabulary, and 10 % are unchanged. labels[count]: the original token if it was selected, else BATCH_IGNORED;
- * not shifted. Returns the number of selected tokens.
+ * selected with the given probability. 80 % of the selected tokens become the mask token, 10 % a random id of the whole
+ * vocabulary, and 10 % are unchanged. labels[count]: the original token if it was selected, else BATCH_IGNORED; not
+ * shifted. Returns the number of selected tokens.
  *
  * The random numbers are keyed by (seed, epoch, window, index in the window) only. So the masks do not depend on the
  * number of ranks, on packing, or on splits inside the window. `epoch` is a value of blend_epoch; `window` is the

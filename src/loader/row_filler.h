@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Settings as in struct loader_settings (loader/loader.h). The tokenizer is that of all sources, borrowed. */
+/* Settings as in struct loader_settings (loader/loader.h). All sources share the tokenizer, which is borrowed. */
 struct row_filler_settings {
     const struct tokenizer *tokenizer;
     uint64_t seed;

@@ -23,9 +23,10 @@ int baseline_evaluate(const struct token_store *train, const struct token_store 
  * with a mask token. */
 int baseline_masked(const struct token_store *train, const struct token_store *valid, double *nats, int64_t *symbols);
 
-/* As baseline_evaluate, for a model that knows the other symbols of the sequence, but not their order: p(symbol) = (n +
- * A q) / (N + A). n counts the symbol among the N other symbols of its sequence, q is its order-0 probability in
- * `train`, A = BASELINE_PRIOR. It is the loss of a masked model that uses only a protein's composition. */
+/* As baseline_evaluate, for a model that knows the other symbols of the sequence, but not their order:
+ * p(symbol) = (n + A q) / (N + A). n counts the symbol among the N other symbols of its sequence, q is its order-0
+ * probability in `train`, A = BASELINE_PRIOR. It is the loss of a masked model that uses only a protein's
+ * composition. */
 enum { BASELINE_PRIOR = 100 };
 int baseline_composition(const struct token_store *train, const struct token_store *valid, double *nats,
                          int64_t *symbols);

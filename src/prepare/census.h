@@ -16,7 +16,7 @@ struct text_census {
     int64_t record, record_unknown;   /* characters of the current record, and unknown ones among them */
     int64_t strange;                  /* number of records with many unknown characters */
     char strange_name[CENSUS_NAME];   /* name of the first strange record */
-    double strange_share;             /* its share of unknown characters */
+    double strange_share;             /* share of unknown characters in that record */
     struct {
         int32_t id;
         int64_t count;

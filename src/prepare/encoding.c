@@ -56,8 +56,7 @@ static void *widen(void *block, int64_t kept, int64_t *room, int64_t wanted)
     return memory_extend(block, kept, *room);
 }
 
-/* -- Threads
- * --------------------------------------------------------------------------------------------------------- */
+/* -- Threads ---------------------------------------------------------------------------------------------------- */
 
 /* Appends ids in the format of a store, little-endian. */
 static void put_ids(const struct encoding *e, struct job *job, const int32_t *ids, int64_t count)
@@ -156,8 +155,7 @@ void encoding_destroy(struct encoding *e)
     memory_free(e);
 }
 
-/* -- Calling thread
- * -------------------------------------------------------------------------------------------------- */
+/* -- Calling thread --------------------------------------------------------------------------------------------- */
 
 /* Waits for the oldest job, passes its records to `take`, and empties it. */
 static int take_job(struct encoding *e)

@@ -26,7 +26,7 @@ int encoding_name(struct encoding *encoding, const char *name, int64_t length);
 /* Appends text to the current record. Errors: as in encoding_name; ERROR_USER: the record is longer than
  * ENCODING_RECORD_BYTES. */
 int encoding_text(struct encoding *encoding, const char *text, int64_t bytes);
-/* Ends the last record and waits until all were given to `take`. Errors: as in encoding_name. */
+/* Ends the last record and waits until `take` has received all records. Errors: as in encoding_name. */
 int encoding_finish(struct encoding *encoding);
 /* Accepts NULL. */
 void encoding_destroy(struct encoding *encoding);

@@ -1,4 +1,4 @@
-/* Finds equal sequences in several parts of a split, where validation data would be known from training. Compares
+/* Finds sequences that occur in several parts of a split: held-out data would then be known from training. Compares
  * hashes: two different sequences have equal hashes with probability 2^-61. Memory: 16 bytes per sequence. */
 #ifndef PREPARE_REPEATS_H
 #define PREPARE_REPEATS_H

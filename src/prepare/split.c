@@ -129,8 +129,8 @@ static int scan(const struct data_split *split, struct spool *spool, int64_t *bi
     return code;
 }
 
-/* Finds the part's last block, with which the blocks in order reach `target` tokens; *taken is the number reached. Two
- * passes with a histogram need constant memory, unlike sorting all blocks. */
+/* Finds the part's last block: up to it, the blocks in order of hash reach `target` tokens. *taken is the number
+ * reached. Two passes with a histogram need constant memory, unlike sorting all blocks. */
 static int choose_last(struct data_split *split, int part, struct spool *spool, const int64_t *bins, int64_t target,
                        int64_t *taken)
 {

@@ -33,7 +33,7 @@ struct parquet_chunk {
  * file, not Parquet, an encrypted or damaged footer, or one beyond the limits above. */
 int parquet_footer_read(struct parquet_footer **footer, struct record_source *source);
 /* Finds a column by name: its parts joined by dots, where the parts that a list adds (list.element) may be omitted.
- * ERROR_USER: no column of this name (the message lists the columns), or two; not strings; lists of lists. */
+ * ERROR_USER: no column of this name (the message lists the columns), two of them, not strings, lists of lists. */
 int parquet_footer_find(const struct parquet_footer *footer, const char *name, struct parquet_column *column);
 /* Finds the column `name` of record names, outside of groups; *found is false if there is none. ERROR_USER: there are
  * two, or it has neither strings nor integers. */

@@ -24,9 +24,9 @@ bool record_clean(char *text, int64_t *length, unsigned char *wrong);
  * false if the word has a control character, *wrong. */
 bool record_first_word(const char *text, int64_t bytes, const char **word, int64_t *length, unsigned char *wrong);
 
-/* Drops stop codons at the ends of records: many protein files end a record with '*', which is not a residue. A '*'
- * before further residues is an ordinary character, so the last '*' is held back until it is clear which of the two it
- * is. */
+/* State for dropping stop codons. Many protein files end a record with '*', which is not a residue. A '*' before
+ * further residues is an ordinary character, so a '*' at the end of a piece is held back until the next piece or the
+ * end of the record. */
 struct record_stops {
     bool waits;
     int64_t dropped; /* stop codons dropped so far */

@@ -13,8 +13,9 @@ int source_open(struct record_source **source, const char *path);
 /* Reads up to `capacity` decompressed bytes; *got is 0 only at the end. ERROR_USER: truncated or damaged compressed
  * data. */
 int source_read(struct record_source *source, void *buffer, int64_t capacity, int64_t *got);
-/* Returns the first decompressed bytes, without those skipped, and does not consume them: up to SOURCE_HEAD bytes.
- * Allowed only before the first source_read, which invalidates *head. Errors: as in source_read. */
+/* Sets *head to the first decompressed bytes after the skipped ones, and *bytes to their number, without consuming
+ * them: up to byte SOURCE_HEAD of the file. Allowed only before the first source_read, which invalidates *head. Errors:
+ * as in source_read. */
 enum { SOURCE_HEAD = 1 << 12 };
 int source_head(struct record_source *source, const uint8_t **head, int64_t *bytes);
 /* Skips the first `bytes` of the bytes that source_head returned. */

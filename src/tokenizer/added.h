@@ -28,8 +28,8 @@ void added_close(struct added *added);
 typedef int added_taker(void *context, const unsigned char *text, int64_t bytes, int32_t id);
 
 /* Passes the parts of a text, valid UTF-8, to `take`, in order, and returns its code. Without `specials`, special
- * tokens stay text. In both cases adds the number of special tokens in the text to met[added_count]. added and met may
- * be NULL, for no tokens. */
+ * tokens stay text. In both cases adds the number of special tokens in the text to met[added_count]. added and met are
+ * both NULL if there are no tokens. */
 int added_run(const struct added *added, const unsigned char *text, int64_t bytes, bool specials, int64_t *met,
               added_taker *take, void *context);
 

@@ -27,8 +27,7 @@ static int refuse_type(const struct json_place *of, const char *allowed)
     return place_refuse(&type, allowed);
 }
 
-/* Calls `read` for each part: an object is one part, a Sequence consists of those in its array `parts`, null has
- * none. */
+/* Calls `read` for each part: an object is one part, a Sequence has the parts in its array `parts`, null has none. */
 typedef int part_reader(struct bpe *bpe, const struct json_place *part);
 static int read_parts(struct bpe *bpe, const struct json_place *place, const char *parts, part_reader *read)
 {

@@ -21,9 +21,9 @@ struct model_ends {
     struct end_tokens generation; /* generation_config.json */
 };
 
-/* Reads eos_token_id of such a file: an id, a list of ids, or none if the key is absent or null. Ids outside the
- * vocabulary, which cannot occur, are dropped, and counted in *outside. `file` is for messages. ERROR_USER: the value
- * is of another type, or has more than END_TOKENS_MOST ids. */
+/* Reads eos_token_id of `object`, the content of such a file: an id, a list of ids, or none if the key is absent or
+ * null. Ids outside the vocabulary, which cannot occur, are dropped, and counted in *outside. `file` is its name, for
+ * messages. ERROR_USER: the value is of another type, or has more than END_TOKENS_MOST ids. */
 int end_tokens_read(struct end_tokens *ends, const json_t *object, const char *file, int64_t vocabulary, int *outside);
 
 #endif

@@ -99,8 +99,7 @@ void merges_finish(struct merges *merges)
         merges->of_bytes[i] = find(merges, merges->byte_ids[i >> 8], merges->byte_ids[i & 255]);
 }
 
-/* -- Short pieces: searches all pairs for the best one each time
- * ----------------------------------------------------- */
+/* -- Short pieces: searches all pairs for the best one each time ------------------------------------------------- */
 
 static int64_t apply_short(const struct merges *merges, const unsigned char *piece, int count, int32_t *ids)
 {
@@ -130,8 +129,7 @@ static int64_t apply_short(const struct merges *merges, const unsigned char *pie
     return count;
 }
 
-/* -- Long pieces: a heap of pairs, and a linked list of tokens
- * -------------------------------------------------------- */
+/* -- Long pieces: a heap of pairs, and a linked list of tokens --------------------------------------------------- */
 
 /* A token is identified by the index in the piece of its first byte. */
 struct merge_list {

@@ -26,8 +26,7 @@ struct splitter_room {
     pcre2_jit_stack *stack;
 };
 
-/* -- Opening
- * --------------------------------------------------------------------------------------------------------- */
+/* -- Opening ---------------------------------------------------------------------------------------------------- */
 
 static int compile(struct text_splitter *split, const char *pattern, bool literal)
 {
@@ -122,8 +121,7 @@ void splitter_room_close(struct splitter_room *room)
     memory_free(room);
 }
 
-/* -- Splitting
- * ------------------------------------------------------------------------------------------------------- */
+/* -- Splitting -------------------------------------------------------------------------------------------------- */
 
 /* The current piece, which may still grow. */
 struct pending {

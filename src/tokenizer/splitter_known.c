@@ -9,8 +9,8 @@
 
 struct splitter_known {
     const char *pattern;
-    bool newer; /* Llama 3 and later: contractions in either case, letters may follow one other character, newlines
-                   belong to what precedes them; false: GPT-2: a space may precede letters and numbers */
+    bool newer; /* true (Llama 3, Qwen 2): contractions in either case, letters may follow one other character, newlines
+                   belong to what precedes them; false (GPT-2): a space may precede letters and numbers */
     int digits; /* maximum digits of a number */
 };
 
@@ -49,7 +49,7 @@ static inline const unsigned char *run_end(const uint8_t *of, unsigned classes, 
     return text;
 }
 
-/* Returns the bytes of a contraction 's 't 're 've 'm 'll 'd at an apostrophe; 0: none. In either case, a long s
+/* Returns the bytes of a contraction 's 't 're 've 'm 'll 'd at an apostrophe; 0: none. With either_case, a long s
  * (U+017F) counts as an s. */
 static int contraction(const unsigned char *text, const unsigned char *end, bool either_case)
 {
