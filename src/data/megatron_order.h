@@ -4,8 +4,8 @@
  *
  * The sequences of all epochs are shuffled together and concatenated. The result is split into samples of length + 1
  * tokens, each of which begins with the last token of the previous sample. Then the samples are shuffled. If the run
- * needs less than 0.8 of the last epoch's samples, the last epoch is shuffled separately, after the others, both times.
- * One generator (data/numpy_random.h) makes all shuffles, in this order. */
+ * needs less than 0.8 of the last epoch's samples, both shuffles treat the last epoch separately, after the others. One
+ * generator (data/numpy_random.h) makes all shuffles, in this order. */
 #ifndef DATA_MEGATRON_ORDER_H
 #define DATA_MEGATRON_ORDER_H
 

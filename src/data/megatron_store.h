@@ -59,8 +59,8 @@ char *megatron_prefix(const char *path);
 int megatron_store_open(struct megatron_store **store, const char *path);
 void megatron_store_close(struct megatron_store *store);
 
-/* Checks that the first tokens are below the vocabulary, so that a deck with a wrong vocabulary fails early;
- * megatron_store_read checks the others. ERROR_USER. */
+/* Checks that the first tokens are below the vocabulary, so that a deck with a wrong vocabulary fails early. All other
+ * tokens are checked when they are read. ERROR_USER. */
 int megatron_store_check_tokens(const struct megatron_store *store, int64_t vocabulary);
 
 /* megatron_store_length returns the number of tokens of sequence i, megatron_store_start the index of its first token

@@ -1,7 +1,7 @@
 /* The shuffle of NumPy's RandomState, draw for draw, to reproduce orders that were made with it. Generator: MT19937
  * (Matsumoto and Nishimura, "Mersenne twister", ACM TOMACS 8 (1998) 3), seeded by one number as in their code of 2002.
- * Shuffle: from the last item down, each item is swapped with a random one at or before it. The index of the random
- * item is drawn as masked random bits, again while too large. */
+ * Shuffle: each item, from the last one down, is swapped with a random item at or before it. The index of that item is
+ * drawn as masked random bits, and drawn again while too large. */
 #ifndef DATA_NUMPY_RANDOM_H
 #define DATA_NUMPY_RANDOM_H
 

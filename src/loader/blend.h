@@ -45,7 +45,7 @@ void blend_position_destroy(struct blend_position *position);
 struct blend_settings {
     bool shuffle, once;
     bool megatron; /* shares and order as Megatron-LM rounds them (loader/megatron_blend.h) */
-    uint64_t seed; /* of the shuffle */
+    uint64_t seed; /* seed of the shuffle */
 };
 
 struct data_blend {
@@ -78,8 +78,8 @@ void blend_seek(struct data_blend *blend, const struct blend_position *position)
 struct blend_position blend_carry(const struct data_blend *blend, const struct blend_position *old,
                                   const int64_t *from);
 
-/* Returns a number that is unique to (key, epoch), for keys of random numbers. `key` is the store's key of the
- * position. */
+/* Returns a number that is unique to (key, epoch), for keys of random numbers. `key` is the store's entry of
+ * blend_position.key. */
 uint64_t blend_epoch(int64_t key, int64_t epoch);
 
 /* Returns whether a `once` stream is past its last window. */

@@ -45,9 +45,9 @@ int corpus_open(struct corpus *corpus, const char *path, const struct megatron_s
 void corpus_close(struct corpus *corpus);
 
 /* Sets epoch_windows and epoch_tokens (special tokens included; without the extra label token of a Megatron sample)
- * without opening windows; corpus_open_windows sets them too. With Megatron-LM's order, an epoch also has each sequence
- * once. Local. Errors: as in windows_measure and megatron_part_choose; ERROR_USER: the layout does not apply to a
- * Megatron data set. */
+ * without opening windows; corpus_open_windows sets them too. An epoch is one pass over the sequences, also with
+ * Megatron-LM's order. Local. Errors: as in windows_measure and megatron_part_choose; ERROR_USER: the layout does not
+ * apply to a Megatron data set. */
 int corpus_measure(struct corpus *corpus, const struct windows_layout *layout,
                    const struct megatron_settings *settings);
 

@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-/* content[stores]: checksums of the stores' contents. path[stores]: hashes of their paths as in the deck. Signed
- * numbers, because files have them so. */
+/* content[stores]: checksums of the stores' contents. path[stores]: hashes of their paths as in the deck. Both are
+ * signed, as in checkpoints. */
 struct data_lineage {
     int64_t stores;
     int64_t *content, *path;

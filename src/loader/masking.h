@@ -24,7 +24,7 @@ struct token_masking {
 int64_t masking_apply(const struct token_masking *masking, uint64_t epoch, int64_t window, int64_t offset,
                       int64_t count, int32_t *tokens, int32_t *labels);
 
-/* Returns the probability that a selected token `original` is replaced by `seen`. */
+/* Returns the probability that masking turns a selected token `original` into `seen`. */
 double masking_likelihood(const struct tokenizer *tokenizer, int32_t original, int32_t seen);
 
 /* Computes the token dropout of one segment: `count` tokens that attend only to each other. scale[t] is the factor of

@@ -8,19 +8,19 @@
 /* Returns the highest order for stores of this tokenizer, which needs about half a gigabyte of memory. */
 int baseline_max_order(const struct tokenizer *tokenizer);
 
-/* Evaluates a count model of fixed order k, p(symbol | previous k symbols) = (n(context, symbol) + 1) / (n(context) +
- * S): add-one (Laplace) smoothing over the S symbols, with counts from store `train`. A symbol with fewer than k
- * symbols before it uses the order that it has. The case of bases is ignored. *nats: mean negative log likelihood per
- * symbol, over all symbols of store `valid`; *symbols: their number. Not collective. ERROR_USER: stores of different
- * tokenizers, an order outside 0 .. baseline_max_order, no symbols. */
+/* Evaluates a count model of fixed order k, p(symbol | previous k symbols) =
+ * (n(context, symbol) + 1) / (n(context) + S): add-one (Laplace) smoothing over the S symbols, with counts from store
+ * `train`. A symbol with fewer than k symbols before it uses the order that it has. The case of bases is ignored.
+ * *nats: mean negative log likelihood per symbol, over all symbols of store `valid`; *symbols: their number. Not
+ * collective. ERROR_USER: stores of different tokenizers, an order outside 0 .. baseline_max_order, no symbols. */
 int baseline_evaluate(const struct token_store *train, const struct token_store *valid, int64_t order, double *nats,
                       int64_t *symbols);
 
-/* Expected loss of an order-0 model at the selected symbols of masking (loader/masking.h), if the model knows the
+/* Computes the expected loss, at the tokens that masking selects (loader/masking.h), of an order-0 model that knows the
  * masking rule and sees the token at that position: p(symbol | seen) is proportional to p(symbol) times
- * masking_likelihood. Since unchanged symbols are visible, it is lower than the loss of order 0. It is the loss of a
- * masked model that ignores all other tokens. The expectation is over all random choices of masking. For tokenizers
- * with a mask token. */
+ * masking_likelihood. It is the loss of a masked model that ignores all other tokens, and lower than the loss of order
+ * 0, since unchanged symbols are visible. The expectation is over all random choices of masking. For tokenizers with a
+ * mask token. */
 int baseline_masked(const struct token_store *train, const struct token_store *valid, double *nats, int64_t *symbols);
 
 /* As baseline_evaluate, for a model that knows the other symbols of the sequence, but not their order:

@@ -27,9 +27,9 @@ struct prepare_settings {
  * output at the end.
  *
  * Records are named by their format; a piece of a record is named name:first-last (tokens from 1). With a protein
- * tokenizer, one '*' at the end of a record is dropped. Characters without a token become unk; they, lower-case letters
- * and dropped stop symbols are reported (prepare/census.h). Each text is encoded as a whole; a store does not depend on
- * the number of threads.
+ * tokenizer, one '*' at the end of a record is dropped. Characters without a token become unk. Unknown characters,
+ * lower-case letters and dropped stop symbols are reported (prepare/census.h). Each text is encoded as a whole; a store
+ * does not depend on the number of threads.
  *
  * Outputs appear when all are complete, and replace older ones atomically. A failed or interrupted run leaves only the
  * folder of the output, which is made if missing. Warns of files without records.

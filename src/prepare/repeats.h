@@ -1,5 +1,5 @@
-/* Finds sequences that occur in several parts of a split: held-out data would then be known from training. Compares
- * hashes: two different sequences have equal hashes with probability 2^-61. Memory: 16 bytes per sequence. */
+/* Finds sequences that occur in several parts of a split, in which case validation uses training data. Compares hashes:
+ * two different sequences have equal hashes with probability 2^-61. Memory: 16 bytes per sequence. */
 #ifndef PREPARE_REPEATS_H
 #define PREPARE_REPEATS_H
 

@@ -19,7 +19,7 @@ struct csv {
     struct record_source *source;
     const char *field;
     enum record_content content;
-    int64_t *skipped; /* of record_settings */
+    int64_t *skipped; /* settings->skipped */
     char delimiter;
     char *buffer; /* [BUFFER_BYTES]; begin .. end - 1 is not consumed yet */
     int64_t begin, end;

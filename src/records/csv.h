@@ -3,9 +3,9 @@
  *    csv   cells separated by commas
  *    tsv   cells separated by tabs
  *
- * If the header has the field only with another of the delimiters , ; and tab, that delimiter is used. Cells may be
- * quoted as in RFC 4180; then they may contain delimiters, line ends, and quotes, each written twice. Line ends are LF
- * or CRLF; blank lines are dropped. The first line names the columns.
+ * The delimiter is the first of comma, tab and semicolon with which the header has a column named settings->field, or
+ * else that of the format. Cells may be quoted as in RFC 4180; then they may contain delimiters, line ends, and quotes,
+ * each written twice. Line ends are LF or CRLF; blank lines are dropped. The first line names the columns.
  *
  * A record is a row. Its sequence is the cell in the column of settings->field. Its name is the first word in column
  * "record", or else "id"; if missing or blank, the row's number, counted from 1 after the header. Memory grows only
@@ -25,7 +25,8 @@ enum { CSV_CELL_BYTES = 1 << 30 };
 
 extern const struct record_class csv_class, tsv_class;
 
-/* Returns the delimiter with which a header, the first line of head[bytes], has a column of this name; '\0': none. */
+/* Returns the first of comma, tab and semicolon with which the header, the first line of head[bytes], has a column of
+ * this name; '\0': none. */
 char csv_delimiter(const char *head, int64_t bytes, const char *column);
 
 #endif

@@ -15,7 +15,7 @@ struct jsonl {
     struct record_source *source;
     const char *field;
     enum record_content content;
-    int64_t *skipped; /* of record_settings */
+    int64_t *skipped; /* settings->skipped */
     char *buffer;     /* [room]; begin .. end - 1 is not consumed yet */
     int64_t room, begin, end;
     int64_t line;       /* line in which the current record begins, from 1; 0 before the first */

@@ -12,7 +12,7 @@ enum { TEXT, NAME, COLUMNS };
 struct parquet {
     struct record_source *source;
     enum record_content content;
-    int64_t *skipped; /* of record_settings */
+    int64_t *skipped; /* settings->skipped */
     struct parquet_footer *footer;
     struct parquet_column columns[COLUMNS];
     struct parquet_entries *entries[COLUMNS];

@@ -35,12 +35,13 @@ int parquet_footer_read(struct parquet_footer **footer, struct record_source *so
 /* Finds a column by name: its parts joined by dots, where the parts that a list adds (list.element) may be omitted.
  * ERROR_USER: no column of this name (the message lists the columns), two of them, not strings, lists of lists. */
 int parquet_footer_find(const struct parquet_footer *footer, const char *name, struct parquet_column *column);
-/* Finds the column `name` of record names, outside of groups; *found is false if there is none. ERROR_USER: there are
+/* Finds the top-level column `name`, which names the records; *found is false if there is none. ERROR_USER: there are
  * two, or it has neither strings nor integers. */
 int parquet_footer_names(const struct parquet_footer *footer, const char *name, struct parquet_column *column,
                          bool *found);
-/* Reads the next row group: where it has these columns; 0 bytes for a column without entries. *more is false after the
- * last one. ERROR_USER: a damaged footer, encrypted columns, columns in other files. */
+/* Reads the next row group: its number of rows, and the data of these columns to chunks[count], of 0 bytes for a column
+ * without entries. *more is false after the last one. ERROR_USER: a damaged footer, encrypted columns, columns in other
+ * files. */
 int parquet_footer_next(struct parquet_footer *footer, const struct parquet_column *columns, int count,
                         struct parquet_chunk *chunks, int64_t *rows, bool *more);
 void parquet_footer_destroy(struct parquet_footer *footer);

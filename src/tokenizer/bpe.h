@@ -1,10 +1,10 @@
 /* Byte-level BPE tokenizers from common files: tokenizer.json of Hugging Face's tokenizers, and rank files of tiktoken
  * (Llama 3's tokenizer.model). Ids are identical to those of these libraries.
  *
- * Text is any bytes. The libraries accept only UTF-8. Here, each byte that is not UTF-8 is a token of one byte, and
- * text before and after it is tokenized separately. So decoding returns every text byte for byte, except for what the
- * file itself requests: normalizer NFC, add_prefix_space, lstrip, rstrip, and unk_token for bytes that the vocabulary
- * does not have (without unk_token, text with such a byte is rejected).
+ * Text may be any bytes, while the libraries accept only UTF-8. Each byte that is not UTF-8 becomes a token of one
+ * byte, and the texts before and after it are tokenized separately. So decoding returns every text byte for byte,
+ * except for what the file itself requests: normalizer NFC, add_prefix_space, lstrip, rstrip, and unk_token for bytes
+ * that the vocabulary does not have (without unk_token, text with such a byte is rejected).
  *
  * A struct bpe is constant once it is open: any number of threads may use it, each with its own encoder. */
 #ifndef TOKENIZER_BPE_H
@@ -35,7 +35,7 @@ void bpe_close(struct bpe *bpe);
 int32_t bpe_vocabulary(const struct bpe *bpe);
 /* Returns the bytes of an id, not NUL-terminated, owned by bpe; for a special token, its name. */
 const char *bpe_token(const struct bpe *bpe, int32_t id, int32_t *bytes);
-/* Returns whether the id does not stand for text, such as <|begin_of_text|>. */
+/* Returns whether the id is special: it stands for no text, such as <|begin_of_text|>. */
 bool bpe_is_special(const struct bpe *bpe, int32_t id);
 /* Returns the id of the token with these bytes, special or not; -1: none. */
 int32_t bpe_find(const struct bpe *bpe, const char *token, int64_t bytes);

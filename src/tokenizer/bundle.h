@@ -31,10 +31,10 @@ struct tokenizer_bundle {
     } files[BUNDLE_KINDS]; /* data is NULL: no such file */
 };
 
-/* Reads the tokenizer file `where` and its companions in the same folder, or all files of the folder `where`. Empty
- * companion files, and a folder of further chat templates, are not kept, with a warning. Call bundle_destroy also after
- * an error. ERROR_USER: no tokenizer file, an empty one, or a file that is larger than BUNDLE_BYTES or not a regular
- * file. */
+/* Reads the tokenizer file `where` and its companions in the same folder, or all files of the folder `where`.
+ * Companions from BUNDLE_SPECIALS on that are empty, and a folder of further chat templates, are dropped with a
+ * warning. Call bundle_destroy also after an error. ERROR_USER: no tokenizer file, an empty tokenizer or config file,
+ * or a file that is larger than BUNDLE_BYTES or not a regular file. */
 enum { BUNDLE_BYTES = 1 << 27 };
 int bundle_read(struct tokenizer_bundle *bundle, const char *where);
 /* Returns whether a file's content begins with '{', after blanks. */

@@ -39,8 +39,8 @@ int place_bool(bool *value, const struct json_place *of, const char *name, bool 
 /* Writes "<file>: <path>", such as "T: model.vocab"; truncated if too long. */
 enum { PLACE_TEXT = 512 };
 void place_text(char out[PLACE_TEXT], const struct json_place *place);
-/* Record an error and return ERROR_USER. place_fault: the message after file and path. place_refuse: the value is
- * missing or not supported and must be <allowed>. */
+/* Record an error at this place and return ERROR_USER. place_fault gives the message; place_refuse reports that the
+ * value is missing or not supported, and must be <allowed>. */
 int place_fault(const struct json_place *place, const char *format, ...) BASE_PRINTF(2, 3);
 int place_refuse(const struct json_place *place, const char *allowed);
 

@@ -65,7 +65,7 @@ const char *tokenizer_decode(const struct tokenizer *tokenizer, int32_t id, int6
 
 /* Returns the name of a special id, *count bytes, not terminated, such as <|begin_of_text|>. For text tokenizers. */
 const char *tokenizer_special(const struct tokenizer *tokenizer, int32_t id, int64_t *count);
-/* Returns whether the id does not stand for text. */
+/* Returns whether the id is special: it stands for no text. */
 bool tokenizer_is_special(const struct tokenizer *tokenizer, int32_t id);
 /* Returns the id for padding of rows, outside segments and without labels: pad, or else any id. */
 int32_t tokenizer_padding(const struct tokenizer *tokenizer);

@@ -12,7 +12,7 @@ enum {
 /* Kinds of a token, which may be combined. */
 enum token_kind {
     TOKEN_TEXT = 1,   /* in the model: bytes of text */
-    TOKEN_ODD = 2,    /* in the model, but with characters that stand for no byte, so it never matches text */
+    TOKEN_ODD = 2,    /* in the model, but not text: has characters that stand for no byte */
     TOKEN_ADDED = 4,  /* found in the text before the model encodes it */
     TOKEN_SPECIAL = 8 /* an added token that does not stand for text */
 };
