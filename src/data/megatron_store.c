@@ -10,7 +10,7 @@
 #include <xxhash.h>
 
 enum { CHECKED_TOKENS = 1 << 20 };
-enum { ENDS_BYTES = 1 << 20 }; /* of PREFIX.bin's beginning and end, that are part of the checksum */
+enum { ENDS_BYTES = 1 << 20 }; /* bytes at the beginning and at the end of PREFIX.bin that are part of the checksum */
 
 const char megatron_magic[MEGATRON_MAGIC] = "MMIDIDX\0";
 
@@ -103,7 +103,7 @@ static int read_header(struct megatron_store *store)
     return ERROR_NONE;
 }
 
-/* Each sequence begins where the one before ends, and the last one ends with PREFIX.bin. */
+/* Checks that each sequence begins where the previous one ends, and that the last one ends at the end of PREFIX.bin. */
 static int check_sequences(struct megatron_store *store)
 {
     const unsigned char *starts = starts_of(store);

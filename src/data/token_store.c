@@ -19,7 +19,8 @@
 #include <xxhash.h>
 
 enum { NAME_BYTES = TOKENIZER_NAME_BYTES };
-static const int64_t part_bytes = 1 << 24, large_bytes = (int64_t)1 << 32; /* a second and more to read */
+static const int64_t part_bytes = 1 << 24,
+                     large_bytes = (int64_t)1 << 32; /* reading more bytes than large_bytes takes a second or more */
 
 const char *const store_columns[STORE_COLUMNS] = {"tokens", "offsets", "names"};
 
@@ -33,7 +34,7 @@ static int not_a_store(const char *path, const char *what)
     return error_user("%s: is not a token store of this program (%s); make one with cistron prepare", path, what);
 }
 
-/* Reading an attribute fills as many elements as the file says that it has. */
+/* Returns whether the attribute has one element; reading fills as many elements as the file says. */
 static bool is_scalar(hid_t attribute)
 {
     hid_t space = H5Aget_space(attribute);
@@ -42,7 +43,7 @@ static bool is_scalar(hid_t attribute)
     return scalar;
 }
 
-/* A scalar integer attribute, of 64 bits in memory; false where there is none. */
+/* Reads a scalar integer attribute into 64 bits; false if there is none. */
 static bool read_attribute(hid_t object, const char *name, hid_t type, void *value)
 {
     hid_t attribute = H5Aexists(object, name) > 0 ? H5Aopen(object, name, H5P_DEFAULT) : -1;
@@ -53,7 +54,7 @@ static bool read_attribute(hid_t object, const char *name, hid_t type, void *val
     return good;
 }
 
-/* An integer attribute of the root, -1 when it is absent. */
+/* Reads an integer attribute of the root; -1 if absent. */
 static int64_t read_integer(hid_t file, const char *name)
 {
     int64_t value;
@@ -86,7 +87,7 @@ static int read_tokenizer(hid_t file, struct token_store *store)
     return ERROR_NONE;
 }
 
-/* Where a contiguous one-dimensional dataset lies in the file, and how many elements it has; its digest. */
+/* Finds a contiguous one-dimensional dataset in the mapped file: its data, number of elements, and digest. */
 static int locate(hid_t file, struct token_store *store, enum store_column column, hid_t type, int64_t *count,
                   const unsigned char **data)
 {
@@ -165,7 +166,7 @@ static int read_layout(hid_t file, struct token_store *store)
 static int read_file(struct token_store *store)
 {
     struct stat status;
-    if (stat(store->path, &status) != 0 && errno == ENOENT) /* of a deck that comes with the program, say */
+    if (stat(store->path, &status) != 0 && errno == ENOENT) /* common with decks that come with the program */
         return error_user("%s: cannot open the token store: %s; cistron prepare makes one for data.train or data.valid",
                           store->path, path_failure(store->path, ENOENT));
     int code = mapping_open(&store->map, store->path, "token store");
@@ -209,7 +210,7 @@ void token_store_close(struct token_store *store)
 int token_store_check_offset(const struct token_store *store, int64_t i)
 {
     if (i == 0)
-        return ERROR_NONE; /* it is 0, which was checked */
+        return ERROR_NONE; /* offset 0 was checked when the store was opened */
     const int64_t begin = token_store_offset(store, i - 1), end = token_store_offset(store, i);
     if (begin >= 0 && end >= begin && end <= store->token_count)
         return ERROR_NONE;

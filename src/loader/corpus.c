@@ -18,7 +18,7 @@ bool corpus_exists(const char *path)
     return exists;
 }
 
-/* What plain ids are: nothing is special, and rows without tokens hold id 0. */
+/* Chooses the tokenizer of a Megatron data set. Plain ids have no special tokens, and padding is id 0. */
 static int choose_tokenizer(struct corpus *corpus, const struct megatron_settings *settings)
 {
     if (settings->tokenizer[0] != '\0') {
@@ -152,7 +152,7 @@ uint64_t corpus_checksum(const struct corpus *corpus)
     return corpus->samples != NULL ? megatron_windows_checksum(corpus->samples) : corpus->megatron->checksum;
 }
 
-/* Does the path lead to files with this content, wherever they are? */
+/* Returns whether the path leads to files with the same content, whether or not they are the opened ones. */
 static bool holds_same(const struct corpus *corpus)
 {
     struct corpus now = {.path = corpus->path};

@@ -1,11 +1,11 @@
-/* tokenizer_config.json of transformers: who has a role, and what is put around texts. */
+/* Reads tokenizer_config.json of transformers: roles of tokens, and tokens around texts. */
 #include "base/error.h"
 #include "tokenizer/bpe_private.h"
 #include "tokenizer/json_place.h"
 
 #include <string.h>
 
-/* "bos_token": "<s>", or an object with "content" */
+/* Reads a role such as "bos_token": "<s>", or an object with "content". */
 static int read_role(struct bpe *bpe, const struct json_place *root, enum bpe_role role)
 {
     static const char *const names[BPE_ROLES] = {"bos_token", "eos_token", "pad_token", "unk_token"};
@@ -27,7 +27,7 @@ static int read_role(struct bpe *bpe, const struct json_place *root, enum bpe_ro
     return ERROR_NONE;
 }
 
-/* "add_bos_token", "add_eos_token": what transformers' classes heed rather than the template */
+/* Reads "add_bos_token" or "add_eos_token", which classes of transformers use in place of the template. */
 static int read_placed(bool *placed, const struct json_place *root, const char *name, int32_t id)
 {
     int code = place_bool(placed, root, name, *placed);
