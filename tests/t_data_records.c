@@ -346,6 +346,7 @@ static void test_csv(void)
         "id,text,more\r\n0,\"one, \"\"two\"\"\r\nthree\",x\r\n\r\n17,plain \"quoted\",\"\"\r\n,,\r\n\"a b\",\xff,",
         ">0 one, \"two\"\r\nthree>17 plain \"quoted\">3 >a \xff");
     check_text(&characters, "a.tsv", "text\tid\nAC,GT\t1\n\"T\"\t2\n", ">1 AC,GT>2 T");
+    check_text(&characters, "one.tsv", "text\nAC,GT\nT\n", ">1 AC,GT>2 T"); /* one column shows no delimiter */
     check_text(&characters, "a.csv", "\"text\";id\nAC,GT;1\n", ">1 AC,GT");
     check_text(&characters, "a.csv", "text\nAC\n\nGT", ">1 AC>2 GT");
     check_text(&characters, "a.csv", "text,record,id\nA,r1,i1\nC,,i2\n", ">r1 A>2 C");
