@@ -377,7 +377,7 @@ static void test_csv(void)
     char got[64];
     write_file(stores_path("a.csv"), "wb", "text\nA\0C\n", 9);
     CHECK_USER(records_read(&bytes, stores_path("a.csv"), got, sizeof got),
-               "a.csv:2: column \"text\" holds byte 0x00: this is no text");
+               "a.csv:2: column \"text\" holds byte 0x00: it is not a text");
     /* quotes, delimiters and line ends around the end of the reader's buffer */
     enum { BUFFER = 1 << 20 };
     for (int first = BUFFER - 24; first < BUFFER; first++) {
@@ -551,7 +551,7 @@ static void test_bytes(void)
     write_file(other, "wb", "AC\0", 3);
     CHECK_USER(records_read(&text, other, got, sizeof got), "other: holds byte 0x00");
     write_file(other, "wb", "AC\nG\0\n", 6);
-    CHECK_USER(records_read(&lines, other, got, sizeof got), "other:2: holds byte 0x00: this is no text");
+    CHECK_USER(records_read(&lines, other, got, sizeof got), "other:2: holds byte 0x00: it is not a text");
     write_file(other, "wb", "", 0);
     CHECK(records_read(&text, other, got, sizeof got) == ERROR_NONE);
     CHECK_STRING(got, ">other ");

@@ -321,7 +321,7 @@ static int make_record(struct csv *csv)
     csv->label = length > 0 ? memory_format("%.*s", (int)length, word) : memory_format("%lld", (long long)csv->row);
     if (csv->content == RECORD_CHARACTERS ? !record_clean(csv->text.text, &csv->text.length, &wrong)
                                           : memchr(csv->text.text, '\0', (size_t)csv->text.length) != NULL)
-        return error_user("%s:%lld: column \"%s\" holds byte 0x%02x: this is no %s", source_name(csv->source),
+        return error_user("%s:%lld: column \"%s\" holds byte 0x%02x: it is not a %s", source_name(csv->source),
                           (long long)csv->row_line, csv->field, (unsigned)wrong,
                           csv->content == RECORD_CHARACTERS ? "sequence" : "text");
     csv->waits = csv->text.length > 0;
