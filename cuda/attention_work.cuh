@@ -127,8 +127,7 @@ struct work_item {
  * blocks finish it at about the same time. The last section is larger, so that the shortest items come last. A block
  * gets an item of the longer half, then one of the shorter half, which fills the rest of the section's time. For keys,
  * items of the longer half traverse the queries from the end, where all of them start together, and items of the
- * shorter half towards the end, where all of them finish together: concurrent blocks then read queries near each other.
- */
+ * shorter half towards the end, where all finish together: concurrent blocks then read queries near each other. */
 __device__ __forceinline__ struct work_item item_of(const struct work_list &list, int heads, int share, int ticket)
 {
     struct work_item item = {};
