@@ -77,8 +77,7 @@ __device__ __forceinline__ void backward_item(const struct backward_job<T> &job,
     const struct segment &segment = item.work.segment;
     T *x_tile = shared, *y_tile = x_tile + cut::rows * DIM;
     T *other_x = y_tile + cut::rows * DIM, *other_y = other_x + 2 * cut::others * DIM;
-    float2 *statistics =
-        reinterpret_cast<float2 *>(shared + cut::tile_elements); /* of the queries, if the block's side is keys */
+    float2 *statistics = reinterpret_cast<float2 *>(shared + cut::tile_elements); /* of queries, for keys */
 
     int start = KEYS ? segment.kv_start : segment.q_start, length = KEYS ? segment.kv_length : segment.q_length;
     int rows = min(cut::rows, length - item.work.first);

@@ -183,8 +183,7 @@ __device__ __forceinline__ void differentiate_in_cluster(const struct once_call 
         float dx[DIM / 8][4] = {}, dy[DIM / 8][4] = {};
         float p[1][plan::others / 8][4], ds[plan::others / 8][4];
         struct row_range seen = tiles_seen<plan>(seen_by(segment, true, item.work.first, rows, call.causal));
-        int tiles = tiles_of<plan>(seen), count = tiles * call.share,
-            head = 0; /* head: index among the heads that share keys */
+        int tiles = tiles_of<plan>(seen), count = tiles * call.share, head = 0; /* head: of those with the same keys */
         int at = seen.begin + (item.from_end ? tiles - 1 : 0) * plan::others;
         auto begin_p = [&] {
             wait_there(memory.places, now);

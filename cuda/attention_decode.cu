@@ -60,8 +60,7 @@ template <typename T, int GROUP> __global__ void __launch_bounds__(THREADS) deco
         for (int i = 0; i < N; i++)
             q[g][i] *= job.scale_log2;
     }
-    for (int first = begin; first < end;
-         first += keys * AHEAD) { /* all threads of a warp have the same number of iterations */
+    for (int first = begin; first < end; first += keys * AHEAD) { /* warps do not diverge */
         pack<T, N> k[AHEAD], v[AHEAD];
         float s[GROUP][AHEAD];
 #pragma unroll

@@ -100,7 +100,7 @@ __device__ __forceinline__ void attend(const struct forward_call &call, struct f
                                                   warpgroup * WARPGROUP_ROWS * plan::q_tile::row_bytes);
         auto warp = [&] { return rows_of_warp(item.work, segment.q_length, 16); };
         int seen_by_all =
-            visible(segment, false, warp().first, call.causal).end; /* keys that all rows of this warp see */
+            visible(segment, false, warp().first, call.causal).end; /* keys, seen by all rows of this warp */
 
         float o[1][DIM / 8][4] = {}, largest[1][2] = {-INFINITY, -INFINITY}, sum[1][2] = {};
         float s[1][plan::keys / 8][4], change[1][2];

@@ -8,7 +8,8 @@
 static struct choice_table table;
 static bool made;
 
-/* Choices of products are cuBLASLt's; what else they depend on is in their keys and values. */
+/* Makes the table at the first call. Its identity names the device and cuBLASLt's version; everything else that choices
+ * depend on is in their keys and values. */
 static struct choice_table *own_table(void)
 {
     if (made)
