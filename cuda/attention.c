@@ -78,8 +78,7 @@ static struct call backward_call(const struct attention_backward_args *a)
         {a->q, a->k, a->v, a->o, a->lse, a->segments, a->heads, a->kv_heads, a->head_dim, a->scale, a->causal}, a};
 }
 
-/* -- What cuDNN supports
- * -------------------------------------------------------------------------------------------- */
+/* -- What cuDNN supports ------------------------------------------------------------------------------------------ */
 
 static bool fits(const struct tensor *t, int64_t stride)
 {
@@ -158,8 +157,7 @@ static struct kind *twin_of(const struct kind *kind)
     return kind_of(&key);
 }
 
-/* -- Scratch of cuDNN
- * ----------------------------------------------------------------------------------------------- */
+/* -- Scratch of cuDNN --------------------------------------------------------------------------------------------- */
 
 static void *place(char *base, int64_t *used, int64_t bytes)
 {

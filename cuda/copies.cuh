@@ -114,8 +114,7 @@ __device__ __forceinline__ void cast(const float (&x)[SIDE], const struct block_
     }
 }
 
-/* -- The columnwise operand's tile
- * ---------------------------------------------------------------------------------- */
+/* -- The columnwise operand's tile -------------------------------------------------------------------------------- */
 
 /* The tile's columns, in 16-byte chunks, laid out so that neither writes nor reads have bank conflicts. */
 template <typename OUT> struct column_tile {
@@ -283,8 +282,7 @@ __device__ __forceinline__ float multiplier_of_tensor(const uint32_t *amax, floa
     return multiplier;
 }
 
-/* -- Quantized operands
- * --------------------------------------------------------------------------------------------- */
+/* -- Quantized operands ------------------------------------------------------------------------------------------- */
 
 /* Transposes the 4 x 4 bytes of four words. */
 __device__ __forceinline__ void transpose_bytes(uint32_t &w0, uint32_t &w1, uint32_t &w2, uint32_t &w3)

@@ -324,8 +324,7 @@ static void synchronize(struct executor *executor, struct stream *stream)
     event_is_past(executor, &cuda->reached, true);
 }
 
-/* -- Recordings: CUDA graphs
- * ---------------------------------------------------------------------------------------- */
+/* -- Recordings: CUDA graphs -------------------------------------------------------------------------------------- */
 
 static void capture_begin(struct executor *executor, struct stream *stream)
 {
@@ -417,8 +416,7 @@ static void range(struct executor *executor, const char *name)
         nvtxRangePop();
 }
 
-/* -- Tuned kernels
- * -------------------------------------------------------------------------------------------------- */
+/* -- Tuned kernels ------------------------------------------------------------------------------------------------ */
 
 static const void *choices(struct executor *executor, int64_t *bytes)
 {
@@ -447,7 +445,7 @@ static bool add_choices(struct executor *executor, const void *from, int64_t byt
     return reconsider(choice_add(from, bytes));
 }
 
-/* -- Creation ------------------------------------------------------------------------------------------------------ */
+/* -- Creation ----------------------------------------------------------------------------------------------------- */
 
 static void destroy(struct executor *executor)
 {

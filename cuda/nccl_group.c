@@ -293,8 +293,7 @@ static void nccl_relay(struct group *group, struct stream *stream, const struct 
     COLLECT(group, stream, "relay", relay_beside, of, args);
 }
 
-/* -- Creation
- * ------------------------------------------------------------------------------------------------------- */
+/* -- Creation ----------------------------------------------------------------------------------------------------- */
 
 /* Memory of the group. NCCL gathers by copy engines if both tensors of an all_gather are in registered memory, all
  * ranks are on one node with peer access, and the communicator requests it (NCCL 2.28's manual: CTAPolicy, window

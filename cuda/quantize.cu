@@ -21,8 +21,7 @@ template <typename T> struct matrix_source {
     }
 };
 
-/* -- Amaxes of the first pass
- * ---------------------------------------------------------------------------------------- */
+/* -- Amaxes of the first pass ------------------------------------------------------------------------------------- */
 
 /* Finds the amax of x. */
 template <typename T, int N>

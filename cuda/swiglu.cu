@@ -16,8 +16,7 @@ __device__ __forceinline__ struct swiglu_gradients swiglu_gradients_of(float gat
     return {d * up * s.value * fmaf(gate, s.complement, 1.0f), d * gate * s.value};
 }
 
-/* -- Without quantized operands
- * -------------------------------------------------------------------------------------- */
+/* -- Without quantized operands ----------------------------------------------------------------------------------- */
 
 /* Packs of the two halves of a row of x. */
 template <typename T, int N> struct gate_up {
@@ -77,8 +76,7 @@ __global__ WALK_BOUNDS void swiglu_backward(struct row_walk walk, view<const T> 
         });
 }
 
-/* -- With quantized operands
- * ----------------------------------------------------------------------------------------- */
+/* -- With quantized operands -------------------------------------------------------------------------------------- */
 
 template <typename T> struct swiglu_source {
     using type = T;

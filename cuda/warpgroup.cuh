@@ -83,7 +83,7 @@ template <int NAME> __device__ __forceinline__ void warpgroup_meets(int index)
         threads_meet<NAME + 2, WARPGROUP>();
 }
 
-/* -- Fences and registers ------------------------------------------------------------------------------------------ */
+/* -- Fences and registers ----------------------------------------------------------------------------------------- */
 
 /* Makes this thread's writes to shared memory, and those that a barrier made visible to it, visible to its wgmma
  * instructions. */
