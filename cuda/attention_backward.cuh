@@ -37,8 +37,8 @@ template <typename plan> __device__ __forceinline__ int tiles_of(const struct ro
     return (max(seen.end - seen.begin, 0) + plan::others - 1) / plan::others;
 }
 
-/* The rows of the rope table for a lane's two rows, of a warp's `rows` rows from row `row` of the tensor on. Request
- * them well before the angles, and the angles well before their use: each is a memory access with its full latency. */
+/* The rope table's rows for a lane's two rows; the warp has `rows` rows, from row `row` of the tensor on. Request them
+ * well before the angles, and the angles well before their use: each is a memory access with its full latency. */
 struct angle_rows {
     const float *of[2];
 };

@@ -4,7 +4,8 @@
  * (swizzled) within the row, so that eight rows' accesses to one column of chunks have no bank conflicts.
  *
  * Each warp owns BLOCKS x 16 rows of a product. An accumulator [BLOCKS][COLUMNS / 8][4] has in [i][j] the elements
- * (16 i + r, 8 j + c), (.., + 1), (16 i + r + 8, 8 j + c), (.., + 1) with r = lane / 4 and c = 2 (lane % 4). */
+ * (row, col), (row, col + 1), (row + 8, col), (row + 8, col + 1) with row = 16 i + lane / 4 and
+ * col = 8 j + 2 (lane % 4). */
 #ifndef CUDA_ATTENTION_TILE_CUH
 #define CUDA_ATTENTION_TILE_CUH
 
@@ -138,9 +139,9 @@ __device__ __forceinline__ void store_wide(const float (&sum)[TILES][4], float f
 
 /* -- Products ---------------------------------------------------------------------------------------------------- */
 
-/* Returns the address from which this lane reads 8 x 8 matrices at `row` and chunk `half`. For each further 16 columns
- * XOR it with 32 bytes times the number of steps, since tiles begin at multiples of the permutation's period; for each
- * further 16 rows add their bytes. */
+/* Returns the address from which this lane reads 8 x 8 matrices at `row` and chunk `half`. To advance by 16 n columns,
+ * XOR it with 32 n, which is possible because tiles begin at multiples of the permutation's period. To advance by rows,
+ * add their bytes; the number of rows must be a multiple of 16. */
 template <int DIM> __device__ __forceinline__ uint32_t matrices_at(const __nv_bfloat16 *tile, int row, int half)
 {
     return shared_address(tile + tile_index<__nv_bfloat16, DIM>(row, half));

@@ -58,7 +58,8 @@ struct attention_rows {
 
 enum { ATTENTION_SIDES = 2 };
 
-/* Returns `bytes` of the scratch at `base`, after the *used bytes, which it updates. Aligned to 256 bytes. */
+/* Returns the address of `bytes` of the scratch at `base`, after the *used bytes, and updates *used. Aligned to 256
+ * bytes. */
 inline char *take(char *base, int64_t *used, int64_t bytes)
 {
     char *at = base + *used;
@@ -69,8 +70,8 @@ inline char *take(char *base, int64_t *used, int64_t bytes)
 /* Rows of a window in which gaps are searched; gaps are split at windows. */
 enum { ATTENTION_WINDOW = 1 << 15 };
 
-/* Returns a list in scratch for items of `tile` rows, with capacity for any segments that do not overlap and the gaps
- * between them. */
+/* Returns a list in scratch for items of `tile` rows, with capacity for the worst case of segments that do not overlap
+ * and of gaps. */
 inline struct work_list take_work_list(char *base, int64_t *used, int64_t rows, int64_t slots, int tile)
 {
     struct work_list list = {};
@@ -105,7 +106,7 @@ __device__ __forceinline__ struct row_range visible(const struct segment &s, boo
     return {0, causal ? max(0, min(s.kv_length, i + s.offset + 1)) : s.kv_length};
 }
 
-/* Returns the union of what rows first .. last see. */
+/* Returns the range that covers what rows first .. last see. */
 __device__ __forceinline__ struct row_range visible(const struct segment &s, bool keys, int first, int last,
                                                     bool causal)
 {
@@ -116,7 +117,7 @@ __device__ __forceinline__ struct row_range visible(const struct segment &s, boo
 struct work_item {
     struct tile_work work;
     int head;      /* -1: no more items */
-    int other;     /* head / share: the kv head, if the other side has those */
+    int other;     /* head / share: the kv head of a query head */
     bool from_end; /* the other side's tiles are processed from last to first */
 };
 

@@ -19,7 +19,7 @@ enum { MOST_PART_SUMS = 3 };
 void sum_parts(const struct cuda_target *target, const float *partial, int64_t parts, int64_t cols,
                const struct part_sum *sums, int count);
 
-/* As above, for sums that are at least one tensor [1, cols]; `accumulate` applies to all. */
+/* As above, for sums given as tensors [1, cols], at least one; `accumulate` applies to all. */
 void sum_parts(const struct cuda_target *target, const float *partial, int64_t parts,
                std::initializer_list<struct tensor> sums, bool accumulate);
 

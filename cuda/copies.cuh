@@ -16,7 +16,7 @@ struct copy_targets {
     float *row_scale, *column_scale;
     int64_t row_scale_stride, column_scale_stride;
     const float *scale;                     /* given scale; NULL: computed from amaxes */
-    const uint32_t *row_amax, *column_amax; /* from an earlier pass: SCALING_ROW: of each line; else of all */
+    const uint32_t *row_amax, *column_amax; /* from an earlier pass; SCALING_ROW: of each line, else of all */
     uint32_t *amax;                         /* raised to the tensor's amax */
     float *partial;                         /* column sums [tiles down][cols] */
     const int32_t *draw;
@@ -575,8 +575,8 @@ static void launch_copies_in(const struct cuda_target *target, const char *name,
         launch_copies_of<Source, SCALING, FORMAT_E4M3>(target, name, source, to, wide);
 }
 
-/* Launches make_copies, for scalings that need one pass. wide: copies_fit, and the same for what the source reads; it
- * must be true for a source with two HALVES. */
+/* Launches make_copies, for scalings that need one pass. wide: copies_fit, and the source can be read in packs of SIDE
+ * elements; must be true for a source with two HALVES. */
 template <typename Source>
 static void launch_copies(const struct cuda_target *target, const char *name, const Source &source,
                           const struct copy_targets &to, bool wide)

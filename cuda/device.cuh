@@ -143,7 +143,7 @@ __device__ __forceinline__ float power_of_2(float x)
     return result;
 }
 
-/* Returns exp(x) with a relative error of at most |x| and 4 roundings. log2(e) is in two parts, so that only the
+/* Returns exp(x) with a relative error of at most |x| + 4 roundings. log2(e) is in two parts, so that only the
  * multiplication rounds. */
 __device__ __forceinline__ float exponential(float x)
 {
@@ -158,7 +158,7 @@ __device__ __forceinline__ float reciprocal(float x)
     return result;
 }
 
-/* 1 / (1 + exp(-x)) and 1 minus it, both with a small relative error. */
+/* Sigmoid of x, 1 / (1 + exp(-x)), and its complement, 1 / (1 + exp(x)); both have a small relative error. */
 struct sigmoid {
     float value, complement;
 };

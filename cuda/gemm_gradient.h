@@ -1,8 +1,8 @@
 /* The GEMM of a weight gradient, by our own kernels (gemm_gradient.cu): d [m, n] = a' b, summed in f32 over the k rows
  * of bf16 a [k, m] and b [k, n], which are the tokens of a micro-batch. If d has few tiles, cuBLASLt leaves SMs idle or
  * uses small tiles, which move more bytes per operation; here clusters share the tiles that are left over. The order of
- * all sums depends only on the shape and the device. Clusters get their tiles at the start, so the kernels suit no run
- * in which collectives use some of the SMs. */
+ * all sums depends only on the shape and the device. Clusters get their tiles at the start, so the kernels are
+ * unsuitable when collectives use some of the SMs. */
 #ifndef CUDA_GEMM_GRADIENT_H
 #define CUDA_GEMM_GRADIENT_H
 

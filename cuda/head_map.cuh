@@ -15,8 +15,9 @@ struct tensor;
 CUtensorMap head_map(const struct tensor &x, int64_t head_dim, int width, int rows);
 
 /* Starts the copy of a box, from `row` and `col` of a head on, to shared memory, with zeros after the matrix's last row
- * and the head's last column. Called by one thread. The bytes are there when the phase of `filled` ends, which must
- * expect them. BOTH: copies to the same address in both blocks of a cluster, and counts the bytes at both mbarriers. */
+ * and the head's last column. Called by one thread. The copy is complete when the phase of `filled` ends; the phase
+ * must expect the bytes. BOTH: copies to the same address in both blocks of a cluster, and counts the bytes at both
+ * mbarriers. */
 template <bool BOTH = false>
 __device__ __forceinline__ void bring_box(char *to, const CUtensorMap &map, int col, int head, int row,
                                           uint64_t *filled)

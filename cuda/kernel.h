@@ -22,7 +22,7 @@ struct cuda_kept {
     int tiles[2][2]; /* [forward, backward][side]: rows of an item in the kept lists */
 };
 
-/* Number of a stream's counters. Every kernel finds them at 0 and leaves them at 0. */
+/* Number of counters per stream. Every kernel finds them at 0 and leaves them at 0. */
 enum { CUDA_COUNTERS = 256 };
 
 /* What a launcher needs from the executor. */
@@ -71,16 +71,17 @@ OP_DEVICE_TABLE(X)
 CUDA_WORKSPACE_TABLE(X)
 #undef X
 
-/* cuda_sum_squares for args with a unit (an exact sum), on `blocks` thread blocks. (exact.cu) */
+/* cuda_sum_squares for args->unit > 0 (exact sums, core/op.h), on `blocks` thread blocks. (exact.cu) */
 void cuda_sum_squares_exactly(const struct cuda_target *target, const struct sum_squares_args *args, int64_t blocks);
 
-/* sum[c] (+)= sum over rows of x, f [T, C]: the bias gradient that accompanies a GEMM. The order of the sums depends
- * only on the shape. scratch: cuda_column_sum_workspace bytes, aligned to 16. (column_sum.cu) */
+/* sum[c] (+)= sum over rows of x, f [T, C]: the bias gradient that accompanies a GEMM; (+)= adds if `accumulate`,
+ * otherwise assigns. The order of the sums depends only on the shape. scratch: cuda_column_sum_workspace bytes, aligned
+ * to 16. (column_sum.cu) */
 void cuda_column_sum(const struct cuda_target *target, struct tensor x, struct tensor sum, bool accumulate,
                      char *scratch);
 int64_t cuda_column_sum_workspace(const struct cuda_target *target, struct tensor x);
 
-/* sum[r] (+)= sum over columns of row r of x. */
+/* sum[r] (+)= sum of the elements of row r of x. */
 void cuda_row_sum(const struct cuda_target *target, struct tensor x, struct tensor sum, bool accumulate);
 
 /* Writes a GEMM's factors on the device: factors[0] = scale_a * scale_b (NULL = 1) for the matrix product, factors[1] =

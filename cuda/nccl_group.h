@@ -29,7 +29,7 @@ struct nccl_settings {
 struct group *nccl_group_create(struct comm *comm, const char *name, const struct nccl_settings *settings);
 
 /* Sets the environment variables that this NCCL version needs, without overriding the user's. Call it before the first
- * group is made. Returns whether groups on one node copy between memory that they allocated without using SMs. loud:
+ * group is made. Returns whether groups on one node can copy between their own allocations without using SMs. loud:
  * logs the changes. Local. */
 bool nccl_group_prepare(bool loud);
 

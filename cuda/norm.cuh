@@ -164,7 +164,7 @@ template <typename T> struct norm_forward {
     view<T> y;
     float *mean, *rstd;
     float eps, base;       /* added to each weight */
-    struct ring_rows ring; /* x */
+    struct ring_rows ring; /* rows of x */
 };
 
 /* Threads per SM, for which there are 64 registers each. A block is one team of any width, or TEAM_WARPS teams of one
@@ -344,7 +344,7 @@ template <typename T> struct norm_backward {
     float *dweight, *dbias, *sum;
     int64_t block_rows;
     float base;            /* as in norm_forward */
-    struct ring_rows ring; /* x, dy, residual */
+    struct ring_rows ring; /* rows of x, dy and residual */
 };
 
 /* Adds the teams' sums in the order of the teams, and writes the block's sums. All threads of the block call it. */
@@ -530,7 +530,7 @@ struct norm_cut {
     int64_t block_rows, blocks;
 };
 
-/* One block per SM, whose registers do not suffice for a second one. Few blocks write few partial sums. */
+/* One block per SM: registers do not suffice for a second one. Few blocks write few partial sums. */
 template <typename SHAPE> inline struct norm_cut norm_backward_cut(const struct tensor &x, int n)
 {
     int64_t team = norm_team<SHAPE>(x.cols / n);

@@ -47,8 +47,8 @@ template <typename K> inline bool ring_runs(K *kernel)
     return runs;
 }
 
-/* A team's ring. Its buffers hold rows row, row + step, ... below `end` in this order. All threads of the team call all
- * functions. */
+/* A team's ring. Rows row, row + step, ... below `end` pass through its buffers in this order. All threads of the team
+ * call all functions. */
 struct row_ring {
     char *places;
     uint64_t *filled; /* one mbarrier per buffer */

@@ -101,7 +101,7 @@ template <typename T> __device__ __forceinline__ rows_at<T> slab_rows(const view
     return {reinterpret_cast<byte *>(x.row(s.first_row) + s.first_col + s.col), x.stride * (int64_t)sizeof(T)};
 }
 
-/* Reads the first `count` elements of 16 bytes, and zeros for the rest. WHOLE: reads all, and they are aligned. */
+/* Reads 16 bytes of elements: the first `count`, and zeros for the rest. WHOLE: reads all, and they are aligned. */
 template <typename T, bool WHOLE> __device__ __forceinline__ uint4 read_elements(const T *from, int count)
 {
     if (WHOLE)

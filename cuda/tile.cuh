@@ -46,8 +46,8 @@ template <bool PAIRS = false> __device__ __forceinline__ struct tile_square plac
 
 /* -- Access -------------------------------------------------------------------------------------------------------- */
 
-/* Returns the row stride of a matrix that kernels access by tiles. They multiply it in 32 bits, since more would spill
- * registers; a stride above 4 GiB is fatal. */
+/* Returns the row stride of a matrix that kernels access by tiles. They multiply it in 32 bits, since 64-bit arithmetic
+ * would spill registers; a stride above 4 GiB is fatal. */
 inline int64_t tile_stride(const struct tensor &t)
 {
     if (!address_stride_fits(t.rows, t.stride * dtype_size(t.dtype)))
@@ -183,7 +183,7 @@ template <typename T> struct square {
         return sizeof(T) == 2 ? max(most << 16, most & 0xffff0000u) : most;
     }
 
-    /* Returns the largest magnitude of each column, as words. */
+    /* Returns the largest magnitude of each column, in the word layout of a row. */
     __device__ __forceinline__ void column_amaxes(uint32_t (&most)[square_words<T>]) const
     {
 #pragma unroll
@@ -389,7 +389,7 @@ template <typename T> __device__ __forceinline__ void put_row_amaxes(const squar
         row_bits[threadIdx.x / TILE_PACKS * SIDE + threadIdx.x % SIDE] = most;
 }
 
-/* Stores the amaxes of the tile's columns over each warp's 16 rows, as words. */
+/* Stores the amaxes of the tile's columns over each warp's 16 rows, in the word layout of a row. */
 template <typename T>
 __device__ __forceinline__ void put_column_amaxes(const square<T> &x,
                                                   uint32_t (&words)[TILE_WARPS][TILE_PACKS * square_words<T>])

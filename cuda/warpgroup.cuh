@@ -1,6 +1,6 @@
-/* Instructions of sm_90a for tiles in shared memory: asynchronous matrix products of a warpgroup (wgmma; four warps,
- * the first a multiple of four), and mbarriers, which synchronise the warps that copy tiles with the warps that use
- * them. */
+/* Instructions of sm_90a for tiles in shared memory: asynchronous matrix products (wgmma) of a warpgroup, which is four
+ * warps aligned to a multiple of four; and mbarriers, which synchronise the warps that copy tiles with the warps that
+ * use them. */
 #ifndef CUDA_WARPGROUP_CUH
 #define CUDA_WARPGROUP_CUH
 
@@ -102,7 +102,8 @@ template <int COUNT> __device__ __forceinline__ void registers_get()
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(COUNT));
 }
 
-/* Before the first product of a group: orders earlier writes of the registers that products read or accumulate in. */
+/* Called before the first product of a group: orders earlier writes of the registers that products read or accumulate
+ * in. */
 __device__ __forceinline__ void products_begin()
 {
     asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory");
