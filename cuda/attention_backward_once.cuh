@@ -21,7 +21,7 @@ struct once_call : backward_call {
     uint32_t head_stride; /* of dq, in elements */
 };
 
-/* Adds four numbers atomically if `real`. A predicate replaces a branch, because wgmma are in flight. */
+/* Adds four numbers atomically if `real`. A predicate replaces a branch, because wgmma instructions are in flight. */
 __device__ __forceinline__ void add_four(float *to, bool real, float a, float b, float c, float d)
 {
     asm volatile("{\n.reg .pred real;\nsetp.ne.b32 real, %5, 0;\n"

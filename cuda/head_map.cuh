@@ -1,5 +1,5 @@
 /* Rows of one attention head, copied to shared memory by TMA. One thread starts a copy, given a tensor map of the
- * matrix, and an mbarrier counts the bytes. GEMM instructions may then read the tile without a fence. */
+ * matrix, and an mbarrier counts the bytes. wgmma may then read the tile without a fence. */
 #ifndef CUDA_HEAD_MAP_CUH
 #define CUDA_HEAD_MAP_CUH
 

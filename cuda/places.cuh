@@ -1,13 +1,13 @@
 /* Producer-consumer thread blocks (sm_90a): one warpgroup, the producer, copies tiles to buffers in shared memory; the
- * other warpgroups, the users, multiply them. */
+ * other warpgroups, the consumers (`users`), multiply them. */
 #ifndef CUDA_PLACES_CUH
 #define CUDA_PLACES_CUH
 
 #include "cuda/device.cuh"
 #include "cuda/warpgroup.cuh"
 
-/* Registers per thread of the producer (`bringing`) and of a user (`working`). An SM has 65,536 registers; at kernel
- * start all threads of its RESIDENT blocks have the same number. */
+/* Registers per thread of the producer (`bringing`) and of a consumer (`working`). An SM has 65,536 registers; at
+ * kernel start all threads of its RESIDENT blocks have the same number. */
 template <int USERS, int RESIDENT> struct warpgroup_registers {
     static constexpr int at_first = 65536 / (RESIDENT * (USERS + 1) * WARPGROUP) / 8 * 8;
     static constexpr int bringing = RESIDENT == 1 && USERS == 2 ? 40 : 32;
@@ -21,8 +21,8 @@ struct tile_place {
 };
 
 /* Initialises the mbarriers. `filled` completes with `announcers` arrivals, by default one of each producer thread.
- * `emptied` completes with `releasers` arrivals of each user, by default one of each of its warps; a user is a
- * warpgroup or a block of a cluster. */
+ * `emptied` completes with `releasers` arrivals of each of `users` consumers, by default one of each warp. A consumer
+ * is a warpgroup or a block of a cluster. */
 __device__ __forceinline__ void place_start(struct tile_place *place, int users, int announcers = WARPGROUP,
                                             int releasers = WARPGROUP / WARP)
 {
@@ -60,14 +60,14 @@ __device__ __forceinline__ void wait_emptied(struct tile_place *places, const st
     barrier_wait(&places[turn.at].emptied, turn.parity ^ 1);
 }
 
-/* Waits until a tile copied by TMA is in shared memory; GEMM instructions may then read it. */
+/* Waits until a tile copied by TMA is in shared memory; wgmma may then read it. */
 template <int PLACES>
 __device__ __forceinline__ void wait_there(struct tile_place *places, const struct turn<PLACES> &turn)
 {
     barrier_wait(&places[turn.at].filled, turn.parity);
 }
 
-/* As wait_there, for a tile that threads wrote; it adds the proxy fence that GEMM instructions need. */
+/* As wait_there, for a tile that threads wrote: adds the proxy fence that wgmma needs. */
 template <int PLACES>
 __device__ __forceinline__ void wait_filled(struct tile_place *places, const struct turn<PLACES> &turn)
 {

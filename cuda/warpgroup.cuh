@@ -1,6 +1,6 @@
-/* Instructions of sm_90a for tiles in shared memory: asynchronous matrix products (wgmma) of a warpgroup, which is four
- * warps aligned to a multiple of four; and mbarriers, which synchronise the warps that copy tiles with the warps that
- * use them. */
+/* Instructions of sm_90a for tiles in shared memory: asynchronous matrix products (wgmma) of a warpgroup, four
+ * consecutive warps from a multiple of four on; and mbarriers, which synchronise the warps that copy tiles with the
+ * warps that use them. */
 #ifndef CUDA_WARPGROUP_CUH
 #define CUDA_WARPGROUP_CUH
 
