@@ -12,9 +12,8 @@
 #define ADDRESS_INLINE static inline
 #endif
 
-/* Returns whether 32 bits hold the indices of rows, and of packs in a row. Kernels use 32-bit indices, since registers
- * limit the number of loads that a thread has in flight. A thread's index exceeds the last row or pack by up to one
- * grid, so the limit is half of the 32-bit range. */
+/* Returns whether row and pack indices fit in 32 bits, which kernels use since registers limit the loads that a thread
+ * has in flight. A thread's index exceeds the last row or pack by up to one grid, so the limit is half of the range. */
 ADDRESS_INLINE bool address_counts_fit(int64_t rows, int64_t packs)
 {
     return rows <= INT32_MAX && packs <= INT32_MAX;

@@ -130,14 +130,14 @@ static bool takes_once(const struct cuda_target *target, const struct call *call
            (!target->deterministic || cuda_own_attention_backward_once_repeats(b));
 }
 
-/* Returns whether BY_OWN_ONCE is chosen without timing: for tests, or because a deterministic run does not time. */
+/* Returns whether BY_OWN_ONCE is chosen without timing: for tests, or in deterministic runs. */
 static bool takes_nothing_but_once(const struct cuda_target *target, const struct call *call)
 {
     return (taken == ATTENTION_ONCE || (taken == ATTENTION_FASTEST && target->deterministic)) &&
            takes_once(target, call);
 }
 
-/* Returns the planned kind of a key; NULL if it has not been planned. */
+/* Returns the planned kind of a key, or NULL. */
 static struct kind *kind_of(const struct attention_key *key)
 {
     for (int i = 0; i < kind_count; i++)
@@ -146,8 +146,8 @@ static struct kind *kind_of(const struct attention_key *key)
     return NULL;
 }
 
-/* Returns the kind with the same segments that are full instead of regular, or the reverse. If only one of the two has
- * been timed, both use its choice. NULL: none. */
+/* Returns the kind with the same segments, full instead of regular or the reverse, or NULL. If only one has been timed,
+ * both use its choice. */
 static struct kind *twin_of(const struct kind *kind)
 {
     struct attention_key key = kind->key;
@@ -271,7 +271,7 @@ struct rivals {
     const struct call *call;
 };
 
-/* Launches a way for timing. A call does not change its inputs, so it can be repeated. */
+/* Launches a way for timing. Inputs do not change, so a call can be repeated. */
 static bool launch_rival(const struct cuda_target *target, const void *self, int way)
 {
     const struct rivals *rivals = self;
@@ -341,7 +341,7 @@ static bool has_times(struct kind *kind)
     return kind->times.of[BY_OWN] > 0;
 }
 
-/* Returns the way to run a call, timing the ways if it may. kind: may be NULL. */
+/* Returns the way to run a call, after timing the ways if it may. kind: may be NULL. */
 static enum way way_of(const struct cuda_target *target, struct kind *kind, const struct call *call)
 {
     if (takes_nothing_but_once(target, call))
@@ -405,7 +405,7 @@ static void plan_kind(const struct attention_key *key, bool once)
     }
 }
 
-/* Plans a call. It is not known yet which regular segments will be full, so both kinds are planned. */
+/* Plans a call, for full and for regular segments: it is not known yet which of them a step has. */
 static void plan(const struct cuda_target *target, const struct call *call)
 {
     struct attention_key key;
@@ -445,7 +445,7 @@ static int64_t workspace_of(const struct cuda_target *target, const struct kind 
                   kind->once ? cuda_own_attention_backward_workspace(target, call->backward, true) : 0);
 }
 
-/* Returns the scratch of all ways, since each of them may run. */
+/* Returns the scratch of all ways: each may run. */
 static int64_t workspace(const struct cuda_target *target, const struct call *call, int64_t own)
 {
     struct attention_key key;

@@ -253,7 +253,7 @@ bool cuda_own_attention_backward_turns(const struct attention_backward_args *arg
            attention_runs_by_warpgroups(tensors, count, args->head_dim);
 }
 
-/* Returns the inverse rope for warpgroup kernels; none if they do not apply it. */
+/* Returns the inverse rope, for warpgroup kernels that apply it. */
 static struct rope_rotation rotation_of(const struct attention_backward_args *args)
 {
     if (!tensor_present(&args->positions) || !cuda_own_attention_backward_turns(args))

@@ -24,7 +24,7 @@ __device__ __forceinline__ struct row_range seen_by(const struct segment &segmen
     return count > 0 ? visible(segment, keys, first, first + count - 1, causal) : row_range{0, 0};
 }
 
-/* Returns `seen`. If plan::aligned, tiles have the same boundaries for all items, and begin is rounded down to one. */
+/* Returns `seen`, from a tile's beginning on if plan::aligned, when all items have the same tiles. */
 template <typename plan> __device__ __forceinline__ struct row_range tiles_seen(const struct row_range &seen)
 {
     if constexpr (plan::aligned)
@@ -146,7 +146,7 @@ __device__ __forceinline__ void bring_part(char *tile, const struct view<const _
 }
 
 /* The loop that copies tiles, for the first plan::bringers threads of the last warpgroup. from: x, y, other_x and
- * other_y, in the type that bring_part accepts. */
+ * other_y, as bring_part accepts them. */
 template <typename plan, typename FROM>
 __device__ __forceinline__ void bring(const backward_call &call, const FROM &from, struct backward_memory<plan> &memory)
 {

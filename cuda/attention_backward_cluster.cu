@@ -128,7 +128,7 @@ __device__ __forceinline__ void bring_in_cluster(const struct once_call &call, s
     }
 }
 
-/* turn_begins and turn_passes let warpgroups multiply alternately: one multiplies while the other processes scores. */
+/* Warpgroups multiply alternately: one multiplies while the other processes scores. */
 __device__ __forceinline__ void turn_begins(int warpgroup)
 {
     if (warpgroup == 0)
@@ -195,8 +195,8 @@ __device__ __forceinline__ void differentiate_in_cluster(const struct once_call 
             begin_product<plan>(ds, own_y, other_y);
         };
         uint32_t weights[plan::others / 16][4], left[plan::others / 16][4];
-        /* Stores ds here (mine) or sends them to the other block. A block that keeps ds expects from the other block
-         * the bytes that each warp there sends. */
+        /* Stores ds here (mine) or sends them to the other block. If `mine`, a warp expects the bytes that a warp of
+         * the other block sends. */
         auto put_ds = [&](bool mine) {
             constexpr int bytes = 16 * plan::ds_tile::row_bytes;
             int from = warp_row * plan::ds_tile::row_bytes;

@@ -267,8 +267,7 @@ struct rounding_call {
     struct rope_rotation turned;
 };
 
-/* A warp has the same columns of both halves of a head, or all columns, so that a thread has both elements of rope's
- * pairs. */
+/* A warp has the same columns of both halves of a head, or all columns: rope's pairs belong to one thread. */
 template <typename plan> __global__ static void __launch_bounds__(256) round_dq(const struct rounding_call call)
 {
     int index = blockIdx.x / call.heads, head = blockIdx.x % call.heads;
@@ -317,7 +316,6 @@ template <typename plan> __global__ static void __launch_bounds__(256) round_dq(
     }
 }
 
-/* Calls f with the padded head size, as a constant<N>. */
 template <typename F> static void visit_once_dim(int64_t head_dim, F f)
 {
     if (head_dim > 64 && head_dim <= 96)
@@ -350,8 +348,8 @@ int attention_backward_once_rows(int64_t head_dim, bool keys)
     return rows;
 }
 
-/* The sum of two numbers does not depend on their order. Clusters process the queries of causal segments in an order
- * that depends on all segments. */
+/* The sum of two numbers has one order. Clusters process the queries of causal segments in an order that depends on all
+ * segments. */
 bool cuda_own_attention_backward_once_repeats(const struct attention_backward_args *args)
 {
     const struct attention_segments &s = args->segments;

@@ -21,7 +21,7 @@ struct once_call : backward_call {
     uint32_t head_stride; /* of dq, in elements */
 };
 
-/* Adds four numbers atomically if `real`. A predicate replaces a branch, because wgmma instructions are in flight. */
+/* Adds four numbers atomically, predicated without a branch, because wgmma instructions are in flight. */
 __device__ __forceinline__ void add_four(float *to, bool real, float a, float b, float c, float d)
 {
     asm volatile("{\n.reg .pred real;\nsetp.ne.b32 real, %5, 0;\n"
@@ -30,8 +30,7 @@ __device__ __forceinline__ void add_four(float *to, bool real, float a, float b,
                  : "memory");
 }
 
-/* Prevents the compiler from starting later instructions before x, whose elements are not negative, is computed: it
- * would wait for wgmma first, and compute x then. */
+/* As finished(float), for numbers that are not negative. */
 template <int TILES> __device__ __forceinline__ void finished(const float (&x)[TILES][4])
 {
     uint32_t any = 0;
@@ -99,9 +98,9 @@ __device__ __forceinline__ void begin_product(float (&d)[plan::others / 8][4], u
     products_group();
 }
 
-/* Computes the gradients of scores, for 16 keys of a warp, from key `first` of the segment on, and a tile of queries
- * from `at` on. On entry two groups of wgmma are in flight, scores in p and values times d_o in ds. On return p has
- * probabilities and ds the gradients of scores; weights and left have them as bf16 pairs. */
+/* Turns p, scores, and ds, values times d_o, into probabilities and gradients of scores, also as bf16 pairs (weights,
+ * left): for 16 keys of a warp from `first` of the segment on, and a tile of queries from `at` on. On entry p and ds
+ * are in flight as two groups of wgmma. */
 template <typename plan>
 __device__ __forceinline__ void
 make_gradients(const backward_call &call, const struct segment &segment, int first, int at, const float *base,

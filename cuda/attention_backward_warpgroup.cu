@@ -22,8 +22,8 @@ __device__ __forceinline__ void differentiate(const backward_call &call,
 {
     using plan = backward_plan<DIM, KEYS>;
     int warpgroup = uniform(threadIdx.x / WARPGROUP);
-    /* Releases a tile. For keys every thread reads statistics, so every thread arrives: racecheck does not see that one
-     * thread's arrival covers other threads' reads. */
+    /* Releases a tile. For keys every thread reads statistics and arrives: racecheck does not see that an arrival
+     * covers other threads' reads. */
     auto release = [](struct tile_place &place) {
         if constexpr (KEYS)
             barrier_arrive(&place.emptied);

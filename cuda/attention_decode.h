@@ -4,10 +4,10 @@
 
 #include "cuda/kernel.h"
 
-/* Returns whether attention_decode supports these arguments: one query per segment, heads aligned. */
+/* Returns whether attention_decode supports these arguments. */
 bool attention_decode_takes(const struct attention_forward_args *args);
 void attention_decode(const struct cuda_target *target, const struct attention_forward_args *args);
-/* Returns the bytes of scratch for these arguments, and for others that differ only in having fewer slots. */
+/* Returns the bytes of scratch for these arguments, which suffice for fewer slots too. */
 int64_t attention_decode_workspace(const struct cuda_target *target, const struct attention_forward_args *args);
 
 #endif

@@ -43,7 +43,7 @@ __device__ __forceinline__ int tiles_seen(const struct segment &segment, int fir
     return count > 0 ? (visible(segment, false, first + count - 1, causal).end + keys - 1) / keys : 0;
 }
 
-/* The loop that copies tiles, run by the first thread of the last warpgroup. */
+/* The loop of the thread that copies tiles. */
 template <int DIM>
 __device__ __forceinline__ void bring(const struct forward_call &call, struct forward_memory<DIM> &memory)
 {
@@ -77,7 +77,7 @@ __device__ __forceinline__ void bring(const struct forward_call &call, struct fo
     }
 }
 
-/* The loop of the other warpgroups, which compute. */
+/* The loop of the warpgroups that compute. */
 template <int DIM>
 __device__ __forceinline__ void attend(const struct forward_call &call, struct forward_memory<DIM> &memory)
 {

@@ -17,7 +17,7 @@ __device__ __forceinline__ int lane_of_thread()
     return threadIdx.x % WARP;
 }
 
-/* fragment_row and fragment_col return this lane's first row and column of an accumulator. */
+/* This lane's first row and column of an accumulator. */
 __device__ __forceinline__ int fragment_row()
 {
     return lane_of_thread() / 4;
@@ -40,15 +40,15 @@ template <typename T, int DIM> __device__ __forceinline__ int tile_index(int row
     return row * DIM + (chunk ^ permutation<T, DIM>(row)) * pack_width<T>;
 }
 
-/* Returns the index of an element in a tile; tile_index returns that of a chunk. */
+/* Returns the index of an element in a tile. */
 template <typename T, int DIM> __device__ __forceinline__ int tile_element(int row, int col)
 {
     return tile_index<T, DIM>(row, col / pack_width<T>) + col % pack_width<T>;
 }
 
 /* Copies rows 0 .. rows - 1 and columns 0 .. dim - 1 from `from` to a tile of ROWS rows, with zeros elsewhere. Called
- * by all THREADS of the block. The tile is complete after copy_async_wait and a barrier. VECTOR: copies 16 bytes at a
- * time, otherwise elements. */
+ * by all THREADS of the block; complete after copy_async_wait and a barrier. VECTOR: by 16 bytes, otherwise by
+ * elements. */
 template <int ROWS, int DIM, int THREADS, bool VECTOR, typename T>
 __device__ __forceinline__ void load_tile(T *tile, const T *from, int64_t stride, int rows, int dim)
 {
@@ -140,8 +140,8 @@ __device__ __forceinline__ void store_wide(const float (&sum)[TILES][4], float f
 /* -- Products ---------------------------------------------------------------------------------------------------- */
 
 /* Returns the address from which this lane reads 8 x 8 matrices at `row` and chunk `half`. To advance by 16 n columns,
- * XOR it with 32 n, which is possible because tiles begin at multiples of the permutation's period. To advance by rows,
- * add their bytes; the number of rows must be a multiple of 16. */
+ * XOR it with 32 n: tiles begin at multiples of the permutation's period. To advance by a multiple of 16 rows, add
+ * their bytes. */
 template <int DIM> __device__ __forceinline__ uint32_t matrices_at(const __nv_bfloat16 *tile, int row, int half)
 {
     return shared_address(tile + tile_index<__nv_bfloat16, DIM>(row, half));

@@ -58,8 +58,7 @@ struct attention_rows {
 
 enum { ATTENTION_SIDES = 2 };
 
-/* Returns the address of `bytes` of the scratch at `base`, after the *used bytes, and updates *used. Aligned to 256
- * bytes. */
+/* Returns the address of the next `bytes` of the scratch at `base`, and updates *used. Aligned to 256 bytes. */
 inline char *take(char *base, int64_t *used, int64_t bytes)
 {
     char *at = base + *used;
@@ -165,8 +164,7 @@ struct warp_rows {
     int first, count; /* first: row in the segment */
 };
 
-/* Returns the warp's rows. Call it again instead of keeping the result: `work` is in shared memory, and registers are
- * scarce. */
+/* Returns the warp's rows. Call it again instead of keeping the result in registers. */
 __device__ __forceinline__ struct warp_rows rows_of_warp(const struct tile_work &work, int length, int per_warp)
 {
     int first = work.first + static_cast<int>(threadIdx.x) / WARP * per_warp;
@@ -293,7 +291,7 @@ template <typename T> struct gradient {
     bool accumulate;         /* adds to `wide` */
 };
 
-/* Returns whether a gradient of a kernel of type `dtype` is written in f32. */
+/* Returns whether a gradient is written in f32 by a kernel of type `dtype`. */
 inline bool gradient_is_wide(const struct tensor &t, enum dtype dtype, bool accumulate)
 {
     return accumulate || t.dtype != dtype;
@@ -360,7 +358,7 @@ void attention_backward_by_warpgroups(const struct cuda_target *target, const st
                                       const struct work_list *queries, const struct work_list *keys, float2 *statistics,
                                       const struct rope_rotation &turned);
 
-/* Backward in one pass, which computes scores once. sums: scratch of attention_backward_once_sums bytes.
+/* Backward that computes scores once. sums: scratch of attention_backward_once_sums bytes.
  * (attention_backward_once.cu) */
 int attention_backward_once_rows(int64_t head_dim, bool keys);
 int64_t attention_backward_once_sums(const struct attention_backward_args *args);

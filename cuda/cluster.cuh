@@ -48,9 +48,8 @@ __device__ __forceinline__ void barrier_arrive_in_block(uint32_t barrier)
     asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];\n" ::"r"(barrier) : "memory");
 }
 
-/* All threads of a warp arrive at an mbarrier of their block, and one lane at an mbarrier of the other block. For tiles
- * that threads read themselves, not by wgmma: racecheck does not see that one thread's arrival covers other threads'
- * reads. */
+/* All threads of a warp arrive at an mbarrier of their block, and one lane at one of the other block. For tiles that
+ * threads read without wgmma: racecheck does not see that an arrival covers other threads' reads. */
 __device__ __forceinline__ void threads_arrive_in_both(uint64_t *here, uint64_t *there, int rank)
 {
     barrier_arrive(here);

@@ -14,8 +14,8 @@ struct part_sum {
 
 enum { MOST_PART_SUMS = 3 };
 
-/* Adds up parts: each sums[i] (+)= sum over parts of partial[part][cols], in a fixed order. The first sum's parts come
- * first in `partial`, then those of the second and third. Without parts the sum is 0. */
+/* Each sums[i] (+)= the sum over parts of partial[part][cols], in a fixed order. `partial` has the first sum's parts,
+ * then the second's and third's. Without parts the sum is 0. */
 void sum_parts(const struct cuda_target *target, const float *partial, int64_t parts, int64_t cols,
                const struct part_sum *sums, int count);
 

@@ -1,7 +1,7 @@
-/* Quantizes a matrix in one pass: makes the rowwise and columnwise quantized operands of struct quantized_copies
- * (core/op.h). A block handles a square tile, and a thread a small square of it, which it keeps in registers. The
- * rowwise operand is written from registers, the columnwise one through shared memory. The matrix comes from a source:
- * memory, or the result of an op. */
+/* Quantizes a matrix in one pass: makes the rowwise and columnwise operands of struct quantized_copies (core/op.h). A
+ * block has a square tile, and a thread a small square of it in registers. The rowwise operand is written from
+ * registers, the columnwise one through shared memory. The matrix comes from a source: memory, or an op's
+ * computation. */
 #ifndef CUDA_COPIES_CUH
 #define CUDA_COPIES_CUH
 
@@ -72,8 +72,8 @@ struct random_bits {
     uint32_t key;
 };
 
-/* Quantizes eight consecutive elements of an operand's row: to two words for 8 bits, else to four. (row, col): place of
- * the first in the operand. */
+/* Quantizes eight consecutive elements of an operand's row, from (row, col) on: to two words for 8 bits, else to
+ * four. */
 template <enum scaling SCALING, enum number_format FORMAT>
 __device__ __forceinline__ void cast(const float (&x)[SIDE], const struct block_scale &by,
                                      const struct random_bits &random, int64_t row, int64_t col,
@@ -198,8 +198,7 @@ template <typename Source, enum scaling SCALING, bool WIDE> constexpr size_t cop
     return sizeof(memory) + (WIDE && staged > column ? staged - column : 0);
 }
 
-/* Computes the multipliers of a tile's rows and columns from its amaxes, and writes their scales. All threads call
- * it. */
+/* Computes the multipliers of a tile's rows and columns, and writes their scales. All threads call it. */
 template <typename T, enum scaling SCALING, enum number_format FORMAT>
 __device__ __forceinline__ void multipliers_of_lines(copy_memory<T, SCALING> &memory, const struct copy_targets &to,
                                                      const struct tile_square &at)
@@ -333,7 +332,7 @@ __device__ __forceinline__ void copy_alike(square<T> &x, float multiplier, copy_
         put_columns(bytes, memory.column);
 }
 
-/* Writes both 8-bit operands with a multiplier for each row and each column. */
+/* Writes both 8-bit operands, with a multiplier per row and column. */
 template <typename T, enum scaling SCALING, enum number_format FORMAT, bool WIDE>
 __device__ __forceinline__ void copy_lines(square<T> &x, copy_memory<T, SCALING> &memory, const struct copy_targets &to,
                                            const struct tile_square &at)
@@ -422,7 +421,7 @@ __device__ __forceinline__ void copy_blocks(square<T> &x, copy_memory<T, SCALING
                 by = block_scale_of<SCALING, FORMAT>(amax, tensor);
             }
             cast<SCALING, FORMAT>(v, by, random, at.first_col + at.col + j, at.first_row + at.row, out);
-            if (SCALING == SCALING_1X32 && at.rows < SIDE) /* rows after the matrix are 0 even in a block with NaN */
+            if (SCALING == SCALING_1X32 && at.rows < SIDE) /* zeros after the matrix, even next to NaN */
 #pragma unroll
                 for (int i = 0; i < SIDE; i++)
                     if (i >= at.rows)
@@ -493,7 +492,7 @@ __global__ void __launch_bounds__(TILE_THREADS, Source::RESIDENT) make_copies(So
 
 /* -- Launches ------------------------------------------------------------------------------------------------------ */
 
-/* Returns whether an op makes quantized operands or an amax in addition to its result. */
+/* Returns whether an op makes quantized operands or an amax too. */
 static inline bool wants_copies(const struct quantized_copies &to)
 {
     return has_copies(&to) || tensor_present(&to.amax);

@@ -11,8 +11,7 @@ int cuda_device_count(void);
 /* Returns the GPU's UUID. Failures are fatal. */
 struct placement_id cuda_device_id(int device);
 
-/* Returns the CUDA version of the build and the NCCL version found, such as "CUDA 13.0, NCCL 2.28.9"; a static
- * string. */
+/* Returns the versions built with and found, such as "CUDA 13.0, NCCL 2.28.9"; a static string. */
 const char *cuda_versions(void);
 
 /* Makes an executor on GPU `device`, which becomes the process's current device (core/device.h). sharing: the number of

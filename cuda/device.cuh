@@ -158,7 +158,7 @@ __device__ __forceinline__ float reciprocal(float x)
     return result;
 }
 
-/* Sigmoid of x, 1 / (1 + exp(-x)), and its complement, 1 / (1 + exp(x)); both have a small relative error. */
+/* Sigmoid of x and its complement, 1 / (1 + exp(x)), both with a small relative error. */
 struct sigmoid {
     float value, complement;
 };

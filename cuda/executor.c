@@ -31,7 +31,7 @@ struct outgrown {
     struct outgrown *next;
 };
 
-/* An instantiated CUDA graph, and the functions to call before each launch of it. */
+/* An instantiated CUDA graph, and functions to call before each launch of it. */
 struct recording {
     cudaGraphExec_t graph;
     struct notice {
@@ -493,7 +493,7 @@ static struct group *make_nccl_group(struct cuda *cuda, struct comm *comm, const
 }
 #endif
 
-/* Uses NCCL unless ranks share a GPU, which NCCL does not support. */
+/* Uses NCCL, unless ranks share a GPU, which NCCL rejects. */
 static struct group *make_group(struct executor *executor, struct comm *comm, const char *name)
 {
     if (comm->size == 1) /* nothing to communicate */

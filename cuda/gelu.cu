@@ -87,7 +87,7 @@ __device__ __forceinline__ struct gelu gelu_tanh(float x)
 
 /* -- Kernels ------------------------------------------------------------------------------------------------------- */
 
-/* gelu_value and gelu_slope: value and slope at x, which has the precision of T. */
+/* Value and slope at x, which has the precision of T. */
 template <typename T, bool TANH> __device__ __forceinline__ float gelu_value(float x)
 {
     return TANH ? x * gelu_tanh(x).share : erf_value<sizeof(T) == 2>(x);

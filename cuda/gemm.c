@@ -80,14 +80,14 @@ static bool is_factored(const struct gemm_args *args)
     return !is_eight_bit(args) && (tensor_present(&args->scale_a) || tensor_present(&args->scale_b));
 }
 
-/* Returns whether the bias needs a separate launch: cuBLASLt's 8-bit GEMMs do not support an f32 bias. */
+/* Returns whether the bias needs its own launch: cuBLASLt's 8-bit GEMMs take no f32 bias. */
 static bool adds_bias_apart(const struct gemm_args *args)
 {
     return is_eight_bit(args) && tensor_present(&args->bias) && args->bias.dtype == DTYPE_F32 &&
            args->d.dtype == DTYPE_F32;
 }
 
-/* Returns whether fast accumulation may be used. GEMMs with block scales always sum in f32 outside the tensor cores. */
+/* Returns whether fast accumulation is allowed. Block scales always sum in f32 outside the tensor cores. */
 static bool may_be_fast(const struct gemm_args *args)
 {
     return args->fast && is_eight_bit(args) && args->scaling_a <= SCALING_ROW && args->scaling_b <= SCALING_ROW;
@@ -398,9 +398,9 @@ static bool is_small(const struct gemm_key *key)
     return 2.0 * (double)key->m * (double)key->n * (double)key->k < least;
 }
 
-/* Returns whether this rank may time the GEMM. Timing repeats the GEMM, so that an accumulating d gets the result
- * several times; it stays finite, and the results of a tuning pass are discarded. One rank times a GEMM both with and
- * without its sum, since the two are compared. */
+/* Returns whether this rank may time the GEMM. Timing repeats the GEMM, so an accumulating d gets the result several
+ * times; it stays finite, and a tuning pass discards it. One rank times a GEMM with and without its sum, to compare
+ * them. */
 static bool may_time(const struct cuda_target *target, const struct gemm_args *args)
 {
     if (!target->rehearsal || target->deterministic)
@@ -470,8 +470,8 @@ static bool find_choice(const struct cuda_target *target, struct plan *plan, con
     return place < found;
 }
 
-/* Chooses a plan's algorithm. apart: NULL, or for a GEMM with its sum the plan of the same GEMM without it; the GEMM
- * with its sum is chosen only if it was timed against that one. */
+/* Chooses a plan's algorithm. apart: NULL, or the plan without the sum; the GEMM with its sum is chosen only if it was
+ * timed against that one. */
 static void choose(const struct cuda_target *target, struct plan *plan, const struct plan *apart,
                    const struct gemm_args *args)
 {

@@ -34,7 +34,7 @@ struct tile_share {
     float *part; /* destination of the sum; NULL: d */
 };
 
-/* Sets this cluster's share of a round. Returns false if it has none. */
+/* Sets this cluster's share of a round; false: none. */
 __device__ __forceinline__ bool share_of(const struct gradient_call &call, int round, struct tile_share &share)
 {
     const int clusters = gridDim.x / 2, cluster = blockIdx.x / 2;
@@ -232,9 +232,8 @@ bool cuda_gemm_gradient_fits(const struct gemm_args *args)
            reinterpret_cast<uintptr_t>(args->d.data) % 16 == 0;
 }
 
-/* Assigns all tiles to rounds. If equal parts of all left-over tiles would leave more than one cluster in sixteen idle,
- * the round takes fewer tiles with one part more each, and the rest is left for the next round. No part is shorter than
- * 4 steps. */
+/* Assigns all tiles to rounds. If equal parts of the left-over tiles would leave more than one cluster in sixteen idle,
+ * the round takes fewer tiles with one part more each, and the next round the rest. Parts have at least 4 steps. */
 static void share_out(struct gradient_call *call, int tiles, int clusters)
 {
     const int shortest = 4, most = call->steps / shortest > 1 ? call->steps / shortest : 1;

@@ -74,9 +74,9 @@ CUDA_WORKSPACE_TABLE(X)
 /* cuda_sum_squares for args->unit > 0 (exact sums, core/op.h), on `blocks` thread blocks. (exact.cu) */
 void cuda_sum_squares_exactly(const struct cuda_target *target, const struct sum_squares_args *args, int64_t blocks);
 
-/* sum[c] (+)= sum over rows of x, f [T, C]: the bias gradient that accompanies a GEMM; (+)= adds if `accumulate`,
- * otherwise assigns. The order of the sums depends only on the shape. scratch: cuda_column_sum_workspace bytes, aligned
- * to 16. (column_sum.cu) */
+/* sum[c] (+)= sum over rows of x, f [T, C], for the bias gradient of a GEMM; (+)= adds if `accumulate`, otherwise
+ * assigns. The order of sums depends only on the shape. scratch: cuda_column_sum_workspace bytes, aligned to 16.
+ * (column_sum.cu) */
 void cuda_column_sum(const struct cuda_target *target, struct tensor x, struct tensor sum, bool accumulate,
                      char *scratch);
 int64_t cuda_column_sum_workspace(const struct cuda_target *target, struct tensor x);
@@ -84,8 +84,8 @@ int64_t cuda_column_sum_workspace(const struct cuda_target *target, struct tenso
 /* sum[r] (+)= sum of the elements of row r of x. */
 void cuda_row_sum(const struct cuda_target *target, struct tensor x, struct tensor sum, bool accumulate);
 
-/* Writes a GEMM's factors on the device: factors[0] = scale_a * scale_b (NULL = 1) for the matrix product, factors[1] =
- * addend for the matrix that is added. (product.cu) */
+/* Writes a GEMM's factors on the device: factors[0] = scale_a * scale_b (NULL = 1), of the matrix product, and
+ * factors[1] = addend, of the matrix added. (product.cu) */
 void cuda_product_factors(const struct cuda_target *target, const float *scale_a, const float *scale_b, float addend,
                           float *factors);
 /* Adds an f32 bias to each row of an f32 d. */

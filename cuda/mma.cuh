@@ -10,8 +10,8 @@ __device__ __forceinline__ uint32_t shared_address(const void *p)
     return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }
 
-/* Copies BYTES (4, 8 or 16) asynchronously from global to shared memory. If `real` is false it writes zeros and does
- * not read `from`. */
+/* Copies BYTES (4, 8 or 16) asynchronously from global to shared memory, or writes zeros, without a read, unless
+ * `real`. */
 template <int BYTES> __device__ __forceinline__ void copy_async(void *to, const void *from, bool real)
 {
     if (BYTES == 16) /* bypasses the L1 cache */
@@ -70,8 +70,7 @@ __device__ __forceinline__ void multiply_16_8_16(float (&d)[4], const uint32_t (
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/* Returns x, but makes the compiler recompute values derived from it in each iteration of a loop, instead of keeping
- * them in registers. */
+/* Returns x, but prevents the compiler from keeping derived values in registers between iterations of a loop. */
 __device__ __forceinline__ uint32_t recomputed(uint32_t x)
 {
     asm volatile("" : "+r"(x));

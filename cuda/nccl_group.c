@@ -143,7 +143,7 @@ static ncclResult_t reduce_copies(const struct cuda_target *target, const struct
     return gather_rows(&own, &x, nccl, stream);
 }
 
-/* Returns whether sums are made of copies. Without registered memory copies would use as many SMs as sums. */
+/* Returns whether sums use copies. Without registered memory copies would use as many SMs as sums. */
 static bool copies(const struct group *group, const struct tensor *room)
 {
     const struct nccl_group *own = group->self;
@@ -324,8 +324,8 @@ static ncclWindow_t open_window(struct nccl_group *own, void *memory, int64_t by
 }
 
 /* Runs two gathers. NCCL allocates what copies need at the first gather, which cannot be captured. NCCL also signals
- * with a number that a rank is ready: the number of the gather, or 1 in a CUDA graph. After the second gather no 1 is
- * left over. */
+ * that a rank is ready with a number: that of the gather, or 1 in a CUDA graph; after the second gather no 1 is left
+ * over. */
 static void try_gathers(struct nccl_group *own, void *memory)
 {
     struct stream stream = {own->settings.executor, STREAM_GATHER, NULL};
@@ -380,8 +380,8 @@ static void nccl_release(struct group *group, void *memory)
 
 #endif
 
-/* Runs collectives of several sizes. The first collective of a size connects the ranks, for which NCCL allocates
- * memory; doing it now makes the remaining free memory available to the run. */
+/* Runs collectives of several sizes: at the first of a size, NCCL connects the ranks and allocates memory. After that,
+ * the free memory is what the run may use. */
 static void connect(struct nccl_group *own)
 {
     enum { COUNTS = 4, LARGEST = 16 << 20 };

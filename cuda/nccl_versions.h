@@ -20,7 +20,7 @@ struct nccl_use {
 };
 
 /* Returns how to use NCCL. nvls and windows: NCCL_NVLS_ENABLE and NCCL_WIN_ENABLE of the environment, NULL if unset.
- * The user's settings have priority: if they demand NVLS, a version that may hang does not use copies. */
+ * The user's settings win: with NVLS demanded, a version that may hang does not use copies. */
 static inline struct nccl_use nccl_use_of(int version, const char *nvls, const char *windows)
 {
     const bool hangs = version >= NCCL_MULTICAST_HANGS && version < NCCL_MULTICAST_RUNS;

@@ -57,8 +57,8 @@ template <typename SHAPE> inline int64_t norm_team(int64_t packs)
     return team < most ? team : most;
 }
 
-/* Calls f(k, p) for each of this thread's packs. p is the pack's number in the row, k its number in the thread; k is
- * KEPT for all packs that are not kept. */
+/* Calls f(k, p) for each of this thread's packs: number p in the row, number k in the thread; k is KEPT for all packs
+ * that are not kept. */
 template <typename SHAPE, typename F> __device__ __forceinline__ void each_pack(int packs, F f)
 {
 #pragma unroll
@@ -523,8 +523,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 1) norm_backward_kernel(norm_b
         write_block_sums(dbias, packs, block_dbias);
 }
 
-/* How rows are assigned to blocks. It depends only on the shape, because it determines the order of the sums for the
- * parameters' gradients. */
+/* How rows are assigned to blocks: by the shape alone, because it determines the order of the sums. */
 struct norm_cut {
     dim3 block;
     int64_t block_rows, blocks;
@@ -550,7 +549,7 @@ template <bool CENTRED> inline int64_t norm_backward_workspace(const struct tens
         visit_norm_shape<N, true, CENTRED>(x.cols / N, [&](auto shape) {
             int64_t blocks = norm_backward_cut<decltype(shape)>(x, N).blocks;
             most = blocks > most ? blocks : most;
-            return !decltype(shape)::RING; /* a kernel with a ring may not run here, so the next shape counts too */
+            return !decltype(shape)::RING; /* kernels with a ring may not run here */
         });
     };
     if (tensor_count(&x) == 0)

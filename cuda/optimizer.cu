@@ -125,7 +125,7 @@ void cuda_gradient_scale(const struct cuda_target *target, const struct gradient
 
 /* -- AdamW -------------------------------------------------------------------------------------------------------- */
 
-/* Weights, as whole numbers or as bf16 and remainders, and the type of their moments. */
+/* Weights, in one type or as bf16 and remainders, and the type of their moments. */
 template <typename T> struct whole_weights {
     using state = T;
     T *at;
@@ -166,7 +166,7 @@ struct halved_weights {
     }
 };
 
-/* Vectors of equal length. */
+/* AdamW's vectors, all of equal length, and scalars. */
 template <typename WEIGHTS, typename G> struct adamw_buffers {
     using state = typename WEIGHTS::state;
     WEIGHTS weights;

@@ -1,5 +1,5 @@
-/* Producer-consumer thread blocks (sm_90a): one warpgroup, the producer, copies tiles to buffers in shared memory; the
- * other warpgroups, the consumers (`users`), multiply them. */
+/* Producer-consumer thread blocks (sm_90a): the producer warpgroup copies tiles to buffers in shared memory; the
+ * consumer warpgroups (`users`) multiply them. */
 #ifndef CUDA_PLACES_CUH
 #define CUDA_PLACES_CUH
 
@@ -20,9 +20,9 @@ struct tile_place {
     uint64_t filled, emptied;
 };
 
-/* Initialises the mbarriers. `filled` completes with `announcers` arrivals, by default one of each producer thread.
- * `emptied` completes with `releasers` arrivals of each of `users` consumers, by default one of each warp. A consumer
- * is a warpgroup or a block of a cluster. */
+/* Initialises the mbarriers. `filled` completes with `announcers` arrivals, by default one per producer thread;
+ * `emptied` with `releasers` arrivals of each consumer, by default one per warp. A consumer is a warpgroup or a block
+ * of a cluster. */
 __device__ __forceinline__ void place_start(struct tile_place *place, int users, int announcers = WARPGROUP,
                                             int releasers = WARPGROUP / WARP)
 {
@@ -37,14 +37,14 @@ __device__ __forceinline__ void warp_arrives(uint64_t *barrier)
         barrier_arrive(barrier);
 }
 
-/* Returns x, which is equal in all lanes, in a form that the compiler knows to be uniform: tile descriptors then stay
- * in uniform registers, where wgmma needs them. */
+/* Returns x, which is equal in all lanes, in a form that the compiler knows to be uniform, so that tile descriptors
+ * stay in uniform registers for wgmma. */
 __device__ __forceinline__ int uniform(int x)
 {
     return __shfl_sync(0xffffffffu, x, 0);
 }
 
-/* The current buffer of a ring of PLACES buffers, and the parity of its phase. */
+/* The current buffer of a ring of PLACES, and its phase's parity. */
 template <int PLACES> struct turn {
     int at = 0, parity = 0;
     __device__ __forceinline__ void next()
@@ -67,7 +67,7 @@ __device__ __forceinline__ void wait_there(struct tile_place *places, const stru
     barrier_wait(&places[turn.at].filled, turn.parity);
 }
 
-/* As wait_there, for a tile that threads wrote: adds the proxy fence that wgmma needs. */
+/* As wait_there, for a tile that threads wrote: adds the proxy fence. */
 template <int PLACES>
 __device__ __forceinline__ void wait_filled(struct tile_place *places, const struct turn<PLACES> &turn)
 {

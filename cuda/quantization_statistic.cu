@@ -25,7 +25,7 @@ static struct units units_of(const struct tensor &x, enum scaling scaling)
     return {rows, cols, across, across * ceil_div(x.rows, rows)};
 }
 
-/* Returns the number of blocks. It depends only on the shape, because it determines the order of the sums. */
+/* Depends only on the shape, because it determines the order of the sums. */
 static int64_t blocks_of(const struct units &units)
 {
     const int64_t needed = ceil_div(units.count, STATISTIC_WARPS), most = 8 * USUAL_MULTIPROCESSORS;

@@ -111,8 +111,8 @@ struct row_ring {
         return reinterpret_cast<const T *>(at(rows, place, matrix));
     }
 
-    /* Releases the current row, and starts the copy of row `later`, if below `end`, to its buffer. All warps of the
-     * team have synchronised since they read the row. */
+    /* Releases the current row, and starts the copy of row `later`, if below `end`, to its buffer. Called after all
+     * warps of the team have synchronised. */
     __device__ __forceinline__ void pass(const struct ring_rows &rows, int64_t later, int64_t end)
     {
         __syncwarp();

@@ -173,8 +173,7 @@ static __device__ __forceinline__ bool is_last_slab(int *done, int slabs)
     return last;
 }
 
-/* Computes the sums of all columns. Each block computes those of its slab by block_column_sum, and the last block of a
- * stripe adds the sums of its slabs. */
+/* Computes the sums of all columns: each block those of its slab, and a stripe's last block adds the slabs' sums. */
 template <int N, int ROUND, typename Load, typename Values>
 __device__ __forceinline__ void sum_slab(const struct slab_sums &to, const struct parameter_slab &s, Load load,
                                          Values values)

@@ -241,8 +241,8 @@ static void backward_with_copies(const struct cuda_target *target, const struct 
     });
 }
 
-/* With quantized operands and dx, which may be x, dx is computed first: otherwise a block would overwrite x that
- * another block reads. */
+/* With quantized operands and dx, which may be x, dx is computed first: a block would overwrite x that another
+ * reads. */
 void cuda_swiglu_backward(const struct cuda_target *target, const struct swiglu_backward_args *args)
 {
     if (wants_copies(args->to) && !tensor_present(&args->dx))

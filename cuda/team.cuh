@@ -13,8 +13,8 @@ enum { USUAL_MULTIPROCESSORS = 132 };
 
 enum { TEAM_WARPS = 16, TEAM_THREADS = TEAM_WARPS * WARP }; /* at most */
 
-/* Returns a block shape with teams large enough that each thread has about `each` packs of a row. A team has at most
- * `most` threads; small teams share a block. */
+/* Returns a block shape: teams of at most `most` threads, with about `each` packs of a row per thread. Small teams
+ * share a block. */
 inline dim3 team_block(int64_t packs, int each, int64_t most)
 {
     enum { SMALL_TEAMS = 8 };

@@ -1,5 +1,5 @@
-/* Processes a matrix in square tiles: a block handles a tile, and a thread a small square of it. The thread keeps the
- * square's values, amaxes and sums in registers. */
+/* Processes a matrix in square tiles, one per block. A thread has a small square of it, and keeps the values, amaxes
+ * and sums in registers. */
 #ifndef CUDA_TILE_CUH
 #define CUDA_TILE_CUH
 
@@ -78,8 +78,7 @@ template <typename T> struct alignas(16) side {
     uint32_t at[square_words<T>];
 };
 
-/* Reads the first `count` elements, and zeros for the rest. WIDE: all elements exist and are read with 16-byte
- * accesses. */
+/* Reads the first `count` elements, and zeros for the rest. WIDE: reads all, 16 bytes at a time. */
 template <bool WIDE, typename T> __device__ __forceinline__ side<T> read_side(const T *from, int count)
 {
     if constexpr (WIDE) {
@@ -112,8 +111,7 @@ __device__ __forceinline__ float amax_of(uint32_t bits)
     return __uint_as_float(min(bits, not_finite));
 }
 
-/* magnitudes returns the magnitudes of the elements in a word; larger returns the elementwise maximum of two words of
- * magnitudes. */
+/* The magnitudes of the elements in a word, and the elementwise maximum of two such words. */
 template <typename T> __device__ __forceinline__ uint32_t magnitudes(uint32_t word)
 {
     return word & (sizeof(T) == 2 ? 0x7fff7fffu : 0x7fffffffu);
@@ -183,7 +181,7 @@ template <typename T> struct square {
         return sizeof(T) == 2 ? max(most << 16, most & 0xffff0000u) : most;
     }
 
-    /* Returns the largest magnitude of each column, in the word layout of a row. */
+    /* Finds each column's amax, in the word layout of a row. */
     __device__ __forceinline__ void column_amaxes(uint32_t (&most)[square_words<T>]) const
     {
 #pragma unroll
@@ -230,16 +228,10 @@ template <typename T, int PARTS> struct part_rows {
 /* 16-byte words of shared memory that staged loads of a source use. */
 template <typename Source> constexpr int staged_words = Source::STAGED *SIDE *TILE_THREADS;
 
-/* Converts loaded elements to the values of a row of the square. Elements outside the matrix are zeros.
- *
- * A source has the element type of the values; at(row, col), which returns an object with load<WIDE>(row of the square,
- * count); and values(loaded, col, to), which maps zeros to zeros. Its constants:
- *
- *    AHEAD     loads in flight of a thread
- *    STAGED    matrices that pass through shared memory; 0: none
- *    RESIDENT  blocks per SM
- *    PAIRS     whether tiles of two halves alternate
- *    HALVES    number of outputs with the same columns that it makes */
+/* Converts loaded elements to the values of a row of the square; zeros outside the matrix. A source has the values'
+ * type, at(row, col), which returns an object with load<WIDE>(row of the square, count), and values(loaded, col, to),
+ * which maps zeros to zeros. Constants: AHEAD loads in flight of a thread, or STAGED matrices that pass through shared
+ * memory; RESIDENT blocks per SM; PAIRS: tiles of two halves alternate; HALVES: outputs with the same columns. */
 template <typename Source, typename T>
 __device__ __forceinline__ void values_of(const Source &source, const typename Source::loaded &in, int64_t col, int row,
                                           square<T> (&x)[Source::HALVES])
@@ -346,8 +338,8 @@ template <typename T> __device__ __forceinline__ void put_amax(const square<T> &
         warp_bits[threadIdx.x / WARP] = most;
 }
 
-/* Raises *amax to the largest of the warps' amaxes; other blocks raise it concurrently. `before` is an earlier value of
- * *amax, which only grows: it saves atomics. */
+/* Raises *amax, which other blocks raise too, to the largest of the warps' amaxes. `before`: an earlier value of *amax,
+ * which only grows; it saves atomics. */
 __device__ __forceinline__ void raise_amax(const uint32_t (&warp_bits)[TILE_WARPS], uint32_t before, uint32_t *amax)
 {
     if (threadIdx.x > 0)
@@ -389,7 +381,7 @@ template <typename T> __device__ __forceinline__ void put_row_amaxes(const squar
         row_bits[threadIdx.x / TILE_PACKS * SIDE + threadIdx.x % SIDE] = most;
 }
 
-/* Stores the amaxes of the tile's columns over each warp's 16 rows, in the word layout of a row. */
+/* Stores the tile's column amaxes over each warp's 16 rows, in the word layout of a row. */
 template <typename T>
 __device__ __forceinline__ void put_column_amaxes(const square<T> &x,
                                                   uint32_t (&words)[TILE_WARPS][TILE_PACKS * square_words<T>])
@@ -405,7 +397,7 @@ __device__ __forceinline__ void put_column_amaxes(const square<T> &x,
             words[threadIdx.x / WARP][threadIdx.x % TILE_PACKS * square_words<T> + w] = most[w];
 }
 
-/* column_amax returns a column's amax over the tile's rows, warp_pair_amax over the 32 rows of a pair of warps. */
+/* A column's amax over the tile's rows, and over the 32 rows of a pair of warps. */
 template <typename T>
 __device__ __forceinline__ uint32_t column_amax(const uint32_t (&words)[TILE_WARPS][TILE_PACKS * square_words<T>],
                                                 int col)

@@ -10,15 +10,15 @@ enum { TIMING_WAYS = 16 }; /* at most */
  * way cannot run. */
 typedef bool timing_launch(const struct cuda_target *target, const void *self, int way);
 
-/* Returns the number of the fastest way, and writes milliseconds[ways]. ways: at most TIMING_WAYS.
+/* Returns the number of the fastest way, and writes milliseconds[ways], ways <= TIMING_WAYS.
  *
- * Each way is launched once to warm up. Then the ways alternate for a few rounds, so that a change of clocks affects
- * all of them, and the shortest time counts. A way that is much slower in the first round keeps that round's time; a
- * way that cannot run gets a huge time.
+ * After a warm-up the ways alternate for a few rounds, so that a change of clocks affects all of them, and the shortest
+ * time counts. A way that is much slower in the first round keeps that round's time; a way that cannot run gets a huge
+ * time.
  *
- * If launches are long and the times close, the best three are timed again, each alone until the clocks have settled at
- * its own power, as in a training. A kernel that is fast in a burst may be the slowest there: on an H200 at its power
- * limit of 700 W the order of cuBLASLt's algorithms changes, by up to 5 %. */
+ * If launches are long and times close, the best three are timed again, each alone until the clocks have settled at its
+ * own power, as in a training. A kernel that is fast in a burst may be the slowest there: on an H200 at its power limit
+ * of 700 W the order of cuBLASLt's algorithms changes, by up to 5 %. */
 int timing_compare(const struct cuda_target *target, timing_launch *launch_way, const void *self, int ways,
                    float *milliseconds);
 

@@ -15,7 +15,6 @@ struct token_rows {
     }
 };
 
-/* Returns the bytes of scratch of token_order. */
 int64_t token_order_workspace(int64_t count);
 
 /* Returns the indices 0 .. count - 1, sorted by row and then by index; they are in scratch. count > 0. */

@@ -4,7 +4,7 @@
 
 #include "cuda/device.cuh"
 
-/* Chosen so that a thread has registers for several loads in flight, and an SM still has enough threads. */
+/* Leaves a thread registers for several loads in flight, and an SM enough threads. */
 enum { WALK_THREADS = 256, WALK_RESIDENT = 3 };
 #define WALK_BOUNDS __launch_bounds__(WALK_THREADS, WALK_RESIDENT)
 
@@ -40,7 +40,6 @@ inline void walk_launch(const struct cuda_target *target, const char *name,
     CUDA_CHECK_LAUNCH(name);
 }
 
-/* Returns the address of pack `pack` of row `row`. */
 template <int N, typename T> __device__ __forceinline__ T *pack_at(const struct view<T> &x, uint32_t row, uint32_t pack)
 {
     using byte = std::conditional_t<std::is_const_v<T>, const char, char>;

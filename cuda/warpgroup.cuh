@@ -85,8 +85,7 @@ template <int NAME> __device__ __forceinline__ void warpgroup_meets(int index)
 
 /* -- Fences and registers ----------------------------------------------------------------------------------------- */
 
-/* Makes this thread's writes to shared memory, and those that a barrier made visible to it, visible to its wgmma
- * instructions. */
+/* Makes writes to shared memory, by this thread or before a barrier, visible to its wgmma instructions. */
 __device__ __forceinline__ void shared_writes_to_products()
 {
     asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
@@ -129,8 +128,8 @@ template <int TILES> __device__ __forceinline__ void hold(float (&d)[TILES][4])
         asm volatile("" : "+f"(d[j][0]), "+f"(d[j][1]), "+f"(d[j][2]), "+f"(d[j][3])::"memory");
 }
 
-/* Prevents the compiler from starting later instructions before x >= 0 is computed: it would wait for the products
- * first, and compute x then. */
+/* Prevents the compiler from starting later instructions before x >= 0 is computed: it would wait for products
+ * first. */
 __device__ __forceinline__ void finished(float x)
 {
     asm volatile(
@@ -156,15 +155,14 @@ template <int ROWS, int DIM> struct panels {
         return chunk / chunks * panel_bytes + row * row_bytes + (chunk % chunks ^ row / rows_of_line % chunks) * 16;
     }
 
-    /* Returns the descriptor of an operand of a product that sums over the tile's columns: 16 columns from 16 * step
-     * on. */
+    /* Returns the descriptor for a product that sums over the tile's columns: 16 columns from 16 * step on. */
     __device__ __forceinline__ static uint64_t along_columns(uint64_t tile, int step)
     {
         constexpr int steps = width / 16;
         return further(tile, step / steps * panel_bytes + step % steps * 32);
     }
 
-    /* Returns the descriptor of an operand of a product that sums over the tile's rows: 16 rows from 16 * step on. */
+    /* Returns the descriptor for a product that sums over the tile's rows: 16 rows from 16 * step on. */
     __device__ __forceinline__ static uint64_t along_rows(uint64_t tile, int step)
     {
         return further(tile, step * 16 * row_bytes);

@@ -180,7 +180,8 @@ struct xent_cut {
     unsigned blocks;
 };
 
-/* Returns a split with teams of at most `team` threads, `resident` per SM, or more if teams are smaller. */
+/* Returns a split with teams of at most `team` threads, `resident` per SM, or more if teams are smaller.
+ * multiprocessors: USUAL_MULTIPROCESSORS if the order of a total depends on the split. */
 static struct xent_cut cut(const struct tensor &logits, int n, int64_t team, int64_t resident, int multiprocessors)
 {
     dim3 block = team_block(logits.cols / n, XENT_AHEAD, team);
@@ -188,13 +189,12 @@ static struct xent_cut cut(const struct tensor &logits, int n, int64_t team, int
     return {block, team_blocks(logits.rows, block, multiprocessors * resident)};
 }
 
-/* Depends only on the shape, because it determines the order of the total. */
 static struct xent_cut stat_cut(const struct tensor &logits, int n)
 {
     return cut(logits, n, XENT_TEAM, XENT_RESIDENT, USUAL_MULTIPROCESSORS);
 }
 
-/* For rows that are copied: the longest rows have an SM to themselves. */
+/* Returns the split of xent_both, which copies rows: the longest rows have an SM to themselves. */
 static struct xent_cut both_cut(const struct tensor &logits, int n)
 {
     return logits.cols * dtype_size(logits.dtype) > COPY_BYTES / 2
@@ -214,7 +214,6 @@ template <typename F> static void visit_logits(const struct tensor &logits, F f)
     });
 }
 
-/* Returns the bytes of the partial sums. */
 template <typename CUT> static int64_t partial_bytes(const struct tensor &logits, CUT cut)
 {
     unsigned blocks = cut(logits, 1).blocks; /* the larger number for both pack widths */
