@@ -1,5 +1,5 @@
-/* Attention by own kernels, which take everything, or by cuDNN's, where it takes the arguments and is faster. All keep
- * to the same lse, so a backward may be one's and its forward the other's. */
+/* Attention by our own kernels, which support all arguments, or by cuDNN's, if they support the arguments and are
+ * faster. All use the same lse, so forward and backward may use different implementations. */
 #include "cuda/attention.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -13,37 +13,37 @@
 
 enum { KINDS = 256, ALIGNMENT = 256 };
 
-/* What cuDNN wants beyond this, for packed rows of long windows, is gigabytes; ours are as fast there. */
+/* Limit of cuDNN's workspace. For packed rows of long windows cuDNN wants gigabytes; our kernels are as fast there. */
 static const int64_t most_workspace = (int64_t)576 << 20;
 
-/* The ways to do a call. ONCE: own kernels, scores computed once in a backward. */
+/* Implementations of a call. ONCE: own kernels, with the backward that computes scores once. */
 enum way { BY_CUDNN, BY_OWN, BY_OWN_ONCE, WAYS };
 
-/* Milliseconds of each, huge where it does not take the call. */
+/* Milliseconds of each way; huge if it does not support the call. */
 struct times {
     float of[WAYS];
 };
 
-/* What is kept of a choice. No padding: zero behind the ends of texts. */
+/* A choice as stored. No padding; texts are followed by zeros. */
 struct kept_times {
     struct times times;
-    char program[28]; /* the version of this program, whose kernels were timed */
-    int64_t cudnn;    /* the library's version */
+    char program[28]; /* version of this program, whose kernels were timed */
+    int64_t cudnn;    /* version of cuDNN */
 };
 _Static_assert(sizeof(struct kept_times) == sizeof(struct times) + 28 + 8, "no padding");
 
-/* A kind of attention that has been planned. */
+/* A kind of attention call that has been planned. */
 struct kind {
     struct attention_key key;
-    struct cudnn_attention *cudnn; /* NULL: it does not take this one */
-    bool once;                     /* may BY_OWN_ONCE run? */
-    struct times times;            /* 0 until they are known */
-    bool looked_up;                /* times have been looked for among the choices */
+    struct cudnn_attention *cudnn; /* NULL: not supported by cuDNN */
+    bool once;                     /* BY_OWN_ONCE may run */
+    struct times times;            /* 0 while unknown */
+    bool looked_up;                /* the times have been looked up in the tuned kernels */
 };
 
-/* A call in either direction. */
+/* A forward or backward call. */
 struct call {
-    struct attention_forward_args shared; /* what a forward's arguments and a backward's have in common */
+    struct attention_forward_args shared; /* the arguments that forward and backward have in common */
     const struct attention_backward_args *backward;
 };
 
@@ -78,15 +78,15 @@ static struct call backward_call(const struct attention_backward_args *a)
         {a->q, a->k, a->v, a->o, a->lse, a->segments, a->heads, a->kv_heads, a->head_dim, a->scale, a->causal}, a};
 }
 
-/* -- What cuDNN takes -------------------------------------------------------------------------------------------- */
+/* -- What cuDNN supports ------------------------------------------------------------------------------------------ */
 
 static bool fits(const struct tensor *t, int64_t stride)
 {
     return t->dtype == DTYPE_BF16 && t->stride == stride && stride % 8 == 0 && (uintptr_t)t->data % 16 == 0;
 }
 
-/* False: not a kind that cuDNN is asked for. Segments must have their keys where they have their queries, which the
- * tables show by being the same; a cache has tables of its own. */
+/* Writes the call's key. Returns false if cuDNN is not considered for the call. Segments must have keys and queries in
+ * the same rows, which is so if they use the same tables; a cache has tables of its own. */
 static bool key_of(const struct cuda_target *target, const struct call *call, struct attention_key *key)
 {
     const struct attention_forward_args *a = &call->shared;
@@ -130,14 +130,14 @@ static bool takes_once(const struct cuda_target *target, const struct call *call
            (!target->deterministic || cuda_own_attention_backward_once_repeats(b));
 }
 
-/* Without timing: for tests, or by a device that times nothing. */
+/* Returns whether BY_OWN_ONCE is chosen without timing: for tests, or in deterministic runs. */
 static bool takes_nothing_but_once(const struct cuda_target *target, const struct call *call)
 {
     return (taken == ATTENTION_ONCE || (taken == ATTENTION_FASTEST && target->deterministic)) &&
            takes_once(target, call);
 }
 
-/* NULL: it has not been planned. */
+/* Returns the planned kind of a key, or NULL. */
 static struct kind *kind_of(const struct attention_key *key)
 {
     for (int i = 0; i < kind_count; i++)
@@ -146,7 +146,8 @@ static struct kind *kind_of(const struct attention_key *key)
     return NULL;
 }
 
-/* The same segments, full or not: it is chosen as this kind is, where one of the two has been timed. NULL: none. */
+/* Returns the kind with the same segments, full instead of regular or the reverse, or NULL. If only one has been timed,
+ * both use its choice. */
 static struct kind *twin_of(const struct kind *kind)
 {
     struct attention_key key = kind->key;
@@ -156,7 +157,7 @@ static struct kind *twin_of(const struct kind *kind)
     return kind_of(&key);
 }
 
-/* -- Scratch of cuDNN's ------------------------------------------------------------------------------------------ */
+/* -- Scratch of cuDNN --------------------------------------------------------------------------------------------- */
 
 static void *place(char *base, int64_t *used, int64_t bytes)
 {
@@ -165,7 +166,7 @@ static void *place(char *base, int64_t *used, int64_t bytes)
     return at;
 }
 
-/* Bytes of it; fills in where all of it lies. */
+/* Sets the addresses of all parts of the scratch at `base`, and returns its bytes. */
 static int64_t lay_out(const struct kind *kind, char *base, struct cudnn_attention_addresses *at)
 {
     const struct attention_key *key = &kind->key;
@@ -219,7 +220,7 @@ static void run_cudnn(const struct cuda_target *target, const struct kind *kind,
     by_cudnn++;
 }
 
-/* One launch where dk stands behind dq, as in the gradient of a fused projection. */
+/* Uses one launch if dk directly follows dq in each row, as in the gradient of a fused projection. */
 static void rotate_back(const struct cuda_target *target, const struct attention_backward_args *b)
 {
     struct rope_args rope = {.x = b->dq,
@@ -255,7 +256,7 @@ static bool takes(const struct kind *kind, enum way way)
     return way == BY_OWN || (way == BY_CUDNN && kind->cudnn != NULL) || (way == BY_OWN_ONCE && kind->once);
 }
 
-/* Own kernels in two passes as long as times are not known. */
+/* Returns the fastest way; own kernels with two passes while times are unknown. */
 static enum way least(const struct times *times)
 {
     enum way best = BY_OWN;
@@ -270,7 +271,7 @@ struct rivals {
     const struct call *call;
 };
 
-/* Inputs stay as they are, so a call may be repeated. */
+/* Launches a way for timing. Inputs do not change, so a call can be repeated. */
 static bool launch_rival(const struct cuda_target *target, const void *self, int way)
 {
     const struct rivals *rivals = self;
@@ -295,7 +296,7 @@ static struct kept_times kept_times(struct times times)
     return kept;
 }
 
-/* Times of other versions are found to be none. */
+/* Finds stored times; those of other versions are ignored. */
 static bool find_times(const struct attention_key *key, struct times *times)
 {
     struct kept_times found;
@@ -313,7 +314,7 @@ static void measure(const struct cuda_target *target, struct kind *kind, const s
     static const char *const names[WAYS] = {"cuDNN", "own kernels", "own kernels, scores once"};
     char what[128], times[128] = "";
     int used = 0;
-    struct call alone = *call; /* each time with its own lists of work */
+    struct call alone = *call; /* each launch makes its own work lists */
     struct attention_backward_args backward;
     alone.shared.segments.again = 0;
     if (call->backward != NULL) {
@@ -340,7 +341,7 @@ static bool has_times(struct kind *kind)
     return kind->times.of[BY_OWN] > 0;
 }
 
-/* `kind` may be NULL. */
+/* Returns the way to run a call, after timing the ways if it may. kind: may be NULL. */
 static enum way way_of(const struct cuda_target *target, struct kind *kind, const struct call *call)
 {
     if (takes_nothing_but_once(target, call))
@@ -386,7 +387,7 @@ void cuda_attention_backward(const struct cuda_target *target, const struct atte
 
 /* -- Planning ---------------------------------------------------------------------------------------------------- */
 
-/* Asks cuDNN once for each kind, but not for one where it is known not to be the fastest. */
+/* Plans a kind once. Asks cuDNN for a kernel, unless it is known not to be the fastest. */
 static void plan_kind(const struct attention_key *key, bool once)
 {
     char what[128], why[256] = "";
@@ -404,7 +405,7 @@ static void plan_kind(const struct attention_key *key, bool once)
     }
 }
 
-/* Which of the regular segments will be full is not known yet. */
+/* Plans a call, for full and for regular segments: it is not known yet which of them a step has. */
 static void plan(const struct cuda_target *target, const struct call *call)
 {
     struct attention_key key;
@@ -434,7 +435,7 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* What a kind's ways need, but for own kernels in two passes. */
+/* Returns the scratch of a kind's ways other than own kernels with two passes. */
 static int64_t workspace_of(const struct cuda_target *target, const struct kind *kind, const struct call *call)
 {
     struct cudnn_attention_addresses at;
@@ -444,7 +445,7 @@ static int64_t workspace_of(const struct cuda_target *target, const struct kind 
                   kind->once ? cuda_own_attention_backward_workspace(target, call->backward, true) : 0);
 }
 
-/* Each may run. */
+/* Returns the scratch of all ways: each may run. */
 static int64_t workspace(const struct cuda_target *target, const struct call *call, int64_t own)
 {
     struct attention_key key;

@@ -13,14 +13,14 @@ extern "C" {
 void cuda_attention_forward_plan(const struct cuda_target *target, const struct attention_forward_args *args);
 void cuda_attention_backward_plan(const struct cuda_target *target, const struct attention_backward_args *args);
 
-/* Forgets which implementation is faster for each shape; the next use looks among the choices again. */
+/* Forgets which implementation is fastest for each shape; its next use reads the tuned kernels again. */
 void cuda_attention_reconsider(void);
 
 /* For tests and benchmarks: uses this implementation wherever it supports the shape, instead of the fastest one. ONCE:
  * own kernels, with the backward that computes scores once. */
 enum attention_taken { ATTENTION_FASTEST, ATTENTION_OWN, ATTENTION_ONCE, ATTENTION_CUDNN };
 void cuda_attention_take(enum attention_taken taken);
-/* How many launches this implementation has done; OWN: not counted. */
+/* Returns the number of launches of this implementation; OWN is not counted. */
 int64_t cuda_attention_launches(enum attention_taken implementation);
 /* Whether it is in this build. */
 bool cuda_has_cudnn(void);

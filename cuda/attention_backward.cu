@@ -1,6 +1,6 @@
-/* Attention backward: probabilities recomputed from lse; with delta = d_o o', ds = p (d_o v' - delta), the gradients
- * are dq = scale ds k, dk = scale ds' q, dv = p' d_o. One kernel for queries and one for keys, which both hold a tile
- * of their own side and pass over the other side's, so that every sum has one order and no two blocks share one. */
+/* Attention backward. Probabilities p are recomputed from lse. With delta = d_o o' and ds = p (d_o v' - delta), the
+ * gradients are dq = scale ds k, dk = scale ds' q, dv = p' d_o. One kernel for queries and one for keys each keep a
+ * tile of their own side and loop over the other side's tiles. So every sum is made by one block, in a fixed order. */
 #include "cuda/attention_work.cuh"
 #include "cuda/attention_own.h"
 
@@ -8,13 +8,13 @@ extern "C" {
 #include "base/error.h"
 }
 
-/* How the work is cut: each warp has `blocks` x 16 rows of its own side. Keys sum two gradients, in f32 registers. */
+/* Tile sizes: each warp has `blocks` x 16 rows of its own side. Keys sum two gradients, in f32 registers. */
 template <typename T, int DIM, bool KEYS> struct backward_cut {
     static constexpr bool narrow = sizeof(T) == 2, full = KEYS && DIM > 64;
     static constexpr int blocks = narrow && !full ? 2 : 1, warps = narrow ? (full ? 8 : 4) : 2;
     static constexpr int others = narrow ? 32 : 16;
     static constexpr int threads = warps * WARP, warp_rows = 16 * blocks, rows = warp_rows * warps;
-    /* Blocks of a multiprocessor. */
+    /* blocks per SM */
     static constexpr int resident = !narrow || full ? 1 : (DIM > 64 ? 2 : DIM > 16 ? 3 : 4) - (KEYS ? 1 : 0);
     static constexpr int tile_elements = 2 * (rows + 2 * others) * DIM;
     static constexpr int shared =
@@ -28,10 +28,10 @@ template <typename T> struct delta_job {
     int heads, dim;
 };
 
-/* Blocks of a multiprocessor that registers must leave room for; 0: as many as it comes to. */
+/* Blocks per SM for which the kernel must fit in registers; 0: no requirement. */
 template <int DIM, bool VECTOR> constexpr int delta_resident = DIM == 64 && VECTOR ? 8 : 0;
 
-/* delta, and lse log2(e) beside it. A warp for each row; as many lanes for each head as its packs need when padded. */
+/* Computes delta and lse * log2(e). A warp processes a row; each head has as many lanes as its padded packs. */
 template <typename T, int DIM, bool VECTOR>
 __global__ static void __launch_bounds__(256, delta_resident<DIM, VECTOR>) delta(const struct delta_job<T> job)
 {
@@ -77,12 +77,13 @@ __device__ __forceinline__ void backward_item(const struct backward_job<T> &job,
     const struct segment &segment = item.work.segment;
     T *x_tile = shared, *y_tile = x_tile + cut::rows * DIM;
     T *other_x = y_tile + cut::rows * DIM, *other_y = other_x + 2 * cut::others * DIM;
-    float2 *statistics = reinterpret_cast<float2 *>(shared + cut::tile_elements); /* of the queries, for keys */
+    float2 *statistics = reinterpret_cast<float2 *>(shared + cut::tile_elements); /* of queries, for keys */
 
     int start = KEYS ? segment.kv_start : segment.q_start, length = KEYS ? segment.kv_length : segment.q_length;
     int rows = min(cut::rows, length - item.work.first);
     struct row_range seen = visible(segment, KEYS, item.work.first, item.work.first + rows - 1, job.causal);
-    /* What follows from the item is worked out again where it is used: it would take registers through the loop. */
+    /* Values that follow from the item are recomputed at each use: as variables they would occupy registers during the
+     * loop. */
     auto warp = [&] { return rows_of_warp(item.work, KEYS ? segment.kv_length : segment.q_length, cut::warp_rows); };
     int own = threadIdx.x / WARP * cut::warp_rows * DIM;
 
@@ -124,7 +125,7 @@ __device__ __forceinline__ void backward_item(const struct backward_job<T> &job,
     for (int other_head = first_head; other_head < end_head; other_head++)
         for (int at = seen.begin; at < seen.end; at += cut::others, stage ^= 1) {
             copy_async_wait();
-            __syncthreads(); /* these rows are there, and nobody reads the last ones any more */
+            __syncthreads(); /* these rows are loaded, and no thread reads the previous ones */
             if (at + cut::others < seen.end)
                 load_others(other_head, at + cut::others, stage ^ 1);
             else if (other_head + 1 < end_head)
@@ -192,7 +193,7 @@ __global__ static void __launch_bounds__(backward_cut<T, DIM, KEYS>::threads, ba
         backward_item<T, DIM, KEYS, VECTOR>(job, *item, reinterpret_cast<T *>(shared));
 }
 
-/* Rows of a tile by dtype, the same for every head size and side; of warpgroups others. */
+/* Returns the rows of a tile by dtype, equal for all head sizes and both sides; warpgroup kernels have other tiles. */
 static int tile_rows(enum dtype dtype)
 {
     return dtype == DTYPE_F32 ? backward_cut<float, 32, true>::rows : backward_cut<__nv_bfloat16, 32, true>::rows;
@@ -201,7 +202,7 @@ static int tile_rows(enum dtype dtype)
 struct layout {
     struct work_list queries, keys;
     float2 *statistics;
-    float *sums; /* of dq, in one pass */
+    float *sums; /* of dq, for the kernel with one pass */
 };
 
 static int64_t lay_out(const struct attention_backward_args *args, bool once, char *base, struct layout *layout)
@@ -229,7 +230,7 @@ int64_t cuda_own_attention_backward_workspace(const struct cuda_target *, const 
     return lay_out(args, once, nullptr, &layout);
 }
 
-/* The tensors of q's type, which all are of; gradients in f32 are not among them. Returns their number. */
+/* Collects the tensors that must have q's type: all but gradients in f32. Returns their number. */
 static int narrow_tensors(const struct attention_backward_args *args, const struct tensor *(&tensors)[8])
 {
     int count = 0;
@@ -252,7 +253,7 @@ bool cuda_own_attention_backward_turns(const struct attention_backward_args *arg
            attention_runs_by_warpgroups(tensors, count, args->head_dim);
 }
 
-/* For kernels by warpgroups. */
+/* Returns the inverse rope, for warpgroup kernels that apply it. */
 static struct rope_rotation rotation_of(const struct attention_backward_args *args)
 {
     if (!tensor_present(&args->positions) || !cuda_own_attention_backward_turns(args))
@@ -313,7 +314,7 @@ static void run(const struct cuda_target *target, const struct attention_backwar
     CUDA_CHECK_LAUNCH("attention_backward of queries");
 }
 
-/* Sums of dq beyond so many bytes are not asked for. */
+/* Limit of scratch in bytes for the sums of dq. */
 static const int64_t most_sums = (int64_t)576 << 20;
 static_assert(most_sums / sizeof(float) <= UINT32_MAX, "kernels count sums in 32 bits");
 

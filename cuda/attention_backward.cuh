@@ -1,6 +1,6 @@
-/* What the kernels of attention backward by warpgroups share: the warpgroup that brings tiles, and how gradients are
- * stored. A block holds a tile of its own side, x and y (queries: q and d_o; keys: k and v), and passes over tiles of
- * the other side. */
+/* Shared by the warpgroup kernels of attention backward: the warpgroup that copies tiles, and storing gradients. A
+ * block keeps a tile of its own side, x and y (queries: q and d_o; keys: k and v), and loops over tiles of the other
+ * side. */
 #ifndef CUDA_ATTENTION_BACKWARD_CUH
 #define CUDA_ATTENTION_BACKWARD_CUH
 
@@ -9,21 +9,22 @@
 template <typename PLAN> struct backward_memory {
     char own_x[PLAN::own_places][PLAN::own_tile::bytes], own_y[PLAN::own_places][PLAN::own_tile::bytes];
     char other_x[PLAN::stages][PLAN::other_tile::bytes], other_y[PLAN::stages][PLAN::other_tile::bytes];
-    float base[PLAN::stages][PLAN::others], delta[PLAN::stages][PLAN::others]; /* of the queries, for keys */
+    float base[PLAN::stages][PLAN::others],
+        delta[PLAN::stages][PLAN::others]; /* of queries, if the block's side is keys */
     struct work_item items[ITEM_SLOTS];
     struct tile_place own_places[PLAN::own_places], places[PLAN::stages];
 };
 
 using backward_call = struct backward_job<__nv_bfloat16>;
 
-/* What rows first .. first + count - 1 see. */
+/* Returns what rows first .. first + count - 1 see. */
 __device__ __forceinline__ struct row_range seen_by(const struct segment &segment, bool keys, int first, int count,
                                                     bool causal)
 {
     return count > 0 ? visible(segment, keys, first, first + count - 1, causal) : row_range{0, 0};
 }
 
-/* The same from the beginning of a tile on, where tiles are the same for all. */
+/* Returns `seen`, from a tile's beginning on if plan::aligned, when all items have the same tiles. */
 template <typename plan> __device__ __forceinline__ struct row_range tiles_seen(const struct row_range &seen)
 {
     if constexpr (plan::aligned)
@@ -36,8 +37,8 @@ template <typename plan> __device__ __forceinline__ int tiles_of(const struct ro
     return (max(seen.end - seen.begin, 0) + plan::others - 1) / plan::others;
 }
 
-/* Where the angles of a lane's two rows are, of a warp's `rows` rows from `row` of all on. To be asked for well before
- * the angles, and these well before they are used: each look at memory is long. */
+/* The rope table's rows for a lane's two rows; the warp has `rows` rows, from row `row` of the tensor on. Request them
+ * well before the angles, and the angles well before their use: each is a memory access with its full latency. */
 struct angle_rows {
     const float *of[2];
 };
@@ -55,13 +56,13 @@ __device__ __forceinline__ struct angle_rows angle_rows_of(const struct rope_rot
     return at;
 }
 
-/* Of the pairs that a lane has in two rows of 8 TILES columns of a head's first half and as many of its second: two of
- * each tile. */
+/* Angles of the pairs that a lane has in two rows of 8 TILES columns of a head's first half and 8 TILES of its second:
+ * two pairs per tile. */
 template <int TILES> struct angles {
     float2 cosine[2][TILES], sine[2][TILES];
 };
 
-/* From column `col` of each half on. */
+/* Loads the angles from column `col` of each half on. */
 template <int TILES>
 __device__ __forceinline__ struct angles<TILES> angles_at(const struct rope_rotation &turned,
                                                           const struct angle_rows &rows, int col) {
@@ -85,7 +86,8 @@ __device__ __forceinline__ struct angles<TILES> angles_at(const struct rope_rota
     return angles;
 }
 
-/* Turns rows of a gradient back by rope: `low` holds columns of a head's first half, `high` of its second. */
+/* Applies the inverse rope to rows of a gradient. low: columns of a head's first half; high: columns of its second
+ * half. */
 template <int TILES>
 __device__ __forceinline__ void turn_back(float (&low)[TILES][4], float (&high)[TILES][4],
                                           const struct rope_rotation &turned, const struct angles<TILES> &angles)
@@ -113,7 +115,7 @@ __device__ __forceinline__ void turn_back(float (&low)[TILES][4], float (&high)[
         }
 }
 
-/* The same of all columns. */
+/* Applies the inverse rope to all columns of a head. */
 template <int TILES>
 __device__ __forceinline__ void turn_back(float (&sum)[TILES][4], const struct rope_rotation &turned,
                                           const struct angles<TILES / 2> &angles)
@@ -122,7 +124,7 @@ __device__ __forceinline__ void turn_back(float (&sum)[TILES][4], const struct r
     turn_back(reinterpret_cast<half>(sum[0]), reinterpret_cast<half>(sum[TILES / 2]), turned, angles);
 }
 
-/* A warp's rows of a gradient, times factor, from row, col of all on. */
+/* Stores a warp's rows of a gradient, times factor, from row `row` and column `col` of the tensor on. */
 template <int TILES>
 __device__ __forceinline__ void store_gradient(const float (&sum)[TILES][4], float factor,
                                                const struct gradient<__nv_bfloat16> &to, int64_t row, int col, int rows,
@@ -135,7 +137,7 @@ __device__ __forceinline__ void store_gradient(const float (&sum)[TILES][4], flo
         store_wide(sum, factor, to.wide.row(row) + col, to.wide.stride, rows, cols, to.accumulate);
 }
 
-/* Rows of a head into a tile, and zeros behind them, by the threads of a warpgroup. */
+/* Copies rows of a head to a tile, with zeros after them. Called by all threads of a warpgroup. */
 template <int ROWS, int DIM>
 __device__ __forceinline__ void bring_part(char *tile, const struct view<const __nv_bfloat16> &from, int head,
                                            int64_t row, int rows, int dim, uint64_t * /* filled */)
@@ -143,8 +145,8 @@ __device__ __forceinline__ void bring_part(char *tile, const struct view<const _
     bring_tile<ROWS, DIM>(tile, from.row(row) + head * dim, from.stride, rows, dim);
 }
 
-/* The first plan::bringers threads of the last warpgroup. `from` has x, y, other_x and other_y, as bring_part takes
- * them. */
+/* The loop that copies tiles, for the first plan::bringers threads of the last warpgroup. from: x, y, other_x and
+ * other_y, as bring_part accepts them. */
 template <typename plan, typename FROM>
 __device__ __forceinline__ void bring(const backward_call &call, const FROM &from, struct backward_memory<plan> &memory)
 {
@@ -170,7 +172,7 @@ __device__ __forceinline__ void bring(const backward_call &call, const FROM &fro
         int rows = min(plan::rows, (KEYS ? segment.kv_length : segment.q_length) - item.work.first);
         int own_row = (KEYS ? segment.kv_start : segment.q_start) + item.work.first;
         struct row_range seen = tiles_seen<plan>(seen_by(segment, KEYS, item.work.first, rows, call.causal));
-        int brought = seen.begin < seen.end ? rows : 0; /* rows that see nothing may be anything */
+        int brought = seen.begin < seen.end ? rows : 0; /* contents of rows that see nothing do not matter */
         bring_part<plan::rows, ROOM>(memory.own_x[item_turn.at], from.x, item.head, own_row, brought, call.dim, filled);
         bring_part<plan::rows, ROOM>(memory.own_y[item_turn.at], from.y, item.head, own_row, brought, call.dim, filled);
         barrier_arrive_behind_copies(filled);

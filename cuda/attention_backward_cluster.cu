@@ -1,12 +1,12 @@
-/* Attention backward with scores computed once, as attention_backward_once.cu has it, for heads of more than 96
- * columns, by clusters of two blocks, which have 256 keys: each block 128, a warpgroup 64. What costs most here is what
- * passes between multiprocessors and the second-level cache, and both blocks pass over the same queries:
+/* Attention backward that computes scores once (attention_backward_once.cu), for heads of more than 96 columns.
+ * Clusters of two blocks have 256 keys: 128 per block, 64 per warpgroup. The bottleneck is traffic between SMs and the
+ * L2 cache; clusters reduce it, since both blocks loop over the same queries:
  *
- * A tile of 64 queries, q and d_o, is brought to both blocks at once; each asks for half of the columns.
+ * A tile of 64 queries, q and d_o, is multicast to both blocks; each block requests half of the columns.
  *
- * The blocks take turns to make a tile's dq over all 256 keys, so that half as much is added to it: one sends its ds to
- * the other, which has the keys of both. A block makes a tile's dq while it works on the next one, whose ds it sends.
- */
+ * The blocks alternate in computing a tile's dq over all 256 keys, which halves the additions to dq. One block sends
+ * its ds to the other, which has the keys of both. A block computes a tile's dq while it works on the next tile, whose
+ * ds it sends. */
 #include "cuda/attention_backward_once.cuh"
 #include "cuda/cluster.cuh"
 
@@ -17,28 +17,28 @@ struct cluster_plan : cluster_cut {
     using own_tile = panels<rows, dim>;
     using other_tile = panels<others, dim>;
     using ds_tile = panels<rows, others>;
-    /* Registers of a thread: one warp brings tiles, and needs few. */
+    /* Registers per thread. One warp copies tiles, and needs few. */
     static constexpr int bringing = 24, working = 240;
     static_assert(cluster_cut::keys == 2 * rows, "of both blocks");
 };
 
 struct cluster_memory {
-    alignas(1024) char keys[2][cluster_plan::own_tile::bytes]; /* of the cluster's first block and of its second */
+    alignas(1024) char keys[2][cluster_plan::own_tile::bytes]; /* of the cluster's first and second block */
     char values[cluster_plan::own_tile::bytes];                /* of this block */
     char other_x[cluster_plan::stages][cluster_plan::other_tile::bytes];
     char other_y[cluster_plan::stages][cluster_plan::other_tile::bytes];
-    char ds[2][cluster_plan::ds_tile::bytes]; /* of the keys of both, in a tile whose dq this block makes */
-    char sent[cluster_plan::ds_tile::bytes];  /* ds on its way to the other block */
+    char ds[2][cluster_plan::ds_tile::bytes]; /* of both blocks' keys, for a tile whose dq this block computes */
+    char sent[cluster_plan::ds_tile::bytes];  /* ds to send to the other block */
     float base[cluster_plan::stages][cluster_plan::others], delta[cluster_plan::stages][cluster_plan::others];
     struct work_item items[ITEM_SLOTS];
     int tickets[2];
     struct tile_place own_place, places[cluster_plan::stages]; /* emptied by both blocks */
-    struct tile_place sums;                                    /* of ds: filled by both, emptied by this one */
+    struct tile_place sums;                                    /* of ds: filled by both blocks, emptied by this one */
     uint64_t may_send;                                         /* the other block has emptied its ds */
     struct tile_place ticket_places[2];                        /* filled in the second block, emptied in the first */
 };
 
-/* Tickets, which the first block takes for both. By one thread of each. */
+/* Tickets, which the first block takes for both. Called by one thread of each block. */
 struct cluster_tickets {
     struct turn<2> turn;
     __device__ __forceinline__ int take(struct cluster_memory &memory, const struct work_list &list, int rank)
@@ -60,7 +60,7 @@ struct cluster_tickets {
     }
 };
 
-/* One warp brings all tiles. */
+/* The loop of the warp that copies tiles. */
 __device__ __forceinline__ void bring_in_cluster(const struct once_call &call, struct cluster_memory &memory)
 {
     using plan = cluster_plan;
@@ -85,7 +85,7 @@ __device__ __forceinline__ void bring_in_cluster(const struct once_call &call, s
         const struct segment &segment = item.work.segment;
         int rows = min(plan::keys, segment.kv_length - item.work.first);
         struct row_range seen = tiles_seen<plan>(seen_by(segment, true, item.work.first, rows, call.causal));
-        int seeing = seen.begin < seen.end ? rows : 0; /* rows that see nothing may be anything */
+        int seeing = seen.begin < seen.end ? rows : 0; /* contents of rows that see nothing do not matter */
         int own = min(max(seeing - rank * plan::rows, 0), plan::rows);
         int own_row = segment.kv_start + item.work.first + rank * plan::rows;
         if (lane == 0)
@@ -128,7 +128,7 @@ __device__ __forceinline__ void bring_in_cluster(const struct once_call &call, s
     }
 }
 
-/* Warpgroups multiply by turns: one does while the other works on scores. */
+/* Warpgroups multiply alternately: one multiplies while the other processes scores. */
 __device__ __forceinline__ void turn_begins(int warpgroup)
 {
     if (warpgroup == 0)
@@ -151,9 +151,10 @@ __device__ __forceinline__ void differentiate_in_cluster(const struct once_call 
     constexpr int DIM = plan::dim;
     const int rank = uniform(rank_in_cluster());
     int warpgroup = uniform(threadIdx.x / WARPGROUP), warp_of_group = uniform(threadIdx.x / WARP) % 4;
-    struct turn<1> item_turn, fresh, sending; /* fresh: ds that stay here */
+    struct turn<1> item_turn, fresh, sending; /* fresh: ds that stay in this block */
     struct turn<plan::stages> now;
-    /* This lane's matrices of ds, in a tile; 16 columns further: exclusive or with 32, as chunks are permuted. */
+    /* The place of this lane's matrices of ds in a tile. For each further 16 columns XOR it with 32, because chunks are
+     * permuted. */
     int warp_row = warpgroup * WARPGROUP_ROWS + warp_of_group * 16;
     uint32_t ds_at = plan::ds_tile::chunk_at(warp_row + lane_of_thread() % 16, lane_of_thread() / 16);
     uint32_t ds_own = shared_address(memory.ds[rank]), ds_sent = shared_address(memory.sent);
@@ -173,7 +174,7 @@ __device__ __forceinline__ void differentiate_in_cluster(const struct once_call 
         const struct segment &segment = item.work.segment;
         auto warp_first = [&] { return item.work.first + rank * plan::rows + warp_row; };
         int rows = min(plan::keys, segment.kv_length - item.work.first);
-        /* The first query that sees any key of this warpgroup. */
+        /* Returns the first query that sees any key of this warpgroup. */
         auto sees_from = [&] {
             int first = item.work.first + rank * plan::rows + warpgroup * WARPGROUP_ROWS;
             return visible(segment, true, first, call.causal).begin;
@@ -182,7 +183,7 @@ __device__ __forceinline__ void differentiate_in_cluster(const struct once_call 
         float dx[DIM / 8][4] = {}, dy[DIM / 8][4] = {};
         float p[1][plan::others / 8][4], ds[plan::others / 8][4];
         struct row_range seen = tiles_seen<plan>(seen_by(segment, true, item.work.first, rows, call.causal));
-        int tiles = tiles_of<plan>(seen), count = tiles * call.share, head = 0; /* head: of those that share keys */
+        int tiles = tiles_of<plan>(seen), count = tiles * call.share, head = 0; /* head: of those with the same keys */
         int at = seen.begin + (item.from_end ? tiles - 1 : 0) * plan::others;
         auto begin_p = [&] {
             wait_there(memory.places, now);
@@ -194,7 +195,8 @@ __device__ __forceinline__ void differentiate_in_cluster(const struct once_call 
             begin_product<plan>(ds, own_y, other_y);
         };
         uint32_t weights[plan::others / 16][4], left[plan::others / 16][4];
-        /* Where ds stay here, a warp expects as many bytes from the other block as a warp there sends. */
+        /* Stores ds here (mine) or sends them to the other block. If `mine`, a warp expects the bytes that a warp of
+         * the other block sends. */
         auto put_ds = [&](bool mine) {
             constexpr int bytes = 16 * plan::ds_tile::row_bytes;
             int from = warp_row * plan::ds_tile::row_bytes;
@@ -252,8 +254,8 @@ __device__ __forceinline__ void differentiate_in_cluster(const struct once_call 
             if (++head == call.share)
                 head = 0, at += item.from_end ? -plan::others : plan::others;
         };
-        /* `mine`: this block is to make the tile's dq. If not, it makes that of the tile before. `sees`: whether any of
-         * the tile's queries sees any of the warpgroup's keys. */
+        /* Processes a tile. mine: this block computes the tile's dq; otherwise it computes the dq of the tile before.
+         * sees: any of the tile's queries sees any of the warpgroup's keys. */
         auto work = [&](auto mine, auto first, auto last, auto sees) {
             constexpr bool sums = !mine.value && !first.value;
             if (sees.value) {
@@ -360,8 +362,8 @@ IN_CLUSTERS __global__ static void __launch_bounds__(cluster_plan::threads, clus
             place_start(&memory.ticket_places[i], 1, 1, 1);
         barriers_started();
     }
-    /* Rows behind a segment's last count nothing as long as they are numbers: at first they are zeros, then what a tile
-     * before had there. */
+    /* Rows after a segment's last do not contribute as long as they are finite. They are zeros at first, and later rows
+     * of an earlier tile. */
     constexpr int bytes = offsetof(struct cluster_memory, ds);
     for (int i = threadIdx.x * 16; i < bytes; i += plan::threads * 16)
         *reinterpret_cast<uint4 *>(shared + i) = uint4();
@@ -377,7 +379,7 @@ IN_CLUSTERS __global__ static void __launch_bounds__(cluster_plan::threads, clus
         differentiate_in_cluster(call, memory);
     }
     __syncwarp();
-    cluster_meets(); /* nobody reaches into a block that has ended */
+    cluster_meets(); /* no block may access the memory of a block that has ended */
 #endif
 }
 

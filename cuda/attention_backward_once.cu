@@ -1,24 +1,24 @@
-/* Attention backward by warpgroups with scores computed once: as the pass over keys of attention_backward_warpgroup.cu,
- * which here also adds to dq what each tile of scores says of it. Several blocks add to a row of dq, in any order, so
- * dq is summed in f32 in scratch, and rounded afterwards.
+/* Attention backward by warpgroups that computes scores once. It is the pass over keys of
+ * attention_backward_warpgroup.cu, which here also adds each tile's contribution to dq. Several blocks add to a row of
+ * dq, in any order, so dq is summed in f32 in scratch and rounded afterwards.
  *
- * A warpgroup has 64 keys. A row of dq sums over the keys of both, so ds, [keys, queries], goes through shared memory,
- * and each warpgroup makes a part of a tile's dq, 64 rows of at most 64 columns, one tile later, when it does not have
- * to wait for the other.
+ * A warpgroup has 64 keys. A row of dq sums over the keys of both warpgroups, so ds, [keys, queries], passes through
+ * shared memory. Each warpgroup computes a part of a tile's dq, 64 rows of at most 64 columns, one tile later, when it
+ * need not wait for the other warpgroup.
  *
- * For heads of at most 96 columns; wider ones are worked on by clusters of blocks (attention_backward_cluster.cu). */
+ * For heads of at most 96 columns; wider ones use clusters of blocks (attention_backward_cluster.cu). */
 #include "cuda/attention_backward_once.cuh"
 #include "cuda/attention_own.h"
 
 template <int DIM> struct once_plan {
     static constexpr int dim = DIM, users = 2, others = DIM > 64 ? 64 : 128, resident = 1;
-    static constexpr int room = DIM > 64 ? 128 : DIM; /* columns of a tile, of which products over heads read DIM */
-    static constexpr int part = DIM < 64 ? DIM : 64;  /* columns of dq that a warpgroup makes */
+    static constexpr int room = DIM > 64 ? 128 : DIM; /* columns of a tile, of which GEMMs over heads read DIM */
+    static constexpr int part = DIM < 64 ? DIM : 64;  /* columns of dq per warpgroup */
     static constexpr bool of_keys = true, aligned = true;
-    /* Are tiles brought by the copy engine, told by one warp, or by the threads of a warpgroup? As is faster. */
+    /* Whether TMA copies tiles, started by one warp, or the threads of a warpgroup copy them: the faster of the two. */
     static constexpr bool by_engine = DIM >= 64;
     static constexpr int bringers = by_engine ? +WARP : +WARPGROUP;
-    static constexpr int stages = DIM == 64 ? 2 : 3, own_places = DIM > 64 ? 1 : 2; /* as shared memory allows */
+    static constexpr int stages = DIM == 64 ? 2 : 3, own_places = DIM > 64 ? 1 : 2; /* limited by shared memory */
     static constexpr int rows = WARPGROUP_ROWS * users, threads = (users + 1) * WARPGROUP;
     using own_tile = panels<rows, room>;
     using other_tile = panels<others, room>;
@@ -32,7 +32,7 @@ template <typename PLAN> struct once_memory {
     struct tile_place ds_places[2];
 };
 
-/* Products may read the tile from now on. */
+/* Waits until products may read the tile. */
 template <typename plan, int PLACES>
 __device__ __forceinline__ void wait_brought(struct tile_place *places, const struct turn<PLACES> &turn)
 {
@@ -52,7 +52,7 @@ __device__ __forceinline__ void differentiate_once(const struct once_call &once,
     struct turn<plan::own_places> item_turn;
     struct turn<plan::stages> now;
     struct turn<2> fresh, ripe; /* ds: written, and read */
-    /* This lane's matrices of ds, in a tile. */
+    /* The place of this lane's matrices of ds in a tile. */
     int ds_row = warpgroup * WARPGROUP_ROWS + warp_of_group * 16 + lane_of_thread() % 16;
     int ds_half = lane_of_thread() / 16;
     const struct dq_part part = dq_part_of<plan>(warpgroup * 4 + warp_of_group);
@@ -142,7 +142,7 @@ __device__ __forceinline__ void differentiate_once(const struct once_call &once,
             if (++of_head == per_head)
                 of_head = 0, head++;
         };
-        /* A tile, but for its dq, and the dq of the tile before. */
+        /* Processes a tile, except for its dq, and computes the dq of the tile before. */
         auto work_on = [&](auto first, auto last) {
             begin_ds();
             make_gradients<plan>(call, segment, warp().first, at, tiles.base[now.at], tiles.delta[now.at], p, ds,
@@ -166,7 +166,7 @@ __device__ __forceinline__ void differentiate_once(const struct once_call &once,
             }
             before = here;
         };
-        /* The same of a warpgroup without keys, which makes its part of dq alone. */
+        /* As work_on, for a warpgroup without keys, which only computes its part of dq. */
         auto look_on = [&](bool first) {
             wait_brought<plan>(tiles.places, now);
             put_ds();
@@ -235,8 +235,8 @@ __global__ static void __launch_bounds__(plan::threads, plan::resident)
             place_start(&memory.ds_places[i], plan::users, plan::users * WARPGROUP / WARP);
     }
     if constexpr (plan::by_engine) {
-        /* Rows behind a segment's last count nothing as long as they are numbers: at first they are zeros, then what a
-         * tile before had there. */
+        /* Rows after a segment's last do not contribute as long as they are finite. They are zeros at first, and later
+         * rows of an earlier tile. */
         constexpr int bytes = offsetof(struct backward_memory<plan>, base);
         for (int i = threadIdx.x * 16; i < bytes; i += plan::threads * 16)
             *reinterpret_cast<uint4 *>(shared + i) = uint4();
@@ -256,7 +256,7 @@ __global__ static void __launch_bounds__(plan::threads, plan::resident)
 #endif
 }
 
-/* dq = scale * sums, or dq += that. A block for each tile of queries and head. */
+/* Arguments for dq = scale * sums, or dq += scale * sums. A block for each tile of queries and head. */
 struct rounding_call {
     struct work_list queries;
     float *sums;
@@ -267,7 +267,7 @@ struct rounding_call {
     struct rope_rotation turned;
 };
 
-/* A warp has the same columns of both halves of a head, or all: rope's pairs are a thread's. */
+/* A warp has the same columns of both halves of a head, or all columns: rope's pairs belong to one thread. */
 template <typename plan> __global__ static void __launch_bounds__(256) round_dq(const struct rounding_call call)
 {
     int index = blockIdx.x / call.heads, head = blockIdx.x % call.heads;
@@ -316,7 +316,6 @@ template <typename plan> __global__ static void __launch_bounds__(256) round_dq(
     }
 }
 
-/* Calls f with the head size, as a constant<N>, that heads are padded to. */
 template <typename F> static void visit_once_dim(int64_t head_dim, F f)
 {
     if (head_dim > 64 && head_dim <= 96)
@@ -349,7 +348,8 @@ int attention_backward_once_rows(int64_t head_dim, bool keys)
     return rows;
 }
 
-/* Two numbers have one sum. Clusters pass over the queries of causal segments in an order that all segments decide. */
+/* The sum of two numbers has one order. Clusters process the queries of causal segments in an order that depends on all
+ * segments. */
 bool cuda_own_attention_backward_once_repeats(const struct attention_backward_args *args)
 {
     const struct attention_segments &s = args->segments;

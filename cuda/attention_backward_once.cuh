@@ -1,4 +1,4 @@
-/* What the kernels of attention backward with scores computed once share: sums of dq, to which several blocks add. */
+/* Shared by the attention backward kernels that compute scores once: sums of dq, to which several blocks add. */
 #ifndef CUDA_ATTENTION_BACKWARD_ONCE_CUH
 #define CUDA_ATTENTION_BACKWARD_ONCE_CUH
 
@@ -7,21 +7,21 @@
 
 enum { DQ_GROUP = 16 };
 
-/* What the copy engine is told of keys, values, queries and d_o. */
+/* Tensor maps (TMA) of keys, values, queries and d_o. */
 struct once_maps {
     struct head_maps x, y, other_x, other_y;
 };
 
-/* Sums of dq, in f32: [heads, queries, room]. Rows of a whole tile of queries are in the order of its accumulators, so
- * that a warp adds to neighbours: [part][warp][half][16 columns][lane][4]. Rows of a segment's last tile, where it is
- * not whole, are in their own order; of 16 columns those that a lane has are neighbours. */
+/* Sums of dq in f32: [heads, queries, room]. Rows of a whole tile of queries have the order of its accumulators, so
+ * that a warp adds to consecutive addresses: [part][warp][half][16 columns][lane][4]. A segment's last tile, if it is
+ * not whole, is stored by rows; in each 16 columns a lane's elements are consecutive. */
 struct once_call : backward_call {
-    struct once_maps maps; /* where the copy engine brings tiles */
+    struct once_maps maps; /* if TMA copies tiles */
     float *dq;
-    uint32_t head_stride; /* of dq */
+    uint32_t head_stride; /* of dq, in elements */
 };
 
-/* Without a branch: products are under way. */
+/* Adds four numbers atomically, predicated without a branch, because wgmma instructions are in flight. */
 __device__ __forceinline__ void add_four(float *to, bool real, float a, float b, float c, float d)
 {
     asm volatile("{\n.reg .pred real;\nsetp.ne.b32 real, %5, 0;\n"
@@ -30,8 +30,7 @@ __device__ __forceinline__ void add_four(float *to, bool real, float a, float b,
                  : "memory");
 }
 
-/* Nothing below is begun before numbers, none below 0, are there: the compiler would wait for products first and
- * compute then. */
+/* As finished(float), for numbers that are not negative. */
 template <int TILES> __device__ __forceinline__ void finished(const float (&x)[TILES][4])
 {
     uint32_t any = 0;
@@ -45,16 +44,16 @@ template <int TILES> __device__ __forceinline__ void finished(const float (&x)[T
                  : "memory");
 }
 
-/* Where a tile's dq goes. */
+/* Destination of a tile's dq. */
 struct dq_tile {
-    uint32_t first; /* of the sums */
+    uint32_t first; /* index in the sums */
     int rows;
 };
 
 /* A warp's part of a tile of dq. */
 struct dq_part {
-    int row, col; /* of the tile */
-    int at;       /* in a whole tile */
+    int row, col; /* in the tile */
+    int at;       /* offset in a whole tile */
 };
 
 template <typename plan> __device__ __forceinline__ struct dq_part dq_part_of(int warp)
@@ -63,15 +62,15 @@ template <typename plan> __device__ __forceinline__ struct dq_part dq_part_of(in
     return {(by_rows ? warp : warp % 4) * 16, by_rows ? 0 : warp / 4 * plan::part, warp * 16 * plan::part};
 }
 
-/* The same without the first columns. */
+/* Returns the part without its first `group` groups of columns. */
 __device__ __forceinline__ struct dq_part from_group(const struct dq_part &part, int group)
 {
     return {part.row, part.col + group * DQ_GROUP, part.at + group * WARP * 4};
 }
 
-/* Calls f for each four numbers that a lane has in the first GROUPS groups of 16 columns: their half and group, where
- * in `sums` they are, and whether they are real: in a row of the tile, and in a group that begins before column `dim`.
- */
+/* Calls f for each four numbers that a lane has in the first GROUPS groups of 16 columns. Arguments of f: half, group,
+ * address in `sums`, and whether the numbers exist: in a row of the tile, and in a group that begins before column
+ * `dim`. */
 template <typename plan, int GROUPS = plan::part / DQ_GROUP, typename F>
 __device__ __forceinline__ void for_each_four(float *sums, const struct dq_part &part, const struct dq_tile &tile,
                                               int dim, F f)
@@ -88,7 +87,7 @@ __device__ __forceinline__ void for_each_four(float *sums, const struct dq_part 
             f(half, group, to + group * group_step, part.col + group * DQ_GROUP < dim && row + 8 * half < tile.rows);
 }
 
-/* Begins d = own other', of a warpgroup's rows of one tile and all of another. */
+/* Starts d = own other', for a warpgroup's rows of one tile and all rows of another. */
 template <typename plan>
 __device__ __forceinline__ void begin_product(float (&d)[plan::others / 8][4], uint64_t own, uint64_t other)
 {
@@ -99,8 +98,9 @@ __device__ __forceinline__ void begin_product(float (&d)[plan::others / 8][4], u
     products_group();
 }
 
-/* Of 16 keys of a warp, from `first` of the segment on, and a tile of queries from `at` on: scores, and what values and
- * d_o make, are under way as two groups of products; they become probabilities and scores' gradients, in pairs. */
+/* Turns p, scores, and ds, values times d_o, into probabilities and gradients of scores, also as bf16 pairs (weights,
+ * left): for 16 keys of a warp from `first` of the segment on, and a tile of queries from `at` on. On entry p and ds
+ * are in flight as two groups of wgmma. */
 template <typename plan>
 __device__ __forceinline__ void
 make_gradients(const backward_call &call, const struct segment &segment, int first, int at, const float *base,
@@ -135,7 +135,7 @@ make_gradients(const backward_call &call, const struct segment &segment, int fir
     pairs_of(ds, left);
 }
 
-/* Begins dy += weights other_y, dx += left other_x. */
+/* Starts dy += weights other_y and dx += left other_x. */
 template <typename plan>
 __device__ __forceinline__ void begin_adding(float (&dx)[plan::dim / 8][4], float (&dy)[plan::dim / 8][4],
                                              const uint32_t (&weights)[plan::others / 16][4],
@@ -152,7 +152,7 @@ __device__ __forceinline__ void begin_adding(float (&dx)[plan::dim / 8][4], floa
     products_group();
 }
 
-/* A warp's part of a tile's dq to the sums. */
+/* Adds a warp's part of a tile's dq to the sums. */
 template <typename plan>
 __device__ __forceinline__ void add_to_sums(const struct once_call &call, const float (&dq)[plan::part / 8][4],
                                             const struct dq_part &part, const struct dq_tile &tile)
@@ -163,12 +163,12 @@ __device__ __forceinline__ void add_to_sums(const struct once_call &call, const 
     });
 }
 
-/* How clusters of two blocks cut the work: rows of queries and keys of a tile. */
+/* Tile sizes of the kernel with clusters of two blocks: rows of queries and of keys. */
 struct cluster_cut {
     static constexpr int dim = 128, room = dim, others = 64, keys = 256, part = 64;
 };
 
-/* Adds to call.dq, and makes the other gradients, of heads of more than 96 columns; call.maps is filled here.
+/* Adds to call.dq and computes the other gradients, for heads of more than 96 columns. Fills call.maps itself.
  * (attention_backward_cluster.cu) */
 void attention_backward_by_clusters(const struct cuda_target *target, const struct attention_backward_args *args,
                                     struct once_call call);

@@ -1,28 +1,29 @@
-/* Attention backward by warpgroups: the two passes of attention_backward.cu, over queries and over keys. */
+/* Attention backward by warpgroups: two passes as in attention_backward.cu, over queries and over keys. */
 #include "cuda/attention_backward.cuh"
 
-/* How the work is cut, by what was fastest on an H200 of what registers allow: keys sum two gradients. */
+/* Tile sizes that were fastest on an H200, as far as registers allow: keys sum two gradients. */
 template <int DIM, bool KEYS> struct backward_plan {
     static constexpr int dim = DIM, room = DIM;
     static constexpr bool of_keys = KEYS, aligned = false;
     static constexpr int bringers = WARPGROUP;
     static constexpr int users = KEYS && DIM >= 64 ? 2 : 3, others = 64, resident = 1;
-    static constexpr int stages = DIM == 128 ? 3 : 4, own_places = DIM == 128 ? 1 : 2; /* as shared memory allows */
-    static constexpr bool early = KEYS && DIM <= 64; /* is dy's product begun before ds is there? It takes registers. */
+    static constexpr int stages = DIM == 128 ? 3 : 4, own_places = DIM == 128 ? 1 : 2; /* limited by shared memory */
+    static constexpr bool early = KEYS && DIM <= 64; /* dy's product starts before ds is there; needs registers */
     static constexpr int rows = WARPGROUP_ROWS * users, threads = (users + 1) * WARPGROUP;
     using own_tile = panels<rows, DIM>;
     using other_tile = panels<others, DIM>;
     using registers = warpgroup_registers<users, resident>;
 };
 
-/* The others. */
+/* The loop of the warpgroups that compute. */
 template <int DIM, bool KEYS>
 __device__ __forceinline__ void differentiate(const backward_call &call,
                                               struct backward_memory<backward_plan<DIM, KEYS>> &memory)
 {
     using plan = backward_plan<DIM, KEYS>;
     int warpgroup = uniform(threadIdx.x / WARPGROUP);
-    /* Statistics are read by each thread, and each says that it has; racecheck follows no thread by another's word. */
+    /* Releases a tile. For keys every thread reads statistics and arrives: racecheck does not see that an arrival
+     * covers other threads' reads. */
     auto release = [](struct tile_place &place) {
         if constexpr (KEYS)
             barrier_arrive(&place.emptied);
@@ -79,7 +80,7 @@ __device__ __forceinline__ void differentiate(const backward_call &call,
         auto delta_of = [&](int j, int e) {
             return KEYS ? memory.delta[now.at][8 * j + fragment_col() + e % 2] : own_statistics[e / 2].y;
         };
-        /* Scores become gradients and are added. */
+        /* Turns scores into gradients, and adds them. */
         auto add_gradients = [&](int at) {
             products_wait<1>();
             hold(p[0]);
@@ -128,7 +129,7 @@ __device__ __forceinline__ void differentiate(const backward_call &call,
             if constexpr (KEYS)
                 hold(dy);
         };
-        auto pass_over = [&](int tiles) { /* of warpgroups that see more */
+        auto pass_over = [&](int tiles) { /* tiles that only other warpgroups see */
 #pragma unroll 1
                                           for (; tiles > 0; tiles--, now.next()) {
                                               wait_filled(memory.places, now);

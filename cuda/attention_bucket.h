@@ -1,6 +1,6 @@
-/* The classes of work by which attention's list is sorted, longest first: an item's class follows from the rows of the
- * other side that it sees, at most 2^31 - 1. Classes are 64 rows wide up to 32,768 rows, and 1/32 of the number of rows
- * or less above. For the host and the device. */
+/* Classes of work by which attention's work list is sorted, longest first. An item's class depends on the number of
+ * rows of the other side that it sees, at most 2^31 - 1. Classes are 64 rows wide up to 32,768 rows, and at most 1/32
+ * of the number of rows above. For host and device. */
 #ifndef CUDA_ATTENTION_BUCKET_H
 #define CUDA_ATTENTION_BUCKET_H
 
@@ -11,9 +11,9 @@
 #endif
 
 enum {
-    BUCKET_ROWS = 64,    /* a unit */
-    BUCKET_SINGLE = 512, /* buckets of one unit */
-    BUCKET_SHIFT = 5,    /* log2 of the buckets from each power of two to the next, above */
+    BUCKET_ROWS = 64,    /* rows of a unit */
+    BUCKET_SINGLE = 512, /* buckets of one unit each */
+    BUCKET_SHIFT = 5,    /* log2 of the number of buckets between two powers of two, above BUCKET_SINGLE */
     BUCKETS = BUCKET_SINGLE + (16 << BUCKET_SHIFT)
 };
 
@@ -28,7 +28,7 @@ ATTENTION_BUCKET_INLINE int attention_bucket(int rows)
     return BUCKET_SINGLE + ((power - 4) << BUCKET_SHIFT) + (units >> power) - (1 << BUCKET_SHIFT);
 }
 
-/* The fewest units of rows in a bucket. */
+/* Returns the fewest units of rows in a bucket. */
 ATTENTION_BUCKET_INLINE int attention_bucket_units(int bucket)
 {
     int above = bucket - BUCKET_SINGLE;

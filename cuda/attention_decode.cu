@@ -1,13 +1,13 @@
-/* Attention of segments that have one query each, as sequences have that go on by a token: what counts is how fast keys
- * and values are read. Threads stand side by side along a head, so many of them as its packs, and each such group has
- * every so manieth key, with a running maximum and sum (Dao et al. 2022). Query heads that share keys are computed
- * together. Where segments are few, each is split, and a second kernel merges the parts. */
+/* Attention of segments with one query each, for generation. It is bound by the bandwidth of reading keys and values. A
+ * group of `lanes` threads reads a key along the head, one pack per thread, and the groups of a block take the keys in
+ * turn, with an online softmax (Dao et al. 2022). Query heads that share keys are computed together. If segments are
+ * few, each is split, and a second kernel merges the parts. */
 #include "cuda/attention_decode.h"
 #include "cuda/attention_work.cuh"
 
-enum { THREADS = 128, MOST_GROUP = 8, MOST_SPLITS = 32, BLOCKS_EACH = 4 /* of a multiprocessor, wanted */ };
+enum { THREADS = 128, MOST_GROUP = 8, MOST_SPLITS = 32, BLOCKS_EACH = 4 /* of an SM, wanted */ };
 
-/* Behind a part's head_dim sums. */
+/* Fields after a part's head_dim sums. */
 enum { PART_LARGEST, PART_SUM, PART_MORE };
 
 template <typename T> struct decode_job {
@@ -21,7 +21,7 @@ template <typename T> struct decode_job {
     bool causal;
 };
 
-/* What exponents are taken against: the largest, where there is any. */
+/* Returns the number that exponents are relative to: the largest score, or 0 if there is none. */
 static __device__ __forceinline__ float base_of(float largest)
 {
     return largest == -INFINITY ? 0.0f : largest;
@@ -60,7 +60,7 @@ template <typename T, int GROUP> __global__ void __launch_bounds__(THREADS) deco
         for (int i = 0; i < N; i++)
             q[g][i] *= job.scale_log2;
     }
-    for (int first = begin; first < end; first += keys * AHEAD) { /* all threads of a warp stay together */
+    for (int first = begin; first < end; first += keys * AHEAD) { /* warps do not diverge */
         pack<T, N> k[AHEAD], v[AHEAD];
         float s[GROUP][AHEAD];
 #pragma unroll
@@ -150,7 +150,7 @@ template <typename T, int GROUP> __global__ void __launch_bounds__(THREADS) deco
     }
 }
 
-/* Block (slot, head), a thread for each column. */
+/* Block (slot, head), with a thread for each column. */
 template <typename T> __global__ void __launch_bounds__(CUDA_WIDEST_HEAD) merge(const struct decode_job<T> job)
 {
     const int slot = blockIdx.x, head = blockIdx.y, d = threadIdx.x, size = job.dim + PART_MORE;
@@ -168,7 +168,7 @@ template <typename T> __global__ void __launch_bounds__(CUDA_WIDEST_HEAD) merge(
     store_result(job, job.q_start[slot], head, d, most, total, weighted);
 }
 
-/* Heads that one block computes. */
+/* Returns the number of heads that one block computes. */
 static int group_of(const struct attention_forward_args *args)
 {
     const int64_t share = args->heads / args->kv_heads;
@@ -183,7 +183,7 @@ static int64_t blocks_wanted(const struct cuda_target *target)
     return static_cast<int64_t>(target->multiprocessors) * BLOCKS_EACH;
 }
 
-/* Not more blocks than are wanted and those of whole segments together. */
+/* Returns the number of parts of a segment: enough for the wanted number of blocks. */
 static int splits_of(const struct cuda_target *target, const struct attention_forward_args *args)
 {
     const int64_t blocks = args->segments.q_start.cols * args->heads / group_of(args);

@@ -1,16 +1,16 @@
-/* Attention forward: one work item for each tile of queries and head, a running maximum and sum over tiles of keys
- * (Dao, FlashAttention-2, 2023). While a tile of keys is worked on, the next is on its way. */
+/* Attention forward: one work item for each tile of queries and head, with an online softmax over tiles of keys (Dao,
+ * FlashAttention-2, 2023). The next tile of keys is loaded while the current one is used. */
 #include "cuda/attention_decode.h"
 #include "cuda/attention_work.cuh"
 #include "cuda/attention_own.h"
 #include "cuda/attention_tile.cuh"
 
-/* How the work is cut: each warp has `blocks` x 16 queries. f32 is there to be right, with little shared memory. */
+/* Tile sizes: each warp has `blocks` x 16 queries. f32 is for correctness only, with little shared memory. */
 template <typename T, int DIM> struct forward_cut {
     static constexpr bool narrow = sizeof(T) == 2;
     static constexpr int blocks = narrow ? 2 : 1, warps = narrow ? 4 : 2, keys = narrow ? 64 : 32;
     static constexpr int threads = warps * WARP, warp_rows = 16 * blocks, rows = warp_rows * warps;
-    /* Blocks of a multiprocessor: 128, 170 or 255 registers. */
+    /* blocks per SM, for 128, 170 or 255 registers per thread */
     static constexpr int resident = !narrow || DIM > 64 ? 2 : DIM > 16 ? 3 : 4;
     static constexpr int shared = (rows + 4 * keys) * DIM * (int)sizeof(T) + (int)sizeof(struct work_item);
 };
@@ -20,7 +20,7 @@ template <typename T> struct forward_job {
     struct view<T> o;
     struct view<float> lse;
     struct work_list list;
-    int heads, share, dim; /* share: heads of a kv head */
+    int heads, share, dim; /* share: query heads per kv head */
     float scale;
     bool causal;
 };
@@ -31,7 +31,8 @@ __device__ __forceinline__ void forward_item(const struct forward_job<T> &job, c
     using cut = forward_cut<T, DIM>;
     const struct segment &segment = item.work.segment;
     T *q_tile = shared, *k_tiles = q_tile + cut::rows * DIM, *v_tiles = k_tiles + 2 * cut::keys * DIM;
-    /* What follows from the item is worked out again where it is used: it would take registers through the loop. */
+    /* Values that follow from the item are recomputed at each use: as variables they would occupy registers during the
+     * loop. */
     auto rows = [&] { return min(cut::rows, segment.q_length - item.work.first); };
     auto keys = [&] { return visible(segment, false, item.work.first + rows() - 1, job.causal).end; };
     auto warp = [&] { return rows_of_warp(item.work, segment.q_length, cut::warp_rows); };
@@ -61,7 +62,7 @@ __device__ __forceinline__ void forward_item(const struct forward_job<T> &job, c
     }
     for (int key = 0; key < keys(); key += cut::keys) {
         copy_async_wait();
-        __syncthreads(); /* these keys are there, and nobody reads the last ones any more */
+        __syncthreads(); /* these keys are loaded, and no thread reads the previous ones */
         if (key + cut::keys < keys())
             load_keys(key + cut::keys);
         struct warp_rows own = warp();
@@ -107,7 +108,7 @@ __global__ static void __launch_bounds__(forward_cut<T, DIM>::threads, forward_c
         forward_item<T, DIM, VECTOR>(job, *item, reinterpret_cast<T *>(shared));
 }
 
-/* Rows of a tile by dtype, the same for every head size; of warpgroups others. */
+/* Returns the rows of a tile by dtype, equal for all head sizes; warpgroup kernels have other tiles. */
 static int tile_rows(enum dtype dtype)
 {
     return dtype == DTYPE_F32 ? forward_cut<float, 32>::rows : forward_cut<__nv_bfloat16, 32>::rows;

@@ -1,18 +1,17 @@
-/* Attention forward by warpgroups: while the tensor cores weigh one tile's values, the scores of the next become
- * probabilities. Tiles come by the copy engine. */
+/* Attention forward by warpgroups: the softmax of the next tile's scores overlaps with the tensor cores' product of
+ * probabilities and values. TMA copies the tiles. */
 #include "cuda/attention_warpgroup.cuh"
 #include "cuda/head_map.cuh"
 
-/* How the work is cut, by what was fastest on an H200: narrow heads are bound by exponentials, for which two blocks of
- * a multiprocessor take turns. Of wide ones each key and value that is brought should serve many queries; as many keys
- * as registers allow are taken at a time. */
+/* Tile sizes that were fastest on an H200. Narrow heads are bound by exponentials, so two blocks share an SM. For wide
+ * heads each key and value copied should serve many queries; the number of keys at a time is limited by registers. */
 template <int DIM> struct forward_plan {
     static constexpr bool narrow = DIM <= 32;
     static constexpr int users = narrow ? 2 : 3, resident = narrow ? 2 : 1;
     static constexpr int keys = narrow ? 64 : DIM <= 64 ? 128 : DIM <= 96 ? 96 : 80;
-    static constexpr int stages = 3, q_places = DIM > 64 ? 1 : 2; /* as shared memory allows */
+    static constexpr int stages = 3, q_places = DIM > 64 ? 1 : 2; /* limited by shared memory */
     static constexpr int rows = WARPGROUP_ROWS * users, threads = (users + 1) * WARPGROUP;
-    static constexpr int room = DIM <= 64 ? DIM : 128; /* columns of a tile, of which products read DIM */
+    static constexpr int room = DIM <= 64 ? DIM : 128; /* columns of a tile, of which GEMMs read DIM */
     using q_tile = panels<rows, room>;
     using kv_tile = panels<keys, room>;
     using registers = warpgroup_registers<users, resident>;
@@ -31,12 +30,12 @@ struct forward_call {
     struct view<__nv_bfloat16> o;
     struct view<float> lse;
     struct work_list list;
-    int heads, share, dim; /* share: heads of a kv head */
+    int heads, share, dim; /* share: query heads per kv head */
     float scale;
     bool causal;
 };
 
-/* Tiles of keys that rows first .. first + count - 1 see. */
+/* Returns the number of key tiles that rows first .. first + count - 1 see. */
 template <int DIM>
 __device__ __forceinline__ int tiles_seen(const struct segment &segment, int first, int count, bool causal)
 {
@@ -44,7 +43,7 @@ __device__ __forceinline__ int tiles_seen(const struct segment &segment, int fir
     return count > 0 ? (visible(segment, false, first + count - 1, causal).end + keys - 1) / keys : 0;
 }
 
-/* The first thread of the last warpgroup. */
+/* The loop of the thread that copies tiles. */
 template <int DIM>
 __device__ __forceinline__ void bring(const struct forward_call &call, struct forward_memory<DIM> &memory)
 {
@@ -78,7 +77,7 @@ __device__ __forceinline__ void bring(const struct forward_call &call, struct fo
     }
 }
 
-/* The others. */
+/* The loop of the warpgroups that compute. */
 template <int DIM>
 __device__ __forceinline__ void attend(const struct forward_call &call, struct forward_memory<DIM> &memory)
 {
@@ -86,7 +85,7 @@ __device__ __forceinline__ void attend(const struct forward_call &call, struct f
     int warpgroup = uniform(threadIdx.x / WARPGROUP);
     float scale_log2 = call.scale * static_cast<float>(M_LOG2E);
     struct turn<plan::q_places> item_turn;
-    struct turn<plan::stages> now; /* of keys; the values' is one tile behind */
+    struct turn<plan::stages> now; /* of keys; the values are one tile later */
     for (int n = 0;; n++, item_turn.next()) {
         wait_there(memory.q_places, item_turn);
         const struct work_item &item = memory.items[n % ITEM_SLOTS];
@@ -100,7 +99,8 @@ __device__ __forceinline__ void attend(const struct forward_call &call, struct f
         uint64_t q_tile = plan::q_tile::described(memory.q[uniform(item_turn.at)] +
                                                   warpgroup * WARPGROUP_ROWS * plan::q_tile::row_bytes);
         auto warp = [&] { return rows_of_warp(item.work, segment.q_length, 16); };
-        int seen_by_all = visible(segment, false, warp().first, call.causal).end; /* keys, of this warp's rows */
+        int seen_by_all =
+            visible(segment, false, warp().first, call.causal).end; /* keys, seen by all rows of this warp */
 
         float o[1][DIM / 8][4] = {}, largest[1][2] = {-INFINITY, -INFINITY}, sum[1][2] = {};
         float s[1][plan::keys / 8][4], change[1][2];
@@ -130,7 +130,7 @@ __device__ __forceinline__ void attend(const struct forward_call &call, struct f
                 multiply_weighted(o[0], p[step], plan::kv_tile::along_rows(v_tile, step));
             products_group();
         };
-        /* Values behind the segment count nothing, whatever they are: not even NaN. */
+        /* Clears values after the segment, whose weights are 0: they may be NaN. */
         auto clear_values_behind = [&](int length) {
             constexpr int chunks = plan::kv_tile::row_bytes / 16;
             wait_there(memory.v_places, now);
@@ -179,7 +179,7 @@ __device__ __forceinline__ void attend(const struct forward_call &call, struct f
             now.next();
         }
 #pragma unroll 1
-        for (int tile = own; tile < all; tile++, now.next()) { /* of warpgroups that see more */
+        for (int tile = own; tile < all; tile++, now.next()) { /* tiles that only other warpgroups see */
             wait_there(memory.k_places, now);
             warp_arrives(&memory.k_places[now.at].emptied);
             wait_there(memory.v_places, now);
@@ -233,7 +233,7 @@ __global__ static void __launch_bounds__(forward_plan<DIM>::threads, forward_pla
 #endif
 }
 
-/* Calls f with the head size, as a constant<N>, that heads are padded to. */
+/* Calls f with the padded head size, as a constant<N>. */
 template <typename F> static void visit_forward_dim(int64_t head_dim, F f)
 {
     if (head_dim > 64 && head_dim <= 80)

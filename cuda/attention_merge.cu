@@ -1,9 +1,9 @@
-/* attention_merge: o first, then lse, since threads that merge o read the old one. */
+/* attention_merge: merges o before lse, since merging o reads the old lse. */
 #include "cuda/walk.cuh"
 
 #include <math_constants.h>
 
-/* What the two parts count for, and the log-sum-exp of both. */
+/* Weights of the two parts, and the log-sum-exp of both. */
 struct weights {
     float old, part, lse;
 };
@@ -27,7 +27,7 @@ struct merge_lses {
     }
 };
 
-/* What has no weight does not count, whatever it holds. Packs lie in one head each. */
+/* A part with weight 0 is ignored, even if it has NaN. Each pack is inside one head. */
 template <int N, typename PART, typename TO>
 __global__ WALK_BOUNDS void merge_o(struct row_walk walk, struct merge_lses lses, uint32_t head_packs,
                                     view<const PART> part, view<float> o, view<TO> to)

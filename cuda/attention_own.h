@@ -1,4 +1,4 @@
-/* Attention by own kernels. */
+/* Attention by the kernels of this folder. */
 #ifndef CUDA_ATTENTION_OWN_H
 #define CUDA_ATTENTION_OWN_H
 
@@ -8,25 +8,26 @@ extern "C" {
 
 #include "cuda/kernel.h"
 
-/* Own kernels (attention_forward.cu, attention_backward.cu, and of bf16 on sm_90 attention_*_warpgroup.cu): every shape
- * and type, deterministic. They add to gradients in f32 alone.
- * `once`: by a kernel that computes scores once (attention_backward_once.cu) where there is one. It has more scratch,
- * and sums dq in any order. */
+/* Kernels: attention_forward.cu, attention_backward.cu, and for bf16 on sm_90 attention_*_warpgroup.cu. They support
+ * every shape and type, and are deterministic. They accumulate only in f32 gradients.
+ * once: uses the kernel that computes scores once (attention_backward_once.cu) if one supports the arguments. It needs
+ * more scratch, and the order of its sums for dq varies. */
 void cuda_own_attention_forward(const struct cuda_target *target, const struct attention_forward_args *args);
 void cuda_own_attention_backward(const struct cuda_target *target, const struct attention_backward_args *args,
                                  bool once);
 bool cuda_own_attention_backward_has_once(const struct attention_backward_args *args);
-/* Whether that one's results are the same in whatever order blocks come, and whatever other segments there are: no more
- * than two blocks add to a row of dq. (attention_backward_once.cu) */
+/* Returns whether the results of the `once` kernel do not depend on the order of blocks or on other segments: at most
+ * two blocks add to a row of dq. (attention_backward_once.cu) */
 bool cuda_own_attention_backward_once_repeats(const struct attention_backward_args *args);
-/* Of arguments with positions: whether the backward turns dq and dk back itself. If not, that is left to do. */
+/* For arguments with positions: returns whether the backward applies the inverse rope to dq and dk. Otherwise the
+ * caller has to. */
 bool cuda_own_attention_backward_turns(const struct attention_backward_args *args);
 int64_t cuda_own_attention_forward_workspace(const struct cuda_target *target,
                                              const struct attention_forward_args *args);
 int64_t cuda_own_attention_backward_workspace(const struct cuda_target *target,
                                               const struct attention_backward_args *args, bool once);
 
-/* Whether own kernels may use the products of warpgroups where the device has them (on; for tests). */
+/* Allows or forbids wgmma kernels where the device supports them (allowed by default; for tests). */
 void cuda_own_attention_by_warpgroups(bool taken);
 
 #ifdef __cplusplus

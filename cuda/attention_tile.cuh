@@ -1,10 +1,11 @@
-/* Tiles of attention in shared memory and products of them, on the tensor cores for bf16, by plain arithmetic for f32.
+/* Attention's tiles in shared memory, and their matrix products: by tensor cores for bf16, by plain arithmetic for f32.
  *
- * A tile has DIM columns; heads narrower than that are padded with zeros. Its rows are cut into chunks of 16 bytes,
- * which are permuted within the row so that eight rows' accesses to one column of chunks fall in different banks.
+ * A tile has DIM columns; narrower heads are padded with zeros. Its rows consist of 16-byte chunks, which are permuted
+ * (swizzled) within the row, so that eight rows' accesses to one column of chunks have no bank conflicts.
  *
- * Each warp owns BLOCKS x 16 rows of a product. An accumulator [BLOCKS][COLUMNS / 8][4] holds in [i][j] the elements
- * (16 i + r, 8 j + c), (.., + 1), (16 i + r + 8, 8 j + c), (.., + 1) with r = lane / 4 and c = 2 (lane % 4). */
+ * Each warp owns BLOCKS x 16 rows of a product. An accumulator [BLOCKS][COLUMNS / 8][4] has in [i][j] the elements
+ * (row, col), (row, col + 1), (row + 8, col), (row + 8, col + 1) with row = 16 i + lane / 4 and
+ * col = 8 j + 2 (lane % 4). */
 #ifndef CUDA_ATTENTION_TILE_CUH
 #define CUDA_ATTENTION_TILE_CUH
 
@@ -27,7 +28,7 @@ __device__ __forceinline__ int fragment_col()
     return lane_of_thread() % 4 * 2;
 }
 
-/* What a row's chunk numbers are combined with by exclusive or: rows of less than 128 bytes share a line of banks. */
+/* Returns the number that is XORed with a row's chunk numbers. Rows of less than 128 bytes share a line of banks. */
 template <typename T, int DIM> __device__ __forceinline__ int permutation(int row)
 {
     constexpr int bytes = DIM * sizeof(T), per_line = bytes < 128 ? 128 / bytes : 1;
@@ -39,14 +40,15 @@ template <typename T, int DIM> __device__ __forceinline__ int tile_index(int row
     return row * DIM + (chunk ^ permutation<T, DIM>(row)) * pack_width<T>;
 }
 
-/* The same for an element. */
+/* Returns the index of an element in a tile. */
 template <typename T, int DIM> __device__ __forceinline__ int tile_element(int row, int col)
 {
     return tile_index<T, DIM>(row, col / pack_width<T>) + col % pack_width<T>;
 }
 
-/* Rows 0 .. rows - 1 and columns 0 .. dim - 1 at `from` into a tile of ROWS rows, zeros elsewhere; for all THREADS of
- * the block. Arrives with copy_async_wait and a barrier. VECTOR: 16 bytes at a time, else by elements. */
+/* Copies rows 0 .. rows - 1 and columns 0 .. dim - 1 from `from` to a tile of ROWS rows, with zeros elsewhere. Called
+ * by all THREADS of the block; complete after copy_async_wait and a barrier. VECTOR: by 16 bytes, otherwise by
+ * elements. */
 template <int ROWS, int DIM, int THREADS, bool VECTOR, typename T>
 __device__ __forceinline__ void load_tile(T *tile, const T *from, int64_t stride, int rows, int dim)
 {
@@ -72,8 +74,8 @@ __device__ __forceinline__ void load_tile(T *tile, const T *from, int64_t stride
     }
 }
 
-/* An accumulator, each row times its factor [i][half], to rows 0 .. rows - 1 and columns 0 .. dim - 1 at `to`. `tile`:
- * this warp's rows of a tile that it alone still uses. */
+/* Stores an accumulator, each row times factor [i][half], to rows 0 .. rows - 1 and columns 0 .. dim - 1 at `to`. tile:
+ * this warp's rows of a tile that no other warp uses any more; they are overwritten. */
 template <int BLOCKS, int DIM, bool VECTOR, typename T>
 __device__ __forceinline__ void store_rows(const float (&sum)[BLOCKS][DIM / 8][4], const float (&factor)[BLOCKS][2],
                                            T *tile, T *to, int64_t stride, int rows, int dim)
@@ -112,8 +114,8 @@ __device__ __forceinline__ void store_rows(const float (&sum)[BLOCKS][DIM / 8][4
     }
 }
 
-/* Sixteen rows of an accumulator, times a factor, to rows 0 .. rows - 1 and columns 0 .. dim - 1 at `to`, in f32, or,
- * when accumulate, onto them. */
+/* Stores sixteen rows of an accumulator, times a factor, in f32 to rows 0 .. rows - 1 and columns 0 .. dim - 1 at `to`.
+ * accumulate: adds them to the old values. */
 template <int TILES>
 __device__ __forceinline__ void store_wide(const float (&sum)[TILES][4], float factor, float *to, int64_t stride,
                                            int rows, int dim, bool accumulate)
@@ -137,14 +139,15 @@ __device__ __forceinline__ void store_wide(const float (&sum)[TILES][4], float f
 
 /* -- Products ---------------------------------------------------------------------------------------------------- */
 
-/* Where this lane reads 8 x 8 matrices from `row` and chunk `half` on; 16 columns further: exclusive or with 32 bytes
- * times the number of steps, for tiles begin at multiples of their rows' permutation; 16 rows further: plus them. */
+/* Returns the address from which this lane reads 8 x 8 matrices at `row` and chunk `half`. To advance by 16 n columns,
+ * XOR it with 32 n: tiles begin at multiples of the permutation's period. To advance by a multiple of 16 rows, add
+ * their bytes. */
 template <int DIM> __device__ __forceinline__ uint32_t matrices_at(const __nv_bfloat16 *tile, int row, int half)
 {
     return shared_address(tile + tile_index<__nv_bfloat16, DIM>(row, half));
 }
 
-/* sum += a b': rows of a belong to this warp, b has COLUMNS rows. */
+/* sum += a b'. The rows of a belong to this warp; b has 8 TILES rows. */
 template <int DIM, int BLOCKS, int TILES>
 __device__ __forceinline__ void add_product(float (&sum)[BLOCKS][TILES][4], const __nv_bfloat16 *a,
                                             const __nv_bfloat16 *b)
@@ -178,8 +181,8 @@ __device__ __forceinline__ uint32_t pair_of(float first, float second)
     return *reinterpret_cast<uint32_t *>(&pair);
 }
 
-/* sum += p b: p [rows, 8 TILES] is an accumulator, b has 8 TILES rows. An accumulator's elements are where the left
- * side of the next product wants them. */
+/* sum += p b. p [rows, 8 TILES] is an accumulator, whose layout is that of the next product's left operand; b has 8
+ * TILES rows. */
 template <int DIM, int BLOCKS, int TILES>
 __device__ __forceinline__ void add_weighted(float (&sum)[BLOCKS][DIM / 8][4], const float (&p)[BLOCKS][TILES][4],
                                              const __nv_bfloat16 *b)
@@ -208,7 +211,7 @@ __device__ __forceinline__ void add_weighted(float (&sum)[BLOCKS][DIM / 8][4], c
     }
 }
 
-/* The same in f32, of which only correctness is asked. */
+/* As above in f32, not optimised. */
 template <int DIM, int BLOCKS, int TILES>
 __device__ __forceinline__ void add_product(float (&sum)[BLOCKS][TILES][4], const float *a, const float *b)
 {
@@ -224,7 +227,7 @@ __device__ __forceinline__ void add_product(float (&sum)[BLOCKS][TILES][4], cons
                                     b[tile_element<float, DIM>(8 * j + fragment_col() + e % 2, k)];
 }
 
-/* Lanes of a row exchange their elements of p. */
+/* As above in f32; lanes of a row exchange their elements of p. */
 template <int DIM, int BLOCKS, int TILES>
 __device__ __forceinline__ void add_weighted(float (&sum)[BLOCKS][DIM / 8][4], const float (&p)[BLOCKS][TILES][4],
                                              const float *b)

@@ -1,6 +1,6 @@
-/* What both directions of attention by warpgroups (sm_90a, bf16) share: one warpgroup, the last, takes items and brings
- * tiles; the others each work on 64 rows of the item. They keep in step by barriers in shared memory, several tiles and
- * one item apart. */
+/* Shared code of attention forward and backward by warpgroups (sm_90a, bf16). The last warpgroup of a block takes items
+ * and copies tiles; each other warpgroup computes 64 rows of an item. mbarriers synchronise them; the copies are
+ * several tiles and up to one item ahead. */
 #ifndef CUDA_ATTENTION_WARPGROUP_CUH
 #define CUDA_ATTENTION_WARPGROUP_CUH
 
@@ -9,11 +9,11 @@
 
 enum { WARPGROUP_ROWS = 64, ITEM_SLOTS = 4 };
 
-/* A block takes the ticket of its next item when it has so many tiles of this one still to bring: it does not wait for
- * the ticket, and nobody waits for an item that a busy block has taken. */
+/* A block takes the ticket of its next item when this number of tiles of the current item is left to copy. Then it does
+ * not wait for the ticket, and no item waits for a block that is still busy. */
 enum { TICKET_AHEAD = 4 };
 
-/* Counts an item's tiles and calls take() when it is time. */
+/* Counts the tiles left of an item, and calls take() when it is time for the next ticket. */
 struct tiles_left {
     int count;
     template <typename F> __device__ __forceinline__ tiles_left(int tiles, F take) : count(tiles)
@@ -28,7 +28,8 @@ struct tiles_left {
     }
 };
 
-/* Rows 0 .. rows - 1 and columns 0 .. dim - 1 at `from` into a tile, zeros elsewhere, by the threads of a warpgroup. */
+/* Copies rows 0 .. rows - 1 and columns 0 .. dim - 1 from `from` to a tile, with zeros elsewhere. Called by all threads
+ * of a warpgroup. */
 template <int ROWS, int DIM>
 __device__ __forceinline__ void bring_tile(char *tile, const __nv_bfloat16 *from, int64_t stride, int rows, int dim)
 {
@@ -45,7 +46,7 @@ __device__ __forceinline__ void bring_tile(char *tile, const __nv_bfloat16 *from
         copy_async<16>(tile + i * step * panels<ROWS, DIM>::row_bytes, from, i * step < rows);
 }
 
-/* Pairs of an accumulator, as the left side of the next product. */
+/* Rounds an accumulator to bf16 pairs, the left operand of the next product. */
 template <int TILES>
 __device__ __forceinline__ void pairs_of(const float (&p)[TILES][4], uint32_t (&pairs)[TILES / 2][4])
 {
@@ -56,8 +57,8 @@ __device__ __forceinline__ void pairs_of(const float (&p)[TILES][4], uint32_t (&
             pairs[k][e] = pair_of(p[2 * k + e / 2][e % 2 * 2], p[2 * k + e / 2][e % 2 * 2 + 1]);
 }
 
-/* An accumulator, rows times their factors, to a warp's rows 0 .. rows - 1 and columns 0 .. dim - 1 at `to`. The four
- * lanes of a row exchange pairs so that each gets whole chunks of 16 bytes. */
+/* Stores an accumulator, each row times its factor, to a warp's rows 0 .. rows - 1 and columns 0 .. dim - 1 at `to`.
+ * The four lanes of a row exchange pairs so that each stores whole 16-byte chunks. */
 template <int TILES>
 __device__ __forceinline__ void store_accumulator(const float (&sum)[TILES][4], const float (&factor)[2],
                                                   __nv_bfloat16 *to, int64_t stride, int rows, int dim)
@@ -92,7 +93,7 @@ __device__ __forceinline__ void store_accumulator(const float (&sum)[TILES][4], 
     }
 }
 
-/* Calls f with the head size, as a constant<N>, that heads are padded to. */
+/* Calls f with the padded head size, as a constant<N>. */
 template <typename F> inline void visit_warpgroup_dim(int64_t head_dim, F f)
 {
     if (head_dim <= 16)

@@ -1,4 +1,4 @@
-/* Attention's list of work, made once for all launches with the same segments, and rows that no segment covers. */
+/* Makes attention's work list, once for all launches with the same segments, and clears rows that no segment covers. */
 #include "cuda/attention_work.cuh"
 #include "cuda/attention_bucket.h"
 #include "cuda/attention_own.h"
@@ -9,19 +9,19 @@ extern "C" {
 }
 
 enum { THREADS = 1024, CHUNK = 256, BITS = 32 };
-/* Kernels count rows in 32 bits, up to some tiles behind the last. */
+/* Limit of rows: kernels count them in 32 bits, including some tiles after the last row. */
 enum { MOST_ROWS = INT32_MAX - (1 << 16) };
 static_assert(static_cast<int>(BUCKETS) == static_cast<int>(THREADS), "each thread has a bucket");
 static_assert(ATTENTION_WINDOW == THREADS * BITS, "each thread has a word of a window");
 
 /* -- The list ---------------------------------------------------------------------------------------------------- */
 
-/* struct attention_side as the kernel gets it. */
+/* struct attention_side as the kernel receives it. */
 struct sides {
     struct attention_side at[ATTENTION_SIDES];
 };
 
-/* Slots without queries are empty on both sides. */
+/* Returns a slot's segment; a slot without queries is empty on both sides. */
 __device__ static struct segment segment_of(const struct segment_tables &tables, int slot)
 {
     int length = max(tables.q_length[slot], 0);
@@ -29,14 +29,14 @@ __device__ static struct segment segment_of(const struct segment_tables &tables,
             tables.offset[slot]};
 }
 
-/* The same of another lane. */
+/* Returns the segment of another lane. */
 __device__ static struct segment segment_of_lane(const struct segment &s, int lane)
 {
     auto from = [&](int x) { return __shfl_sync(0xffffffffu, x, lane); };
     return {from(s.q_start), from(s.q_length), from(s.kv_start), from(s.kv_length), from(s.offset)};
 }
 
-/* Calls f with each segment, by all lanes of one warp. These read as many slots at once. */
+/* Calls f with each segment, by all lanes of one warp. The lanes of a warp read different slots at once. */
 template <typename F> __device__ static void for_each_segment(const struct segment_tables &tables, F f)
 {
     int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
@@ -50,7 +50,7 @@ template <typename F> __device__ static void for_each_segment(const struct segme
     }
 }
 
-/* Calls f with each tile's item and bucket. A warp's lanes share out the tiles of a segment. */
+/* Calls f with each tile's item and bucket. The lanes of a warp share the tiles of a segment. */
 template <typename F>
 __device__ static void for_each_tile(const struct segment_tables &tables, const struct attention_side &side,
                                      bool causal, F f)
@@ -65,14 +65,14 @@ __device__ static void for_each_tile(const struct segment_tables &tables, const 
     });
 }
 
-/* Bits from .. to - 1, of 0 .. 31. */
+/* Returns a mask of the bits from .. to - 1, within 0 .. 31. */
 __device__ static uint32_t bits(int from, int to)
 {
     return from < to ? 0xffffffffu >> (BITS - to) & 0xffffffffu << from : 0;
 }
 
-/* Rows that no segment covers become items of segments that see nothing, from place *next on. One window of rows after
- * the other, a bit for each row. */
+/* Appends rows that no segment covers as items of segments that see nothing, from index *next on. Processes one window
+ * of rows after another, with one bit for each row. */
 __device__ static void append_gaps(const struct segment_tables &tables, const struct attention_side &side, int *next)
 {
     __shared__ uint32_t covered[THREADS];
@@ -116,12 +116,12 @@ __device__ static void append_gaps(const struct segment_tables &tables, const st
     }
 }
 
-/* A block for each side. Items sorted by what they see, longest first, so that blocks end together. The order of equals
- * is left to chance: no result depends on it. */
+/* One block for each side. Sorts items by the rows that they see, longest first, so that blocks end at about the same
+ * time. The order of items in a bucket varies; no result depends on it. */
 __global__ static void __launch_bounds__(THREADS)
     make_lists(const struct segment_tables tables, const struct sides sides, bool causal)
 {
-    __shared__ int start[BUCKETS]; /* counts, then the first place behind each bucket's items so far */
+    __shared__ int start[BUCKETS]; /* counts, then the end of each bucket's items so far */
     __shared__ int next, longest;
     __shared__ unsigned long long all;
     const struct attention_side &side = sides.at[blockIdx.x];
@@ -137,7 +137,7 @@ __global__ static void __launch_bounds__(THREADS)
         atomicMax(&longest, attention_bucket_units(mine));
         atomicAdd(&all, static_cast<unsigned long long>(count) * attention_bucket_units(mine));
     }
-    for (int distance = 1; distance < BUCKETS; distance *= 2) { /* sums from the longest on */
+    for (int distance = 1; distance < BUCKETS; distance *= 2) { /* prefix sums, from the longest bucket on */
         int before = mine + distance < BUCKETS ? start[mine + distance] : 0;
         __syncthreads();
         start[mine] += before;
@@ -168,7 +168,7 @@ static struct segment_tables tables_of(const struct attention_segments *segments
             numbers(segments->kv_length), numbers(segments->q_offset), static_cast<int>(segments->q_start.cols)};
 }
 
-/* Moves the lists to what the executor keeps of this direction, if they fit there. */
+/* Moves the lists to the kept memory of this direction if they fit there. Returns whether they do. */
 static bool keep(struct cuda_kept *kept, bool backward, int64_t slots, struct attention_side *sides, int count)
 {
     char *base = kept == nullptr ? nullptr : kept->at + backward * (CUDA_KEPT / 2);
@@ -183,7 +183,7 @@ static bool keep(struct cuda_kept *kept, bool backward, int64_t slots, struct at
     return true;
 }
 
-/* Have the lists of the launch before this one been made for the same tiles? They are of these from now on. */
+/* Returns whether the kept lists were last used with the same tile sizes, and records the present ones. */
 static bool are_made(struct cuda_kept *kept, bool backward, const struct attention_side *sides, int count)
 {
     bool same = true;
@@ -211,15 +211,15 @@ void attention_prepare(const struct cuda_target *target, const struct attention_
     CUDA_CHECK_LAUNCH("attention_prepare");
 }
 
-/* -- Rows that no segment covers, of other implementations -------------------------------------------------------- */
+/* -- Rows that no segment covers, for other implementations ------------------------------------------------------- */
 
-/* A matrix in bytes. */
+/* A matrix as bytes; width and stride in bytes. */
 struct bytes {
     char *data;
     int64_t width, stride;
 };
 
-/* struct attention_rows as the kernel gets it. */
+/* struct attention_rows as the kernel receives it. */
 struct cleared {
     bool keys;
     int64_t rows;
@@ -247,7 +247,7 @@ __device__ static void clear_row_of(const struct bytes &matrix, int64_t row)
         clear_row<uint16_t>(at, matrix.width);
 }
 
-/* blockIdx.y: the side; blockIdx.x: CHUNK rows of it. */
+/* blockIdx.y: the side; blockIdx.x: CHUNK of its rows. */
 __global__ static void __launch_bounds__(THREADS)
     clear_uncovered(const struct segment_tables tables, const struct cleared_sides sides)
 {

@@ -1,6 +1,6 @@
-/* What attention's two directions share beside tiles: segments on the device, and the list of work that is made of them
- * there. Lengths change by step and the host does not know them, so grids depend on shapes alone: blocks take tickets
- * until the list is used up. */
+/* Shared by attention forward and backward besides tiles: the segments on the device, and the work list that a kernel
+ * makes from them. Lengths change each step and the host does not know them, so grids depend only on shapes: blocks
+ * take tickets until the list is used up. */
 #ifndef CUDA_ATTENTION_WORK_CUH
 #define CUDA_ATTENTION_WORK_CUH
 
@@ -16,49 +16,49 @@ struct segment {
     int q_start, q_length, kv_start, kv_length, offset;
 };
 
-/* One tile of one segment, for every head. */
+/* An item: one tile of one segment, for every head. */
 struct tile_work {
     struct segment segment;
-    int first; /* row, counted in the segment */
+    int first; /* row in the segment */
 };
 
-/* Of a list's items. */
+/* Totals over a list's items. */
 struct work_totals {
     int items;
-    float longest; /* the most rows of the other side that an item sees, over those that all see together */
+    float longest; /* most rows of the other side that one item sees, divided by the sum over all items */
 };
 
-/* So many launches may use a list, each with a ticket of its own. */
+/* The most launches that may use a list, each with a ticket counter of its own. */
 enum { ATTENTION_TICKETS = 128 };
 
 struct work_list {
     struct work_totals *totals;
-    int *tickets; /* here: the next ticket, one for each item and head */
+    int *tickets; /* this launch's: the next ticket, one for each item and head */
     struct tile_work *items;
-    int64_t most; /* items: by shapes */
-    int workers;  /* of causal attention: blocks or clusters that take tickets; of other 0 */
+    int64_t most; /* capacity for items, by shapes */
+    int workers;  /* causal attention: number of blocks or clusters that take tickets; otherwise 0 */
 };
 
-/* Queries or keys, in one direction. */
+/* One side, queries or keys, of forward or backward. */
 struct attention_side {
     bool keys;
     int tile;              /* rows of an item */
-    int64_t rows;          /* of the tensors */
-    bool gaps;             /* rows that no segment covers are items too: of segments that see nothing */
-    struct work_list list; /* to be made */
+    int64_t rows;          /* rows of the tensors */
+    bool gaps;             /* rows that no segment covers are items too, as segments that see nothing */
+    struct work_list list; /* to be filled */
 };
 
-/* The same, where rows that no segment covers are to be cleared. */
+/* One side whose rows that no segment covers are to be cleared. */
 struct attention_rows {
     bool keys;
     int64_t rows;
-    struct tensor clear[2]; /* rows of these become 0; may be absent */
-    struct tensor lse;      /* and columns of this -infinity */
+    struct tensor clear[2]; /* tensors whose uncovered rows become 0; may be absent */
+    struct tensor lse;      /* its uncovered columns become -infinity */
 };
 
 enum { ATTENTION_SIDES = 2 };
 
-/* Places `bytes` behind the *used bytes of scratch that begins at `base`. */
+/* Returns the address of the next `bytes` of the scratch at `base`, and updates *used. Aligned to 256 bytes. */
 inline char *take(char *base, int64_t *used, int64_t bytes)
 {
     char *at = base + *used;
@@ -66,10 +66,11 @@ inline char *take(char *base, int64_t *used, int64_t bytes)
     return at;
 }
 
-/* Rows that are looked through for gaps at a time, which cuts these. */
+/* Rows of a window in which gaps are searched; gaps are split at windows. */
 enum { ATTENTION_WINDOW = 1 << 15 };
 
-/* A list for tiles of `tile` rows, as segments that do not overlap and the gaps between them need it at most. */
+/* Returns a list in scratch for items of `tile` rows, with capacity for the worst case of segments that do not overlap
+ * and of gaps. */
 inline struct work_list take_work_list(char *base, int64_t *used, int64_t rows, int64_t slots, int tile)
 {
     struct work_list list = {};
@@ -81,12 +82,12 @@ inline struct work_list take_work_list(char *base, int64_t *used, int64_t rows, 
     return list;
 }
 
-/* Fills the sides' lists, longest first, unless a launch before this one has. The sides come with lists in scratch; on
- * return they have those to use. (attention_work.cu) */
+/* Fills the sides' lists, longest items first, unless an earlier launch has filled them. On entry the sides have lists
+ * in scratch, on return the lists to use. (attention_work.cu) */
 void attention_prepare(const struct cuda_target *target, const struct attention_segments *segments, bool causal,
                        bool backward, struct attention_side *sides, int count);
 
-/* Clears what no segment covers. (attention_work.cu) */
+/* Clears the rows that no segment covers. (attention_work.cu) */
 void attention_clear(const struct cuda_target *target, const struct attention_segments *segments,
                      const struct attention_rows *sides, int count);
 
@@ -95,8 +96,8 @@ struct row_range {
     int begin, end;
 };
 
-/* The keys that query i of a segment sees, or the queries that see key i: none behind the last. Both ends grow with i.
- */
+/* Returns the keys that query i of a segment sees, or the queries that see key i: none for a key after the last.
+ * Neither end decreases with i. */
 __device__ __forceinline__ struct row_range visible(const struct segment &s, bool keys, int i, bool causal)
 {
     if (keys)
@@ -104,29 +105,29 @@ __device__ __forceinline__ struct row_range visible(const struct segment &s, boo
     return {0, causal ? max(0, min(s.kv_length, i + s.offset + 1)) : s.kv_length};
 }
 
-/* What rows first .. last see together. */
+/* Returns the range that covers what rows first .. last see. */
 __device__ __forceinline__ struct row_range visible(const struct segment &s, bool keys, int first, int last,
                                                     bool causal)
 {
     return {visible(s, keys, first, causal).begin, visible(s, keys, last, causal).end};
 }
 
-/* What a block works on, in its shared memory: registers are what kernels are short of. */
+/* A block's item. It is in shared memory because registers are scarce. */
 struct work_item {
     struct tile_work work;
-    int head;      /* -1: there is no more */
-    int other;     /* head / share, where that is the other side's */
-    bool from_end; /* the other side's tiles are passed over from the last to the first */
+    int head;      /* -1: no more items */
+    int other;     /* head / share: the kv head of a query head */
+    bool from_end; /* the other side's tiles are processed from last to first */
 };
 
-/* The item of a ticket. Heads are taken in sections, and in a section the items, longest first, each with all heads:
- * what blocks read at a time should stay in the second-level cache.
+/* Returns the item of a ticket. Heads are processed in sections. Within a section the items come longest first, each
+ * for all heads of the section, so that what concurrent blocks read stays in the L2 cache.
  *
- * Items of causal attention have all lengths. Of them a section is to take as long as its longest: then all blocks are
- * about to be done with it when the next begins. The last section is larger, so that the shortest are left for the end.
- * A block gets one of the longer half, and when it is through with that, one of the shorter half, which takes what is
- * left of the section's time. Of keys, the longer half passes over queries from the end, where all begin at the same
- * time, and the shorter half to the end, where all are at the same time: so all are near the same queries. */
+ * Items of causal attention differ in length. There a section is sized to take as long as its longest item, so that all
+ * blocks finish it at about the same time. The last section is larger, so that the shortest items come last. A block
+ * gets an item of the longer half, then one of the shorter half, which fills the rest of the section's time. For keys,
+ * items of the longer half traverse the queries from the end, where all of them start together, and items of the
+ * shorter half towards the end, where all finish together: concurrent blocks then read queries near each other. */
 __device__ __forceinline__ struct work_item item_of(const struct work_list &list, int heads, int share, int ticket)
 {
     struct work_item item = {};
@@ -147,7 +148,8 @@ __device__ __forceinline__ struct work_item item_of(const struct work_list &list
     return item;
 }
 
-/* A block takes the next ticket of a list; false at its end. Nobody reads the block's shared memory any more then. */
+/* Takes the next ticket of a list for the block; returns false at the end of the list. No thread of the block may still
+ * read *shared. */
 __device__ __forceinline__ bool take_item(const struct work_list &list, int heads, int share, struct work_item *shared)
 {
     __syncthreads();
@@ -159,17 +161,17 @@ __device__ __forceinline__ bool take_item(const struct work_list &list, int head
 
 /* A warp's rows of an item. */
 struct warp_rows {
-    int first, count; /* first: counted in the segment */
+    int first, count; /* first: row in the segment */
 };
 
-/* Asked again where it is needed again, for work is in shared memory. */
+/* Returns the warp's rows. Call it again instead of keeping the result in registers. */
 __device__ __forceinline__ struct warp_rows rows_of_warp(const struct tile_work &work, int length, int per_warp)
 {
     int first = work.first + static_cast<int>(threadIdx.x) / WARP * per_warp;
     return {first, max(0, min(per_warp, length - first))};
 }
 
-/* Scores of what a row does not see become -infinity. The warp's rows begin at `first`, the columns at `col`, both
+/* Sets scores that a row does not see to -infinity. The warp's rows begin at `first`, the columns at `col`, both
  * counted in the segment. */
 template <int BLOCKS, int TILES>
 __device__ __forceinline__ void hide(float (&s)[BLOCKS][TILES][4], const struct segment &segment, bool keys, int first,
@@ -190,9 +192,9 @@ __device__ __forceinline__ void hide(float (&s)[BLOCKS][TILES][4], const struct 
         }
 }
 
-/* Takes a thread's scores of two rows into the largest of each. Devices from sm_90 on have an instruction for the
- * largest of three integers, and floats above 0 are ordered as their bits are. So bits are compared, and floats only
- * where a row of the warp has none above 0. */
+/* Updates the largest score of each of a thread's two rows. Devices from sm_90 on have an instruction for the maximum
+ * of three integers, and positive floats have the order of their bits. So bits are compared, and floats only if a row
+ * of the warp has no positive score. */
 template <int TILES> __device__ __forceinline__ void take_largest(const float (&s)[TILES][4], float (&most)[2])
 {
     int bits[2] = {max(__float_as_int(most[0]), 0), max(__float_as_int(most[1]), 0)};
@@ -212,9 +214,9 @@ template <int TILES> __device__ __forceinline__ void take_largest(const float (&
             most[half] = fmaxf(most[half], fmaxf(s[j][2 * half], s[j][2 * half + 1]));
 }
 
-/* Takes scores into each row's running maximum and sum: they become exp(scale (score - largest)), and what has been
- * summed before is to be rescaled by `change`. A row that sees nothing yet stays at 0. A thread's two rows go side by
- * side: each is a chain. */
+/* Online softmax: updates each row's maximum and sum, and replaces scores by exp(scale (score - largest)). The caller
+ * must rescale earlier sums of weighted values by `change`. A row that sees nothing yet stays at 0. A thread's two rows
+ * are interleaved, since each is a chain of dependent instructions. */
 template <int BLOCKS, int TILES>
 __device__ __forceinline__ void weigh(float (&s)[BLOCKS][TILES][4], float scale_log2, float (&largest)[BLOCKS][2],
                                       float (&sum)[BLOCKS][2], float (&change)[BLOCKS][2])
@@ -231,7 +233,8 @@ __device__ __forceinline__ void weigh(float (&s)[BLOCKS][TILES][4], float scale_
 #pragma unroll
         for (int half = 0; half < 2; half++) {
             base[half] = most[half] == -INFINITY ? 0.0f : __fmul_rn(most[half], scale_log2);
-            change[i][half] = exp2_fast(__fmul_rn(largest[i][half], scale_log2) - base[half]); /* 1 for the same base */
+            change[i][half] =
+                exp2_fast(__fmul_rn(largest[i][half], scale_log2) - base[half]); /* 1 if the maximum is unchanged */
             largest[i][half] = most[half];
             sum[i][half] *= change[i][half];
         }
@@ -252,7 +255,7 @@ __device__ __forceinline__ void rescale(float (&o)[BLOCKS][COLS][4], const float
     for (int i = 0; i < BLOCKS; i++)
 #pragma unroll
         for (int half = 0; half < 2; half++)
-            if (__any_sync(0xffffffffu, change[i][half] != 1.0f)) { /* seldom after the first keys */
+            if (__any_sync(0xffffffffu, change[i][half] != 1.0f)) { /* rare after the first keys */
 #pragma unroll
                 for (int j = 0; j < COLS; j++) {
                     o[i][j][2 * half] *= change[i][half];
@@ -261,10 +264,11 @@ __device__ __forceinline__ void rescale(float (&o)[BLOCKS][COLS][4], const float
             }
 }
 
-/* The most items and heads that a launch may come to; fatal where 32 bits do not count them. (attention_work.cu) */
+/* Returns the largest possible number of tickets of a launch, items times heads; fatal if it exceeds 32 bits.
+ * (attention_work.cu) */
 int64_t attention_tickets(const struct work_list &list, int heads);
 
-/* Runs a kernel over job.list: at most as many blocks as the device holds at a time. */
+/* Runs a kernel over job.list with at most as many blocks as are resident at once. */
 template <typename J>
 inline void run_items(const struct cuda_target *target, void (*kernel)(const J), const J &job, int threads,
                       int resident, int shared)
@@ -280,14 +284,14 @@ inline void run_items(const struct cuda_target *target, void (*kernel)(const J),
     kernel<<<static_cast<unsigned>(blocks), threads, shared, target->stream>>>(of_blocks);
 }
 
-/* A gradient as backward kernels write it: in their own type, or in f32, perhaps onto what is there. */
+/* A gradient that a backward kernel writes: in the kernel's type, or in f32, optionally added to the old values. */
 template <typename T> struct gradient {
     struct view<T> narrow;
-    struct view<float> wide; /* data NULL: narrow it is */
-    bool accumulate;         /* of wide */
+    struct view<float> wide; /* data NULL: `narrow` is used */
+    bool accumulate;         /* adds to `wide` */
 };
 
-/* Of kernels of this type. */
+/* Returns whether a gradient is written in f32 by a kernel of type `dtype`. */
 inline bool gradient_is_wide(const struct tensor &t, enum dtype dtype, bool accumulate)
 {
     return accumulate || t.dtype != dtype;
@@ -300,31 +304,31 @@ template <typename T> inline gradient<T> gradient_of(const struct tensor &t, enu
     return {view_of<T>(t), {}, false};
 }
 
-/* Rope, by which gradients are turned back as they are stored. */
+/* Inverse rope that is applied to gradients when they are stored. */
 struct rope_rotation {
-    const int *positions; /* of the rows of q and k; NULL: gradients are stored as they are */
+    const int *positions; /* of the rows of q and k; NULL: no rotation */
     struct view<const float> table;
-    int pairs; /* of a head */
+    int pairs; /* pairs per head */
     bool interleaved;
 };
 
 /* A backward pass over the rows of x and y: q and d_o, or k and v. */
 template <typename T> struct backward_job {
     struct view<const T> x, y, other_x, other_y;
-    struct gradient<T> dx, dy;      /* dy: of keys */
-    struct view<float2> statistics; /* lse log2(e), delta [heads, queries] */
+    struct gradient<T> dx, dy;      /* dy: for keys only */
+    struct view<float2> statistics; /* lse * log2(e) and delta, [heads, queries] */
     struct work_list list;
-    int heads, share, dim; /* heads of x; query heads of a kv head */
+    int heads, share, dim; /* heads: of x; share: query heads per kv head */
     float scale;
     bool causal;
-    struct rope_rotation turned; /* dx, by warpgroups */
+    struct rope_rotation turned; /* for dx, in warpgroup kernels */
 };
 
-/* Fatal unless dtypes, heads and scale are of a kind that the kernels know. */
+/* Fatal unless the kernels support the dtypes, head size and scale. */
 void attention_check(const struct tensor *const *tensors, int count, const struct tensor *lse, int64_t head_dim,
                      float scale);
 
-/* Can rows of heads be moved by 16-byte packs? */
+/* Returns whether rows of heads can be moved in 16-byte packs. */
 inline bool head_packs_fit(const struct tensor *const *tensors, int count, int64_t head_dim)
 {
     for (int i = 0; i < count; i++) {
@@ -335,36 +339,40 @@ inline bool head_packs_fit(const struct tensor *const *tensors, int count, int64
     return true;
 }
 
-/* Does this device run warpgroups' products, and do they suit these tensors? (attention_work.cu) */
+/* Returns whether this device runs wgmma and these tensors suit it. (attention_work.cu) */
 bool attention_runs_by_warpgroups(const struct tensor *const *tensors, int count, int64_t head_dim);
 
-/* Forward by warpgroups, over a list of tiles of so many rows. (attention_forward_warpgroup.cu) */
+/* Forward by warpgroups, over a list of tiles of attention_forward_warpgroup_rows rows.
+ * (attention_forward_warpgroup.cu) */
 int attention_forward_warpgroup_rows(int64_t head_dim);
 void attention_forward_by_warpgroups(const struct cuda_target *target, const struct attention_forward_args *args,
                                      const struct work_list *list);
 
-/* Backward by warpgroups, over lists of tiles of so many rows. (attention_backward_warpgroup.cu) */
+/* Backward by warpgroups, over lists of tiles of attention_backward_warpgroup_rows rows.
+ * (attention_backward_warpgroup.cu) */
 int attention_backward_warpgroup_rows(int64_t head_dim, bool keys);
-/* Whether gradients may be turned back: of heads that are padded, pairs are not in the halves that kernels know. */
+/* Returns whether the kernels can apply the inverse rope: not for padded heads, whose pairs are not in the halves of
+ * the padded head. */
 bool attention_backward_warpgroup_turns(int64_t head_dim);
 void attention_backward_by_warpgroups(const struct cuda_target *target, const struct attention_backward_args *args,
                                       const struct work_list *queries, const struct work_list *keys, float2 *statistics,
                                       const struct rope_rotation &turned);
 
-/* The same in one pass; `sums`: so many bytes of scratch. (attention_backward_once.cu) */
+/* Backward that computes scores once. sums: scratch of attention_backward_once_sums bytes.
+ * (attention_backward_once.cu) */
 int attention_backward_once_rows(int64_t head_dim, bool keys);
 int64_t attention_backward_once_sums(const struct attention_backward_args *args);
 void attention_backward_once(const struct cuda_target *target, const struct attention_backward_args *args,
                              const struct work_list *queries, const struct work_list *keys, float2 *statistics,
                              float *sums, const struct rope_rotation &turned);
 
-/* A number as a type. */
+/* A compile-time constant as a type. */
 template <auto N> struct constant {
     static constexpr auto value = N;
 };
 
-/* Calls f with the kernel to run: a value of the element type, the head size that heads are padded to, a constant<N>,
- * and whether rows are moved by 16 bytes, a constant<bool>. In f32 they are not: less to compile. */
+/* Calls f with a value of the element type, the padded head size, as a constant<N>, and whether rows are moved in
+ * 16-byte packs, as a constant<bool>. In f32 they never are, to reduce compile time. */
 template <typename F> inline void visit_attention(const struct tensor *const *tensors, int count, int64_t head_dim, F f)
 {
     bool vector = head_packs_fit(tensors, count, head_dim);

@@ -8,7 +8,8 @@
 static struct choice_table table;
 static bool made;
 
-/* Choices of products are cuBLASLt's; what else they depend on is in their keys and values. */
+/* Makes the table at the first call. It is identified by device and cuBLASLt version; keys and values contain
+ * everything else that choices depend on. */
 static struct choice_table *own_table(void)
 {
     if (made)

@@ -7,7 +7,7 @@
 
 enum { PART_LANES = 16 };
 
-/* The sums that one launch makes: a row of blocks each. */
+/* The sums of one launch, each with a row of blocks. */
 struct part_sums {
     struct part_sum of[MOST_PART_SUMS];
 };

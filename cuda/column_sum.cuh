@@ -1,4 +1,4 @@
-/* The second stage of the norms' sums over rows. */
+/* The second stage of sums over rows: adds partial sums of blocks. Norms use it. */
 #ifndef CUDA_COLUMN_SUM_CUH
 #define CUDA_COLUMN_SUM_CUH
 
@@ -6,7 +6,7 @@
 
 #include <initializer_list>
 
-/* sum [cols] (+)= a sum of parts. */
+/* sum [cols] (+)= the sum of parts. */
 struct part_sum {
     float *sum;
     bool accumulate;
@@ -14,12 +14,12 @@ struct part_sum {
 
 enum { MOST_PART_SUMS = 3 };
 
-/* Each of the sums (+)= the sum over its parts, in a fixed order, of partial[part][cols]; the first's parts, then the
- * second's and the third's. No parts: the sum is 0. */
+/* Each sums[i] (+)= the sum over parts of partial[part][cols], in a fixed order. `partial` has the first sum's parts,
+ * then the second's and third's. Without parts the sum is 0. */
 void sum_parts(const struct cuda_target *target, const float *partial, int64_t parts, int64_t cols,
                const struct part_sum *sums, int count);
 
-/* The same of tensors [1, cols], at least one, which all accumulate or none. */
+/* As above, for sums given as tensors [1, cols], at least one; `accumulate` applies to all. */
 void sum_parts(const struct cuda_target *target, const float *partial, int64_t parts,
                std::initializer_list<struct tensor> sums, bool accumulate);
 

@@ -1,23 +1,24 @@
-/* Copies of a matrix in formats of few bits (struct quantized_copies of core/op.h), made in one pass. A block takes a
- * square tile, a thread a small square of it, which it keeps in registers: the row copy is written from there, the
- * column copy through shared memory. What the matrix is comes from a source: memory, or what an op computes. */
+/* Quantizes a matrix in one pass: makes the rowwise and columnwise operands of struct quantized_copies (core/op.h). A
+ * block has a square tile, and a thread a small square of it in registers. The rowwise operand is written from
+ * registers, the columnwise one through shared memory. The matrix comes from a source: memory, or an op's
+ * computation. */
 #ifndef CUDA_COPIES_CUH
 #define CUDA_COPIES_CUH
 
 #include "cuda/tile.cuh"
 
-/* Where copies go; NULL: not wanted. */
+/* Destinations; NULL: not requested. */
 struct copy_targets {
     int64_t rows, cols; /* of the matrix */
-    int64_t padded;     /* columns of the column copy; without one the rows */
+    int64_t padded;     /* columns of the columnwise operand; without one, the number of rows */
     void *values, *row, *column;
     int64_t values_stride, row_stride, column_stride;
     float *row_scale, *column_scale;
     int64_t row_scale_stride, column_scale_stride;
-    const float *scale;                     /* that is given; NULL: made of amaxes */
-    const uint32_t *row_amax, *column_amax; /* of a pass before: of each row and column with ROW, else of all */
-    uint32_t *amax;                         /* raised */
-    float *partial;                         /* sums of columns [tiles down][cols] */
+    const float *scale;                     /* given scale; NULL: computed from amaxes */
+    const uint32_t *row_amax, *column_amax; /* from an earlier pass; SCALING_ROW: of each line, else of all */
+    uint32_t *amax;                         /* raised to the tensor's amax */
+    float *partial;                         /* column sums [tiles down][cols] */
     const int32_t *draw;
     struct quantization rule;
     uint32_t salt;
@@ -32,25 +33,26 @@ constexpr float largest_of = FORMAT == FORMAT_E4M3   ? 448.0f
 
 /* -- Elements ------------------------------------------------------------------------------------------------------ */
 
-/* quantization_scaled but for the bound, which the conversion to 8 bits has: 0 or NaN is added. */
+/* quantization_scaled without the clamp, which the conversion to 8 bits does. The fmaf turns infinities into NaN. */
 __device__ __forceinline__ float scaled(float x, float multiplier)
 {
     return fmaf(x, 0.0f, __fmul_rn(x, multiplier));
 }
 
-/* Two elements of 8 bits, the first in the low byte. */
+/* Returns two 8-bit elements, the first in the low byte. */
 template <enum number_format FORMAT> __device__ __forceinline__ uint32_t two_bytes(float first, float second)
 {
     return __nv_cvt_float2_to_fp8x2(make_float2(first, second), __NV_SATFINITE,
                                     FORMAT == FORMAT_E5M2 ? __NV_E5M2 : __NV_E4M3);
 }
 
-/* What the elements of a block are multiplied by, and what the rounded ones are: an emulated copy holds the product. */
+/* Elements of a block are multiplied by `multiplier` and rounded. An emulated operand stores rounded elements times
+ * `scale`. */
 struct block_scale {
     float multiplier, scale;
 };
 
-/* From the bits of a block's amax; `tensor` is the tensor's multiplier. */
+/* Returns the scale of a block from the bits of its amax. tensor: the tensor's multiplier. */
 template <enum scaling SCALING, enum number_format FORMAT>
 __device__ __forceinline__ struct block_scale block_scale_of(uint32_t amax, float tensor)
 {
@@ -64,13 +66,14 @@ __device__ __forceinline__ struct block_scale block_scale_of(uint32_t amax, floa
     return {quantization_block_multiplier(tensor, scale), scale};
 }
 
-/* Random bits of the elements from (row, col) of a copy on. */
+/* Random bits for stochastic rounding of a quantized operand. */
 struct random_bits {
     bool wanted;
     uint32_t key;
 };
 
-/* Eight neighbours in a copy's row: for 8 bits two words, else four. (row, col): of the first, in the copy. */
+/* Quantizes eight consecutive elements of an operand's row, from (row, col) on: to two words for 8 bits, else to
+ * four. */
 template <enum scaling SCALING, enum number_format FORMAT>
 __device__ __forceinline__ void cast(const float (&x)[SIDE], const struct block_scale &by,
                                      const struct random_bits &random, int64_t row, int64_t col,
@@ -111,14 +114,14 @@ __device__ __forceinline__ void cast(const float (&x)[SIDE], const struct block_
     }
 }
 
-/* -- The column copy's tile ---------------------------------------------------------------------------------------- */
+/* -- The columnwise operand's tile -------------------------------------------------------------------------------- */
 
-/* Columns of the matrix, `elements` of 16 bytes each, laid out so that neither side finds two words in a bank. */
+/* The tile's columns, in 16-byte chunks, laid out so that neither writes nor reads have bank conflicts. */
 template <typename OUT> struct column_tile {
     static constexpr int CHUNK = 16 / sizeof(OUT), CHUNKS = TILE / CHUNK;
     uint4 of[TILE * CHUNKS];
 
-    /* Column j of the thread's square. */
+    /* Stores column j of the thread's square. */
     __device__ __forceinline__ void put(int j, const uint32_t (&from)[SIDE * sizeof(OUT) / 4])
     {
         int pack = threadIdx.x % TILE_PACKS, group = threadIdx.x / TILE_PACKS, col = pack * SIDE + j;
@@ -139,7 +142,7 @@ template <typename OUT> struct column_tile {
     }
 };
 
-/* To memory: a thread takes one chunk of every STEP-th column. */
+/* Writes the tile to memory. A thread handles one chunk of every STEP-th column. */
 template <bool WIDE, typename OUT>
 __device__ __forceinline__ void write_columns(const column_tile<OUT> &tile, const struct copy_targets &to,
                                               const struct tile_square &at)
@@ -184,10 +187,10 @@ struct copy_memory {
     alignas(16) float row_multiplier[TILE], column_multiplier[TILE];
     alignas(16) float sums[TILE_WARPS][TILE];
     column_tile<copy_element<SCALING>>
-        column; /* the last: staged words begin here and may need more */
+        column; /* the last member: staged words begin here and may extend beyond it */
 };
 
-/* What a block of make_copies uses. */
+/* Returns the shared memory of a block of make_copies. */
 template <typename Source, enum scaling SCALING, bool WIDE> constexpr size_t copy_memory_bytes()
 {
     using memory = copy_memory<typename Source::type, SCALING>;
@@ -195,7 +198,7 @@ template <typename Source, enum scaling SCALING, bool WIDE> constexpr size_t cop
     return sizeof(memory) + (WIDE && staged > column ? staged - column : 0);
 }
 
-/* A tile's multipliers from its amaxes, and the scales that follow. All threads call it. */
+/* Computes the multipliers of a tile's rows and columns, and writes their scales. All threads call it. */
 template <typename T, enum scaling SCALING, enum number_format FORMAT>
 __device__ __forceinline__ void multipliers_of_lines(copy_memory<T, SCALING> &memory, const struct copy_targets &to,
                                                      const struct tile_square &at)
@@ -214,7 +217,7 @@ __device__ __forceinline__ void multipliers_of_lines(copy_memory<T, SCALING> &me
     float *scale = of_row ? to.row_scale : to.column_scale;
     if (scale == NULL || !there)
         return;
-    int64_t across = of_row ? at.first_col : at.first_row; /* along the copy's row */
+    int64_t across = of_row ? at.first_col : at.first_row; /* along the operand's row */
     if (SCALING == SCALING_1X128)
         scale += across / TILE * (of_row ? to.row_scale_stride : to.column_scale_stride);
     else if (across != 0)
@@ -222,10 +225,10 @@ __device__ __forceinline__ void multipliers_of_lines(copy_memory<T, SCALING> &me
     scale[first + line] = quantization_reciprocal(multiplier);
 }
 
-/* What memory says before a tile is made, read early, since nobody waits for it there. */
+/* Values that a block reads from memory before it makes its tile, to hide the latency. */
 struct known_bits {
-    uint32_t scale; /* of TENSOR: the given scale, or the amax that it is made of */
-    uint32_t amax;  /* that is raised */
+    uint32_t scale; /* SCALING_TENSOR: the given scale, or the amax from which it is computed */
+    uint32_t amax;  /* the amax to be raised */
 };
 
 template <enum scaling SCALING>
@@ -239,7 +242,7 @@ __device__ __forceinline__ struct known_bits known_bits_of(const struct copy_tar
     return known;
 }
 
-/* The multiplier of the whole tile, and the scale that follows. All threads call it. */
+/* Returns the multiplier of the whole tile, and writes its scale. All threads call it. */
 template <typename T, enum scaling SCALING, enum number_format FORMAT>
 __device__ __forceinline__ float multiplier_of_tile(const copy_memory<T, SCALING> &memory,
                                                     const struct copy_targets &to, const struct tile_square &at,
@@ -269,7 +272,7 @@ __device__ __forceinline__ float multiplier_of_tile(const copy_memory<T, SCALING
     return multiplier;
 }
 
-/* The multiplier that all blocks of a tensor share, and its scale. */
+/* Returns the multiplier that all blocks of a tensor share, and writes its scale. */
 __device__ __forceinline__ float multiplier_of_tensor(const uint32_t *amax, float *scale)
 {
     float multiplier = quantization_multiplier(amax_of(*amax), QUANTIZATION_NVFP4, false);
@@ -278,9 +281,9 @@ __device__ __forceinline__ float multiplier_of_tensor(const uint32_t *amax, floa
     return multiplier;
 }
 
-/* -- Copies -------------------------------------------------------------------------------------------------------- */
+/* -- Quantized operands ------------------------------------------------------------------------------------------- */
 
-/* The 4 x 4 bytes of four words, transposed. */
+/* Transposes the 4 x 4 bytes of four words. */
 __device__ __forceinline__ void transpose_bytes(uint32_t &w0, uint32_t &w1, uint32_t &w2, uint32_t &w3)
 {
     uint32_t a = __byte_perm(w0, w1, 0x5140), b = __byte_perm(w2, w3, 0x5140);
@@ -291,7 +294,7 @@ __device__ __forceinline__ void transpose_bytes(uint32_t &w0, uint32_t &w1, uint
     w3 = __byte_perm(c, d, 0x7632);
 }
 
-/* The rows of the thread's square, as columns; `rows` is used up. */
+/* Stores the rows of the thread's square as columns. Overwrites `rows`. */
 __device__ __forceinline__ void put_columns(uint32_t (&rows)[SIDE][2], column_tile<uint8_t> &tile)
 {
 #pragma unroll
@@ -306,7 +309,7 @@ __device__ __forceinline__ void put_columns(uint32_t (&rows)[SIDE][2], column_ti
     }
 }
 
-/* One multiplier for both copies of 8 bits. */
+/* Writes both 8-bit operands with one multiplier. */
 template <typename T, enum scaling SCALING, enum number_format FORMAT, bool WIDE>
 __device__ __forceinline__ void copy_alike(square<T> &x, float multiplier, copy_memory<T, SCALING> &memory,
                                            const struct copy_targets &to, const struct tile_square &at)
@@ -329,7 +332,7 @@ __device__ __forceinline__ void copy_alike(square<T> &x, float multiplier, copy_
         put_columns(bytes, memory.column);
 }
 
-/* A multiplier for each row and each column. */
+/* Writes both 8-bit operands, with a multiplier per row and column. */
 template <typename T, enum scaling SCALING, enum number_format FORMAT, bool WIDE>
 __device__ __forceinline__ void copy_lines(square<T> &x, copy_memory<T, SCALING> &memory, const struct copy_targets &to,
                                            const struct tile_square &at)
@@ -359,7 +362,7 @@ __device__ __forceinline__ void copy_lines(square<T> &x, copy_memory<T, SCALING>
     }
 }
 
-/* Emulated blocks of a few elements. */
+/* Writes emulated operands whose blocks have 16 or 32 elements. */
 template <typename T, enum scaling SCALING, enum number_format FORMAT, bool WIDE>
 __device__ __forceinline__ void copy_blocks(square<T> &x, copy_memory<T, SCALING> &memory,
                                             const struct copy_targets &to, const struct tile_square &at)
@@ -418,7 +421,7 @@ __device__ __forceinline__ void copy_blocks(square<T> &x, copy_memory<T, SCALING
                 by = block_scale_of<SCALING, FORMAT>(amax, tensor);
             }
             cast<SCALING, FORMAT>(v, by, random, at.first_col + at.col + j, at.first_row + at.row, out);
-            if (SCALING == SCALING_1X32 && at.rows < SIDE) /* zeros beside NaN too */
+            if (SCALING == SCALING_1X32 && at.rows < SIDE) /* zeros after the matrix, even next to NaN */
 #pragma unroll
                 for (int i = 0; i < SIDE; i++)
                     if (i >= at.rows)
@@ -489,13 +492,13 @@ __global__ void __launch_bounds__(TILE_THREADS, Source::RESIDENT) make_copies(So
 
 /* -- Launches ------------------------------------------------------------------------------------------------------ */
 
-/* Does an op beside its result make what `to` says? */
+/* Returns whether an op makes quantized operands or an amax too. */
 static inline bool wants_copies(const struct quantized_copies &to)
 {
     return has_copies(&to) || tensor_present(&to.amax);
 }
 
-/* Bytes of scratch of a sum over the rows. */
+/* Returns the bytes of scratch of a sum over rows; 0 without one. */
 static inline int64_t copies_workspace(int64_t rows, int64_t cols, const struct tensor &sum)
 {
     return tensor_present(&sum) ? ceil_div(rows, TILE) * cols * (int64_t)sizeof(float) : 0;
@@ -526,7 +529,7 @@ static inline struct copy_targets copy_targets_of(const struct quantized_copies 
     return t;
 }
 
-/* May packs of SIDE elements of the matrix, and 16 bytes of the column copy, be moved at once? */
+/* Returns whether packs of SIDE elements, and 16 bytes of the columnwise operand, can be moved at once. */
 static inline bool copies_fit(const struct quantized_copies &to, int64_t cols, const struct tensor &values)
 {
     auto fits = [](const struct tensor &t, int64_t n) { return !tensor_present(&t) || rows_fit(t, (int)n); };
@@ -571,8 +574,8 @@ static void launch_copies_in(const struct cuda_target *target, const char *name,
         launch_copies_of<Source, SCALING, FORMAT_E4M3>(target, name, source, to, wide);
 }
 
-/* For the scalings that one pass is enough for. WIDE as copies_fit says, and the same of what the source reads;
- * a source of two HALVES must be. */
+/* Launches make_copies, for scalings that need one pass. wide: copies_fit, and the source can be read in packs of SIDE
+ * elements; must be true for a source with two HALVES. */
 template <typename Source>
 static void launch_copies(const struct cuda_target *target, const char *name, const Source &source,
                           const struct copy_targets &to, bool wide)

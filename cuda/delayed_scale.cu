@@ -1,4 +1,4 @@
-/* delayed_scale: a block takes a tensor's history. */
+/* delayed_scale: a block updates a tensor's history. */
 #include "cuda/device.cuh"
 
 enum { HISTORY_THREADS = 256 };
@@ -10,12 +10,12 @@ static __global__ void __launch_bounds__(HISTORY_THREADS)
     const int64_t i = blockIdx.x;
     const float newest = *amax.row(i);
     float *entry = history.row(i), most = newest;
-    __syncthreads(); /* all have read it */
+    __syncthreads(); /* all threads have read amax */
     if (threadIdx.x == 0)
         *amax.row(i) = 0.0f;
     if (!(newest > 0.0f && newest <= FLT_MAX))
         return;
-    /* From the end on, so that each place is read before it is written. */
+    /* Moves from the end on, so that each entry is read before it is overwritten. */
     for (int64_t end = history.cols; end > 0; end -= HISTORY_THREADS) {
         int64_t to = end - 1 - threadIdx.x;
         float moved = to > 0 ? entry[to - 1] : newest;

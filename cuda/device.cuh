@@ -1,4 +1,5 @@
-/* Device code that kernels share: values of several types as f32, 16-byte accesses, sums over warps and blocks. */
+/* Device code that all kernels share: conversion of several types to f32, 16-byte accesses, sums over warps and thread
+ * blocks. */
 #ifndef CUDA_DEVICE_CUH
 #define CUDA_DEVICE_CUH
 
@@ -26,7 +27,7 @@ __device__ __forceinline__ float to_float(__nv_bfloat16 x)
     return __bfloat162float(x);
 }
 
-/* Round to nearest even. */
+/* Rounds to nearest even. */
 template <typename T> __device__ __forceinline__ T from_float(float x);
 
 template <> __device__ __forceinline__ float from_float<float>(float x)
@@ -39,7 +40,7 @@ template <> __device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(f
     return __float2bfloat16_rn(x);
 }
 
-/* N neighbouring elements, moved by one access where they are at most 16 bytes. */
+/* N consecutive elements, moved by one access if they have at most 16 bytes. */
 template <typename T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) pack {
     T at[N];
 };
@@ -52,7 +53,7 @@ template <int N, typename T> __device__ __forceinline__ pack<T, N> load_pack(con
 }
 
 template <int BYTES> struct pack_word {
-    using type = uint4; /* one or several */
+    using type = uint4; /* one or more words */
 };
 template <> struct pack_word<8> {
     using type = uint2;
@@ -67,8 +68,8 @@ template <> struct pack_word<1> {
     using type = unsigned char;
 };
 
-/* To global memory, and to no other, by the machine's instruction: the compiler would take the assignment of a struct
- * apart. */
+/* Stores a pack in global memory (no other state space). It uses explicit store instructions because the compiler would
+ * split the assignment of a struct. */
 template <typename T, int N> __device__ __forceinline__ void store_pack(T *to, const pack<T, N> &from)
 {
     using word = typename pack_word<sizeof(T) * N>::type;
@@ -77,7 +78,7 @@ template <typename T, int N> __device__ __forceinline__ void store_pack(T *to, c
         __stwb(reinterpret_cast<word *>(to) + i, reinterpret_cast<const word *>(&from)[i]);
 }
 
-/* The first `count` of N elements. WHOLE: all, by one access. */
+/* Writes the first `count` of N elements. WHOLE: writes all of them with one access. */
 template <bool WHOLE, typename T, int N, typename Count>
 __device__ __forceinline__ void write_some(T *to, const pack<T, N> &from, Count count)
 {
@@ -98,7 +99,7 @@ template <typename T, int N> __device__ __forceinline__ void unpack(const pack<T
         to[i] = to_float(from.at[i]);
 }
 
-/* bf16 is the upper half of f32: one instruction each. */
+/* bf16 is the upper half of f32, so each element takes one instruction. */
 template <int N> __device__ __forceinline__ void unpack(const pack<__nv_bfloat16, N> &from, float (&to)[N])
 {
     if constexpr (N % 2 == 0) {
@@ -134,7 +135,7 @@ template <typename T, int N> __device__ __forceinline__ void store(T *to, const 
     store_pack(to, rounded<T>(from));
 }
 
-/* 2^x, off by 4 roundings relatively; below fp32's normal numbers 0. */
+/* Returns 2^x with a relative error of at most 4 roundings; 0 where the result would be denormal. */
 __device__ __forceinline__ float power_of_2(float x)
 {
     float result;
@@ -142,13 +143,14 @@ __device__ __forceinline__ float power_of_2(float x)
     return result;
 }
 
-/* exp(x), off by |x| and 4 roundings relatively: log2(e) is in two parts, so that only the product rounds. */
+/* Returns exp(x) with a relative error of at most |x| + 4 roundings. log2(e) is in two parts, so that only the
+ * multiplication rounds. */
 __device__ __forceinline__ float exponential(float x)
 {
     return power_of_2(fmaf(x, 0x1.715476p0f, x * 0x1.4ae0cp-26f));
 }
 
-/* 1 / x, off by 2 roundings, for x whose reciprocal is a normal number. */
+/* Returns 1 / x with an error of at most 2 roundings, for x whose reciprocal is a normal number. */
 __device__ __forceinline__ float reciprocal(float x)
 {
     float result;
@@ -156,7 +158,7 @@ __device__ __forceinline__ float reciprocal(float x)
     return result;
 }
 
-/* 1 / (1 + exp(-x)) and its complement, both accurate relatively. */
+/* Sigmoid of x and its complement, 1 / (1 + exp(x)), both with a small relative error. */
 struct sigmoid {
     float value, complement;
 };
@@ -167,7 +169,7 @@ __device__ __forceinline__ struct sigmoid sigmoid_of(float x)
     return {x < 0.0f ? small : large, x < 0.0f ? large : small};
 }
 
-/* Every lane gets the sum. The order is fixed. */
+/* Returns the sum over the warp to every lane. The order is fixed. */
 __device__ __forceinline__ float warp_sum(float x)
 {
 #pragma unroll
@@ -192,7 +194,7 @@ __device__ __forceinline__ float warp_max(float x)
     return x;
 }
 
-/* Every thread of the block gets the sum, in a fixed order; `shared` has a value for each warp. */
+/* Returns the sum over the thread block to every thread, in a fixed order. `shared` has one element per warp. */
 template <typename V> __device__ __forceinline__ V block_sum(V x, V *shared)
 {
     int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
@@ -206,7 +208,7 @@ template <typename V> __device__ __forceinline__ V block_sum(V x, V *shared)
     return x;
 }
 
-/* A tensor as kernels get it. */
+/* A tensor as kernels receive it. */
 template <typename T> struct view {
     T *data;
     int64_t rows, cols, stride;
@@ -223,20 +225,20 @@ template <typename T> inline view<T> view_of(const struct tensor &t)
     return {static_cast<T *>(t.data), t.rows, t.cols, t.stride};
 }
 
-/* Do all rows of it start where an n-element pack may? */
+/* Returns whether an n-element pack may start at every row. */
 inline bool rows_fit(const struct tensor &t, int n)
 {
     int64_t bytes = dtype_size(t.dtype) * n;
     return (t.rows <= 1 || t.stride % n == 0) && reinterpret_cast<uintptr_t>(t.data) % (bytes < 16 ? bytes : 16) == 0;
 }
 
-/* And consist of such packs? */
+/* Returns whether rows also consist of whole n-element packs. */
 inline bool packs_fit(const struct tensor &t, int n)
 {
     return t.cols % n == 0 && rows_fit(t, n);
 }
 
-/* Calls f with a value of the element type that `dtype` says, f32 or bf16: visit(t.dtype, [&](auto zero) { using T =
+/* Calls f with a value of the element type `dtype`, f32 or bf16: visit(t.dtype, [&](auto zero) { using T =
  * decltype(zero); ... }). */
 template <typename F> inline void visit(enum dtype dtype, F f)
 {
@@ -246,8 +248,9 @@ template <typename F> inline void visit(enum dtype dtype, F f)
         f(float());
 }
 
-/* The same with the width of packs that fits all of the tensors, which are of the first's type or absent: 16 bytes or
- * one element: visit_packs({x, y}, [&](auto zero, auto width) { constexpr int N = decltype(width)::value; ... }). */
+/* As visit, and also passes f the width of packs that fits all tensors: 16 bytes or one element. All tensors have the
+ * first one's type or are absent: visit_packs({x, y}, [&](auto zero, auto width) { constexpr int N =
+ * decltype(width)::value; ... }). */
 template <typename F> inline void visit_packs(std::initializer_list<struct tensor> tensors, F f)
 {
     visit(tensors.begin()->dtype, [&](auto zero) {
@@ -262,7 +265,7 @@ template <typename F> inline void visit_packs(std::initializer_list<struct tenso
     });
 }
 
-/* Calls f with two booleans as constants. */
+/* Calls f with two booleans as compile-time constants. */
 template <typename F> inline void visit_bools(bool a, bool b, F f)
 {
     auto second = [&](auto first) {

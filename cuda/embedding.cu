@@ -6,7 +6,7 @@ static struct token_rows rows_of(const struct tensor &tokens, int64_t origin, co
     return {static_cast<const int32_t *>(tokens.data), (uint32_t)origin, (uint32_t)weight.rows};
 }
 
-/* scale may be NULL: 1. */
+/* scale: NULL is 1. */
 template <typename T, int N>
 __global__ WALK_BOUNDS void embedding_forward(struct row_walk walk, view<const T> weight, struct token_rows rows,
                                               const float *scale, view<T> y)
@@ -14,7 +14,7 @@ __global__ WALK_BOUNDS void embedding_forward(struct row_walk walk, view<const T
     walk_packs<4>(
         walk,
         [&](uint32_t row, uint32_t p) {
-            /* Loaded in any case: loads behind a branch would wait for each other. */
+            /* Loads unconditionally: loads in a branch would wait for each other. */
             uint32_t from = (uint32_t)rows.at(row);
             pack<T, N> in = load_pack<N>(weight.row(min(from, rows.rows - 1)) + (int64_t)p * N);
             return from < rows.rows ? in : pack<T, N>{};
@@ -46,24 +46,25 @@ void cuda_embedding_forward(const struct cuda_target *target, const struct embed
 }
 
 /* -- Backward ------------------------------------------------------------------------------------------------------
- * The tokens in the order of the vocabulary are cut into pieces of one length, whatever tokens they hold, so that work
- * is even for any vocabulary. A run of equal tokens inside a piece is summed and added to its row of the gradient. Of a
- * run that several pieces share each piece leaves a sum, and the first piece's are added up in the order of pieces. */
+ * The tokens in the order of the vocabulary are split into pieces of equal length, regardless of the tokens, so that
+ * work is even for any vocabulary. A run of equal tokens inside a piece is summed and added to its row of the gradient.
+ * If a run is in several pieces, each piece writes a partial sum, and the run's first piece adds them in the order of
+ * pieces. */
 
 enum { PIECE = 64, PIECE_THREADS = 128, PIECE_AHEAD = 4 };
 
-/* What pieces leave. */
+/* Partial sums of pieces. */
 struct piece_sums {
-    float *from_before, *to_next; /* [pieces, cols]: of the run that began before the piece; of one that begins in it
-                                   * and goes on after it */
+    float *from_before, *to_next; /* [pieces, cols]: of the run that began in an earlier piece; of the run that begins
+                                     in the piece and continues in the next one */
     int32_t *first;               /* [pieces]: the first token */
-    int32_t *begins;              /* [pieces]: is there a sum in to_next? */
+    int32_t *begins;              /* [pieces]: whether to_next has a sum */
 };
 
 struct sorted_tokens {
     struct token_rows rows;
     const int32_t *order;
-    int64_t count, padding; /* padding: the row whose sum goes nowhere, as does that of tokens without a row */
+    int64_t count, padding; /* padding: the row whose sum is discarded, as is the sum of tokens without a row */
     __device__ __forceinline__ int32_t at(int64_t i) const
     {
         return rows.at(order[i]);
@@ -85,7 +86,7 @@ template <typename T, int N> __device__ __forceinline__ void add_to(T *to, const
     store(to, sum);
 }
 
-/* scale may be NULL: 1. dweight is added to, at most once a row by this or sum_runs. */
+/* scale: NULL is 1. dweight accumulates; each row is updated at most once, by this kernel or sum_runs. */
 template <typename T, typename D, int N>
 __global__ void __launch_bounds__(PIECE_THREADS) sum_pieces(struct sorted_tokens sorted, const float *scale,
                                                             view<const T> dy, view<D> dweight, struct piece_sums sums)
@@ -144,7 +145,7 @@ __global__ void __launch_bounds__(PIECE_THREADS) sum_pieces(struct sorted_tokens
     }
 }
 
-/* Threads of a block: columns, in packs, and lanes that take turns at the pieces of a run. */
+/* Threads of a block: columns, in packs, and lanes that process the pieces of a run in turn. */
 enum { RUN_COLUMNS = 64, RUN_LANES = 4 };
 
 template <typename D, int N>

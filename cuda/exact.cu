@@ -61,7 +61,7 @@ void cuda_exact_read(const struct cuda_target *target, const struct exact_read_a
 
 /* -- Squares ------------------------------------------------------------------------------------------------------ */
 
-/* Each warp takes blocks of numbers, each of its threads every 32nd; what is added beyond a block is exact. */
+/* A warp sums one block of numbers at a time, each lane every 32nd number. Sums over blocks are exact. */
 static __global__ void __launch_bounds__(THREADS)
     exact_squares(const float *x, int64_t blocks, double unit, double *partial)
 {

@@ -19,19 +19,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An event that was made for a struct event; the executor destroys them all. */
+/* A CUDA event made for a struct event. The executor owns and destroys all of them. */
 struct native_event {
     cudaEvent_t event;
     struct native_event *next;
 };
 
-/* Scratch that was too small later; recordings may work in it. */
+/* Scratch that was replaced by larger scratch; CUDA graphs may still use it. */
 struct outgrown {
     void *memory;
     struct outgrown *next;
 };
 
-/* A graph, and who is told before it runs. */
+/* An instantiated CUDA graph, and functions to call before each launch of it. */
 struct recording {
     cudaGraphExec_t graph;
     struct notice {
@@ -42,26 +42,26 @@ struct recording {
     int64_t count;
 };
 
-/* Streams with collectives. A kernel of NCCL may wait for one that another rank has started and this rank has not. On
- * several nodes the kernels of all streams together therefore find room on a GPU: each takes an equal part of the SMs
- * at most. (NCCL_LAUNCH_ORDER_IMPLICIT would order the launches instead. With it NCCL 2.28 fails to capture all-to-alls
- * by copy engines.) */
+/* The number of streams with collectives. A kernel of NCCL may wait for one that another rank has started and this rank
+ * has not. On several nodes the kernels of all these streams must therefore fit on the GPU at once: each uses at most
+ * an equal part of the SMs. (NCCL_LAUNCH_ORDER_IMPLICIT would order the launches instead, but with it NCCL 2.28 fails
+ * to capture all-to-alls by copy engines.) */
 enum { COLLECTIVE_STREAMS = 5 };
 
 struct cuda {
-    struct executor executor; /* first, so that a pointer to it is a pointer to this */
+    struct executor executor; /* first member, so that a pointer to it can be cast */
     struct cuda_target targets[STREAM_COUNT];
     struct cuda_kept kept; /* of STREAM_COMPUTE */
     double timeout;
-    int most_ctas;  /* of a collective; 0: NCCL's own choice */
-    int sharing;    /* ranks that have this GPU */
-    int capability; /* of the GPU, 90 for 9.0 */
+    int most_ctas;  /* limit of thread blocks per collective; 0: NCCL's default */
+    int sharing;    /* number of ranks that use this GPU */
+    int capability; /* compute capability of the GPU, 90 for 9.0 */
     struct placement_id id;
     struct native_event *events;
-    struct event reached; /* of synchronize */
+    struct event reached; /* for synchronize */
     struct outgrown *outgrown;
-    int64_t recordings;          /* that have not been discarded */
-    struct recording *recording; /* that is being made; NULL: none */
+    int64_t recordings;          /* number of recordings that have not been discarded */
+    struct recording *recording; /* the recording in progress; NULL: none */
     cudaEvent_t *stamps;         /* [stamp_count] */
     int64_t stamp_count;
 };
@@ -114,8 +114,8 @@ static int64_t available(struct executor *executor)
     return unused_bytes() / ((struct cuda *)executor)->sharing;
 }
 
-/* Kernels are loaded when they are first launched, recordings lie on the device, and the driver hands memory out in
- * pieces of 2 MiB. */
+/* Reserves memory for kernels, which are loaded at their first launch, for CUDA graphs, and for the driver's allocation
+ * granularity of 2 MiB. */
 static int64_t margin(struct executor *executor)
 {
     (void)executor;
@@ -160,7 +160,7 @@ static int64_t scratch_of(const struct cuda_target *target, enum op op, const vo
     }
 }
 
-/* What is asked for here is launched later: the place for what takes too long then. */
+/* Called before the op is launched, so it also does work that would take too long at launch. */
 static int64_t workspace(struct executor *executor, enum op op, const void *args)
 {
     const struct cuda_target *target = &((struct cuda *)executor)->targets[STREAM_COMPUTE];
@@ -193,8 +193,8 @@ static void run(struct executor *executor, struct stream *stream, enum op op, co
     }
 }
 
-/* Either side may be host memory: the driver knows which it is. From pageable memory the call returns when the source
- * may be written again. */
+/* Copies between any of device and host memory; the driver recognises which. With pageable memory as the source, the
+ * call returns once the source may be overwritten. */
 static void copy_bytes(const struct cuda_target *target, const void *from, void *to, size_t bytes)
 {
     CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, target->stream));
@@ -203,7 +203,7 @@ static void copy_bytes(const struct cuda_target *target, const void *from, void 
 void cuda_copy(const struct cuda_target *target, const struct copy_args *args)
 {
     const struct tensor *from = &args->from, *to = &args->to;
-    const size_t longest = INT32_MAX; /* bytes from row to row that the driver takes (cudaDevAttrMaxPitch) */
+    const size_t longest = INT32_MAX; /* the largest stride in bytes that the driver supports (cudaDevAttrMaxPitch) */
     size_t element = (size_t)dtype_size(from->dtype), width = (size_t)from->cols * element;
     size_t from_pitch = (size_t)from->stride * element, to_pitch = (size_t)to->stride * element;
     if (tensor_count(from) == 0)
@@ -213,7 +213,7 @@ void cuda_copy(const struct cuda_target *target, const struct copy_args *args)
     else if (from_pitch <= longest && to_pitch <= longest)
         CUDA_CHECK(cudaMemcpy2DAsync(to->data, to_pitch, from->data, from_pitch, width, (size_t)from->rows,
                                      cudaMemcpyDefault, target->stream));
-    else /* chunks of few, very long rows */
+    else /* few very long rows */
         for (int64_t row = 0; row < from->rows; row++)
             copy_bytes(target, tensor_at(from, row, 0), tensor_at(to, row, 0), width);
 }
@@ -235,7 +235,7 @@ static void *allocate(struct executor *executor, int64_t bytes, enum memory_kind
         error_fatal("out of device memory: %.2f GiB asked for, %.2f GiB free", (double)bytes / (1 << 30),
                     (double)unused_bytes() / (1 << 30));
     cuda_check(status, "cudaMalloc");
-    /* No stream of ours waits for the default one: it is zero for all of them once this is done. */
+    /* Our streams do not wait for the default stream, so synchronise: then all of them find zeros. */
     cudaStream_t stream = ((struct cuda *)executor)->targets[STREAM_COMPUTE].stream;
     CUDA_CHECK(cudaMemsetAsync(memory, 0, (size_t)bytes, stream));
     CUDA_CHECK(cudaStreamSynchronize(stream));
@@ -251,8 +251,8 @@ static void release(struct executor *executor, void *memory, enum memory_kind ki
         CUDA_CHECK(cudaFree(memory));
 }
 
-/* Streams run side by side, so each has scratch of its own. Recordings hold its address: while there are any, what is
- * outgrown is kept for them. */
+/* Each stream has its own scratch, since streams run concurrently. CUDA graphs contain its address, so old scratch is
+ * kept while there are any. */
 static void reserve(struct executor *executor, int stream, int64_t bytes)
 {
     struct cuda *cuda = (struct cuda *)executor;
@@ -316,7 +316,7 @@ static bool event_is_past(struct executor *executor, struct event *event, bool w
     return status == cudaSuccess;
 }
 
-/* By an event, since this is how a rank waits that answers others meanwhile. */
+/* Uses an event, because a rank answers other ranks while it waits for one. */
 static void synchronize(struct executor *executor, struct stream *stream)
 {
     struct cuda *cuda = (struct cuda *)executor;
@@ -324,7 +324,7 @@ static void synchronize(struct executor *executor, struct stream *stream)
     event_is_past(executor, &cuda->reached, true);
 }
 
-/* -- Recordings: graphs ------------------------------------------------------------------------------------------- */
+/* -- Recordings: CUDA graphs -------------------------------------------------------------------------------------- */
 
 static void capture_begin(struct executor *executor, struct stream *stream)
 {
@@ -371,7 +371,7 @@ static void discard(struct executor *executor, void *self)
 {
     struct cuda *cuda = (struct cuda *)executor;
     struct recording *recording = self;
-    CUDA_CHECK(cudaGraphExecDestroy(recording->graph)); /* once it has run, where it is on its way */
+    CUDA_CHECK(cudaGraphExecDestroy(recording->graph)); /* a graph in flight is destroyed after it has run */
     free(recording->notices);
     memory_free(recording);
     if (--cuda->recordings == 0)
@@ -416,7 +416,7 @@ static void range(struct executor *executor, const char *name)
         nvtxRangePop();
 }
 
-/* -- Choices ----------------------------------------------------------------------------------------------------- */
+/* -- Tuned kernels ------------------------------------------------------------------------------------------------ */
 
 static const void *choices(struct executor *executor, int64_t *bytes)
 {
@@ -445,7 +445,7 @@ static bool add_choices(struct executor *executor, const void *from, int64_t byt
     return reconsider(choice_add(from, bytes));
 }
 
-/* -- Making ------------------------------------------------------------------------------------------------------ */
+/* -- Creation ----------------------------------------------------------------------------------------------------- */
 
 static void destroy(struct executor *executor)
 {
@@ -471,7 +471,7 @@ static void destroy(struct executor *executor)
 }
 
 #ifdef CISTRON_NCCL
-/* Do ranks of comm have one GPU together? Collective. */
+/* Returns whether ranks of comm share a GPU. Collective. */
 static bool shares(const struct cuda *cuda, struct comm *comm)
 {
     struct placement_id *ids = memory_allocate((int64_t)sizeof *ids * comm->size);
@@ -493,10 +493,10 @@ static struct group *make_nccl_group(struct cuda *cuda, struct comm *comm, const
 }
 #endif
 
-/* NCCL takes each GPU once. */
+/* Uses NCCL, unless ranks share a GPU, which NCCL rejects. */
 static struct group *make_group(struct executor *executor, struct comm *comm, const char *name)
 {
-    if (comm->size == 1) /* nothing to sum */
+    if (comm->size == 1) /* nothing to communicate */
         return comm_group_create(comm, NULL, name);
 #ifdef CISTRON_NCCL
     struct cuda *cuda = (struct cuda *)executor;
@@ -508,7 +508,8 @@ static struct group *make_group(struct executor *executor, struct comm *comm, co
     return copying_group_create(comm, executor, name);
 }
 
-/* Scales of rows and blocks: cuBLASLt's manual has them for 9.0 alone. Copies of emulated formats are bf16. */
+/* Row and block scales: cuBLASLt's manual lists them only for compute capability 9.0. Operands of emulated formats are
+ * bf16. */
 static const char *lacks_products(const struct executor *executor, enum scaling scaling)
 {
     const int capability = ((const struct cuda *)executor)->capability;
@@ -566,8 +567,7 @@ struct executor *cuda_executor_create(int device, int sharing, const struct devi
         const bool several_nodes = comm_max_i64(request->world, request->node->size < request->world->size) > 0;
         const bool copies = nccl_group_prepare(request->world->rank == 0 && !request->quiet);
         cuda->most_ctas = several_nodes ? properties.multiProcessorCount / COLLECTIVE_STREAMS : 0;
-        /* The same on all ranks, since it decides how buffers are divided. Where ranks share a device, the host sums.
-         */
+        /* Equal on all ranks, since it determines the layout of buffers. Ranks that share a device sum on the host. */
         cuda->executor.copies = comm_max_i64(request->world, sharing > 1 || !copies) == 0;
     }
 #endif
@@ -578,7 +578,7 @@ struct executor *cuda_executor_create(int device, int sharing, const struct devi
         error_fatal("cuBLASLt: cannot be started on device %d", device);
     for (int i = 0; i < STREAM_COUNT; i++) {
         struct cuda_target *target = &cuda->targets[i];
-        /* Where blocks wait for room, a transfer's are few and go first. */
+        /* Transfers have few blocks; they go first when blocks compete for SMs. */
         int priority = i == STREAM_COMPUTE ? lowest : highest;
         CUDA_CHECK(cudaStreamCreateWithPriority(&target->stream, cudaStreamNonBlocking, priority));
         target->multiprocessors = properties.multiProcessorCount;

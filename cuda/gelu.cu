@@ -3,17 +3,17 @@
 #include "cuda/slab_sum.cuh"
 #include "cuda/walk.cuh"
 
-/* Beyond this |x| both forms are x or 0 as f32 holds them, and nothing below overflows. */
+/* Beyond this |x| both forms round to x or 0 in f32, and nothing below overflows. */
 __device__ constexpr float far_out = 16.0f;
 
 /* -- The exact form ------------------------------------------------------------------------------------------------ */
 
-/* t = |x| as far as it matters (NaN stays), and exp(-t^2 / 2). */
+/* t = min(|x|, far_out), with NaN preserved, and exp(-t^2 / 2). */
 struct normal {
     float t, density;
 };
 
-/* EXACT: the square of t is exact, and then a product with a rounded constant is good enough. */
+/* EXACT: the square of t is exact in f32; then multiplying it by a rounded constant is accurate enough. */
 template <bool EXACT> __device__ __forceinline__ struct normal normal_at(float x)
 {
     const float high = -0x1.715476p-1f, low = -0x1.4ae0cp-27f; /* -log2(e) / 2 */
@@ -23,8 +23,8 @@ template <bool EXACT> __device__ __forceinline__ struct normal normal_at(float x
     return {t, power_of_2(EXACT ? square * high : fmaf(square, high, square * low))};
 }
 
-/* Phi(-t) exp(t^2 / 2): a rational function fitted to a relative 1.1e-7 near 0 and further out to less than what one
- * rounding of t changes. Positive coefficients: nothing cancels. */
+/* Returns Phi(-t) exp(t^2 / 2): a rational function fitted to a relative error of 1.1e-7 near 0, and further out to
+ * less than the effect of one rounding of t. All coefficients are positive, so nothing cancels. */
 __device__ __forceinline__ float tail_ratio(float t)
 {
     float p = 0x1.ec7912p-7f, q = 0x1.34b14ap-5f;
@@ -38,8 +38,8 @@ __device__ __forceinline__ float tail_ratio(float t)
     return p * reciprocal(q);
 }
 
-/* (Phi(-t) - t phi(t)) exp(t^2 / 2), phi the density: fitted to 5e-7 of the sum of these two terms, which cancel as
- * they do in what is wanted. */
+/* Returns (Phi(-t) - t phi(t)) exp(t^2 / 2), with the density phi. Fitted to an error of 5e-7 of the sum of the two
+ * terms, which cancel as in the exact slope. */
 __device__ __forceinline__ float slope_ratio(float t)
 {
     float p = -0x1.43eff4p-5f, q = 0x1.96050ap-4f;
@@ -53,14 +53,14 @@ __device__ __forceinline__ float slope_ratio(float t)
     return p * reciprocal(q);
 }
 
-/* x Phi(x) = max(x, 0) - t Phi(-t), which is as accurate: where x is positive, the difference is at least x / 2. */
+/* Returns x Phi(x) = max(x, 0) - t Phi(-t), which is as accurate: for positive x the difference is at least x / 2. */
 template <bool EXACT> __device__ __forceinline__ float erf_value(float x)
 {
     struct normal n = normal_at<EXACT>(x);
     return fmaf(-n.t, n.density * tail_ratio(n.t), fmaxf(x, 0.0f));
 }
 
-/* Phi(x) + x phi(x): at -t the slope ratio times exp(-t^2 / 2), at t what is missing from 1. */
+/* Returns Phi(x) + x phi(x): for x = -t the slope ratio times exp(-t^2 / 2), for x = t 1 minus that. */
 template <bool EXACT> __device__ __forceinline__ float erf_slope(float x)
 {
     struct normal n = normal_at<EXACT>(x);
@@ -75,8 +75,8 @@ struct gelu {
     float share, slope;
 };
 
-/* (1 + tanh(u)) / 2 = sigmoid(2 u), and 2 u = x (k + 0.044715 k x^2) with k = 2 sqrt(2 / pi). A NaN is lost here; what
- * is made of x itself brings it back. */
+/* (1 + tanh(u)) / 2 = sigmoid(2 u), and 2 u = x (k + 0.044715 k x^2) with k = 2 sqrt(2 / pi). A NaN is lost here, but
+ * the caller's factor x restores it. */
 __device__ __forceinline__ struct gelu gelu_tanh(float x)
 {
     const float k = 0x1.988454p+0f, cubic = 0x1.2444f2p-4f;
@@ -87,7 +87,7 @@ __device__ __forceinline__ struct gelu gelu_tanh(float x)
 
 /* -- Kernels ------------------------------------------------------------------------------------------------------- */
 
-/* Of x that was a T. */
+/* Value and slope at x, which has the precision of T. */
 template <typename T, bool TANH> __device__ __forceinline__ float gelu_value(float x)
 {
     return TANH ? x * gelu_tanh(x).share : erf_value<sizeof(T) == 2>(x);
@@ -101,7 +101,7 @@ template <typename T, bool TANH> __device__ __forceinline__ float gelu_slope(flo
     return fmaf(x, gelu.slope, gelu.share);
 }
 
-/* dy times the slope at x. */
+/* d = dy times the slope at x. */
 template <typename T, bool TANH, int N, typename Elements>
 __device__ __forceinline__ void gelu_gradient(const Elements &x, const Elements &dy, float (&d)[N])
 {
@@ -180,7 +180,7 @@ void cuda_gelu_forward(const struct cuda_target *target, const struct gelu_forwa
     });
 }
 
-/* dx may be dy itself. */
+/* dx may be dy. */
 template <typename T, int N, bool TANH, bool VECTOR>
 __global__ WALK_BOUNDS void gelu_backward(struct row_walk walk, view<const T> x, view<const T> dy, view<T> dx)
 {
@@ -199,7 +199,7 @@ __global__ WALK_BOUNDS void gelu_backward(struct row_walk walk, view<const T> x,
         });
 }
 
-/* The same, and the sums over dx's rows, of what is stored. */
+/* As gelu_backward, and sums dx, as rounded, over the rows. */
 template <typename T, bool WHOLE, bool TANH>
 __global__ SLAB_BOUNDS void gelu_backward_sums(view<const T> x, view<const T> dy, view<T> dx, struct slab_sums sums)
 {

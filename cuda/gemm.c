@@ -1,6 +1,6 @@
-/* Matrix products by cuBLASLt, or by kernels of our own where these are faster. The library's matrices are
- * column-major, so a row-major d = op(a) op(b) is asked for as d' = op(b)' op(a)': our b is its A, our a its B, and a
- * row's bias is its column's. */
+/* GEMMs by cuBLASLt, or by our own kernels where they are faster. cuBLASLt's matrices are column-major, so a row-major
+ * d = op(a) op(b) is computed as d' = op(b)' op(a)': our b is its A, our a its B, and our bias of a row is its bias of
+ * a column. */
 #include "base/error.h"
 #include "cuda/choice.h"
 #include "cuda/gemm_gradient.h"
@@ -11,36 +11,36 @@
 
 enum {
     PLANS = 512,
-    GEMM_WORKSPACE = 64 << 20, /* bytes: NVIDIA's advice for Hopper is 32 MiB and more */
-    FACTORS = 256              /* bytes before it for the factors of a product: they keep it aligned */
+    GEMM_WORKSPACE = 64 << 20, /* bytes; NVIDIA recommends at least 32 MiB for Hopper */
+    FACTORS = 256              /* bytes for a GEMM's factors, before the workspace, whose alignment they preserve */
 };
 
-/* What makes two products the same to the library. No padding: compared and stored as bytes. */
+/* Everything that distinguishes GEMMs for cuBLASLt. No padding: compared and stored as bytes. */
 struct gemm_key {
     int64_t m, n, k;
     int64_t stride_a, stride_b, stride_c, stride_d; /* elements */
     int32_t type_a, type_b, type_c, type_d;         /* enum dtype */
-    int32_t transpose;                              /* 1: a, 2: b */
+    int32_t transpose;                              /* bit 0: a, bit 1: b */
     int32_t bias;                                   /* 0 none, else 1 + its enum dtype */
-    int32_t align_a, align_b, align_c, align_d;     /* bytes, powers of two; of c 0 where nothing is added */
-    int32_t sum, align_sum;       /* sum_a's, where the product makes it: 1 + its enum dtype; else 0 */
-    int32_t scaling_a, scaling_b; /* of 8-bit operands: 1 + its enum scaling; else 0 */
+    int32_t align_a, align_b, align_c, align_d;     /* bytes, powers of two; align_c is 0 if nothing is added */
+    int32_t sum, align_sum;                         /* of sum_a, if the GEMM computes it: 1 + its enum dtype; else 0 */
+    int32_t scaling_a, scaling_b;                   /* of 8-bit operands: 1 + its enum scaling; else 0 */
     int32_t fast;
-    int32_t factored; /* by the operands' scales, which are on the device */
+    int32_t factored; /* by the operands' scales, in device memory */
 };
 
 struct plan {
     struct gemm_key key;
     cublasLtMatmulDesc_t operation;
-    cublasLtMatrixLayout_t a, b, c, d; /* the library's names */
+    cublasLtMatrixLayout_t a, b, c, d; /* in cuBLASLt's naming */
     cublasLtMatmulAlgo_t algorithm;
-    bool own;              /* by gemm_gradient.h, not by the algorithm */
-    bool suggested, final; /* algorithm or own is set; it will not be another */
-    bool absent;           /* with a sum: the library has none, or one that is slower than the sum apart */
-    int64_t used;          /* when it was last asked for, counted in such askings */
+    bool own;              /* uses gemm_gradient.h instead of the algorithm */
+    bool suggested, final; /* suggested: algorithm or own is set; final: it will not change */
+    bool absent;           /* with a sum: cuBLASLt has no algorithm, or a separate sum is faster */
+    int64_t used;          /* value of `asked` at the last request */
 };
 
-/* A training has some dozens of kinds; inference has new ones with each batch's number of tokens. */
+/* A training has some dozens of kinds; in inference each batch's number of tokens makes new ones. */
 static struct plan plans[PLANS];
 static int plan_count;
 static int64_t asked;
@@ -73,20 +73,21 @@ static bool is_eight_bit(const struct gemm_args *args)
     return args->a.dtype == DTYPE_E4M3 || args->a.dtype == DTYPE_E5M2;
 }
 
-/* Wider operands with scales: the library scales the 8-bit ones alone, so these are factors of the product. */
+/* Returns whether wider operands have scales. cuBLASLt scales only 8-bit operands, so these scales become factors of
+ * the GEMM. */
 static bool is_factored(const struct gemm_args *args)
 {
     return !is_eight_bit(args) && (tensor_present(&args->scale_a) || tensor_present(&args->scale_b));
 }
 
-/* The library's 8-bit products take no f32 bias. */
+/* Returns whether the bias needs its own launch: cuBLASLt's 8-bit GEMMs take no f32 bias. */
 static bool adds_bias_apart(const struct gemm_args *args)
 {
     return is_eight_bit(args) && tensor_present(&args->bias) && args->bias.dtype == DTYPE_F32 &&
            args->d.dtype == DTYPE_F32;
 }
 
-/* Blocks' products are summed in f32 beside the tensor cores in any case. */
+/* Returns whether fast accumulation is allowed. Block scales always sum in f32 outside the tensor cores. */
 static bool may_be_fast(const struct gemm_args *args)
 {
     return args->fast && is_eight_bit(args) && args->scaling_a <= SCALING_ROW && args->scaling_b <= SCALING_ROW;
@@ -108,8 +109,8 @@ static cublasLtMatmulMatrixScale_t scale_mode_of(enum scaling scaling)
     }
 }
 
-/* May the product make sum_a on its way, where the library has such an algorithm? In what order it adds we do not know,
- * so not where that matters. */
+/* Returns whether the GEMM may also compute sum_a, if cuBLASLt has such an algorithm. Its order of sums is unknown, so
+ * deterministic runs do not use it. */
 static bool may_sum_inside(const struct cuda_target *target, const struct gemm_args *args)
 {
     return tensor_present(&args->sum_a) && !target->deterministic && !args->accumulate && !tensor_present(&args->c) &&
@@ -117,14 +118,14 @@ static bool may_sum_inside(const struct cuda_target *target, const struct gemm_a
            args->d.dtype == DTYPE_F32;
 }
 
-/* The largest power of two up to 256 that divides the address and the distance between rows. */
+/* Returns the largest power of two up to 256 that divides the address and the row stride. */
 static int32_t alignment_of(const struct tensor *t)
 {
     uintptr_t bits = (uintptr_t)t->data | (uintptr_t)(t->stride * dtype_size(t->dtype)) | 256;
     return (int32_t)(bits & -bits);
 }
 
-/* What is added to the product: d's own values, or c. */
+/* Returns whether d's old values or c are added to the matrix product. */
 static bool is_added_to(const struct gemm_args *args)
 {
     return args->accumulate || tensor_present(&args->c);
@@ -161,11 +162,11 @@ static struct gemm_key key_of(const struct gemm_args *args, bool sum)
     return key;
 }
 
-/* A row-major [rows, cols] matrix, for the library [cols, rows]. */
+/* Returns the layout of a row-major [rows, cols] matrix; for cuBLASLt it is [cols, rows]. */
 static cublasLtMatrixLayout_t layout_of(const struct tensor *t)
 {
     cublasLtMatrixLayout_t layout;
-    /* a row alone may have any distance to the next, which there is not */
+    /* the stride of a single row is arbitrary */
     int64_t stride = t->rows > 1 || t->stride > t->cols ? t->stride : t->cols;
     CHECK_BLAS(cublasLtMatrixLayoutCreate(&layout, type_of(t->dtype), (uint64_t)t->cols, (uint64_t)t->rows, stride));
     return layout;
@@ -188,7 +189,7 @@ static void describe(struct plan *plan, const struct gemm_args *args)
         SET(plan->operation, EPILOGUE, epilogue);
         SET(plan->operation, BIAS_DATA_TYPE, type);
     }
-    if (plan->key.sum != 0) { /* over k of the library's B, our a: one for each of its d's columns, our rows */
+    if (plan->key.sum != 0) { /* over k of cuBLASLt's B, our a: one sum for each of its columns of d, our rows */
         cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BGRADB;
         cudaDataType_t type = type_of(args->sum_a.dtype);
         SET(plan->operation, EPILOGUE, epilogue);
@@ -220,8 +221,8 @@ static void forget(struct plan *plan)
     CHECK_BLAS(cublasLtMatrixLayoutDestroy(plan->d));
 }
 
-/* Room for a plan: in a full table that of the one which has not been asked for the longest. Launches that are on their
- * way or recorded do not need theirs any more. */
+/* Returns a free plan. A full table gives up the least recently used one. Launches in flight or captured do not need
+ * their plans any more. */
 static struct plan *room(void)
 {
     if (plan_count < PLANS)
@@ -234,8 +235,7 @@ static struct plan *room(void)
     return oldest;
 }
 
-/* sum: of the product that makes sum_a as well. The plan stays where it is until PLANS - 1 others have been asked for.
- */
+/* Returns the plan of a GEMM. sum: with sum_a. The plan is valid until PLANS - 1 other plans have been requested. */
 static struct plan *plan_for(const struct gemm_args *args, bool sum)
 {
     struct gemm_key key = key_of(args, sum);
@@ -252,7 +252,7 @@ static struct plan *plan_for(const struct gemm_args *args, bool sum)
     return plan;
 }
 
-/* Addresses differ from call to call; the descriptor holds them. The library must know those of scales before it is
+/* Sets the addresses in the descriptor, which differ from call to call. cuBLASLt needs those of scales before it is
  * asked for algorithms. */
 static void set_addresses(const struct plan *plan, const struct gemm_args *args)
 {
@@ -271,7 +271,7 @@ static void set_addresses(const struct plan *plan, const struct gemm_args *args)
 static cublasStatus_t multiply(const struct cuda_target *target, const struct plan *plan, const struct gemm_args *args,
                                const cublasLtMatmulAlgo_t *algorithm)
 {
-    const float plain[2] = {1, is_added_to(args)}; /* the last: cuBLASLt's beta */
+    const float plain[2] = {1, is_added_to(args)}; /* alpha and beta */
     const float *factors = plan->key.factored ? (const float *)target->workspace : plain;
     char *workspace = target->workspace + (plan->key.factored ? FACTORS : 0);
     const void *c = tensor_present(&args->c) ? args->c.data : args->d.data;
@@ -280,28 +280,29 @@ static cublasStatus_t multiply(const struct cuda_target *target, const struct pl
                           target->stream);
 }
 
-/* " by row" and the like, for messages. */
+/* Returns " by row" and similar, for messages. */
 static const char *scales_of(int32_t scaling)
 {
     static const char *const names[] = {"", " by tensor", " by row", " by 1x128", " by 128x128"};
     return names[scaling];
 }
 
-/* The library takes scales 1x128 without gaps between their rows, of which each starts at 16 bytes. */
+/* Returns whether cuBLASLt supports the 1x128 scales: their rows must be contiguous, and start at multiples of 16
+ * bytes. */
 static bool scales_fit(const struct gemm_key *key)
 {
     return (key->scaling_a != 1 + SCALING_1X128 || key->m % 4 == 0) &&
            (key->scaling_b != 1 + SCALING_1X128 || key->n % 4 == 0);
 }
 
-/* The library's suggestions, best first; their number, which is 0 with a sum alone. */
+/* Gets cuBLASLt's suggestions, best first. Returns their number; 0 is possible only with a sum. */
 static int suggestions(const struct cuda_target *target, const struct plan *plan, cublasLtMatmulHeuristicResult_t *out,
                        int most)
 {
     const struct gemm_key *key = &plan->key;
     cublasLtMatmulPreference_t preference;
     int found = 0;
-    /* of split products: in place, their sum would depend on the order of blocks; in d's type, bf16 would be added */
+    /* for split-k: in-place sums would depend on the order of blocks, and sums in d's type would add in bf16 */
     const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     const uint64_t workspace = GEMM_WORKSPACE;
     const uint32_t alignment[4] = {(uint32_t)key->align_b, (uint32_t)key->align_a,
@@ -331,7 +332,7 @@ static int suggestions(const struct cuda_target *target, const struct plan *plan
     return found;
 }
 
-/* Sums over k of op(a). */
+/* Sums op(a) over k. */
 static void sum_left_operand(const struct cuda_target *target, const struct gemm_args *args)
 {
     if (!args->transpose_a)
@@ -344,11 +345,11 @@ static void sum_left_operand(const struct cuda_target *target, const struct gemm
 
 enum { CANDIDATES = 8, WAYS = CANDIDATES + 1 };
 
-/* A way to do a product, with its sum where there is one. */
+/* A way to compute a GEMM, including its sum_a if present. */
 struct way {
     const struct plan *plan;
-    const cublasLtMatmulAlgo_t *algorithm; /* NULL: by gemm_gradient.h */
-    bool sum_apart;                        /* makes sum_a with kernels of its own */
+    const cublasLtMatmulAlgo_t *algorithm; /* NULL: gemm_gradient.h */
+    bool sum_apart;                        /* computes sum_a with separate kernels */
 };
 
 static struct way way_of(const struct plan *plan, bool sum_apart)
@@ -371,7 +372,7 @@ static bool may_be_own(const struct cuda_target *target, const struct gemm_args 
     return target->alone && cuda_gemm_gradient_fits(args) && cuda_gemm_gradient_workspace(target) <= GEMM_WORKSPACE;
 }
 
-/* Those of a product, at most WAYS. */
+/* The ways of a GEMM, at most WAYS. */
 struct ways {
     const struct gemm_args *args;
     const struct way *ways;
@@ -389,16 +390,17 @@ static int fastest(const struct cuda_target *target, const struct gemm_args *arg
     return timing_compare(target, launch_way, &(struct ways){args, ways}, count, times);
 }
 
-/* So short a product takes what the library names first: on any device that this program is made for the launch counts
- * for more than the algorithm. */
+/* Returns whether a GEMM is so short that it uses cuBLASLt's first suggestion: on any supported device the launch takes
+ * longer than the difference between algorithms. */
 static bool is_small(const struct gemm_key *key)
 {
-    const double least = 1e9; /* floating-point operations, some microseconds of an H100 */
+    const double least = 1e9; /* floating-point operations; some microseconds on an H100 */
     return 2.0 * (double)key->m * (double)key->n * (double)key->k < least;
 }
 
-/* Timing writes d again and again. What is added to d itself is then added as often; it stays finite, and a rehearsal
- * wants no more of it. A product is timed by one rank with its sum and without, since the two are compared. */
+/* Returns whether this rank may time the GEMM. Timing repeats the GEMM, so an accumulating d gets the result several
+ * times; it stays finite, and a tuning pass discards it. One rank times a GEMM with and without its sum, to compare
+ * them. */
 static bool may_time(const struct cuda_target *target, const struct gemm_args *args)
 {
     if (!target->rehearsal || target->deterministic)
@@ -407,14 +409,14 @@ static bool may_time(const struct cuda_target *target, const struct gemm_args *a
     return !is_small(&key) && choice_is_mine(&target->share, CHOICE_GEMM, &key, sizeof key);
 }
 
-/* What is kept of a choice: what the library says of its algorithm, for the algorithm itself is the library's own
- * memory, and a choice may be from a file that anybody wrote. No padding. */
+/* A choice as stored. It has cuBLASLt's description of an algorithm instead of the algorithm, which is cuBLASLt's
+ * private memory; and stored choices are not trusted. No padding. */
 struct gemm_choice {
-    uint32_t instead; /* of an algorithm: enum instead */
+    uint32_t instead; /* enum instead: what is used instead of an algorithm */
     uint32_t attributes[9];
 };
 
-/* In files: never renumbered. APART: of a product with its sum, which is not to be used: the sum is made apart. */
+/* In files: never renumbered. APART: for a GEMM with its sum; the sum is computed separately. */
 enum instead { INSTEAD_NONE, INSTEAD_APART, INSTEAD_OWN };
 
 static struct gemm_choice choice_of(const cublasLtMatmulAlgo_t *algorithm)
@@ -438,7 +440,7 @@ static struct gemm_choice choice_of(const cublasLtMatmulAlgo_t *algorithm)
     return choice;
 }
 
-/* The first of the library's suggestions that a choice means; their count: none. */
+/* Returns the index of the first suggestion that matches a choice; count if none does. */
 static int place_of(const struct gemm_choice *choice, const cublasLtMatmulHeuristicResult_t *suggested, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -449,7 +451,8 @@ static int place_of(const struct gemm_choice *choice, const cublasLtMatmulHeuris
     return count;
 }
 
-/* Takes a choice that was kept, if it is one of what can be done or what the library suggests now. */
+/* Uses a stored choice if it is supported here, or among cuBLASLt's current suggestions. Returns whether it was
+ * used. */
 static bool find_choice(const struct cuda_target *target, struct plan *plan, const struct gemm_args *args)
 {
     enum { SUGGESTIONS = 100 };
@@ -467,7 +470,8 @@ static bool find_choice(const struct cuda_target *target, struct plan *plan, con
     return place < found;
 }
 
-/* The product with a sum takes part only where it has been timed: against `apart`, the same product without. */
+/* Chooses a plan's algorithm. apart: NULL, or the plan without the sum; the GEMM with its sum is chosen only if it was
+ * timed against that one. */
 static void choose(const struct cuda_target *target, struct plan *plan, const struct plan *apart,
                    const struct gemm_args *args)
 {
@@ -476,7 +480,7 @@ static void choose(const struct cuda_target *target, struct plan *plan, const st
     bool timed = may_time(target, args);
     int found = 0, count, best = 0;
     plan->own = apart == NULL && cuda_gemm_gradient_taken() && may_be_own(target, args);
-    plan->final = timed || !target->rehearsal; /* else another call of this kind may still be timed */
+    plan->final = timed || !target->rehearsal; /* otherwise a later call of this kind may still be timed */
     if (plan->own || find_choice(target, plan, args)) {
         plan->suggested = plan->final = true;
         return;
@@ -494,7 +498,7 @@ static void choose(const struct cuda_target *target, struct plan *plan, const st
     struct gemm_choice choice = {.instead = apart != NULL ? INSTEAD_APART : INSTEAD_OWN};
     plan->absent = best == found && apart != NULL;
     plan->own = best == found && apart == NULL;
-    if (best < found) { /* as whoever takes the choice later will find it */
+    if (best < found) { /* the algorithm that a later look-up of the choice will find */
         choice = choice_of(&candidates[best].algo);
         plan->algorithm = candidates[place_of(&choice, candidates, found)].algo;
     }
@@ -503,7 +507,7 @@ static void choose(const struct cuda_target *target, struct plan *plan, const st
         choice_keep(CHOICE_GEMM, &plan->key, sizeof plan->key, &choice, sizeof choice);
 }
 
-/* The plan with its algorithm, and with the addresses of this call. */
+/* Returns the plan with its algorithm and the addresses of this call. */
 static struct plan *ready_plan(const struct cuda_target *target, const struct gemm_args *args, const struct plan *apart)
 {
     struct plan *plan = plan_for(args, apart != NULL);
@@ -529,7 +533,7 @@ int64_t cuda_gemm_workspace(const struct cuda_target *target, const struct gemm_
     return sum > product ? sum : product;
 }
 
-/* All but a bias that cuBLASLt does not take. */
+/* Computes the GEMM, except for a bias that cuBLASLt does not support. */
 static void product(const struct cuda_target *target, const struct gemm_args *args)
 {
     int64_t k = args->transpose_a ? args->a.rows : args->a.cols;

@@ -1,40 +1,40 @@
-/* Clusters of two blocks work on tiles of 256 x 256, a block on 128 rows of one, and bring the 256 columns of b to each
- * other. As long as there are tiles for all clusters each takes one; those that are left over are cut along k, into
- * parts for all clusters, whose sums a second kernel adds. All clusters walk along k at one pace, so what one reads of
- * a and b is in the second-level cache for the others in its row and column of tiles. */
+/* Clusters of two blocks compute tiles of 256 x 256, 128 rows per block, and multicast the 256 columns of b to each
+ * other. In whole rounds each cluster has one tile. The tiles that are left over are split along k into parts for all
+ * clusters, whose sums a second kernel adds. All clusters advance along k at one pace, so that the a and b that a
+ * cluster reads are in the L2 cache for the other clusters of its row and column of tiles. */
 #include "cuda/gemm_gradient.h"
 #include "cuda/cluster.cuh"
 #include "cuda/head_map.cuh"
 #include "cuda/places.cuh"
 
 enum { SIDE = 256, SIDE_ELEMENTS = SIDE * SIDE, STEP = 64 /* rows of a and b at a time */, USERS = 2, STAGES = 4 };
-enum { LEFT_OVER = 3 /* rounds of parts at most */ };
+enum { LEFT_OVER = 3 /* limit of rounds with parts */ };
 
-/* Tiles from `first` on, each of which as many clusters work on as it has parts. */
+/* A round with `tiles` tiles from `first` on; `parts` clusters share each tile. */
 struct tile_round {
     int first, tiles, parts;
 };
 
 struct gradient_call {
-    CUtensorMap a, b; /* by boxes of 64 rows of 64 columns */
+    CUtensorMap a, b; /* boxes of 64 rows and 64 columns */
     float *d;
     int64_t stride;
-    float *parts; /* [rounds of parts][clusters][256][256], of rounds with several parts */
-    int across;   /* tiles of 256 columns */
-    int steps;    /* along k */
-    int whole;    /* rounds of a tile a cluster */
-    int rounds;   /* those and the following */
+    float *parts; /* [rounds with parts][clusters][256][256], for rounds with several parts */
+    int across;   /* number of tiles of 256 columns in a row of tiles */
+    int steps;    /* number of steps along k */
+    int whole;    /* number of rounds with one tile per cluster */
+    int rounds;   /* number of all rounds, including those with parts */
     struct tile_round left_over[LEFT_OVER];
     bool accumulate;
 };
 
-/* What a cluster does in a round: steps first .. end - 1 of a tile. */
+/* A cluster's work in a round: steps first .. end - 1 of a tile. */
 struct tile_share {
     int tile, first, end;
-    float *part; /* where the sum goes; NULL: into d */
+    float *part; /* destination of the sum; NULL: d */
 };
 
-/* False: nothing. */
+/* Sets this cluster's share of a round; false: none. */
 __device__ __forceinline__ bool share_of(const struct gradient_call &call, int round, struct tile_share &share)
 {
     const int clusters = gridDim.x / 2, cluster = blockIdx.x / 2;
@@ -53,15 +53,15 @@ __device__ __forceinline__ bool share_of(const struct gradient_call &call, int r
     return true;
 }
 
-using left_tile = panels<STEP, 64>;    /* of a warpgroup */
-using right_tile = panels<STEP, SIDE>; /* of the cluster */
+using left_tile = panels<STEP, 64>;    /* per warpgroup */
+using right_tile = panels<STEP, SIDE>; /* per cluster */
 
 struct gradient_memory {
     char left[STAGES][USERS][left_tile::bytes], right[STAGES][right_tile::bytes];
     struct tile_place places[STAGES];
 };
 
-/* One thread brings all tiles: its block's of a, and half of b's to both blocks. */
+/* The loop of the thread that copies tiles: its block's rows of a, and half of b to both blocks. */
 __device__ __forceinline__ void bring_steps(const struct gradient_call &call, struct gradient_memory &memory)
 {
     constexpr int bytes = USERS * left_tile::bytes + right_tile::bytes, halves = SIDE / 2 / right_tile::width;
@@ -85,7 +85,8 @@ __device__ __forceinline__ void bring_steps(const struct gradient_call &call, st
     }
 }
 
-/* 16 rows of a tile by a warp. A lane has two neighbours of each eight columns, in two rows. */
+/* Stores 16 rows of a tile; called by a warp. A lane has two consecutive elements of each eight columns, in two
+ * rows. */
 template <bool ADD>
 __device__ __forceinline__ void store_sum(const float (&sum)[SIDE / 8][4], float *to, int64_t stride)
 {
@@ -100,7 +101,7 @@ __device__ __forceinline__ void store_sum(const float (&sum)[SIDE / 8][4], float
         }
 }
 
-/* A warpgroup multiplies 64 rows of each tile. */
+/* The loop of a warpgroup, which multiplies 64 rows of each tile. */
 __device__ __forceinline__ void multiply_steps(const struct gradient_call &call, struct gradient_memory &memory)
 {
     const int rank = rank_in_cluster(), group = uniform(threadIdx.x / WARPGROUP);
@@ -164,13 +165,13 @@ IN_CLUSTERS __global__ static void __launch_bounds__((USERS + 1) * WARPGROUP, 1)
         multiply_steps(call, memory);
     }
     __syncwarp();
-    cluster_meets(); /* nobody reaches into a block that has ended */
+    cluster_meets(); /* no block may access the memory of a block that has ended */
 #endif
 }
 
-enum { ADDING = 256, ADDED = 4 /* threads of a block; neighbours of a thread */ };
+enum { ADDING = 256, ADDED = 4 /* threads per block; consecutive elements per thread */ };
 
-/* d (+)= the sums of each tile's parts, in their order; blockIdx.y: among the tiles that have several. */
+/* d (+)= the sum of each tile's parts, in a fixed order. blockIdx.y: number among the tiles with several parts. */
 __global__ static void __launch_bounds__(ADDING)
     add_parts(const __grid_constant__ struct gradient_call call, int clusters)
 {
@@ -216,7 +217,7 @@ static int clusters_of(const struct cuda_target *target)
     return taken > 0 && taken < held ? taken : held;
 }
 
-/* A matrix that the copy engine reads. */
+/* Returns whether TMA can read the matrix. */
 static bool is_readable(const struct tensor &x)
 {
     return x.dtype == DTYPE_BF16 && x.cols % SIDE == 0 && x.stride % 8 == 0 &&
@@ -231,8 +232,8 @@ bool cuda_gemm_gradient_fits(const struct gemm_args *args)
            reinterpret_cast<uintptr_t>(args->d.data) % 16 == 0;
 }
 
-/* Gives all tiles to rounds. Parts that would leave more than one cluster in sixteen without any are made of fewer
- * tiles, and what is then left is the next round's; none is shorter than 4 steps. */
+/* Assigns all tiles to rounds. If equal parts of the left-over tiles would leave more than one cluster in sixteen idle,
+ * the round takes fewer tiles with one part more each, and the next round the rest. Parts have at least 4 steps. */
 static void share_out(struct gradient_call *call, int tiles, int clusters)
 {
     const int shortest = 4, most = call->steps / shortest > 1 ? call->steps / shortest : 1;

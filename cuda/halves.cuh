@@ -1,4 +1,4 @@
-/* f32 numbers as bf16 ones and what these are short of: f32_high, f32_low, f32_high_alone and f32_joined of
+/* f32 numbers stored as bf16 and a 16-bit remainder: f32_high, f32_low, f32_high_alone and f32_joined of
  * core/dtype.h. */
 #ifndef CUDA_HALVES_CUH
 #define CUDA_HALVES_CUH
@@ -10,7 +10,7 @@ __device__ __forceinline__ float joined(uint16_t high, int16_t low)
     return __uint_as_float(((uint32_t)high << 16) + (uint32_t)(int32_t)low);
 }
 
-/* low may be NULL: a NaN then stays one. */
+/* Stores f32 values as bf16 and remainders. low may be NULL: a NaN then stays NaN. */
 template <int N> __device__ __forceinline__ void store_split(const float (&from)[N], uint16_t *high, int16_t *low)
 {
     pack<uint16_t, N> first;

@@ -8,7 +8,7 @@ using encode_function = CUresult (*)(CUtensorMap *, CUtensorMapDataType, cuuint3
                                      const cuuint64_t *, const cuuint32_t *, const cuuint32_t *, CUtensorMapInterleave,
                                      CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
 
-/* The driver's own, by the runtime: the program is not linked to the driver. */
+/* Finds the driver's function through the runtime, since the program is not linked to the driver. */
 static encode_function find_encode()
 {
     void *function = nullptr;
@@ -19,7 +19,7 @@ static encode_function find_encode()
     return reinterpret_cast<encode_function>(function);
 }
 
-/* Permutes a row's chunks as panels of this width have them (cuda/warpgroup.cuh). */
+/* Returns the swizzle of panels of this width (cuda/warpgroup.cuh). */
 static CUtensorMapSwizzle permutation_of(int width)
 {
     return width == 64   ? CU_TENSOR_MAP_SWIZZLE_128B

@@ -1,5 +1,5 @@
-/* Rows of one head, as the device's copy engine (TMA) brings them: it takes a description of the matrix, one thread's
- * word, and announces the bytes at a barrier in shared memory. Products may read them then without a fence. */
+/* Rows of one attention head, copied to shared memory by TMA. One thread starts a copy, given a tensor map of the
+ * matrix, and an mbarrier counts the bytes. wgmma may then read the tile without a fence. */
 #ifndef CUDA_HEAD_MAP_CUH
 #define CUDA_HEAD_MAP_CUH
 
@@ -10,14 +10,14 @@
 
 struct tensor;
 
-/* Describes bf16 x [rows, heads * head_dim], from which `rows` rows of `width` columns (16, 32 or 64) of a head are
- * brought at a time. Its rows must begin at multiples of 16 bytes. A parameter of a kernel is where it belongs. */
+/* Returns a tensor map of bf16 x [rows, heads * head_dim] with boxes of `rows` rows and `width` columns (16, 32 or 64)
+ * of a head. Rows of x must be aligned to 16 bytes. Pass the map to kernels as a parameter. */
 CUtensorMap head_map(const struct tensor &x, int64_t head_dim, int width, int rows);
 
-/* The rows and columns that `map` says, from row and col of a head on, to shared memory; zeros behind the last row of
- * the matrix and the last column of the head. By one thread; the bytes are there when the phase of `filled` ends, which
- * is to expect them. BOTH: to the same places in both blocks of a cluster, and the bytes announce themselves in both.
- */
+/* Starts the copy of a box, from `row` and `col` of a head on, to shared memory, with zeros after the matrix's last row
+ * and the head's last column. Called by one thread. The copy is complete when the phase of `filled` ends; the phase
+ * must expect the bytes. BOTH: copies to the same address in both blocks of a cluster, and counts the bytes at both
+ * mbarriers. */
 template <bool BOTH = false>
 __device__ __forceinline__ void bring_box(char *to, const CUtensorMap &map, int col, int head, int row,
                                           uint64_t *filled)
@@ -35,7 +35,8 @@ __device__ __forceinline__ void bring_box(char *to, const CUtensorMap &map, int 
                      : "memory");
 }
 
-/* ROWS rows of a head, from `row` on, into a tile of DIM columns. By one thread, which arrives at `filled`. */
+/* Starts the copy of ROWS rows of a head, from `row` on, to a tile of DIM columns. Called by one thread, which arrives
+ * at `filled`. */
 template <int ROWS, int DIM>
 __device__ __forceinline__ void bring_rows(char *tile, const CUtensorMap &from, int head, int row, uint64_t *filled)
 {
@@ -46,15 +47,15 @@ __device__ __forceinline__ void bring_rows(char *tile, const CUtensorMap &from, 
         bring_box(tile + i * panels::panel_bytes, from, i * panels::width, head, row, filled);
 }
 
-/* A matrix of which parts of tiles are brought too: by tiles, by eight rows and by one. */
+/* Tensor maps of a matrix from which partial tiles are copied too: boxes of a whole tile, eight rows, and one row. */
 struct head_maps {
     CUtensorMap whole, eight, one;
 };
 
 struct head_maps head_maps(const struct tensor &x, int64_t head_dim, int width, int rows);
 
-/* The first `rows` of ROWS rows of a head, or all where that is more, into COUNT panels of a tile of DIM columns, from
- * panel `first` on. No row behind them is read, and those of the tile stay as they are. By a warp. */
+/* Starts the copy of the first min(rows, ROWS) rows of a head's tile, to COUNT panels of a tile of DIM columns, from
+ * panel `first` on. Rows after them are neither read nor written. Called by a warp. */
 template <int ROWS, int DIM, int COUNT, bool BOTH>
 __device__ __forceinline__ void bring_panels(char *tile, const struct head_maps &from, int head, int row, int rows,
                                              int first, uint64_t *filled)
@@ -70,7 +71,7 @@ __device__ __forceinline__ void bring_panels(char *tile, const struct head_maps 
     }
 }
 
-/* The same of all panels, by a warp that is yet to arrive at `filled`. */
+/* As bring_panels, for all panels and by a warp that has not arrived at `filled` yet. */
 template <int ROWS, int DIM>
 __device__ __forceinline__ void bring_part(char *tile, const struct head_maps &from, int head, int row, int rows,
                                            int /* head_dim */, uint64_t *filled)

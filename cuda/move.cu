@@ -4,7 +4,7 @@
 
 /* -- Halves ------------------------------------------------------------------------------------------------------- */
 
-/* On this device, or on the host, which is slower by far: loads on their way matter. */
+/* The memory is on this device, or on the host and then much slower, so loads in flight matter. */
 template <int N>
 __global__ WALK_BOUNDS void split(struct row_walk walk, const float *from, uint16_t *high, int16_t *low)
 {

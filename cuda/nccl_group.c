@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* NCCL's window on memory of the group: what other ranks write into without taking multiprocessors. */
+/* An NCCL window of the group's memory, which other ranks write without using SMs. */
 struct token_window;
 
 struct nccl_group {
@@ -18,9 +18,9 @@ struct nccl_group {
     struct comm *comm;
     struct nccl_settings settings;
     ncclComm_t nccl;
-    ncclComm_t lanes[RELAY_COUNT]; /* to ranks beside this one, one way; NULL before the first relay */
+    ncclComm_t lanes[RELAY_COUNT]; /* one-way communicators with neighbouring ranks; NULL before the first relay */
     struct token_window *windows;
-    bool registered; /* all of them */
+    bool registered; /* all windows are registered */
     struct nccl_watchdog watchdog;
 };
 
@@ -38,7 +38,7 @@ static void check_one(ncclComm_t nccl, const char *name)
     check(status, name);
 }
 
-/* For the watchdog: an error of a collective on its way, on any communicator of the group, is fatal. */
+/* Called by the watchdog: an asynchronous error on any communicator of the group is fatal. */
 static void check_asynchronous(void *self, const char *name)
 {
     const struct nccl_group *own = self;
@@ -50,7 +50,7 @@ static void check_asynchronous(void *self, const char *name)
     }
 }
 
-/* A collective is launched on the stream, or captured, between these. */
+/* begin and end are called before and after a collective is launched or captured. */
 static void begin(struct nccl_group *own, int stream, const char *name)
 {
     struct nccl_watchdog *w = &own->watchdog;
@@ -71,7 +71,7 @@ static void end(struct nccl_group *own, int stream)
 
 /* -- Collectives ------------------------------------------------------------------------------------------------- */
 
-/* Of numbers that are summed or compared. */
+/* Returns the NCCL type of numbers to be summed or compared. */
 static ncclDataType_t type_of(const struct tensor *t)
 {
     switch (t->dtype) {
@@ -94,7 +94,7 @@ static const struct cuda_target *target_of(const struct group *group, const stru
     return &own->settings.targets[stream->id];
 }
 
-/* CALL is ncclSomething(..., communicator, stream). */
+/* Launches a collective. CALL is ncclSomething(..., communicator, stream). */
 #define COLLECT(group, stream, name, CALL, ...)                                                                        \
     do {                                                                                                               \
         struct nccl_group *own = (group)->self;                                                                        \
@@ -108,7 +108,7 @@ static ncclResult_t gather_rows(const struct tensor *in, const struct tensor *ou
     return ncclAllGather(in->data, out->data, (size_t)(in->cols * dtype_size(in->dtype)), ncclInt8, nccl, stream);
 }
 
-/* Row r of in goes to rank r, row r of out comes from rank r. */
+/* Row r of `in` goes to rank r; row r of `out` comes from rank r. */
 static ncclResult_t exchange_rows(const struct tensor *in, const struct tensor *out, ncclComm_t nccl,
                                   cudaStream_t stream)
 {
@@ -125,7 +125,7 @@ static ncclResult_t exchange_rows(const struct tensor *in, const struct tensor *
 #endif
 }
 
-/* Copies all ranks' parts of this rank's row into the room and adds them up. */
+/* Copies all ranks' parts of this rank's row to `room`, and adds them. */
 static ncclResult_t scatter_copies(const struct cuda_target *target, const struct tensor *in, const struct tensor *room,
                                    struct tensor out, ncclComm_t nccl, cudaStream_t stream)
 {
@@ -143,7 +143,7 @@ static ncclResult_t reduce_copies(const struct cuda_target *target, const struct
     return gather_rows(&own, &x, nccl, stream);
 }
 
-/* Elsewhere copies would take as many multiprocessors as sums. */
+/* Returns whether sums use copies. Without registered memory copies would use as many SMs as sums. */
 static bool copies(const struct group *group, const struct tensor *room)
 {
     const struct nccl_group *own = group->self;
@@ -202,7 +202,7 @@ static void nccl_shift(struct group *group, struct stream *stream, const struct 
     COLLECT(group, stream, "shift", pass_on, group, args);
 }
 
-/* The configuration of all communicators of a group. */
+/* Returns the configuration of all communicators of a group. */
 static ncclConfig_t config_of(const struct nccl_group *own)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -214,8 +214,9 @@ static ncclConfig_t config_of(const struct nccl_group *own)
     return config;
 }
 
-/* In a lane rank 0 sends and rank 1 receives. Launches of one communicator run one after the other on all streams, so
- * a message in a communicator of several ranks would wait for others, and stages for each other. */
+/* A lane is a communicator in which rank 0 sends and rank 1 receives. Launches of one communicator run one after
+ * another on all streams; in a communicator of several ranks a message would wait for other messages, and stages for
+ * each other. */
 enum { LANE_SENDS, LANE_RECEIVES, LANE_RANKS };
 enum { WAY_FORWARD, WAY_BACKWARD, WAYS };
 
@@ -224,8 +225,8 @@ static bool lane_sends(enum relay_direction lane)
     return lane == RELAY_TO_NEXT || lane == RELAY_TO_BEFORE;
 }
 
-/* Which of this rank's lanes is the one from that rank; RELAY_COUNT: none. All ranks open and close lanes in the order
- * of ranks and ways, so that none waits for a lane that another comes to later. */
+/* Returns which of this rank's lanes starts at rank `from`; RELAY_COUNT: none. All ranks open and close lanes in the
+ * order of ranks and ways, so that no rank waits for a lane that another rank opens later. */
 static enum relay_direction lane_of(const struct group *group, int from, int way)
 {
     const int to = (from + (way == WAY_FORWARD ? 1 : group->size - 1)) % group->size;
@@ -251,7 +252,7 @@ static void open_lanes(struct nccl_group *own)
             continue;
         CHECK_NCCL(
             ncclCommInitRankConfig(&open, LANE_RANKS, ids[i], lane_sends(lane) ? LANE_SENDS : LANE_RECEIVES, &config));
-        __atomic_store_n(&own->lanes[lane], open, __ATOMIC_RELEASE); /* from here on the watchdog asks NCCL about it */
+        __atomic_store_n(&own->lanes[lane], open, __ATOMIC_RELEASE); /* from here on the watchdog checks it */
     }
     memory_free(ids);
 }
@@ -292,20 +293,20 @@ static void nccl_relay(struct group *group, struct stream *stream, const struct 
     COLLECT(group, stream, "relay", relay_beside, of, args);
 }
 
-/* -- Making ------------------------------------------------------------------------------------------------------ */
+/* -- Creation ----------------------------------------------------------------------------------------------------- */
 
-/* Memory of the group. NCCL gathers by copy engines where both tensors of an all_gather lie in registered memory, all
- * ranks are on one node and reach each other's memory, and the communicator asks for it (NCCL 2.28's manual: CTAPolicy,
- * window registration). NCCL_WIN_ENABLE=0 in the environment turns it off. */
+/* Memory of the group. NCCL gathers by copy engines if both tensors of an all_gather are in registered memory, all
+ * ranks are on one node with peer access, and the communicator requests it (NCCL 2.28's manual: CTAPolicy, window
+ * registration). NCCL_WIN_ENABLE=0 in the environment disables it. */
 #if NCCL_VERSION_CODE >= 22800
 
 struct token_window {
     void *memory;
-    ncclWindow_t handle; /* NULL: other ranks or this one could not register */
+    ncclWindow_t handle; /* NULL: this rank or another one could not register */
     struct token_window *next;
 };
 
-/* All ranks, or none. */
+/* Registers memory on all ranks, or on none. */
 static ncclWindow_t open_window(struct nccl_group *own, void *memory, int64_t bytes)
 {
     ncclWindow_t handle = NULL;
@@ -322,8 +323,9 @@ static ncclWindow_t open_window(struct nccl_group *own, void *memory, int64_t by
     return NULL;
 }
 
-/* NCCL makes what copies need at the first gather, which cannot be recorded. And it tells by a number that a rank is
- * ready: that of the gather, or 1 in a recording. After the second gather no 1 is left over. */
+/* Runs two gathers. NCCL allocates what copies need at the first gather, which cannot be captured. NCCL also signals
+ * that a rank is ready with a number: that of the gather, or 1 in a CUDA graph; after the second gather no 1 is left
+ * over. */
 static void try_gathers(struct nccl_group *own, void *memory)
 {
     struct stream stream = {own->settings.executor, STREAM_GATHER, NULL};
@@ -364,7 +366,7 @@ static void nccl_release(struct group *group, void *memory)
     if (window == NULL)
         error_fatal("bug: group \"%s\" has no memory at %p", group->name, memory);
     *at = window->next;
-    CUDA_CHECK(cudaDeviceSynchronize()); /* freeing does not wait for what is on its way */
+    CUDA_CHECK(cudaDeviceSynchronize()); /* freeing does not wait for launches in flight */
     if (window->handle != NULL)
         CHECK_NCCL(ncclCommWindowDeregister(own->nccl, window->handle));
     CHECK_NCCL(ncclMemFree(memory));
@@ -378,8 +380,8 @@ static void nccl_release(struct group *group, void *memory)
 
 #endif
 
-/* The first collectives of a size connect the ranks by way of it, for which NCCL takes memory: now, so that what is
- * free afterwards is what a run may use. */
+/* Runs collectives of several sizes: at the first of a size, NCCL connects the ranks and allocates memory. After that,
+ * the free memory is what the run may use. */
 static void connect(struct nccl_group *own)
 {
     enum { COUNTS = 4, LARGEST = 16 << 20 };
@@ -404,7 +406,7 @@ static void nccl_destroy(struct group *group)
 {
     struct nccl_group *own = group->self;
     struct executor *executor = own->settings.executor;
-    nccl_watchdog_drain(&own->watchdog); /* it asks NCCL about them */
+    nccl_watchdog_drain(&own->watchdog); /* the watchdog asks NCCL about collectives in flight */
     nccl_watchdog_enter(&own->watchdog, "the end");
     close_lanes(own);
     CHECK_NCCL(ncclCommDestroy(own->nccl));
@@ -423,8 +425,8 @@ static const struct group_class nccl_class = {.name = "nccl",
                                               .release = nccl_release,
                                               .destroy = nccl_destroy};
 
-/* What NCCL would choose by size and by what it finds of the machine adds in other orders. Its configuration of groups
- * has no word for this, so it is its variables, which stay as the user has set them. */
+/* Fixes NCCL's algorithm. NCCL would choose by size and machine, and sum in different orders. Its configuration of
+ * groups has no setting for this, so environment variables are set, unless the user has set them. */
 static void pin_algorithm(void)
 {
     setenv("NCCL_ALGO", "Ring", 0);

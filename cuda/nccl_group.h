@@ -1,4 +1,4 @@
-/* Collectives of GPUs (core/group.h) by NCCL, over the ranks of a communicator. */
+/* Collectives on GPUs (core/group.h) by NCCL, over the ranks of a communicator. */
 #ifndef CUDA_NCCL_GROUP_H
 #define CUDA_NCCL_GROUP_H
 
@@ -7,32 +7,33 @@
 
 #include <cuda_runtime_api.h>
 
-/* Called with a collective's name whenever it is launched on a stream. */
+/* Called with a collective's name each time it is launched on a stream. */
 typedef void nccl_launched(void *self, const char *name);
 
-/* What a group needs of the executor that makes it. */
+/* What a group needs from its executor. */
 struct nccl_settings {
     struct executor *executor;
     const struct cuda_target *targets; /* [STREAM_COUNT], the executor's; borrowed */
-    /* While a recording is made: true, and launched(self, name) is called before each of its replays. Else false. */
+    /* If a CUDA graph is being captured, returns true, and calls launched(self, name) before each replay. Otherwise
+     * returns false. */
     bool (*at_replay)(struct executor *executor, nccl_launched *launched, void *self, const char *name);
-    /* Seconds that a collective may take from when the device reaches it, and a call of NCCL until it returns. After
-     * that the run ends and prints the collective's name, its sequence number and the last launches. 0: no limit. */
+    /* Limit in seconds for a collective, from when the device reaches it, and for a call of NCCL. When it is exceeded,
+     * the run ends and prints the collective's name, its sequence number and the last launches. 0: no limit. */
     double timeout;
-    bool deterministic; /* the order of sums depends on the ranks' places alone */
-    int most_ctas;      /* thread blocks of a collective at most; 0: NCCL's own choice */
+    bool deterministic; /* the order of sums depends only on the ranks' places */
+    int most_ctas;      /* limit of thread blocks per collective; 0: NCCL's default */
 };
 
-/* Collective over comm; every rank's current device must be its own. The group borrows comm and the executor. Failures
- * are fatal. */
+/* Makes a group. Collective over comm; every rank must have a current device of its own. The group borrows comm and the
+ * executor. Failures are fatal. */
 struct group *nccl_group_create(struct comm *comm, const char *name, const struct nccl_settings *settings);
 
-/* Sets the variables of NCCL that this version needs; those of the user stay. Before the first group is made. Local.
- * Returns whether groups on one node copy between memory that they allocated without taking SMs. loud: logs what it
- * changed. */
+/* Sets the environment variables that this NCCL version needs, without overriding the user's. Call it before the first
+ * group is made. Returns whether groups on one node can copy between their own allocations without using SMs. loud:
+ * logs the changes. Local. */
 bool nccl_group_prepare(bool loud);
 
-/* As NCCL numbers itself: 22809 is 2.28.9. */
+/* Returns NCCL's version in its own numbering: 22809 is 2.28.9. */
 int nccl_group_version(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* What versions of NCCL do wrong. Plain C, so that tests/t_nccl_versions.c checks the ranges without NCCL. */
+/* Known faults of NCCL versions. Plain C, so that tests/t_nccl_versions.c checks the ranges without NCCL. */
 #ifndef CUDA_NCCL_VERSIONS_H
 #define CUDA_NCCL_VERSIONS_H
 
@@ -6,11 +6,11 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Versions as NCCL numbers itself: 22809 is 2.28.9. */
+/* Versions in NCCL's numbering: 22809 is 2.28.9. */
 enum {
     NCCL_COPIES = 22800,          /* first with collectives by copy engines */
-    NCCL_MULTICAST_HANGS = 22804, /* first whose copy-engine collectives of two ranks may hang while NVLS is on */
-    NCCL_MULTICAST_RUNS = 23102,  /* first that does not (NVIDIA/nccl issue 2241) */
+    NCCL_MULTICAST_HANGS = 22804, /* first whose copy-engine collectives of two ranks may hang with NVLS on */
+    NCCL_MULTICAST_RUNS = 23102,  /* first with that fault fixed (NVIDIA/nccl issue 2241) */
 };
 
 /* How a run uses NCCL. */
@@ -19,8 +19,8 @@ struct nccl_use {
     bool disable_nvls; /* set NCCL_NVLS_ENABLE=0 */
 };
 
-/* nvls and windows: NCCL_NVLS_ENABLE and NCCL_WIN_ENABLE of the environment, NULL where unset. Settings of the user
- * win: with NVLS demanded, a version that may hang does not copy. */
+/* Returns how to use NCCL. nvls and windows: NCCL_NVLS_ENABLE and NCCL_WIN_ENABLE of the environment, NULL if unset.
+ * The user's settings win: with NVLS demanded, a version that may hang does not use copies. */
 static inline struct nccl_use nccl_use_of(int version, const char *nvls, const char *windows)
 {
     const bool hangs = version >= NCCL_MULTICAST_HANGS && version < NCCL_MULTICAST_RUNS;

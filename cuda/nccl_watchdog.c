@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <time.h>
 
-enum { WATCH_NANOSECONDS = 20 * 1000 * 1000 /* between two looks of a watchdog */, LEAST_ROOM = 64 };
+enum { WATCH_NANOSECONDS = 20 * 1000 * 1000 /* between two checks of a watchdog */, LEAST_ROOM = 64 };
 
-static int64_t microseconds; /* that watchdogs have found the device in collectives; added to and read atomically */
+static int64_t microseconds; /* sampled time of the device in collectives; accessed atomically */
 
 static int64_t count_of(const struct nccl_watchdog *w, int stream, int place)
 {
@@ -23,7 +23,7 @@ static bool is_late(const struct nccl_watchdog *w, double since)
     return w->timeout > 0 && clock_seconds() - since > w->timeout;
 }
 
-/* what: the collective, or the call of NCCL, that has not finished. */
+/* Ends the run. what: the collective or NCCL call that has not finished. */
 static void give_up(const struct nccl_watchdog *w, const char *what, double since)
 {
     const double waited = clock_seconds() - since;
@@ -33,7 +33,7 @@ static void give_up(const struct nccl_watchdog *w, const char *what, double sinc
                 what, w->group->name, w->group->rank, w->group->size, waited, missing);
 }
 
-/* From here to sample: called with the lock held. */
+/* The functions from here to sample are called with the lock held. */
 static struct nccl_launch oldest_of(const struct nccl_queue *q)
 {
     return q->pending[q->finished % q->room];
@@ -52,7 +52,7 @@ static bool any_pending(const struct nccl_watchdog *w)
     return any;
 }
 
-/* Takes over what the device has ended, and starts the clock of what it has started since. */
+/* Updates the collectives that the device has ended, and starts the clocks of those that it has started. */
 static void update(struct nccl_watchdog *w)
 {
     for (int s = 0; s < STREAM_COUNT; s++) {
@@ -66,13 +66,14 @@ static void update(struct nccl_watchdog *w)
     }
 }
 
-/* When the device has started the oldest collective of a queue; for ever later where it has not. */
+/* Returns when the device started the oldest collective of a queue; infinity if it has not. */
 static double start_of(const struct nccl_queue *q)
 {
     return q->followed == q->finished ? q->since : HUGE_VAL;
 }
 
-/* The queue whose oldest collective was started first, else launched first; NULL where none is in flight. */
+/* Returns the queue whose oldest collective was started first, or, if none was started, launched first. NULL: none in
+ * flight. */
 static const struct nccl_queue *oldest_queue(const struct nccl_watchdog *w)
 {
     const struct nccl_queue *oldest = NULL;
@@ -89,13 +90,13 @@ static bool is_in_collective(const struct nccl_watchdog *w)
 {
     bool is = false;
     for (int s = 0; s < STREAM_COUNT; s++) {
-        const int64_t done = count_of(w, s, WATCHDOG_DONE); /* first: what starts in between counts, too */
+        const int64_t done = count_of(w, s, WATCHDOG_DONE); /* read first: what starts in between counts */
         is = is || count_of(w, s, WATCHDOG_BEGUN) > done;
     }
     return is;
 }
 
-/* The time since the last look counts whole, or not at all. */
+/* Adds the whole time since the last check if the device is in a collective now. */
 static void sample(const struct nccl_watchdog *w, double since)
 {
     if (is_in_collective(w))
@@ -107,7 +108,7 @@ double nccl_watchdog_seconds(void)
     return 1e-6 * (double)__atomic_load_n(&microseconds, __ATOMIC_RELAXED);
 }
 
-/* Looks at a collective that the device has started, or not yet. */
+/* Checks a collective, whether the device has started it or not. */
 static void follow(const struct nccl_watchdog *w, struct nccl_launch launch, double started)
 {
     char what[128];
@@ -184,7 +185,7 @@ void nccl_watchdog_leave(struct nccl_watchdog *w)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* Doubles the room for collectives in flight. */
+/* Doubles the capacity for collectives in flight. */
 static void grow(struct nccl_queue *q)
 {
     const int64_t room = q->room > 0 ? 2 * q->room : LEAST_ROOM;

@@ -1,5 +1,5 @@
-/* The two norms are one shape: rmsnorm is layernorm without the mean and the bias (CENTRED false). A team takes some
- * rows at a time: all loads leave before the first sum, and the sums of all rows are exchanged together. */
+/* Kernels of both norms: rmsnorm is layernorm without mean and bias (CENTRED false). A team processes ROWS rows at a
+ * time: all loads are issued before the first sum, and the sums of all rows are exchanged together. */
 #ifndef CUDA_NORM_CUH
 #define CUDA_NORM_CUH
 
@@ -7,9 +7,9 @@
 #include "cuda/row_ring.cuh"
 #include "cuda/team.cuh"
 
-/* What a thread has of its team's rows: KEPT_ packs of each of ROWS_ in registers, the same columns for all rows.
- * WIDE_: rows may have more packs, which are read from memory whenever they are wanted; so are the parameters where
- * PARAMETERS_ is false. THREADS_: of a block of the backward, at most. RING_: rows come by a row_ring. */
+/* How a thread reads its team's rows. KEPT_: packs of each of ROWS_ rows that it keeps in registers, the same columns
+ * for all rows. WIDE_: rows may have more packs, which are read from memory at each use. PARAMETERS_: parameters are
+ * kept in registers too. THREADS_: the most threads of a block of the backward. RING_: rows come through a row_ring. */
 template <int KEPT_, int ROWS_, bool WIDE_ = false, bool PARAMETERS_ = true, int THREADS_ = TEAM_THREADS,
           bool RING_ = false>
 struct norm_shape {
@@ -19,16 +19,16 @@ struct norm_shape {
     static_assert(THREADS >= TEAM_THREADS, "a team may be the whole block");
 };
 
-/* Threads of a block of the backward that a ring brings rows of at most 640 packs. */
+/* Threads of a block of the backward with a ring, for rows of at most 640 packs. */
 enum { RING_THREADS = 20 * WARP };
 
-/* Calls f with shapes for rows of `packs` packs of n elements until it takes one and returns true; it may decline the
- * first, where rows come by a ring. Shapes without one hold four packs of every tensor in each thread where registers
- * allow: so many loads are on their way. That is as fast as a ring where two rows fit, and simpler. */
+/* Calls f with shapes for rows of `packs` packs of n elements until f returns true. f may decline the first shape,
+ * which uses a ring. Shapes without a ring keep four packs of every tensor in each thread if registers allow, so that
+ * many loads are in flight; with two rows at a time that is as fast as a ring, and simpler. */
 template <int N, bool BACKWARD, bool CENTRED, typename F> inline bool visit_norm_shape(int64_t packs, F f)
 {
     constexpr bool few_sums =
-        !BACKWARD || N == 4 || (N == 8 && !CENTRED); /* of parameters' gradients, for four packs */
+        !BACKWARD || N == 4 || (N == 8 && !CENTRED); /* registers suffice for sums of four packs */
     if constexpr (N > 1) {
         if constexpr (BACKWARD)
             if (packs > TEAM_THREADS && packs <= RING_THREADS && f(norm_shape<1, 1, false, true, RING_THREADS, true>()))
@@ -38,13 +38,13 @@ template <int N, bool BACKWARD, bool CENTRED, typename F> inline bool visit_norm
                 f(norm_shape<4, 1, false, false, TEAM_THREADS, true>()))
                 return true;
         if (packs <= 2 * WARP)
-            return f(norm_shape<2, 2>()); /* one warp: nobody to wait for */
+            return f(norm_shape<2, 2>()); /* one warp: no barrier */
         if (packs <= 8 * WARP)
             return f(norm_shape<1, 4>());
         if (packs <= 2 * TEAM_THREADS)
             return f(norm_shape<2, 2>());
     }
-    if constexpr (N == 4) /* of eight elements there would be too many sums */
+    if constexpr (N == 4) /* packs of eight elements would need too many registers for sums */
         if (packs <= 4 * TEAM_THREADS)
             return f(norm_shape<4, 1, false, false>());
     return f(norm_shape<2, 1, true>());
@@ -57,7 +57,8 @@ template <typename SHAPE> inline int64_t norm_team(int64_t packs)
     return team < most ? team : most;
 }
 
-/* Calls f(k, p) for each of this thread's packs: pack p of a row, the thread's k-th; k is KEPT for all after those. */
+/* Calls f(k, p) for each of this thread's packs: number p in the row, number k in the thread; k is KEPT for all packs
+ * that are not kept. */
 template <typename SHAPE, typename F> __device__ __forceinline__ void each_pack(int packs, F f)
 {
 #pragma unroll
@@ -71,7 +72,7 @@ template <typename SHAPE, typename F> __device__ __forceinline__ void each_pack(
             f(SHAPE::KEPT, p);
 }
 
-/* The compiler takes the words for new ones. */
+/* Makes the compiler treat the words as new. */
 __device__ __forceinline__ void renew(uint4 &x)
 {
     asm("" : "+r"(x.x), "+r"(x.y), "+r"(x.z), "+r"(x.w));
@@ -103,8 +104,8 @@ template <typename T, int N, typename SHAPE> struct kept_row {
         }
     }
 
-    /* Before values are wanted once more: they are to be made of the words again, since as floats they would take
-     * twice the registers from one use to the next. */
+    /* Call it before values are used again: they are then unpacked from the words again. As floats they would take
+     * twice the registers between the uses. */
     __device__ __forceinline__ void again()
     {
 #pragma unroll
@@ -145,7 +146,7 @@ template <typename T, int N, typename SHAPE> struct parameter {
     }
 };
 
-/* The gains of a norm: its weights, or 1 + each. */
+/* Reads the gains of a norm: its weights plus `base` (0 or 1). */
 template <typename PARAMETER, int N>
 __device__ __forceinline__ void gains(const PARAMETER &weight, float base, int k, int p, float (&to)[N])
 {
@@ -162,12 +163,12 @@ template <typename T> struct norm_forward {
     const T *weight, *bias;
     view<T> y;
     float *mean, *rstd;
-    float eps, base;       /* of a gain: what is added to the weight */
-    struct ring_rows ring; /* of x */
+    float eps, base;       /* added to each weight */
+    struct ring_rows ring; /* rows of x */
 };
 
-/* As many as a multiprocessor has registers for, 64 each. A block is one team, so that blocks of any width of rows fill
- * it, or teams of one warp. */
+/* Threads per SM, for which there are 64 registers each. A block is one team of any width, or TEAM_WARPS teams of one
+ * warp. */
 enum { NORM_FORWARD_THREADS = 2 * TEAM_THREADS };
 
 template <typename SHAPE> inline dim3 norm_forward_block(int64_t packs)
@@ -185,7 +186,7 @@ __global__ void __launch_bounds__(TEAM_THREADS, NORM_FORWARD_THREADS / TEAM_THRE
     __shared__ uint64_t filled[SHAPE::RING ? TEAM_WARPS * RING_PLACES : 1];
     __shared__ float memory[2][TEAM_WARPS * 2 * ROWS];
     int packs = (int)(a.x.cols / N), turn = 0;
-    const float share = 1.0f / (float)a.x.cols; /* of an element in a mean */
+    const float share = 1.0f / (float)a.x.cols; /* 1 / number of columns */
     parameter<T, N, SHAPE> weight(a.weight, packs), bias(a.bias, CENTRED ? packs : 0);
     int64_t step = (int64_t)gridDim.x * blockDim.y * ROWS;
     int64_t first = ((int64_t)blockIdx.x * blockDim.y + threadIdx.y) * ROWS;
@@ -206,8 +207,8 @@ __global__ void __launch_bounds__(TEAM_THREADS, NORM_FORWARD_THREADS / TEAM_THRE
                 x[r].read(a.x.row(row + r), row + r < a.x.rows ? packs : 0);
             }
         if (CENTRED) {
-            /* A first mean and, from what it leaves, its correction, so that a mean far larger than the deviation is
-             * not lost in the sum's roundings. */
+            /* Computes a first mean, then corrects it by the mean of the differences: a mean far larger than the
+             * deviation would otherwise be lost in the roundings of the sums. */
             each_pack<SHAPE>(packs, [&](int k, int p) {
 #pragma unroll
                 for (int r = 0; r < ROWS; r++) {
@@ -333,7 +334,8 @@ inline void norm_forward_launch(const struct cuda_target *target, const char *na
 
 /* -- Backward ----------------------------------------------------------------------------------------------------- */
 
-/* residual, dx and the sums may be absent: NULL. dweight, dbias and sum (of dx): a row of sums for each block. */
+/* residual, dx and the sums may be absent: NULL. dweight, dbias and sum (of dx) have a row of partial sums for each
+ * block. */
 template <typename T> struct norm_backward {
     view<const T> x, dy, residual;
     const T *weight;
@@ -342,10 +344,10 @@ template <typename T> struct norm_backward {
     float *dweight, *dbias, *sum;
     int64_t block_rows;
     float base;            /* as in norm_forward */
-    struct ring_rows ring; /* of x, dy, residual */
+    struct ring_rows ring; /* rows of x, dy and residual */
 };
 
-/* Adds up the teams' sums in the order of the teams and writes the block's. All threads of the block call it. */
+/* Adds the teams' sums in the order of the teams, and writes the block's sums. All threads of the block call it. */
 template <int N, int KEPT>
 __device__ __forceinline__ void write_block_sums(const float (&sums)[KEPT][N], int packs, float *to)
 {
@@ -373,7 +375,7 @@ __device__ __forceinline__ void write_block_sums(const float (&sums)[KEPT][N], i
     }
 }
 
-/* SUMMED: a.sum is wanted. */
+/* SUMMED: a.sum is requested. */
 template <typename T, int N, typename SHAPE, bool CENTRED, bool SUMMED>
 __global__ void __launch_bounds__(SHAPE::THREADS, 1) norm_backward_kernel(norm_backward<T> a)
 {
@@ -382,14 +384,14 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 1) norm_backward_kernel(norm_b
     __shared__ uint64_t filled[SHAPE::RING ? TEAM_WARPS * RING_PLACES : 1];
     __shared__ float memory[2][SHAPE::THREADS / WARP * SUMS];
     int packs = (int)(a.x.cols / N), turn = 0;
-    const float share = 1.0f / (float)a.x.cols; /* of an element in a mean */
+    const float share = 1.0f / (float)a.x.cols; /* 1 / number of columns */
     float dweight[KEPT][N] = {}, dbias[KEPT][N] = {}, sum[KEPT][N] = {};
     float *block_dweight = a.dweight + blockIdx.x * a.x.cols, *block_dbias = a.dbias + blockIdx.x * a.x.cols;
     float *block_sum = a.sum + blockIdx.x * a.x.cols;
     int64_t first = blockIdx.x * a.block_rows, end = min(first + a.block_rows, a.x.rows);
     parameter<T, N, SHAPE> weight(a.weight, packs);
 
-    /* Of packs that are not kept the sums are in memory; then there is one team. */
+    /* Sums of packs that are not kept are in memory; then the block has one team. */
     if (SHAPE::WIDE)
         for (int c = (KEPT * blockDim.x + threadIdx.x) * N; c < a.x.cols; c += blockDim.x * N)
             for (int i = 0; i < N; i++) {
@@ -412,7 +414,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 1) norm_backward_kernel(norm_b
         read_statistics(first + threadIdx.y);
     }
 
-    /* All teams take as many turns, some of them at the end without a row. */
+    /* All teams have the same number of iterations; some have no row in the last one. */
     for (int64_t turn_row = first; turn_row < end; turn_row += blockDim.y * ROWS) {
         int64_t row = turn_row + threadIdx.y * ROWS;
         weight.again();
@@ -429,7 +431,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 1) norm_backward_kernel(norm_b
             dy[0].read(ring.row_of<T>(a.ring, 1), packs);
             residual[0].read(ring.row_of<T>(a.ring, 2), a.residual.data != NULL ? packs : 0);
         }
-        /* rows that are not there are zeros, which add nothing to any sum */
+        /* missing rows are zeros, which add nothing to the sums */
 #pragma unroll
         for (int r = 0; r < ROWS && !SHAPE::RING; r++) {
             bool there = row + r < end;
@@ -440,7 +442,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 1) norm_backward_kernel(norm_b
             rstd[r] = there ? a.rstd[row + r] : 0.0f;
         }
         if (a.dx.data != NULL) {
-            float sums[SUMS] = {}; /* of w dy (x - mean), of w dy */
+            float sums[SUMS] = {}; /* sums of w dy (x - mean), then of w dy */
             each_pack<SHAPE>(packs, [&](int k, int p) {
                 gains(weight, a.base, k, p, w);
 #pragma unroll
@@ -521,13 +523,13 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 1) norm_backward_kernel(norm_b
         write_block_sums(dbias, packs, block_dbias);
 }
 
-/* How rows are dealt to blocks, by the shape alone: the order of the sums for the parameters' gradients. */
+/* How rows are assigned to blocks: by the shape alone, because it determines the order of the sums. */
 struct norm_cut {
     dim3 block;
     int64_t block_rows, blocks;
 };
 
-/* A block for each multiprocessor, which has registers for no second one: few blocks' sums are little traffic. */
+/* One block per SM: registers do not suffice for a second one. Few blocks write few partial sums. */
 template <typename SHAPE> inline struct norm_cut norm_backward_cut(const struct tensor &x, int n)
 {
     int64_t team = norm_team<SHAPE>(x.cols / n);
@@ -536,10 +538,10 @@ template <typename SHAPE> inline struct norm_cut norm_backward_cut(const struct 
     return {block, rows, ceil_div(x.rows, rows)};
 }
 
-/* For so many sums over rows. */
+/* Returns the bytes of scratch for this number of sums over rows. */
 template <bool CENTRED> inline int64_t norm_backward_workspace(const struct tensor &x, int sums)
 {
-    int64_t most = 0; /* blocks where packs fit and where not */
+    int64_t most = 0; /* the most blocks, over all pack widths */
     auto consider = [&](auto width) {
         constexpr int N = decltype(width)::value;
         if (x.cols % N != 0)
@@ -547,7 +549,7 @@ template <bool CENTRED> inline int64_t norm_backward_workspace(const struct tens
         visit_norm_shape<N, true, CENTRED>(x.cols / N, [&](auto shape) {
             int64_t blocks = norm_backward_cut<decltype(shape)>(x, N).blocks;
             most = blocks > most ? blocks : most;
-            return !decltype(shape)::RING; /* which may not run here */
+            return !decltype(shape)::RING; /* kernels with a ring may not run here */
         });
     };
     if (tensor_count(&x) == 0)
@@ -557,13 +559,13 @@ template <bool CENTRED> inline int64_t norm_backward_workspace(const struct tens
     return most * x.cols * sums * (int64_t)sizeof(float);
 }
 
-/* The args of rmsnorm_backward and layernorm_backward; those that rmsnorm lacks are absent tensors. */
+/* Arguments of rmsnorm_backward and layernorm_backward; tensors that rmsnorm does not have are absent. */
 struct norm_backward_tensors {
     struct tensor x, weight, mean, rstd, dy, residual, dx, dweight, dbias, sum;
     bool accumulate, accumulate_sum, one_plus;
 };
 
-/* SUMMED: is t.sum present? */
+/* Launches the backward. SUMMED: t.sum is present. */
 template <bool CENTRED, bool SUMMED>
 inline void norm_backward_launch(const struct cuda_target *target, const char *name, const norm_backward_tensors &t)
 {

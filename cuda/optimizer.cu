@@ -7,7 +7,8 @@
 
 /* -- Sum of squares ----------------------------------------------------------------------------------------------- */
 
-/* As many as the usual GPU holds, whatever the target: the order of the sum depends on the shape alone. */
+/* Returns the number of blocks that fit on the usual GPU, whatever the target: the order of the sum depends only on the
+ * shape. */
 static int64_t square_blocks(const struct tensor &x)
 {
     int64_t needed = ceil_div(tensor_count(&x), WALK_THREADS), most = USUAL_MULTIPROCESSORS * WALK_RESIDENT;
@@ -78,7 +79,7 @@ struct scale_target {
     double *updates;
 };
 
-/* One thread adds, in order; the others fetch for it. */
+/* One thread adds, in a fixed order; the others load for it. */
 static __global__ void __launch_bounds__(SCALE_THREADS)
     gradient_scale(const double *squares, int64_t n, const double *total, float max_norm, double beta1, double beta2,
                    struct scale_target to)
@@ -124,7 +125,7 @@ void cuda_gradient_scale(const struct cuda_target *target, const struct gradient
 
 /* -- AdamW -------------------------------------------------------------------------------------------------------- */
 
-/* Weights, whole or in halves, and the type of moments beside them. */
+/* Weights, in one type or as bf16 and remainders, and the type of their moments. */
 template <typename T> struct whole_weights {
     using state = T;
     T *at;
@@ -165,7 +166,7 @@ struct halved_weights {
     }
 };
 
-/* Buffers of one row. */
+/* AdamW's vectors, all of equal length, and scalars. */
 template <typename WEIGHTS, typename G> struct adamw_buffers {
     using state = typename WEIGHTS::state;
     WEIGHTS weights;
@@ -175,7 +176,7 @@ template <typename WEIGHTS, typename G> struct adamw_buffers {
     double beta1, beta2, eps, weight_decay, lr_factor;
 };
 
-/* The constants of one step, each rounded to f32 once. */
+/* The constants of a step, each rounded to f32 once. */
 struct adamw_constants {
     float scale, decay, beta1, rest1, beta2, rest2, step, root, eps;
 };
@@ -194,7 +195,7 @@ template <typename BUFFERS> __device__ __forceinline__ struct adamw_constants co
             (float)b.eps};
 }
 
-/* The operations and roundings of src/cpu/optimizer.c, none of them fused. */
+/* Same operations and roundings as src/cpu/optimizer.c, without fused multiply-adds. */
 template <int N, typename WEIGHTS, typename G>
 __global__ WALK_BOUNDS void adamw(struct row_walk walk, struct adamw_buffers<WEIGHTS, G> b)
 {
@@ -234,7 +235,7 @@ __global__ WALK_BOUNDS void adamw(struct row_walk walk, struct adamw_buffers<WEI
         });
 }
 
-/* G: the gradient's type. */
+/* G: type of the gradient. */
 template <typename G, typename WEIGHTS>
 static void launch_adamw(const struct cuda_target *target, const struct adamw_args *args, WEIGHTS weights)
 {

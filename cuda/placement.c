@@ -1,4 +1,4 @@
-/* Which rank uses which GPU. */
+/* Assigns GPUs to ranks. */
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -12,7 +12,7 @@
 
 enum { LINE_BYTES = 512, TABLE_RANKS = 64 };
 
-/* Where this rank computes, and how many GPUs the ranks of its node see. Collective over the node. */
+/* Returns this rank's placement, and how many GPUs the ranks of its node see. Collective over the node. */
 static struct device_placement choose(struct comm *node, int *devices)
 {
     const int64_t count = cuda_device_count(), most = comm_max_i64(node, count);
@@ -33,7 +33,7 @@ static struct device_placement choose(struct comm *node, int *devices)
     return place;
 }
 
-/* One line a rank, by rank 0; of a large run the first ranks. */
+/* Rank 0 prints one line per rank; in a large run only for the first ranks. */
 static void print_places(struct comm *world, int device)
 {
     char own[LINE_BYTES] = "", host[128] = "";

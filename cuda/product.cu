@@ -1,4 +1,4 @@
-/* What products need beside cuBLASLt. */
+/* Small kernels that accompany cuBLASLt's GEMMs. */
 #include "cuda/walk.cuh"
 
 static __global__ void product_factors(const float *scale_a, const float *scale_b, float addend, float *factors)

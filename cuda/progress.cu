@@ -1,6 +1,7 @@
 #include "cuda/device.cuh"
 
-/* What several streams add at the same time may reach the host in any order: it takes the largest. */
+/* If several streams increment a counter concurrently, values may reach the host out of order; the host uses the
+ * largest. */
 __global__ void progress(unsigned long long *counter, volatile unsigned long long *seen)
 {
     *seen = atomicAdd(counter, 1ull) + 1;

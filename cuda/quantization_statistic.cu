@@ -1,11 +1,11 @@
-/* quantization_statistic: a warp takes the elements that share a scale, reads them for their amax and again for what is
- * lost. What the blocks of the grid found is then summed in order. */
+/* quantization_statistic: a warp processes the elements that share a scale. It reads them once for their amax, and
+ * again for the quantization error. The results of blocks are then summed in a fixed order. */
 #include "cuda/team.cuh"
 #include "cuda/tile.cuh"
 
 enum { STATISTIC_THREADS = 256, STATISTIC_WARPS = STATISTIC_THREADS / WARP };
 
-/* x cut into units of `rows` x `cols` elements; with TENSOR, of a row. */
+/* x split into units of `rows` x `cols` elements that share a scale; with SCALING_TENSOR, into rows. */
 struct units {
     int64_t rows, cols, across, count;
 };
@@ -25,15 +25,15 @@ static struct units units_of(const struct tensor &x, enum scaling scaling)
     return {rows, cols, across, across * ceil_div(x.rows, rows)};
 }
 
-/* By the shape alone, since the order of the sums depends on it. */
+/* Depends only on the shape, because it determines the order of the sums. */
 static int64_t blocks_of(const struct units &units)
 {
     const int64_t needed = ceil_div(units.count, STATISTIC_WARPS), most = 8 * USUAL_MULTIPROCESSORS;
     return needed < most ? needed : most;
 }
 
-/* How the elements of a unit are rounded: multiplied by `multiplier`, which is NaN where there is no scale, and then by
- * `scale`. */
+/* Rounding of a unit: elements are multiplied by `multiplier`, rounded, and multiplied by `scale`. multiplier is NaN if
+ * there is no scale. */
 struct measure {
     float multiplier;
     double scale;
@@ -89,7 +89,7 @@ __device__ __forceinline__ void count_element(float x, const struct measure &by,
     result[STATISTIC_ERROR] += error * error;
 }
 
-/* The warp's, in a fixed order; every lane gets it. */
+/* Returns a statistic over the warp to every lane, in a fixed order. */
 __device__ __forceinline__ double warp_statistic(double value, int which)
 {
 #pragma unroll
@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(STATISTIC_THREADS)
     partial[(int64_t)blockIdx.x * STATISTICS + threadIdx.x] = value;
 }
 
-/* A warp for each statistic. */
+/* One warp for each statistic. */
 static __global__ void add_statistics(const double *partial, int blocks, double *result)
 {
     const int which = threadIdx.x / WARP;

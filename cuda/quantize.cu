@@ -1,4 +1,5 @@
-/* quantize: copies of a matrix in memory. Scales of TENSOR, ROW and NVFP4 need all of x, or of a row, first. */
+/* quantize: makes quantized operands of a matrix in memory. Scales of TENSOR, ROW and NVFP4 need a first pass over x,
+ * or a row of it. */
 #include "cuda/column_sum.cuh"
 #include "cuda/copies.cuh"
 #include "cuda/walk.cuh"
@@ -20,9 +21,9 @@ template <typename T> struct matrix_source {
     }
 };
 
-/* -- Amaxes first -------------------------------------------------------------------------------------------------- */
+/* -- Amaxes of the first pass ------------------------------------------------------------------------------------- */
 
-/* Of all of x. */
+/* Finds the amax of x. */
 template <typename T, int N>
 __global__ WALK_BOUNDS void largest_magnitude(struct row_walk walk, view<const T> x, uint32_t *largest)
 {
@@ -41,7 +42,7 @@ __global__ WALK_BOUNDS void largest_magnitude(struct row_walk walk, view<const T
         atomicMax(largest, own);
 }
 
-/* Of each row and of each column. */
+/* Finds the amax of each row and each column. */
 template <typename T, bool WIDE>
 __global__ void __launch_bounds__(TILE_THREADS, matrix_source<T>::RESIDENT)
     line_magnitudes(struct matrix_source<T> source, uint32_t *of_row, uint32_t *of_column)
@@ -53,7 +54,7 @@ __global__ void __launch_bounds__(TILE_THREADS, matrix_source<T>::RESIDENT)
     const square<T> &x = loaded[0];
     uint32_t most = lane_row_amax(x);
     int row = threadIdx.x % TILE_PACKS;
-    if (row < at.rows) /* so it is less than SIDE */
+    if (row < at.rows) /* row is less than SIDE */
         atomicMax(of_row + at.first_row + at.row + row, most);
     put_column_amaxes(x, words);
     __syncthreads();
@@ -62,7 +63,7 @@ __global__ void __launch_bounds__(TILE_THREADS, matrix_source<T>::RESIDENT)
         atomicMax(of_column + col, column_amax<T>(words, threadIdx.x));
 }
 
-/* Of x, and of x with its columns transformed. */
+/* Finds the amax of x, and of x with its columns transformed. */
 template <typename T, bool WIDE>
 __global__ void __launch_bounds__(TILE_THREADS, matrix_source<T>::RESIDENT)
     transformed_magnitude(struct matrix_source<T> source, uint32_t *plain, uint32_t *transformed)
@@ -88,7 +89,7 @@ __global__ void __launch_bounds__(TILE_THREADS, matrix_source<T>::RESIDENT)
         atomicMax(transformed, after);
 }
 
-/* Are scales made of more than a tile, and of nothing that is given? */
+/* Returns whether scales need a first pass: they cover more than a tile, and are not given. */
 static bool looks_first(const struct quantized_copies &to)
 {
     const bool given = tensor_present(&to.scale) || tensor_present(&to.whole_amax);
@@ -159,7 +160,7 @@ static __global__ void scale_of_tensor(const uint32_t *amax, float largest, floa
     *scale = quantization_reciprocal(quantization_multiplier(amax_of(*amax), largest, false));
 }
 
-/* Of nothing. */
+/* Writes the scales of an empty matrix. */
 static void fill_scales(const struct cuda_target *target, const struct quantized_copies &to)
 {
     for (const struct tensor &scale : {to.row_scale, to.column_scale}) {

@@ -1,4 +1,4 @@
-/* The sum over ranks of what copies have brought together. */
+/* The sum over ranks of parts that copies have brought to this rank. */
 #include "cuda/walk.cuh"
 
 template <int N, typename T>

@@ -1,12 +1,13 @@
 #include "cuda/walk.cuh"
 
-/* Where N pairs of a row are: `pair` is the first's number in its head; a and b are what is loaded, N elements each. */
+/* The place of N pairs in a row. pair: number of the first one in its head. a, b: offsets of the two loads of N
+ * elements. */
 struct pair_place {
     int64_t a, b;
     uint32_t pair;
 };
 
-/* chunks: of N pairs, in a head. */
+/* chunks: number of chunks of N pairs per head. */
 template <int N, bool INTERLEAVED> __device__ __forceinline__ struct pair_place place_of(uint32_t p, uint32_t chunks)
 {
     uint32_t head = p / chunks, pair = (p - head * chunks) * N, half = chunks * N;
@@ -15,11 +16,12 @@ template <int N, bool INTERLEAVED> __device__ __forceinline__ struct pair_place 
                        : pair_place{first + pair, first + half + pair, pair};
 }
 
-/* Registers for the loads of four heads. */
+/* Leaves registers for the loads of four heads. */
 enum { ROPE_RESIDENT = 2 };
 
-/* A thread turns the same N pairs of HEADS heads, `apart` elements from one to the next, by angles that it loads once.
- * It walks over the first of them: `chunks` of N pairs in a head. sign is 1, or -1 for the inverse. */
+/* A thread rotates the same N pairs in HEADS heads, `apart` elements from one head to the next, by angles that it loads
+ * once. The walk covers the first of these heads, with `chunks` chunks of N pairs per head. sign: 1, or -1 for the
+ * inverse. */
 template <typename T, int N, int HEADS, bool INTERLEAVED>
 __global__ void __launch_bounds__(WALK_THREADS, ROPE_RESIDENT)
     rope(struct row_walk walk, view<T> x, const int32_t *positions, view<const float> table, uint32_t chunks,
@@ -35,7 +37,7 @@ __global__ void __launch_bounds__(WALK_THREADS, ROPE_RESIDENT)
             struct pair_place at = place_of<N, INTERLEAVED>(p, chunks);
             const T *from = x.row(row);
             struct loaded in;
-            in.position = positions[row]; /* first: the table's rows can only be asked for when it is there */
+            in.position = positions[row]; /* first, since the table's rows depend on it */
 #pragma unroll
             for (int h = 0; h < HEADS; h++) {
                 in.a[h] = load_pack<N>(from + at.a + h * apart);
@@ -57,7 +59,7 @@ __global__ void __launch_bounds__(WALK_THREADS, ROPE_RESIDENT)
                 unpack(in.b[h], v[1]);
 #pragma unroll
                 for (int i = 0; i < N; i++) {
-                    /* the pair's two among the 2 N elements loaded */
+                    /* the pair's elements among the 2 N loaded */
                     const int j = INTERLEAVED ? 2 * i : i, k = INTERLEAVED ? 2 * i + 1 : N + i;
                     float first = v[j / N][j % N], second = v[k / N][k % N], s = sign * sine[i];
                     rotated[j / N][j % N] = first * cosine[i] - second * s;
@@ -78,7 +80,7 @@ static void launch_heads(const struct cuda_target *target, const struct rope_arg
                 (uint32_t)(args->head_dim / (2 * N)), args->x.cols / HEADS, args->inverse ? -1.0f : 1.0f);
 }
 
-/* As many heads a thread as divide theirs: loads on their way. */
+/* Processes as many heads per thread as divides their number, for more loads in flight. */
 template <typename T, int N> static void launch(const struct cuda_target *target, const struct rope_args *args)
 {
     int64_t heads = args->x.cols / args->head_dim;
@@ -92,7 +94,7 @@ template <typename T, int N> static void launch(const struct cuda_target *target
         launch_heads<T, N, 1>(target, args);
 }
 
-/* Can N pairs be moved together? */
+/* Returns whether N pairs can be moved together. */
 static bool pairs_fit(const struct rope_args *args, int n)
 {
     return args->head_dim / 2 % n == 0 && packs_fit(args->x, n) && packs_fit(args->table, n);
@@ -104,7 +106,7 @@ void cuda_rope(const struct cuda_target *target, const struct rope_args *args)
         using T = decltype(zero);
         if (pairs_fit(args, pack_width<T>))
             launch<T, pack_width<T>>(target, args);
-        else if (pairs_fit(args, pack_width<T> / 2)) /* heads of 24 */
+        else if (pairs_fit(args, pack_width<T> / 2)) /* such as heads of 24 */
             launch<T, pack_width<T> / 2>(target, args);
         else
             launch<T, 1>(target, args);

@@ -1,25 +1,24 @@
-/* Rows of matrices that the multiprocessor's copy engine brings to shared memory before a team wants them: memory is
- * busy while teams compute, and threads need no registers for what is on its way. sm_90 and newer; elsewhere nothing
- * runs. */
+/* A ring of buffers in shared memory to which TMA copies matrix rows before a team needs them. Memory stays busy while
+ * teams compute, and loads in flight need no registers. sm_90 and newer; the code is empty for older devices. */
 #ifndef CUDA_ROW_RING_CUH
 #define CUDA_ROW_RING_CUH
 
 #include "cuda/device.cuh"
 #include "cuda/warpgroup.cuh"
 
-/* Shared memory of a multiprocessor's rings, and places that one ring has at most: more on its way is no faster. */
+/* Shared memory of all rings of an SM, and the most buffers of one ring: more loads in flight are not faster. */
 enum { RING_BYTES = 200 << 10, RING_PLACES = 4 };
 
 enum { RING_MATRICES = 3 };
 
-/* Matrices of rows of the same bytes, a multiple of 16, as are addresses and strides. */
+/* Matrices with rows of equal size. Sizes, addresses and strides are multiples of 16 bytes. */
 struct ring_rows {
     const char *first[RING_MATRICES];
     int64_t stride[RING_MATRICES]; /* bytes */
     int matrices, bytes, places;
 };
 
-/* Adds a matrix, unless it is absent. */
+/* Adds a matrix unless it is absent. */
 inline void ring_add(struct ring_rows *rows, const struct tensor &t)
 {
     if (!tensor_present(&t))
@@ -29,7 +28,7 @@ inline void ring_add(struct ring_rows *rows, const struct tensor &t)
     rows->bytes = (int)(t.cols * dtype_size(t.dtype));
 }
 
-/* Gives each of `teams` rings of a multiprocessor its places. Returns the bytes of one ring. */
+/* Divides an SM's shared memory among `teams` rings. Returns the bytes of one ring. */
 inline int ring_divide(struct ring_rows *rows, int teams)
 {
     int place = rows->matrices * rows->bytes, places = RING_BYTES / (teams * place);
@@ -37,7 +36,7 @@ inline int ring_divide(struct ring_rows *rows, int teams)
     return rows->places * place;
 }
 
-/* Does this kernel run with a ring, as compiled for this device? */
+/* Returns whether the kernel, as compiled for this device, supports rings. */
 template <typename K> inline bool ring_runs(K *kernel)
 {
     static const bool runs = [&] {
@@ -48,14 +47,15 @@ template <typename K> inline bool ring_runs(K *kernel)
     return runs;
 }
 
-/* A team's ring, whose places are filled in turn: row, row + step, ... below `end`. All threads of the team call all
- * functions. */
+/* A team's ring. Rows row, row + step, ... below `end` pass through its buffers in this order. All threads of the team
+ * call all functions. */
 struct row_ring {
     char *places;
-    uint64_t *filled; /* a barrier a place */
+    uint64_t *filled; /* one mbarrier per buffer */
     int place, parity;
 
-    /* The first rows set out. `barriers` and `memory`: of all teams of the block, all of whose threads call it. */
+    /* Starts the copies of the first rows. `barriers` and `memory` are those of all teams of the block. All threads of
+     * the block call it. */
     __device__ __forceinline__ void start(const struct ring_rows &rows, uint64_t *barriers, char *memory, int64_t row,
                                           int64_t step, int64_t end)
     {
@@ -97,7 +97,7 @@ struct row_ring {
 #endif
     }
 
-    /* Until the next row is there. */
+    /* Waits until the next row is in shared memory. */
     __device__ __forceinline__ void wait() const
     {
 #if __CUDA_ARCH__ >= 900
@@ -105,13 +105,14 @@ struct row_ring {
 #endif
     }
 
-    /* Its part of a matrix. */
+    /* Returns the current row of a matrix. */
     template <typename T> __device__ __forceinline__ const T *row_of(const struct ring_rows &rows, int matrix) const
     {
         return reinterpret_cast<const T *>(at(rows, place, matrix));
     }
 
-    /* All warps of the team have met since they read the row: `later`, if below `end`, sets out for its place. */
+    /* Releases the current row, and starts the copy of row `later`, if below `end`, to its buffer. Called after all
+     * warps of the team have synchronised. */
     __device__ __forceinline__ void pass(const struct ring_rows &rows, int64_t later, int64_t end)
     {
         __syncwarp();

@@ -1,17 +1,17 @@
-/* Sums over the rows of a matrix, by one launch, beside whatever else a kernel does with its elements. */
+/* Sums over the rows of a matrix in one launch, fused with other work of a kernel on its elements. */
 #ifndef CUDA_SLAB_SUM_CUH
 #define CUDA_SLAB_SUM_CUH
 
 #include "cuda/team.cuh"
 
-/* Memory shows its speed to a thread with many loads on their way, and to a grid that runs as one wave: blocks left
- * over would take as long again. */
+/* Full memory bandwidth needs threads with many loads in flight, and a grid of one wave: a partial second wave would
+ * take as long as the first. */
 enum { SLAB_THREADS = 512, SLAB_RESIDENT = 2, SLAB_BLOCKS = SLAB_RESIDENT * USUAL_MULTIPROCESSORS };
 #define SLAB_BOUNDS __launch_bounds__(SLAB_THREADS, SLAB_RESIDENT)
 
-/* How a matrix is cut, by its shape and type alone, which makes the order of the sums: into stripes of columns and
- * slabs of rows, a block for each slab of each stripe. In a block `packs` threads take a row of the stripe, 16 bytes
- * each, and `lanes` such rows of threads take turns at the slab's. */
+/* Splits a matrix into stripes of columns and slabs of rows, one block for each slab of each stripe. In a block,
+ * `packs` threads read a row of the stripe, 16 bytes each, and `lanes` such groups of threads take the slab's rows in
+ * turn. The split depends only on shape and type, and determines the order of the sums. */
 struct slab_cut {
     int packs, lanes, stripes, slabs;
     int64_t slab_rows;
@@ -41,7 +41,7 @@ inline int slab_block(const struct slab_cut &cut)
     return cut.packs * cut.lanes;
 }
 
-/* Bytes of scratch for the sums of x's columns, aligned to 16. */
+/* Returns the bytes of scratch, aligned to 16, for the column sums of x. */
 inline int64_t slab_workspace(const struct tensor &x)
 {
     if (x.cols == 0)
@@ -50,24 +50,24 @@ inline int64_t slab_workspace(const struct tensor &x)
     return (int64_t)cut.stripes * cut.slabs * cut.packs * (16 / dtype_size(x.dtype)) * (int64_t)sizeof(float);
 }
 
-/* What a kernel is given for sum[c] (+)= sum over rows. */
+/* Kernel argument for sum[c] (+)= sum over rows. */
 struct slab_sums {
     struct slab_cut cut;
-    float *partial; /* scratch [stripes][slabs][packs * elements of a pack] */
+    float *partial; /* scratch [stripes][slabs][packs * elements per pack] */
     float *sum;
     bool accumulate;
-    int *done; /* counts, of each stripe, the slabs whose sums are written: target->counters */
+    int *done; /* target->counters: number of slabs of each stripe whose sums are written */
 };
 
-/* A block's part of the matrix, and in it this thread's columns. */
+/* A block's part of the matrix, and this thread's columns in it. */
 struct parameter_slab {
-    int64_t first_row, first_col; /* of the matrix */
+    int64_t first_row, first_col; /* in the matrix */
     int rows, cols;
     int lane, lanes;
-    int col, count; /* the thread's first, in the stripe, and how many are there: maybe none */
+    int col, count; /* the thread's first column in the stripe, and its number of columns, 0 or less if none */
 };
 
-/* N elements are 16 bytes. */
+/* Returns this thread's slab. N elements are 16 bytes. */
 template <int N>
 __device__ __forceinline__ struct parameter_slab slab_of(const struct slab_cut &cut, int64_t rows, int64_t cols)
 {
@@ -84,7 +84,7 @@ __device__ __forceinline__ struct parameter_slab slab_of(const struct slab_cut &
     return s;
 }
 
-/* Rows of a slab from the thread's first column on. */
+/* The rows of a slab, from the thread's first column on. */
 template <typename T> struct rows_at {
     using byte = std::conditional_t<std::is_const_v<T>, const char, char>;
     byte *first;
@@ -101,7 +101,7 @@ template <typename T> __device__ __forceinline__ rows_at<T> slab_rows(const view
     return {reinterpret_cast<byte *>(x.row(s.first_row) + s.first_col + s.col), x.stride * (int64_t)sizeof(T)};
 }
 
-/* The first `count` of 16 bytes' elements, zeros for the others. WHOLE: all are wanted, and they are aligned. */
+/* Reads 16 bytes of elements: the first `count`, and zeros for the rest. WHOLE: reads all, and they are aligned. */
 template <typename T, bool WHOLE> __device__ __forceinline__ uint4 read_elements(const T *from, int count)
 {
     if (WHOLE)
@@ -115,10 +115,10 @@ template <typename T, bool WHOLE> __device__ __forceinline__ uint4 read_elements
     return word;
 }
 
-/* Thread c of the block gets the sum over the slab's rows of its column c, a zero beyond the last. Each thread calls
- * values(row, there, load(row), v) for its rows, with ROUND loads on their way before the first is used, and for some
- * that are not there, whose loaded value is all zeros and must give zeros. All threads of the block call it; none may
- * still read `memory`, of N floats for each. */
+/* Returns to thread c of the block the sum over the slab's rows of its column c; 0 beyond the last column. Each thread
+ * calls values(row, there, load(row), v) for its rows, with ROUND loads in flight before the first use. It also calls
+ * values for some rows that do not exist, with an all-zero load that must give zeros. All threads of the block call the
+ * function; `memory` has N floats per thread, and no thread may still read it. */
 template <int N, int ROUND, typename Load, typename Values>
 __device__ __forceinline__ float block_column_sum(const struct parameter_slab &s, int packs, float *memory, Load load,
                                                   Values values)
@@ -153,11 +153,11 @@ __device__ __forceinline__ float block_column_sum(const struct parameter_slab &s
     return sum;
 }
 
-/* Where a stripe has several slabs there are at most half as many stripes as blocks. */
+/* If a stripe has several slabs, the number of stripes is at most half the number of blocks. */
 static_assert(SLAB_BLOCKS / 2 <= CUDA_COUNTERS, "a counter for each stripe of several slabs");
 
-/* Is this the last block of its stripe, which finds what all others wrote? It leaves the counter at 0. All threads of
- * the block call it. */
+/* Returns whether this is the last block of its stripe, which then sees the writes of all other blocks. It resets the
+ * counter to 0. All threads of the block call it. */
 static __device__ __forceinline__ bool is_last_slab(int *done, int slabs)
 {
     __shared__ bool last;
@@ -173,7 +173,7 @@ static __device__ __forceinline__ bool is_last_slab(int *done, int slabs)
     return last;
 }
 
-/* The sums of all columns: each block's by block_column_sum, and the last block of a stripe sums those of its slabs. */
+/* Computes the sums of all columns: each block those of its slab, and a stripe's last block adds the slabs' sums. */
 template <int N, int ROUND, typename Load, typename Values>
 __device__ __forceinline__ void sum_slab(const struct slab_sums &to, const struct parameter_slab &s, Load load,
                                          Values values)

@@ -16,9 +16,9 @@ __device__ __forceinline__ struct swiglu_gradients swiglu_gradients_of(float gat
     return {d * up * s.value * fmaf(gate, s.complement, 1.0f), d * gate * s.value};
 }
 
-/* -- Alone --------------------------------------------------------------------------------------------------------- */
+/* -- Without quantized operands ----------------------------------------------------------------------------------- */
 
-/* The two halves of a row of x. */
+/* Packs of the two halves of a row of x. */
 template <typename T, int N> struct gate_up {
     pack<T, N> gate, up;
 };
@@ -46,7 +46,7 @@ __global__ WALK_BOUNDS void swiglu_forward(struct row_walk walk, view<const T> x
         });
 }
 
-/* dx may be x itself. */
+/* dx may be x. */
 template <typename T, int N>
 __global__ WALK_BOUNDS void swiglu_backward(struct row_walk walk, view<const T> x, view<const T> dy, view<T> dx)
 {
@@ -76,7 +76,7 @@ __global__ WALK_BOUNDS void swiglu_backward(struct row_walk walk, view<const T> 
         });
 }
 
-/* -- With copies --------------------------------------------------------------------------------------------------- */
+/* -- With quantized operands -------------------------------------------------------------------------------------- */
 
 template <typename T> struct swiglu_source {
     using type = T;
@@ -102,7 +102,7 @@ template <typename T> struct swiglu_source {
     }
 };
 
-/* dx's halves, a tile of each at once. */
+/* Both halves of dx, one tile of each at a time. */
 template <typename T> struct swiglu_gradients_source {
     using type = T;
     using loaded = sides<T, 3>;
@@ -132,15 +132,15 @@ template <typename T> struct swiglu_gradients_source {
     }
 };
 
-/* dx's tiles, each by itself, for tiles that hold columns of both halves: what a pair of them reads twice comes from
- * the cache. */
+/* Tiles of dx one at a time, for tiles that have columns of both halves. Inputs that two tiles read come from the cache
+ * the second time. */
 template <typename T> struct swiglu_gradient_source {
     using type = T;
     using loaded = sides<T, 3>;
     enum { AHEAD = SIDE / 2, RESIDENT = sizeof(T) == 2 ? 2 : 1, STAGED = 0, PAIRS = true, HALVES = 1 };
     view<const T> x, dy;
 
-    /* Of the elements from `col` of dx on, how many are the gate's. */
+    /* Returns how many of the SIDE elements from column `col` of dx on belong to the gate. */
     __device__ __forceinline__ int gates(int64_t col) const
     {
         return (int)max((int64_t)0, min((int64_t)SIDE, dy.cols - col));
@@ -228,7 +228,7 @@ static void backward_with_copies(const struct cuda_target *target, const struct 
 {
     const struct tensor &x = args->x, &dy = args->dy;
     const bool wide = packs_fit(dy, SIDE) && rows_fit(x, SIDE) && copies_fit(args->to, x.cols, {});
-    /* Scales of blocks belong to tiles from a half's first column on where no block has columns of both halves. */
+    /* Tiles of the two halves can be made together if no block of scales has columns of both halves. */
     const bool apart = dy.cols % (args->to.rule.scaling == SCALING_TENSOR ? SIDE : TILE) == 0;
     const struct copy_targets to = copy_targets_of(args->to, x.rows, x.cols, {});
     visit(x.dtype, [&](auto zero) {
@@ -241,7 +241,8 @@ static void backward_with_copies(const struct cuda_target *target, const struct 
     });
 }
 
-/* With copies and dx, which may be x, dx is made first: a block would change what another reads. */
+/* With quantized operands and dx, which may be x, dx is computed first: a block would overwrite x that another
+ * reads. */
 void cuda_swiglu_backward(const struct cuda_target *target, const struct swiglu_backward_args *args)
 {
     if (wants_copies(args->to) && !tensor_present(&args->dx))

@@ -1,5 +1,5 @@
-/* The shape of kernels that work by rows: a team of blockDim.x threads takes a row. A block has one team of several
- * warps, or blockDim.y teams of one warp each, which need not wait for each other. */
+/* Loop of row-wise kernels: a team of blockDim.x threads processes a row. A block has one team of several warps, or
+ * blockDim.y teams of one warp each, which need not synchronise with each other. */
 #ifndef CUDA_TEAM_CUH
 #define CUDA_TEAM_CUH
 
@@ -7,13 +7,14 @@
 
 #include <math_constants.h>
 
-/* The multiprocessors of the GPU that these kernels were cut for. Where sums depend on how many blocks there are it
- * stands for the target's, so that they depend on the shape alone. */
+/* The number of SMs of the GPU that these kernels were designed for. It replaces the target's number where sums depend
+ * on the number of blocks, so that they depend only on the shape. */
 enum { USUAL_MULTIPROCESSORS = 132 };
 
 enum { TEAM_WARPS = 16, TEAM_THREADS = TEAM_WARPS * WARP }; /* at most */
 
-/* Teams of as many threads as give each about `each` packs of a row, at most `most`; small teams share a block. */
+/* Returns a block shape: teams of at most `most` threads, with about `each` packs of a row per thread. Small teams
+ * share a block. */
 inline dim3 team_block(int64_t packs, int each, int64_t most)
 {
     enum { SMALL_TEAMS = 8 };
@@ -21,19 +22,19 @@ inline dim3 team_block(int64_t packs, int each, int64_t most)
     return team <= WARP ? dim3(WARP, SMALL_TEAMS) : dim3((unsigned)(team < most ? team : most));
 }
 
-/* Blocks for a row a team, at most `most`. */
+/* Returns the number of blocks for one row per team, at most `most`. */
 inline unsigned team_blocks(int64_t rows, dim3 block, int64_t most)
 {
     int64_t needed = ceil_div(rows, block.y);
     return (unsigned)(needed < most ? needed : most);
 }
 
-/* Memory through which the warps of a team exchange M values each. */
+/* Shared memory through which the warps of a team exchange M values each. */
 template <int M> struct team_memory {
-    float of[M][WARP]; /* a block has no more warps */
+    float of[M][WARP]; /* a block has at most WARP warps */
 };
 
-/* Lane i gets warp i's values; lanes without a warp get `other`. */
+/* Gives lane i the values of warp i; lanes without a warp get `other`. */
 template <int M> __device__ __forceinline__ void team_exchange(float (&x)[M], team_memory<M> &memory, float other)
 {
     int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
@@ -48,7 +49,7 @@ template <int M> __device__ __forceinline__ void team_exchange(float (&x)[M], te
     __syncthreads();
 }
 
-/* Every thread of the team gets the sums over the team, in a fixed order. */
+/* Returns the sums over the team to each of its threads, in a fixed order. */
 template <int M> __device__ __forceinline__ void team_sum(float (&x)[M], team_memory<M> &memory)
 {
 #pragma unroll
@@ -80,8 +81,7 @@ __device__ __forceinline__ float team_max(float x, team_memory<1> &memory)
 
 /* -- Several sums at once ---------------------------------------------------------------------------------------- */
 
-/* All threads of a team wait for each other; other teams of the block, which there are only where SEVERAL is true, do
- * not. */
+/* Synchronises the threads of a team. SEVERAL: the block may have several teams, which do not wait for each other. */
 template <bool SEVERAL> __device__ __forceinline__ void team_wait()
 {
     if (SEVERAL && blockDim.y > 1)
@@ -90,8 +90,8 @@ template <bool SEVERAL> __device__ __forceinline__ void team_wait()
         __syncthreads();
 }
 
-/* Lane l gets the sum over the warp of value l % M, in a fixed order; M is a power of two. Of what two lanes hold each
- * keeps a half and sends the other: M + log2(32 / M) - 1 exchanges for M sums. */
+/* Returns to lane l the sum over the warp of value l % M, in a fixed order; M is a power of two. In each exchange a
+ * lane keeps half of its values and sends the other half: M + log2(32 / M) - 1 exchanges for M sums. */
 template <int M> __device__ __forceinline__ float warp_sums(float (&x)[M])
 {
 #pragma unroll
@@ -109,9 +109,9 @@ template <int M> __device__ __forceinline__ float warp_sums(float (&x)[M])
     return x[0];
 }
 
-/* Every thread of the team gets the sums over the team, in a fixed order. `memory`: of M values for each warp of the
- * block; two calls in a row use two memories, so that one wait a call is enough. SEVERAL: may the block have several
- * teams of several warps? WARPS: of a team, at most. */
+/* Returns the sums over the team to each of its threads, in a fixed order. `memory`: M values for each warp of the
+ * block; consecutive calls alternate between two buffers, so that one barrier per call suffices. SEVERAL: the block may
+ * have several teams of several warps. WARPS: the most warps of a team. */
 template <bool SEVERAL, int WARPS = TEAM_WARPS, int M>
 __device__ __forceinline__ void team_sums(float (&x)[M], float *memory)
 {

@@ -1,5 +1,5 @@
-/* A matrix in square tiles: a block takes a tile, a thread a small square of it, whose values, amaxes and sums it has
- * in registers. */
+/* Processes a matrix in square tiles, one per block. A thread has a small square of it, and keeps the values, amaxes
+ * and sums in registers. */
 #ifndef CUDA_TILE_CUH
 #define CUDA_TILE_CUH
 
@@ -9,7 +9,7 @@
 #include <cuda_fp8.h>
 #include <cuda_pipeline_primitives.h>
 
-/* 16 lanes hold a tile's row, eight elements each; a warp holds 16 rows. */
+/* 16 lanes have a tile's row, eight elements each; a warp has 16 rows. */
 enum {
     TILE = QUANTIZATION_BLOCK,
     SIDE = 8,
@@ -18,15 +18,16 @@ enum {
     TILE_WARPS = TILE_THREADS / WARP
 };
 
-/* The block's tile, and in it the thread's square. */
+/* The block's tile, and the thread's square in it. */
 struct tile_square {
-    int64_t first_row, first_col; /* of the tile */
+    int64_t first_row, first_col; /* of the tile in the matrix */
     int row, col;                 /* of the square in the tile */
-    int rows, cols;               /* of the square that the matrix has, 0 .. SIDE */
-    int64_t end_col;              /* of the matrix, or of its half that the tile is in */
+    int rows, cols;               /* rows and columns of the square inside the matrix, 0 .. SIDE */
+    int64_t end_col;              /* end of the matrix's columns, or of the half that the tile is in */
 };
 
-/* PAIRS: the left half's tiles and the right half's take turns, since they are made of the same values. */
+/* Returns the thread's place. PAIRS: tiles of the left and the right half alternate, since both are computed from the
+ * same inputs. */
 template <bool PAIRS = false> __device__ __forceinline__ struct tile_square place_of(int64_t rows, int64_t cols)
 {
     uint32_t across = (uint32_t)((cols + TILE - 1) / TILE), col = blockIdx.x % across;
@@ -45,8 +46,8 @@ template <bool PAIRS = false> __device__ __forceinline__ struct tile_square plac
 
 /* -- Access -------------------------------------------------------------------------------------------------------- */
 
-/* The distance between the rows of a matrix that kernels access by tiles. They multiply it in 32 bits, since registers
- * for more would be spilled: more than 4 GiB is refused. */
+/* Returns the row stride of a matrix that kernels access by tiles. They multiply it in 32 bits, since 64-bit arithmetic
+ * would spill registers; a stride above 4 GiB is fatal. */
 inline int64_t tile_stride(const struct tensor &t)
 {
     if (!address_stride_fits(t.rows, t.stride * dtype_size(t.dtype)))
@@ -62,7 +63,7 @@ template <typename T> inline view<T> tile_view_of(const struct tensor &t)
     return v;
 }
 
-/* The i-th row after the one at `from`, of a matrix with a stride of tile_stride. */
+/* Returns the address of the i-th row after `from`, in a matrix with a stride of tile_stride. */
 template <typename T> __device__ __forceinline__ T *rows_on(T *from, int64_t stride, int i)
 {
     using byte = std::conditional_t<std::is_const_v<T>, const char, char>;
@@ -70,14 +71,14 @@ template <typename T> __device__ __forceinline__ T *rows_on(T *from, int64_t str
                                  (uint64_t)(uint32_t)(stride * sizeof(T)) * (uint32_t)i);
 }
 
-/* Values as the words that hold them: the compiler would move elements of 16 bits one by one. */
+/* Elements as 32-bit words: the compiler would move 16-bit elements one at a time. */
 template <typename T> constexpr int square_words = SIDE * sizeof(T) / 4;
 
 template <typename T> struct alignas(16) side {
     uint32_t at[square_words<T>];
 };
 
-/* The counterpart of write_some, with zeros for the others. WIDE: all are there. */
+/* Reads the first `count` elements, and zeros for the rest. WIDE: reads all, 16 bytes at a time. */
 template <bool WIDE, typename T> __device__ __forceinline__ side<T> read_side(const T *from, int count)
 {
     if constexpr (WIDE) {
@@ -101,7 +102,8 @@ template <bool WIDE, typename T> __device__ __forceinline__ side<T> read_side(co
     }
 }
 
-/* Bits of magnitudes order as the numbers do. From these on they are those of inf and NaN, which count as inf. */
+/* The bits of magnitudes, as integers, have the order of the numbers. Bits from `not_finite` on are inf and NaN; both
+ * count as inf. */
 __device__ constexpr uint32_t not_finite = 0x7f800000u;
 
 __device__ __forceinline__ float amax_of(uint32_t bits)
@@ -109,7 +111,7 @@ __device__ __forceinline__ float amax_of(uint32_t bits)
     return __uint_as_float(min(bits, not_finite));
 }
 
-/* Magnitudes of the values in a word, and the larger ones of two words', value by value. */
+/* The magnitudes of the elements in a word, and the elementwise maximum of two such words. */
 template <typename T> __device__ __forceinline__ uint32_t magnitudes(uint32_t word)
 {
     return word & (sizeof(T) == 2 ? 0x7fff7fffu : 0x7fffffffu);
@@ -120,7 +122,7 @@ template <typename T> __device__ __forceinline__ uint32_t larger(uint32_t a, uin
     return sizeof(T) == 2 ? __vmaxu2(a, b) : max(a, b);
 }
 
-/* Value j of a row's words as the bits of an f32. */
+/* Returns element j of a row's words as the bits of an f32. */
 template <typename T> __device__ __forceinline__ uint32_t value_bits(const uint32_t *words, int j)
 {
     if (sizeof(T) == 2)
@@ -144,7 +146,8 @@ template <typename T> __device__ __forceinline__ side<T> rounded_side(const floa
 template <typename T> struct square {
     uint32_t at[SIDE][square_words<T>];
 
-    /* To the compiler they are new: else it would keep what it made of them, in registers that it does not have. */
+    /* Makes the compiler treat the words as new. Otherwise it would keep values derived from them, and spill
+     * registers. */
     __device__ __forceinline__ void renew()
     {
 #pragma unroll
@@ -168,7 +171,7 @@ template <typename T> struct square {
             v[i] = __uint_as_float(value_bits<T>(at[i], j));
     }
 
-    /* Bits of the largest magnitude. */
+    /* Returns the bits of the largest magnitude of row i. */
     __device__ __forceinline__ uint32_t row_amax(int i) const
     {
         uint32_t most = 0;
@@ -178,7 +181,7 @@ template <typename T> struct square {
         return sizeof(T) == 2 ? max(most << 16, most & 0xffff0000u) : most;
     }
 
-    /* Of each column, as words. */
+    /* Finds each column's amax, in the word layout of a row. */
     __device__ __forceinline__ void column_amaxes(uint32_t (&most)[square_words<T>]) const
     {
 #pragma unroll
@@ -202,12 +205,12 @@ template <typename T> __device__ __forceinline__ uint32_t square_amax(const squa
     return sizeof(T) == 2 ? max(most << 16, most & 0xffff0000u) : most;
 }
 
-/* Eight neighbours in each of several matrices. */
+/* Eight consecutive elements of each of several matrices. */
 template <typename T, int PARTS> struct sides {
     side<T> of[PARTS];
 };
 
-/* The first of the thread's rows in each. */
+/* The address of the thread's first row in each matrix. */
 template <typename T, int PARTS> struct part_rows {
     const T *of[PARTS];
     int64_t stride[PARTS];
@@ -222,13 +225,13 @@ template <typename T, int PARTS> struct part_rows {
     }
 };
 
-/* Words of shared memory that a source's loads pass. */
+/* 16-byte words of shared memory that staged loads of a source use. */
 template <typename Source> constexpr int staged_words = Source::STAGED *SIDE *TILE_THREADS;
 
-/* Where the matrix ends there are zeros. A source has the values' type, at(row, col), whose result has load(row of the
- * square, count) with WIDE, and values(loaded, col, to), which makes zeros of zeros. It says how many loads are to be
- * AHEAD, or how many parts' rows are STAGED, how many blocks are RESIDENT, whether tiles come in PAIRS, and how many
- * HALVES with the same columns it makes. */
+/* Converts loaded elements to the values of a row of the square; zeros outside the matrix. A source has the values'
+ * type, at(row, col), which returns an object with load<WIDE>(row of the square, count), and values(loaded, col, to),
+ * which maps zeros to zeros. Constants: AHEAD loads in flight of a thread, or STAGED matrices that pass through shared
+ * memory; RESIDENT blocks per SM; PAIRS: tiles of two halves alternate; HALVES: outputs with the same columns. */
 template <typename Source, typename T>
 __device__ __forceinline__ void values_of(const Source &source, const typename Source::loaded &in, int64_t col, int row,
                                           square<T> (&x)[Source::HALVES])
@@ -263,8 +266,8 @@ __device__ __forceinline__ void load_square(const Source &source, const struct t
     }
 }
 
-/* The same of packs of 16 bytes, all on their way at once: through shared memory, where the thread alone uses them. The
- * registers that they would need are not there. */
+/* Loads a square with all its 16-byte accesses in flight at once. They pass through shared memory, since registers do
+ * not suffice; a thread reads only what it copied. */
 template <typename Source, typename T>
 __device__ __forceinline__ void load_staged(const Source &source, const struct tile_square &at, uint4 *stage,
                                             square<T> (&x)[Source::HALVES])
@@ -327,7 +330,7 @@ __device__ __forceinline__ void write_square(const square<T> &x, void *to, int64
 
 /* -- Amaxes -------------------------------------------------------------------------------------------------------- */
 
-/* Each warp's. */
+/* Stores the amax of each warp's squares. */
 template <typename T> __device__ __forceinline__ void put_amax(const square<T> &x, uint32_t (&warp_bits)[TILE_WARPS])
 {
     uint32_t most = __reduce_max_sync(0xffffffffu, square_amax(x));
@@ -335,7 +338,8 @@ template <typename T> __device__ __forceinline__ void put_amax(const square<T> &
         warp_bits[threadIdx.x / WARP] = most;
 }
 
-/* amax, which others raise too, to the largest of the warps'. An amax only grows: what it was before is no larger. */
+/* Raises *amax, which other blocks raise too, to the largest of the warps' amaxes. `before`: an earlier value of *amax,
+ * which only grows; it saves atomics. */
 __device__ __forceinline__ void raise_amax(const uint32_t (&warp_bits)[TILE_WARPS], uint32_t before, uint32_t *amax)
 {
     if (threadIdx.x > 0)
@@ -349,8 +353,8 @@ __device__ __forceinline__ void raise_amax(const uint32_t (&warp_bits)[TILE_WARP
         atomicMax(amax, most);
 }
 
-/* Lane c of 16 gets the maximum over them of row c % SIDE: of what two lanes hold each keeps a half and sends the
- * other. */
+/* Returns to lane c of 16 the maximum over the 16 lanes of row c % SIDE. In each exchange a lane keeps half of its
+ * values and sends the other half. */
 template <typename T> __device__ __forceinline__ uint32_t lane_row_amax(const square<T> &x)
 {
     uint32_t most[SIDE];
@@ -369,7 +373,7 @@ template <typename T> __device__ __forceinline__ uint32_t lane_row_amax(const sq
     return max(most[0], __shfl_xor_sync(0xffffffffu, most[0], SIDE));
 }
 
-/* Of the tile's rows. */
+/* Stores the amaxes of the tile's rows. */
 template <typename T> __device__ __forceinline__ void put_row_amaxes(const square<T> &x, uint32_t (&row_bits)[TILE])
 {
     uint32_t most = lane_row_amax(x);
@@ -377,7 +381,7 @@ template <typename T> __device__ __forceinline__ void put_row_amaxes(const squar
         row_bits[threadIdx.x / TILE_PACKS * SIDE + threadIdx.x % SIDE] = most;
 }
 
-/* Of the tile's columns over each warp's 16 rows, as words. */
+/* Stores the tile's column amaxes over each warp's 16 rows, in the word layout of a row. */
 template <typename T>
 __device__ __forceinline__ void put_column_amaxes(const square<T> &x,
                                                   uint32_t (&words)[TILE_WARPS][TILE_PACKS * square_words<T>])
@@ -393,7 +397,7 @@ __device__ __forceinline__ void put_column_amaxes(const square<T> &x,
             words[threadIdx.x / WARP][threadIdx.x % TILE_PACKS * square_words<T> + w] = most[w];
 }
 
-/* What they make over the tile's rows, and over the 32 rows of a pair of warps. */
+/* A column's amax over the tile's rows, and over the 32 rows of a pair of warps. */
 template <typename T>
 __device__ __forceinline__ uint32_t column_amax(const uint32_t (&words)[TILE_WARPS][TILE_PACKS * square_words<T>],
                                                 int col)
@@ -422,7 +426,7 @@ __device__ __forceinline__ uint32_t line_amax(const float (&v)[SIDE])
     return most;
 }
 
-/* quantization_hadamard of 16 rows in a column: two lanes hold eight each. */
+/* Applies quantization_hadamard to 16 rows of a column. Two lanes have eight rows each. */
 __device__ __forceinline__ void transform_column(float (&v)[SIDE])
 {
     static_assert(QUANTIZATION_HADAMARD == 2 * SIDE, "two squares");
@@ -449,7 +453,7 @@ __device__ __forceinline__ void transform_column(float (&v)[SIDE])
 
 /* -- Sums ---------------------------------------------------------------------------------------------------------- */
 
-/* Of the tile's columns over each warp's rows, in a fixed order. */
+/* Stores the sums of the tile's columns over each warp's rows, in a fixed order. */
 template <typename T>
 __device__ __forceinline__ void put_column_sums(const square<T> &x, float (&sums)[TILE_WARPS][TILE])
 {
@@ -467,7 +471,7 @@ __device__ __forceinline__ void put_column_sums(const square<T> &x, float (&sums
         *reinterpret_cast<pack<float, SIDE> *>(&sums[threadIdx.x / WARP][threadIdx.x % TILE_PACKS * SIDE]) = total;
 }
 
-/* Over the tile's, to partial [tiles down][cols]. */
+/* Writes the column sums over the tile's rows to partial [tiles down][cols]. */
 __device__ __forceinline__ void write_column_sums(const float (&sums)[TILE_WARPS][TILE], float *partial, int64_t rows,
                                                   int64_t cols, const struct tile_square &at)
 {

@@ -5,7 +5,7 @@ enum { FINALISTS = 3 };
 
 static const float ages = 1e30f;
 
-/* What is timed, and between which events. */
+/* What is timed, and the events around it. */
 struct trial {
     const struct cuda_target *target;
     timing_launch *launch_way;
@@ -13,7 +13,7 @@ struct trial {
     cudaEvent_t start, end;
 };
 
-/* The mean of `repeats` in a row: one short launch alone would be timed with the host's part of it. */
+/* Returns the mean time of `repeats` consecutive launches: the time of one short launch would include host overhead. */
 static float time_of(const struct trial *trial, int way, int repeats)
 {
     float time = 0;
@@ -42,7 +42,7 @@ static int least_of(const float *milliseconds, int ways)
     return best;
 }
 
-/* Sorts ways by their times, the fastest first; how many of them are at most `close` times as slow as the first. */
+/* Sorts ways by time, the fastest first. Returns how many take at most `close` times as long as the first. */
 static int sort_close(int *order, int count, const float *milliseconds, float close)
 {
     for (int i = 1; i < count; i++)
@@ -57,16 +57,16 @@ static int sort_close(int *order, int count, const float *milliseconds, float cl
     return left;
 }
 
-/* Puts times under load in place of those of the best few; the fastest of them. Of two turns each way's least time
- * counts, since now and then the clocks sink for a tenth of a second; but there is no second turn for a way that the
- * first leaves clearly behind, nor for one that is left alone. */
+/* Replaces the times of the best few ways by times under load, and returns the fastest way. The shorter time of two
+ * turns counts, since clocks sometimes drop for a tenth of a second. A way that is clearly slower after the first turn
+ * has no second one, nor has a way that is left alone. */
 static int compare_under_load(const struct trial *trial, int ways, float *milliseconds)
 {
     enum { TURNS = 2 };
-    const float near = 1.04f;  /* which way is the fastest may change among such */
-    const float clear = 1.02f; /* what two turns of one way differ by at most, but for such times */
-    const float warm = 100;    /* milliseconds after which an H200 that was idle feels its limit of power */
-    const float settled = 15;  /* in which its clocks follow a change of kernels */
+    const float near = 1.04f;  /* ways this close may change their order under load */
+    const float clear = 1.02f; /* spread of two turns of one way, unless clocks drop */
+    const float warm = 100;    /* milliseconds until an idle H200 reaches its power limit */
+    const float settled = 15;  /* milliseconds in which clocks adapt to another kernel */
     const float measured = 20;
     int order[TIMING_WAYS];
     for (int way = 0; way < ways; way++)
@@ -91,8 +91,8 @@ int timing_compare(const struct cuda_target *target, timing_launch *launch_way, 
                    float *milliseconds)
 {
     enum { REPEATS = 16 };
-    const float far = 1.5f, enough = 0.3f; /* milliseconds between events that they measure well */
-    const float heavy = 0.3f;              /* milliseconds of a launch whose power counts */
+    const float far = 1.5f, enough = 0.3f; /* milliseconds between events that give an accurate time */
+    const float heavy = 0.3f;              /* milliseconds of a launch from which on power matters */
     struct trial trial = {.target = target, .launch_way = launch_way, .self = self};
     int repeats = 1, rounds = 5;
     CHECK_BUG(ways <= TIMING_WAYS);
@@ -102,7 +102,7 @@ int timing_compare(const struct cuda_target *target, timing_launch *launch_way, 
         milliseconds[way] = launch_way(target, self, way) ? time_of(&trial, way, 1) : ages;
     for (int round = 1; round < rounds; round++) {
         const float best = milliseconds[least_of(milliseconds, ways)];
-        rounds = best < heavy ? 5 : 3; /* heavy ones are compared again */
+        rounds = best < heavy ? 5 : 3; /* long launches are compared again under load */
         while (repeats < REPEATS && best * (float)repeats < enough)
             repeats *= 2;
         for (int way = 0; way < ways; way++) {

@@ -1,10 +1,10 @@
-/* A stable counting sort by the tokens' digits, the lowest first. Each block takes a tile of tokens: one kernel counts
- * the digits of each tile, one moves the tokens behind those of smaller digits and of earlier tiles. */
+/* A stable counting sort by the digits of rows, the lowest digit first. Each block has a tile of tokens. One kernel
+ * counts the digits of each tile; another moves the tokens after those of smaller digits and of earlier tiles. */
 #include "cuda/token_order.cuh"
 #include "cuda/device.cuh"
 
 enum {
-    DIGIT_BITS = 9, /* at most; two passes for the largest vocabularies in use */
+    DIGIT_BITS = 9, /* at most; two passes suffice for the largest vocabularies in use */
     BINS = 1 << DIGIT_BITS,
     SORT_THREADS = 256,
     SORT_WARPS = SORT_THREADS / WARP,
@@ -12,7 +12,7 @@ enum {
     SORT_TILE = SORT_WARPS * WARP_TOKENS
 };
 
-/* What a pass sorts: order holds the result of the pass before; NULL: 0, 1, 2, ... */
+/* Input of a pass. order: result of the pass before; NULL: 0, 1, 2, ... */
 struct sort_pass {
     struct token_rows rows;
     const int32_t *order;
@@ -44,7 +44,7 @@ static __global__ void __launch_bounds__(SORT_THREADS) count_digits(struct sort_
         counts[blockIdx.x * BINS + bin] = bins[bin];
 }
 
-/* The sum over the threads before this one. */
+/* Returns the sum over the threads before this one. */
 __device__ __forceinline__ int sum_before(int x, int32_t *shared)
 {
     int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, sum = x;
@@ -61,19 +61,19 @@ __device__ __forceinline__ int sum_before(int x, int32_t *shared)
     return sum - x;
 }
 
-/* Each warp moves WARP_TOKENS of the tile in their order, a warp's width at a time. */
+/* Each warp moves WARP_TOKENS tokens of the tile in their order, a warp's width at a time. */
 static __global__ void __launch_bounds__(SORT_THREADS)
     move_tokens(struct sort_pass pass, const int32_t *counts, int tiles, int32_t *sorted)
 {
     enum { THREAD_BINS = BINS / SORT_THREADS };
-    __shared__ int32_t next[SORT_WARPS][BINS]; /* where a warp's next token with a digit goes */
+    __shared__ int32_t next[SORT_WARPS][BINS]; /* destination of a warp's next token with a digit */
     __shared__ int32_t shared[SORT_WARPS];
     int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     int first = blockIdx.x * SORT_TILE + warp * WARP_TOKENS;
     for (int i = threadIdx.x; i < SORT_WARPS * BINS; i += SORT_THREADS)
         next[i / BINS][i % BINS] = 0;
 
-    /* Tokens of this thread's digits in all tiles, and in those before this one. */
+    /* Counts of this thread's digits in all tiles, and in the tiles before this one. */
     int all[THREAD_BINS] = {}, before[THREAD_BINS] = {}, sum = 0;
     for (int tile = 0; tile < tiles; tile++)
 #pragma unroll

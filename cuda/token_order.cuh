@@ -1,10 +1,10 @@
-/* The tokens of a batch in the order of the vocabulary, or of a part of it. */
+/* Sorts the tokens of a batch by vocabulary row, for all rows of the vocabulary or for some. */
 #ifndef CUDA_TOKEN_ORDER_CUH
 #define CUDA_TOKEN_ORDER_CUH
 
 #include "cuda/kernel.h"
 
-/* The rows that tokens have: those of the tokens origin .. origin + rows - 1; all others have row `rows`. */
+/* Maps tokens to rows: tokens origin .. origin + rows - 1 have rows 0 .. rows - 1; all other tokens have row `rows`. */
 struct token_rows {
     const int32_t *tokens;
     uint32_t origin, rows;
@@ -15,10 +15,9 @@ struct token_rows {
     }
 };
 
-/* Bytes of scratch. */
 int64_t token_order_workspace(int64_t count);
 
-/* 0 .. count - 1 sorted by their rows, and by t among equal ones; in scratch. count > 0. */
+/* Returns the indices 0 .. count - 1, sorted by row and then by index; they are in scratch. count > 0. */
 const int32_t *token_order(const struct cuda_target *target, struct token_rows rows, int64_t count, char *scratch);
 
 #endif

@@ -1,7 +1,7 @@
-/* transpose of bytes: a block takes a square tile through shared memory, a thread a small square of it. */
+/* transpose of bytes: a block moves a square tile through shared memory, a thread a small square of it. */
 #include "cuda/copies.cuh"
 
-/* SIDE bytes, with zeros beyond the first `count`. WIDE: all are there. */
+/* Reads SIDE bytes, with zeros after the first `count`. WIDE: reads all with one access. */
 template <bool WIDE>
 static __device__ __forceinline__ void read_bytes(const uint8_t *from, int count, uint32_t (&to)[2])
 {

@@ -1,15 +1,15 @@
-/* The shape of element-wise kernels: all threads of the grid walk over a matrix, a pack at a time. */
+/* Loop of element-wise kernels: all threads of the grid walk over a matrix, one pack at a time. */
 #ifndef CUDA_WALK_CUH
 #define CUDA_WALK_CUH
 
 #include "cuda/device.cuh"
 
-/* Registers for several loads on their way, and enough threads still. */
+/* Leaves a thread registers for several loads in flight, and an SM enough threads. */
 enum { WALK_THREADS = 256, WALK_RESIDENT = 3 };
 #define WALK_BOUNDS __launch_bounds__(WALK_THREADS, WALK_RESIDENT)
 
-/* Rows of `packs` packs each; from one of a thread's packs to its next it is step_rows rows and step_packs packs. 32
- * bits each: registers limit how many loads a thread can have on their way. */
+/* A walk over rows of `packs` packs. From one of a thread's packs to its next are step_rows rows and step_packs packs.
+ * The numbers have 32 bits, since registers limit the number of loads that a thread has in flight. */
 struct row_walk {
     uint32_t rows, packs, step_rows, step_packs;
 };
@@ -23,8 +23,8 @@ inline struct row_walk walk_of(const char *name, int64_t blocks, int64_t rows, i
     return {(uint32_t)rows, (uint32_t)packs, (uint32_t)(step / packs), (uint32_t)(step % packs)};
 }
 
-/* Launches kernel(walk, arguments...) unless the matrix is empty: as many blocks as are resident at once, so that there
- * is no last wave of a few. At most 2^31 - 1 rows, and as many packs in a row. */
+/* Launches kernel(walk, arguments...) unless the matrix is empty. The grid has at most as many blocks as are resident
+ * at once, so that there is no partial last wave. At most 2^31 - 1 rows, and 2^31 - 1 packs in a row. */
 template <typename... Parameters, typename... Arguments>
 inline void walk_launch(const struct cuda_target *target, const char *name,
                         void (*kernel)(struct row_walk, Parameters...), int64_t rows, int64_t packs,
@@ -40,7 +40,6 @@ inline void walk_launch(const struct cuda_target *target, const char *name,
     CUDA_CHECK_LAUNCH(name);
 }
 
-/* The address of pack `pack` of row `row`. */
 template <int N, typename T> __device__ __forceinline__ T *pack_at(const struct view<T> &x, uint32_t row, uint32_t pack)
 {
     using byte = std::conditional_t<std::is_const_v<T>, const char, char>;
@@ -48,8 +47,8 @@ template <int N, typename T> __device__ __forceinline__ T *pack_at(const struct 
     return reinterpret_cast<T *>(start + address_pack(pack, N * sizeof(T)));
 }
 
-/* For each of this thread's packs: use(row, pack, load(row, pack)), with AHEAD loads on their way before the first is
- * used. VECTOR: there is one row. */
+/* Calls use(row, pack, load(row, pack)) for each of this thread's packs, with AHEAD loads in flight before the first
+ * use. VECTOR: there is one row. */
 template <int AHEAD, bool VECTOR = false, typename Load, typename Use>
 __device__ __forceinline__ void walk_packs(const struct row_walk &walk, Load load, Use use)
 {
@@ -81,7 +80,8 @@ __device__ __forceinline__ void walk_packs(const struct row_walk &walk, Load loa
     }
 }
 
-/* Makes vectors of tensors of one shape when all are contiguous: longer rows, and packs fit more widths. Did it? */
+/* Turns tensors of one shape into vectors if all are contiguous: rows become longer, and wider packs fit. Returns
+ * whether it did. */
 inline bool flatten(std::initializer_list<struct tensor *> tensors)
 {
     for (const struct tensor *t : tensors)

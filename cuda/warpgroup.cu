@@ -3,7 +3,7 @@
 
 enum { MARK = 8192 };
 
-/* Has so much shared memory in code for devices with warpgroups' products: which code a device runs is known then. */
+/* Uses MARK bytes of shared memory if compiled for devices with wgmma, which shows what code the device runs. */
 __global__ static void has_warpgroups(int *never)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL

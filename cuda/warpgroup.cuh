@@ -1,6 +1,6 @@
-/* The instructions of sm_90a behind tiles in shared memory: products by a warpgroup (four warps from a multiple of four
- * on), which the tensor cores do by themselves until they are waited for, and barriers in shared memory, by which
- * warps that bring tiles and warps that use them keep in step. */
+/* Instructions of sm_90a for tiles in shared memory: asynchronous matrix products (wgmma) of a warpgroup, four
+ * consecutive warps from a multiple of four on; and mbarriers, which synchronise the warps that copy tiles with the
+ * warps that use them. */
 #ifndef CUDA_WARPGROUP_CUH
 #define CUDA_WARPGROUP_CUH
 
@@ -8,12 +8,12 @@
 
 enum { WARPGROUP = 128 };
 
-/* Does the device run the code for sm_90a that this build has, if it has any? (warpgroup.cu) */
+/* Returns whether the build has code for sm_90a and the device runs it. (warpgroup.cu) */
 bool warpgroups_run();
 
 /* -- Barriers in shared memory ----------------------------------------------------------------------------------- */
 
-/* A barrier passes through phases; each ends with the count-th arrival. */
+/* Initialises an mbarrier. Each of its phases ends with the count-th arrival. */
 __device__ __forceinline__ void barrier_start(uint64_t *barrier, int count)
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(shared_address(barrier)), "r"(count) : "memory");
@@ -24,22 +24,22 @@ __device__ __forceinline__ void barrier_arrive(uint64_t *barrier)
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(shared_address(barrier)) : "memory");
 }
 
-/* The phase, which has not ended, also waits for so many bytes of copies that announce themselves there. */
+/* Makes the current phase, which has not ended, also wait for `bytes` bytes of asynchronous copies. */
 __device__ __forceinline__ void barrier_expect(uint64_t *barrier, int bytes)
 {
     asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;\n" ::"r"(shared_address(barrier)), "r"(bytes)
                  : "memory");
 }
 
-/* The same, and this thread arrives. */
+/* As barrier_expect, and this thread arrives. */
 __device__ __forceinline__ void barrier_arrive_expecting(uint64_t *barrier, int bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(shared_address(barrier)), "r"(bytes)
                  : "memory");
 }
 
-/* Until the phase of this parity (0 the first, 1 the second, 0 the third) has ended. On a new barrier the phase before
- * the first, of parity 1, has. */
+/* Waits until the phase of this parity has ended (first phase 0, second 1, third 0). On a new mbarrier the phase before
+ * the first, of parity 1, counts as ended. */
 __device__ __forceinline__ void barrier_wait(uint64_t *barrier, int parity)
 {
     asm volatile("{\n"
@@ -54,25 +54,25 @@ __device__ __forceinline__ void barrier_wait(uint64_t *barrier, int parity)
                  : "memory");
 }
 
-/* This thread arrives when its copies so far have landed. */
+/* Arrives once this thread's earlier cp.async copies are complete; does not wait. */
 __device__ __forceinline__ void barrier_arrive_behind_copies(uint64_t *barrier)
 {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];\n" ::"r"(shared_address(barrier)) : "memory");
 }
 
-/* Among COUNT threads of the block, named by NAME (0 is __syncthreads). */
+/* Synchronises COUNT threads of the block at named barrier NAME (0 is __syncthreads). */
 template <int NAME, int COUNT> __device__ __forceinline__ void threads_meet()
 {
     asm volatile("bar.sync %0, %1;\n" ::"n"(NAME), "n"(COUNT) : "memory");
 }
 
-/* The same without waiting for the others. */
+/* Arrives at named barrier NAME without waiting for the other threads. */
 template <int NAME, int COUNT> __device__ __forceinline__ void threads_arrive()
 {
     asm volatile("bar.arrive %0, %1;\n" ::"n"(NAME), "n"(COUNT) : "memory");
 }
 
-/* Among this warpgroup, the INDEX-th; names from NAME on, of three warpgroups. */
+/* Synchronises this warpgroup, number `index` of three; uses the barriers NAME .. NAME + 2. */
 template <int NAME> __device__ __forceinline__ void warpgroup_meets(int index)
 {
     if (index == 0)
@@ -83,9 +83,9 @@ template <int NAME> __device__ __forceinline__ void warpgroup_meets(int index)
         threads_meet<NAME + 2, WARPGROUP>();
 }
 
-/* -- What the tensor cores are told ------------------------------------------------------------------------------ */
+/* -- Fences and registers ----------------------------------------------------------------------------------------- */
 
-/* What this thread or others before a barrier wrote to shared memory is seen by its products. */
+/* Makes writes to shared memory, by this thread or before a barrier, visible to its wgmma instructions. */
 __device__ __forceinline__ void shared_writes_to_products()
 {
     asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
@@ -101,25 +101,26 @@ template <int COUNT> __device__ __forceinline__ void registers_get()
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(COUNT));
 }
 
-/* Before the first product of a group: registers that products read or add to are as written. */
+/* Called before the first product of a group: orders earlier writes of the registers that products read or accumulate
+ * in. */
 __device__ __forceinline__ void products_begin()
 {
     asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory");
 }
 
-/* The products since the last call are a group. */
+/* Closes a group: the products since the last call. */
 __device__ __forceinline__ void products_group()
 {
     asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory");
 }
 
-/* All but the last LEFT groups are done. */
+/* Waits until all but the last LEFT groups are complete. */
 template <int LEFT> __device__ __forceinline__ void products_wait()
 {
     asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(LEFT) : "memory");
 }
 
-/* Keeps the compiler from moving accesses of registers that products own across this point. */
+/* Prevents the compiler from moving accesses to accumulators of products in flight across this point. */
 template <int TILES> __device__ __forceinline__ void hold(float (&d)[TILES][4])
 {
 #pragma unroll
@@ -127,7 +128,8 @@ template <int TILES> __device__ __forceinline__ void hold(float (&d)[TILES][4])
         asm volatile("" : "+f"(d[j][0]), "+f"(d[j][1]), "+f"(d[j][2]), "+f"(d[j][3])::"memory");
 }
 
-/* Nothing below is begun before x >= 0 is there: the compiler would wait for products first and compute then. */
+/* Prevents the compiler from starting later instructions before x >= 0 is computed: it would wait for products
+ * first. */
 __device__ __forceinline__ void finished(float x)
 {
     asm volatile(
@@ -137,43 +139,45 @@ __device__ __forceinline__ void finished(float x)
 
 /* -- Products ---------------------------------------------------------------------------------------------------- */
 
-/* A tile of DIM columns of 2-byte elements whose rows stand in panels of at most 64 columns, one panel after the other.
- * Chunks of 16 bytes are permuted within a row as the tensor cores expect it of rows of 32, 64 or 128 bytes. */
+/* A tile with DIM columns of 2-byte elements, stored as panels of at most 64 columns, one panel after the other.
+ * 16-byte chunks are permuted within a row by the swizzle that the tensor cores expect for rows of 32, 64 or 128
+ * bytes. */
 template <int ROWS, int DIM> struct panels {
     static constexpr int width = DIM < 64 ? DIM : 64, row_bytes = 2 * width, panel_bytes = ROWS * row_bytes;
     static constexpr int bytes = ROWS * DIM * 2;
     static constexpr uint64_t mode = row_bytes == 128 ? 1 : row_bytes == 64 ? 2 : 3;
     static_assert(DIM % width == 0 && (width == 16 || width == 32 || width == 64), "whole panels");
 
-    /* Bytes from the tile to a chunk. */
+    /* Returns the bytes from the tile to a chunk. */
     __device__ __forceinline__ static int chunk_at(int row, int chunk)
     {
         constexpr int chunks = row_bytes / 16, rows_of_line = 128 / row_bytes;
         return chunk / chunks * panel_bytes + row * row_bytes + (chunk % chunks ^ row / rows_of_line % chunks) * 16;
     }
 
-    /* The tile as a side of a product that is summed along its columns; 16 of them, from 16 * step on. */
+    /* Returns the descriptor for a product that sums over the tile's columns: 16 columns from 16 * step on. */
     __device__ __forceinline__ static uint64_t along_columns(uint64_t tile, int step)
     {
         constexpr int steps = width / 16;
         return further(tile, step / steps * panel_bytes + step % steps * 32);
     }
 
-    /* Summed along its rows: 16 of them, from 16 * step on, all columns. */
+    /* Returns the descriptor for a product that sums over the tile's rows: 16 rows from 16 * step on. */
     __device__ __forceinline__ static uint64_t along_rows(uint64_t tile, int step)
     {
         return further(tile, step * 16 * row_bytes);
     }
 
-    /* A tile in shared memory as products get it: address, bytes to the next panel and to the next eight rows in units
-     * of 16, and how chunks are permuted. In a cluster of blocks an address names its block too, above 24 bits. */
+    /* Returns the wgmma descriptor of a tile in shared memory: address, and bytes to the next panel and to the next
+     * eight rows, all in units of 16, and the swizzle mode. In a cluster the address bits from 24 on name the block;
+     * they are removed. */
     __device__ __forceinline__ static uint64_t described(const char *tile)
     {
         return (shared_address(tile) & 0xffffff) / 16 | static_cast<uint64_t>(panel_bytes / 16) << 16 |
                static_cast<uint64_t>(8 * row_bytes / 16) << 32 | mode << 62;
     }
 
-    /* The address has the lowest 14 bits to itself. */
+    /* Advances a descriptor by `bytes`; the address field is the lowest 14 bits. */
     __device__ __forceinline__ static uint64_t further(uint64_t tile, int bytes)
     {
         return (tile & 0xffffffff00000000u) | (static_cast<uint32_t>(tile) + bytes / 16);
@@ -201,8 +205,8 @@ template <int ROWS, int DIM> struct panels {
     NAMES_96 ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, "    \
              "%113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 
-/* A product of 16 numbers each, of tiles in shared memory; plus d before when `add`. turned: "0, 0" where the 16 lie
- * along the rows of both tiles, "1, 1" where they are rows of both. */
+/* d = a product of tiles in shared memory that sums 16 terms, plus the earlier d if `add`. turned: "0, 0" sums over the
+ * columns of both tiles, "1, 1" over their rows. */
 #define PRODUCT(turned, n, registers, names, a_name, b_name, add_name)                                                 \
     asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " add_name ", 0;\n"                                             \
                  "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.bf16.bf16 {" names "}, " a_name ", " b_name           \
@@ -210,7 +214,7 @@ template <int ROWS, int DIM> struct panels {
                  : registers                                                                                           \
                  : "l"(a), "l"(b), "r"(add))
 
-/* d [64, n] = a [64, 16] b [n, 16]', both in shared memory; plus d before when `add`. */
+/* d [64, n] = a [64, 16] b [n, 16]', both in shared memory; plus the earlier d if `add`. */
 template <int TILES> __device__ __forceinline__ void multiply(float (&d)[TILES][4], uint64_t a, uint64_t b, int add)
 {
     static_assert(TILES == 4 || TILES == 8 || TILES == 10 || TILES == 12 || TILES == 16, "widths that are used");
@@ -226,7 +230,7 @@ template <int TILES> __device__ __forceinline__ void multiply(float (&d)[TILES][
         PRODUCT("0, 0", 128, SIXTY_FOUR(0), NAMES_64, "%64", "%65", "%66");
 }
 
-/* d [64, n] += a [64, 16] b [16, n]: a is in registers, its pairs as multiply_16_8_16 has them. */
+/* d [64, n] += a [64, 16] b [16, n]. a is in registers, in the layout of multiply_16_8_16. */
 #define WEIGHTED(n, registers, names, a0, a1, a2, a3, b_name, add_name)                                                \
     asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " add_name ", 0;\n"                                             \
                  "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.bf16.bf16 {" names "}, {" a0 ", " a1 ", " a2 ", " a3  \
@@ -253,7 +257,7 @@ __device__ __forceinline__ void multiply_weighted(float (&d)[TILES][4], const ui
         WEIGHTED(128, SIXTY_FOUR(0), NAMES_64, "%64", "%65", "%66", "%67", "%68", "%69");
 }
 
-/* d [64, n] = a' b of a [16, 64] and b [16, n], both in shared memory; plus d before when `add`. */
+/* d [64, n] = a' b for a [16, 64] and b [16, n], both in shared memory; plus the earlier d if `add`. */
 template <int TILES>
 __device__ __forceinline__ void multiply_transposed(float (&d)[TILES][4], uint64_t a, uint64_t b, int add)
 {

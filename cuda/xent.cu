@@ -1,15 +1,15 @@
-/* Cross-entropy. A team a row. A row's packs end before its last elements where the vocabulary is no multiple of their
- * width (rows are padded): the rest is taken singly. */
+/* Cross-entropy, with one team per row. Rows are padded, so packs are aligned; if the vocabulary is not a multiple of a
+ * pack's width, a row's last elements are processed one by one. */
 #include "cuda/team.cuh"
 
 #include <algorithm>
 
 enum { XENT_TEAM = 512, XENT_RESIDENT = 2, XENT_AHEAD = 4, XENT_LARGE_TEAM = 1024 };
 
-/* Shared memory of a multiprocessor for copies of rows, at most. */
+/* Limit of shared memory per SM for copies of rows. */
 enum { COPY_BYTES = 216 << 10 };
 
-/* The first packs of a row in shared memory, each for the thread that has read it. */
+/* The first packs of a row in shared memory. Each is used only by the thread that read it. */
 template <typename T, int N> struct row_copy {
     pack<T, N> *at;
     int packs;
@@ -17,7 +17,7 @@ template <typename T, int N> struct row_copy {
 
 enum row_pass { READ_ROW, COPY_ROW, READ_COPY };
 
-/* Calls use(first element, values) for all of a row's elements that are this thread's. */
+/* Calls use_pack or use_single (first column, values) for all elements of a row that are this thread's. */
 template <int N, enum row_pass PASS, typename T, typename Pack, typename Single>
 __device__ __forceinline__ void each_logit(const T *row, int cols, const struct row_copy<T, N> &copy, Pack use_pack,
                                            Single use_single)
@@ -51,7 +51,7 @@ __device__ __forceinline__ void each_logit(const T *row, int cols, const struct 
     }
 }
 
-/* The sum of exp(x - largest), taken in one pass: when the largest grows, what has been summed shrinks. */
+/* A running sum of exp(x - largest) in one pass: when `largest` grows, the sum is rescaled. */
 struct running_sum {
     float largest, sum;
 };
@@ -69,12 +69,12 @@ template <int N> __device__ __forceinline__ void add_exps(struct running_sum &ru
     running = {largest, sum};
 }
 
-/* Of a row: every thread of the team gets it. */
+/* Returns a row's sum to every thread of the team. */
 template <int N, enum row_pass PASS, typename T>
 __device__ __forceinline__ struct running_sum sum_row(const T *x, int cols, const struct row_copy<T, N> &copy,
                                                       team_memory<1> &memory)
 {
-    struct running_sum running = {-0x1p100f, 0.0f}; /* finite: the difference of two is no NaN */
+    struct running_sum running = {-0x1p100f, 0.0f}; /* finite, so that differences are not NaN */
     auto add_pack = [&](int, const float(&v)[N]) { add_exps(running, v); };
     auto add_single = [&](int, const float(&v)[1]) { add_exps(running, v); };
     each_logit<N, PASS>(x, cols, copy, add_pack, add_single);
@@ -82,8 +82,8 @@ __device__ __forceinline__ struct running_sum sum_row(const T *x, int cols, cons
     return {largest, team_sum(running.sum * exponential(running.largest - largest), memory)};
 }
 
-/* A row becomes its gradient; `target`: the label's column, which may be outside of it. Where label < 0 the row is
- * written, not read. */
+/* Replaces a row by its gradient. target: the label's column, which may be outside the row. If label < 0, the row is
+ * written and not read. */
 template <int N, enum row_pass PASS, typename T>
 __device__ __forceinline__ void subtract_row(T *x, int cols, const struct row_copy<T, N> &copy, int label, int target,
                                              float row_lse)
@@ -107,8 +107,8 @@ __device__ __forceinline__ void subtract_row(T *x, int cols, const struct row_co
     each_logit<N, PASS>(x, cols, copy, subtract, subtract);
 }
 
-/* partial: for each block the sum of its losses and the number of its labels. BOTH: rows become their gradients, and
- * copied_packs of a row are kept in shared memory meanwhile; then a block has one team. */
+/* partial: for each block the sum of its losses and the number of its labels. BOTH: rows are replaced by their
+ * gradients, and the first copied_packs of a row are kept in shared memory; then a block has one team. */
 template <typename T, int N, bool BOTH>
 __global__ void __launch_bounds__(BOTH ? XENT_LARGE_TEAM : XENT_TEAM, BOTH ? 1 : XENT_RESIDENT)
     xent_stat(view<T> logits, const int32_t *labels, float *loss, float *lse, double2 *partial, int copied_packs)
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(BOTH ? XENT_LARGE_TEAM : XENT_TEAM, BOTH ? 1 :
             total.y += 1.0;
         }
         if (BOTH) {
-            __syncwarp(); /* all have read the label's logit */
+            __syncwarp(); /* all threads have read the label's logit */
             subtract_row<N, READ_COPY>(x, (int)logits.cols, copy, label, label, row_lse);
         }
         if (threadIdx.x == 0) {
@@ -174,13 +174,14 @@ static __global__ void __launch_bounds__(TOTAL_THREADS) xent_total(const double2
     }
 }
 
-/* How rows are dealt to blocks. */
+/* How rows are assigned to blocks. */
 struct xent_cut {
     dim3 block;
     unsigned blocks;
 };
 
-/* By teams of so many threads at most, of which a multiprocessor has `resident`, or more that are smaller. */
+/* Returns a split with teams of at most `team` threads, `resident` per SM, or more if teams are smaller.
+ * multiprocessors: USUAL_MULTIPROCESSORS if the order of a total depends on the split. */
 static struct xent_cut cut(const struct tensor &logits, int n, int64_t team, int64_t resident, int multiprocessors)
 {
     dim3 block = team_block(logits.cols / n, XENT_AHEAD, team);
@@ -188,13 +189,12 @@ static struct xent_cut cut(const struct tensor &logits, int n, int64_t team, int
     return {block, team_blocks(logits.rows, block, multiprocessors * resident)};
 }
 
-/* By the shape alone, which is the order of the total. */
 static struct xent_cut stat_cut(const struct tensor &logits, int n)
 {
     return cut(logits, n, XENT_TEAM, XENT_RESIDENT, USUAL_MULTIPROCESSORS);
 }
 
-/* Of rows that are copied, the longest have a multiprocessor for themselves. */
+/* Returns the split of xent_both, which copies rows: the longest rows have an SM to themselves. */
 static struct xent_cut both_cut(const struct tensor &logits, int n)
 {
     return logits.cols * dtype_size(logits.dtype) > COPY_BYTES / 2
@@ -202,7 +202,7 @@ static struct xent_cut both_cut(const struct tensor &logits, int n)
                : stat_cut(logits, n);
 }
 
-/* Calls f as visit_packs does; rows need not consist of packs. */
+/* Calls f as visit_packs does, but rows need not consist of whole packs. */
 template <typename F> static void visit_logits(const struct tensor &logits, F f)
 {
     visit(logits.dtype, [&](auto zero) {
@@ -214,10 +214,9 @@ template <typename F> static void visit_logits(const struct tensor &logits, F f)
     });
 }
 
-/* Of the sums of losses. */
 template <typename CUT> static int64_t partial_bytes(const struct tensor &logits, CUT cut)
 {
-    unsigned blocks = cut(logits, 1).blocks; /* where packs do not fit, and where they do */
+    unsigned blocks = cut(logits, 1).blocks; /* the larger number for both pack widths */
     visit(logits.dtype, [&](auto zero) { blocks = std::max(blocks, cut(logits, pack_width<decltype(zero)>).blocks); });
     return blocks * (int64_t)sizeof(double2);
 }
@@ -232,7 +231,7 @@ int64_t cuda_xent_both_workspace(const struct cuda_target *, const struct xent_b
     return partial_bytes(args->logits, both_cut);
 }
 
-/* Behind the kernel that has left the sums of so many blocks. */
+/* Adds up the partial sums of `blocks` blocks, after the kernel that wrote them. */
 static void add_partial(const struct cuda_target *target, unsigned blocks, const struct tensor &total)
 {
     CUDA_CHECK_LAUNCH("cross-entropy");
@@ -257,14 +256,14 @@ void cuda_xent_stat(const struct cuda_target *target, const struct xent_stat_arg
     });
 }
 
-/* Shared memory that a block of this device may ask for, at most COPY_BYTES. */
+/* Returns the shared memory that a block of this device may request, at most COPY_BYTES. */
 static int64_t most_copied()
 {
     static const int64_t most = [] {
         int device = 0, bytes = 0;
         CUDA_CHECK(cudaGetDevice(&device));
         CUDA_CHECK(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-        return std::min<int64_t>(bytes - (8 << 10), COPY_BYTES); /* what kernels have beside it */
+        return std::min<int64_t>(bytes - (8 << 10), COPY_BYTES); /* less what kernels use otherwise */
     }();
     return most;
 }
@@ -329,7 +328,7 @@ void cuda_xent_part(const struct cuda_target *target, const struct xent_part_arg
     });
 }
 
-/* partial: as in xent_stat; a thread a token. */
+/* partial: as in xent_stat. One thread per token. */
 static __global__ void __launch_bounds__(TOTAL_THREADS)
     xent_merge(view<const float> statistics, const int32_t *labels, float *loss, float *lse, double2 *partial)
 {
