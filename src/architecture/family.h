@@ -97,8 +97,7 @@ struct family {
     bool layer_norm; /* LayerNorm with bias, else RMSNorm */
     bool bias;       /* the linear layers of a block have biases */
     bool gelu;       /* the MLP is down(gelu(up)), else SwiGLU: down(silu(gate) * up) */
-    bool causal; /* causal language model: a token sees earlier ones, and the next one is predicted; else masked: sees
-                    all tokens */
+    bool causal; /* a token sees earlier ones, the next is predicted; else it sees all, and masked ones are predicted */
     bool interleaved;   /* rotary pairs are adjacent elements, else half a head apart */
     bool transform;     /* the head has dense, GELU (erf) and norm between the final norm and the decoder */
     bool decoder_bias;  /* the decoder has a bias */

@@ -9,9 +9,9 @@
  *
  *    causal        GEMMs, and attention over the S (S + 1) / 2 pairs that the causal mask allows
  *    full          GEMMs, and attention over all S^2 pairs, as PaLM counts (Chowdhery et al. 2022), and NeMo's
- * benchmark of Llama 3.1: 12 L H^2 (1 + kv_heads / heads + S / H) + 18 L ffn H + 6 V H opengenome2   (24 H^2 + 4 S H) 3
- * L + 6 H V: README of the recipe opengenome2_llama_native_te (BioNeMo), which assumes an ungated MLP of width 4 H and
- * as many kv heads as heads */
+ *                  benchmark of Llama 3.1: 12 L H^2 (1 + kv_heads / heads + S / H) + 18 L ffn H + 6 V H
+ *    opengenome2   (24 H^2 + 4 S H) 3 L + 6 H V: README of the recipe opengenome2_llama_native_te (BioNeMo), which
+ *                  assumes an ungated MLP of width 4 H and as many kv heads as heads */
 enum flops_convention { FLOPS_CAUSAL, FLOPS_FULL, FLOPS_OPENGENOME2, FLOPS_CONVENTIONS };
 
 /* Returns "causal", "full" or "opengenome2". */

@@ -45,7 +45,8 @@ const struct linear_precision *precision_of(const struct precision *precision, i
 /* Returns whether any layer, or the head, uses a format. */
 bool precision_uses(const struct precision *precision, enum precision_kind kind);
 
-/* Return whether any linear is quantized; uses delayed scaling; is rounded stochastically. */
+/* Return whether any linear is quantized (quantizes), uses delayed scaling (delays), is rounded stochastically (draws).
+ */
 bool precision_quantizes(const struct precision *precision);
 bool precision_delays(const struct precision *precision);
 bool precision_draws(const struct precision *precision);

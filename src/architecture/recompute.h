@@ -1,4 +1,4 @@
-/* Recompute policy of each layer: which activations are kept from forward to backward, and whether they are offloaded.
+/* Recompute policy of each layer: the activations that are kept from forward to backward, and those that are offloaded.
  */
 #ifndef ARCHITECTURE_RECOMPUTE_H
 #define ARCHITECTURE_RECOMPUTE_H
@@ -16,10 +16,10 @@ struct recompute {
 /* Returns the policy of a layer. */
 enum deck_recompute recompute_of(const struct recompute *recompute, int layer);
 
-/* Returns the next policy by cost per byte saved; DECK_RECOMPUTE_FULL has no next one. Recomputing norms and the
- * activation costs memory traffic only: 2 bytes for each byte saved for a norm, 2 for GELU, at a higher rate
- * (bench/results/gpu_ops.txt), and 3 for SwiGLU. So norms come first with SwiGLU (gelu false), the activation with
- * GELU; then both, then GEMMs, then attention. */
+/* Returns the policy after `policy` in the order of cost per byte saved; DECK_RECOMPUTE_FULL has no next one.
+ * Recomputing norms and the activation costs memory traffic only: 2 bytes for each byte saved for a norm, 2 for GELU,
+ * at a higher rate (bench/results/gpu_ops.txt), and 3 for SwiGLU. So norms come first with SwiGLU (gelu false), the
+ * activation with GELU; then both, then GEMMs, then attention. */
 enum deck_recompute recompute_next(enum deck_recompute policy, bool gelu);
 
 #endif

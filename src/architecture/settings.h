@@ -39,8 +39,8 @@ static inline int layer_ranks(const struct layer_cut *layer)
     return MAX(layer->ranks, 1);
 }
 
-/* Pipeline parallelism: the units are divided into stages * chunks consecutive slices. Stage s has the slices s, s +
- * stages, s + 2 * stages, ...: its model chunks. */
+/* Pipeline parallelism: the units are divided into stages * chunks consecutive slices. A stage has the slices whose
+ * number modulo `stages` is its own: its model chunks. */
 struct stage_cut {
     int stages; /* 0 and 1: no pipeline */
     int stage;  /* stage of this rank */
@@ -64,8 +64,8 @@ struct model_settings {
     struct rope_settings rope;
     double norm_eps;
     double init_std;      /* standard deviation of matrices; the bound in a family with uniform initialisation */
-    double embedding_std; /* the embedding's */
-    double output_std;    /* that of attention and MLP output projections */
+    double embedding_std; /* standard deviation or bound of the embedding */
+    double output_std;    /* standard deviation or bound of attention and MLP output projections */
     bool decay_matrices, decay_vectors, decay_embedding; /* parameters with weight decay */
     bool decoupled; /* matrices of embedding and head have a learning rate of their own */
     struct row_cut rows;

@@ -29,8 +29,8 @@ void engine_load_numbers(struct engine *e, void *from, int64_t count, struct ten
 
 /* -- engine_rows.c ----------------------------------------------------------------------------------------------- */
 
-/* Creates the buffers of context parallelism; call it after engine_create_batches. Checks the conditions of
- * engine_create. */
+/* Creates the buffers of context parallelism, and checks the conditions that engine_create states for it. Call it after
+ * engine_create_batches. */
 void engine_create_rows(struct engine *e);
 void engine_destroy_rows(struct engine *e);
 /* Returns the maximum bytes that engine_stage_tables copies to the device for a batch. */

@@ -26,7 +26,7 @@ static bool passes(const struct engine *e, int chunk, enum relay_direction relay
 void engine_create_relays(struct engine *e)
 {
     const enum dtype dtype = e->settings.memory.compute;
-    const int64_t tokens = execution_own_tokens(&e->execution, &e->model->units[0]); /* of a whole micro-batch */
+    const int64_t tokens = execution_own_tokens(&e->execution, &e->model->units[0]); /* tokens of a whole micro-batch */
     const int64_t hidden = e->model->settings.hidden, bytes = tokens * hidden * dtype_size(dtype);
     for (int r = 0; r < RELAY_COUNT; r++) {
         bool any = false;

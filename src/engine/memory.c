@@ -136,7 +136,7 @@ struct planner {
     struct stream streams[STREAM_COUNT];
     struct execution execution;
     const struct memory_settings *settings;
-    int64_t kept_bytes; /* of one slot of each chunk */
+    int64_t kept_bytes; /* kept bytes of one slot of each chunk */
     /* Sections of forwards: log entry at which each starts. */
     struct {
         int64_t entry;

@@ -22,7 +22,7 @@ struct offload {
     struct stream stream;
     int count; /* number of turns */
     struct offload_turn {
-        int64_t bytes, offset; /* position in a slot of host memory */
+        int64_t bytes, offset; /* offset: in a slot of host memory */
     } * turns;
     int64_t slot_bytes;
     char *host;                     /* [slots * slot_bytes] host memory */
@@ -40,7 +40,7 @@ void offload_destroy(struct offload *offload);
 char *offload_buffer(const struct offload *offload, int turn);
 
 /* Forward: await_room waits until the unit's buffer is free, send copies what the unit has written to the host. After
- * the last unit, await_sent waits until all copies are done. All wait on `stream`, not on the host. */
+ * the last unit, await_sent waits until all copies are done. In all functions `stream` waits, the host does not. */
 void offload_await_room(struct offload *offload, int turn, struct stream *stream);
 void offload_send(struct offload *offload, int turn, int slot, struct stream *stream);
 void offload_await_sent(struct offload *offload, struct stream *stream);

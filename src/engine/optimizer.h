@@ -11,20 +11,18 @@ struct optimizer_settings {
 
 struct optimizer {
     struct optimizer_settings settings;
-    struct tensor squares; /* f64 [1, optimizer_squares()] */
-    int64_t runs;        /* sums for each unit and storage class (optimizer_squares), SQUARES_PARTS numbers each with a
-                            squares_unit */
-    double squares_unit; /* 0, or a unit for exact sums of squares (struct sum_squares_args) */
+    struct tensor squares;     /* f64 [1, optimizer_squares()] */
+    int64_t runs;              /* maximum number of runs of a storage class (optimizer_squares) */
+    double squares_unit;       /* 0, or a unit for exact sums of squares (struct sum_squares_args) */
     struct tensor scale, norm; /* statistic [1, 1] */
     struct tensor steps[2];    /* statistic [1, ADAMW_STEP_COUNT]; the host writes the learning rates. [1] is for
                                   `decoupled` weights (model/unit.h), and absent without any */
-    struct tensor
-        updates; /* f64 [1, 1]: number of updates so far, over all runs of this training, without skipped steps */
+    struct tensor updates;     /* f64 [1, 1]: updates so far, over all runs of this training */
 };
 
-/* Returns the number of sums of squares in which a model's gradient is measured: the same number for each unit and
- * storage class, one or more if parameters that another tensor rank measures divide it into runs. With a nonzero
- * squares_unit each sum has SQUARES_PARTS numbers. */
+/* Returns how many numbers `squares` has: optimizer->runs sums for each unit and storage class, and SQUARES_PARTS
+ * numbers for each sum if squares_unit is nonzero. A storage class has several runs, with a sum each, if parameters
+ * that another tensor rank measures interrupt it. */
 int64_t optimizer_squares(const struct model *model, double squares_unit);
 
 /* Makes an optimizer. squares: f64 [1, optimizer_squares], borrowed; it must be zero when a step starts. */

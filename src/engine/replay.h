@@ -31,7 +31,7 @@ struct step_replay {
     int count;
 };
 
-/* Makes an empty cache of captured graphs. enabled = false, or an executor that cannot capture: every part is launched
+/* Makes an empty cache of captured graphs. If enabled is false, or the executor cannot capture, every part is launched
  * each time. */
 void replay_create(struct step_replay *replay, struct executor *executor, bool enabled);
 void replay_destroy(struct step_replay *replay);

@@ -39,8 +39,8 @@ void attention_launch(struct execution *e, const struct unit *unit, struct atten
 void attention_launch_backward(struct execution *e, const struct unit *unit, struct attention_heads heads,
                                struct attention_backward_args *args);
 
-/* Launches the backward for this rank's queries, in one launch for each half of the slots in `part`: segments in
- * different halves may see the same keys, those of one half do not (data/context_cut.h). skip_first: omits the first
+/* Launches the backward for this rank's queries, with one launch for each of the context_halves of `part`: segments of
+ * different halves may see the same keys, segments of one half do not (data/context_cut.h). skip_first: omits the first
  * half, whose queries see no key. The accumulate flags of `args` apply to the first launch; the second adds. */
 void attention_launch_halves(struct execution *e, const struct unit *unit, const struct attention_segments *part,
                              bool skip_first, struct attention_backward_args *args);

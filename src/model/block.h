@@ -59,13 +59,13 @@ void block_declare_sum(struct unit *unit);
 /* Returns the tensors that a recompute policy drops between forward and backward. only_norms drops the outputs of both
  * norms. Each of the others drops more than the one before it:
  *
- *    none       nothing
- *    activation its output
- *    norms      the outputs of both norms
- *    gate_up    output of the up projection
- *    qkv        output of the QKV projection
- *    attention  its output and statistics
- *    full       also the middle residual, so that only the block's input is kept */
+ *    none        nothing
+ *    activation  the output of the activation
+ *    norms       the outputs of both norms
+ *    gate_up     the output of the up projection
+ *    qkv         the output of the QKV projection
+ *    attention   the output of attention, and its statistics
+ *    full        the middle residual; only the block's input is kept */
 struct id_set block_dropped_by(enum deck_recompute policy);
 
 #endif

@@ -12,7 +12,7 @@ enum { EMBEDDING_TABLE };
  * collective, and all ranks need micro-batches of the same number of tokens (loader/loader.h). Not used if the head is
  * tied. */
 
-/* Returns the bytes that a rank then gathers for each token of another rank. */
+/* Returns the bytes that a rank gathers for each token of another rank, with settings->embedding_ranks > 1. */
 int64_t embedding_token_bytes(const struct model_settings *settings, enum dtype compute);
 
 /* Fills a zeroed unit. */

@@ -1,5 +1,5 @@
-/* The view of a unit on a running action: streams and groups, the pass, the batch, tensors of the whole model, and
- * services of the engine. A unit addresses its own tensors and weights through it. */
+/* The environment of a unit while an action runs: streams and groups, the pass, the batch, tensors of the whole model,
+ * and services of the engine. A unit addresses its own tensors and weights through it. */
 #ifndef MODEL_EXECUTION_H
 #define MODEL_EXECUTION_H
 
@@ -15,13 +15,13 @@ struct batch_tensors {
     struct tensor tokens, labels, positions; /* i32 [1, tokens of this micro-batch] */
     struct tensor scale;                     /* f32 [1, tokens]: factors of the tokens' embeddings */
     struct tensor draw;                      /* i32 [1, 2]: the micro-batch's number, for stochastic rounding */
-    struct attention_segments segments;      /* of whole rows */
+    struct attention_segments segments;      /* segments of whole rows */
     /* Context parallelism: segments for this rank's queries (data/context_cut.h). DECK_CONTEXT_GATHER: one entry, for
      * the keys of whole rows. DECK_CONTEXT_RING: entry i is for the keys of the rank i positions before this one. */
     struct attention_segments *parts;
     struct tensor places;    /* PASS_GENERATE: i32 [1, tokens]: each token's row in a layer's part of the cache */
     struct tensor ends;      /* PASS_GENERATE: i32 [1, any]: the tokens whose logits are requested */
-    struct tensor total;     /* f64 [1, 2]: the sum of losses and the number of labels so far */
+    struct tensor total;     /* f64 [1, 2]: loss sum and number of labels so far */
     struct tensor discarded; /* f64 [1, 2]: as total, for losses that do not count */
 };
 
@@ -29,8 +29,7 @@ struct batch_tensors {
  * GENERATE adds tokens to sequences whose keys and values are cached, and computes logits of some of these tokens. */
 enum pass_kind { PASS_FORWARD, PASS_BACKWARD, PASS_EVALUATE, PASS_EMBED, PASS_GENERATE, PASS_COUNT };
 
-/* PASS_GENERATE: keys, after the rotary embedding, and values of earlier tokens, with room for those of this
- * micro-batch. */
+/* PASS_GENERATE: keys, after the rotary embedding, and values of earlier tokens, and space for this micro-batch's. */
 struct kv_cache {
     struct tensor rows; /* [layers * layer_rows, 2 * kv_heads * head_dim]: by layer, then sequence, then token; a row is
                          * a token's key, then its value */
@@ -54,7 +53,7 @@ struct execution_services {
 
 struct execution {
     const struct execution_services *services;
-    struct execution_owner *owner; /* of the services; borrowed */
+    struct execution_owner *owner; /* owner of the services; borrowed */
 
     struct stream *stream;       /* the unit's launches */
     struct stream *transfers;    /* collectives that overlap with the unit's launches (execution_fork) */

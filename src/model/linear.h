@@ -61,8 +61,7 @@ struct linear {
  * bytes. */
 enum { SCALE_STRIDE = 4 };
 
-/* Returns the number of an operand, by layer, linear and kind; the head's two linears count as a layer after the last.
- */
+/* Returns the number of an operand, by layer, linear and kind. The head's two linears count as one more layer. */
 static inline int operand_number(int layer, int linear, enum operand_kind kind)
 {
     return (layer * LINEAR_COUNT + linear) * OPERAND_COUNT + (int)kind;
@@ -80,8 +79,8 @@ static inline int operand_layer(int number)
     return number / operand_number(1, 0, OPERAND_INPUT);
 }
 
-/* Declares the tensors of a linear and its quantized operands. The weight is already declared; its operands are
- * included. */
+/* Declares the tensors of a linear and the quantized forms of its operands, including the weight, which must have been
+ * declared. */
 void linear_declare(struct unit *unit, const struct linear *linear);
 
 /* Returns the arguments to quantize operand `number`: rule, salt, random draw, and with delayed scaling its scale and
@@ -96,7 +95,8 @@ void linear_copy_weight(const struct execution *execution, const struct unit *un
 
 /* Returns whether the linear gathers x from the tensor ranks. linear_prepare is then a section of its own, which makes
  * linear->first + LINEAR_GATHERED. If GEMMs read 8-bit operands with one scale per tensor, it gathers the rowwise
- * operand and transposes it to the columnwise one: half the bytes, and the bits of quantizing the gathered values. */
+ * operand and transposes it to the columnwise one: half the bytes, with the same result as quantizing the gathered
+ * values. */
 bool linear_gathers(const struct unit *unit, const struct linear *linear);
 
 /* Returns the operand for x [T, in] or dy [T, out]; T may be less than linear->tokens. With sequence parallelism, x and

@@ -259,7 +259,7 @@ static void lm_head_backward(struct execution *e, struct unit *unit, struct tens
     struct tensor d_normed = unit_tensor(e, unit, LM_HEAD_D_NORMED);
     struct tensor d_features = transform ? unit_tensor(e, unit, LM_HEAD_D_FEATURES) : d_normed;
     struct tensor d_part = sequence_is_cut(unit) ? unit_tensor(e, unit, LM_HEAD_D_ALL_FEATURES) : d_features;
-    /* A backward that is split in two computes the losses in both halves but counts them once. */
+    /* Both halves of a split backward compute the losses, but only one counts them. */
     struct tensor total = e->gradients & GRADIENT_INPUT ? e->batch->total : e->batch->discarded;
     struct tensor normed = final_norm(e, unit, input);
     struct tensor features = all_features(e, unit, make_features(e, unit, normed));

@@ -1,6 +1,7 @@
 /* The language-model head: final norm, logits, cross-entropy. Last unit of every model. In a family with a transform,
- * the logits have dense, GELU and another norm before them:
- *    logits = W features + bias, features = norm(gelu(W_dense normed + bias_dense)), or normed itself.
+ * dense, GELU and another norm come before the logits:
+ *
+ *    logits = W features + bias, features = norm(gelu(W_dense normed + bias_dense)), or normed itself
  *
  * Rows of logits are padded to a multiple of LM_HEAD_ALIGNMENT elements, so that GEMMs with a vocabulary of 33 have
  * aligned rows. The padding is never computed, read or stored, and has no part in the softmax.
@@ -38,9 +39,9 @@ enum lm_head_tensor {
     LM_HEAD_D_FEATURES,
     LM_HEAD_D_ACTIVATED,
     LM_HEAD_D_DENSE_OUT,
-    LM_HEAD_LOGITS, /* of one chunk */
+    LM_HEAD_LOGITS, /* logits of one chunk */
     LM_HEAD_LOSS,   /* [1, tokens] */
-    LM_HEAD_LSE,    /* of one chunk */
+    LM_HEAD_LSE,    /* log-sum-exp of one chunk */
     LM_HEAD_D_NORMED,
     LM_HEAD_ALL_FEATURES, /* sequence parallelism only, as LM_HEAD_D_ALL_FEATURES and LM_HEAD_ROOM */
     LM_HEAD_D_ALL_FEATURES,
@@ -55,11 +56,10 @@ enum lm_head_tensor {
  * micro-batch's. */
 void lm_head_declare(struct unit *unit, struct unit *embedding, int64_t head_tokens);
 
-/* Returns the logits of the first `rows` tokens of a chunk, [rows, this rank's vocabulary], a view without the padding.
- */
+/* Returns the logits of the first `rows` tokens of a chunk, [rows, this rank's vocabulary]: a view without padding. */
 struct tensor lm_head_logits(const struct execution *execution, const struct unit *unit, int64_t rows);
-/* Generation: returns the logits of the tokens in batch->ends, [number of ends, vocabulary], of the whole vocabulary.
- */
+/* Returns the logits of generation: [number of ends, vocabulary], of the tokens in batch->ends, for the whole
+ * vocabulary. */
 struct tensor lm_head_end_logits(const struct execution *execution, const struct unit *unit);
 
 #endif

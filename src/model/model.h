@@ -40,8 +40,8 @@ void parameter_initial_values(const struct parameter *parameter, uint64_t seed, 
 void parameter_initial_floats(const struct parameter *parameter, uint64_t seed, int64_t first, int64_t count,
                               float *values);
 
-/* Returns an element of the table that rope ops read, [positions, head_dim]: cosines, then sines, of position *
- * frequency. */
+/* Returns an element of the table [positions, head_dim] that rope ops read. Its columns are cosines, then sines, of the
+ * angle, the product of position and frequency. */
 double rope_table_value(const struct model_settings *settings, int64_t position, int64_t column);
 
 #endif

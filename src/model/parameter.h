@@ -29,10 +29,9 @@ struct rectangle {
 
 /* A parameter. The unit has a part of it: a rectangle, whose rows may be strided over the global tensor. */
 struct parameter {
-    char name[96];      /* in checkpoints, as Hugging Face spells it */
-    int64_t rows, cols; /* global shape; a vector is 1 x n */
-    struct rectangle
-        part; /* rectangle in the global tensor: all of it, unless tensor ranks split the layer (parameter_place) */
+    char name[96];         /* in checkpoints, as Hugging Face spells it */
+    int64_t rows, cols;    /* global shape; a vector is 1 x n */
+    struct rectangle part; /* this rank's rectangle of the global tensor; all of it without tensor parallelism */
     int64_t height, apart; /* the part consists of pieces of `height` rows, whose starts are `apart` rows apart in the
                               global tensor */
     int holder, holders;   /* `holders` tensor ranks have the same part; this rank is number `holder` of them */
@@ -49,8 +48,8 @@ struct weight {
     int64_t offset;    /* elements, in the flat buffer; a multiple of UNIT_ALIGNMENT */
     int64_t room;      /* elements reserved in the flat buffer, a multiple of UNIT_ALIGNMENT; zero after the weight */
     struct unit *home; /* the unit whose buffers contain the weight: this unit, or the embedding for a tied head */
-    /* Set if GEMMs in training read 8-bit quantized operands of this weight with one scale, which the store keeps:
-     * their recipe and operand number (model/linear.h). Else copied is NULL. */
+    /* copied: the recipe, if GEMMs in training read an 8-bit quantized form of this weight, with one scale, that the
+     * store keeps; else NULL. operand: its operand number (model/linear.h). */
     const struct linear_precision *copied;
     int operand;
 };

@@ -16,10 +16,8 @@ enum {
     UNIT_PADDED_TOKENS = -2, /* UNIT_TOKENS, rounded up to whole blocks of QUANTIZATION_BLOCK tokens */
     UNIT_TOKEN_BLOCKS = -3,  /* the number of these blocks */
     UNIT_ROW_TOKENS = -4,    /* the tokens of all context-parallel ranks, which are whole rows */
-    UNIT_ALL_TOKENS =
-        -5, /* the tokens of all ranks of execution->data, if each computes the whole gradient of the embedding */
-    UNIT_OWN_TOKENS =
-        -6 /* this rank's tokens between linear layers: UNIT_TOKENS, or a part of them with sequence parallelism */
+    UNIT_ALL_TOKENS = -5,    /* UNIT_TOKENS of all ranks of execution->data (model/embedding.h) */
+    UNIT_OWN_TOKENS = -6     /* this rank's tokens between linear layers (model/sequence.h) */
 };
 
 /* The content of a tensor determines its element type (execution_dtype): values in the compute type; statistics in
@@ -70,8 +68,8 @@ struct unit {
     const struct unit_class *class;
     const struct model_settings *settings; /* borrowed */
     char name[32];
-    int index;       /* in the model's list */
-    int layer;       /* of a block; -1 for other units */
+    int index;       /* index in the model's list */
+    int layer;       /* layer of a block; -1 for other units */
     int chunk;       /* the chunk of this rank (struct model) that computes the unit; -1: another pipeline stage does */
     bool here;       /* this rank stores the weights: it computes the unit, or its tied head uses the unit's table */
     bool held_twice; /* two stages store and update the weights: of a tied embedding, if the head is on another stage */
@@ -81,15 +79,14 @@ struct unit {
     struct parameter *parameters;    /* [parameter_count] */
     struct weight *weights;          /* [weight_count] */
     struct unit_tensor *tensors;     /* [tensor_count], at most ID_SET_LIMIT; name NULL: not declared */
-    int64_t elements[STORAGE_COUNT]; /* of the flat buffers, padded to UNIT_ALIGNMENT */
+    int64_t elements[STORAGE_COUNT]; /* elements of the flat buffers, padded to UNIT_ALIGNMENT */
     struct weight_copy *copies;      /* [copy_count] quantized weights; read only in training */
     int copy_count;
-    int64_t copy_bytes;            /* of all quantized weights */
+    int64_t copy_bytes;            /* bytes of all quantized weights */
     bool decay[STORAGE_COUNT];     /* weight decay applies */
-    bool decoupled[STORAGE_COUNT]; /* embedding and head: they have a learning rate of their own */
+    bool decoupled[STORAGE_COUNT]; /* uses the separate learning rate of embedding and head */
     int64_t head_tokens;           /* head only: tokens per chunk */
-    bool complete_gradients; /* each rank computes the gradients for all ranks' tokens, so they are not summed over
-                                ranks */
+    bool complete_gradients; /* each rank computes gradients for all ranks' tokens: they are not summed over ranks */
     bool rounds_gradients;   /* ops write gradients of matrices as bf16; nothing is added to them later */
 
     /* Set by the weight store (store/store.h): flat buffers, valid from acquire to release. */

@@ -52,7 +52,7 @@ static struct rectangle common_rows(const struct state_exchange *x, const struct
  */
 struct turn {
     int64_t row, rows, height;
-    int64_t bytes; /* of a message */
+    int64_t bytes; /* bytes of a message */
 };
 
 /* Returns the rows that a rank receives, counted from the turn's first. */

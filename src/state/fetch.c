@@ -13,7 +13,7 @@ struct fetcher {
     void *self;
     char *staging; /* [FETCH_THREADS * PIECE_BYTES] */
     struct parameter_piece pieces[FETCH_THREADS];
-    int64_t visited[FETCH_THREADS]; /* elements of each */
+    int64_t visited[FETCH_THREADS]; /* elements visited of each piece */
     int count;                      /* pieces whose copies have been launched */
     int code;
 };

@@ -1,7 +1,7 @@
 /* Counts outliers of the gradient norm: norms, before clipping, above the mean plus six standard deviations of the last
- * 128. No norm is judged before there are 64. An outlier itself counts among the 128 afterwards, so a lasting new level
- * soon stops being one. Rule: OLMo-core's SkipStepOptimizer (rolling_interval_length 128, sigma_factor 6), which skips
- * these steps; here they are counted. */
+ * 128. No norm is judged before there are 64. Outliers join the 128 like other norms, so norms that stay high soon stop
+ * being outliers. Rule: OLMo-core's SkipStepOptimizer (rolling_interval_length 128, sigma_factor 6), which skips these
+ * steps; here they are counted. */
 #ifndef STATE_GRADIENT_NORMS_H
 #define STATE_GRADIENT_NORMS_H
 

@@ -29,7 +29,7 @@ int piece_split(const struct parameter_piece *piece, int (*visit)(void *self, co
     return code;
 }
 
-/* -- What a rank holds, and its share ---------------------------------------------------------------------------- */
+/* -- Owned elements, and shares -------------------------------------------------------------------------------- */
 
 static struct parameter_slab held_slab(const struct unit *unit, const struct parameter *p,
                                        const struct store_shard *shard)
@@ -72,7 +72,7 @@ static struct parameter_piece piece_of(const struct parameter *p, const struct s
     return (struct parameter_piece){kind, p, 0, slab, master_part(&memory, first, slab.count)};
 }
 
-/* -- All of them ------------------------------------------------------------------------------------------------- */
+/* -- All pieces -------------------------------------------------------------------------------------------------- */
 
 typedef struct parameter_slab slab_in(const struct unit *unit, const struct parameter *p,
                                       const struct store_shard *shard);

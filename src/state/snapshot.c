@@ -13,7 +13,7 @@ enum { CHUNK_BYTES = 256 << 20, ALIGNMENT = 256 };
 struct snapshot_part {
     struct parameter_piece piece;
     int chunk;
-    int64_t offset, low_offset; /* in the chunk */
+    int64_t offset, low_offset; /* bytes, in the chunk */
 };
 
 /* -- Places ------------------------------------------------------------------------------------------------------ */

@@ -10,24 +10,23 @@
  * third receives the next unit's gather, or is read by the previous unit's reduction. */
 enum { STORE_TURNS = 3 };
 
-/* For units whose matrices training reads only as 8-bit rowwise quantized weights: what is gathered instead of bf16
- * weights. Else absent. */
+/* What a unit gathers instead of bf16 weights, if training reads its matrices only as 8-bit rowwise quantized weights.
+ * Else the tensors are absent. */
 struct row_copies {
     struct tensor cut;     /* 8 bits [1, cut]: this rank's shard */
     struct tensor vectors; /* compute type [1, elements of STORAGE_VECTOR]: whole vectors */
-    /* stat [weights, 1], if scales are computed from the weights; each starts at a multiple of 16 bytes, as GEMMs need
-     */
+    /* stat [weights, 1], if scales are computed from the weights; each at a multiple of 16 bytes, as GEMMs need */
     struct tensor amaxes, scales;
 };
 
 /* This rank's state of a unit, whose flat buffer has ranks * cut elements. */
 struct unit_holding {
-    int64_t
-        cut; /* elements of a shard, a multiple of UNIT_ALIGNMENT; 0: the unit has no weights or is on another stage */
-    struct tensor values, gradients; /* [1, ranks * cut] if whole, [1, cut] if sharded */
-    struct tensor low, m, v;         /* [1, cut] */
-    struct tensor sums; /* f64, with exact sums only: [1, ranks * cut] or [1, cut]; gradients are then [1, cut] */
-    char *copies;       /* quantized weights, if weights are whole; NULL: none */
+    int64_t cut; /* elements of a shard, a multiple of UNIT_ALIGNMENT; 0: no weights on this rank */
+    struct tensor values,
+        gradients; /* weights that units read, and gradients: [1, ranks * cut] if whole, [1, cut] if sharded */
+    struct tensor low, m, v; /* remainders and moments, [1, cut] */
+    struct tensor sums;      /* f64, with exact sums only: [1, ranks * cut] or [1, cut]; gradients are then [1, cut] */
+    char *copies;            /* quantized weights, if weights are whole; NULL: none */
     struct row_copies rows;
     int visit;             /* position in the action's acquisition order at which the unit was acquired last */
     bool complete;         /* gradients need no sum over ranks (unit->complete_gradients) */
@@ -37,7 +36,7 @@ struct unit_holding {
     struct event summed;   /* the step's gradients have been reduced */
 };
 
-/* Buffer for the gathered weights of a unit, with sharded weights. */
+/* Buffer for the gathered (sharded) weights of a unit, and for its quantized weights. */
 struct gathered_values {
     char *values, *copies;
     struct event ready, released;
