@@ -1,6 +1,6 @@
-/* Rows of a family's config.json. A row is one key, its meaning, and what import and export do with it
- * (bridge/config_read.c, bridge/config_write.c). Exports write keys in the order of the rows. A missing key has
- * the default of the configuration class in transformers or BioNeMo, and so has null, unless the row accepts null. */
+/* Rows of a family's config.json. A row is a key, its meaning, and its treatment by import and export
+ * (bridge/config_read.c, bridge/config_write.c). Exports write keys in the order of the rows. A missing key means the
+ * default of the configuration class in transformers or BioNeMo, as does null unless the row accepts null. */
 #ifndef ARCHITECTURE_CONFIG_KEY_H
 #define ARCHITECTURE_CONFIG_KEY_H
 
@@ -10,25 +10,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Whose classes read a Hugging Face folder: transformers', or BioNeMo's, made of TransformerEngine's layers. */
+/* The library whose classes read a Hugging Face folder: transformers, or BioNeMo with TransformerEngine's layers. */
 enum checkpoint_dialect { DIALECT_HF, DIALECT_TE, DIALECT_COUNT };
 
 enum config_kind {
-    CONFIG_FIXED,    /* import accepts one value, exports write it */
-    CONFIG_CHECKED,  /* import accepts one value, or two; exports leave the key out */
-    CONFIG_CONSTANT, /* import ignores the key, exports write one value */
-    CONFIG_SIZE,     /* a positive whole number: an int64_t of the deck */
-    CONFIG_REAL,     /* a positive number: a double of the deck */
-    CONFIG_COPY,     /* as CONFIG_REAL, but another row reads this number: import ignores the key */
-    CONFIG_FLAG,     /* a bool of the deck */
-    CONFIG_GATED,    /* model.ffn is two thirds of this number, rounded up to a multiple of `multiple` */
-    CONFIG_TIED,     /* model.tied; the family's default where it is missing */
-    CONFIG_ROPE,     /* rope_theta, rope_scaling and rope_parameters as transformers 4 and 5 write them */
-    CONFIG_GELU,     /* this program's own key for model.gelu, where transformers computes by erf alone; TE's is tanh */
-    CONFIG_TOKEN,    /* export: an id of the model's tokenizer, null where it is unknown */
-    CONFIG_ENDS,     /* end tokens: carried from import to export, here and in generation_config.json */
-    CONFIG_CLASSES,  /* export: auto_map with the classes of DIALECT_TE */
-    CONFIG_TOKEN_ROWS, /* rows of DIALECT_TE's tensors with one for each token: the vocabulary or more */
+    CONFIG_FIXED,      /* import accepts one value, exports write it */
+    CONFIG_CHECKED,    /* import accepts one value, or two; exports leave the key out */
+    CONFIG_CONSTANT,   /* import ignores the key, exports write one value */
+    CONFIG_SIZE,       /* a positive whole number: an int64_t of the deck */
+    CONFIG_REAL,       /* a positive number: a double of the deck */
+    CONFIG_COPY,       /* as CONFIG_REAL, but import ignores the key, because another row reads this number */
+    CONFIG_FLAG,       /* a bool of the deck */
+    CONFIG_GATED,      /* model.ffn is two thirds of this number, rounded up to a multiple of `multiple` */
+    CONFIG_TIED,       /* model.tied; a missing key means the family's default */
+    CONFIG_ROPE,       /* rope_theta, rope_scaling and rope_parameters as transformers 4 and 5 write them */
+    CONFIG_GELU,       /* this program's own key for model.gelu: transformers' class only has erf GELU; TE's is tanh */
+    CONFIG_TOKEN,      /* export: an id of the model's tokenizer, null if unknown */
+    CONFIG_ENDS,       /* end tokens: carried from import to export, in this file and in generation_config.json */
+    CONFIG_CLASSES,    /* export: auto_map with the classes of DIALECT_TE */
+    CONFIG_TOKEN_ROWS, /* number of rows of DIALECT_TE's tensors with a row for each token: the vocabulary or more */
 };
 
 enum config_scope { CONFIG_BOTH, CONFIG_HF, CONFIG_TE };
@@ -38,10 +38,10 @@ struct config_key {
     enum config_kind kind;
     enum config_scope scope; /* dialects that have the key */
     size_t offset;           /* in struct deck; CONFIG_TOKEN: in struct tokenizer */
-    double number;           /* default of a number or bool; 0: the deck's rule for a key that is not set */
+    double number;           /* default of a number or bool; 0: the deck's rule for a missing key */
     int64_t multiple;
-    const char *allowed, *also; /* in JSON; also NULL: one value only */
-    const char *missing;        /* in JSON: the default */
+    const char *allowed, *also; /* accepted values, in JSON; also NULL: one value only */
+    const char *missing;        /* the default, in JSON */
 };
 
 #define FIXED_KEY(name, value, otherwise)                                                                              \
@@ -59,10 +59,10 @@ struct config_key {
 #define SIZE_KEY(name, field, otherwise) DECK_KEY(name, CONFIG_SIZE, field, otherwise)
 #define REAL_KEY(name, field, otherwise) DECK_KEY(name, CONFIG_REAL, field, otherwise)
 
-/* Does the row apply in the dialect? */
+/* Returns whether the row applies in the dialect. */
 bool config_key_in(const struct config_key *row, enum checkpoint_dialect dialect);
 
-/* The ffn that CONFIG_GATED makes from its number. */
+/* Returns the ffn that CONFIG_GATED computes from its number. */
 int64_t config_gated_ffn(int64_t size, int64_t multiple);
 
 #endif

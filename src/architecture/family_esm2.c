@@ -62,7 +62,7 @@ static const char *const carried[] = {"esm.contact_head.*",
                                       "esm.encoder.layer.*.attention.self.rotary_embeddings.inv_freq",
                                       NULL};
 /* EsmForMaskedLM always has a contact head, a logistic regression on all heads of all layers, and a table of rotary
- * frequencies, whose place moved between versions 4 and 5; both read that of version 4. */
+ * frequencies. The table's name changed between versions 4 and 5; both read that of version 4. */
 static const struct family_extra extras[] = {
     {"esm.contact_head.regression.weight", DIALECT_HF, EXTRA_HEADS, "contact_head."},
     {"esm.contact_head.regression.bias", DIALECT_HF, EXTRA_ONE, "contact_head."},

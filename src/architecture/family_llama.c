@@ -8,8 +8,8 @@
         .theta = 500000, .factor = by, .low = 1, .high = 4, .original = 8192                                           \
     }
 
-/* Sources: model cards of Llama 3 and 3.1, configurations of BioNeMo's recipes (llama3, opengenome2), and the layer-cut
- * 405B of the NeMo benchmark recipes. */
+/* Sources: model cards of Llama 3 and 3.1, configurations of BioNeMo's recipes (llama3, opengenome2), and the 405B with
+ * fewer layers of the NeMo benchmark recipes. */
 static const struct model_preset presets[] = {
     /* name, layers, hidden, ffn, heads, kv, head_dim, vocabulary, tied, rope, init_std, eps, positions, parameters */
     {"llama32_1b", 16, 2048, 8192, 32, 8, 64, 128256, true, LLAMA3_ROPE(32), 0.02, 1e-5, 131072, 1235814400},
@@ -51,7 +51,7 @@ static const struct config_key keys[] = {
     {.key = "eos_token_id", .kind = CONFIG_ENDS},
     {.key = "pad_token_id", .kind = CONFIG_TOKEN, .offset = offsetof(struct tokenizer, pad)},
     {.key = "auto_map", .kind = CONFIG_CLASSES, .scope = CONFIG_TE},
-    /* causal by either name: packed rows or padded ones */
+    /* both values are causal: packed rows or padded ones */
     {.key = "self_attn_mask_type",
      .kind = CONFIG_CHECKED,
      .scope = CONFIG_TE,
@@ -62,7 +62,7 @@ static const struct config_key keys[] = {
 
 static const char *const carried[] = {"model.rotary_emb.inv_freq", "model.layers.*.self_attn.rotary_emb.inv_freq",
                                       NULL};
-/* The class of DIALECT_TE keeps its table of frequencies. */
+/* DIALECT_TE's class stores its table of frequencies. */
 static const struct family_extra extras[] = {{"model.rotary_emb.inv_freq", DIALECT_TE, EXTRA_FREQUENCIES, "inv_freq"},
                                              {0}};
 

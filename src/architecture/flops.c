@@ -12,8 +12,8 @@ double flops_per_token(const struct model_settings *s, int64_t segment, enum flo
     if (convention == FLOPS_OPENGENOME2)
         return (24 * hidden * hidden + 4 * length * hidden) * 3 * layers + 6 * hidden * (double)s->vocabulary;
     bool half = convention == FLOPS_CAUSAL && s->family->causal;
-    double keys = half ? (length + 1) / 2 : length;                           /* that a token sees, on average */
-    double attention = 2 * 2 * keys * (double)s->heads * (double)s->head_dim; /* q k' and p v */
+    double keys = half ? (length + 1) / 2 : length;                           /* keys that a token sees, on average */
+    double attention = 2 * 2 * keys * (double)s->heads * (double)s->head_dim; /* GEMMs q k' and p v */
     return 3 * (2 * model_matrix_elements(s) + layers * attention);
 }
 

@@ -11,7 +11,7 @@ bool layer_list_has(const struct layer_list *list, int layer)
     return false;
 }
 
-/* A number with blanks around it; false where there is none. */
+/* Reads a number with blanks around it; returns false if there is none. */
 static bool read_number(const char **at, int64_t *number)
 {
     const char *digit = *at + strspn(*at, " ");

@@ -1,4 +1,4 @@
-/* Lists of layers, as decks have them: "2-5,9". */
+/* Lists of layers, as written in decks: "2-5,9". */
 #ifndef ARCHITECTURE_LAYER_LIST_H
 #define ARCHITECTURE_LAYER_LIST_H
 
@@ -16,8 +16,8 @@ struct layer_list {
 
 bool layer_list_has(const struct layer_list *list, int layer);
 
-/* Reads a number or a range of them ("9", "2-5") with blanks around, and moves *at behind it; false where there is
- * none. Numbers too large for any model stay too large. */
+/* Reads a number or a range ("9", "2-5") with blanks around it, and moves *at to the text after it; returns false if
+ * there is none. Numbers too large for any model stay too large. */
 bool layer_range_read(const char **at, int64_t *first, int64_t *last);
 
 #endif

@@ -1,4 +1,4 @@
-/* In which formats a model's linear layers compute: which linears are quantized, and how each operand of theirs is.
+/* The formats in which a model's linear layers compute: which linears are quantized, and how each of their operands is.
  * Plain data, made from a deck by setup/precision.h. */
 #ifndef ARCHITECTURE_PRECISION_H
 #define ARCHITECTURE_PRECISION_H
@@ -9,15 +9,15 @@
 /* The linear layers of a block, numbered like their weights (model/block.h). */
 enum { LINEAR_QKV, LINEAR_O, LINEAR_UP, LINEAR_DOWN, LINEAR_COUNT };
 
-/* Operands of a linear's three products: y = input weight', dinput = gradient weight, dweight = gradient' input. */
+/* Operands of a linear's three GEMMs: y = input weight', dinput = gradient weight, dweight = gradient' input. */
 enum operand_kind { OPERAND_INPUT, OPERAND_WEIGHT, OPERAND_GRADIENT, OPERAND_COUNT };
 
-/* How the products of a linear layer get their operands. */
+/* The precision of a linear layer's GEMMs. */
 struct linear_precision {
-    bool quantized;           /* false: operands have the compute type, and the rest is unused */
-    bool delayed;             /* scales are made of the amaxes of earlier steps: rules are SCALING_TENSOR */
-    bool fast;                /* the forward product may sum in fewer bits (gemm_args.fast) */
-    bool wide_weight_product; /* the weight's gradient is a product in the compute type */
+    bool quantized; /* false: operands have the compute type, and the rest is unused */
+    bool delayed;   /* delayed scaling: scales come from amaxes of earlier steps; all rules are SCALING_TENSOR */
+    bool fast;      /* the forward GEMM may accumulate with fewer bits (gemm_args.fast) */
+    bool wide_weight_product; /* the GEMM of the weight gradient is in the compute type */
     struct quantization rules[OPERAND_COUNT];
 };
 
@@ -25,27 +25,28 @@ enum precision_kind { PRECISION_COMPUTE, PRECISION_EIGHT, PRECISION_FOUR, PRECIS
 
 struct precision {
     struct linear_precision kinds[PRECISION_KINDS];
-    struct layer_list eight, four; /* layers that compute so; the others have PRECISION_COMPUTE */
-    bool linears[LINEAR_COUNT];    /* of these layers, the linears that do */
-    bool head;                     /* so do the head's products, as the eight-bit layers */
-    int64_t history;               /* of delayed scaling: steps */
-    double margin;                 /* largest number of a format is divided by 2^margin */
-    bool makes_copies;             /* of weights, for each product; false: copies are kept from update to update */
-    bool latest;                   /* the scale is made of the last amax, not of the largest in the history */
-    struct layer_list statistics;  /* quantized layers in which what that loses is measured at some steps; the head is
-                                      the  one behind the last */
+    struct layer_list eight, four; /* layers of PRECISION_EIGHT and PRECISION_FOUR; the others have PRECISION_COMPUTE */
+    bool linears[LINEAR_COUNT];    /* linears of these layers that are quantized */
+    bool head;                     /* the head's GEMMs are quantized as PRECISION_EIGHT */
+    int64_t history;               /* delayed scaling: number of steps in the history */
+    double margin;                 /* delayed scaling: the largest number of a format is divided by 2^margin */
+    bool makes_copies; /* weights are quantized for each GEMM; false: quantized weights are kept between updates */
+    bool latest;       /* delayed scaling: the scale comes from the last amax, not from the largest of the history */
+    struct layer_list statistics; /* quantized layers whose quantization error is measured in some steps; the head is
+                                     the layer after the last */
 };
 
-/* "qkv", "o", "up", "down". */
+/* Returns "qkv", "o", "up" or "down". */
 const char *precision_linear_name(int linear);
 
-/* How a linear of a layer computes. Always valid. */
+/* Returns the precision of a linear of a layer; never NULL. */
 const struct linear_precision *precision_of(const struct precision *precision, int layer, int linear);
 
-/* Is a format used by any layer, or by the head? */
+/* Returns whether any layer, or the head, uses a format. */
 bool precision_uses(const struct precision *precision, enum precision_kind kind);
 
-/* Is any linear quantized; is any with delayed scaling; is any rounded at random? */
+/* Return whether any linear is quantized (quantizes), uses delayed scaling (delays), is rounded stochastically (draws).
+ */
 bool precision_quantizes(const struct precision *precision);
 bool precision_delays(const struct precision *precision);
 bool precision_draws(const struct precision *precision);

@@ -6,18 +6,18 @@
 
 #include <stdint.h>
 
-/* Rotary frequencies with Llama 3's rescaling; factor 0 or 1 means none. */
+/* Settings of the rotary frequencies, with Llama 3's rescaling; factor 0 or 1: no rescaling. */
 struct rope_settings {
     double theta;
-    double factor, low, high;    /* factor; low and high frequency factors */
+    double factor, low, high;    /* scaling factor; low and high frequency factors */
     int64_t original;            /* original_max_position_embeddings */
-    enum deck_rounding rounding; /* of each frequency */
+    enum deck_rounding rounding; /* rounding of each frequency */
 };
 
-/* Rotation frequency of pair i of head_dim / 2, in radians per position. (Su et al. 2021; Llama 3.1's rescaling as
- * described by its configuration: wavelengths beyond original / low are stretched by factor, those below
- * original / high are kept, with a linear blend between.) Rounded to nearest, ties to even, where the settings say so.
- */
+/* Returns the rotation frequency of pair i of head_dim / 2, in radians per position (Su et al. 2021). Llama 3.1's
+ * rescaling, as its configuration describes it: wavelengths beyond original / low are stretched by factor, those below
+ * original / high are kept, with a linear blend in between. The frequency is rounded to nearest, ties to even, if the
+ * settings say so. */
 double rope_frequency(const struct rope_settings *rope, int64_t head_dim, int64_t i);
 
 #endif

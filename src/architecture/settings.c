@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* Beyond these, counts of bytes would no longer fit their types. */
+/* Limits beyond which byte counts would overflow their types. */
 enum { MAX_LAYERS = 100000, WIDEST_HEAD = 256 };
 static const double MAX_PARAMETERS = 1e15;
 

@@ -1,4 +1,5 @@
-/* What a model is: sizes, rotary settings, init rule; and the published sizes by name. */
+/* Settings of a model: sizes, rope, initialisation, parallelism, precision and recompute policy; with checks and counts
+ * derived from them. */
 #ifndef ARCHITECTURE_SETTINGS_H
 #define ARCHITECTURE_SETTINGS_H
 
@@ -13,23 +14,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Context parallelism: how many ranks share a row, and how their attention sees all of it. */
+/* Context parallelism: the number of ranks that share a row, and the method by which their attention sees all of it. */
 struct row_cut {
-    int ranks;                /* 0 and 1: none share one */
-    enum deck_context method; /* where there are more: not DECK_CONTEXT_AUTO */
+    int ranks;                /* 0 and 1: no context parallelism */
+    enum deck_context method; /* not DECK_CONTEXT_AUTO, with more than one rank */
 };
 
-/* How many ranks have a part of each row. */
+/* Returns the number of ranks that share a row. */
 static inline int row_ranks(const struct row_cut *rows)
 {
     return MAX(rows->ranks, 1);
 }
 
-/* Tensor parallelism: the ranks that have a part of each layer. With `sequence` each of them also has a part of the
- * tokens of what lies between linear layers: norms and the residual stream. */
+/* Tensor parallelism: the ranks that have a part of each layer. sequence: sequence parallelism, each rank has a part of
+ * the tokens between linear layers (norms, residual stream). */
 struct layer_cut {
-    int ranks; /* 0 and 1: no others */
-    int rank;  /* this one's number */
+    int ranks; /* 0 and 1: no tensor parallelism */
+    int rank;  /* number of this rank */
     bool sequence;
 };
 
@@ -38,16 +39,16 @@ static inline int layer_ranks(const struct layer_cut *layer)
     return MAX(layer->ranks, 1);
 }
 
-/* Pipeline parallelism: the model's units in stages * chunks slices that follow one another, of which stage s has those
- * of the numbers s, s + stages, s + 2 * stages, ...: its chunks. */
+/* Pipeline parallelism: the units are divided into stages * chunks consecutive slices. A stage has the slices whose
+ * number modulo `stages` is its own: its model chunks. */
 struct stage_cut {
-    int stages; /* 0 and 1: every rank has all units */
-    int stage;  /* this rank's */
-    int chunks; /* of a stage */
-    int deal;   /* enum deck_stages: what layers are dealt out by (architecture/stages.h) */
+    int stages; /* 0 and 1: no pipeline */
+    int stage;  /* stage of this rank */
+    int chunks; /* number of chunks of a stage */
+    int deal;   /* enum deck_stages: how layers are balanced over slices (architecture/stages.h) */
 };
 
-/* How many stages there are. */
+/* Returns the number of stages. */
 static inline int stage_count(const struct stage_cut *cut)
 {
     return MAX(cut->stages, 1);
@@ -57,27 +58,29 @@ struct model_settings {
     const struct family *family;
     int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary;
     bool tied;               /* the head's matrix is the embedding's */
-    bool norm_zero_centered; /* gains of norms are kept, as parameters, as their distance from 1 */
+    bool norm_zero_centered; /* norm weights are stored as their difference from 1 */
     bool tanh_gelu;          /* blocks of a family with GELU use its tanh form */
-    bool token_dropout;      /* of a family that has it */
+    bool token_dropout;      /* only in a family with token dropout */
     struct rope_settings rope;
     double norm_eps;
-    double init_std;                                     /* matrices; the bound of a family with uniform ones */
-    double embedding_std;                                /* the embedding */
-    double output_std;                                   /* attention and MLP output projections */
-    bool decay_matrices, decay_vectors, decay_embedding; /* which parameters weight decay reaches */
+    double init_std;      /* standard deviation of matrices; the bound in a family with uniform initialisation */
+    double embedding_std; /* standard deviation or bound of the embedding */
+    double output_std;    /* standard deviation or bound of attention and MLP output projections */
+    bool decay_matrices, decay_vectors, decay_embedding; /* parameters with weight decay */
     bool decoupled; /* matrices of embedding and head have a learning rate of their own */
     struct row_cut rows;
     struct layer_cut layer;
     struct stage_cut cut;
-    /* A step has one micro-batch, on this rank alone, and gradients are kept as bf16: so ops make them. */
+    /* Ops write bf16 gradients. Possible if gradients are stored as bf16 and a step has one micro-batch, on this rank
+     * alone. */
     bool rounds_gradients;
-    int embedding_ranks; /* that make the embedding's gradient of what they gather; 0 and 1: it is summed over ranks */
-    struct precision precision; /* of the blocks' linear layers; zeros: all compute in the compute type */
-    struct recompute recompute; /* of the blocks' backward */
+    int embedding_ranks; /* ranks that gather tokens and output gradients and each compute the whole embedding gradient;
+                            0 and 1: it is summed over ranks */
+    struct precision precision; /* zeros: all compute in the compute type */
+    struct recompute recompute; /* recompute policy of the blocks */
 };
 
-/* What this rank has of a layer's query heads, key and value heads, and hidden width of the MLP. */
+/* Return this rank's number of query heads, key and value heads, and MLP columns of a layer. */
 static inline int64_t model_heads(const struct model_settings *settings)
 {
     return settings->heads / layer_ranks(&settings->layer);
@@ -94,8 +97,8 @@ static inline int64_t model_ffn(const struct model_settings *settings)
     return settings->ffn / layer_ranks(&settings->layer);
 }
 
-/* What this rank has of the vocabulary: the tokens first .. first + rows - 1. Where it does not divide, the first ranks
- * have one row more; `most` is what any rank has at most. */
+/* This rank's part of the vocabulary: tokens first .. first + rows - 1. If it does not divide evenly, the first ranks
+ * have one row more; `most` is the maximum over ranks. */
 struct vocabulary_part {
     int64_t first, rows, most;
 };
@@ -107,21 +110,22 @@ static inline struct vocabulary_part model_vocabulary(const struct model_setting
     return (struct vocabulary_part){rank * rows + MIN(rank, more), rows + (rank < more), rows + (more > 0)};
 }
 
-/* Can the ranks of the cut divide the layers and the vocabulary? ERROR_USER; name: of what has set the ranks. */
+/* Checks that layers and vocabulary can be split over the tensor ranks. ERROR_USER; name: the key that set their
+ * number. */
 int layer_cut_check(const struct model_settings *settings, const char *name);
-/* How many of the ranks have the same key and value heads. */
+/* Returns the number of kv replicas: tensor ranks with the same key and value heads. */
 int layer_cut_alike(const struct model_settings *settings);
 
-/* Are all sizes given, possible, and do they fit each other? ERROR_USER, naming the key. */
+/* Checks that all sizes are given, valid and consistent. ERROR_USER: the message names the key. */
 int model_settings_check_sizes(const struct model_settings *settings);
 
-/* Can the executor compute it? ERROR_USER, naming the key. */
+/* Checks that the executor can compute the model. ERROR_USER: the message names the key. */
 int model_settings_check(const struct model_settings *settings, const struct executor *executor);
 
-/* Elements of all parameters, a tied head counted once. */
+/* Returns the elements of all parameters, a tied head counted once. */
 int64_t model_parameter_count(const struct model_settings *settings);
 
-/* Elements of the matrices that each token is multiplied with: all but the embedding as a table. */
+/* Returns the elements of the matrices that each token is multiplied with: all but the embedding as a table. */
 double model_matrix_elements(const struct model_settings *settings);
 
 #endif

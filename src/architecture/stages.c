@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* What comes on top of a slice's layers. */
+/* Returns the cost of a slice in addition to its layers. */
 static double extra_cost(const struct model_settings *s, int slice)
 {
     const double head = (double)(s->vocabulary * s->hidden);
@@ -21,8 +21,8 @@ int stages_most_slices(const struct model_settings *s)
     return (int)s->layers + ends;
 }
 
-/* The least sum of squares of slices 0 .. k that have l layers is that of slices 0 .. k - 1 with l - n layers, for the
- * best n; table[k][l] has it and n. */
+/* Dynamic programming: table[k][l] has the smallest sum of squares of slices 0 .. k with l layers together, and the
+ * best number n of layers in slice k. It follows from slices 0 .. k - 1 with l - n layers, for each n. */
 struct stages_cell {
     double squares;
     int layers;
@@ -49,7 +49,7 @@ void stages_deal(const struct model_settings *s, int *layers)
         return;
     }
     struct stages_cell *table = memory_allocate((int64_t)(slices + 1) * width * (int64_t)sizeof *table);
-    for (int l = 1; l < width; l++) /* row 0: no slices have no layers */
+    for (int l = 1; l < width; l++) /* row 0: without slices there are no layers */
         table[l].squares = INFINITY;
     for (int k = 0; k < slices; k++) {
         struct stages_cell *row = table + (int64_t)(k + 1) * width;

@@ -1,16 +1,16 @@
-/* Which layers each stage of a pipeline has. */
+/* Assigns layers to the stages of a pipeline. */
 #ifndef ARCHITECTURE_STAGES_H
 #define ARCHITECTURE_STAGES_H
 
 #include "architecture/settings.h"
 
-/* Slices that the units are cut into, in all. */
+/* Returns the number of slices of the model, over all stages. */
 static inline int stage_slices(const struct stage_cut *cut)
 {
     return stage_count(cut) > 1 ? cut->stages * cut->chunks : 1;
 }
 
-/* Is the stage's chunk a slice that has another before it, or behind it? */
+/* Return whether the slice of the stage's chunk has another slice before it; after it. */
 static inline bool stage_has_before(const struct stage_cut *cut, int chunk)
 {
     return chunk * stage_count(cut) + cut->stage > 0;
@@ -21,14 +21,15 @@ static inline bool stage_has_next(const struct stage_cut *cut, int chunk)
     return chunk * stage_count(cut) + cut->stage + 1 < stage_slices(cut);
 }
 
-/* Slices that the model can be cut into, at most: each has a layer, or embedding or head where these cost anything. */
+/* Returns the maximum number of slices: each has a layer, or the embedding or head if these have a cost. */
 int stages_most_slices(const struct model_settings *settings);
 
-/* layers: [slices], how many each slice has; at most stages_most_slices slices. The embedding is of the first slice and
- * the head of the last. Layers are dealt out such that slices cost as nearly the same as can be: the least sum of
- * squares; of equal ones, the later slices have more, since stages that come first keep more micro-batches. A layer
- * costs 1, embedding and head as settings->cut.deal says: DECK_STAGES_LAYERS nothing, DECK_STAGES_ENDS 1 each,
- * DECK_STAGES_COST nothing and what the head's products take beside a layer's. */
+/* Writes the number of layers of each slice to layers [slices]; at most stages_most_slices slices. The first slice also
+ * has the embedding, and the last the head. Layers are assigned so that slices cost as nearly the same as possible: the
+ * smallest sum of squares, and among equal ones more layers in later slices, since earlier stages keep more
+ * micro-batches. A layer costs 1. settings->cut.deal sets the cost of embedding and head: DECK_STAGES_LAYERS 0,
+ * DECK_STAGES_ENDS 1 each, DECK_STAGES_COST 0 for the embedding, and for the head that of its GEMMs relative to a
+ * layer's. */
 void stages_deal(const struct model_settings *settings, int *layers);
 
 #endif

@@ -7,7 +7,7 @@
 int64_t delayed_scaling_bytes(const struct model_settings *settings)
 {
     const struct precision *precision = &settings->precision;
-    const int64_t numbers = precision->history + 2; /* of an operand: history, scale, largest */
+    const int64_t numbers = precision->history + 2; /* numbers of one operand: history, scale, largest */
     return precision_delays(precision) ? operand_count(settings) * numbers * dtype_size(DTYPE_F32) : 0;
 }
 
@@ -16,7 +16,7 @@ bool delayed_scaling_present(const struct delayed_scaling *scaling)
     return tensor_present(&scaling->scale);
 }
 
-/* From host memory, once. */
+/* Copies `largest` from host memory, once. */
 static void write_largest(const struct delayed_scaling *scaling, const struct precision *precision,
                           struct stream *stream)
 {

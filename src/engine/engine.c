@@ -12,7 +12,7 @@ static struct unit **visit(struct unit **at, struct unit *unit)
     return at;
 }
 
-/* Returns where the lists end. */
+/* Writes the acquisition order of a chunk at `at`; returns the end of the lists. */
 static struct unit **visit_chunk(struct unit **at, struct model *model, const struct model_chunk *chunk,
                                  struct unit_visits *visits)
 {
@@ -56,10 +56,10 @@ static void create_rope_table(struct engine *e)
     memory_free(host.data);
 }
 
-/* Host memory that the device reads and writes when it comes to it. */
+/* Allocates the host memory that the device reads and writes asynchronously. */
 static void create_host(struct engine *e)
 {
-    enum { MORE = 256 /* for what goes along with a batch or with an update */ };
+    enum { MORE = 256 /* for small tensors sent with a batch or an update */ };
     const struct memory_settings *m = &e->settings.memory;
     const struct batch largest = {.rows = m->rows, .row_tokens = m->row_tokens, .max_segments = m->max_segments};
     staging_create(&e->staging, e->executor,
@@ -84,7 +84,7 @@ static void destroy_host(struct engine *e)
     staging_destroy(&e->staging);
 }
 
-/* The units' dry runs have found their scratch; an update needs some too. */
+/* Reserves the scratch of an update; the dry runs of the units have determined theirs. */
 static void reserve_for_update(struct engine *e)
 {
     struct executor *plan = plan_executor_create(e->executor);
@@ -99,7 +99,7 @@ static void reserve_for_update(struct engine *e)
     plan->class->destroy(plan);
 }
 
-/* Memory is planned for steps that measure what quantization loses, which use the most. */
+/* Memory is planned for steps that measure quantization errors, which need the most. */
 static void create_losses(struct engine *e)
 {
     const int64_t operands = operand_count(&e->model->settings);

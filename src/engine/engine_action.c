@@ -76,7 +76,7 @@ void engine_run_backward(struct engine *e, const struct schedule_action *action)
     const struct unit_visits *visits = &e->visits[action->chunk];
     const struct store_class *store = e->store->class;
     bool weights = action->gradients & GRADIENT_WEIGHT;
-    struct unit *lent = NULL; /* has gradients of a unit that borrows from it */
+    struct unit *lent = NULL; /* already has gradients, of the unit that borrows its weights */
     begin_action(e, PASS_BACKWARD, action->chunk, action->slot);
     e->execution.gradients = action->gradients;
     launch_range(e->execution.stream, "backward");
@@ -84,18 +84,20 @@ void engine_run_backward(struct engine *e, const struct schedule_action *action)
     memory_backward_begin(&e->execution, action->chunk);
     for (int u = model->chunks[action->chunk].end - 1; u >= model->chunks[action->chunk].first; u--) {
         struct unit *unit = &model->units[u], *home = unit_lender(unit);
-        e->execution.wanted = memory_recomputed(&e->memory, unit); /* the store copies weights for that */
+        e->execution.wanted =
+            memory_recomputed(&e->memory, unit); /* the store quantizes weights for the recompute too */
         acquire(e, unit);
         if (weights && home != NULL)
             store->gradients_open(e->store, home, e->execution.stream, action->first);
-        if (weights) /* a tied embedding adds to what the head has left */
+        if (weights) /* a tied embedding adds to the gradients of the head */
             store->gradients_open(e->store, unit, e->execution.stream, action->first && unit != lent);
         launch_range(e->execution.stream, unit->class->name);
         memory_backward_unit(&e->execution, unit);
         launch_range_end(e->execution.stream);
         if (weights)
             store->gradients_close(e->store, unit, e->execution.stream, action->last);
-        if (weights && home != NULL) /* its own backward closes it, unless another stage has that */
+        if (weights &&
+            home != NULL) /* the lender's own backward closes its gradients, unless the lender is on another stage */
             store->gradients_close(e->store, home, e->execution.stream, action->last && !unit_is_computed(home));
         if (home != NULL)
             lent = home;

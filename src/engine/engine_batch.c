@@ -8,7 +8,8 @@ static struct tensor batch_tensor(struct budget *budget, int64_t count, enum dty
     return tensor_vector(budget_allocate(budget, count * dtype_size(dtype), BUDGET_BATCH), dtype, count);
 }
 
-/* What a batch says about its segments. Those of a sequence that goes on see more keys. */
+/* Sets what attention may assume about a batch's segments. In generation nothing is known, since a sequence also sees
+ * the keys of earlier calls. */
 static void describe_segments(const struct engine *e, const struct batch *batch, struct attention_segments *segments)
 {
     int64_t most = e->settings.memory.longest;
@@ -19,7 +20,8 @@ static void describe_segments(const struct engine *e, const struct batch *batch,
                                                                                      : most;
 }
 
-/* All slots count their losses in one place, and what is summed over ranks lies together: one collective does it. */
+/* All slots add their losses to one tensor. It lies next to the squares, so that one collective sums both over ranks.
+ */
 void engine_create_batches(struct engine *e)
 {
     const struct memory_settings *m = &e->settings.memory;
@@ -61,7 +63,7 @@ void engine_load_numbers(struct engine *e, void *from, int64_t count, struct ten
     staging_copy(&e->staging, &e->streams[STREAM_COMPUTE], tensor_vector(from, to->dtype, count), *to);
 }
 
-/* Are the segments as describe_segments says? Of a plan's batch there is no memory to look at. */
+/* Checks that the segments are as describe_segments says. The planning executor has no memory to read. */
 static void check_segments(const struct engine *e, const struct batch *batch, const struct attention_segments *said)
 {
     if (e->executor->class->dry || engine_generates(e))

@@ -1,13 +1,13 @@
-/* Sequences that go on: their keys and values stay in a cache, and each call takes new tokens of some of them. */
+/* Generation: keys and values of sequences stay in a cache, and each call appends tokens to some of the sequences. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/range.h"
 #include "model/lm_head.h"
 #include "engine/engine_private.h"
 
-/* -- What there is for them -------------------------------------------------------------------------------------- */
+/* -- Tables and sequences ------------------------------------------------------------------------------------------ */
 
-/* Rows of logits that a call makes at most. */
+/* Returns the maximum number of logit rows of a call. */
 static int64_t most_ends(const struct engine *e)
 {
     const int64_t sequences = e->settings.memory.max_segments, least = e->settings.least_rows;
@@ -61,13 +61,13 @@ void engine_destroy_sequences(struct engine *e)
 
 /* -- A call ------------------------------------------------------------------------------------------------------ */
 
-/* What the device is told of it. */
+/* The tables of a call that are copied to the device. */
 struct call {
     struct batch batch;
     int32_t *kv_start, *kv_length, *q_offset; /* [pieces] */
     int32_t *places;                          /* [tokens] */
     int32_t *ends;                            /* [most_ends] */
-    int64_t tokens, wanted;                   /* of the pieces; of the ends */
+    int64_t tokens, wanted;                   /* tokens in all pieces; number of ends */
 };
 
 static int64_t tokens_of(const struct engine_piece *pieces, int64_t count)
@@ -86,7 +86,7 @@ static void check_piece(const struct engine *e, const struct engine_piece *piece
                     (long long)e->settings.positions);
 }
 
-/* Behind the tokens come rows without a segment, to fill up; of the logits, such as nobody asks for. */
+/* Makes the tables of a call. Tokens are padded by rows without a segment, logits by rows that nobody reads. */
 static void call_create(struct call *c, struct engine *e, const struct engine_piece *pieces, int64_t count)
 {
     const int64_t least = e->settings.least_rows, tokens = tokens_of(pieces, count);
@@ -123,7 +123,7 @@ static void call_destroy(struct call *c)
     batch_destroy(&c->batch);
 }
 
-/* Is it a token of each of its sequences, and nothing else? */
+/* Returns whether the call is a decoding step: one token with `ends` for each of its sequences, and no padding. */
 static bool is_step(const struct call *c)
 {
     return c->tokens == c->batch.max_segments && c->tokens == c->wanted && c->tokens == c->batch.row_tokens;
@@ -135,7 +135,7 @@ static void send(struct engine *e, const struct call *c)
     const int64_t segments = c->batch.max_segments, least = e->settings.least_rows;
     staging_next(&e->staging);
     engine_stage_batch(e, &c->batch, to);
-    to->segments.longest = is_step(c); /* of queries; there are more keys */
+    to->segments.longest = is_step(c); /* maximum number of queries in a segment; it has more keys */
     to->segments.regular = to->segments.full = is_step(c);
     engine_load_numbers(e, c->kv_start, segments, &to->segments.kv_start);
     engine_load_numbers(e, c->kv_length, segments, &to->segments.kv_length);
@@ -161,7 +161,7 @@ static void forward(struct engine *e, const struct call *c)
         run(e);
 }
 
-/* The rows of padding are left where they are. */
+/* Copies the requested logits, without padding, to the host. */
 static struct tensor fetch(struct engine *e, int64_t count)
 {
     const struct tensor host = tensor_rows(&e->logits, 0, count);

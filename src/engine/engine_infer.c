@@ -1,4 +1,4 @@
-/* Forward passes whose results go to the host: losses of tokens, vectors. */
+/* Forward passes of inference whose results are copied to the host: losses of tokens, vectors. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "model/lm_head.h"

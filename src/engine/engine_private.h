@@ -1,16 +1,16 @@
-/* What the engine's files share. */
+/* Declarations shared by the engine's files. */
 #ifndef ENGINE_ENGINE_PRIVATE_H
 #define ENGINE_ENGINE_PRIVATE_H
 
 #include "engine/engine.h"
 
-/* Is the engine made for generation? */
+/* Returns whether the engine is made for generation. */
 static inline bool engine_generates(const struct engine *e)
 {
     return e->settings.memory.use == MEMORY_GENERATE;
 }
 
-/* Does it round anything at random? */
+/* Returns whether the engine rounds anything stochastically. */
 static inline bool engine_draws(const struct engine *e)
 {
     return e->settings.memory.use == MEMORY_TRAIN && precision_draws(&e->model->settings.precision);
@@ -19,8 +19,9 @@ static inline bool engine_draws(const struct engine *e)
 /* -- engine_batch.c ---------------------------------------------------------------------------------------------- */
 
 void engine_create_batches(struct engine *e);
-/* Copies a batch to the device: load does it whole, stage between staging_next and staging_end. It may have fewer
- * tokens and segments than planned; units see those that it has. */
+/* Copies a whole batch to the device, of which `to` receives this rank's part; load includes staging_next and
+ * staging_end, stage is called between them. The batch may have fewer tokens and segments than planned; units see its
+ * actual sizes. */
 void engine_load_batch(struct engine *e, const struct batch *batch, struct batch_tensors *to);
 void engine_stage_batch(struct engine *e, const struct batch *batch, struct batch_tensors *to);
 /* Copies from[count] to the start of a tensor, whose length becomes count. */
@@ -28,64 +29,67 @@ void engine_load_numbers(struct engine *e, void *from, int64_t count, struct ten
 
 /* -- engine_rows.c ----------------------------------------------------------------------------------------------- */
 
-/* After the batches. Checks what engine_create says of ranks that share rows. */
+/* Creates the buffers of context parallelism, and checks the conditions that engine_create states for it. Call it after
+ * engine_create_batches. */
 void engine_create_rows(struct engine *e);
 void engine_destroy_rows(struct engine *e);
-/* Bytes that engine_stage_tables copies to the device for a batch, at most. */
+/* Returns the maximum bytes that engine_stage_tables copies to the device for a batch. */
 int64_t engine_table_bytes(const struct engine *e);
-/* What this rank has of a batch: all of it, or a part that is valid until the next call. */
+/* Returns this rank's part of a batch: all of it, or with context parallelism a part that is valid until the next call.
+ */
 const struct batch *engine_part(struct engine *e, const struct batch *whole);
 void engine_stage_tables(struct engine *e, const struct batch *whole, struct batch_tensors *to);
 
 /* -- engine_action.c --------------------------------------------------------------------------------------------- */
 
 void engine_run_forward(struct engine *e, enum pass_kind pass, int chunk, int slot);
-/* Weights of shards have been written, which forwards are to bring to the other ranks. */
+/* Notes that weights of shards have been written, which forwards must distribute to other ranks. */
 void engine_written(struct engine *e);
-/* A chunk's forward has done so, recorded or replayed: for all weights where values are whole, else for its chunk's. */
+/* Notes that a chunk's forward, launched or replayed, has distributed new weights: all of them if weights are whole,
+ * else those of the chunk. */
 void engine_seen(struct engine *e, int chunk);
 void engine_run_backward(struct engine *e, const struct schedule_action *action);
-/* The batch of a chunk's slot. */
+/* Returns the batch of a chunk's slot. */
 struct batch_tensors *engine_batch(struct engine *e, int chunk, int slot);
 
 /* -- engine_relay.c ---------------------------------------------------------------------------------------------- */
 
-/* What this stage hands to those beside it, and what they hand to it: one place for each, since both are used at once.
- */
+/* Creates the send and receive buffers of a pipeline stage, one for each direction, since both are in use at once. */
 void engine_create_relays(struct engine *e);
-/* Around a chunk's forward or backward, where the model goes on in another stage: receives what it reads; sends what it
- * has made, on STREAM_RELAY, so that this stage goes on. Nothing is received before it is needed: what waits for
- * another rank takes multiprocessors. */
+/* Pipeline transfers around a chunk's forward or backward: engine_receive receives its input from the neighbouring
+ * stage, engine_send sends its result on STREAM_RELAY, while this stage continues. Nothing is received before it is
+ * needed, because a kernel that waits for another rank occupies SMs. */
 void engine_receive(struct engine *e, int chunk, bool backward);
 void engine_send(struct engine *e, int chunk, bool backward);
-/* A forward of a micro-batch through all stages: chunk by chunk on this one. */
+/* Runs the forward of a micro-batch through all stages, on this stage chunk by chunk. */
 void engine_forward_stages(struct engine *e, enum pass_kind pass, const struct batch *batch);
-/* Adds up the gradients of a table that two stages hold, on both. After gradients_wait. */
+/* Adds the gradients of a tied table that two stages own, on both. Call it after gradients_wait. */
 void engine_sum_twice_held(struct engine *e, struct unit *unit, struct stream *stream);
 
 /* -- engine_step.c ----------------------------------------------------------------------------------------------- */
 
 /* Sets the sums of losses, labels and squares to zero. */
 void engine_start_totals(struct engine *e);
-/* Where sums are exact: adds what a micro-batch has summed to the totals. */
+/* With exact sums: adds the sums of a micro-batch to the totals. */
 void engine_add_totals(struct engine *e);
 void engine_sum_over_ranks(struct engine *e, struct tensor x);
 
 /* -- engine_infer.c ---------------------------------------------------------------------------------------------- */
 
-/* A copy in host memory, whose data the caller frees. Waits for everything before, so it ends a call that handed memory
- * of its own to the device. */
+/* Returns a copy in host memory, whose data the caller frees. Waits for all earlier launches, so memory of the caller
+ * that they use is free afterwards. */
 struct tensor engine_fetch(struct engine *e, struct tensor from);
-/* The first row of a tensor, as doubles. */
+/* Reads the first row of a tensor as doubles. */
 void engine_read_values(struct engine *e, struct tensor from, double *values);
 
 /* -- engine_generate.c ------------------------------------------------------------------------------------------- */
 
-/* Where batches of generation say more than others. */
+/* Creates the tables that only batches of generation have. */
 void engine_create_cache_tables(struct engine *e, struct batch_tensors *batch);
-/* Bytes that engine_extend copies to the device beside a batch, at most. */
+/* Returns the maximum bytes that engine_extend copies to the device in addition to a batch. */
 int64_t engine_cache_bytes(const struct engine *e);
-/* The cache, and what the host knows of its sequences; destroy does nothing where there is none. */
+/* Create and destroy the key-value cache and the host's record of its sequences; destroy does nothing without a cache.
+ */
 void engine_create_sequences(struct engine *e);
 void engine_destroy_sequences(struct engine *e);
 

@@ -1,9 +1,9 @@
-/* A stage of a pipeline, and the stages beside it. */
+/* Transfers between neighbouring stages of a pipeline. */
 #include "architecture/stages.h"
 #include "base/range.h"
 #include "engine/engine_private.h"
 
-/* Does such a relay take or bring anything of the chunk's? */
+/* Returns whether the chunk sends or receives in this direction. */
 static bool passes(const struct engine *e, int chunk, enum relay_direction relay)
 {
     const struct stage_cut *cut = &e->model->settings.cut;
@@ -26,7 +26,7 @@ static bool passes(const struct engine *e, int chunk, enum relay_direction relay
 void engine_create_relays(struct engine *e)
 {
     const enum dtype dtype = e->settings.memory.compute;
-    const int64_t tokens = execution_own_tokens(&e->execution, &e->model->units[0]); /* of a whole micro-batch */
+    const int64_t tokens = execution_own_tokens(&e->execution, &e->model->units[0]); /* tokens of a whole micro-batch */
     const int64_t hidden = e->model->settings.hidden, bytes = tokens * hidden * dtype_size(dtype);
     for (int r = 0; r < RELAY_COUNT; r++) {
         bool any = false;
@@ -68,7 +68,7 @@ void engine_send(struct engine *e, int chunk, bool backward)
     struct stream *compute = &e->streams[STREAM_COMPUTE], *stream = &e->streams[STREAM_RELAY];
     if (!passes(e, chunk, relay))
         return;
-    if (leaving->taken.serial > 0) /* something has been sent */
+    if (leaving->taken.serial > 0) /* a message was sent before */
         event_wait(&leaving->taken, compute);
     LAUNCH(compute, COPY, copy, .from = e->execution.relays[relay], .to = leaving->data);
     event_record(&leaving->ready, compute);
@@ -87,8 +87,8 @@ void engine_forward_stages(struct engine *e, enum pass_kind pass, const struct b
     }
 }
 
-/* What the other stage has comes a piece at a time, into memory of relays, whose own contents are used up by then. The
- * first and the last stage are beside each other. */
+/* The other stage's gradients are received piece by piece into a relay buffer, whose content is no longer needed. The
+ * first and the last stage are neighbours in the group of stages. */
 void engine_sum_twice_held(struct engine *e, struct unit *unit, struct stream *stream)
 {
     const bool first = unit_is_computed(unit);

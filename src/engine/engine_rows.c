@@ -1,4 +1,4 @@
-/* Rows that ranks share: the part of a batch that this rank has, and what its attention sees. */
+/* Context parallelism: the part of a batch that this rank has, and the segment tables of its attention. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "engine/engine_private.h"
@@ -14,7 +14,7 @@ static bool is_causal(const struct engine *e)
     return e->model->settings.family->causal;
 }
 
-/* Those of a whole micro-batch, as planned. */
+/* Returns the number of segment slots of a whole micro-batch, as planned. */
 static int64_t slots_of(const struct engine *e)
 {
     const struct memory_settings *m = &e->settings.memory;

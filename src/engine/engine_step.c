@@ -1,4 +1,4 @@
-/* Steps: schedules of actions, the measurement of the gradient, the update; evaluation. */
+/* Steps: actions of a schedule, measurement of the gradient, update; evaluation. */
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/engine_private.h"
@@ -30,11 +30,11 @@ void engine_sum_over_ranks(struct engine *e, struct tensor x)
         LAUNCH(&e->streams[STREAM_COMPUTE], ALL_REDUCE, all_reduce, .group = e->groups.all, .x = x);
 }
 
-/* What replay.h calls back with. */
+/* The argument of run_part, which replay_run calls. */
 struct step_part {
     struct engine *engine;
     const struct replay_key *key;
-    const struct schedule_action *action; /* of a forward or a backward */
+    const struct schedule_action *action; /* the action, for a forward or a backward */
 };
 
 static void wait_for_gradients(struct engine *e, struct unit *unit, struct stream *stream)
@@ -44,7 +44,7 @@ static void wait_for_gradients(struct engine *e, struct unit *unit, struct strea
         engine_sum_twice_held(e, unit, stream);
 }
 
-/* In the order in which backward completes them: what is summed last is waited for last. */
+/* Measures units in the order in which backward completes them, so that the last reduction is waited for last. */
 static void measure(struct engine *e, struct stream *stream)
 {
     launch_range(stream, "measure");
@@ -89,7 +89,8 @@ static void run_part(void *self)
     }
 }
 
-/* A recording ends with all streams joined: sums that only a caller waits for cannot be in one. */
+/* A captured graph must join all streams at its end. A last backward whose reductions are waited for later is therefore
+ * not captured. */
 static void run_or_replay(struct engine *e, const struct replay_key *key, const struct schedule_action *action)
 {
     struct step_part part = {e, key, action};
@@ -118,11 +119,11 @@ static void run_action(struct engine *e, const struct schedule_action *action, b
                                    .regular = batch->segments.regular,
                                    .full = batch->segments.full};
     run_or_replay(e, &key, action);
-    if (forward) /* after a replay too */
+    if (forward) /* also after a replay */
         engine_seen(e, action->chunk);
 }
 
-/* What quantization loses is measured from here to the end of the schedule, if it is to be. */
+/* Starts measuring quantization errors until the end of the schedule, if this is requested. */
 static void start_losses(struct engine *e)
 {
     if (!e->statistics)
@@ -132,13 +133,15 @@ static void start_losses(struct engine *e)
     LAUNCH(&e->streams[STREAM_COMPUTE], FILL, fill, .x = e->losses, .value = 0);
 }
 
-/* measures: the gradient too, once it is complete; its squares are summed over ranks with the totals. */
+/* Runs a schedule. measures: also measures the complete gradient; its squares are summed over ranks with the totals. */
 static void run_schedule(struct engine *e, const struct schedule *schedule, const struct batch *batches, bool measures)
 {
     for (int c = 0; c < MODEL_CHUNKS; c++)
         CHECK_BUG(schedule->slots[c] <= e->settings.memory.slots[c]);
     CHECK_BUG(!schedule->split_backward || e->settings.memory.split_backward);
-    const bool joins = measures && e->groups.stages == NULL; /* sums of several chunks are not of one recording */
+    const bool joins =
+        measures &&
+        e->groups.stages == NULL; /* with a pipeline, the reductions of several chunks are not in one graph */
     engine_start_totals(e);
     start_losses(e);
     for (int i = 0; i < schedule->count; i++) {
@@ -154,7 +157,7 @@ static void run_schedule(struct engine *e, const struct schedule *schedule, cons
     e->execution.losses = (struct tensor){0};
 }
 
-/* Marks the time at which the compute stream comes here as mark `number`. */
+/* Records time stamp `number` at this point of the compute stream. */
 static void mark(struct engine *e, int64_t number)
 {
     const struct executor *executor = e->executor;
@@ -172,8 +175,8 @@ double engine_seconds(const struct engine *e)
                                        : e->marks[to] - e->marks[from];
 }
 
-/* Sends the totals to the host, the gradient's norm if an update has been made, and what quantization lost if that was
- * measured. */
+/* Starts copying to the host the totals, the gradient norm if an update was made, and the quantization errors if they
+ * were measured. */
 static void send_return(struct engine *e, bool updated, bool measured)
 {
     struct stream *stream = &e->streams[STREAM_COMPUTE];
@@ -266,7 +269,7 @@ void engine_rehearse(struct engine *e, const struct batch *batch, bool adds)
 {
     e->executor->rehearsal = true;
     engine_start_totals(e);
-    for (int c = 0; c < e->model->chunk_count; c++) { /* what other stages would send does not matter */
+    for (int c = 0; c < e->model->chunk_count; c++) { /* other stages send nothing: the values do not matter */
         struct schedule_action backward = {
             .kind = ACTION_BACKWARD, .chunk = c, .first = true, .gradients = GRADIENT_BOTH};
         engine_load_batch(e, batch, engine_batch(e, c, 0));
@@ -278,7 +281,7 @@ void engine_rehearse(struct engine *e, const struct batch *batch, bool adds)
     }
     engine_synchronize(e);
     e->executor->rehearsal = false;
-    engine_weights_written(e); /* amaxes are those of the weights again */
+    engine_weights_written(e); /* the next forward quantizes the weights again and measures their amaxes */
 }
 
 struct engine_result engine_evaluate(struct engine *e, const struct batch *batches, int64_t count)

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- What runs --------------------------------------------------------------------------------------------------- */
+/* -- Running ---------------------------------------------------------------------------------------------------- */
 
-/* Other passes find nothing kept and leave nothing. */
+/* Other passes keep no activations. */
 static bool keeps(enum pass_kind pass)
 {
     return pass == PASS_FORWARD || pass == PASS_BACKWARD;
@@ -56,7 +56,7 @@ const struct id_set *memory_recomputed(const struct engine_memory *memory, const
     return &memory->units[unit->index].recompute;
 }
 
-/* NULL where nothing is away; while memory is planned, nothing is. */
+/* Returns the chunk's offload; NULL if it offloads nothing, and during planning. */
 static struct offload *offload_of(const struct execution *execution, int chunk)
 {
     struct engine_memory *memory = execution->owner->memory;
@@ -136,8 +136,8 @@ struct planner {
     struct stream streams[STREAM_COUNT];
     struct execution execution;
     const struct memory_settings *settings;
-    int64_t kept_bytes; /* of one slot of each chunk */
-    /* Sections of forwards: where each starts in the log. */
+    int64_t kept_bytes; /* kept bytes of one slot of each chunk */
+    /* Sections of forwards: log entry at which each starts. */
     struct {
         int64_t entry;
         int id;
@@ -229,7 +229,7 @@ static int64_t tensor_bytes(const struct planner *p, const struct unit *unit, in
     return (bytes + LIFETIME_ALIGNMENT - 1) / LIFETIME_ALIGNMENT * LIFETIME_ALIGNMENT;
 }
 
-/* Lays out a unit's kept tensors, those that are away or the others, one after the other; returns where they end. */
+/* Lays out a unit's kept tensors, either the offloaded or the other ones, from `bytes` on; returns the end. */
 static int64_t lay_out(const struct planner *p, int u, bool away, int64_t bytes)
 {
     struct unit_memory *own = &p->memory->units[u];
@@ -260,7 +260,7 @@ static int64_t lay_out_kept(const struct planner *p)
     return bytes;
 }
 
-/* The chunks one behind the other, each with all of its slots; returns the bytes. */
+/* Lays out the chunks one after the other, each with all of its slots; returns the bytes. */
 static int64_t place_slots(struct engine_memory *memory, const int *slots)
 {
     int64_t bytes = 0;
@@ -272,7 +272,8 @@ static int64_t place_slots(struct engine_memory *memory, const int *slots)
     return bytes;
 }
 
-/* What layers that are offloaded keep is away, but for their outputs, which the next unit's backward reads. */
+/* Selects the offloaded tensors: all kept tensors of the offloaded layers but their outputs, which the next unit's
+ * backward reads. */
 static void choose_away(const struct planner *p)
 {
     const struct layer_list *layers = &p->model->settings.recompute.offloaded;
@@ -291,7 +292,7 @@ static void choose_away(const struct planner *p)
     }
 }
 
-/* Which launches of a unit's forward belong to which section. */
+/* Maps each launch of a unit's forward to its section. */
 static int *section_map(const struct planner *p, struct plan_span forward)
 {
     int *map = memory_allocate((int64_t)sizeof *map * (forward.end - forward.first + 1));
@@ -334,7 +335,7 @@ static void find_recompute(struct planner *p, const struct plan_span *forwards, 
     }
 }
 
-/* The (unit, id) whose kept tensor holds an address; id -1 when none does. */
+/* Finds the (unit, id) whose kept tensor contains an address; returns the id, -1 if there is none. */
 static int locate(const struct planner *p, uintptr_t address, int *unit_index)
 {
     uintptr_t base = (uintptr_t)p->memory->kept_base;
@@ -361,7 +362,8 @@ static int locate(const struct planner *p, uintptr_t address, int *unit_index)
     return -1;
 }
 
-/* Adds to needed[unit] the tensors that the log reads before it writes them; a launch reads before it writes. */
+/* Adds to needed[unit] the tensors that the log reads before it writes them. Within a launch, reads come before writes.
+ */
 static void find_needed(const struct planner *p, struct id_set *needed)
 {
     const struct plan_log *log = plan_executor_log(p->executor);
@@ -383,8 +385,8 @@ static void find_needed(const struct planner *p, struct id_set *needed)
     memory_free(first_write);
 }
 
-/* First every tensor has an address of its own that holds in all passes, so that reads can be told apart; then what
- * backward finds missing without forward's tensors is what must be kept. */
+/* Gives every tensor an address of its own in all passes, so that reads identify tensors. Tensors that backward without
+ * forward reads before writing must be kept. */
 static void choose_kept(struct planner *p)
 {
     struct engine_memory *memory = p->memory;
@@ -419,8 +421,8 @@ static void choose_kept(struct planner *p)
         memory->buffers[b].device = fake(p, memory->buffers[b].bytes);
 }
 
-/* Gives every tensor of a pass that is not kept an address of its own, runs the pass, and lets tensors that do not live
- * at the same time share memory. */
+/* Gives every tensor of a pass that is not kept an address of its own, runs the pass, and lets tensors whose lifetimes
+ * do not overlap share memory. */
 static int64_t lay_out_transient(struct planner *p, enum pass_kind pass)
 {
     struct engine_memory *memory = p->memory;
@@ -458,7 +460,7 @@ static int64_t lay_out_transient(struct planner *p, enum pass_kind pass)
     return arena.bytes;
 }
 
-/* The store has the copies of weights made; they need scratch. */
+/* Launches the quantization of weights, which the store will request, to find its scratch. */
 static void copy_weights(struct planner *p)
 {
     for (int u = 0; u < p->model->unit_count; u++)
@@ -520,7 +522,7 @@ void memory_create(struct engine_memory *memory, struct model *model, const stru
     for (int c = 0; c < MODEL_CHUNKS; c++)
         offload_allocate(&memory->offload[c], settings->slots[c], budget);
     offload_allocate_buffers(memory->buffers, budget);
-    /* units gather from tensor ranks in both */
+    /* both are memory for gathers, since units gather from tensor ranks in both */
     memory->kept_base =
         budget_allocate_gathered(budget, place_slots(memory, settings->slots), BUDGET_ACTIVATIONS, execution->tensor);
     memory->transient_base =

@@ -50,7 +50,7 @@ static struct tensor words(char *at, int64_t bytes)
     return tensor_vector(at, DTYPE_I32, bytes / dtype_size(DTYPE_I32));
 }
 
-/* Once units need the buffer no more. */
+/* Starts a copy between the turn's buffer and host memory, after units have finished using the buffer. */
 static void move(struct offload *o, int turn, int slot, bool to_host)
 {
     const struct offload_turn *t = &o->turns[turn];

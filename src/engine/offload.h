@@ -1,8 +1,8 @@
-/* Tensors that wait in host memory from forward to backward, so that of the units that have any only OFFLOAD_BUFFERS
- * are on the device at a time. The units are numbered in the order of a forward (turns); each has the buffer turn
- * modulo OFFLOAD_BUFFERS. Copies run on a stream of their own beside the computation. Each forward and each backward
- * begins and ends with all copies done, so that it can be recorded by itself, and chunks of a stage can have the same
- * buffers. */
+/* Offloaded activations: kept tensors that wait in host memory from forward to backward, so that only OFFLOAD_BUFFERS
+ * units at a time have them on the device. Units with offloaded tensors are numbered in the order of a forward (turn);
+ * a unit uses buffer turn % OFFLOAD_BUFFERS. Copies run on a stream of their own, overlapped with the computation. Each
+ * forward and each backward begins and ends with all copies done, so it can be captured alone, and the chunks of a
+ * stage can share the buffers. */
 #ifndef ENGINE_OFFLOAD_H
 #define ENGINE_OFFLOAD_H
 
@@ -13,40 +13,40 @@ enum { OFFLOAD_BUFFERS = 2 };
 struct offload_buffer {
     char *device;
     int64_t bytes;
-    struct event used;  /* units need it no more */
-    struct event moved; /* what was to be copied from or to it is copied */
+    struct event used;  /* units have finished using the buffer */
+    struct event moved; /* the copies from or to the buffer are done */
 };
 
-/* Of a chunk. */
+/* The offloaded tensors of a model chunk. */
 struct offload {
     struct stream stream;
-    int count; /* of turns */
+    int count; /* number of turns */
     struct offload_turn {
-        int64_t bytes, offset; /* of a slot in host memory */
+        int64_t bytes, offset; /* offset: in a slot of host memory */
     } * turns;
     int64_t slot_bytes;
-    char *host;                     /* [slots] */
+    char *host;                     /* [slots * slot_bytes] host memory */
     struct offload_buffer *buffers; /* [OFFLOAD_BUFFERS]; borrowed */
-    struct event begun;             /* of a backward */
+    struct event begun;             /* the start of a backward */
 };
 
-/* Before allocation: adds a unit with so many bytes, a multiple of 4; returns its turn. */
+/* Adds a unit with `bytes` bytes, a multiple of 4, and returns its turn. Call it before offload_allocate. */
 int offload_add(struct offload *offload, int64_t bytes);
-/* Allocates host memory for so many slots; the buffers. Nothing is allocated without turns. */
+/* Allocate host memory for `slots` slots, and the device buffers. Without turns nothing is allocated. */
 void offload_allocate(struct offload *offload, int slots, struct budget *budget);
 void offload_allocate_buffers(struct offload_buffer buffers[OFFLOAD_BUFFERS], struct budget *budget);
 void offload_destroy(struct offload *offload);
 
 char *offload_buffer(const struct offload *offload, int turn);
 
-/* Around a unit's forward, on the stream that runs it: waits until its buffer is free; sends what it has written to the
- * host. After the last unit: waits until all has arrived. */
+/* Forward: await_room waits until the unit's buffer is free, send copies what the unit has written to the host. After
+ * the last unit, await_sent waits until all copies are done. In all functions `stream` waits, the host does not. */
 void offload_await_room(struct offload *offload, int turn, struct stream *stream);
 void offload_send(struct offload *offload, int turn, int slot, struct stream *stream);
 void offload_await_sent(struct offload *offload, struct stream *stream);
 
-/* Before the first unit's backward: fetches for the last turns. Around a unit's: waits for what it reads; fetches for
- * the turn that has the buffer next. */
+/* Backward: fetch_last, before the first unit, fetches the last turns. await_fetched, before a unit, waits for its
+ * tensors; fetch_next, after it, fetches the turn that uses the buffer next. */
 void offload_fetch_last(struct offload *offload, int slot, struct stream *stream);
 void offload_await_fetched(struct offload *offload, int turn, struct stream *stream);
 void offload_fetch_next(struct offload *offload, int turn, int slot, struct stream *stream);

@@ -3,8 +3,9 @@
 #include "base/range.h"
 #include "base/range.h"
 
-/* Numbers that a storage class of a unit is measured to, on any rank: one, and one more behind each stretch of
- * parameters that may be another rank's to measure. Those that as many ranks hold have the same first holder. */
+/* Returns the number of runs into which a storage class of a unit is divided, the same on all ranks: one, and one more
+ * after each stretch of parameters that another rank may measure. Neighbouring parameters with the same number of
+ * holders are measured by the same rank. */
 static int64_t runs_of(const struct unit *unit, enum storage_class storage)
 {
     int64_t runs = 1, holders = 1;
@@ -55,7 +56,7 @@ void optimizer_create(struct optimizer *optimizer, const struct optimizer_settin
     optimizer->updates = tensor_vector(budget_allocate(budget, dtype_size(DTYPE_F64), BUDGET_BATCH), DTYPE_F64, 1);
 }
 
-/* Measures elements first .. end - 1 of a unit's flat buffer, as far as the shard has them. */
+/* Measures elements first .. end - 1 of a unit's flat buffer, restricted to the shard. */
 static void measure_run(const struct store_shard *shard, int64_t first, int64_t end, struct tensor sum, double unit,
                         struct stream *stream)
 {
@@ -67,12 +68,12 @@ static void measure_run(const struct store_shard *shard, int64_t first, int64_t 
                .unit = unit);
 }
 
-/* All of the shard but for parameters of which another rank is the first holder: in runs between these. */
+/* Measures the shard without parameters that another rank measures (the first holder), run by run. */
 static void measure_shard(const struct unit *unit, enum storage_class storage, const struct store_shard *shard,
                           struct tensor squares, double squares_unit, struct stream *stream)
 {
     const int64_t parts = parts_of(squares_unit);
-    int64_t first = -1; /* of the run; -1: none has begun */
+    int64_t first = -1; /* start of the run; -1: no run is open */
     int run = 0;
     for (int i = 0; i <= unit->parameter_count; i++) {
         const struct parameter *p = i < unit->parameter_count ? &unit->parameters[i] : NULL;
@@ -90,7 +91,7 @@ static void measure_shard(const struct unit *unit, enum storage_class storage, c
     }
 }
 
-/* Once among the ranks and stages that hold the same. */
+/* Returns whether this rank measures the shard: one of the ranks and stages that own it does. */
 static bool is_measured(const struct unit *unit, const struct store_shard *shard)
 {
     return tensor_present(&shard->gradient) && shard->holder == 0 && unit_is_computed(unit);

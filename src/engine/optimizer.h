@@ -1,49 +1,50 @@
-/* Clipping and AdamW over a store's shards. */
+/* Gradient clipping and AdamW on a store's shards. */
 #ifndef ENGINE_OPTIMIZER_H
 #define ENGINE_OPTIMIZER_H
 
 #include "store/store.h"
 
 struct optimizer_settings {
-    double beta1, beta2, eps, weight_decay, clip; /* clip: largest gradient norm; 0 = none */
-    bool decoupled;                               /* some units' matrices have a learning rate of their own */
+    double beta1, beta2, eps, weight_decay, clip; /* clip: maximum gradient norm; 0 = none */
+    bool decoupled;                               /* embedding and head have a learning rate of their own */
 };
 
 struct optimizer {
     struct optimizer_settings settings;
     struct tensor squares;     /* f64 [1, optimizer_squares()] */
-    int64_t runs;              /* of these, for each unit and storage class */
-    double squares_unit;       /* each run is measured in SQUARES_PARTS; 0: in one number */
+    int64_t runs;              /* maximum number of runs of a storage class (optimizer_squares) */
+    double squares_unit;       /* 0, or a unit for exact sums of squares (struct sum_squares_args) */
     struct tensor scale, norm; /* statistic [1, 1] */
-    struct tensor steps[2];    /* statistic [1, ADAMW_STEP_COUNT]; the learning rates are the host's to write. [1] is
-                                  for what is `decoupled` (model/unit.h), absent where nothing is */
-    struct tensor updates;     /* f64 [1, 1]: made so far, over all runs of this training; skipped steps make none */
+    struct tensor steps[2];    /* statistic [1, ADAMW_STEP_COUNT]; the host writes the learning rates. [1] is for
+                                  `decoupled` weights (model/unit.h), and absent without any */
+    struct tensor updates;     /* f64 [1, 1]: updates so far, over all runs of this training */
 };
 
-/* How many sums of squares a model's gradient is measured in: one for each unit and storage class, or a few where
- * parameters between others are for other ranks to measure; with a unit (struct sum_squares_args) several times as
- * many. */
+/* Returns how many numbers `squares` has: optimizer->runs sums for each unit and storage class, and SQUARES_PARTS
+ * numbers for each sum if squares_unit is nonzero. A storage class has several runs, with a sum each, if parameters
+ * that another tensor rank measures interrupt it. */
 int64_t optimizer_squares(const struct model *model, double squares_unit);
 
-/* squares: f64 [1, optimizer_squares], borrowed; zero when a step starts. */
+/* Makes an optimizer. squares: f64 [1, optimizer_squares], borrowed; it must be zero when a step starts. */
 void optimizer_create(struct optimizer *optimizer, const struct optimizer_settings *settings, const struct model *model,
                       struct tensor squares, double squares_unit, struct budget *budget, enum dtype statistic);
 
-/* Adds up the squares of a unit's gradients, which must be complete (summed over all labels of the step). Elements that
- * several ranks hold are measured by one of them, so the sum over ranks is that of the whole gradient; those of units
- * that two stages hold, by the one that computes them. */
+/* Adds the squares of a unit's gradients to `squares`. The gradients must be complete (summed over all labels of the
+ * step). If several ranks or two stages own the same elements, only one of them measures these, so the sum over ranks
+ * is that of the whole gradient. */
 void optimizer_measure(struct optimizer *optimizer, struct weight_store *store, struct unit *unit,
                        struct stream *stream);
 
-/* For a planning executor: needs as much scratch as measuring does on any tensor rank, so that all have the same. */
+/* For a planning executor: requests the most scratch that optimizer_measure needs on any tensor rank, so that all ranks
+ * reserve the same. */
 void optimizer_plan_measure(struct optimizer *optimizer, struct weight_store *store, struct unit *unit,
                             struct stream *stream);
 
-/* Computes norm and scale of the gradient, decides whether there is an update, and counts it. Before: all units
- * measured, squares summed over ranks. total: f64 [1, 2], sum of losses and number of labels, over all ranks. */
+/* Computes norm and scale of the gradient, decides whether there is an update, and counts it. Call it when all units
+ * are measured and squares are summed over ranks. total: f64 [1, 2], loss sum and number of labels over all ranks. */
 void optimizer_scale(struct optimizer *optimizer, struct stream *stream, struct tensor total);
 
-/* Updates a unit's weights with optimizer->steps and the scale, unless there is to be no update. */
+/* Updates a unit's weights with optimizer->steps and the scale; changes nothing if the step is skipped. */
 void optimizer_update(struct optimizer *optimizer, struct weight_store *store, struct unit *unit,
                       struct stream *stream);
 

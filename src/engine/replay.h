@@ -1,6 +1,6 @@
-/* Parts of a step that an executor records once and then launches as a whole (CUDA graphs). Addresses and shapes are
- * fixed after planning, and what changes from step to step is read from device memory, so a recording does the same as
- * its launches would. */
+/* Parts of a step that an executor captures once (as CUDA graphs) and then replays. Addresses and shapes are fixed
+ * after planning, and everything that changes from step to step is read from device memory, so a replay has the same
+ * effect as the launches. */
 #ifndef ENGINE_REPLAY_H
 #define ENGINE_REPLAY_H
 
@@ -8,16 +8,16 @@
 
 enum replay_part { REPLAY_FORWARD, REPLAY_BACKWARD, REPLAY_UPDATE, REPLAY_GENERATE };
 
-/* What makes two parts launch the same. */
+/* Parts with equal keys have the same launches. */
 struct replay_key {
     enum replay_part part;
     int chunk, slot, gradients; /* as in struct schedule_action; 0 where the part has none */
     bool first, last;
-    bool written;             /* a forward in which weights reach all ranks, and copies of them are made */
-    bool measures;            /* a backward at whose end the gradient is measured */
-    bool statistics;          /* what quantization loses is measured too */
+    bool written;             /* a forward that distributes new weights to all ranks and quantizes them */
+    bool measures;            /* a backward that ends with the measurement of the gradient */
+    bool statistics;          /* quantization errors are measured */
     int64_t tokens, segments; /* of the batch */
-    int64_t longest;          /* as in struct attention_segments, which launches hold */
+    int64_t longest;          /* as in struct attention_segments; an argument of launches */
     bool regular, full;
 };
 
@@ -26,19 +26,19 @@ struct step_replay {
     bool enabled;
     struct replay_entry {
         struct replay_key key;
-        void *recording; /* NULL: not yet made */
+        void *recording; /* the captured graph; NULL: not captured yet */
     } * entries;
     int count;
 };
 
-/* enabled: else every part is launched anew each time, as it is where the executor cannot record. */
+/* Makes an empty cache of captured graphs. If enabled is false, or the executor cannot capture, every part is launched
+ * each time. */
 void replay_create(struct step_replay *replay, struct executor *executor, bool enabled);
 void replay_destroy(struct step_replay *replay);
 
-/* Runs `run(self)` eagerly when the key is new (kernels are chosen and loaded then), captures it on the second call,
- * and replays the recording afterwards. `run` launches on `stream` and on streams that events fork from it and join to
- * it again; it never waits on the host. While a profile is taken, which times single launches, it always runs eagerly.
- */
+/* Runs `run(self)`: eagerly when the key is new (kernels are chosen and loaded then), captured on the second call, and
+ * replayed afterwards. `run` launches on `stream` and on streams that events fork from it and join to it; it never
+ * waits on the host. While a profile is measured, which times single launches, it always runs eagerly. */
 void replay_run(struct step_replay *replay, const struct replay_key *key, struct stream *stream,
                 void (*run)(void *self), void *self);
 

@@ -37,12 +37,12 @@ struct schedule schedule_create(int micro_batches, int slots, bool split)
 
 /* -- Pipelines --------------------------------------------------------------------------------------------------- */
 
-/* Turn k of the forwards, and turn k of the backwards, is a chunk's micro-batch. */
+/* A pipeline schedule. Turn k of the forwards, or of the backwards, is a pair of chunk and micro-batch. */
 struct pipeline {
     struct schedule schedule;
     struct stage_cut cut;
-    int micro_batches, turns;    /* turns: of either */
-    int in_flight[MODEL_CHUNKS]; /* micro-batches whose backward is still to come */
+    int micro_batches, turns;    /* turns: number of forwards, and of backwards */
+    int in_flight[MODEL_CHUNKS]; /* micro-batches between forward and backward */
 };
 
 static int micro_batch_of(const struct pipeline *p, int turn)
@@ -74,14 +74,14 @@ static void add_turn(struct pipeline *p, int turn, bool backward)
         p->schedule.slots[chunk] = p->in_flight[chunk];
 }
 
-/* A chunk's micro-batches come and go in the order of their numbers. */
+/* A chunk's micro-batches enter and leave in numerical order, so slots can be used in rotation. */
 static void number_slots(struct schedule *s)
 {
     for (int i = 0; i < s->count; i++)
         s->actions[i].slot = s->actions[i].micro_batch % s->slots[s->actions[i].chunk];
 }
 
-/* Forwards before the first backward. */
+/* Returns the number of forwards before the first backward. */
 static int warm_up(const struct pipeline *p)
 {
     const int behind = p->cut.stages - p->cut.stage - 1;

@@ -22,12 +22,12 @@ struct schedule {
     struct schedule_action *actions; /* owned */
     int count;
     int slots[MODEL_CHUNKS]; /* activation buffers that each chunk needs: its micro-batches in flight */
-    bool split_backward; /* some backwards compute input or weight gradients only; output gradients are kept between */
+    bool split_backward;     /* some backwards compute only input or only weight gradients; output gradients are kept in
+                                between */
 };
 
 /* Makes a schedule without a pipeline: `slots` forwards, then their backwards in the same order. slots = 1 is F0 B0 F1
- * B1
- * ..., slots = 2 is F0 F1 B0 B1 .... With split, each backward is an input part followed by a weight part. */
+ * B1 ..., slots = 2 is F0 F1 B0 B1 .... With split, each backward is an input part followed by a weight part. */
 struct schedule schedule_create(int micro_batches, int slots, bool split);
 
 /* Makes the schedule of one pipeline stage. With one chunk per stage it is 1F1B (PipeDream-Flush, Narayanan et al.

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* -- What methods share ------------------------------------------------------------------------------------------ */
+/* -- Shared by the methods --------------------------------------------------------------------------------------- */
 
 struct attention_heads attention_all_heads(const struct unit *unit)
 {
@@ -51,7 +51,7 @@ void attention_launch_backward(struct execution *e, const struct unit *unit, str
     launch(e->stream, OP_ATTENTION_BACKWARD, args);
 }
 
-/* Slots first .. first + count - 1. */
+/* Returns slots first .. first + count - 1 of the segments. */
 static struct attention_segments some_slots(const struct attention_segments *all, int64_t first, int64_t count)
 {
     struct attention_segments some = *all;
@@ -74,7 +74,7 @@ void attention_launch_halves(struct execution *e, const struct unit *unit, const
     }
 }
 
-/* Chunk `half` of all batch rows of one rank, a chunk a row. */
+/* Returns chunk `half` of all batch rows of one rank, one chunk per row. */
 static struct tensor chunks_of_rank(const struct execution *e, const struct tensor *ranks, int rank, int half)
 {
     const int64_t chunk = e->batch->row_tokens / 2, tokens = e->batch->tokens.cols;
@@ -82,7 +82,7 @@ static struct tensor chunks_of_rank(const struct execution *e, const struct tens
                            chunk * ranks->cols, 2 * chunk * ranks->cols};
 }
 
-/* Chunk `number` of all whole rows, a chunk a row. */
+/* Returns chunk `number` of all whole rows, one chunk per row. */
 static struct tensor chunks_of_rows(const struct execution *e, const struct tensor *rows, int number)
 {
     const int64_t chunk = e->batch->row_tokens / 2, chunks = 2 * e->row->size;
@@ -134,15 +134,15 @@ void attention_round(struct execution *e, struct tensor from, struct tensor roun
     LAUNCH(e->stream, COPY, copy, .from = from, .to = to);
 }
 
-/* -- Rows that no ranks share ------------------------------------------------------------------------------------ */
+/* -- Without context parallelism --------------------------------------------------------------------------------- */
 
 static void declare(struct unit *unit, const struct attention *ids)
 {
     unit_declare_tensor(unit, ids->lse, "lse", model_heads(unit->settings), UNIT_TOKENS, ROLE_STATISTIC);
 }
 
-/* Where attention finds keys and values, [rows, 2 * kv_heads * head_dim]: in the projection or, where sequences go on,
- * in the cache, which these tokens' join first. */
+/* Returns the keys and values that attention reads, [rows, 2 * kv_heads * head_dim]: those of the projection, or in
+ * generation the cache, to which it first adds the new tokens' keys and values. */
 static struct tensor keys_and_values(struct execution *e, const struct unit *unit, struct tensor own)
 {
     if (e->pass != PASS_GENERATE)
@@ -154,7 +154,8 @@ static struct tensor keys_and_values(struct execution *e, const struct unit *uni
     return all;
 }
 
-/* The batch's segments, which all launches of an action have. */
+/* Returns the batch's segments. `again` is 0 for the first attention launch of an action; later ones have the same
+ * segments. */
 static struct attention_segments segments_of(struct execution *e, bool backward)
 {
     struct attention_segments segments = e->batch->segments;
@@ -210,7 +211,7 @@ static void backward(struct execution *e, const struct unit *unit, const struct 
 
 static const struct attention_method whole_rows = {declare, forward, backward};
 
-/* -- Of whichever method ----------------------------------------------------------------------------------------- */
+/* -- Choice of the method ---------------------------------------------------------------------------------------- */
 
 static const struct attention_method *method_of(const struct unit *unit)
 {
@@ -236,7 +237,7 @@ void attention_backward(struct execution *e, const struct unit *unit, const stru
 {
     const struct attention_method *method = method_of(unit);
     method->backward(e, unit, ids, d_output, d_fused);
-    if (method != &whole_rows) /* whose op has rotated the gradients */
+    if (method != &whole_rows) /* the op of whole_rows rotates the gradients itself */
         attention_rotate(e, unit, d_fused, true);
 }
 

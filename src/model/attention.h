@@ -1,12 +1,11 @@
-/* Attention of a block, between its first projection and its output projection. Where ranks share rows of tokens
- * (model_settings.rows) this is the one layer in which a token meets those of other ranks, in one of these ways:
+/* Attention of a block, between its first projection and its output projection. With context parallelism
+ * (model_settings.rows) it is the only layer in which a token interacts with tokens of other ranks, by one of three
+ * methods, causal or not, with segments that begin and end anywhere:
  *
- *   gather  keys and values of whole rows are gathered, and their gradients, in fp32, summed and scattered;
- *   heads   tokens are exchanged for heads: each rank has whole rows of some heads, and exchanges back;
- *   ring    keys and values go round the ranks, and parts of the result are merged in fp32; the keys' and values'
- *           gradients go round with them, in fp32.
- *
- * Causal or not, with segments that begin and end anywhere. */
+ *    gather  gathers keys and values of whole rows; sums and scatters their gradients in fp32
+ *    heads   exchanges tokens for heads, so that each rank has whole rows of some heads, and exchanges the results back
+ *    ring    passes keys and values around the ranks and merges partial results in fp32; the gradients of keys and
+ *            values travel with them, in fp32 */
 #ifndef MODEL_ATTENTION_H
 #define MODEL_ATTENTION_H
 
@@ -18,27 +17,29 @@ enum { ATTENTION_TENSORS = 16 };
 struct attention {
     int fused;  /* [T, (heads + 2 kv_heads) * head_dim]: queries, keys and values of all heads, rotated */
     int output; /* [T, heads * head_dim]; the section of forward that makes it */
-    int lse;    /* declared here */
-    int first;  /* of ATTENTION_TENSORS that are declared here */
+    int lse;    /* id of the log-sum-exp, declared by attention_declare */
+    int first;  /* first of ATTENTION_TENSORS ids that attention_declare uses */
 };
 
-/* Can the heads be divided among the ranks that share rows, where the method does so? ERROR_USER, naming the keys. */
+/* Checks that the heads divide among the context-parallel ranks, for DECK_CONTEXT_HEADS. ERROR_USER: the message names
+ * the keys. */
 int attention_check(const struct model_settings *settings);
 
 void attention_declare(struct unit *unit, const struct attention *attention);
 
-/* Makes the output of the fused projection. */
+/* Computes the attention output, and lse, from the fused projection. */
 void attention_forward(struct execution *execution, const struct unit *unit, const struct attention *attention);
 
-/* Rotates the queries and keys of fused, or, inverse, their gradients. */
+/* Applies rope to queries and keys of fused in place; with inverse, rotates their gradients back. */
 void attention_rotate(struct execution *execution, const struct unit *unit, struct tensor fused, bool inverse);
 
-/* d_fused [T, as fused], of fused before it was rotated, from d_output [T, as output]. */
+/* Computes d_fused [T, columns of fused], the gradient of fused before rotation, from d_output [T, columns of output].
+ */
 void attention_backward(struct execution *execution, const struct unit *unit, const struct attention *attention,
                         struct tensor d_output, struct tensor d_fused);
 
-/* Adds the tensors that are not kept from forward to backward, with those of fused where that is dropped. Keys and
- * values of whole rows never are kept. */
+/* Adds to set the attention tensors that are not kept from forward to backward. Keys and values of whole rows are never
+ * kept. fused: also those that are dropped together with the fused projection. */
 void attention_drop(struct id_set *set, const struct attention *attention, bool fused);
 
 #endif

@@ -1,15 +1,15 @@
-/* Attention where ranks gather the keys and values of whole rows. In backward they gather them again: kept, they would
- * take as many times the memory of a rank's own as there are ranks. */
+/* Context parallelism by gathering keys and values of whole rows. Backward gathers them again: keeping them would take
+ * `ranks` times the memory of a rank's own keys and values. */
 #include "model/attention_private.h"
 
 enum {
-    PACKED = ATTENTION_OWN, /* own keys and values: what is gathered */
-    GATHERED,               /* all ranks' */
+    PACKED = ATTENTION_OWN, /* own keys and values, contiguous for the gather */
+    GATHERED,               /* those of all ranks, in rank order */
     D_Q,
     ROUNDED_Q,
-    D_KV,   /* gradients, of whole rows, summed over this rank's queries */
-    D_SENT, /* the same by ranks */
-    D_SUM,  /* of own keys and values, over all ranks */
+    D_KV,   /* gradients of the keys and values of whole rows, summed over this rank's queries */
+    D_SENT, /* D_KV in rank order */
+    D_SUM,  /* gradients of own keys and values, summed over all ranks */
     ROUNDED_KV,
     COUNT
 };

@@ -1,21 +1,22 @@
-/* Attention where ranks exchange tokens for heads: each computes whole rows of its share of the query heads, and of the
- * key and value heads that these need. Where there are fewer of these than ranks, several ranks have the same one, and
- * its gradients from them are summed in fp32. (Jacobs et al. 2023.) */
+/* Context parallelism by exchanging tokens for heads: each rank computes whole rows of its share of the query heads,
+ * and of the key and value heads that these need. With fewer key and value heads than ranks, several ranks have the
+ * same one, and its gradients are summed over them in fp32. (Jacobs et al. 2023.) */
 #include "model/attention_private.h"
 
 enum {
-    SENT = ATTENTION_OWN, /* by ranks: own tokens, the heads of each */
-    RECEIVED,             /* by ranks: the tokens of each, own heads */
-    O_ROWS,               /* of whole rows, own heads */
+    SENT = ATTENTION_OWN, /* in rank order: own tokens, the heads of each rank */
+    RECEIVED,             /* in rank order: the tokens of each rank, own heads */
+    O_ROWS,               /* output, whole rows of own heads */
     O_SENT,
     O_RECEIVED,
-    D_O_ROWS, /* the gradient of the output, and the output again: kept, it would be there twice */
+    D_O_ROWS, /* output gradient and output, side by side; the output is exchanged again, as keeping it would store it
+                 twice */
     D_O_SENT,
     D_O_RECEIVED,
     D_ROWS, /* gradients of queries, keys and values */
     D_SENT,
     D_RECEIVED,
-    D_SUM, /* where ranks have the same heads: own tokens, all heads */
+    D_SUM, /* with shared kv heads: gradients summed over ranks, own tokens, all heads */
     D_ROUNDED,
     COUNT
 };
@@ -28,13 +29,13 @@ static struct attention_heads own_heads(const struct unit *unit)
     return (struct attention_heads){all.query / ranks, all.kv % ranks == 0 ? all.kv / ranks : 1};
 }
 
-/* Do ranks have the same key and value heads? Then one each. */
+/* Returns whether ranks share key and value heads; each rank then has one. */
 static bool shares_heads(const struct unit *unit)
 {
     return model_kv_heads(unit->settings) % row_ranks(&unit->settings->rows) != 0;
 }
 
-/* Columns of the heads that a rank has, in rows that have all. */
+/* Returns the columns of a rank's heads, in rows of all heads. */
 static struct attention_columns columns_of_rank(const struct unit *unit, struct tensor fused, int rank)
 {
     const struct attention_heads own = own_heads(unit);
@@ -78,7 +79,7 @@ static void exchange(struct execution *e, struct tensor sent, struct tensor rece
            .out = attention_by_ranks(e, received));
 }
 
-/* Queries, keys and values of own tokens become those of whole rows and own heads. */
+/* Exchanges queries, keys and values of own tokens and all heads for those of whole rows and own heads. */
 static void exchange_fused(struct execution *e, const struct unit *unit, const struct attention *ids)
 {
     struct tensor fused = unit_tensor(e, unit, ids->fused);
@@ -95,14 +96,14 @@ static void exchange_fused(struct execution *e, const struct unit *unit, const s
     attention_to_rows(e, received, unit_tensor(e, unit, ids->first + HEADS_FUSED));
 }
 
-/* Columns of the query heads of a rank. */
+/* Returns the columns of a rank's query heads. */
 static struct tensor queries_of_rank(const struct execution *e, struct tensor all, int rank)
 {
     const int64_t cols = all.cols / e->row->size;
     return tensor_columns(&all, rank * cols, cols);
 }
 
-/* The output of whole rows and own heads becomes that of own tokens and all heads. */
+/* Exchanges the output of whole rows and own heads for the output of own tokens and all heads. */
 static void exchange_output(struct execution *e, const struct unit *unit, const struct attention *ids)
 {
     struct tensor sent = unit_tensor(e, unit, ids->first + O_SENT);
@@ -115,7 +116,7 @@ static void exchange_output(struct execution *e, const struct unit *unit, const 
                .to = queries_of_rank(e, output, rank));
 }
 
-/* Back: the gradient of the output, then the output, side by side. */
+/* Exchanges output gradient and output, side by side, for those of whole rows and own heads. */
 static void exchange_output_back(struct execution *e, const struct unit *unit, const struct attention *ids,
                                  struct tensor d_output)
 {
@@ -159,13 +160,13 @@ static void take(struct execution *e, struct tensor from, struct tensor to, bool
         LAUNCH(e->stream, COPY, copy, .from = from, .to = to);
 }
 
-/* Gradients of whole rows and own heads become those of own tokens and all heads. */
+/* Exchanges the gradients of whole rows and own heads for those of own tokens and all heads. */
 static void exchange_gradients(struct execution *e, const struct unit *unit, const struct attention *ids,
                                struct tensor d_fused)
 {
     const bool shares = shares_heads(unit);
     const int alike =
-        shares ? e->row->size / (int)model_kv_heads(unit->settings) : 1; /* ranks with the same kv heads */
+        shares ? e->row->size / (int)model_kv_heads(unit->settings) : 1; /* number of ranks with the same kv heads */
     struct tensor sent = unit_tensor(e, unit, ids->first + D_SENT);
     struct tensor received = unit_tensor(e, unit, ids->first + D_RECEIVED);
     struct tensor all = shares ? unit_tensor(e, unit, ids->first + D_SUM) : d_fused;

@@ -1,10 +1,10 @@
-/* What the methods of attention share. */
+/* Shared by the files of attention: the table of a method, views on fused tensors, launches and copies. */
 #ifndef MODEL_ATTENTION_PRIVATE_H
 #define MODEL_ATTENTION_PRIVATE_H
 
 #include "model/attention.h"
 
-/* As the functions of attention.h, for one method. */
+/* One method; each function is as in attention.h. */
 struct attention_method {
     void (*declare)(struct unit *unit, const struct attention *ids);
     void (*forward)(struct execution *e, const struct unit *unit, const struct attention *ids);
@@ -14,50 +14,50 @@ struct attention_method {
 
 extern const struct attention_method attention_gather, attention_heads, attention_ring;
 
-/* Ids, from ids->first on, that are dropped or not with others (attention_drop): keys and values of whole rows;
- * queries, keys and values of whole rows and some heads. */
+/* Offsets from ids->first of the tensors that attention_drop adds: keys and values of whole rows; queries, keys and
+ * values of whole rows and some heads. */
 enum { GATHER_KV, HEADS_FUSED, ATTENTION_OWN };
 
-/* How many heads there are in some columns. */
+/* Number of heads in a range of columns. */
 struct attention_heads {
     int64_t query, kv;
 };
 
 struct attention_heads attention_all_heads(const struct unit *unit);
 
-/* Columns of rows that hold queries, keys and values of these heads, in this order; kv: keys and values. */
+/* Column views on rows of queries, keys and values, in this order; kv: keys and values together. */
 struct attention_columns {
     struct tensor q, k, v, kv;
 };
 struct attention_columns attention_split(const struct unit *unit, struct tensor fused, struct attention_heads heads);
-/* The same of rows that hold keys and values alone: q is absent. */
+/* As attention_split, for rows of keys and values only; q is absent. */
 struct attention_columns attention_split_kv(struct tensor kv);
 
-/* Launch the op with the tensors of `args`; what else it has is filled in, of the unit and of `heads`. */
+/* Launch the op with the tensors of `args`; the remaining arguments are filled in from the unit and `heads`. */
 void attention_launch(struct execution *e, const struct unit *unit, struct attention_heads heads,
                       struct attention_forward_args *args);
 void attention_launch_backward(struct execution *e, const struct unit *unit, struct attention_heads heads,
                                struct attention_backward_args *args);
 
-/* The same for the queries of this rank's part. Several segments may see the same keys here, but not those of one half
- * (data/context_cut.h): one launch for each. skip_first: the queries of the first chunks see nothing. What `args`
- * says of accumulation holds for the first launch; the second adds. */
+/* Launches the backward for this rank's queries, with one launch for each of the context_halves of `part`: segments of
+ * different halves may see the same keys, segments of one half do not (data/context_cut.h). skip_first: omits the first
+ * half, whose queries see no key. The accumulate flags of `args` apply to the first launch; the second adds. */
 void attention_launch_halves(struct execution *e, const struct unit *unit, const struct attention_segments *part,
                              bool skip_first, struct attention_backward_args *args);
 
-/* Copies rows of tokens between two orders, each [ranks * T, any columns]: as ranks have them, one after the other, and
- * as they follow one another in whole rows. */
+/* Copies token rows [ranks * T, any] between two orders: `ranks` has the tokens of rank 0, then of rank 1, ...; `rows`
+ * has them in the order of whole rows. */
 void attention_to_rows(struct execution *e, struct tensor ranks, struct tensor rows);
 void attention_to_ranks(struct execution *e, struct tensor rows, struct tensor ranks);
 
-/* Rows number `rank` of [ranks * T, cols]. */
+/* Returns the rows of rank `rank` in [ranks * T, cols]. */
 struct tensor attention_of_rank(const struct execution *e, struct tensor ranks, int rank);
 
-/* All elements in one row, and in a row for each rank, as collectives take them. */
+/* Return x as collectives need it: all elements in one row, or one row for each rank. */
 struct tensor attention_flat(struct tensor x);
 struct tensor attention_by_ranks(const struct execution *e, struct tensor x);
 
-/* to = from, rounded. from: stat [rows, cols], contiguous; rounded: f [rows, cols], contiguous, for use here; to: f. */
+/* Rounds: to = from. from: stat [rows, cols], contiguous; rounded: scratch, f [rows, cols], contiguous; to: f. */
 void attention_round(struct execution *e, struct tensor from, struct tensor rounded, struct tensor to);
 
 #endif

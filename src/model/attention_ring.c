@@ -1,18 +1,18 @@
-/* Attention where keys and values go round the ranks: at step i a rank has those of the rank that is i places before
- * it, and passes them on while it computes. Results over parts of the keys are merged in fp32; gradients of keys and
- * values go round behind them, in fp32, and come home one step after the last. (Liu et al. 2023.) */
+/* Context parallelism by a ring: at step i a rank has the keys and values of the rank i positions before it, and passes
+ * them on while it computes. Partial results are merged in fp32. Gradients of keys and values follow one step later, in
+ * fp32, and reach their rank one step after the last. (Liu et al. 2023.) */
 #include "model/attention_private.h"
 
 enum {
-    BLOCK = ATTENTION_OWN, /* keys and values of a rank: two, which take turns */
+    BLOCK = ATTENTION_OWN, /* keys and values of a rank: two buffers, used alternately */
     BLOCK_OTHER,
-    PART_OUTPUT, /* of one step, as PART_LSE */
+    PART_OUTPUT, /* result of one step, as PART_LSE */
     PART_LSE,
-    SUM_OUTPUT, /* of all steps so far */
+    SUM_OUTPUT, /* merged over the steps so far */
     D_Q,
-    D_BLOCK, /* gradients of a rank's keys and values: two, which take turns */
+    D_BLOCK, /* gradients of a rank's keys and values: two buffers, used alternately */
     D_BLOCK_OTHER,
-    D_PART, /* what one step adds */
+    D_PART, /* the gradients that one step adds */
     ROUNDED_Q,
     ROUNDED_KV,
     COUNT
@@ -37,14 +37,14 @@ static void declare(struct unit *unit, const struct attention *ids)
     unit_declare_tensor(unit, ids->first + ROUNDED_KV, "rounded d kv", UNIT_TOKENS, kv, ROLE_VALUE);
 }
 
-/* Of the two that take turns from `id` on, the one of step `step`. */
+/* Returns the buffer of step `step`, of the two with ids `id` and id + 1. */
 static struct tensor turn(const struct execution *e, const struct unit *unit, const struct attention *ids, int id,
                           int step)
 {
     return unit_tensor(e, unit, ids->first + id + step % 2);
 }
 
-/* Passes on what this rank has at step `step`, which is then the next rank's. */
+/* Sends the buffer of step `step` to the next rank, and receives that of step + 1. */
 static void pass_on(struct execution *e, const struct unit *unit, const struct attention *ids, int id, int step)
 {
     LAUNCH(e->transfers, SHIFT, shift, .group = e->row, .in = attention_flat(turn(e, unit, ids, id, step)),
@@ -104,18 +104,20 @@ static void backward(struct execution *e, const struct unit *unit, const struct 
             pass_on(e, unit, ids, BLOCK, step);
         if (step > 0)
             pass_on(e, unit, ids, D_BLOCK, step - 1);
-        attention_launch_halves(e, unit, &e->batch->parts[step],
-                                unit_family(unit)->causal && step > e->row->rank, /* a later rank's: see chunks */
-                                &(struct attention_backward_args){.q = of.q,
-                                                                  .k = block.k,
-                                                                  .v = block.v,
-                                                                  .o = unit_tensor(e, unit, ids->output),
-                                                                  .lse = unit_tensor(e, unit, ids->lse),
-                                                                  .d_o = d_output,
-                                                                  .dq = d_q,
-                                                                  .dk = d_part.k,
-                                                                  .dv = d_part.v,
-                                                                  .accumulate_q = step > 0});
+        attention_launch_halves(
+            e, unit, &e->batch->parts[step],
+            unit_family(unit)->causal &&
+                step > e->row->rank, /* causal: for keys of a later rank, the first chunk's queries see nothing */
+            &(struct attention_backward_args){.q = of.q,
+                                              .k = block.k,
+                                              .v = block.v,
+                                              .o = unit_tensor(e, unit, ids->output),
+                                              .lse = unit_tensor(e, unit, ids->lse),
+                                              .d_o = d_output,
+                                              .dq = d_q,
+                                              .dk = d_part.k,
+                                              .dv = d_part.v,
+                                              .accumulate_q = step > 0});
         execution_join(e);
         if (step > 0)
             LAUNCH(e->stream, ADD, add, .from = d_part.kv, .to = d_kv);

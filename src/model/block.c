@@ -9,8 +9,8 @@ static const struct tensor absent;
 static const struct norm norm1 = {BLOCK_NORM1, BLOCK_NORM1_BIAS, BLOCK_RSTD1, BLOCK_MEAN1, true};
 static const struct norm norm2 = {BLOCK_NORM2, BLOCK_NORM2_BIAS, BLOCK_RSTD2, BLOCK_MEAN2, true};
 
-/* Do the norms' backwards also sum the gradients that they write? These are gradients of linears' outputs, so the sums
- * are those of biases. Where the sequence is cut they would be sums over a part of the tokens alone. */
+/* Returns whether the norms' backwards also sum the gradients that they write. These are output gradients of linears,
+ * so the sums are bias gradients. With sequence parallelism they would cover only a part of the tokens. */
 static bool norms_sum(const struct unit *unit)
 {
     return unit_family(unit)->bias && unit_family(unit)->layer_norm && !sequence_is_cut(unit);
@@ -37,7 +37,7 @@ static struct linear linear_of(const struct unit *unit, enum block_weight weight
 
 static const struct attention attention_ids = {BLOCK_QKV_OUT, BLOCK_ATTENTION, BLOCK_LSE, BLOCK_EXCHANGE};
 
-/* What a linear reads: the norm of x, which is the unit's tensor `id`. */
+/* Returns the input of linear `reader`: the norm of x, which is the unit's tensor `id`. */
 static struct operand normalised(struct execution *e, struct unit *unit, const struct norm *norm, int id,
                                  struct tensor x, const struct linear *reader)
 {
@@ -66,14 +66,14 @@ static void attention_part(struct execution *e, struct unit *unit, struct tensor
         attention_rotate(e, unit, fused, false);
     }
     attention_forward(e, unit, &attention_ids);
-    if (execution_wants(e,
-                        BLOCK_LINEARS + BLOCK_O * LINEAR_TENSORS)) /* so that attention need not run again for them */
+    if (execution_wants(e, BLOCK_LINEARS + BLOCK_O * LINEAR_TENSORS)) /* prepared in an own section: attention is not
+                                                                         recomputed for the quantized operands */
         linear_prepare(e, unit, &o_linear, &attention);
     if (execution_wants(e, BLOCK_MIDDLE))
         linear_forward(e, unit, &o_linear, &attention, unit_tensor(e, unit, BLOCK_MIDDLE), input);
 }
 
-/* y: what `down` reads. */
+/* Applies the activation to x. y: the input of `down`. */
 static void activate(struct execution *e, const struct unit *unit, const struct linear *down, struct tensor x,
                      const struct operand *y)
 {
@@ -85,7 +85,7 @@ static void activate(struct execution *e, const struct unit *unit, const struct 
         LAUNCH(e->stream, SWIGLU_FORWARD, swiglu_forward, .x = x, .y = made.value, .to = made.to);
 }
 
-/* x: what `up` made; dx: its gradient. */
+/* Backward of the activation. x: the output of `up`; dx: its gradient. */
 static void activate_backward(struct execution *e, const struct unit *unit, const struct linear *up, struct tensor x,
                               struct tensor dy, struct tensor dx)
 {
@@ -123,7 +123,7 @@ static void block_forward(struct execution *e, struct unit *unit, struct tensor 
     mlp_part(e, unit);
 }
 
-/* The bias's gradient from `sum`, the sum of dy over tokens, unless linear_backward makes it. */
+/* Copies or adds `sum`, the sum of dy over tokens, to the bias gradient, unless linear_backward computes it. */
 static void take_sum(struct execution *e, const struct unit *unit, const struct linear *linear, struct tensor sum)
 {
     const struct tensor gradient = linear_sum(e, unit, linear);
@@ -143,7 +143,7 @@ static void mlp_backward(struct execution *e, struct unit *unit, struct tensor d
     struct operand normed = linear_input(e, unit, &up_linear, unit_tensor(e, unit, BLOCK_NORMED2));
     struct operand activated = linear_input(e, unit, &down_linear, unit_tensor(e, unit, BLOCK_ACTIVATED));
     struct tensor d_activated = unit_tensor(e, unit, BLOCK_D_ACTIVATED);
-    /* gelu's backward works in place; swiglu's result is twice as wide */
+    /* GELU's backward works in place; the gradient of SwiGLU's input is twice as wide */
     struct tensor d_up = unit_family(unit)->gelu ? d_activated : unit_tensor(e, unit, BLOCK_D_UP);
     struct tensor d_normed = unit_tensor(e, unit, BLOCK_D_NORMED2);
 
@@ -206,19 +206,20 @@ static void block_copy_weights(const struct execution *e, struct unit *unit, boo
 static const struct unit_class block_class = {
     .name = "block", .forward = block_forward, .backward = block_backward, .copy_weights = block_copy_weights};
 
-/* What one linear layer is made of: its parameters one below the other. */
+/* A parameter of a linear layer's weight. */
 struct linear_part {
     const char *name; /* NULL: not in this family */
-    int64_t rows;     /* of the whole */
+    int64_t rows;     /* number of rows in the global tensor */
     double init_std;
-    int64_t grains; /* heads, or rows: outputs are cut between them; ranks more than these have one in common */
-    int pieces;     /* with as many grains each, one below the other: a rank has a part of each */
+    int64_t grains; /* number of units that a split may not divide: heads or rows; with more ranks than grains, ranks
+                       have grains in common */
+    int pieces; /* the parameter is this many pieces of equal size, one below the other; a rank has a part of each */
 };
 
-/* What a rank has of a part. */
+/* The share of a tensor rank in a parameter. */
 struct share {
-    int64_t first, rows; /* of the first piece; of each piece */
-    int alike;           /* ranks that have the same */
+    int64_t first, rows; /* first row in the first piece; number of rows in each piece */
+    int alike;           /* number of ranks with the same share */
 };
 
 static struct share share_of(const struct unit *unit, const struct linear_part *part, enum linear_cut cut)
@@ -266,7 +267,7 @@ static void declare_bias(struct unit *unit, int id, const struct linear_part *pa
         parameter_share(p, &unit->settings->layer, false);
 }
 
-/* inputs: of the whole. */
+/* Declares a linear's weight, bias and parameters. inputs: columns of the global tensor. */
 static void declare_linear(struct unit *unit, enum block_weight id, int64_t inputs, const struct linear_part *parts,
                            int count)
 {
@@ -303,7 +304,7 @@ static void declare_weights(struct unit *unit)
     const struct family *family = unit_family(unit);
     const struct family_names *names = &family->names;
     const int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
-    const int both = !family->gelu && names->gate == NULL ? 2 : 1; /* gate and up are one parameter */
+    const int both = !family->gelu && names->gate == NULL ? 2 : 1; /* 2: gate and up are one parameter */
     const struct linear_part qkv[] = {{names->q, q, s->init_std, s->heads, 1},
                                       {names->k, kv, s->init_std, s->kv_heads, 1},
                                       {names->v, kv, s->init_std, s->kv_heads, 1}};
@@ -368,7 +369,7 @@ void block_declare(struct unit *unit)
     }
 }
 
-/* The copies of what a linear reads. */
+/* Adds the quantized input of a linear. */
 static void drop_copies(struct id_set *set, enum block_weight reader)
 {
     for (int copy = 0; copy < LINEAR_COPIES; copy++)
@@ -397,7 +398,7 @@ struct id_set block_dropped_by(enum deck_recompute policy)
         id_set_add(&set, BLOCK_LSE);
     }
     attention_drop(&set, &attention_ids, policy >= DECK_RECOMPUTE_QKV);
-    /* of all ranks' tokens: to keep them would undo the cut of the sequence */
+    /* gathered inputs: keeping the tokens of all ranks would undo sequence parallelism */
     id_set_add(&set, BLOCK_LINEARS + (int)BLOCK_QKV * LINEAR_TENSORS + LINEAR_GATHERED);
     id_set_add(&set, BLOCK_LINEARS + (int)BLOCK_UP * LINEAR_TENSORS + LINEAR_GATHERED);
     if (policy >= DECK_RECOMPUTE_FULL)

@@ -12,11 +12,11 @@
 enum block_weight {
     BLOCK_QKV,
     BLOCK_O,
-    BLOCK_UP, /* of SwiGLU the gate's rows, then up's */
+    BLOCK_UP, /* SwiGLU: the gate's rows, then up's */
     BLOCK_DOWN,
     BLOCK_NORM1,
     BLOCK_NORM2,
-    BLOCK_BIASES, /* here: of the linear layers, in their order */
+    BLOCK_BIASES, /* biases of the linear layers, in their order */
     BLOCK_NORM1_BIAS = BLOCK_BIASES + BLOCK_DOWN + 1,
     BLOCK_NORM2_BIAS
 };
@@ -24,7 +24,7 @@ enum block_weight {
 /* Linears (architecture/precision.h) are numbered like their weights. */
 _Static_assert((int)BLOCK_QKV == LINEAR_QKV && (int)BLOCK_DOWN == LINEAR_DOWN, "one order");
 
-/* Ids of tensors; those up to BLOCK_GRADIENTS are made by forward, in this order. */
+/* Ids of tensors. Forward makes those before BLOCK_GRADIENTS, in this order. */
 enum block_tensor {
     BLOCK_NORMED1 = UNIT_FIRST_OWN,
     BLOCK_RSTD1,
@@ -38,7 +38,7 @@ enum block_tensor {
     BLOCK_MEAN2,
     BLOCK_UP_OUT,
     BLOCK_ACTIVATED,
-    BLOCK_GRADIENTS, /* here: gradients, which live inside backward alone */
+    BLOCK_GRADIENTS, /* gradients, which exist only during backward */
     BLOCK_D_ACTIVATED = BLOCK_GRADIENTS,
     BLOCK_D_UP,
     BLOCK_D_NORMED2,
@@ -46,20 +46,26 @@ enum block_tensor {
     BLOCK_D_ATTENTION,
     BLOCK_D_QKV,
     BLOCK_D_NORMED1,
-    BLOCK_LINEARS,                                                 /* here: LINEAR_COUNT times LINEAR_TENSORS */
-    BLOCK_EXCHANGE = BLOCK_LINEARS + LINEAR_COUNT * LINEAR_TENSORS /* here: ATTENTION_TENSORS */
+    BLOCK_LINEARS,                                                 /* LINEAR_COUNT times LINEAR_TENSORS ids */
+    BLOCK_EXCHANGE = BLOCK_LINEARS + LINEAR_COUNT * LINEAR_TENSORS /* ATTENTION_TENSORS ids */
 };
 
 /* Fills a zeroed unit whose layer is set. */
 void block_declare(struct unit *unit);
 
-/* Declares UNIT_INPUT_GRADIENT_SUM in a unit behind a block where it is the gradient of the block's last bias. */
+/* Declares UNIT_INPUT_GRADIENT_SUM in a unit after a block, if the sum is the gradient of the block's last bias. */
 void block_declare_sum(struct unit *unit);
 
-/* The tensors that a policy of the deck does not keep from forward to backward. only_norms: both norms' outputs. Of the
- * others each drops more than the one before:
- *   none -; activation: its output; norms: both norms' outputs; gate_up; qkv; attention: its output and statistics;
- *   full: also the middle residual, so that only the block's input is kept. */
+/* Returns the tensors that a recompute policy drops between forward and backward. only_norms drops the outputs of both
+ * norms. Each of the others drops more than the one before it:
+ *
+ *    none        nothing
+ *    activation  the output of the activation
+ *    norms       the outputs of both norms
+ *    gate_up     the output of the up projection
+ *    qkv         the output of the QKV projection
+ *    attention   the output of attention, and its statistics
+ *    full        the middle residual; only the block's input is kept */
 struct id_set block_dropped_by(enum deck_recompute policy);
 
 #endif

@@ -1,7 +1,7 @@
-/* Where a model is cut into slices for the stages of a pipeline: an outlet ends a slice, an inlet begins the next. They
- * have no weights. What they hand over and take is in execution->relays, which travels between actions
- * (engine/schedule.h); an inlet's output is a tensor like any other, so the planner keeps it where the next unit's
- * backward reads it. */
+/* Stage boundaries of a pipeline: an outlet ends a slice of the model and sends, an inlet begins the next and receives.
+ * They have no weights. They copy between their tensors and execution->relays, which the engine sends and receives
+ * between actions (engine/schedule.h). An inlet's output is a tensor like any other, so the planner keeps it if the
+ * next unit's backward reads it. */
 #ifndef MODEL_BOUNDARY_H
 #define MODEL_BOUNDARY_H
 

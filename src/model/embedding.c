@@ -2,9 +2,9 @@
 #include "model/execution.h"
 #include "model/sequence.h"
 
-/* What data ranks gather of each other, one rank's tokens after the other's. And where tensor ranks cut the sequence:
- * this rank's part of the sum that is the output, or the gathered gradient of the output, of all tokens of the ranks,
- * and room for the sum. */
+/* The first three are gathered from the data ranks. The last two exist with sequence parallelism only: OF_ALL_TOKENS is
+ * this rank's term of the output's sum in forward, and the gathered output gradient in backward, of all tokens; ROOM is
+ * scratch for the sum. */
 enum { ALL_TOKENS = UNIT_FIRST_OWN, ALL_FACTORS, ALL_GRADIENTS, OF_ALL_TOKENS, ROOM };
 
 static const struct tensor absent;
@@ -14,7 +14,7 @@ static struct tensor factors(const struct execution *execution, const struct uni
     return unit->settings->token_dropout ? execution->batch->scale : absent;
 }
 
-/* Each tensor rank has a part of the table's rows, and their sum is what all of them give. */
+/* Each tensor rank has some rows of the table and looks up their tokens; the sum over ranks is the output. */
 static void embedding_forward(struct execution *execution, struct unit *unit, struct tensor input)
 {
     (void)input;
@@ -39,9 +39,9 @@ static struct tensor gathered(struct execution *execution, const struct unit *un
     return all;
 }
 
-/* Nothing else is left to do for the stream of units, so the gathers run on it, before pending sums start. These may
- * use the same group on another stream: its collectives run in the order of their launches, which is that of the
- * schedule's actions and so the same on all ranks, and none waits for what is launched after it. */
+/* The stream of units has no other work left, so the gathers run on it, before pending gradient sums start. Those sums
+ * may use the same group on another stream. This cannot deadlock: a group's collectives run in launch order, which
+ * follows the schedule's actions and is the same on all ranks, and none waits for a later launch. */
 static void gather(struct execution *execution, const struct unit *unit, struct embedding_backward_args *args)
 {
     args->tokens = gathered(execution, unit, ALL_TOKENS, args->tokens);

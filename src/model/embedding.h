@@ -6,12 +6,13 @@
 
 enum { EMBEDDING_TABLE };
 
-/* Its gradient comes last in a backward, so a sum over ranks would hide behind nothing. With settings->embedding_ranks
- * ranks to execution->data each gathers what the gradient is made of, and makes all of it: in the order of ranks, so
- * all have the same bits. Collective then: all ranks have micro-batches of as many tokens (loader/loader.h). Not where
- * the table is lent to the head. */
+/* The embedding's gradient is the last of a backward, so its sum over ranks cannot be overlapped. With
+ * settings->embedding_ranks > 1, each rank of execution->data therefore gathers the output gradients and tokens of all
+ * ranks and computes the whole gradient, in rank order, so that all have the same bits. The backward is then
+ * collective, and all ranks need micro-batches of the same number of tokens (loader/loader.h). Not used if the head is
+ * tied. */
 
-/* Bytes that a rank then gathers of another rank's token. */
+/* Returns the bytes that a rank gathers for each token of another rank, with settings->embedding_ranks > 1. */
 int64_t embedding_token_bytes(const struct model_settings *settings, enum dtype compute);
 
 /* Fills a zeroed unit. */

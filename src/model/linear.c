@@ -8,7 +8,7 @@ static bool is_quantized(const struct linear *linear)
     return linear->precision != NULL && linear->precision->quantized;
 }
 
-/* In this pass? */
+/* Returns whether the linear computes with quantized operands in this pass. */
 static bool quantizes(const struct execution *execution, const struct linear *linear)
 {
     return is_quantized(linear) && (execution->pass == PASS_FORWARD || execution->pass == PASS_BACKWARD);
@@ -31,15 +31,15 @@ static struct tensor gathered(const struct execution *execution, const struct un
     return unit_tensor(execution, unit, linear->first + LINEAR_GATHERED);
 }
 
-/* Where this rank makes its part of a sum over ranks that ends in `sum`. */
+/* Returns the tensor for this rank's term of a sum over ranks that ends in `sum`. */
 static struct tensor partial(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                              struct tensor sum)
 {
     return sequence_is_cut(unit) ? unit_tensor(execution, unit, linear->first + LINEAR_PARTIAL) : sum;
 }
 
-/* Can what is gathered of that operand be its row copy, of which the column copy is the transpose? Not where products
- * or statistics read its value, where its copies are rounded at random, or where a bias's gradient is the sum of it. */
+/* Returns whether the operand can be gathered in rowwise quantized form, and transposed to the columnwise form. Not if
+ * GEMMs or statistics read its value, if rounding is stochastic, or if its sum is a bias gradient. */
 static bool gathers_copies(const struct unit *unit, const struct linear *linear, enum operand_kind kind)
 {
     const struct linear_precision *p = linear->precision;
@@ -63,8 +63,8 @@ static void declare_exchange(struct unit *unit, const struct linear *linear)
 
 /* -- Declaring --------------------------------------------------------------------------------------------------- */
 
-/* Copies of an input or gradient of `width` columns. Where the scale is one for the tensor, the column copy shares the
- * row copy's. */
+/* Declares the quantized forms of an input or output gradient of `width` columns. With one scale for the tensor,
+ * rowwise and columnwise form share it. */
 static void declare_operand(struct unit *unit, const struct linear *linear, enum operand_kind kind, int64_t width)
 {
     const struct linear_precision *p = linear->precision;
@@ -90,7 +90,8 @@ static void declare_operand(struct unit *unit, const struct linear *linear, enum
                             column.rows, column.cols, ROLE_STATISTIC);
 }
 
-/* One copy of the weight, or the scales of one: in the store, or in the unit's tensors as rows of `stride` elements. */
+/* Declares a quantized form of the weight, or its scales: in the store, or as a tensor of the unit with rows of
+ * shape.stride elements. */
 static void declare_copy(struct unit *unit, const struct linear *linear, int copy, struct copy_shape shape,
                          enum tensor_role role)
 {
@@ -166,7 +167,8 @@ static bool has_scales(const struct quantized_copies *to)
     return !tensor_present(&to->scale) && to->rule.scaling != SCALING_1X32;
 }
 
-/* The scale of the row copy, given or made with it; of the column copy. */
+/* Return the scale of the rowwise or columnwise form: the given one of delayed scaling, or the one that quantizing
+ * computes. */
 static struct tensor row_scale(const struct quantized_copies *to)
 {
     return tensor_present(&to->scale) ? to->scale : to->row_scale;
@@ -177,7 +179,7 @@ static struct tensor column_scale(const struct quantized_copies *to)
     return tensor_present(&to->scale) ? to->scale : to->column_scale;
 }
 
-/* In the memory of the unit's tensor `id`. */
+/* Returns a tensor [rows, cols] in the memory of the unit's tensor `id`. */
 static struct tensor shaped(const struct execution *execution, const struct unit *unit, int id, int64_t rows,
                             int64_t cols)
 {
@@ -236,7 +238,7 @@ struct operand linear_gradient(const struct execution *execution, const struct u
     return operand_of(execution, unit, linear, OPERAND_GRADIENT, dy);
 }
 
-/* One copy of the weight of a quantized linear, or its scales. */
+/* Returns a quantized form of the weight, or its scales. */
 static struct tensor weight_copy(const struct execution *execution, const struct unit *unit,
                                  const struct linear *linear, int copy)
 {
@@ -264,7 +266,7 @@ static struct quantized_copies copies_of_weight(const struct execution *executio
     return to;
 }
 
-/* Makes those that are wanted; returns them. */
+/* Makes the requested quantized forms of the weight and returns them. */
 static struct quantized_copies copy_weight(const struct execution *execution, const struct unit *unit,
                                            const struct linear *linear, bool rows, bool columns)
 {
@@ -278,7 +280,7 @@ static struct quantized_copies copy_weight(const struct execution *execution, co
     return to;
 }
 
-/* Forward, and what backward makes again, read the row copy; dx is a product of the column copy. */
+/* Forward and recompute read the rowwise form; the GEMM of dx reads the columnwise form. */
 void linear_copy_weight(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                         bool all)
 {
@@ -296,7 +298,8 @@ void linear_copy_weight(const struct execution *execution, const struct unit *un
     }
 }
 
-/* The copies, of which a product reads the row copy or the column copy; where they are not kept, that one is made. */
+/* Returns the quantized weight for a GEMM that reads its rowwise or columnwise form, and makes that form if the store
+ * does not keep it. */
 static struct quantized_copies ready_weight(const struct execution *execution, const struct unit *unit,
                                             const struct linear *linear, bool column)
 {
@@ -305,7 +308,7 @@ static struct quantized_copies ready_weight(const struct execution *execution, c
     return copy_weight(execution, unit, linear, !column, column);
 }
 
-/* Are statistics made of the linear's operands at this step? Not where they are made again. */
+/* Returns whether quantization errors of the linear are measured now. Recomputed operands are not measured again. */
 static bool measures(const struct execution *execution, const struct unit *unit, const struct linear *linear)
 {
     const bool again =
@@ -314,7 +317,7 @@ static bool measures(const struct execution *execution, const struct unit *unit,
            layer_list_has(&unit->settings->precision.statistics, operand_layer(linear->number));
 }
 
-/* Adds what rounding the operand loses to the step's statistics, where they are made. */
+/* Adds the operand's quantization error to the step's statistics, if they are measured. */
 static void measure(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                     enum operand_kind kind, const struct operand *operand)
 {
@@ -326,8 +329,8 @@ static void measure(const struct execution *execution, const struct unit *unit, 
            .result = tensor_rows(&execution->losses, linear->number + (int)kind, 1), .rule = to->rule);
 }
 
-/* Does the op that writes the operand make its copies as well? It needs a scale that is given, or one for each block. A
- * backward that is split in two makes them in each half. */
+/* Returns whether the op that writes the operand also quantizes it. This needs a known scale (delayed scaling), or one
+ * for each block. A split backward quantizes the operand in both halves, by separate launches. */
 static bool is_fused(const struct execution *execution, const struct linear *linear, enum operand_kind kind)
 {
     if (!quantizes(execution, linear) || !linear->fused[kind])
@@ -346,7 +349,7 @@ struct operand linear_made(const struct execution *execution, const struct unit 
     return (struct operand){.value = value ? operand->value : absent, .to = operand->to};
 }
 
-/* The largest magnitude that any tensor rank has. */
+/* Returns the amax over all tensor ranks. */
 static struct tensor shared_amax(const struct execution *execution, const struct unit *unit,
                                  const struct linear *linear, const struct quantized_copies *rule, struct tensor own)
 {
@@ -358,8 +361,8 @@ static struct tensor shared_amax(const struct execution *execution, const struct
     return to.amax;
 }
 
-/* The column copy of the row copy. Behind the last token it has zeros, of which two are a bf16; rows have an even
- * number of tokens. */
+/* Makes the columnwise form by transposing the rowwise one. Its padding after the last token is zero, written as bf16
+ * (two bytes each); rows have an even number of tokens. */
 static void transpose_row(const struct execution *execution, const struct quantized_copies *to)
 {
     const int64_t tokens = to->row.rows;
@@ -371,7 +374,7 @@ static void transpose_row(const struct execution *execution, const struct quanti
                                     column->stride / 2});
 }
 
-/* Makes the row copy of this rank's part, gathers it, and makes the column copy of that. */
+/* Quantizes this rank's part rowwise, gathers it, and transposes it to the columnwise form. */
 static void gather_copies(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                           const struct operand *operand)
 {
@@ -385,8 +388,8 @@ static void gather_copies(const struct execution *execution, const struct unit *
     transpose_row(execution, &operand->to);
 }
 
-/* Gathers an operand that tensor ranks have parts of. Returns whether its copies have been made so: then its value is
- * not gathered. */
+/* Gathers an operand that is split over tensor ranks. Returns whether the quantized form was gathered; then the value
+ * is not gathered. */
 static bool collect(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                     enum operand_kind kind, const struct operand *operand)
 {
@@ -411,7 +414,7 @@ void linear_prepare(const struct execution *execution, const struct unit *unit, 
     measure(execution, unit, linear, OPERAND_INPUT, x);
 }
 
-/* -- Products ---------------------------------------------------------------------------------------------------- */
+/* -- GEMMs ------------------------------------------------------------------------------------------------------- */
 
 static void multiply_forward(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                              const struct operand *x, struct tensor y, struct tensor bias, struct tensor addend)
@@ -439,7 +442,7 @@ void linear_forward(const struct execution *execution, const struct unit *unit, 
         return;
     }
     const struct tensor part = partial(execution, unit, linear, y);
-    const bool first = execution->tensor->rank == 0, whole = !sequence_is_cut(unit); /* one rank adds what comes once */
+    const bool first = execution->tensor->rank == 0, whole = !sequence_is_cut(unit); /* one rank adds bias and addend */
     multiply_forward(execution, unit, linear, x, part, first ? bias : absent, first && whole ? addend : absent);
     sequence_add_up(execution, unit, part, y, linear->first + LINEAR_ROOM);
     if (!whole && tensor_present(&addend))
@@ -457,7 +460,7 @@ static bool accumulates(const struct unit *unit, const struct linear *linear)
     return linear->adds || unit_accumulates(unit, linear->weight);
 }
 
-/* The sum over dy that linear_backward has to make. */
+/* Returns the bias gradient, if linear_backward must compute it; else absent. */
 static struct tensor own_sum(const struct execution *execution, const struct unit *unit, const struct linear *linear)
 {
     struct tensor made = linear_sum(execution, unit, linear);
@@ -488,13 +491,13 @@ void linear_finish(const struct execution *execution, const struct unit *unit, s
     pending->present = false;
 }
 
-/* Does a linear leave its weight's gradient to the next one? */
+/* Returns whether a linear postpones its weight gradient to the next linear's backward. */
 static bool defers(const struct unit *unit, const struct linear_pending *pending)
 {
     return pending != NULL && sequence_is_cut(unit);
 }
 
-/* The same as collect, beside the weight's gradient that is pending. */
+/* As collect for the output gradient, overlapped with the pending weight gradient. */
 static bool collect_gradient(struct execution *execution, const struct unit *unit, const struct linear *linear,
                              const struct operand *dy, struct linear_pending *pending)
 {
@@ -508,7 +511,8 @@ static bool collect_gradient(struct execution *execution, const struct unit *uni
     return made;
 }
 
-/* dy of all tokens, where tensor ranks have parts of it, with the copies that its op has not made. */
+/* Returns dy of all tokens, gathered from tensor ranks if they have parts, and quantizes it unless its op has done so.
+ */
 static struct operand ready_gradient(struct execution *execution, const struct unit *unit, const struct linear *linear,
                                      struct tensor value, struct linear_pending *pending)
 {
@@ -542,8 +546,8 @@ static void multiply_input_gradient(const struct execution *execution, const str
            .transpose_b = true, .d = dx);
 }
 
-/* Must backward itself gather x, for the weight's gradient? Not where recomputation has done so, nor for products of
- * copies: these are kept, or recomputation makes them. */
+/* Returns whether backward must gather x again, for the weight gradient. Not if recompute has done so, and not for
+ * quantized GEMMs: their operands are kept or recomputed. */
 static bool gathers_again(const struct execution *execution, const struct unit *unit, const struct linear *linear)
 {
     return linear_gathers(unit, linear) && !quantizes(execution, linear) && (execution->gradients & GRADIENT_WEIGHT) &&
@@ -560,8 +564,8 @@ static void gather_beside(struct execution *execution, const struct unit *unit, 
     sequence_gather(&beside, x->own, x->value);
 }
 
-/* dx, of which each rank makes a part: the sum runs beside a weight's gradient, that of the linear before if one is
- * pending. */
+/* Backward of LINEAR_OUTPUTS. Each rank computes a term of dx; their sum over ranks overlaps with a weight gradient:
+ * the pending one of the linear before, if there is one, else its own. */
 static void backward_of_outputs(struct execution *execution, const struct unit *unit, const struct linear *linear,
                                 const struct operand *x, const struct operand *dy, struct tensor dx,
                                 struct linear_pending *pending)
@@ -584,7 +588,7 @@ static void backward_of_outputs(struct execution *execution, const struct unit *
         *pending = own;
 }
 
-/* Where nothing is summed or handed on the weight's gradient comes first: after it dx may take x's memory. */
+/* Without sums over ranks and postponing, the weight gradient comes first: afterwards dx may use the memory of x. */
 void linear_backward(struct execution *execution, const struct unit *unit, const struct linear *linear,
                      const struct operand *x, struct tensor dy, struct tensor dx, const struct linear_beside *next,
                      struct linear_pending *pending)

@@ -10,7 +10,7 @@ static const struct tensor absent;
 static const struct norm last_norm = {LM_HEAD_NORM, LM_HEAD_NORM_BIAS, LM_HEAD_RSTD, LM_HEAD_MEAN, true};
 static const struct norm transform_norm = {LM_HEAD_NORM2, LM_HEAD_NORM2_BIAS, LM_HEAD_RSTD2, LM_HEAD_MEAN2, true};
 
-/* Do tensor ranks have a part of the vocabulary each? */
+/* Returns whether the vocabulary is split over tensor ranks. */
 static bool is_cut(const struct unit *unit)
 {
     return layer_ranks(&unit->settings->layer) > 1;
@@ -29,7 +29,7 @@ static struct linear head_linear(const struct unit *unit, int number)
                            .precision = s->precision.head ? &s->precision.kinds[PRECISION_EIGHT] : NULL};
 }
 
-/* Of the transform. */
+/* Returns the transform's linear. */
 static struct linear dense_of(const struct unit *unit)
 {
     struct linear linear = head_linear(unit, HEAD_DENSE);
@@ -40,7 +40,7 @@ static struct linear dense_of(const struct unit *unit)
     return linear;
 }
 
-/* Of the chunk that begins with token `first`. */
+/* Returns the decoder, for the chunk that begins with token `first`. */
 static struct linear decoder_of(const struct unit *unit, int64_t first)
 {
     struct linear linear = head_linear(unit, HEAD_DECODER);
@@ -57,7 +57,7 @@ static struct tensor first_rows(const struct execution *e, const struct unit *un
     return tensor_rows(&all, 0, rows);
 }
 
-/* From here on of the input's rows, which are all of the micro-batch's or fewer. */
+/* Normalises the input, whose rows are all of the micro-batch's or fewer. */
 static struct tensor final_norm(struct execution *e, struct unit *unit, struct tensor input)
 {
     struct tensor normed = first_rows(e, unit, LM_HEAD_NORMED, input.rows);
@@ -65,7 +65,7 @@ static struct tensor final_norm(struct execution *e, struct unit *unit, struct t
     return normed;
 }
 
-/* What the logits are products of: of the tokens that this rank has between linear layers. */
+/* Returns the input of the decoder, for this rank's tokens between linear layers (UNIT_OWN_TOKENS). */
 static struct tensor make_features(struct execution *e, struct unit *unit, struct tensor normed)
 {
     if (!unit_family(unit)->transform)
@@ -82,7 +82,7 @@ static struct tensor make_features(struct execution *e, struct unit *unit, struc
     return features;
 }
 
-/* The features of all tokens, since each rank has logits of all of them. */
+/* Returns the features of all tokens: each rank computes logits of all of them, for its part of the vocabulary. */
 static struct tensor all_features(const struct execution *e, const struct unit *unit, struct tensor features)
 {
     if (!sequence_is_cut(unit))
@@ -147,8 +147,8 @@ static void chunk_logits(struct execution *e, struct unit *unit, const struct to
     linear_forward(e, unit, &decoder, &x, chunk->logits, absent);
 }
 
-/* Every rank makes the losses, of what each has found in its part of the vocabulary; on which of them they count is a
- * matter of `total`. */
+/* Computes the losses from the statistics that each rank found in its part of the vocabulary. Every rank computes them;
+ * `total` decides on which rank they count. */
 static void merged_losses(struct execution *e, const struct unit *unit, const struct token_chunk *chunk,
                           struct tensor total)
 {
@@ -172,7 +172,7 @@ static void chunk_losses(struct execution *e, const struct unit *unit, const str
                .lse = chunk->lse, .total = e->batch->total);
 }
 
-/* Losses, and logits become their gradient. */
+/* Computes the losses, and replaces the logits by their gradient. */
 static void chunk_differentiate(struct execution *e, const struct unit *unit, const struct token_chunk *chunk,
                                 struct tensor total)
 {
@@ -186,7 +186,7 @@ static void chunk_differentiate(struct execution *e, const struct unit *unit, co
            .origin = model_vocabulary(unit->settings).first);
 }
 
-/* Of a rank's part of the vocabulary, with zeros for the others: their sum has all. */
+/* Collects the logits of the whole vocabulary, as a sum over ranks of their own part with zeros elsewhere. */
 static void collect_logits(struct execution *e, struct unit *unit, struct tensor own)
 {
     const struct tensor all = first_rows(e, unit, LM_HEAD_ALL_LOGITS, own.rows);
@@ -196,7 +196,7 @@ static void collect_logits(struct execution *e, struct unit *unit, struct tensor
     sequence_add_up(e, unit, all, all, LM_HEAD_ROOM);
 }
 
-/* All in one chunk. */
+/* Computes the requested logits of generation, in one chunk. */
 static void end_logits(struct execution *e, struct unit *unit, struct tensor input)
 {
     const struct tensor ends = e->batch->ends;
@@ -232,7 +232,7 @@ static void lm_head_forward(struct execution *e, struct unit *unit, struct tenso
         losses(e, unit, input);
 }
 
-/* What comes before the decoder needs d_features in either half of a backward that is split in two. */
+/* Backward of the decoder. Both halves of a split backward need d_features, for the units before the decoder. */
 static void chunk_backward(struct execution *e, struct unit *unit, const struct token_chunk *chunk,
                            struct tensor d_features)
 {
@@ -259,7 +259,7 @@ static void lm_head_backward(struct execution *e, struct unit *unit, struct tens
     struct tensor d_normed = unit_tensor(e, unit, LM_HEAD_D_NORMED);
     struct tensor d_features = transform ? unit_tensor(e, unit, LM_HEAD_D_FEATURES) : d_normed;
     struct tensor d_part = sequence_is_cut(unit) ? unit_tensor(e, unit, LM_HEAD_D_ALL_FEATURES) : d_features;
-    /* A backward that is split in two computes the losses in both halves but counts them once. */
+    /* Both halves of a split backward compute the losses, but only one counts them. */
     struct tensor total = e->gradients & GRADIENT_INPUT ? e->batch->total : e->batch->discarded;
     struct tensor normed = final_norm(e, unit, input);
     struct tensor features = all_features(e, unit, make_features(e, unit, normed));
@@ -286,7 +286,7 @@ static const struct unit_class lm_head_class = {.name = "lm_head",
                                                 .copy_weights = lm_head_copy_weights,
                                                 .idle_forward = true};
 
-/* What has a row for each token of the vocabulary: this rank's part of it, a matrix or a vector. */
+/* Declares a weight with one row (matrix) or element (vector) for each token of this rank's part of the vocabulary. */
 static void declare_part(struct unit *unit, enum lm_head_weight id, enum storage_class storage,
                          struct initial_value initial, const char *name)
 {
@@ -300,7 +300,8 @@ static void declare_part(struct unit *unit, enum lm_head_weight id, enum storage
                     vector ? part.first : 0);
 }
 
-/* Every rank has all of the transform. Where the sequence is cut, each makes the gradient of its tokens. */
+/* Declares the transform. Every tensor rank has all of it; with sequence parallelism each computes the gradient of its
+ * own tokens. */
 static void declare_transform(struct unit *unit)
 {
     const struct model_settings *s = unit->settings;
@@ -340,7 +341,7 @@ static void declare_wide(struct unit *unit, int id, const char *name)
     unit_declare_tensor(unit, id, name, UNIT_OWN_TOKENS, unit->settings->hidden, ROLE_VALUE);
 }
 
-/* What tensor ranks exchange. */
+/* Declares the tensors of tensor parallelism. */
 static void declare_exchange(struct unit *unit)
 {
     const struct model_settings *s = unit->settings;

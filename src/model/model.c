@@ -12,7 +12,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* The next unit, of a slice of the model. */
+/* Adds the next unit to slice `slice` of the model. */
 static struct unit *start_unit(struct model *model, int slice, int layer)
 {
     const struct stage_cut *cut = &model->settings.cut;
@@ -56,7 +56,7 @@ static void find_chunks(struct model *model)
     }
 }
 
-/* The stage of a tied head holds the table too. */
+/* If the head is tied and on another stage than the embedding, both stages store the table. */
 static void hold_twice(struct unit *table, const struct unit *head)
 {
     const int stages = stage_count(&table->settings->cut);
@@ -64,7 +64,8 @@ static void hold_twice(struct unit *table, const struct unit *head)
     table->here |= table->held_twice && head->here;
 }
 
-/* Not those of weights that a unit, or two of them, add to in several parts: they are summed in fp32. */
+/* Selects the units whose ops write bf16 gradients. Excluded are weights to which a unit adds in several chunks, or two
+ * units add (a tied embedding): these are summed in fp32. */
 static void round_gradients(struct model *model, const struct unit *head)
 {
     for (int u = 0; u < model->unit_count; u++) {

@@ -31,10 +31,11 @@ struct rectangle {
 struct parameter {
     char name[96];         /* in checkpoints, as Hugging Face spells it */
     int64_t rows, cols;    /* global shape; a vector is 1 x n */
-    struct rectangle part; /* of the global tensor: all of it, unless tensor ranks split the layer (parameter_place) */
-    int64_t height, apart; /* the part consists of pieces of `height` rows, one every `apart` rows of the tensor */
+    struct rectangle part; /* this rank's rectangle of the global tensor; all of it without tensor parallelism */
+    int64_t height, apart; /* the part consists of pieces of `height` rows, whose starts are `apart` rows apart in the
+                              global tensor */
     int holder, holders;   /* `holders` tensor ranks have the same part; this rank is number `holder` of them */
-    bool partial;          /* the gradient is the sum of what each of these ranks computes */
+    bool partial;          /* the gradient is the sum of the terms that these ranks compute */
     enum storage_class storage;
     int64_t offset; /* elements, in the unit's flat buffer */
     struct initial_value initial;
@@ -45,10 +46,10 @@ struct weight {
     int64_t rows, cols;
     enum storage_class storage;
     int64_t offset;    /* elements, in the flat buffer; a multiple of UNIT_ALIGNMENT */
-    int64_t room;      /* elements reserved there, a multiple of UNIT_ALIGNMENT; those after the weight are zero */
-    struct unit *home; /* the unit whose buffers have it: this unit, or the embedding for a tied head */
-    /* The recipe and number of the operand (model/linear.h), if matrix products in training read 8-bit copies with one
-     * scale for the whole weight, which the store keeps; else NULL. */
+    int64_t room;      /* elements reserved in the flat buffer, a multiple of UNIT_ALIGNMENT; zero after the weight */
+    struct unit *home; /* the unit whose buffers contain the weight: this unit, or the embedding for a tied head */
+    /* copied: the recipe, if GEMMs in training read an 8-bit quantized form of this weight, with one scale, that the
+     * store keeps; else NULL. operand: its operand number (model/linear.h). */
     const struct linear_precision *copied;
     int operand;
 };
@@ -58,8 +59,8 @@ int64_t unit_aligned(int64_t elements);
 /* Places the part, whose size is set, at row, col of a global tensor [rows, cols]. Fatal if it does not fit. Before
  * this call the part is the whole tensor. The caller sets holder and holders if other ranks have the same part. */
 void parameter_place(struct parameter *parameter, int64_t rows, int64_t cols, int64_t row, int64_t col);
-/* Says that all tensor ranks have the whole parameter. partial: each rank computes a term of its gradient; else each
- * computes all of it. */
+/* Declares that all tensor ranks have the whole parameter. partial: each rank computes a term of its gradient; else
+ * each computes the whole gradient. */
 void parameter_share(struct parameter *parameter, const struct layer_cut *layer, bool partial);
 /* Returns the row of the global tensor that is row `row` of the part. */
 int64_t parameter_row(const struct parameter *parameter, int64_t row);

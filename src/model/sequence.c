@@ -27,7 +27,8 @@ void sequence_declare_room(struct unit *unit, int room, int64_t tokens, int64_t 
         unit_declare_tensor(unit, room, "room for a sum", tokens, columns, ROLE_VALUE);
 }
 
-/* Absent where the group does not make sums of copies: then no memory is planned for it. */
+/* Returns the scratch for a sum, absent if the group's sums need none (group.copies); then no memory is planned for it.
+ */
 static struct tensor room_of(const struct execution *e, const struct unit *unit, int id)
 {
     const struct tensor absent = {0};

@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* Sees to it that an array of elements of `width` bytes has `wanted` of them; *count were there, the rest are zero. */
+/* Extends an array of *count elements of `width` bytes to at least `wanted`; new elements are zero. */
 static void *extended(void *array, int *count, int wanted, size_t width)
 {
     if (wanted <= *count)

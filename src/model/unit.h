@@ -9,22 +9,22 @@
 #include "core/quantization.h"
 #include "model/parameter.h"
 
-/* Numbers of rows or columns that depend on the micro-batch. Memory is planned for a micro-batch of unit->tokens
- * tokens. A batch may have fewer tokens; tensors then have fewer rows (unit_extent). */
+/* Row or column counts that depend on the micro-batch. Memory is planned for a micro-batch of unit->tokens tokens. A
+ * batch may have fewer tokens; tensors then have fewer rows (unit_extent). */
 enum {
     UNIT_TOKENS = -1,        /* the tokens of the micro-batch on this rank */
     UNIT_PADDED_TOKENS = -2, /* UNIT_TOKENS, rounded up to whole blocks of QUANTIZATION_BLOCK tokens */
     UNIT_TOKEN_BLOCKS = -3,  /* the number of these blocks */
-    UNIT_ROW_TOKENS = -4,    /* the tokens of all context-parallel ranks: of whole rows */
-    UNIT_ALL_TOKENS = -5,    /* the tokens of all ranks that compute the embedding's gradient of gathered tokens */
-    UNIT_OWN_TOKENS = -6     /* the tokens between linear layers: UNIT_TOKENS, or a part with sequence parallelism */
+    UNIT_ROW_TOKENS = -4,    /* the tokens of all context-parallel ranks, which are whole rows */
+    UNIT_ALL_TOKENS = -5,    /* UNIT_TOKENS of all ranks of execution->data (model/embedding.h) */
+    UNIT_OWN_TOKENS = -6     /* this rank's tokens between linear layers (model/sequence.h) */
 };
 
-/* What a tensor contains, from which its element type follows (execution_dtype): values, in the compute type;
- * statistics, in fp32, or fp64 on the oracle; quantized operands (core/quantization.h); numbers of a batch. */
+/* The content of a tensor determines its element type (execution_dtype): values in the compute type; statistics in
+ * fp32, or fp64 on the oracle; quantized operands (core/quantization.h); numbers of a batch. */
 enum tensor_role { ROLE_VALUE, ROLE_STATISTIC, ROLE_E4M3, ROLE_E5M2, ROLE_BF16, ROLE_I32, ROLE_F32 };
 
-/* Returns the role of operands that are quantized by a rule. */
+/* Returns the role of operands quantized by the rule. */
 enum tensor_role role_of_copies(const struct quantization *rule);
 
 /* A tensor that a unit works on. */
@@ -34,12 +34,12 @@ struct unit_tensor {
     enum tensor_role role;
 };
 
-/* A quantized copy of a weight, which matrix products read in its place, or the scales of a copy. class->copy_weights
- * makes copies when weights have changed. */
+/* A quantized operand made from a weight, which GEMMs read instead of the weight, or its scales. class->copy_weights
+ * makes them when weights have changed. */
 struct weight_copy {
     int64_t rows, cols, stride;
     enum tensor_role role;
-    int64_t offset; /* bytes, in the unit's copies; a multiple of 256 */
+    int64_t offset; /* bytes from copy_base; a multiple of 256 */
 };
 
 /* Ids of tensors that every class has. */
@@ -56,11 +56,11 @@ struct unit_class {
      * replace their contents in the first micro-batch of a step (unit_accumulates). */
     void (*backward)(struct execution *execution, struct unit *unit, struct tensor input,
                      struct tensor output_gradient);
-    /* Makes the copies of the unit's weights, of the weights or of their rowwise copies, whichever the store has. all:
-     * every copy; else those that execution->pass reads, with execution->wanted in a backward. NULL: the class has no
-     * copies. */
+    /* Makes the quantized operands of the unit's weights, from the weights or from their rowwise form, whichever the
+     * store has. all: makes all of them; else those that execution->pass reads, with execution->wanted in a backward.
+     * NULL: the class has none. */
     void (*copy_weights)(const struct execution *execution, struct unit *unit, bool all);
-    bool idle_forward;       /* PASS_FORWARD does nothing, since backward does all: needs no weights */
+    bool idle_forward;       /* PASS_FORWARD needs no weights and does nothing, since backward does all the work */
     bool reads_forward_only; /* backward reads no weights of the unit: they are not gathered for it */
 };
 
@@ -68,32 +68,32 @@ struct unit {
     const struct unit_class *class;
     const struct model_settings *settings; /* borrowed */
     char name[32];
-    int index;       /* in the model's list */
-    int layer;       /* of a block; -1 for other units */
+    int index;       /* index in the model's list */
+    int layer;       /* layer of a block; -1 for other units */
     int chunk;       /* the chunk of this rank (struct model) that computes the unit; -1: another pipeline stage does */
-    bool here;       /* this rank has the weights: it computes the unit, or its head borrows the unit's table */
-    bool held_twice; /* two stages have the weights and update them, as a tied head is on another stage */
-    int64_t tokens;  /* of a micro-batch on this rank, at most */
+    bool here;       /* this rank stores the weights: it computes the unit, or its tied head uses the unit's table */
+    bool held_twice; /* two stages store and update the weights: of a tied embedding, if the head is on another stage */
+    int64_t tokens;  /* maximum of a micro-batch on this rank */
 
     int parameter_count, weight_count, tensor_count;
     struct parameter *parameters;    /* [parameter_count] */
     struct weight *weights;          /* [weight_count] */
     struct unit_tensor *tensors;     /* [tensor_count], at most ID_SET_LIMIT; name NULL: not declared */
-    int64_t elements[STORAGE_COUNT]; /* of the flat buffers, padded to UNIT_ALIGNMENT */
-    struct weight_copy *copies;      /* [copy_count]; read in training alone */
+    int64_t elements[STORAGE_COUNT]; /* elements of the flat buffers, padded to UNIT_ALIGNMENT */
+    struct weight_copy *copies;      /* [copy_count] quantized weights; read only in training */
     int copy_count;
-    int64_t copy_bytes;            /* of all copies */
+    int64_t copy_bytes;            /* bytes of all quantized weights */
     bool decay[STORAGE_COUNT];     /* weight decay applies */
-    bool decoupled[STORAGE_COUNT]; /* the learning rate is that of embedding and head */
+    bool decoupled[STORAGE_COUNT]; /* uses the separate learning rate of embedding and head */
     int64_t head_tokens;           /* head only: tokens per chunk */
-    bool complete_gradients;       /* each rank computes them for all ranks' tokens: they are not summed over ranks */
-    bool rounds_gradients;         /* ops write those of matrices as bf16; nothing is added to them later */
+    bool complete_gradients; /* each rank computes gradients for all ranks' tokens: they are not summed over ranks */
+    bool rounds_gradients;   /* ops write gradients of matrices as bf16; nothing is added to them later */
 
     /* Set by the weight store (store/store.h): flat buffers, valid from acquire to release. */
     void *weight_base[STORAGE_COUNT];
     char *copy_base;
-    /* Rowwise copies of all matrices, one byte an element, which the store may have in training in place of the
-     * matrices; weight_base[STORAGE_MATRIX] is then NULL. Else NULL. row_scales: their scales by id of the weight, stat
+    /* Rowwise quantized matrices, one byte an element, which the store may have in training instead of the matrices;
+     * weight_base[STORAGE_MATRIX] is then NULL. Else row_base is NULL. row_scales: their scales by weight id, stat
      * [weights, 1]; absent where execution->scales has them. */
     char *row_base;
     struct tensor row_scales;
@@ -106,8 +106,8 @@ struct unit {
 
 /* Declares weight `id` (of the class's enum) as rows x cols, without parameters. */
 void unit_declare_weight(struct unit *unit, int id, int64_t rows, int64_t cols, enum storage_class storage);
-/* Reserves room in the flat buffer for `extent` rows of weight `id`, or elements of a vector: the most that any tensor
- * rank has, so that all ranks' buffers have the same layout. `id` must be the last weight declared. */
+/* Reserves space in the flat buffer for `extent` rows of weight `id`, or elements of a vector: the maximum over tensor
+ * ranks, so that all ranks' buffers have the same layout. `id` must be the last weight declared. */
 void unit_make_room(struct unit *unit, int id, int64_t extent);
 /* Declares the next `extent` rows of weight `id`, or elements of a vector, as the parameter with this printf-like name.
  * Returns the parameter, valid until the next one is declared. */
@@ -122,17 +122,17 @@ void unit_share_weight(struct unit *unit, int id, struct unit *home, int home_id
 /* Declares tensor `id` (of the class's enum). name: a string that stays valid. Fatal if id is too large. */
 void unit_declare_tensor(struct unit *unit, int id, const char *name, int64_t rows, int64_t cols,
                          enum tensor_role role);
-/* Declares copy `id` of a weight. stride: elements from one row to the next. */
+/* Declares quantized weight `id`, or scales. stride: elements from one row to the next. */
 void unit_declare_copy(struct unit *unit, int id, int64_t rows, int64_t cols, int64_t stride, enum tensor_role role);
 /* Frees the declarations. */
 void unit_destroy(struct unit *unit);
 /* Returns the elements of tensor `id` for a micro-batch of unit->tokens tokens, for which memory is planned. */
 int64_t unit_tensor_elements(const struct unit *unit, int id);
-/* Returns the rows or columns of a tensor that was declared with `declared` of them (UNIT_TOKENS, ... or a number), for
- * `tokens` tokens on this rank. */
+/* Returns the number of rows or columns that `declared` (UNIT_TOKENS, ... or a number) means for `tokens` tokens on
+ * this rank. */
 int64_t unit_extent(const struct unit *unit, int64_t declared, int64_t tokens);
 
-/* -- Asking ----------------------------------------------------------------------------------------------------- */
+/* -- Queries ---------------------------------------------------------------------------------------------------- */
 
 /* Returns the unit whose weights this one is tied to; NULL: none. */
 struct unit *unit_lender(const struct unit *unit);
@@ -146,8 +146,8 @@ static inline bool unit_is_computed(const struct unit *unit)
 /* Returns the model's family. */
 const struct family *unit_family(const struct unit *unit);
 
-/* Returns the element type in which ops write the gradients of the unit's own weights of a storage class. statistic:
- * that of ROLE_STATISTIC. */
+/* Returns the element type in which ops write gradients of the unit's own weights of a storage class. statistic: the
+ * type of ROLE_STATISTIC. */
 static inline enum dtype unit_gradient_dtype(const struct unit *unit, enum storage_class storage, enum dtype statistic)
 {
     return unit->rounds_gradients && storage == STORAGE_MATRIX ? DTYPE_BF16 : statistic;

@@ -24,7 +24,7 @@ void exchange_destroy(struct state_exchange *x)
     memory_free(x->rows);
 }
 
-/* Rows of the tensor of which the share has all columns of the part. */
+/* Returns the rows of the tensor of which the share has all columns of the part. */
 static struct rectangle whole_rows(const struct parameter_piece *share)
 {
     const struct rectangle *part = &share->parameter->part;
@@ -33,7 +33,7 @@ static struct rectangle whole_rows(const struct parameter_piece *share)
     return (struct rectangle){part->row + begin, part->col, end > begin ? end - begin : 0, part->cols};
 }
 
-/* Rows that all shares have; none unless the shares lie side by side. */
+/* Returns the rows that all shares have; none unless the shares are side by side. */
 static struct rectangle common_rows(const struct state_exchange *x, const struct parameter *parameter)
 {
     int64_t row = 0, end = parameter->rows, col = 0;
@@ -48,13 +48,14 @@ static struct rectangle common_rows(const struct state_exchange *x, const struct
     return col == parameter->cols && row < end ? (struct rectangle){row, 0, end - row, col} : (struct rectangle){0};
 }
 
-/* Rows of the tensor that go round in one turn: each rank gets `height` of them, the last ranks fewer or none. */
+/* Rows of the tensor that one all-to-all exchanges: each rank receives `height` of them, the last ranks fewer or none.
+ */
 struct turn {
     int64_t row, rows, height;
-    int64_t bytes; /* of a message */
+    int64_t bytes; /* bytes of a message */
 };
 
-/* Those that a rank gets, counted from the turn's first. */
+/* Returns the rows that a rank receives, counted from the turn's first. */
 static struct parameter_slab rows_of(const struct turn *turn, int rank)
 {
     return slab_common((struct parameter_slab){rank * turn->height, turn->height},
@@ -76,7 +77,7 @@ static void send_columns(struct state_exchange *x, const struct parameter_piece 
     comm_all_to_all(x->comm, x->sent, x->received, turn->bytes);
 }
 
-/* What came from each rank has that rank's columns of this rank's rows. */
+/* Joins the received columns of each rank to this rank's rows. */
 static void join_columns(struct state_exchange *x, const struct turn *turn, int64_t cols, int64_t width)
 {
     const int64_t count = rows_of(turn, x->comm->rank).count;
@@ -100,7 +101,7 @@ struct parameter_slab exchange_rows(struct state_exchange *x, const struct param
     for (int r = 0; r < size; r++)
         widest = MAX(x->shares[r].cols, widest);
     const struct rectangle all = common_rows(x, p);
-    const int64_t height = PIECE_BYTES / (size * widest * width); /* that fits */
+    const int64_t height = PIECE_BYTES / (size * widest * width); /* the largest that fits */
     if (all.rows == 0 || height == 0)
         return (struct parameter_slab){share->slab.first, 0};
     for (int64_t done = 0; done < all.rows; done += height * size) {

@@ -1,5 +1,5 @@
-/* Exchanges columns for rows. If ranks have different columns of a tensor, each has a part of every row, and in a file
- * these are many short runs. Here the ranks exchange parts on the host, so that each has some whole rows. */
+/* Exchanges columns for whole rows on the host. Tensor ranks that own columns of a tensor have a part of every row,
+ * which would be many short runs in a file; after the exchange each has some whole rows. */
 #ifndef STATE_EXCHANGE_H
 #define STATE_EXCHANGE_H
 
@@ -9,19 +9,19 @@
 struct state_exchange {
     struct engine *engine;    /* borrowed */
     struct comm *comm;        /* borrowed */
-    struct rectangle *shares; /* [ranks] what each has of the parameter at hand: whole rows of its part */
-    char *sent;               /* [PIECE_BYTES] of the executor's on the host */
+    struct rectangle *shares; /* [ranks] the whole rows of its part that each rank has of the current parameter */
+    char *sent;               /* [PIECE_BYTES] in the executor's host memory */
     char *received, *rows;    /* [PIECE_BYTES] */
 };
 
-/* comm: ranks whose parts lie side by side in the tensors, in the order of their columns. Local. */
+/* Makes the buffers. comm: ranks whose parts are side by side in the tensors, in the order of their columns. Local. */
 void exchange_create(struct state_exchange *exchange, struct engine *engine, struct comm *comm);
 void exchange_destroy(struct state_exchange *exchange);
 
-/* Exchanges the rows of which every rank's share has all columns of its part, and calls visit for those that this rank
- * then has, unless *code is an error already; *code becomes what the last call returned. The slab of what was
- * exchanged; the rest of the share remains to be visited, which is all of it where parts are not side by side or a row
- * does not fit the buffers. Collective over comm, also after an error; all name the same parameter and kind. */
+/* Exchanges the rows of which every rank's share has all columns of its part. Calls visit for the whole rows that this
+ * rank then has, unless *code is already an error; *code becomes the result of the last call. Returns the slab of the
+ * exchanged rows; the caller visits the rest of the share, which is all of it if parts are not side by side or a row
+ * does not fit the buffers. Collective over comm, also after an error; all ranks pass the same parameter and kind. */
 struct parameter_slab exchange_rows(struct state_exchange *exchange, const struct parameter_piece *share,
                                     fetch_visit *visit, void *self, int *code);
 

@@ -13,8 +13,8 @@ struct fetcher {
     void *self;
     char *staging; /* [FETCH_THREADS * PIECE_BYTES] */
     struct parameter_piece pieces[FETCH_THREADS];
-    int64_t visited[FETCH_THREADS]; /* elements of each */
-    int count;                      /* whose copies have begun */
+    int64_t visited[FETCH_THREADS]; /* elements visited of each piece */
+    int count;                      /* pieces whose copies have been launched */
     int code;
 };
 
@@ -34,7 +34,7 @@ int fetch_visit_runs(const struct parameter_piece *piece, const char *content, i
     return ERROR_NONE;
 }
 
-/* What was not visited yet of piece i: where a call fails, the next begins with the same run. */
+/* Visits the rest of piece i: after a failed call, the next one begins with the same run. */
 static int visit_fetched(void *self, int64_t i)
 {
     struct fetcher *f = self;
@@ -65,7 +65,7 @@ static void fetch_slab(struct fetcher *f, const struct parameter_piece *share, i
         f->code = piece_split(&piece, start_fetch, f);
 }
 
-/* Never stops, because others wait in exchanges. */
+/* Always continues, because other ranks wait in exchanges. */
 static int fetch_share(void *self, const struct parameter_piece *share)
 {
     struct fetcher *f = self;

@@ -1,14 +1,14 @@
-/* A stretch of the model's state on the host, as it is handed to files and digests. */
+/* A run of the model's state in host memory, as files and digests receive it. */
 #ifndef STATE_FETCHED_H
 #define STATE_FETCHED_H
 
 #include "state/piece.h"
 
-/* Elements of a parameter's weight or moments that follow one another in the global tensor. */
+/* Consecutive elements of a parameter's weight or moment in the global tensor. */
 struct fetched_elements {
     enum piece_kind kind;
     const struct parameter *parameter;
-    int number; /* of the parameter, as model_parameters counts */
+    int number; /* parameter number, as in model_parameters */
     enum dtype dtype;
     struct slab_run run;
 };

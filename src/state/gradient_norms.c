@@ -20,7 +20,7 @@ void gradient_norms_set(struct gradient_norms *norms, const double *kept, int64_
     memcpy(norms->last, kept, (size_t)count * sizeof *kept);
 }
 
-/* Sums run from the oldest on, so that a restart finds the same. */
+/* Sums are computed from the oldest norm on, so that a restart computes the same bits. */
 static bool is_outlier(const struct gradient_norms *norms, double norm)
 {
     double kept[GRADIENT_NORMS], sum = 0, squares = 0;

@@ -1,7 +1,7 @@
-/* Outliers of the gradient norm: norms, before clipping, of more than the mean and six standard deviations of the 128
- * before them. They are judged once there are 64. An outlier is one of the 128 from then on, so a level that stays is
- * none for long. Source of the rule: OLMo-core's SkipStepOptimizer (rolling_interval_length 128, sigma_factor 6), which
- * skips such steps; here they are counted. */
+/* Counts outliers of the gradient norm: norms, before clipping, above the mean plus six standard deviations of the last
+ * 128. No norm is judged before there are 64. Outliers join the 128 like other norms, so norms that stay high soon stop
+ * being outliers. Rule: OLMo-core's SkipStepOptimizer (rolling_interval_length 128, sigma_factor 6), which skips these
+ * steps; here they are counted. */
 #ifndef STATE_GRADIENT_NORMS_H
 #define STATE_GRADIENT_NORMS_H
 
@@ -10,17 +10,17 @@
 
 enum { GRADIENT_NORMS = 128 };
 
-/* {0}: none yet. */
+/* The last norms; {0}: none yet. */
 struct gradient_norms {
-    double last[GRADIENT_NORMS]; /* norm i at i % GRADIENT_NORMS */
+    double last[GRADIENT_NORMS]; /* norm i is at index i % GRADIENT_NORMS */
     int64_t count, outliers;
 };
 
-/* Adds the norm of a step, which is finite. */
+/* Adds the norm of a step, which must be finite. */
 void gradient_norms_add(struct gradient_norms *norms, double norm);
 
-/* Those that are kept, the oldest first; returns how many. Given to gradient_norms_set,
- * they judge alike from there on. */
+/* gradient_norms_get copies the kept norms, oldest first, and returns their number. gradient_norms_set restores them,
+ * after which further norms are judged as before. */
 int64_t gradient_norms_get(const struct gradient_norms *norms, double out[GRADIENT_NORMS]);
 void gradient_norms_set(struct gradient_norms *norms, const double *kept, int64_t count, int64_t outliers);
 

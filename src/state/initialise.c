@@ -5,14 +5,14 @@
 #include "state/piece.h"
 #include "state/upload.h"
 
-enum { MOST = 2048 /* values that a thread makes at a time: they fit the first cache */ };
+enum { MOST = 2048 /* values that a thread computes at a time: they fit the L1 cache */ };
 
 struct initialiser {
     struct device_upload upload;
     uint64_t seed;
 };
 
-/* The values of the slab, to [1, slab.count]. */
+/* Writes the slab's initial values to `to` [1, slab.count]. */
 static void fill_slab(const struct parameter *parameter, uint64_t seed, struct parameter_slab slab,
                       const struct tensor *to)
 {
@@ -27,7 +27,7 @@ static void fill_slab(const struct parameter *parameter, uint64_t seed, struct p
     }
 }
 
-/* Each value depends on its place alone, so threads may share them in any way. */
+/* Each value depends only on its position, so threads may divide the values in any way. */
 static void fill(const struct parameter *parameter, uint64_t seed, struct parameter_slab slab, const struct tensor *to)
 {
 #pragma omp parallel for schedule(dynamic) if (slab.count > MOST)

@@ -1,10 +1,10 @@
-/* The weights that a training begins from. */
+/* Initial weights of a training. */
 #ifndef STATE_INITIALISE_H
 #define STATE_INITIALISE_H
 
 #include "engine/engine.h"
 
-/* Writes the initial weights (model.h), zero moments. Takes seconds for a large model: a request to stop
+/* Writes the initial weights (model.h) and zero moments. Takes seconds for a large model; a stop request
  * (base/signals.h) ends it early, and the weights are then unusable. */
 void engine_initialise(struct engine *engine, uint64_t seed);
 

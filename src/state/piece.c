@@ -29,7 +29,7 @@ int piece_split(const struct parameter_piece *piece, int (*visit)(void *self, co
     return code;
 }
 
-/* -- What a rank holds, and its share ---------------------------------------------------------------------------- */
+/* -- Owned elements, and shares -------------------------------------------------------------------------------- */
 
 static struct parameter_slab held_slab(const struct unit *unit, const struct parameter *p,
                                        const struct store_shard *shard)
@@ -38,15 +38,16 @@ static struct parameter_slab held_slab(const struct unit *unit, const struct par
     return slab_of(p, shard->first, shard->weight.value.cols);
 }
 
-/* Part number `holder` of as many as there are holders. */
+/* Returns part number `holder` of `holders` equal parts. */
 static struct parameter_slab divided(int64_t first, int64_t count, int holder, int holders)
 {
     const int64_t begin = count * holder / holders, end = count * (holder + 1) / holders;
     return (struct parameter_slab){first + begin, end - begin};
 }
 
-/* The ranks that hold a shard divide the shard; those that have a part divide the part, since their shards may lie
- * differently in it. Of what two stages hold, the shares are those of the stage that computes it. */
+/* Returns the share of a shard. Ranks that own the same shard divide it. Tensor ranks that have the same part divide
+ * the part, since their shards of it may differ. If two stages own the unit, the stage that computes it has the shares.
+ */
 static struct parameter_slab share_slab(const struct unit *unit, const struct parameter *p,
                                         const struct store_shard *shard)
 {
@@ -71,7 +72,7 @@ static struct parameter_piece piece_of(const struct parameter *p, const struct s
     return (struct parameter_piece){kind, p, 0, slab, master_part(&memory, first, slab.count)};
 }
 
-/* -- All of them ------------------------------------------------------------------------------------------------- */
+/* -- All pieces -------------------------------------------------------------------------------------------------- */
 
 typedef struct parameter_slab slab_in(const struct unit *unit, const struct parameter *p,
                                       const struct store_shard *shard);

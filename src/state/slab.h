@@ -1,7 +1,7 @@
-/* A rank's part of a parameter. A shard is a range of a unit's flat buffer; in it parameters lie one behind the other,
- * each row-major, so what a shard holds of one parameter is a range of the rectangle that the unit has of it
- * (parameter->part). In the global tensor that is at most three rectangles: the rest of a row, whole rows of the part,
- * the start of a row; four where the part is of two pieces (parameter->apart). */
+/* Slabs: a rank's part of a parameter. A shard is a range of a unit's flat buffer, in which parameters follow each
+ * other, each row-major, so a shard has a range of the rectangle that the unit has of a parameter (parameter->part). In
+ * the global tensor this range is at most three rectangles: the rest of a row, whole rows of the part, the start of a
+ * row; four if the part has two pieces (parameter->apart). */
 #ifndef STATE_SLAB_H
 #define STATE_SLAB_H
 
@@ -13,20 +13,20 @@ struct parameter_slab {
 
 enum { SLAB_RECTANGLES = 4 };
 
-/* What elements first .. first + count - 1 of the unit's flat buffer hold of the parameter. */
+/* Returns the slab of the parameter in elements first .. first + count - 1 of the unit's flat buffer. */
 struct parameter_slab slab_of(const struct parameter *parameter, int64_t first, int64_t count);
-/* What two slabs of a parameter have in common. */
+/* Returns the intersection of two slabs of a parameter. */
 struct parameter_slab slab_common(struct parameter_slab a, struct parameter_slab b);
 
-/* The slab as rectangles of the global tensor, in row-major order; returns how many. */
+/* Writes the slab as rectangles of the global tensor, in row-major order; returns their number. */
 int slab_rectangles(const struct parameter *parameter, struct parameter_slab slab,
                     struct rectangle out[SLAB_RECTANGLES]);
 
-/* Elements that follow one another in the global tensor. */
+/* Consecutive elements of the global tensor. */
 struct slab_run {
     int64_t first, count; /* row-major */
 };
-/* The longest run that the slab starts with: all of it where the part has whole rows that follow one another, else the
+/* Returns the longest run at the start of the slab: all of it if the part consists of consecutive whole rows, else the
  * rest of a row or of these rows. */
 struct slab_run slab_run(const struct parameter *parameter, struct parameter_slab slab);
 

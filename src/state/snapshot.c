@@ -8,12 +8,12 @@
 
 enum { CHUNK_BYTES = 256 << 20, ALIGNMENT = 256 };
 
-/* Of a weight that is kept as a bf16 number and a remainder, the remainders lie behind the numbers: the device's copies
- * are of bytes alone, and snapshot_visit joins them. */
+/* A part of the snapshot. With bf16 weights and remainders, the remainders are after the bf16 weights: the device only
+ * copies bytes, and snapshot_visit joins them. */
 struct snapshot_part {
     struct parameter_piece piece;
     int chunk;
-    int64_t offset, low_offset; /* in the chunk */
+    int64_t offset, low_offset; /* bytes, in the chunk */
 };
 
 /* -- Places ------------------------------------------------------------------------------------------------------ */

@@ -1,6 +1,5 @@
-/* A copy of this rank's share of weights and moments (piece_visit_shares) in host memory, for a checkpoint that is
- * written while steps go on. The copies run on a stream of their own; the engine's next update waits for them, and no
- * other part of a step does. */
+/* A copy of this rank's share of weights and moments (piece_visit_shares) in host memory, from which a checkpoint is
+ * written in the background. The copies run on a stream of their own; only the engine's next update waits for them. */
 #ifndef STATE_SNAPSHOT_H
 #define STATE_SNAPSHOT_H
 
@@ -15,30 +14,31 @@ struct snapshot {
     struct snapshot_part *parts; /* [count], in the order of piece_visit_share_parts */
     int64_t count, capacity;
     int64_t *chunk_bytes; /* [chunks] */
-    char **chunks;        /* [chunks] of the executor's host memory; the first `grown` of them are there */
+    char **chunks;        /* [chunks] in the executor's host memory; the first `grown` are allocated */
     int chunk_count, grown;
-    struct event written; /* what is copied has been */
+    struct event written; /* all launches that write the copied state are complete */
 };
 
-/* The bytes of a snapshot on this rank; also of an engine that is planned. Local. */
+/* Returns the bytes of a snapshot on this rank; also works for a planned engine. Local. */
 int64_t snapshot_bytes(struct engine *engine);
 
-/* Takes no memory yet. Local, as is all that follows. */
+/* Makes a snapshot without memory. All functions of this header are local. */
 void snapshot_create(struct snapshot *snapshot, struct engine *engine);
 void snapshot_destroy(struct snapshot *snapshot);
 
-/* Takes a part of the memory, a quarter of a GiB at most: memory that is pinned takes its time, which a run hides
- * behind its steps. False when all is there. */
+/* Allocates a part of the memory, at most a quarter of a GiB: allocating pinned memory takes time, which a run overlaps
+ * with its steps. Returns false when all is allocated. */
 bool snapshot_grow(struct snapshot *snapshot);
 
-/* Starts to copy the state as it is behind all that was launched; takes what memory is missing. The snapshot before is
- * replaced. */
+/* Starts to copy the state after all launches so far, and allocates the missing memory. Replaces the previous content.
+ */
 void snapshot_take(struct snapshot *snapshot);
-/* Is the copy complete? With `wait`: returns true once it is. For the thread that launches, like snapshot_take. */
+/* Returns whether the copy is complete; with `wait`, waits and returns true. Call it, as snapshot_take, only from the
+ * thread that launches. */
 bool snapshot_taken(struct snapshot *snapshot, bool wait);
 
-/* Calls visit (state/fetched.h) for each run of a complete snapshot, until a call fails; returns what the last one did.
- * Touches no device and no other rank: a thread beside the steps may call it. */
+/* Calls visit (state/fetched.h) for each run of a complete snapshot, until a call fails; returns the result of the last
+ * call. Uses no device and no other rank, so a thread may call it concurrently with steps. */
 int snapshot_visit(const struct snapshot *snapshot,
                    int (*visit)(void *self, const struct fetched_elements *fetched, const void *content), void *self);
 

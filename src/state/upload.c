@@ -23,7 +23,8 @@ void *upload_buffer(const struct device_upload *upload)
 
 void upload_put(struct device_upload *upload, const struct master_weights *to)
 {
-    stream_synchronize(upload->stream); /* the piece before has left the other buffer, while this one was written */
+    stream_synchronize(
+        upload->stream); /* the previous piece was copied from the other buffer while this one was written */
     master_write(upload->stream, upload_buffer(upload), to);
     upload->next ^= 1;
 }

@@ -1,5 +1,5 @@
-/* Much host memory to the device, piece by piece, through two buffers that the executor has made for its copies: one
- * piece is copied while the next is written. */
+/* Copies large host data to the device piece by piece, through two buffers in the executor's host memory: one piece is
+ * copied while the next is written. */
 #ifndef STATE_UPLOAD_H
 #define STATE_UPLOAD_H
 
@@ -11,14 +11,15 @@ struct device_upload {
     int next;
 };
 
-/* Pieces of at most so many bytes. */
+/* Makes the buffers, for pieces of at most `bytes` bytes. */
 void upload_create(struct device_upload *upload, struct stream *stream, int64_t bytes);
-/* Waits for the copies. */
+/* Waits for the copies, then frees the buffers. */
 void upload_destroy(struct device_upload *upload);
 
-/* Where the next piece is to be written: no copy reads there any more. */
+/* Returns the buffer for the next piece; no copy reads it any more. */
 void *upload_buffer(const struct device_upload *upload);
-/* Starts the copy of what was written there, in the type of the whole numbers; `to` says how much. */
+/* Starts the copy of the buffer's content, numbers of master_dtype(to), to `to`, which has the size. Waits until the
+ * previous copy has read the other buffer. */
 void upload_put(struct device_upload *upload, const struct master_weights *to);
 
 #endif

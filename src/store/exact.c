@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* Of numbers whose sums are at most `largest`: a power of two. */
+/* Returns the unit for sums of at most `largest`. */
 static double unit_for(double largest)
 {
     enum { DIGITS = 53 };
@@ -13,7 +13,7 @@ static double unit_for(double largest)
 
 struct exact_units exact_units_of(double tokens, double contributions)
 {
-    const double element = 64, loss = 1024, steps = 1024, elements = 0x1p35 /* of a unit's storage class */;
+    const double element = 64, loss = 1024, steps = 1024, elements = 0x1p35 /* maximum of a unit's storage class */;
     const double largest = element * tokens;
     return (struct exact_units){.gradient = unit_for(largest),
                                 .most = largest / contributions,

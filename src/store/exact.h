@@ -1,22 +1,23 @@
-/* Units of sums that do not depend on the layout. What is added over micro-batches and ranks is rounded to multiples of
- * a power of two first, so small that no sum takes more than the 53 bits of a double: each addition is exact, and the
- * order of additions, which the number of ranks changes, does not matter. (Demmel & Nguyen 2013, with units that are
- * known beforehand.) */
+/* Exact sums, which do not depend on the layout. Numbers that are added over micro-batches and ranks are first rounded
+ * to multiples of a unit, a power of two so large that no sum needs more than the 53 bits of a double. Then each
+ * addition is exact, and the order of additions, which changes with the number of ranks, does not matter. (Demmel &
+ * Nguyen 2013, with units known in advance.) */
 #ifndef STORE_EXACT_H
 #define STORE_EXACT_H
 
-/* All are 0 where sums are not to be exact. */
+/* Units and limits of exact sums. All are 0 if sums are not exact. */
 struct exact_units {
-    double gradient; /* of gradients of the summed loss */
-    double most;     /* of an element that one contribution adds; beyond it counts as NaN, so there is no update */
-    double loss;     /* of the sums of losses and labels of micro-batches */
+    double gradient; /* unit of gradients of the summed loss */
+    double most;     /* maximum that one contribution adds to an element; more counts as NaN, and the step is skipped */
+    double loss;     /* unit of the loss and label sums of micro-batches */
     double most_loss;
-    double squares; /* the largest of a sum of squared gradients (struct sum_squares_args) */
+    double squares; /* unit of sums of squared gradients (struct sum_squares_args) */
 };
 
-/* tokens: of a step, over all ranks; contributions: how many are added to an element in a step, at most. An element of
- * the gradient may be 64 a token in the mean, a loss 1024 nats a token; evaluations may have 1024 times as many tokens.
- * The unit is then at most 2^-46 of an element of 1 a token. */
+/* Returns the units for steps of `tokens` tokens over all ranks, in which at most `contributions` contributions are
+ * added to an element. They allow gradient elements of up to 64 per token on average, losses of up to 1024 nats per
+ * token, and evaluations of up to 1024 times as many tokens. The gradient unit is then at most 2^-46 of the sum of an
+ * element that is 1 for each token. */
 struct exact_units exact_units_of(double tokens, double contributions);
 
 #endif

@@ -1,5 +1,5 @@
 /* The groups in which a rank's engine exchanges weights, gradients and tokens (comm/grid.h has their ranks). All are
- * borrowed. NULL is this rank alone, but for `all` and `data`, which are always there. */
+ * borrowed. NULL means this rank alone; `all` and `data` are never NULL. */
 #ifndef STORE_GROUPS_H
 #define STORE_GROUPS_H
 
@@ -8,27 +8,28 @@
 #include <stddef.h>
 
 struct parallel_groups {
-    /* All ranks: the sums of losses and labels and the squares of gradients are summed over them; may be `data`. */
+    /* All ranks: loss and label sums and squares of gradients are summed over them. May be `data`. */
     struct group *all;
-    /* Have the same part of the model: gradients are summed over them, or the embedding's gradient is made of what they
-     * gather. */
+    /* Ranks with the same part of the model: gradients are summed over them, or they gather the tokens and output
+     * gradients of the embedding's gradient. */
     struct group *data;
-    /* Of these, ranks that hold the model's state once between them. Weights are gathered in one group and gradients
-     * reduced in the other: the same ranks with a communicator each, so that neither waits for the other. */
+    /* The sharding group: ranks of `data` that together own the model's state once. Weights are gathered in `gather`
+     * and gradients are reduced in `reduce`: the same ranks with two communicators, so that neither waits for the
+     * other. */
     struct group *gather, *reduce;
-    /* Of `reduce`, the ranks on this rank's node, and one rank of each node: sums that are made of all-to-alls are
-     * first made on each node, so that nodes exchange less. NULL: they are made in one step. */
+    /* Ranks of `reduce` on this rank's node, and one rank of each node. Sums by all-to-alls are first computed within
+     * each node, so that nodes exchange less. NULL: the sums are computed in one stage. */
     struct group *near, *far;
-    struct group *replicas; /* of `data`, ranks that hold the same cut of the state; may be `data` itself */
-    struct group *context;  /* share rows of tokens, each with a part of every row */
-    /* Share tokens, each with a part of every layer: units exchange activations in `tensor`. The same ranks with
-     * another communicator sum gradients of parameters that all of them have, where each has made a part of the sum;
-     * `alike` are those of them with the same key and value heads, where not all have the same. */
+    struct group *replicas; /* ranks of `data` that own the same shard; may be `data` itself */
+    struct group *context;  /* context parallelism: ranks that share rows, each with a part of every row */
+    /* Tensor parallelism: ranks with the same tokens and a part of every layer each. Units exchange activations in
+     * `tensor`. `shared` is the same ranks with another communicator, which sums gradients of parameters that all of
+     * them have and of which each computes a term. `alike`: the kv replicas among them, if there are any. */
     struct group *tensor, *shared, *alike;
-    struct group *stages; /* of a pipeline, in order: each has other units, for the same tokens */
+    struct group *stages; /* stages of a pipeline, in order: each has other units, for the same tokens */
 };
 
-/* Every rank of the group holds everything. */
+/* Returns groups in which every rank of `data` owns the whole state. */
 static inline struct parallel_groups groups_replicated(struct group *data)
 {
     return (struct parallel_groups){.all = data, .data = data, .replicas = data};

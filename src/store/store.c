@@ -1,4 +1,4 @@
-/* The one class of store: what is allocated for each level, and the shards. */
+/* The only class of weight store: allocation for each sharding level, and the shards. */
 #include "store/store.h"
 #include "base/memory.h"
 #include "base/range.h"
@@ -23,7 +23,7 @@ static int64_t elements_of(const struct unit *unit)
 
 /* -- Shards ------------------------------------------------------------------------------------------------------ */
 
-/* `count` elements of what this rank holds, from `first` of its cut on. */
+/* Returns `count` elements of a tensor of this rank, from `first` of its shard on. */
 static struct tensor part_of(const struct flat_store *own, const struct unit_holding *holding,
                              const struct tensor *held, int64_t first, int64_t count)
 {
@@ -33,7 +33,7 @@ static struct tensor part_of(const struct flat_store *own, const struct unit_hol
     return tensor_columns(&cut, first, count);
 }
 
-/* The common part of this rank's cut and of a storage class. */
+/* Returns the intersection of this rank's shard and a storage class. */
 static struct store_shard shard_of(struct weight_store *store, struct unit *unit, enum storage_class storage)
 {
     const struct flat_store *own = store->self;
@@ -77,28 +77,28 @@ static struct tensor flat_tensor(struct budget *budget, int64_t count, enum dtyp
     return tensor_vector(budget_allocate(budget, count * dtype_size(dtype), category), dtype, count);
 }
 
-/* Of whose memory gradients are: the group that sums them where they are kept; NULL: none does. */
+/* Returns the group in whose memory gradients are allocated: the one that sums them in place; NULL: none does. */
 static struct group *gradient_group(const struct flat_store *own)
 {
     struct group *replicas = own->groups->replicas;
-    if (own->rounds || own->exact.gradient > 0) /* what is summed is rounded into them */
+    if (own->rounds || own->exact.gradient > 0) /* the sum is computed elsewhere and rounded into the gradients */
         return NULL;
     return own->ranks > 1 && !own->cut_gradients ? own->groups->reduce : group_size(replicas) > 1 ? replicas : NULL;
 }
 
-/* Of whose memory are contributions, where they are summed? */
+/* Returns the group in whose memory contributions are allocated. */
 static struct group *contribution_group(const struct flat_store *own)
 {
     return own->ranks > 1 ? own->groups->reduce : own->groups->replicas;
 }
 
-/* In which values are gathered; NULL: they are not. */
+/* Returns the group that gathers weights; NULL: none does. */
 static struct group *gather_group(const struct flat_store *own)
 {
     return own->ranks > 1 ? own->groups->gather : NULL;
 }
 
-/* Does the group sum copies, for which it needs room? */
+/* Returns whether the group sums by copies, for which it needs scratch. */
 static bool sums_copies(const struct flat_store *own, const struct group *group)
 {
     return own->copies && group_size(group) > 1 && group->copies;
@@ -107,7 +107,7 @@ static bool sums_copies(const struct flat_store *own, const struct group *group)
 static void create_holding(struct flat_store *own, struct unit_holding *holding, const struct unit *unit,
                            const struct store_request *r)
 {
-    /* where a sum over replicas is made of copies, each adds as large a part of a cut */
+    /* for sums by copies over replicas, each replica adds an equal part of a shard */
     const int64_t parts =
         (int64_t)own->ranks * (sums_copies(own, own->groups->replicas) ? own->groups->replicas->size : 1);
     const int64_t step = parts * UNIT_ALIGNMENT;
@@ -145,13 +145,13 @@ static void create_holding(struct flat_store *own, struct unit_holding *holding,
     own->store.copies += store_create_rows(own, unit, holding, r->budget);
 }
 
-/* What a visit needs, at most. */
+/* Maximum needs of the units that use one buffer. */
 struct most {
     int64_t values, gradients; /* elements of the whole unit */
     int64_t copies;            /* bytes */
 };
 
-/* Of a turn's visits in forwards or in backwards. */
+/* Returns the maximum over the units that use buffer `turn`, in forwards or in backwards. */
 static struct most most_of(const struct flat_store *own, const struct store_request *r, bool backward, int turn)
 {
     struct most most = {0};
@@ -186,7 +186,7 @@ static void create_buffers(struct flat_store *own, int turn, const struct store_
             r->budget, backward.gradients * dtype_size(r->statistic), BUDGET_EXCHANGE, contribution_group(own));
 }
 
-/* What sums need beside the gradients, for the largest unit of which there is one: it is over before the next begins.
+/* Allocates the buffers of reductions, for the largest unit that is reduced: one reduction ends before the next begins.
  */
 static void create_sums(struct flat_store *own, const struct store_request *r)
 {
@@ -196,7 +196,9 @@ static void create_sums(struct flat_store *own, const struct store_request *r)
         if (!own->holdings[u].complete && own->holdings[u].cut > cut)
             cut = own->holdings[u].cut;
     const bool rounds = own->ranks > 1 && r->sharding.bf16_sums;
-    const struct group *summed = own->rounds ? contribution_group(own) : gradient_group(own); /* by replicas */
+    const struct group *summed =
+        own->rounds ? contribution_group(own)
+                    : gradient_group(own); /* the group in whose memory the tensors are that replicas sum */
     const int64_t rounded = own->ranks * cut * dtype_size(DTYPE_BF16), all = own->ranks * cut * dtype_size(DTYPE_F32);
     if (rounds) {
         own->sent = budget_allocate_gathered(r->budget, rounded, BUDGET_EXCHANGE, reduce);

@@ -1,9 +1,9 @@
-/* Gradients: summed over ranks once a step where ranks hold them whole; where they hold cuts, or hold them as bf16,
- * what each micro-batch contributes is made in a buffer of its own, summed, and added. */
+/* Gradients. Whole gradients are summed over ranks once per step. Sharded or bf16 gradients: each micro-batch's
+ * contribution is computed in a buffer, summed, and added. */
 #include "store/store_private.h"
 
-/* A unit writes all of its weights' gradients. What it leaves alone is the padding between them, which is summed and
- * measured with them. (That at the buffer's end is in no shard.) */
+/* Clears the padding between a unit's weights, which the unit does not write but which is summed and measured with the
+ * gradients. Padding at the end of the buffer is in no shard. */
 static void clear_padding(const struct unit *unit, struct stream *stream, enum dtype statistic)
 {
     for (int w = 0; w < unit->weight_count; w++) {
@@ -18,7 +18,7 @@ static void clear_padding(const struct unit *unit, struct stream *stream, enum d
     }
 }
 
-/* A contribution is made anew, in the buffer that the visit three before has used, unless its unit has no weights. */
+/* Opens the buffer for a contribution, which was used three acquisitions before. The contribution overwrites it. */
 static void open_contribution(struct weight_store *store, struct unit *unit, struct stream *stream, bool fresh)
 {
     struct flat_store *own = store->self;
@@ -31,7 +31,7 @@ static void open_contribution(struct weight_store *store, struct unit *unit, str
     to->fresh = fresh;
     own->contributed = true;
     store_point(unit, to->values, own->statistic, unit->gradient_base);
-    if (unit->rounds_gradients) { /* the matrices' go where they are kept */
+    if (unit->rounds_gradients) { /* gradients of matrices are written directly to the stored ones */
         if (!fresh)
             error_fatal("bug: unit %s adds to gradients that it has rounded", unit->name);
         unit->gradient_base[STORAGE_VECTOR] = to->values;
@@ -52,7 +52,7 @@ void store_gradients_open(struct weight_store *store, struct unit *unit, struct 
     unit->gradient_fresh = fresh;
 }
 
-/* Do ranks sum what they hold of it? */
+/* Returns whether the unit's gradients are summed over ranks. */
 static bool is_summed(const struct flat_store *own, const struct unit_holding *holding)
 {
     const bool of_many = own->ranks > 1 || group_size(own->groups->replicas) > 1;
@@ -74,9 +74,9 @@ void store_gradients_close(struct weight_store *store, struct unit *unit, struct
         own->pending[own->pending_count++] = (struct pending_sum){holding, from, last};
 }
 
-/* Ranks exchange parts: row r of `in` [ranks, cut] goes to rank r of the sharding group, row r of `out` comes from rank
- * r. Divided by nodes, only the ranks of a node exchange: row k * near + j of `out` comes from rank j of this node, and
- * is its part for the rank at this rank's place on node k. */
+/* All-to-all of shards: row r of `in` [ranks, cut] goes to rank r of the sharding group, row r of `out` comes from rank
+ * r. With groups near and far, only the ranks of a node exchange: row k * near + j of `out` comes from rank j of this
+ * node, and is its part for the rank at this rank's position on node k. */
 static void exchange(struct flat_store *own, struct tensor in, struct tensor out)
 {
     struct group *near = own->groups->near;
@@ -89,7 +89,7 @@ static void exchange(struct flat_store *own, struct tensor in, struct tensor out
                .out = tensor_rows(&out, first, near->size));
 }
 
-/* sum = the sum of rows of bf16 numbers, in their order, in fp32. */
+/* Sums rows of bf16 numbers, in order, in fp32. */
 static void sum_rounded(struct flat_store *own, struct tensor rows, struct tensor sum)
 {
     LAUNCH(own->reduce, JOIN, join, .high = tensor_rows(&rows, 0, 1), .to = sum);
@@ -97,8 +97,8 @@ static void sum_rounded(struct flat_store *own, struct tensor rows, struct tenso
         LAUNCH(own->reduce, ADD, add, .from = tensor_rows(&rows, r, 1), .to = sum);
 }
 
-/* The sum of bf16 parts. Divided by nodes, each node's sum is rounded to bf16 once more; the sums are made in `flat`,
- * whose values have been sent. */
+/* Reduce-scatter of bf16 parts. With near and far, each node's sum is rounded to bf16 once more; node sums are computed
+ * in `flat`, whose values have already been sent. */
 static void scatter_rounded(struct flat_store *own, const struct unit_holding *holding, struct tensor flat,
                             struct tensor sum)
 {
@@ -121,15 +121,16 @@ static void scatter_rounded(struct flat_store *own, const struct unit_holding *h
     sum_rounded(own, received, sum);
 }
 
-/* For the parts of `summed`, one from each rank of a group; absent where the executor sums otherwise. */
+/* Returns the scratch for a sum by copies, one row for each rank of the group; absent if the executor sums otherwise.
+ */
 static struct tensor room_for(char *room, const struct group *group, struct tensor summed)
 {
     const struct tensor absent = {0};
     return room != NULL ? tensor_matrix(room, summed.dtype, group->size, tensor_count(&summed) / group->size) : absent;
 }
 
-/* Sums what the ranks of the sharding group have in `flat` [1, ranks * cut]: this rank's cut of it to `sum` [1, cut],
- * which may be that part of `flat`. */
+/* Reduce-scatter of `flat` [1, ranks * cut] over the sharding group; this rank's shard goes to `sum` [1, cut], which
+ * may be its part of `flat`. */
 static void scatter(struct flat_store *own, const struct unit_holding *holding, struct tensor flat, struct tensor sum)
 {
     const struct tensor part = store_cut(own, holding, &flat);
@@ -154,14 +155,14 @@ static void sum_replicas(struct flat_store *own, const struct unit_holding *hold
                .room = room_for(own->replicas_room, replicas, cut));
 }
 
-/* Those of all tensor ranks, or of those with the same key and value heads. */
+/* Returns the group that sums the parameter's gradient: all tensor ranks, or the kv replicas. */
 static struct group *group_of_holders(const struct flat_store *own, const struct parameter *p)
 {
     return p->holders == group_size(own->groups->shared) ? own->groups->shared : own->groups->alike;
 }
 
-/* Where tensor ranks share parameters and each has made a part of the gradient: sums this rank's cut of it over them,
- * in one launch for parameters that follow one another. All of these ranks have the same cut. */
+/* Sums this rank's shard of gradients of which each tensor rank computes a term, in one launch for consecutive
+ * parameters. All of these ranks have the same shard. */
 static void sum_partial(struct flat_store *own, const struct unit_holding *holding, struct tensor cut)
 {
     const struct unit *unit = &own->units[holding - own->holdings];
@@ -182,7 +183,7 @@ static void sum_partial(struct flat_store *own, const struct unit_holding *holdi
     }
 }
 
-/* What happens once a step to this rank's cut of the sum over its sharding group. */
+/* Sums over replicas and tensor ranks, once per step, after the sum over the sharding group. */
 static void finish_sum(struct flat_store *own, const struct unit_holding *holding, struct tensor cut)
 {
     sum_replicas(own, holding, cut);
@@ -190,7 +191,8 @@ static void finish_sum(struct flat_store *own, const struct unit_holding *holdin
         sum_partial(own, holding, cut);
 }
 
-/* fp32 gradients: what replaces them is summed into this rank's cut, what is added into its own. */
+/* Adds a contribution of fp32 gradients. The first one (fresh) is reduced into the stored shard, later ones into the
+ * contribution's shard, and added. */
 static void take(struct flat_store *own, const struct unit_holding *holding, struct tensor flat, bool fresh, bool last)
 {
     const struct tensor cut = store_cut(own, holding, &holding->gradients), sum = store_cut(own, holding, &flat);
@@ -201,8 +203,8 @@ static void take(struct flat_store *own, const struct unit_holding *holding, str
         finish_sum(own, holding, cut);
 }
 
-/* bf16 gradients: all is summed in the contribution, in fp32, and rounded at the end. Where gradients are whole, ranks
- * sum what they hold with the last contribution. */
+/* Adds a contribution of bf16 gradients: sums in fp32 in the contribution's buffer, then rounds. Whole gradients are
+ * reduced with the last contribution. */
 static void take_rounded(struct flat_store *own, const struct unit_holding *holding, struct tensor flat, bool fresh,
                          bool last)
 {
@@ -221,7 +223,7 @@ static void take_rounded(struct flat_store *own, const struct unit_holding *hold
         LAUNCH(own->reduce, SPLIT, split, .from = flat, .high = kept);
 }
 
-/* The vectors' of a unit that rounds its matrices' itself; nothing is added to them, here or on another rank. */
+/* Rounds the vectors of a unit whose ops round the matrices' gradients; there is one contribution, and one rank. */
 static void take_vectors(struct flat_store *own, const struct unit_holding *holding,
                          const struct gradient_contribution *from)
 {
@@ -232,7 +234,7 @@ static void take_vectors(struct flat_store *own, const struct unit_holding *hold
                .high = tensor_columns(&holding->gradients, matrices, vectors));
 }
 
-/* contributions: of how many `from` is the sum, at most. */
+/* Adds exactly. contributions: maximum number of contributions in `from`. */
 static void add_exactly(struct flat_store *own, struct tensor from, struct tensor to, bool fresh, int64_t contributions)
 {
     LAUNCH(own->reduce, EXACT_ADD, exact_add, .from = from, .to = to, .unit = own->exact.gradient,
@@ -246,9 +248,9 @@ static void add_rows_exactly(struct flat_store *own, struct tensor rows, struct 
         add_exactly(own, tensor_rows(&rows, r, 1), to, fresh && r == 0, contributions);
 }
 
-/* Cut gradients: what each rank contributes to this rank's cut is rounded here, one rank after the other. Divided by
- * nodes, each node's exact sum travels in f64. Both buffers have room for these sums, since a node has two ranks of the
- * group at least: `flat` for those of this node, `received` for those of all nodes. */
+/* Sharded exact gradients: adds the ranks' contributions to this rank's shard one by one, each rounded to the unit.
+ * With near and far, each node's exact sum is sent in f64. The fp32 buffers are large enough for these f64 sums, since
+ * a node has at least two ranks of the group: `flat` for this node's sums, `received` for those of all nodes. */
 static void add_parts(struct flat_store *own, const struct unit_holding *holding, struct tensor flat, bool fresh)
 {
     const struct parallel_groups *groups = own->groups;
@@ -267,7 +269,7 @@ static void add_parts(struct flat_store *own, const struct unit_holding *holding
     add_rows_exactly(own, all, holding->sums, fresh, near);
 }
 
-/* Exact sums, whose order does not matter. */
+/* Adds a contribution exactly; the order does not matter. */
 static void take_exactly(struct flat_store *own, const struct unit_holding *holding, struct tensor flat, bool fresh,
                          bool last)
 {

@@ -1,4 +1,4 @@
-/* What the store's files share. */
+/* Declarations shared by the store's files. */
 #ifndef STORE_STORE_PRIVATE_H
 #define STORE_STORE_PRIVATE_H
 
@@ -6,55 +6,56 @@
 #include "model/execution.h"
 #include "store/store.h"
 
-/* Buffers for whole units are used in turn, by an action's visits: a tied head and its embedding have two, and what
- * comes next is gathered into the third, or what came before is summed from it. */
+/* Number of buffers for whole units, used in rotation by acquisition order. A tied head and its embedding use two; the
+ * third receives the next unit's gather, or is read by the previous unit's reduction. */
 enum { STORE_TURNS = 3 };
 
-/* Of a unit whose matrices training reads as 8-bit row copies alone: what it gathers in place of values. Else absent.
- */
+/* What a unit gathers instead of bf16 weights, if training reads its matrices only as 8-bit rowwise quantized weights.
+ * Else the tensors are absent. */
 struct row_copies {
-    struct tensor cut;     /* 8 bits [1, cut] */
-    struct tensor vectors; /* compute [1, elements of STORAGE_VECTOR], of all ranks */
-    /* stat [weights, 1], where scales are made of the weights; each starts at 16 bytes, as products read them */
+    struct tensor cut;     /* 8 bits [1, cut]: this rank's shard */
+    struct tensor vectors; /* compute type [1, elements of STORAGE_VECTOR]: whole vectors */
+    /* stat [weights, 1], if scales are computed from the weights; each at a multiple of 16 bytes, as GEMMs need */
     struct tensor amaxes, scales;
 };
 
-/* What this rank holds of a unit, whose flat buffer has ranks * cut elements. */
+/* This rank's state of a unit, whose flat buffer has ranks * cut elements. */
 struct unit_holding {
-    int64_t cut; /* elements; a multiple of UNIT_ALIGNMENT; 0 of units that have none, or are of another stage */
-    struct tensor values, gradients; /* [1, ranks * cut] where they are whole, else [1, cut] */
-    struct tensor low, m, v;         /* [1, cut] */
-    struct tensor sums;              /* f64, of exact sums: [1, ranks * cut] or [1, cut]; gradients are [1, cut] then */
-    char *copies;                    /* of the weights, where those are whole; NULL: none */
+    int64_t cut; /* elements of a shard, a multiple of UNIT_ALIGNMENT; 0: no weights on this rank */
+    struct tensor values,
+        gradients; /* weights that units read, and gradients: [1, ranks * cut] if whole, [1, cut] if sharded */
+    struct tensor low, m, v; /* remainders and moments, [1, cut] */
+    struct tensor sums;      /* f64, with exact sums only: [1, ranks * cut] or [1, cut]; gradients are then [1, cut] */
+    char *copies;            /* quantized weights, if weights are whole; NULL: none */
     struct row_copies rows;
-    int visit;             /* the place among the action's units at which it was acquired last */
-    bool complete;         /* gradients need no sum over ranks (unit.h, complete_gradients) */
-    bool partial;          /* those of some parameters are sums of what tensor ranks make (unit.h) */
-    bool current;          /* in this action: the stream has waited for whole values, and made the copies */
-    struct event gathered; /* the whole values have been */
-    struct event summed;   /* the step's gradients have been */
+    int visit;             /* position in the action's acquisition order at which the unit was acquired last */
+    bool complete;         /* gradients need no sum over ranks (unit->complete_gradients) */
+    bool partial;          /* some parameters' gradients are sums of terms of the tensor ranks (parameter->partial) */
+    bool current;          /* in this action the stream has waited for whole weights and quantized them */
+    struct event gathered; /* the whole weights have been gathered */
+    struct event summed;   /* the step's gradients have been reduced */
 };
 
-/* For the whole values of a unit, where ranks hold cuts. */
+/* Buffer for the gathered (sharded) weights of a unit, and for its quantized weights. */
 struct gathered_values {
     char *values, *copies;
     struct event ready, released;
 };
 
-/* For what a micro-batch adds to a unit's gradients, where those are cut, or bf16. */
+/* Buffer for the contribution of a micro-batch to a unit's gradients, if gradients are sharded, bf16 or exact. */
 struct gradient_contribution {
     char *values;
-    bool fresh;   /* it replaces what the gradients hold */
-    bool pending; /* it is complete on this rank, and its sum has not started */
-    bool used;    /* in this action, before */
+    bool fresh;   /* it overwrites the gradients */
+    bool pending; /* complete on this rank, but its reduction has not started */
+    bool used;    /* used before in this action */
     struct event added;
 };
 
-/* A sum over ranks that has not started. */
+/* A reduction over ranks that has not started. */
 struct pending_sum {
     struct unit_holding *holding;
-    struct gradient_contribution *from; /* NULL: from the whole gradients themselves, which are the step's */
-    bool last;                          /* of the step */
+    struct gradient_contribution *from; /* NULL: reduces the whole gradients of the step themselves */
+    bool last;                          /* last contribution of the step */
 };
 
 struct flat_store {
@@ -65,28 +66,28 @@ struct flat_store {
     enum dtype compute, statistic;
     bool trains, cut_values, cut_gradients;
     bool no_masters;
-    bool rounds; /* gradients are kept as bf16 */
+    bool rounds; /* gradients are stored as bf16 */
     struct exact_units exact;
-    bool contributes; /* a micro-batch's gradients are made in a buffer, and then added to those that are kept */
-    bool copies;      /* sums may be made of copies, where the group does (struct group) */
-    int rank, ranks;  /* of the sharding group; 0 and 1: this rank holds everything */
+    bool contributes; /* each micro-batch's gradients are computed in a buffer and then added to the stored ones */
+    bool copies;      /* sums may use copies and additions, if the group does (struct group) */
+    int rank, ranks;  /* in the sharding group; 0 and 1: this rank owns everything */
     int unit_count;
     struct unit *units;            /* the model's */
     struct unit_holding *holdings; /* [unit_count] */
-    struct event complete;         /* gradients of this rank, before they are summed */
+    struct event complete;         /* this rank's gradients are complete, before they are summed */
 
-    /* The action that runs. */
+    /* The current action. */
     struct unit *const *visits;
     int visit_count, acquired;
-    bool written; /* weights have been, before it */
+    bool written; /* shards have been written before it */
     struct event begun;
     struct gathered_values gathered[STORE_TURNS];
     struct gradient_contribution contributions[STORE_TURNS];
-    bool contributed; /* it has made any */
+    bool contributed; /* the action has made contributions */
     struct event joined;
-    char *sent, *received;       /* of sums that travel as bf16, or parts of exact sums; NULL: they do not */
-    char *room, *replicas_room;  /* for sums that are made of copies, over the sharding group and its replicas; NULL:
-                                    executors sum otherwise, as where what is summed is not the group's memory */
+    char *sent, *received;       /* all-to-all buffers of bf16 sums and of sharded exact sums; NULL: not used */
+    char *room, *replicas_room;  /* scratch for sums by copies, over the sharding group and its replicas; NULL: the
+                                    executor sums otherwise, or the tensors are not in memory of the group */
     struct pending_sum *pending; /* [unit_count + STORE_TURNS], pending_count in use */
     int pending_count;
 };
@@ -97,24 +98,24 @@ static inline struct unit_holding *store_holding(struct weight_store *store, con
     return &own->holdings[unit->index];
 }
 
-/* This rank's cut of a tensor that is whole, or that cut already. */
+/* Returns this rank's shard of a tensor that is whole or this shard already. */
 static inline struct tensor store_cut(const struct flat_store *own, const struct unit_holding *holding,
                                       const struct tensor *of)
 {
     return of->cols > holding->cut ? tensor_columns(of, own->rank * holding->cut, holding->cut) : *of;
 }
 
-/* A whole flat buffer as collectives see it: [ranks, cut]. */
+/* Returns a whole flat buffer as collectives see it: [ranks, cut]. */
 static inline struct tensor store_rows(const struct flat_store *own, const struct unit_holding *holding, void *data,
                                        enum dtype dtype)
 {
     return tensor_matrix(data, dtype, own->ranks, holding->cut);
 }
 
-/* Sets a unit's addresses of its storage classes in a flat buffer; NULL: none. */
+/* Sets base[] to the addresses of a unit's storage classes in a flat buffer; NULL: to NULL. */
 void store_point(const struct unit *unit, void *flat, enum dtype dtype, void *base[STORAGE_COUNT]);
 
-/* What a rank's cut of the unit's flat buffer has of the elements first .. end - 1. */
+/* Returns the common range of a rank's shard and elements first .. end - 1 of the unit's flat buffer. */
 static inline struct index_range store_common(const struct unit_holding *holding, int rank, int64_t first, int64_t end)
 {
     return range_common((struct index_range){first, end - first},
@@ -123,23 +124,24 @@ static inline struct index_range store_common(const struct unit_holding *holding
 
 /* -- store_rows.c ------------------------------------------------------------------------------------------------ */
 
-/* Allocates a unit's row copies, if it is one that gathers them; returns the bytes of the copies. */
+/* Allocates the rowwise quantized weights of a unit that gathers them; returns their bytes, 0 for other units. */
 int64_t store_create_rows(const struct flat_store *own, const struct unit *unit, struct unit_holding *holding,
                           struct budget *budget);
-/* Are row copies gathered in this action? */
+/* Returns whether this action gathers rowwise quantized weights. */
 bool store_gathers_rows(const struct flat_store *own, const struct unit_holding *holding);
-/* After an update: makes this rank's cut of the copies, and collects the vectors. */
+/* After an update: quantizes this rank's shard of the matrices, and gathers the vectors. */
 void store_make_rows(struct flat_store *own, const struct unit *unit, struct unit_holding *holding);
 
 /* -- store_weights.c, as struct store_class says ------------------------------------------------------------------ */
 
-/* Are the values of a visit's unit read in that forward or backward? Those of a lender are, by the unit behind it. */
+/* Returns whether the weights of the unit acquired at position `visit` are read in that forward or backward. Weights of
+ * a lender always are, by the unit after it. */
 bool store_reads(struct unit *const *visits, int count, int visit, bool backward);
 
 void store_begin(struct weight_store *store, struct unit *const *units, int count, struct stream *stream, bool written);
 void store_acquire(struct weight_store *store, struct unit *unit, struct stream *stream);
 void store_release(struct weight_store *store, struct unit *unit, struct stream *stream);
-/* Whatever units the action has not acquired are current too from here on. */
+/* Ends the distribution of new weights: also gathers and quantizes those of units that the action has not acquired. */
 void store_finish_weights(struct flat_store *own, struct stream *stream);
 
 /* -- store_gradients.c ------------------------------------------------------------------------------------------- */

@@ -1,11 +1,11 @@
-/* Weights that training gathers as 8-bit row copies: half the bytes, and quantized once an update by the rank that
- * holds them instead of at every visit. Where values are cut, and all matrices of a unit have copies with one scale
- * each that the store keeps. The bits are those of copies made of gathered values. */
+/* Gathers of 8-bit rowwise quantized weights: half the bytes of bf16, and quantized once per update by the rank that
+ * owns them instead of at each acquisition. Used with sharded weights, for units all of whose matrices have quantized
+ * weights with one scale each that the store keeps. The bits equal those of quantizing gathered weights. */
 #include "model/linear.h"
 #include "store/store_private.h"
 
-/* How the copies are made; NULL: the unit has others, or none. The action after an update acquires all units but those
- * whose forward is idle. */
+/* Returns the recipe of a unit's rowwise gathers; NULL: it gathers bf16 weights. Units with an idle forward are
+ * excluded, since the action after an update does not acquire them. */
 static const struct linear_precision *precision_of_rows(const struct flat_store *own, const struct unit *unit)
 {
     const struct linear_precision *precision = NULL;
@@ -21,7 +21,7 @@ static const struct linear_precision *precision_of_rows(const struct flat_store 
     return precision;
 }
 
-/* stat [weights, 1]; absent for 0 bytes. */
+/* Allocates stat [weights, 1]; absent for 0 bytes. */
 static struct tensor numbers(const struct flat_store *own, const struct unit *unit, struct budget *budget,
                              int64_t bytes)
 {
@@ -54,7 +54,7 @@ bool store_gathers_rows(const struct flat_store *own, const struct unit_holding 
     return trains && tensor_present(&holding->rows.cut) && !tensor_present(&execution->losses);
 }
 
-/* What this rank's cut has of a matrix and the padding behind it; perhaps nothing. */
+/* Returns this rank's shard of a matrix and the padding after it; may be empty. */
 static struct tensor part_of(const struct flat_store *own, const struct unit_holding *holding,
                              const struct weight *weight, const struct tensor *cut)
 {
@@ -63,7 +63,7 @@ static struct tensor part_of(const struct flat_store *own, const struct unit_hol
     return tensor_matrix(tensor_at(cut, 0, first), cut->dtype, common.count / UNIT_ALIGNMENT, UNIT_ALIGNMENT);
 }
 
-/* Scales that are made of the weights: of the largest magnitudes that any rank has. */
+/* Computes the amaxes of the weights, over all ranks of the group, for scales that are computed from the weights. */
 static void find_amaxes(struct flat_store *own, const struct unit *unit, const struct unit_holding *holding)
 {
     const struct tensor *amaxes = &holding->rows.amaxes;
@@ -97,7 +97,7 @@ static void copy_cut(struct flat_store *own, const struct unit *unit, const stru
     }
 }
 
-/* Most often one rank has them all. */
+/* Collects the vectors from the ranks that own them, usually one. */
 static void collect_vectors(struct flat_store *own, const struct unit *unit, const struct unit_holding *holding)
 {
     const int64_t begin = unit->elements[STORAGE_MATRIX], end = begin + unit->elements[STORAGE_VECTOR];

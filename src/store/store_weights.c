@@ -1,4 +1,4 @@
-/* Weights: gathered in the action after an update where ranks hold them whole, for each visit where they hold cuts. */
+/* Weights. Whole weights are gathered in the action after an update, sharded weights at each acquisition. */
 #include "base/error.h"
 #include "store/store_private.h"
 
@@ -8,7 +8,7 @@ bool store_reads(struct unit *const *visits, int count, int visit, bool backward
     return lends || !backward || !visits[visit]->class->reads_forward_only;
 }
 
-/* The matrices as row copies, or all of the unit. */
+/* Gathers a unit's shards: the rowwise quantized matrices, or all weights. */
 static void gather_cut(struct flat_store *own, const struct unit_holding *holding, void *to)
 {
     const struct tensor *cut = store_gathers_rows(own, holding) ? &holding->rows.cut : &holding->values;
@@ -16,8 +16,8 @@ static void gather_cut(struct flat_store *own, const struct unit_holding *holdin
            .out = store_rows(own, holding, to, cut->dtype));
 }
 
-/* Each visit's buffer is free again once the visit three before it has released it; those of the action before have
- * when the action begins. */
+/* Starts the gather for the unit acquired at position `visit`. Its buffer is free once the unit three positions before
+ * has been released; at the beginning of an action all buffers are free. */
 static void gather(struct flat_store *own, int visit)
 {
     const struct unit *unit = own->visits[visit];
@@ -33,7 +33,7 @@ static void gather(struct flat_store *own, int visit)
     event_record(&to->ready, own->gather);
 }
 
-/* Of all units, in the order in which a forward comes to them. */
+/* Gathers the whole weights of all units, in the order of a forward. */
 static void gather_whole(struct flat_store *own)
 {
     for (int u = 0; u < own->unit_count; u++) {
@@ -69,7 +69,7 @@ void store_begin(struct weight_store *store, struct unit *const *units, int coun
         gather_whole(own);
 }
 
-/* The unit's values are there once its gather has run; the next unit's are gathered meanwhile. */
+/* Starts the gather of the next unit, and waits for the unit's own. Returns its buffer. */
 static struct gathered_values *next_gathered(struct flat_store *own, const struct unit *unit, int visit,
                                              struct stream *stream)
 {
@@ -82,7 +82,7 @@ static struct gathered_values *next_gathered(struct flat_store *own, const struc
     return from;
 }
 
-/* A tied head's lender is acquired before it. */
+/* Waits for the gathered weights, and quantizes them. The lender of a tied head is acquired before it. */
 static void make_current(struct flat_store *own, struct unit *unit, struct unit_holding *holding, struct stream *stream)
 {
     if (own->ranks > 1 && holding->cut > 0)
