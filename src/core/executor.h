@@ -23,11 +23,11 @@ enum {
     STREAM_COUNT
 };
 
-/* The state that all executors have, and what they offer beyond executor_class: tables of functions, each complete or
+/* The state that all executors have, and the function tables that they offer beyond executor_class, each complete or
  * NULL. A caller passes `owner` as the executor of these functions. `owner` is the executor itself; in a wrapper it is
- * the owner of the target's tables. A wrapper starts as a copy of its target's struct executor, and so passes on all
- * tables at once; then it sets its class, and NULL for tables whose use would bypass the wrapper. A wrapper with a
- * table of its own is the owner of all its tables. */
+ * the owner of the target's tables. A wrapper starts as a copy of its target's struct executor, which passes all tables
+ * on; then it sets its class, and sets NULL for tables whose use would bypass the wrapper. A wrapper with a table of
+ * its own is the owner of all its tables. */
 struct executor {
     const struct executor_class *class;
     struct executor *owner;                     /* not read where all tables are NULL */
@@ -37,8 +37,8 @@ struct executor {
     const struct executor_profiling *profiling; /* NULL: the host's clock times launches, and there is no profiler */
     const struct executor_tuning *tuning;       /* NULL: each result has one kernel */
     int64_t workspace_bytes[STREAM_COUNT];      /* what reserve() last provided */
-    /* Set by the executor's user. rehearsal: results will be discarded, so the executor may time kernels and choose.
-     * share: the keys that this rank times. */
+    /* Set by the executor's user. rehearsal: a tuning pass, whose results are discarded, so the executor may time
+     * kernels. share: the keys that this rank times. */
     bool rehearsal;
     struct choice_share share;
     /* On one node, the executor's groups move memory that they allocated without slowing kernels down, so sums may be
@@ -144,15 +144,15 @@ struct executor_profiling {
     void (*range)(struct executor *executor, const char *name);
 };
 
-/* Kernel choices: which of several kernels for the same result the executor uses. `bytes` counts bytes of a table as
- * core/choice.h describes it. */
+/* Tuned kernels: which of several kernels for the same result the executor uses. Tables are the bytes of core/choice.h.
+ */
 struct executor_tuning {
-    /* Returns the choices for what has run so far, borrowed until the executor chooses again. */
+    /* Returns the tuned kernels of the launches so far, borrowed until the executor chooses again. */
     const void *(*choices)(struct executor *executor, int64_t *bytes);
-    /* Replaces all choices, so that results are those of the executor that made `from`. Returns false, and changes
+    /* Replaces all entries, so that results are those of the executor that made `from`. Returns false, and changes
      * nothing, if that was another kind of device or library. */
     bool (*take)(struct executor *executor, const void *from, int64_t bytes);
-    /* Adds choices and replaces those of the same key. Returns as take does. */
+    /* Adds entries, and replaces those with the same key. Returns as take does. */
     bool (*add)(struct executor *executor, const void *from, int64_t bytes);
 };
 
