@@ -633,7 +633,7 @@ static void test_compare(void)
     CHECK_STRING(differences, "key model.hidden: 128 in the checkpoint, 256 now "
                               "(the checkpoint's tensors are made for it)\n"
                               "key train.seed: 42 in the checkpoint, 1 now "
-                              "(the place in the data would be another one)");
+                              "(the position in the data would be another one)");
     free(differences);
 }
 

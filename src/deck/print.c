@@ -8,12 +8,13 @@
 enum { COMMENT_WIDTH = 100 };
 
 static const char INTRODUCTION[] =
-    "A deck is a libconfig file: sections of keys, strings in double quotes, comments behind # or //. "
-    "A key that is left out has the value shown here. @include \"FILE\" takes in another deck, found from the folder "
-    "of the file that includes it or by the name of one that comes with Cistron; what follows the line may give its "
-    "keys again and wins. Otherwise a key is given once. On the command line key=value (optimizer.lr=3e-5) overrides a "
-    "deck. A path may begin with ~, the home folder, and $NAME or ${NAME} in it is what the environment has for NAME; "
-    "$$ is one $.";
+    "A deck is a libconfig file: sections of keys, strings in double quotes, comments after # or //. A missing key has "
+    "the default shown here. @include \"FILE\" includes another deck, by its path from the folder of the including "
+    "file "
+    "or by the name of a deck that comes with Cistron; keys after that line override the included ones. Otherwise a "
+    "key "
+    "may be set once. key=value on the command line (optimizer.lr=3e-5) overrides the deck. In paths ~ is the home "
+    "folder, $NAME and ${NAME} are replaced from the environment, and $$ is a $.";
 
 static bool is_refused(const struct deck_row *row)
 {
@@ -25,7 +26,7 @@ static char *row_notes(const struct deck_row *row)
 {
     char *allowed = deck_row_allowed(row);
     char *notes = memory_format("%s%s%s%s", allowed, row->unit != NULL ? "; " : "", row->unit != NULL ? row->unit : "",
-                                is_refused(row) ? "; fixed once a run has begun" : "");
+                                is_refused(row) ? "; cannot change in a resumed run" : "");
     free(allowed);
     return notes;
 }
@@ -164,16 +165,18 @@ static bool share_rule(const struct deck_row *a, const struct deck_row *b)
 /* Keys that follow one another in a section and have the same rule share a row. */
 static void print_restarts(FILE *file)
 {
-    fprintf(file, "\n## At a restart\n\nWhat may change between a checkpoint and the run that goes on from it. What is "
-                  "told is printed when the run goes on; log.jsonl has all that changed (event `start`).\n\n"
-                  "| Keys | A change is | because |\n|---|---|---|\n");
+    fprintf(
+        file,
+        "\n## At a restart\n\nWhich keys may differ between a checkpoint and the run that resumes from it. A logged "
+        "change is printed when the run resumes; log.jsonl has all changes (event `start`).\n\n"
+        "| Keys | A change is | because |\n|---|---|---|\n");
     for (int i = 0; i < deck_table_rows; i++) {
         const struct deck_row *row = &deck_table[i];
         fprintf(file, "%s `%s`", i == 0 || !share_rule(row - 1, row) ? "|" : "", row->key);
         if (i + 1 == deck_table_rows || !share_rule(row, row + 1))
             fprintf(file, " | %s | %s |\n",
                     is_refused(row)                ? "refused"
-                    : row->restart == RESTART_TOLD ? "told"
+                    : row->restart == RESTART_TOLD ? "logged"
                                                    : "allowed",
                     deck_restarts[row->restart]);
     }
