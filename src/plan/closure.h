@@ -17,8 +17,7 @@ struct closure_tensor {
 /* The logged launches of a unit. */
 struct closure_unit {
     struct plan_span forward;
-    const int
-        *section; /* for each entry of forward: the id of the section (execution_wants) that launched it; -1 = none */
+    const int *section; /* for each entry of forward: id of its section; -1 = none */
     struct plan_span backward;
     const struct closure_tensor *tensors;
     int tensor_count;
