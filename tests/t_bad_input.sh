@@ -236,7 +236,7 @@ window beyond the row           | train deck.cfg data.window=128            | 2 
 overlap beyond the window       | train deck.cfg data.overlap=64            | 2 | data.overlap = 64
 batch past 31 bits              | train deck.cfg train.micro_batch=2147483647 | 2 | train.micro_batch = 2147483647
 more ranks than rows            | train deck.cfg train.global_batch=1 train.steps=1 output.folder=one | 0 | # 2 ranks
-parts of a token store          | train deck.cfg data.parts=9,1 train.steps=1 output.folder=whole | 0 | warning: key data.parts = "9,1": parts Megatron data sets alone
+parts of a token store          | train deck.cfg data.split_ratios=9,1 train.steps=1 output.folder=whole | 0 | warning: key data.split_ratios = "9,1": parts Megatron data sets alone
 longer than the preset's        | train deck.cfg model.preset=og2_7b data.row_tokens=8208 | 2 | data.row_tokens = 8208: sequences are longer than the 8192 tokens of model.preset = "og2_7b"
 longer than the model's         | train deck.cfg model.positions=32 data.window=33 | 2 | data.window = 33: sequences are longer than the 32 tokens of model.positions
 ranks that do not share rows    | train deck.cfg parallel.context=3         | 2 | parallel.context = 3: must divide the number of ranks, 2
@@ -248,10 +248,10 @@ tokens that they cannot divide  | plan --ranks 6 deck.cfg parallel.tensor=6 trai
 tokens that are too few         | plan --ranks 8 deck.cfg parallel.tensor=8 data.train=random model.vocabulary=5 model.heads=8 model.hidden=64 model.kv_heads=8 model.ffn=64 | 2 | parallel.tensor = 8: must be at most model.vocabulary, 5
 layers and rows of too many     | plan --ranks 4 deck.cfg parallel.tensor=4 parallel.context=2 | 2 | parallel.context = 2: must divide 1, which is the number of ranks, 4, over parallel.tensor = 4
 ranks that are no stages        | train deck.cfg parallel.pipeline=3        | 2 | parallel.pipeline = 3: must divide the number of ranks, 2
-more parts than layers          | train deck.cfg parallel.pipeline=2 parallel.virtual=2 train.global_batch=8 | 2 | with parallel.virtual = 2 the model is cut into 4 parts, but its 2 layers make 3 at most
-parts of no stage               | train deck.cfg parallel.virtual=2         | 2 | parallel.virtual = 2: parts of a stage
-micro-batches that do not divide | plan --ranks 4 deck.cfg model.layers=8 parallel.pipeline=4 parallel.virtual=2 train.micro_batch=1 train.global_batch=6 | 2 | train.global_batch = 6: a rank has 6 micro-batches of it; parallel.virtual = 2 needs a multiple of parallel.pipeline = 4, as with train.global_batch = 8
-parts, of what ranks of a row have left | plan --ranks 8 deck.cfg model.layers=4 parallel.pipeline=2 parallel.virtual=2 train.micro_batch=1 train.global_batch=5 parallel.context=0 device.memory=0.0001 | 2 | key device.memory: a rank needs
+more parts than layers          | train deck.cfg parallel.pipeline=2 parallel.virtual_stages=2 train.global_batch=8 | 2 | with parallel.virtual_stages = 2 the model is cut into 4 parts, but its 2 layers make 3 at most
+parts of no stage               | train deck.cfg parallel.virtual_stages=2         | 2 | parallel.virtual_stages = 2: parts of a stage
+micro-batches that do not divide | plan --ranks 4 deck.cfg model.layers=8 parallel.pipeline=4 parallel.virtual_stages=2 train.micro_batch=1 train.global_batch=6 | 2 | train.global_batch = 6: a rank has 6 micro-batches of it; parallel.virtual_stages = 2 needs a multiple of parallel.pipeline = 4, as with train.global_batch = 8
+parts, of what ranks of a row have left | plan --ranks 8 deck.cfg model.layers=4 parallel.pipeline=2 parallel.virtual_stages=2 train.micro_batch=1 train.global_batch=5 parallel.context=0 device.memory=0.0001 | 2 | key device.memory: a rank needs
 ranks of a row, state to be chosen | plan --ranks 2 deck.cfg parallel.shard=auto parallel.context=4 | 2 | parallel.context = 4: must divide the number of ranks, 2
 sizes that cannot be halved     | measure -o rates.cfg --largest 1000       | 2 | --largest 1000: must be a power of two
 a folder for rates              | measure -o folder --quick                 | 2 | folder: exists and is not a regular file

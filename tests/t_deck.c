@@ -326,6 +326,40 @@ static void test_overriding(void)
                             "~/base.cfg:2: key train.steps: given twice, first at ~/base.cfg:1; keep one");
 }
 
+/* A key that was renamed is read by its old name from files, overrides and checkpoints, with a note that has the new
+ * name; a deck is written with new names. */
+static void test_old_names(void)
+{
+    struct deck deck;
+    char *notes, *overrides[] = {"data.parts=9,1"};
+    write_file("old.cfg", "parallel : {\n virtual = 3;\n stages = \"ends\"; };\nschedule : { unit = \"samples\"; };");
+    CHECK(deck_read(&deck, in_folder("old.cfg"), overrides, 1, &notes) == ERROR_NONE);
+    CHECK(deck.parallel.virtual_stages == 3 && deck.parallel.pipeline_balance == DECK_STAGES_ENDS);
+    CHECK_STRING(deck.data.split_ratios, "9,1");
+    CHECK(deck_given(&deck, "data.split_ratios") && deck.schedule.unit == DECK_COUNT_SAMPLES);
+    static const char *const names[][2] = {{"parallel.virtual", "parallel.virtual_stages"},
+                                           {"parallel.stages", "parallel.pipeline_balance"},
+                                           {"data.parts", "data.split_ratios"}};
+    char *wanted = memory_string("");
+    for (int i = 0; i < 3; i++) {
+        char *longer = memory_format("%skey %s: is called %s now; the old name will be refused from release 0.4 on\n",
+                                     wanted, names[i][0], names[i][1]);
+        free(wanted);
+        wanted = longer;
+    }
+    CHECK_STRING(notes, wanted);
+    char *text = deck_print_effective(&deck);
+    CHECK(strstr(text, "virtual_stages = 3;") != NULL && strstr(text, " virtual = ") == NULL);
+    free(text);
+    free(wanted);
+    free(notes);
+    for (int i = 0; i < deck_table_rows; i++) /* an old name is not another key's */
+        CHECK(deck_table[i].was == NULL || deck_find(deck_table[i].was) == &deck_table[i]);
+    CHECK(deck_read_text(&deck, "schedule : { count = \"samples\"; };", "a checkpoint", NULL, 0) == ERROR_NONE);
+    CHECK(deck.schedule.unit == DECK_COUNT_SAMPLES);
+    refuse("parallel : {\n virtual = 0; };", "T:2: key parallel.virtual_stages = 0: must be an integer from 1 to 32");
+}
+
 /* Names of other programs stand for keys that are there; blanks around an override's '=' do not count. */
 static void test_other_names(void)
 {
@@ -515,6 +549,7 @@ static void test_files(void)
     test_overriding();
     test_home();
     test_path_lists();
+    test_old_names();
     test_other_names();
     test_variables();
     char *remove = memory_format("rm -r %s", folder);

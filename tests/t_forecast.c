@@ -648,7 +648,7 @@ static void test_bubble(struct executor *cpu)
     rates_default(&rates, 0);
     for (int parts = 1; parts <= 2; parts++) {
         struct forecast few, many;
-        deck.parallel.virtual = parts;
+        deck.parallel.virtual_stages = parts;
         deck.train.global_batch = FEW * deck.train.micro_batch;
         CHECK(forecast_create(&few, &deck, STAGES, 1, cpu, &rates) == ERROR_NONE);
         deck.train.global_batch = MANY * deck.train.micro_batch;

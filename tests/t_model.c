@@ -442,7 +442,7 @@ static void test_learning_rate(void)
      * embedding and head go from 5e-4 to 4.5e-5 when all else goes from 1.5e-4 to 1e-5. */
     struct deck samples =
         schedule_deck(DECK_SCHEDULE_COSINE, DECK_RULE_MEGATRON, 1.5e-4, 3906252, 1945312496, 1.0 / 15);
-    samples.schedule.count = DECK_COUNT_SAMPLES;
+    samples.schedule.unit = DECK_COUNT_SAMPLES;
     samples.train.global_batch = 128;
     samples.optimizer.decoupled_lr = 5e-4;
     samples.schedule.decoupled_min_ratio = 0.09;

@@ -15,7 +15,7 @@ int64_t megatron_samples(int64_t tokens, int64_t length)
 int megatron_too_short(const struct megatron_store *store, const struct megatron_part *part, int64_t length)
 {
     return error_user("%s: has %lld tokens in the part that is used, fewer than a sample of %lld and the token behind "
-                      "it; take a smaller data.window, or more of it by data.parts",
+                      "it; take a smaller data.window, or more of it by data.split_ratios",
                       store->prefix, (long long)part->tokens, (long long)length);
 }
 

@@ -21,7 +21,7 @@ static int parse_shares(const char *text, double shares[MEGATRON_USES])
         sum += shares[i];
     }
     if (!good || *rest != '\0' || !(sum > 0) || !isfinite(sum))
-        return error_user("key data.parts = \"%s\": must be up to %d numbers with commas between, none negative, such "
+        return error_user("key data.split_ratios = \"%s\": must be up to %d numbers with commas between, none negative, such "
                           "as \"949,50,1\" for train, valid, test",
                           text, MEGATRON_USES);
     for (int i = 0; i < MEGATRON_USES; i++)
@@ -56,6 +56,6 @@ int megatron_part_choose(struct megatron_part *part, const struct megatron_store
     *part = (struct megatron_part){first, end - first, stop - start, start};
     if (part->count > 0 && part->tokens > 0)
         return ERROR_NONE;
-    return error_user("key data.parts = \"%s\": leaves no token of the %lld sequences of %s for %s", text,
+    return error_user("key data.split_ratios = \"%s\": leaves no token of the %lld sequences of %s for %s", text,
                       (long long)store->sequences, store->prefix, uses[use]);
 }

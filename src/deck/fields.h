@@ -37,16 +37,16 @@ struct deck {
         int decay; /* enum deck_decay */
     } optimizer;
     struct {
-        int kind;  /* enum deck_schedule */
-        int rule;  /* enum deck_rule */
-        int count; /* enum deck_count */
+        int kind; /* enum deck_schedule */
+        int rule; /* enum deck_rule */
+        int unit; /* enum deck_count */
         int64_t warmup, hold, decay;
         double min_ratio, decoupled_min_ratio;
     } schedule;
     struct {
         int source; /* enum deck_data */
         char train[DECK_STRING], weights[DECK_STRING], valid[DECK_STRING];
-        char parts[DECK_STRING], tokenizer[DECK_STRING];
+        char split_ratios[DECK_STRING], tokenizer[DECK_STRING];
         int order; /* enum deck_order */
         int64_t random_median, random_mean;
         int64_t row_tokens, window, overlap, max_segments;
@@ -96,8 +96,8 @@ struct deck {
         int context_method; /* enum deck_context */
         int64_t tensor;
         bool sequence;
-        int64_t pipeline, virtual;
-        int stages; /* enum deck_stages */
+        int64_t pipeline, virtual_stages;
+        int pipeline_balance; /* enum deck_stages */
     } parallel;
     struct {
         int compute;          /* enum deck_compute */

@@ -51,6 +51,15 @@ static void set_value(struct deck *deck, struct deck_source *source, int line, c
     free(allowed);
 }
 
+/* Notes that a deck calls a key by its old name. */
+static void note_old_name(struct deck_source *source, const struct deck_row *row, const char *key)
+{
+    if (strcmp(row->key, key) != 0)
+        deck_source_note(
+            source,
+            memory_format("key %s: is called %s now; the old name will be refused from release 0.4 on", key, row->key));
+}
+
 /* Returns a setting of the file as a value, and as text for a message (freed with free()). */
 static struct deck_value setting_value(const config_setting_t *setting, char **shown)
 {
@@ -122,6 +131,7 @@ static void read_group(struct deck *deck, struct deck_source *source, const conf
         char *key = memory_format("%s%.*s", section, (int)strcspn(name, "*"), name);
         const struct deck_row *row = deck_find(key);
         if (row != NULL) {
+            note_old_name(source, row, key);
             char *shown, *paths = row->paths == DECK_PATHS_LIST ? join_paths(setting) : NULL;
             struct deck_value value = setting_value(setting, &shown);
             if (paths != NULL)
@@ -222,6 +232,7 @@ static void read_override(struct deck *deck, struct deck_source *source, const c
     cut_blanks(given);
     const struct deck_row *row = deck_find(key);
     if (row != NULL) {
+        note_old_name(source, row, key);
         struct deck_value value = override_value(row, given, &scratch);
         set_value(deck, source, DECK_COMMAND_LINE, row, &value, given);
     } else if (deck_is_section(key)) {
@@ -268,8 +279,10 @@ static void refuse_pieces(struct deck_source *source, char *const overrides[], i
     free(whole);
 }
 
-/* Parses `source`, applies the overrides, returns the verdict, and frees the source. */
-static int finish(struct deck *deck, struct deck_source *source, char *const overrides[], int override_count)
+/* Parses what `source` holds, applies the overrides, returns the verdict, and frees the source. *notes (notes may be
+ * NULL) gets its notes, freed with free(). */
+static int finish(struct deck *deck, struct deck_source *source, char *const overrides[], int override_count,
+                  char **notes)
 {
     read_source(deck, source);
     for (int i = 0, pieces; i < override_count; i += pieces) {
@@ -280,6 +293,8 @@ static int finish(struct deck *deck, struct deck_source *source, char *const ove
             refuse_pieces(source, overrides + i, pieces);
     }
     int code = deck_source_verdict(source);
+    if (notes != NULL)
+        *notes = memory_string(source->notes != NULL ? source->notes : "");
     deck_source_destroy(source);
     return code;
 }
@@ -290,10 +305,10 @@ int deck_read(struct deck *deck, const char *name, char *const overrides[], int 
     locale_t previous = deck_locale_enter();
     deck_defaults(deck);
     int code = deck_source_add_file(&source, name);
-    if (notes != NULL)
-        *notes = memory_string(source.notes != NULL ? source.notes : "");
     if (code == ERROR_NONE)
-        code = finish(deck, &source, overrides, override_count);
+        code = finish(deck, &source, overrides, override_count, notes);
+    else if (notes != NULL)
+        *notes = memory_string(source.notes != NULL ? source.notes : "");
     deck_locale_leave(previous);
     return code;
 }
@@ -304,7 +319,7 @@ int deck_read_text(struct deck *deck, const char *text, const char *origin, char
     locale_t previous = deck_locale_enter();
     deck_defaults(deck);
     deck_source_add_text(&source, text, origin);
-    int code = finish(deck, &source, overrides, override_count);
+    int code = finish(deck, &source, overrides, override_count, NULL);
     deck_locale_leave(previous);
     return code;
 }

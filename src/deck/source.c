@@ -204,8 +204,7 @@ static bool lies_in(const struct deck_source *source, int file, int outer)
     return file == outer;
 }
 
-/* Adds a line to the notes, and frees it. */
-static void note(struct deck_source *source, char *line)
+void deck_source_note(struct deck_source *source, char *line)
 {
     char *longer = memory_format("%s%s\n", source->notes != NULL ? source->notes : "", line);
     free(source->notes);
@@ -223,8 +222,9 @@ static void repeat_key(struct deck_source *source, struct deck_setting *setting)
         deck_source_report(source, source->lines, "key %s: given twice, first at %s:%d; keep one", source->key,
                            source->files[before.file].name, before.line);
     else if (!deck_is_section(source->key))
-        note(source, memory_format("key %s: %s:%d wins over %s:%d", source->key, source->files[now.file].name, now.line,
-                                   source->files[before.file].name, before.line));
+        deck_source_note(source,
+                         memory_format("key %s: %s:%d wins over %s:%d", source->key, source->files[now.file].name,
+                                       now.line, source->files[before.file].name, before.line));
     setting->line = source->lines;
 }
 
@@ -489,7 +489,7 @@ int deck_source_add_file(struct deck_source *source, const char *name)
         free(more);
     } else {
         if (strcmp(path, name) != 0)
-            note(source, memory_format("deck %s is %s", name, path));
+            deck_source_note(source, memory_format("deck %s is %s", name, path));
         add(source, text, path, &identity);
     }
     free(text);

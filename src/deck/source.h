@@ -63,6 +63,9 @@ void deck_source_add_text(struct deck_source *source, const char *text, const ch
 /* Adds "FILE:LINE: message" (or "command line: message") to the list. `line` is a flat line or DECK_COMMAND_LINE. */
 void deck_source_report(struct deck_source *source, int line, const char *format, ...) BASE_PRINTF(3, 4);
 
+/* Adds a line to the notes; frees `line`. */
+void deck_source_note(struct deck_source *source, char *line);
+
 /* Returns ERROR_NONE if the list is empty, otherwise ERROR_USER with the whole list, in the order of lines, as message.
  */
 int deck_source_verdict(struct deck_source *source);

@@ -143,7 +143,7 @@ const struct deck_row deck_table[] = {
     {CHOICE(schedule.rule, DECK_RULE_RECIPE, "recipe", "megatron", "nemo"), .restart = RESTART_TOLD,
      .doc = "Learning rate of update s, from 0, in the warm-up, as a share of the peak: \"recipe\" s / warmup (the "
             "first update has rate 0), \"megatron\" (s + 1) / warmup, \"nemo\" (s + 1) / (warmup + 1)."},
-    {CHOICE(schedule.count, DECK_COUNT_STEPS, "steps", "samples"), .restart = RESTART_TOLD,
+    {CHOICE(schedule.unit, DECK_COUNT_STEPS, "steps", "samples"), .restart = RESTART_TOLD, .was = "schedule.count",
      .doc = "Unit of schedule.warmup, schedule.hold and schedule.decay: steps, or rows (train.global_batch per step)."},
     {INT(schedule.warmup, 0, 0, LARGE), .unit = "steps or samples", .restart = RESTART_TOLD,
      .doc = "Length of the linear warm-up from 0 to optimizer.lr."},
@@ -177,7 +177,7 @@ const struct deck_row deck_table[] = {
             "each store is repeated, and warn above 10 times."},
     {PATH(data.valid, ""), .restart = RESTART_TOLD,
      .doc = "Token store, or prefix of a Megatron data set, for validation; \"\" for none."},
-    {STRING(data.parts, ""), .restart = RESTART_DATA,
+    {STRING(data.split_ratios, ""), .restart = RESTART_DATA, .was = "data.parts",
      .doc =
          "Megatron data sets: shares of documents for training, validation and test, as Megatron's --split. With "
          "\"949,50,1\" data.train is the first 94.9 % and data.valid the next 5 %; \"\" uses all documents for each."},
@@ -326,10 +326,11 @@ const struct deck_row deck_table[] = {
      .doc = "Pipeline parallelism: number of stages, each with some of the layers; a divisor of the number of ranks. "
             "parallel.shard shards the state of a stage over its ranks; \"gradients\" and \"full\" then communicate in "
             "each micro-batch (doc/parallel.md)."},
-    {INT(parallel.virtual, 1, 1, 32), .restart = RESTART_TOLD,
+    {INT(parallel.virtual_stages, 1, 1, 32), .restart = RESTART_TOLD, .was = "parallel.virtual",
      .doc = "Parts of the model per stage (interleaved schedule): divides the pipeline bubble, and multiplies its "
             "traffic, by this number. A step then needs a multiple of parallel.pipeline micro-batches."},
-    {CHOICE(parallel.stages, DECK_STAGES_COST, "cost", "layers", "ends"), .restart = RESTART_TOLD,
+    {CHOICE(parallel.pipeline_balance, DECK_STAGES_COST, "cost", "layers", "ends"), .restart = RESTART_TOLD,
+     .was = "parallel.stages",
      .doc = "How layers are divided among the parts, as evenly as possible: by cost, with the head's GEMMs; by number; "
             "or by number with embedding and head as a layer each (\"ends\")."},
 

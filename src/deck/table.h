@@ -40,6 +40,7 @@ struct deck_row {
     const char *unit;                  /* NULL where there is none */
     enum deck_restart restart;
     const char *doc; /* whole sentences */
+    const char *was; /* name of the key in release 0.2, accepted with a note until 0.4; NULL: the same */
 };
 
 extern const struct deck_row deck_table[];
@@ -62,7 +63,7 @@ struct deck_value {
     const char *string; /* borrowed */
 };
 
-/* Returns the row of a key; NULL for an unknown key. */
+/* The row of a key, by its name or the name that it had (row->was); NULL for an unknown key. */
 const struct deck_row *deck_find(const char *key);
 /* Returns whether this is the name of a section ("model", "model.rope_scaling"). */
 bool deck_is_section(const char *name);

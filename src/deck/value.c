@@ -11,9 +11,11 @@
 
 const struct deck_row *deck_find(const char *key)
 {
-    for (int i = 0; i < deck_table_rows; i++)
-        if (strcmp(deck_table[i].key, key) == 0)
-            return &deck_table[i];
+    for (int i = 0; i < deck_table_rows; i++) {
+        const struct deck_row *row = &deck_table[i];
+        if (strcmp(row->key, key) == 0 || (row->was != NULL && strcmp(row->was, key) == 0))
+            return row;
+    }
     return NULL;
 }
 

@@ -80,8 +80,8 @@ struct stage_cut layout_stages(const struct deck *deck, int64_t ranks, int rank)
     const int stages = (int)deck->parallel.pipeline;
     return (struct stage_cut){.stages = stages,
                               .stage = (int)(rank / (ranks / stages)),
-                              .chunks = (int)deck->parallel.virtual,
-                              .deal = deck->parallel.stages};
+                              .chunks = (int)deck->parallel.virtual_stages,
+                              .deal = deck->parallel.pipeline_balance};
 }
 
 /* -- Mistakes ----------------------------------------------------------------------------------------------------- */
@@ -163,13 +163,13 @@ static int check_shard(const struct deck *deck, int64_t ranks)
 
 static int check_pipeline(const struct deck *deck, int64_t ranks)
 {
-    const int64_t stages = deck->parallel.pipeline, chunks = deck->parallel.virtual;
+    const int64_t stages = deck->parallel.pipeline, chunks = deck->parallel.virtual_stages;
     if (ranks / deck->parallel.tensor % stages != 0)
         return error_user("key parallel.pipeline = %lld: must divide the number of ranks%s, %lld", (long long)stages,
                           deck->parallel.tensor > 1 ? " over parallel.tensor" : "",
                           (long long)(ranks / deck->parallel.tensor));
     if (stages == 1 && chunks > 1)
-        return error_user("key parallel.virtual = %lld: parts of a stage, of which there are none with "
+        return error_user("key parallel.virtual_stages = %lld: parts of a stage, of which there are none with "
                           "parallel.pipeline = 1; set 1",
                           (long long)chunks);
     return ERROR_NONE;
@@ -245,8 +245,8 @@ char *layout_text(const struct deck *deck, int64_t ranks)
         snprintf(tensor, sizeof tensor, " x %d tensor ranks%s", sizes.tensor,
                  deck->parallel.sequence ? "" : " (whole sequences)");
     if (sizes.stages > 1)
-        snprintf(stages, sizeof stages, " x %d stages of %lld part%s", sizes.stages, (long long)deck->parallel.virtual,
-                 deck->parallel.virtual == 1 ? "" : "s");
+        snprintf(stages, sizeof stages, " x %d stages of %lld part%s", sizes.stages, (long long)deck->parallel.virtual_stages,
+                 deck->parallel.virtual_stages == 1 ? "" : "s");
     return memory_format("%lld rank%s = %d replica%s x %d shard%s (%s)%s%s, context %d", (long long)ranks,
                          ranks == 1 ? "" : "s", sizes.replicas, sizes.replicas == 1 ? "" : "s", sizes.shard,
                          sizes.shard == 1 ? "" : "s", layout_level(deck->parallel.shard), tensor, stages,

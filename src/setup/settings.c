@@ -37,7 +37,7 @@ static struct megatron_settings megatron_settings(const struct deck *deck)
 {
     return (struct megatron_settings){.tokenizer = deck->data.tokenizer,
                                       .vocabulary = model_vocabulary_from_deck(deck),
-                                      .parts = deck->data.parts,
+                                      .parts = deck->data.split_ratios,
                                       .use = MEGATRON_TRAIN,
                                       .ordered = deck->data.order == DECK_ORDER_MEGATRON,
                                       .samples = all_rows(deck),
@@ -130,12 +130,12 @@ int64_t settings_micro_batches(const struct deck *deck, int64_t ranks)
 static int check_micro_batches(const struct deck *deck, int64_t ranks)
 {
     const int64_t stages = deck->parallel.pipeline, count = settings_micro_batches(deck, ranks);
-    if (deck->parallel.virtual == 1 || count % stages == 0)
+    if (deck->parallel.virtual_stages == 1 || count % stages == 0)
         return ERROR_NONE;
     return error_user(
-        "key train.global_batch = %lld: a rank has %lld micro-batches of it; parallel.virtual = %lld needs "
+        "key train.global_batch = %lld: a rank has %lld micro-batches of it; parallel.virtual_stages = %lld needs "
         "a multiple of parallel.pipeline = %lld, as with train.global_batch = %lld",
-        (long long)deck->train.global_batch, (long long)count, (long long)deck->parallel.virtual, (long long)stages,
+        (long long)deck->train.global_batch, (long long)count, (long long)deck->parallel.virtual_stages, (long long)stages,
         (long long)((count / stages + 1) * stages * micro_batch_rows(deck, ranks)));
 }
 
@@ -179,7 +179,7 @@ int settings_check(const struct deck *deck, int64_t ranks)
 
 void settings_warn(const struct deck *deck)
 {
-    const bool samples = deck->schedule.count == DECK_COUNT_SAMPLES;
+    const bool samples = deck->schedule.unit == DECK_COUNT_SAMPLES;
     const double run = (double)deck->train.steps * (samples ? (double)deck->train.global_batch : 1);
     if ((double)deck->schedule.warmup < run || deck->schedule.warmup == 0)
         return;
@@ -320,9 +320,9 @@ int settings_of_model(struct model_settings *settings, const struct deck *deck, 
     settings->rows = layout_rows(deck, model_kv_heads(settings));
     settings->cut = layout_stages(deck, deck->parallel.pipeline, 0);
     if (stage_slices(&settings->cut) > 1 && stage_slices(&settings->cut) > stages_most_slices(settings))
-        return error_user("key parallel.pipeline = %lld: with parallel.virtual = %lld the model is cut into %d parts, "
+        return error_user("key parallel.pipeline = %lld: with parallel.virtual_stages = %lld the model is cut into %d parts, "
                           "but its %lld layers make %d at most",
-                          (long long)deck->parallel.pipeline, (long long)deck->parallel.virtual,
+                          (long long)deck->parallel.pipeline, (long long)deck->parallel.virtual_stages,
                           stage_slices(&settings->cut), (long long)settings->layers, stages_most_slices(settings));
     code = attention_check(settings);
     if (code != ERROR_NONE)

@@ -51,12 +51,12 @@ static void derive_data(struct setup *s)
     s->validates = !s->random && deck->data.valid[0] != '\0';
     s->train_stores = deck->data.train;
     s->valid_stores = deck->data.valid;
-    s->parts = deck->data.parts;
+    s->parts = deck->data.split_ratios;
 }
 
 struct learning_rate_settings setup_learning_rate(const struct deck *deck)
 {
-    const double unit = deck->schedule.count == DECK_COUNT_SAMPLES ? (double)deck->train.global_batch : 1;
+    const double unit = deck->schedule.unit == DECK_COUNT_SAMPLES ? (double)deck->train.global_batch : 1;
     const double warmup = (double)deck->schedule.warmup, hold = (double)deck->schedule.hold;
     const bool to_last_step = deck->schedule.decay == 0;
     return (struct learning_rate_settings){

@@ -19,7 +19,7 @@
 #include "engine/engine.h"
 #include "loader/loader.h"
 
-/* See train/learning_rate.h. Updates are counted in steps or rows (schedule.count); `unit` is one update. */
+/* See train/learning_rate.h. Updates are counted in steps or rows (schedule.unit); `unit` is one update. */
 struct learning_rate_settings {
     enum deck_schedule kind;
     enum deck_rule rule;

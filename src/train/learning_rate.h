@@ -21,7 +21,7 @@
  *
  * - 1 from w on, for "constant".
  *
- * With schedule.count = "samples" n, w, h and d count rows: each update is train.global_batch of them, and so is each 1
+ * With schedule.unit = "samples" n, w, h and d count rows: each update is train.global_batch of them, and so is each 1
  * that is added above.
  *
  * Sources: the schedulers of the BioNeMo llama3 (cosine) and esm2 (linear) recipes; Megatron-LM's warm-up, and its
