@@ -1,4 +1,5 @@
-/* Returns monotonic seconds since the first call, the first statement of main: the age of the program. */
+/* Clocks. clock_seconds returns monotonic seconds since its first call, which is the first statement of main: the age
+ * of the program. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 

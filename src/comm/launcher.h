@@ -10,7 +10,7 @@
 int launcher_rank(void);
 
 /* Checks that an MPI that needs PMIx can start here. Open MPI before version 5 ends a process that srun started without
- * its PMIx plugin, with thirty lines of message. Returns ERROR_NONE or ERROR_USER. */
+ * its PMIx plugin, after thirty lines of messages. Returns ERROR_NONE or ERROR_USER. */
 int launcher_check_start(void);
 
 /* Keeps Open MPI before version 5 from starting its daemon orted for a process without a launcher: the daemon can

@@ -19,7 +19,7 @@ struct choice_entry {
 struct choice_table {
     struct choice_head {
         char magic[8];
-        uint64_t checksum; /* of everything after this member */
+        uint64_t checksum; /* checksum of everything after this member */
         int64_t count;
         char identity[CHOICE_IDENTITY_BYTES];
     } head;
@@ -61,7 +61,7 @@ struct choice_share {
 
 bool choice_is_mine(const struct choice_share *share, int kind, const void *key, int64_t key_bytes);
 
-/* Returns whether bytes begin as a table does; the table may be damaged or truncated. 0 bytes do. */
+/* Returns whether bytes begin as a table does; the table may be damaged or truncated. Returns true for 0 bytes. */
 bool choice_begins(const void *from, int64_t bytes);
 /* choice_count returns the number of entries in a table's bytes, -1 if they are damaged; choice_identity writes their
  * identity, "" if they are damaged. */

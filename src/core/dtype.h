@@ -43,8 +43,8 @@ static inline uint16_t f32_to_bf16(float value)
 }
 
 /* f32_high and f32_low split an f32 number into the nearest bf16 number and the remainder, in units of the f32 number's
- * last place. Ties round away from zero: with ties to even, the remainder of a tie could not tell whether it was
- * rounded up or down. A NaN may become a number. */
+ * last place. Ties round away from zero: with ties to even, the remainder could not tell whether a tie was rounded up
+ * or down. A NaN may become a number. */
 static inline uint16_t f32_high(float value)
 {
     uint32_t bits;
@@ -62,8 +62,8 @@ static inline int16_t f32_low(float value)
     return low;
 }
 
-/* As f32_high, but NaN stays NaN. For weights without remainders: also at ties, they are the same bf16 numbers that
- * GEMMs read when there are remainders. */
+/* As f32_high, but NaN stays NaN. For weights that are stored without remainders: GEMMs then read the same bf16 numbers
+ * as with remainders, at ties too. */
 static inline uint16_t f32_high_alone(float value)
 {
     uint32_t bits;

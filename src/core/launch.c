@@ -10,7 +10,7 @@ struct recorder_entry {
     const char *name; /* of the op or replay */
     int stream;
     bool replay;
-    const char *group;  /* of a collective */
+    const char *group;  /* NULL if not a collective */
     int64_t rows, cols; /* of the first tensor */
     int slot;           /* of a replay */
 };

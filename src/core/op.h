@@ -80,7 +80,7 @@ enum op {
  *
  * sum_a (+)= sum over k of op(a). In the weight gradient of a linear layer with bias, a is the transposed output
  * gradient, so sum_a is the bias's gradient. It is summed in a fixed order, but a GPU that need not be deterministic
- * may leave the order to its GEMM library. sum_a excludes scales.
+ * may leave the order to its GEMM library. Not with scales.
  *
  * Operands with scales were made by quantize and have k along their rows: a is [m, k] and b is [n, k], with transpose_b
  * and without transpose_a. Scales have the shapes of struct quantized_copies; for operands wider than 8 bits they are
@@ -205,8 +205,8 @@ struct attention_segments {
     int64_t longest;                   /* maximum rows of a segment; 0: unknown */
     bool regular;                      /* there are slots * longest rows; slot s starts at row s * longest */
     bool full;                         /* regular, and every segment has `longest` rows */
-    int64_t again; /* number of directly preceding launches of this op on this stream that had the same shapes and the
-                      same, unchanged tables: the executor may reuse what it derived from the tables; 0: unknown */
+    int64_t again; /* the last `again` launches on this stream were this op, with the same shapes and the same,
+                      unchanged tables, so the executor may reuse what it derived from them; 0: unknown */
 };
 
 /* o = softmax(scale * q k') v and lse = log(sum(exp(scale * q k'))), over the keys that a query sees; k' is k
@@ -246,10 +246,10 @@ struct attention_backward_args {
     bool interleaved;
 };
 
-/* Merges attention over a part of the keys into attention over other parts, in f32. With w = exp(lse) and w' =
- * exp(part_lse): o = (w o + w' part_o) / (w + w') and lse = log(w + w'). first: there is no other part yet, so o and
- * lse become the part's. Rows that see no key (lse minus infinity) have weight 0, whatever their o is; if no part has
- * weight, o is 0 and lse minus infinity. With `to`, the new o is also written there, rounded. (Dao et al. 2022.) */
+/* Merges the attention result over one part of the keys into the result over other parts, in f32. With w = exp(lse) and
+ * w' = exp(part_lse): o = (w o + w' part_o) / (w + w') and lse = log(w + w'). first: there is no other part yet, so o
+ * and lse become the part's. Rows that see no key (lse minus infinity) have weight 0, whatever their o is; if no part
+ * has weight, o is 0 and lse minus infinity. With `to`, the new o is also written there, rounded. (Dao et al. 2022.) */
 struct attention_merge_args {
     struct tensor part_o;   /* f [T, heads * head_dim] */
     struct tensor part_lse; /* stat [heads, T] */
@@ -458,23 +458,23 @@ struct quantize_args {
 
 /* Columns of quantization_statistic_args.result. The columns before STATISTIC_AMAX are sums, the others maxima. */
 enum quantization_statistic {
-    STATISTIC_COUNT,      /* elements */
-    STATISTIC_UNDERFLOWS, /* nonzero elements that become 0 */
-    STATISTIC_CLIPPED,    /* finite elements beyond the format's largest number * scale: quantization_clipped */
-    STATISTIC_ERROR,      /* squares of (quantized value - x) */
-    STATISTIC_SQUARES,    /* squares of x */
-    STATISTIC_SCALES,     /* scales */
-    STATISTIC_POWERS,     /* scales that are powers of two */
-    STATISTIC_AMAX,       /* max |x| */
-    STATISTIC_SCALE,      /* the largest scale */
-    STATISTIC_INVERSE,    /* the largest reciprocal of a scale */
+    STATISTIC_COUNT,      /* number of elements */
+    STATISTIC_UNDERFLOWS, /* number of nonzero elements that become 0 */
+    STATISTIC_CLIPPED, /* number of finite elements beyond the format's largest number * scale (quantization_clipped) */
+    STATISTIC_ERROR,   /* sum of squares of (quantized value - x) */
+    STATISTIC_SQUARES, /* sum of squares of x */
+    STATISTIC_SCALES,  /* number of scales */
+    STATISTIC_POWERS,  /* number of scales that are powers of two */
+    STATISTIC_AMAX,    /* max |x| */
+    STATISTIC_SCALE,   /* the largest scale */
+    STATISTIC_INVERSE, /* the largest reciprocal of a scale */
     STATISTICS
 };
 
 /* Adds to `result` statistics of the quantization error of x, as quantize makes its rowwise operand. Computes block
  * scales itself, as quantize does, and rounds elements to nearest. Elements that are not finite count only in
- * STATISTIC_COUNT, and a 1X32 block with one has no scale. The scale of a 1X16 or 16X16 block is the block's scale
- * times the tensor's; a scale of 0 counts only in STATISTIC_SCALES. */
+ * STATISTIC_COUNT, and a 1X32 block that contains one has no scale. The scale of a 1X16 or 16X16 block is the block's
+ * scale times the tensor's; a scale of 0 counts only in STATISTIC_SCALES. */
 struct quantization_statistic_args {
     struct tensor x;      /* f [T, K] */
     struct tensor scale;  /* stat [1, 1]: the tensor's scale, for SCALING_TENSOR, 1X16 and 16X16 */
@@ -503,8 +503,8 @@ enum { SQUARES_BLOCK = 128, SQUARES_PARTS = 3 };
  *
  * With unit, a power of two: each block of SQUARES_BLOCK numbers is summed in a fixed order. The block's sum is split
  * into multiples of unit, of SQUARES_STEP * unit and of SQUARES_STEP^2 * unit, and each of these parts is added up over
- * the blocks separately. The sums are exact as long as the total is below 2^53 units. Therefore, if a vector is split
- * between blocks in any way, the results of its pieces add up to the same bits, in any order. */
+ * the blocks separately. The sums are exact as long as the total is below 2^53 units. Therefore, however a vector is
+ * split at block boundaries, the results of its pieces add up to the same bits, in any order. */
 struct sum_squares_args {
     struct tensor x;   /* f [rows, cols]; with unit stat [1, n], n a multiple of SQUARES_BLOCK */
     struct tensor sum; /* f64 [1, 1]; with unit [1, SQUARES_PARTS] */
@@ -540,7 +540,7 @@ enum adamw_step { ADAMW_LR, ADAMW_CORRECTION_1, ADAMW_CORRECTION_2, ADAMW_STEP_C
  *   w -= lr * (m / step[CORRECTION_1]) / (sqrt(v / step[CORRECTION_2]) + eps)
  * Everything is computed in f32, and rounded once where it is stored in bf16. If scale is NaN, nothing changes. */
 struct adamw_args {
-    struct tensor weight;   /* f [1, n]; of the type of m and v without low, else bf16: the high part of split */
+    struct tensor weight;   /* f [1, n]; with low: bf16, the high part of split; else of the type of m and v */
     struct tensor low;      /* optional i16 [1, n] */
     struct tensor gradient; /* f [1, n], of the type of m and v, or bf16 with low */
     struct tensor m, v;     /* f [1, n]; with low stat */
@@ -596,10 +596,10 @@ struct shift_args {
 };
 
 /* Pipeline send and receive: each rank sends to its two neighbours in the group and receives from them, all at once;
- * the last and the first rank are neighbours. Any of the four tensors may be absent; neighbours must agree on which,
- * and messages of one direction arrive in the order of their sends. Collective over neighbouring ranks with data for
- * each other; a group's first relay is collective over all its ranks. Transfers of one direction on one stream do not
- * wait for other directions or streams. */
+ * the last and the first rank are neighbours. Any of the four tensors may be absent. A send of one rank needs a receive
+ * of its neighbour; messages of one direction arrive in order. Collective over neighbouring ranks with data for each
+ * other; a group's first relay is collective over all its ranks. Transfers of one direction on one stream do not wait
+ * for other directions or streams. */
 struct relay_args {
     struct group *group;
     struct tensor to_next;     /* any, contiguous, as are the others */

@@ -9,10 +9,10 @@
 /* All launches of an op on tensors of one shape. */
 struct profile_row {
     enum op op;
-    int64_t rows, cols;   /* of the largest tensor that the op writes */
-    int64_t flops, bytes; /* of one launch: op_flops, op_bytes */
+    int64_t rows, cols;   /* size of the largest tensor that the op writes */
+    int64_t flops, bytes; /* work of one launch: op_flops, op_bytes */
     int64_t calls;
-    double seconds; /* of all calls */
+    double seconds; /* sum over all calls */
 };
 
 /* A collective of more than one rank. */
@@ -22,7 +22,7 @@ struct profile_collective {
     const struct group *group;
     enum op op;
     int stream;
-    int64_t bytes;     /* of the largest tensor that the op writes */
+    int64_t bytes;     /* bytes of the largest tensor that the op writes */
     double start, end; /* seconds since the first launch of its step; end includes the wait for other ranks */
 };
 

@@ -25,8 +25,8 @@ void attention_cover(const struct attention_segments *segments, bool keys, int64
 /* Zeroes the rows of x that are not covered. */
 void attention_clear_rows(const struct tensor *x, const char *covered);
 
-/* Copies rows first .. first + rows - 1, columns col .. col + cols - 1, to [rows, cols] in f32. In place, rows of a
- * wide matrix are far apart, and with a power of two as distance they would evict each other from the L1 cache. */
+/* Copies rows first .. first + rows - 1, columns col .. col + cols - 1, to [rows, cols] in f32. The copy is dense,
+ * because rows of a wide matrix that are a power of two apart would evict each other from the L1 cache. */
 void attention_read(const struct tensor *x, int64_t first, int64_t rows, int64_t col, int64_t cols, float *to);
 
 #endif

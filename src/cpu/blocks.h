@@ -23,10 +23,11 @@ struct cpu_blocks {
     const struct quantization *rule;
     int64_t height, width;                   /* size of a block; for ROW and TENSOR the part of it in this piece */
     float multiplier[CPU_PIECE][CPU_BLOCKS]; /* for each row, by block */
-    float scale[CPU_PIECE][CPU_BLOCKS]; /* as multiplier; without the tensor's scale; NaN: the block has no scale */
+    float scale[CPU_PIECE]
+               [CPU_BLOCKS]; /* for each row, by block, without the tensor's scale; NaN: the block has no scale */
 };
 
-/* Makes the scales of a piece of rows x cols elements, each at most CPU_PIECE, that starts at multiples of CPU_PIECE.
+/* Makes the scales of a piece of rows x cols elements (rows, cols <= CPU_PIECE) that starts at multiples of CPU_PIECE.
  * multiplier: the tensor's, for TENSOR, 1X16 and 16X16. multipliers: of each row, for ROW, else NULL. Every row of a
  * block has the block's numbers. */
 void cpu_blocks_make(struct cpu_blocks *blocks, const struct quantization *rule, const float *values, int64_t stride,

@@ -82,7 +82,7 @@ static inline struct cpu_span cpu_span(const struct cpu_spans *spans, int64_t i)
     return (struct cpu_span){i / spans->per_row, col, left < CPU_SPAN ? left : CPU_SPAN};
 }
 
-/* Returns x as one row if it is contiguous, else x, which gives fewer and longer spans. */
+/* Returns x as one row if it is contiguous, for fewer and longer spans; else x. */
 static inline struct tensor cpu_flat(const struct tensor *x)
 {
     return tensor_contiguous(x) ? tensor_vector(x->data, x->dtype, tensor_count(x)) : *x;

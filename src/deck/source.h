@@ -32,7 +32,7 @@ struct deck_source {
         struct stat identity; /* all 0 for a text in memory */
     } * files;                /* [file_count], one for each time that a file is included */
     int file_count;
-    int64_t bytes; /* of all files together */
+    int64_t bytes; /* bytes of all files together */
     struct deck_setting {
         char *key;
         int line; /* flat line of its last occurrence */

@@ -18,7 +18,7 @@ enum deck_restart {
     RESTART_UNSAID,
     RESTART_FREE,
     RESTART_TOLD,
-    RESTART_TENSORS, /* this and the following: refused, for a reason */
+    RESTART_TENSORS, /* this and all following values refuse a change, with a reason */
     RESTART_MODEL,
     RESTART_START,
     RESTART_LABELS,
@@ -32,12 +32,12 @@ struct deck_row {
     size_t offset;         /* offset of the field in struct deck: bool, int64_t, double, char[DECK_STRING] or int */
     double number;         /* default of a bool (0 or 1), an int, a real, or a choice (its index) */
     const char *string;    /* default of a string */
-    enum deck_paths paths; /* of a string */
+    enum deck_paths paths; /* paths in a string */
     /* Bounds of an int or a real, or of the bytes of a string. Ints stay within 2^53, so a double is exact. */
     double minimum, maximum;
     bool above_minimum, below_maximum; /* the bound itself is not allowed */
     const char *const *choices;        /* names ended by NULL, in the order of their enum */
-    const char *unit;                  /* NULL where there is none */
+    const char *unit;                  /* NULL: no unit */
     enum deck_restart restart;
     const char *doc; /* whole sentences */
     const char *was; /* name of the key in release 0.2, accepted with a note until 0.4; NULL: the same */
@@ -63,7 +63,7 @@ struct deck_value {
     const char *string; /* borrowed */
 };
 
-/* The row of a key, by its name or the name that it had (row->was); NULL for an unknown key. */
+/* Returns the row of a key, by its current or its old name (row->was); NULL for an unknown key. */
 const struct deck_row *deck_find(const char *key);
 /* Returns whether this is the name of a section ("model", "model.rope_scaling"). */
 bool deck_is_section(const char *name);

@@ -37,8 +37,8 @@ enum disk_output {
 };
 /* Checks that a command may write its output at `path`: the rule of doc/errors.md, "What is replaced". how: a mask of
  * enum disk_output. ERROR_USER: there is a file with content and `how` lacks DISK_REPLACE; the file is one of
- * inputs[count], under any name ("-" is not a file); there is something other than a regular file; the path is "-" or
- * ends with "/". */
+ * inputs[count], under any name ("-" in inputs is standard input); there is something other than a regular file; the
+ * path is "-" or ends with "/". */
 int disk_check_output(const char *path, int how, const char *const inputs[], int64_t count);
 /* Checks that an output is not a file of a folder, except files with this ending, which are earlier outputs.
  * ERROR_USER. */

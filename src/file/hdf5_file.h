@@ -29,7 +29,7 @@ bool hdf5_write_reals(hid_t object, const char *name, const double *values, int6
 bool hdf5_write_text(hid_t object, const char *name, const char *text);
 
 /* Returns all strings of a dataset, of fixed or variable length; *count < 0 if it does not contain strings, or more
- * than HDF5_STRINGS_BYTES of them. Free the array with hdf5_strings_free. */
+ * than HDF5_STRINGS_BYTES bytes. Free the array with hdf5_strings_free. */
 enum { HDF5_STRINGS_BYTES = 64 << 20 };
 char **hdf5_read_strings(hid_t dataset, int64_t *count);
 

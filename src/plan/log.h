@@ -96,7 +96,7 @@ struct plan_traffic {
     int64_t collectives, bytes;
 };
 
-/* Writes a collective's group and these bytes of it; returns false for other ops. */
+/* Writes a collective's group and the bytes that a rank receives in it; returns false for other ops. */
 bool plan_traffic_of(enum op op, const void *args, const struct group **group, int64_t *bytes);
 
 /* Sums the traffic by name of group, in order of first use. Writes the first `max` groups and returns the number of

@@ -5,8 +5,8 @@
 
 #include "plan/log.h"
 
-/* known[s]: index of the last launch of stream s that has certainly ended. ORDER_START: no launch of the log, but all
- * launches of stream s before the log have. ORDER_NONE: not even these. */
+/* known[s]: index of the last launch of stream s that has certainly ended. ORDER_START: only the launches of stream s
+ * before the log have certainly ended. ORDER_NONE: not even those. */
 enum { ORDER_NONE = -2, ORDER_START = -1 };
 
 struct order_clock {
