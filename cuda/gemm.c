@@ -64,7 +64,7 @@ static cudaDataType_t type_of(enum dtype dtype)
     case DTYPE_E5M2:
         return CUDA_R_8F_E5M2;
     default:
-        error_fatal("cuda executor: no products of %s", dtype_name(dtype));
+        error_fatal("cuda executor: no GEMMs of %s", dtype_name(dtype));
     }
 }
 
@@ -104,7 +104,7 @@ static cublasLtMatmulMatrixScale_t scale_mode_of(enum scaling scaling)
     case SCALING_128X128:
         return CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
     default:
-        error_fatal("cuda executor: no products of 8-bit operands with scales of kind %d", (int)scaling);
+        error_fatal("cuda executor: no GEMMs of 8-bit operands with scales of kind %d", (int)scaling);
     }
 }
 
@@ -324,7 +324,7 @@ static int suggestions(const struct cuda_target *target, const struct plan *plan
     if (status != CUBLAS_STATUS_SUCCESS)
         found = 0;
     if (found == 0 && key->sum == 0)
-        error_fatal("cuBLASLt has no product of %s%s and %s%s to %s, m %lld, n %lld, k %lld, transposes %d: %s",
+        error_fatal("cuBLASLt has no GEMM of %s%s and %s%s to %s, m %lld, n %lld, k %lld, transposes %d: %s",
                     dtype_name((enum dtype)key->type_a), scales_of(key->scaling_a), dtype_name((enum dtype)key->type_b),
                     scales_of(key->scaling_b), dtype_name((enum dtype)key->type_d), (long long)key->m,
                     (long long)key->n, (long long)key->k, (int)key->transpose, cublasLtGetStatusString(status));

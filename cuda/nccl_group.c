@@ -317,8 +317,8 @@ static ncclWindow_t open_window(struct nccl_group *own, void *memory, int64_t by
     if (status == ncclSuccess && handle != NULL)
         CHECK_NCCL(ncclCommWindowDeregister(own->nccl, handle));
     if (own->windows == NULL && own->group.rank == 0)
-        log_info("# group \"%s\": NCCL does not register its memory (%s), so gathers take multiprocessors",
-                 own->group.name, status == ncclSuccess ? "on another rank" : ncclGetErrorString(status));
+        log_info("# group \"%s\": NCCL does not register its memory (%s), so gathers use SMs", own->group.name,
+                 status == ncclSuccess ? "on another rank" : ncclGetErrorString(status));
     return NULL;
 }
 

@@ -144,9 +144,9 @@ a store for FASTA               | $prepare store.h5                         | 2 
 a line of 20 MB                 | $prepare -o y.h5 long_line.fa             | 0 | 20000000 bases
 records without sequence        | $prepare -o y.h5 few.fa                   | 0 | in 3 sequences
 a JSON line that does not end   | $prepare open.jsonl                       | 2 | open.jsonl:2: no JSON
-a JSON line that is a list      | $prepare list.jsonl                       | 2 | list.jsonl:2: is no JSON object
+a JSON line that is a list      | $prepare list.jsonl                       | 2 | list.jsonl:2: is not a JSON object
 a JSON line without the field   | $prepare other_field.jsonl                | 2 | other_field.jsonl:3: has no field "text"
-a number for a sequence         | $prepare number.jsonl                     | 2 | number.jsonl:1: field "text" is no string
+a number for a sequence         | $prepare number.jsonl                     | 2 | number.jsonl:1: field "text" is not a string
 a control character in JSON     | $prepare bell.jsonl                       | 2 | bell.jsonl:1: field "text" holds byte 0x07
 JSON that is not UTF-8          | $prepare latin.jsonl                      | 2 | latin.jsonl:1: no JSON
 empty JSON sequences alone      | $prepare hollow.jsonl                     | 2 | no record has a sequence
@@ -172,7 +172,7 @@ parts that sum to 1.1           | $prepare --split a:0.5,b:0.6 g.fa         | 2 
 a seed that is no number        | $prepare --seed many g.fa                 | 2 | --seed many
 no such option                  | $prepare --frob g.fa                      | 2 | --frob: is no option
 nothing to inspect              | inspect                                   | 2 | missing: FILE;
-inspecting text                 | inspect deck.cfg                          | 2 | deck.cfg: is no HDF5 file
+inspecting text                 | inspect deck.cfg                          | 2 | deck.cfg: is not an HDF5 file
 inspecting an empty folder      | inspect folder                            | 2 | holds no checkpoint
 a store alone for a baseline    | baseline g.train.h5                       | 2 | missing: TRAIN.h5 VALID.h5;
 a wrong order behind a good one | baseline --orders 3,13 g.train.h5 g.valid.h5 | 2 | --orders 3,13: an order must be between 0 and 12 for nucleotide tokens
@@ -180,15 +180,15 @@ no such option of deck          | deck --frob                               | 2 
 no such command                 | frobnicate                                | 2 | unknown command "frobnicate"
 a command misspelt              | trian deck.cfg                            | 2 | unknown command "trian"; did you mean train?
 a command cut short             | evaluate                                  | 2 | unknown command "evaluate"; did you mean eval?
-an option misspelt              | plan --rank 2 deck.cfg                    | 2 | --rank: is no option of this command; did you mean --ranks?
-an option with a value misspelt | plan --ranx=2 deck.cfg                    | 2 | --ranx=2: is no option of this command; did you mean --ranks?
+an option misspelt              | plan --rank 2 deck.cfg                    | 2 | --rank: is not an option of this command; did you mean --ranks?
+an option with a value misspelt | plan --ranx=2 deck.cfg                    | 2 | --ranx=2: is not an option of this command; did you mean --ranks?
 a deck misspelt                 | plan quickstrat                           | 2 | where there is quickstart
 
 no deck                         | train                                     | 2 | missing: DECK
 FASTA for a deck                | train g.fa                                | 2 | g.fa: it looks like FASTA
 JSON lines for a deck           | train number.jsonl                        | 2 | number.jsonl: it looks like JSON
-a pipe for a deck               | train pipe                                | 2 | pipe: it is no regular file
-a pipe taken in                 | train piped.cfg                           | 2 | piped.cfg:1: @include pipe: it is no regular file
+a pipe for a deck               | train pipe                                | 2 | pipe: it is not a regular file
+a pipe taken in                 | train piped.cfg                           | 2 | piped.cfg:1: @include pipe: it is not a regular file
 no shipped deck either          | train lingua                              | 2 | lingua: No such file or directory (seen from $PWD); nor is it one of the decks in
 no such key at all              | train deck.cfg foo.bar=1                  | 2 | key foo.bar: no such key; "cistron deck"
 no folder                       | train deck.cfg output.folder=             | 2 | output.folder = : must be a string of 1 to 4095
@@ -394,13 +394,13 @@ a place beyond any window       | inspect offset.h5                           | 
 a place beyond the window       | $from_run train.resume=offset_in.h5         | 2 | its place in the data is beyond
 tokens made of themselves       | inspect round.h5                            | 2 | a dataset has another type or layout
 sources in another file         | inspect told.h5                             | 0 | token store
-a side file of 100 GB           | inspect sparse.h5                           | 2 | sparse.h5.xxh3: is no file of a checkpoint's hashes: it has 107374182400 bytes
-a pipe for a side file          | inspect piped.h5                            | 1 | piped.h5.xxh3: cannot open it: it is no regular file
-a pipe for a checkpoint         | inspect pipe.h5                             | 2 | pipe.h5: cannot open it: it is no regular file
-a pipe to go on from            | train deck.cfg train.resume=pipe.h5         | 2 | pipe.h5: cannot open it: it is no regular file
-a pipe for a run's checkpoint   | train --from pipes                          | 2 | step_00000004.h5: cannot open it: it is no regular file
-a pipe for a log                | report pipes                                | 1 | pipes/log.jsonl: cannot open it: it is no regular file
-a pipe for a config             | import piped_config -o x.h5                 | 2 | config.json: cannot open it: it is no regular file
+a side file of 100 GB           | inspect sparse.h5                           | 2 | sparse.h5.xxh3: is not a file of a checkpoint's hashes: it has 107374182400 bytes
+a pipe for a side file          | inspect piped.h5                            | 1 | piped.h5.xxh3: cannot open it: it is not a regular file
+a pipe for a checkpoint         | inspect pipe.h5                             | 2 | pipe.h5: cannot open it: it is not a regular file
+a pipe to go on from            | train deck.cfg train.resume=pipe.h5         | 2 | pipe.h5: cannot open it: it is not a regular file
+a pipe for a run's checkpoint   | train --from pipes                          | 2 | step_00000004.h5: cannot open it: it is not a regular file
+a pipe for a log                | report pipes                                | 1 | pipes/log.jsonl: cannot open it: it is not a regular file
+a pipe for a config             | import piped_config -o x.h5                 | 2 | config.json: cannot open it: it is not a regular file
 a lock that is a link           | train deck.cfg output.folder=locked         | 2 | locked/lock: it is a link
 more tokens than memory counts  | generate --checkpoint made --tokens 9223372036854775807 | 2 | with this prompt, at most 1073741823
 END

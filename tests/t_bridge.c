@@ -574,7 +574,7 @@ static void test_ends(void)
         {"[0, 1.5]", NULL, "config.json: eos_token_id[1]: 1.5 is not offered"},
         {"[[0]]", NULL, "config.json: eos_token_id[0]: must be an id"},
         {"0", "{}", "generation_config.json: eos_token_id: must be an id"},
-        {"0", "0, \"x", "generation_config.json:1: is no JSON"},
+        {"0", "0, \"x", "generation_config.json:1: is not JSON"},
         {"0",
          "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
          "1,1,1,1,1,1,1,1,1,1,1,1]",

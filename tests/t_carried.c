@@ -249,18 +249,18 @@ static void end_in_words(hid_t group)
 
 static void test_files(void)
 {
-    refuse_file(negative_end, "/carried: attribute end_tokens is no list of token ids");
-    refuse_file(wide_end, "/carried: attribute generation_end_tokens is no list of token ids");
+    refuse_file(negative_end, "/carried: attribute end_tokens is not a list of token ids");
+    refuse_file(wide_end, "/carried: attribute generation_end_tokens is not a list of token ids");
     refuse_file(many_ends, "/carried: attribute end_tokens is no list");
     refuse_file(end_in_words, "/carried: attribute end_tokens is no list");
     refuse_file(a_group, "/carried/x");
-    refuse_file(without_dtype, "is no carried tensor");
-    refuse_file(long_dtype, "is no carried tensor");
-    refuse_file(floats, "is no carried tensor");
-    refuse_file(wide, "is no carried tensor");
-    refuse_file(matrix, "is no carried tensor");
+    refuse_file(without_dtype, "is not a carried tensor");
+    refuse_file(long_dtype, "is not a carried tensor");
+    refuse_file(floats, "is not a carried tensor");
+    refuse_file(wide, "is not a carried tensor");
+    refuse_file(matrix, "is not a carried tensor");
     refuse_file(short_shape, "do not make");
-    refuse_file(nine_dimensions, "is no carried tensor");
+    refuse_file(nine_dimensions, "is not a carried tensor");
     refuse_file(unknown_dtype, "Q8");
     refuse_file(enormous, "64 MiB");
 }

@@ -209,10 +209,10 @@ static void test_jsonl(void)
         {"{\"text\": \"A\nC\"}\n", "a.jsonl:1: no JSON"},
         {"{\"text\": \"A\xff\"}\n", "a.jsonl:1: no JSON"},
         {"{\"text\": \"A\\u0000\"}\n", "a.jsonl:1: no JSON"},
-        {"[\"ACGT\"]\n", "a.jsonl:1: is no JSON object"},
+        {"[\"ACGT\"]\n", "a.jsonl:1: is not a JSON object"},
         {"{\"text\": \"A\"}\n{\"seq\": \"A\"}\n", "a.jsonl:2: has no field \"text\""},
-        {"{\"text\": 5}\n", "a.jsonl:1: field \"text\" is no string"},
-        {"{\"text\": NaN}\n", "a.jsonl:1: field \"text\" is no string"},
+        {"{\"text\": 5}\n", "a.jsonl:1: field \"text\" is not a string"},
+        {"{\"text\": NaN}\n", "a.jsonl:1: field \"text\" is not a string"},
         {"{\"text\": \"A\"}\n{\"text\": null}\n", "a.jsonl:2: field \"text\" is null; --skip-bad"},
         {"{\"text\": \"A\", \"te\\u0078t\": \"C\"}\n", "a.jsonl:1: has member \"text\" 2 times"},
         {"{\"text\": \"A\", \"id\": 1, \"id\": 2}\n", "a.jsonl:1: has member \"id\" 2 times"},
@@ -282,7 +282,7 @@ static void test_members(void)
         "{\"a\": {\"x\": 1e999, \"b\": {\"c\": \"A\"}}}\n{\"a.b.c\": \"C\", \"a\": 1}\n{\"a\": {\"b.c\": \"G\"}}",
         ">1 A>2 C>3 G");
     refuse_text(&deep, "a.jsonl", "{\"a\": {\"b\": 5}}", "a.jsonl:1: has no field \"a.b.c\"");
-    refuse_text(&deep, "a.jsonl", "{\"a\": {\"b\": {\"c\": 5}}}", "a.jsonl:1: field \"a.b.c\" is no string");
+    refuse_text(&deep, "a.jsonl", "{\"a\": {\"b\": {\"c\": 5}}}", "a.jsonl:1: field \"a.b.c\" is not a string");
     refuse_text(&deep, "a.jsonl", "{\"a\": {}, \"a\": {}}", "a.jsonl:1: has member \"a\" 2 times");
     refuse_text(&bytes, "a.jsonl", "{\"text\": \"\xc3\"}", "a.jsonl:1: no JSON");
     enum { DEEP = 5000 };
@@ -320,10 +320,10 @@ static void test_array(void)
         {"[{\"text\": \"A\"},\n]", "a.json:2: no JSON: a value is expected"},
         {"[{\"text\": \"A\"}}", "a.json:1: is not a JSON array of objects: ',' or ']' is expected"},
         {"[{\"text\": \"A\"}]\n\n[", "a.json:3: is not a JSON array of objects: text follows its end"},
-        {"[\n\"ACGT\"]", "a.json:2: is no JSON object"},
+        {"[\n\"ACGT\"]", "a.json:2: is not a JSON object"},
         {"\"ACGT\"", "a.json:1: is not a JSON array of objects: it does not begin with ["},
-        {"[{\"text\": \"A\"},\n\n{\n\n\"text\": 5}]", "a.json:3: field \"text\" is no string"},
-        {"[{\n\"text\": \"A\"},\n{\"text\": 5}]", "a.json:3: field \"text\" is no string"},
+        {"[{\"text\": \"A\"},\n\n{\n\n\"text\": 5}]", "a.json:3: field \"text\" is not a string"},
+        {"[{\n\"text\": \"A\"},\n{\"text\": 5}]", "a.json:3: field \"text\" is not a string"},
     };
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++)
         refuse_text(&characters, "a.json", mistakes[i].text, mistakes[i].words);
@@ -368,7 +368,7 @@ static void test_csv(void)
         {"text,id\nA,1\n\"C,2\nG,3\n", "a.csv:3: a cell that begins with a quote here does not end"},
         {"text,id\n\"A\"C,2\n", "a.csv:2: text follows a quoted cell"},
         {"text,id\n\"A\"\rC,2\n", "a.csv:2: text follows a quoted cell"},
-        {"text,id\nA\x01,2\n", "a.csv:2: column \"text\" holds byte 0x01: this is no sequence"},
+        {"text,id\nA\x01,2\n", "a.csv:2: column \"text\" holds byte 0x01: it is not a sequence"},
         {"text,id\nA,a\x01\n", "a.csv:2: the record's name holds the control character 0x01"},
     };
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++)
@@ -403,7 +403,7 @@ static void test_skipped(void)
     CHECK(skipped == 4);
     check_text(&skips, "a.csv", "id,text\n1\n2,A\n3,C,T\n", ">2 A");
     CHECK(skipped == 6);
-    refuse_text(&skips, "a.jsonl", "{\"text\": 5}", "a.jsonl:1: field \"text\" is no string");
+    refuse_text(&skips, "a.jsonl", "{\"text\": 5}", "a.jsonl:1: field \"text\" is not a string");
     refuse_text(&skips, "a.jsonl", "{\"text\": null", "a.jsonl:1: no JSON");
     refuse_text(&skips, "a.jsonl", "{}\n{}\n", "a.jsonl: none of 2 records has field \"text\"; --field names");
     /* files without a record, where they may be */

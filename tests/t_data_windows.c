@@ -219,13 +219,13 @@ static void test_damage(void)
     token_store_close(store);
     /* the index is good for the very file that it was made of, whose digests were compared then */
     add_one(path, tokens + 800);
-    refused_windows(path, &layout, "its tokens are not those that were written");
+    refused_windows(path, &layout, "its tokens differ from those written");
     stores_write_periodic(path);
     add_one(path, offsets + 16);
-    refused_windows(path, &layout, "its offsets are not those that were written");
+    refused_windows(path, &layout, "its offsets differ from those written");
     stores_write_periodic(path);
     add_one(path, names + 3);
-    refused_windows(path, &layout, "its names are not those that were written");
+    refused_windows(path, &layout, "its names differ from those written");
     stores_write_periodic(path);
     CHECK(token_store_open(&store, path) == ERROR_NONE);
     CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->index.map != NULL);

@@ -95,7 +95,7 @@ printf '>a\nMKV\n>none\n>stop\nMKVLA*\n>inner\nMK*VL\n>low\nmkvl\n' >"$work/odd.
 ranks 2 embed --checkpoint "$work/esm" --fasta "$work/odd.fa" -o "$work/odd.h5" --pool none
 check "odd records: ends with 0" codes_are 0 2
 check "a stop symbol dropped" says "1 stop symbol '*' at ends of records dropped"
-check "unknown characters" says "5 of 17 characters are no token of esm2 and became <unk>: 1 '*', 4 lower-case letters"
+check "unknown characters" says "5 of 17 characters are not tokens of esm2 and became <unk>: 1 '*', 4 lower-case letters"
 check "a record of them" says "unknown characters (no token of the model) are 20 % of inner, and more than 10 % of 1 other"
 check "a record without residues" says "1 record without residues"
 check "all of their tokens" test "$(rows "$work/odd.h5")" = "[27, 32]"

@@ -567,14 +567,14 @@ static void test_quantized(void)
                     "key precision.recipe = \"nvfp4\": needs a GPU of a kind; \"current\" runs here, and device.kind = "
                     "\"cpu\" emulates it");
     check_quantized(DECK_RECIPE_MXFP8, 64, 144, cpu,
-                    "key model.ffn = 144: quantized products need a multiple of 32, such as 160; precision.linears can "
+                    "key model.ffn = 144: quantized GEMMs need a multiple of 32, such as 160; precision.linears can "
                     "leave linear layers out");
     check_quantized(DECK_RECIPE_NVFP4, 64, 150, cpu,
-                    "key model.ffn = 150: quantized products need a multiple of 16, such as 160; precision.linears can "
+                    "key model.ffn = 150: quantized GEMMs need a multiple of 16, such as 160; precision.linears can "
                     "leave linear layers out");
     check_quantized(DECK_RECIPE_CURRENT, 56, 160, cpu,
-                    "key model.hidden = 56: quantized products need a multiple of 16, such as 64; "
-                    "precision.recipe = \"none\" takes any");
+                    "key model.hidden = 56: quantized GEMMs need a multiple of 16, such as 64; precision.recipe = "
+                    "\"none\" takes any");
 
     struct deck deck = toy_deck();
     struct model_settings model;

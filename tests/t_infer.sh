@@ -54,7 +54,7 @@ check "eval on one rank takes a pipe" close_numbers "$work/eval1.json" "$work/pi
 for input in - "$work/pipe"; do
     RANKS_SECONDS=60 ranks 2 eval --checkpoint "$work/run" --fasta "$input" -o "$work/none.json"
     check "eval on 2 ranks, $input: exit code 2" codes_are 2 2
-    check "eval on 2 ranks, $input: is said" says "is no regular file, and each of the 2 ranks reads all records"
+    check "eval on 2 ranks, $input: is said" says "is not a regular file, and each of the 2 ranks reads all records"
 done
 genome 3 400 500 >"$work/rank0.fa"
 genome 3 400 600 700 700 700 >"$work/rank1.fa"
@@ -104,7 +104,7 @@ check "a prompt of RNA, on two lines, is read like DNA on one" cmp "$work/a" "$w
 check "and that is said" says "# prompt: U, as in RNA, is read as T 2 times"
 "$CISTRON" generate --checkpoint "$work/run" --prompt 'ACGÉ' >"$work/out" 2>&1
 check "bytes that no sequence has are refused in a prompt" test $? -eq 2
-check "they are named" says "--prompt: holds byte 0xc3: this is no sequence"
+check "they are named" says "--prompt: holds byte 0xc3: it is not a sequence"
 "$CISTRON" generate --checkpoint "$work/run" --prompt 'ACG<mask>' --tokens 2 >"$work/b" 2>"$work/out"
 check "special tokens are not read in a prompt" says "5 of 9 bases are not A, C, G, T or N: 1 '<', 1 '>', 1 'K', 1 'M', 1 'S'"
 "$CISTRON" generate --checkpoint "$work/run" --prompt 'ACG 123' --tokens 2 >"$work/a" 2>"$work/out"

@@ -68,7 +68,7 @@ tokens=$("$CISTRON" inspect --json "$store" | sed -n 's/^  "tokens": \([0-9]*\)\
 begins "a store" "$store" "  $tokens tokens (nucleotide) in $("$CISTRON" inspect --json "$store" | sed -n 's/^  "sequences": \([0-9]*\),/\1/p') sequences, from 1 file"
 found="  best validation loss $(printf %.6f "${best% *}") nats per label (perplexity $(awk -v l="${best% *}" 'BEGIN { printf "%.4g", exp(l) }')), at step ${best#* }"
 begins "a checkpoint" "$file" "  llama of 34,976 parameters on tokens of nucleotide, after 12 steps and 5,376 tokens" "$found" \
-    "  weights and moments: a run can go on from it (cistron train --from)"
+    "  weights and moments: a run can resume from it (cistron train --from)"
 begins "a final model" "$work/run/final_model.h5" "  llama of 34,976 parameters on tokens of nucleotide, after 12 steps and 5,376 tokens" \
     "$found" "  weights alone: for eval, embed, generate, export and model.initialise_from"
 
@@ -92,7 +92,7 @@ refuses() # TEXT WORDS COMMAND...
 "$abs_top_builddir/tests/hdf5_edit" "$work/x.h5" 'tokens[1001]' 78
 "$CISTRON" inspect "$work/x.h5" >"$work/out" 2>&1
 check "inspect alone reads no tokens" test $? -eq 0
-refuses "tokens overwritten" "x.h5: damaged: its tokens are not those that were written" inspect --verify "$work/x.h5"
+refuses "tokens overwritten" "x.h5: damaged: its tokens differ from those written" inspect --verify "$work/x.h5"
 refuses "tokens overwritten, baseline" "x.h5: damaged: its tokens" baseline "$store" "$work/x.h5"
 cp "$store" "$work/x.h5"
 "$abs_top_builddir/tests/hdf5_edit" "$work/x.h5" 'offsets[1]' 4611686018427387904

@@ -358,10 +358,10 @@ static void test_refusals(const char *folder)
     } faults[] = {
         {0, "NMIDIDX", 7, "does not begin with MMIDIDX"},
         {9, "\2", 1, "its version is not 1"},
-        {17, "\0", 1, "its type is none of whole numbers"},
-        {17, "\6", 1, "its type is none of whole numbers"},
-        {17, "\7", 1, "its type is none of whole numbers"},
-        {17, "\t", 1, "its type is none of whole numbers"},
+        {17, "\0", 1, "its type is not an integer type"},
+        {17, "\6", 1, "its type is not an integer type"},
+        {17, "\7", 1, "its type is not an integer type"},
+        {17, "\t", 1, "its type is not an integer type"},
         {17, "\4", 1, "sequence 1 has"},
         {18, &huge, 8, "shorter than its tables"},
         {18, &negative, 8, "has no sequence"},
@@ -397,7 +397,7 @@ static void test_refusals(const char *folder)
     CHECK(remove(stores_path("set.bin")) == 0);
     CHECK_USER(megatron_store_open(&store, set), "cannot open the file of a Megatron data set's tokens");
     CHECK(remove(stores_path("set.idx")) == 0); /* as when its folder goes away under a run that looks again */
-    CHECK_USER(megatron_store_open(&store, stores_path("set")), "set: is no Megatron data set");
+    CHECK_USER(megatron_store_open(&store, stores_path("set")), "set: is not a Megatron data set");
     CHECK(megatron_prefix(stores_path("none")) == NULL && megatron_prefix(".bin") == NULL);
     free(index.bytes);
     free(bin.bytes);

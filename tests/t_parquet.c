@@ -199,7 +199,7 @@ static void test_cut(void)
     CHECK(accepted == 0);
     file = whole;
     memcpy(file.data, "PAR2", 4);
-    CHECK_USER(read_file(got, sizeof got), "a.parquet: is no Parquet file: it does not begin with PAR1");
+    CHECK_USER(read_file(got, sizeof got), "a.parquet: is not a Parquet file: it does not begin with PAR1");
     file = whole;
     memset(file.data + file.size - 5, 0x7f, 1);
     CHECK_USER(read_file(got, sizeof got), "its Parquet footer is damaged: it would be empty, or longer than the file");

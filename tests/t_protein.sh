@@ -55,11 +55,11 @@ same_store "--case upper" --case upper "$work/lower.fa"
 check "--case upper leaves nothing unknown" quiet
 
 prepare lower --tokenizer esm2 "$work/lower.fa"
-check "lower case is no token" says "44 of 44 characters are no token of esm2 and became <unk>: 44 lower-case letters (--case upper"
+check "lower case is no token" says "44 of 44 characters are not tokens of esm2 and became <unk>: 44 lower-case letters (--case upper"
 printf '>a\nMK*LV1J\nmk\n>b\nAV*\nJ\n' >"$work/odd.fa"
 prepare odd --tokenizer esm2 "$work/odd.fa"
 check "each unknown character is named" says \
-    "7 of 13 characters are no token of esm2 and became <unk>: 2 '*', 1 '1', 2 'J', 2 lower-case letters (--case upper"
+    "7 of 13 characters are not tokens of esm2 and became <unk>: 2 '*', 1 '1', 2 'J', 2 lower-case letters (--case upper"
 check "records of little else are named" says \
     "unknown characters (no token of the model) are 56 % of a, and more than 10 % of 1 other records"
 odd=$(checksum odd)
@@ -67,7 +67,7 @@ sed 's/[*1mk]/J/g' "$work/odd.fa" >"$work/unknown.fa"
 prepare unknown --tokenizer esm2 "$work/unknown.fa"
 check "all of them are one token" test "$(checksum unknown)" = "$odd"
 prepare amplify --tokenizer amplify "$work/plain.fa"
-check "AMPLIFY has no X, Z, U, O" says "4 of 44 characters are no token of amplify and became <unk>: 1 'O', 1 'U', 1 'X', 1 'Z'"
+check "AMPLIFY has no X, Z, U, O" says "4 of 44 characters are not tokens of amplify and became <unk>: 1 'O', 1 'U', 1 'X', 1 'Z'"
 printf '>a\n*\n>b\n\n' >"$work/nothing.fa"
 prepare nothing --tokenizer esm2 "$work/nothing.fa"
 check "a file of stops alone is refused" test $? -eq 2

@@ -55,9 +55,9 @@ static void check_outside(void)
     const struct {
         double low, high;
         const char *says;
-    } cases[] = {{0, 10, "values up to 1234 lie above, values down to -7 lie below, 1 value is no number"},
-                 {-10, 10, "values up to 1234 lie above, 1 value is no number"},
-                 {0, 0, "1 value is no number"}};
+    } cases[] = {{0, 10, "values up to 1234 lie above, values down to -7 lie below, 1 value is not a number"},
+                 {-10, 10, "values up to 1234 lie above, 1 value is not a number"},
+                 {0, 0, "1 value is not a number"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int as_text = 0; as_text < 2; as_text++) {
             char *text = NULL;

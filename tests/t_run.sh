@@ -121,10 +121,10 @@ for to in none block "delayed precision.history=5"; do
     check "what is is said" says "this run has precision.recipe = \"${to% *}\""
     rm -r "$work/to"
 done
-check "histories of another length" says "delayed scaling starts anew"
+check "histories of another length" says "delayed scaling starts again"
 "$CISTRON" train "$work/deck.cfg" $delayed train.resume="$work/first/step_00000008.h5" train.steps=9 \
     output.folder="$work/to" >"$work/out" 2>&1
-check "from none to delayed: is said" says "delayed scaling starts anew: $work/first/step_00000008.h5 was written with precision.recipe = \"none\"; this run has precision.recipe = \"delayed\""
+check "from none to delayed: is said" says "delayed scaling starts again: $work/first/step_00000008.h5 was written with precision.recipe = \"none\"; this run has precision.recipe = \"delayed\""
 check "and goes on" test -f "$work/to/final_model.h5"
 "$CISTRON" export --checkpoint "$work/delayed/step_00000012.h5" -o "$work/hf_step" >"$work/out" 2>&1
 "$CISTRON" export --checkpoint "$work/delayed/final_model.h5" -o "$work/hf_final" >"$work/out" 2>&1

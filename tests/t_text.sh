@@ -212,7 +212,7 @@ check "further chat templates too" says "warning: chat/additional_chat_templates
 rm chat/vocab.json
 mkfifo chat/vocab.json
 check "a pipe among them" ends 0 import chat -o chat3.h5
-check "is told, and nothing waits for it" says "no tokenizer is kept: chat/vocab.json: cannot be read: it is no regular file"
+check "is told, and nothing waits for it" says "no tokenizer is kept: chat/vocab.json: cannot be read: it is not a regular file"
 
 # -- Bytes that the vocabulary lacks ---------------------------------------------------------------------------------------
 
@@ -258,7 +258,7 @@ refuses "a folder without a tokenizer" "run: holds no tokenizer.json and no toke
 head -c 4000 "$tokenizer/tokenizer.json" >cut.json
 refuses "a tokenizer that is cut short" "cut.json" prepare --tokenizer cut.json -o new.h5 train.txt
 printf '%4096s' '' >blank.json
-refuses "a file of blanks" "blank.json:1: is no line of a rank file" prepare --tokenizer blank.json -o new.h5 train.txt
+refuses "a file of blanks" "blank.json:1: is not a line of a rank file" prepare --tokenizer blank.json -o new.h5 train.txt
 refuses "letter case of text" "--case upper: only for tokens of characters" \
     prepare --tokenizer "$tokenizer" --case upper -o new.h5 train.txt
 cp -r "$tokenizer" other

@@ -15,7 +15,7 @@ static void check_faults(void)
     static const struct {
         const char *from, *to, *says;
     } cases[] = {
-        {"{\"added", "{{\"added", "T:1: is no JSON"},
+        {"{\"added", "{{\"added", "T:1: is not JSON"},
         {"\"BPE\"", "\"WordLevel\"", "T: model.type: \"WordLevel\" is not offered; must be \"BPE\""},
         {"\"model\"", "\"modell\"", "T: model: is missing"},
         {"\"dropout\":null", "\"dropout\":0.1", "T: model.dropout: 0.1"},
@@ -29,7 +29,7 @@ static void check_faults(void)
         {"\"A\":65", "\"A\":66", "T: model.vocab: id 66 is there twice"},
         {"\"A\":65", "\"B\":65", "duplicate"},
         {"\"A\":65", "\"A\":99999999999999999999", "T: model.vocab: the id of \"A\""},
-        {"\"A\":65", "\"A\":1e999", "T:1: is no JSON: real number overflow"},
+        {"\"A\":65", "\"A\":1e999", "T:1: is not JSON: real number overflow"},
         {"\"dropout\":null", "\"unk_token\":7", "T: model.unk_token: 7 is not offered"},
         {"\"dropout\":null", "\"fuse_unk\":7", "T: model.fuse_unk: 7 is not offered"},
         {"\"h e\"", "\"h zz\"", "T: model.merges[0]: \"h\" and \"zz\""},
@@ -129,7 +129,7 @@ static void check_roles(void)
          true,
          NULL},
         {"{\"bos_token\":\"</s>\"}", {0}, false, false, "C: bos_token: \"</s>\" has id 266, but T puts id 265 before"},
-        {"{\"eos_token\":\"none\"}", {0}, false, false, "C: eos_token: \"none\" is no token of T"},
+        {"{\"eos_token\":\"none\"}", {0}, false, false, "C: eos_token: \"none\" is not a token of T"},
         {"{\"eos_token\":7}", {0}, false, false, "C: eos_token: 7"},
         {"{\"add_eos_token\":true}", {0}, false, false, "C: add_eos_token: true"},
         {"[]", {0}, false, false, "C: is JSON, but no object"},
@@ -137,7 +137,7 @@ static void check_roles(void)
          {0},
          false,
          false,
-         "C: eos_token: \"none\" is no token of T"},
+         "C: eos_token: \"none\" is not a token of T"},
     };
     char *text = json_with(NULL, NULL);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -178,7 +178,7 @@ static void check_ranks(void)
         {"aGU= 256\naGU= 257\n", NULL, "the same token"},
         {"aGU= 9999999\n", NULL, "T:257: rank 9999999 is not below"},
         {"aGU= 99999999999999999999\n", NULL, "T:257: is no line"},
-        {"aGU= x\n", NULL, "T:257: the rank is no number"},
+        {"aGU= x\n", NULL, "T:257: the rank is not a number"},
         {"aGU=256\n", NULL, "T:257: is no line"},
         {"aGU 256\n", NULL, "T:257: is no line"},
         {"a=U= 256\n", NULL, "T:257: is no line"},

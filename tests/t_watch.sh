@@ -142,7 +142,7 @@ if [ -n "$python" ]; then
     for tag in train/learning_rate train/grad_norm train/tokens_per_second train/step_seconds train/mfu; do
         check "$tag" test "$(grep -c "^$tag " "$work/scalars")" -eq 10
     done
-    check "texts" grep -qx "run/start 8 'goes on from step 8, with train.steps = 10 (was 9)'" "$work/scalars"
+    check "texts" grep -qx "run/start 8 'continues from step 8, with train.steps = 10 (was 9)'" "$work/scalars"
     check "ends" grep -qx "run/end 10 'finished: 10 steps'" "$work/scalars"
     sed -n 's/^validation\/loss //p' "$work/scalars" >"$work/board"
     sed -n 's/.*"event":"validation","step":\([0-9]*\),"loss":\([^,]*\),.*/\1 \2/p' "$run/log.jsonl" >"$work/n"
@@ -360,7 +360,7 @@ check "no second run: exit code 2" test $? -eq 2
 check "no second run: is said" says "$work/none: no such file or folder"
 "$CISTRON" report "$run" "$run/final_model.h5" >"$work/out" 2>&1
 check "no log: exit code 2" test $? -eq 2
-check "no log: is said" says "$run/final_model.h5: is no log of a run"
+check "no log: is said" says "$run/final_model.h5: is not the log of a run"
 "$CISTRON" report "$run" "$work/other/log.jsonl" -o "$work/other/log.jsonl" >"$work/out" 2>&1
 check "several over a log: exit code 2" test $? -eq 2
 check "several over a log: is said" says "is an input and the output"

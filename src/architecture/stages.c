@@ -43,7 +43,7 @@ void stages_deal(const struct model_settings *s, int *layers)
 {
     const int slices = stage_slices(&s->cut), width = (int)s->layers + 1;
     if (slices > 1 && slices > stages_most_slices(s))
-        error_fatal("bug: %lld layers cannot be dealt out to %d slices", (long long)s->layers, slices);
+        error_fatal("bug: %lld layers cannot be divided among %d slices", (long long)s->layers, slices);
     if (slices == 1) {
         layers[0] = (int)s->layers;
         return;

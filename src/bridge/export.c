@@ -116,7 +116,7 @@ static void renew_tables(struct export *export)
         struct carried_tensor *t = &export->carried.tensors[i];
         if (!frequencies_named(t->name) || frequencies_error(&s->rope, s->head_dim, t) < FREQUENCIES_SAME)
             continue;
-        log_warn("%s: %s is not made of the model's frequencies and is made anew", export->path, t->name);
+        log_warn("%s: %s does not follow from the model's frequencies and is recomputed", export->path, t->name);
         memory_free(t->data);
         *t = (struct carried_tensor){.name = t->name, .dtype = "F32", .dims = 1, .shape = {s->head_dim / 2}};
         t->bytes = t->shape[0] * (int64_t)sizeof(float);

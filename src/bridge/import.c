@@ -446,8 +446,7 @@ static void warn_of_broken(const struct import *import, int parameters)
             first = i;
         }
     if (broken > 0)
-        log_warn("%s: tensors with numbers that are NaN or infinite: %d, the first is %s; what is computed with such "
-                 "numbers is none",
+        log_warn("%s: tensors with numbers that are NaN or infinite: %d, the first is %s; results will be NaN",
                  import->given->folder, broken, import->of[first]->name);
 }
 

@@ -23,7 +23,7 @@ int json_file_read(json_t **object, const char *path)
     const int64_t bytes = open_size(fileno(file));
     if (bytes > MOST_BYTES) {
         fclose(file);
-        return error_user("%s: has more than %d MiB: it is no such file of a model", path, MOST_BYTES >> 20);
+        return error_user("%s: has more than %d MiB: it is not a model's file", path, MOST_BYTES >> 20);
     }
     char *text = memory_grow(NULL, bytes + 1);
     const size_t got = fread(text, 1, (size_t)bytes, file);
@@ -34,7 +34,7 @@ int json_file_read(json_t **object, const char *path)
     if (got != (size_t)bytes)
         return error_environment("%s: cannot be read", path);
     if (*object == NULL)
-        return error_user("%s:%d: is no JSON: %s", path, error.line, error.text);
+        return error_user("%s:%d: is not JSON: %s", path, error.line, error.text);
     if (json_is_object(*object))
         return ERROR_NONE;
     json_decref(*object);

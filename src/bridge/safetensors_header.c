@@ -186,18 +186,18 @@ int safetensors_header_read(struct safetensors_header *header, int descriptor, c
     json_t *object;
     *header = (struct safetensors_header){NULL};
     if (file_bytes < LENGTH_BYTES)
-        return error_user("%s: is no safetensors file: it has %lld bytes, the length of its header alone takes %d",
+        return error_user("%s: is not a safetensors file: it has %lld bytes, the length of its header alone takes %d",
                           path, (long long)file_bytes, LENGTH_BYTES);
     int code = file_read(descriptor, path, field, LENGTH_BYTES, 0);
     if (code != ERROR_NONE)
         return code;
     if (memcmp(field, git_lfs_note, LENGTH_BYTES) == 0)
-        return error_user("%s: is no safetensors file but git-lfs's note where to get it: git lfs pull fetches it",
+        return error_user("%s: is not a safetensors file but git-lfs's note where to get it: git lfs pull fetches it",
                           path);
     for (int i = LENGTH_BYTES - 1; i >= 0; i--)
         length = length << 8 | field[i];
     if (length == 0 || length > SAFETENSORS_HEADER_BYTES)
-        return error_user("%s: is no safetensors file: its header has %llu bytes, 1 to %d are allowed", path,
+        return error_user("%s: is not a safetensors file: its header has %llu bytes, 1 to %d are allowed", path,
                           (unsigned long long)length, SAFETENSORS_HEADER_BYTES);
     if ((int64_t)length > file_bytes - LENGTH_BYTES)
         return error_user("%s: is truncated: its header has %llu bytes, the file %lld", path,

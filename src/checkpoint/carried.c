@@ -97,7 +97,8 @@ static int read_tensor(hid_t group, const char *path, char *name, struct carried
     hid_t dataset = hdf5_open_dataset(group, name);
     int code = ERROR_NONE;
     if (dataset < 0 || !describe(dataset, &t))
-        code = error_user("%s: /%s/%s: is no carried tensor: bytes with attributes dtype and shape", path, GROUP, name);
+        code =
+            error_user("%s: /%s/%s: is not a carried tensor: bytes with attributes dtype and shape", path, GROUP, name);
     if (code == ERROR_NONE)
         code = carried_add(carried, path, &t);
     if (code == ERROR_NONE && H5Dread(dataset, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT,
@@ -119,7 +120,7 @@ static int read_ends(hid_t group, const char *path, const char *name, struct end
         good = ids[i] >= 0 && ids[i] <= INT32_MAX;
         ends->ids[ends->count++] = (int32_t)ids[i];
     }
-    return good ? ERROR_NONE : error_user("%s: /%s: attribute %s is no list of token ids", path, GROUP, name);
+    return good ? ERROR_NONE : error_user("%s: /%s: attribute %s is not a list of token ids", path, GROUP, name);
 }
 
 static int read_all(hid_t file, const char *path, struct carried_files *carried)
@@ -128,7 +129,7 @@ static int read_all(hid_t file, const char *path, struct carried_files *carried)
         return ERROR_NONE;
     hid_t group = hdf5_open_group(file, GROUP);
     if (group < 0)
-        return error_user("%s: /%s is no group", path, GROUP);
+        return error_user("%s: /%s is not a group", path, GROUP);
     int64_t count;
     int code = read_ends(group, path, CONFIG_ENDS, &carried->ends.config);
     if (code == ERROR_NONE)

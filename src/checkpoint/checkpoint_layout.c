@@ -200,7 +200,7 @@ int checkpoint_open(hid_t *file, const char *path)
     if (code != ERROR_NONE)
         return code;
     if (!hdf5_read_integer(*file, "cistron_checkpoint", &format))
-        code = error_user("%s: is no checkpoint of this program", path);
+        code = error_user("%s: is not a checkpoint of this program", path);
     else if (format != CHECKPOINT_FORMAT)
         code = error_user("%s: is a checkpoint of format %lld; this program reads %d", path, (long long)format,
                           CHECKPOINT_FORMAT);
@@ -338,7 +338,8 @@ int checkpoint_load_meta(const char *path, struct checkpoint_meta *meta)
     int code = checkpoint_open(&file, path);
     if (code == ERROR_NONE) {
         if (!read_meta(file, meta)) {
-            code = error_user("%s: is no whole checkpoint: an attribute of /meta or /data is missing or wrong", path);
+            code = error_user("%s: is not a complete checkpoint: an attribute of /meta or /data is missing or wrong",
+                              path);
             checkpoint_meta_destroy(meta);
         }
         H5Fclose(file);

@@ -113,7 +113,7 @@ int checkpoint_read_scales(hid_t file, const char *path, struct engine *engine)
         return ERROR_NONE;
     hid_t group = hdf5_open_group(file, GROUP);
     if (group < 0)
-        return error_user("%s: /%s is no group", path, GROUP);
+        return error_user("%s: /%s is not a group", path, GROUP);
     struct delayed_scaling own = delayed_scaling_fetch(scaling, stream), read = delayed_scaling_fetch(scaling, stream);
     bool fits;
     int code = read_numbers(group, path, &read, &fits);

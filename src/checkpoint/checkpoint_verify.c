@@ -53,8 +53,8 @@ int checkpoint_compare_block(const struct hash_block *block, uint64_t hash, cons
 {
     if (hash == block->hash)
         return ERROR_NONE;
-    return error_user("%s: is damaged: bytes %lld to %lld are not those that were written (if a program of yours "
-                      "has rewritten it on purpose, remove %s.xxh3)",
+    return error_user("%s: is damaged: bytes %lld to %lld differ from those written (if a program of yours has "
+                      "rewritten it on purpose, remove %s.xxh3)",
                       path, (long long)block->offset, (long long)(block->offset + block->length - 1), path);
 }
 

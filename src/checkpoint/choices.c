@@ -18,7 +18,7 @@ static int read_dataset(hid_t group, const char *path, void **data, int64_t *byt
     }
     if (dataset >= 0)
         H5Dclose(dataset);
-    return good ? ERROR_NONE : error_user("%s: /%s/%s: are no bytes of choices", path, GROUP, NAME);
+    return good ? ERROR_NONE : error_user("%s: /%s/%s: are not tuned kernels", path, GROUP, NAME);
 }
 
 static int read_group(hid_t file, const char *path, void **data, int64_t *bytes)
@@ -27,7 +27,7 @@ static int read_group(hid_t file, const char *path, void **data, int64_t *bytes)
         return ERROR_NONE;
     hid_t group = hdf5_open_group(file, GROUP);
     if (group < 0)
-        return error_user("%s: /%s is no group", path, GROUP);
+        return error_user("%s: /%s is not a group", path, GROUP);
     int code = hdf5_has(group, NAME) ? read_dataset(group, path, data, bytes) : ERROR_NONE;
     H5Gclose(group);
     return code;

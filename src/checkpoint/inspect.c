@@ -380,7 +380,7 @@ static char *summarise_checkpoint(const json_t *out)
     const char *family = text_of(out, "family"), *tokenizer = text_of(out, "tokenizer");
     const char *use = strcmp(text_of(out, "kind"), "model") == 0
                           ? "weights alone: for eval, embed, generate, export and model.initialise_from"
-                          : "weights and moments: a run can go on from it (cistron train --from)";
+                          : "weights and moments: a run can resume from it (cistron train --from)";
     char *parameters = counted(model, "elements", "parameters"), *tokens = counted(out, "tokens", "tokens");
     char *step = counted(out, "step", "steps"), *loss = summarise_loss(out);
     char *text =

@@ -232,7 +232,7 @@ static void tell(struct wait *wait, double waited, double limit)
     fprintf(stderr, "warning: rank %d on %s has waited for %.0f s in %s number %lld of %d ranks; missing: %s; %s",
             error_rank(), own->members[wait->comm->rank].host, waited, wait->what, (long long)own->begun,
             wait->comm->size, presence.text,
-            signals_stopping() ? "a wish to stop has to wait too (a second SIGTERM ends the process); " : "");
+            signals_stopping() ? "a request to stop has to wait too (a second SIGTERM ends the process); " : "");
     if (limit > 0)
         fprintf(stderr, "after %.0f s the run ends (comm.timeout)\n", limit);
     else

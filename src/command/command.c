@@ -246,7 +246,7 @@ static int parse(const struct command *command, int argc, char **argv, bool *hel
         if (chosen == '?' || chosen == ':') {
             char *meant = chosen == ':' ? memory_string("") : meant_option(command, argv[optind - 1]);
             char *what = memory_format("%s: %s%s", argv[optind - 1],
-                                       chosen == ':' ? "needs a value" : "is no option of this command", meant);
+                                       chosen == ':' ? "needs a value" : "is not an option of this command", meant);
             free(meant);
             code = command_mistake(command, what);
             free(what);

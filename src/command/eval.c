@@ -29,7 +29,7 @@ static const struct command_option options[] = {
     {"fasta", 0, "FILE", COMMAND_PATH, false, &fasta, "records to score (plain, .gz or .zst)"},
     {"input", 0, "FILE", COMMAND_PATH, false, &input, "the same, for what is no FASTA: JSON, CSV, Parquet, text"},
     {"input-format", 0, "NAME", COMMAND_TEXT, false, &given.input_format,
-     "of the records, as cistron prepare has it; else told by the file's name and content"},
+     "of the records, as cistron prepare has it; otherwise recognised by the file's name and content"},
     {"field", 0, "NAME", COMMAND_TEXT, false, &given.field,
      "JSON, CSV, TSV, Parquet: what holds a record's sequence (text)"},
     COMMAND_SKIP_BAD(&given.skip_bad),

@@ -96,7 +96,7 @@ static const struct command_option options[] = {
     {"output", 'o', "OUT.cfg", COMMAND_PATH, true, &output, "the file of rates"},
     COMMAND_FORCE(&replace),
     {"largest", 0, "N", COMMAND_INTEGER, false, &settings.largest,
-     "largest size of a product, a power of two (16384 on a GPU, else 512)"},
+     "largest size of a GEMM, a power of two (16384 on a GPU, else 512)"},
     {"quick", 0, NULL, COMMAND_FLAG, false, &settings.quick,
      "fewer sizes, and the kernels that libraries name first, not those that a run would choose"},
     {0}};

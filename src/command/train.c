@@ -43,12 +43,12 @@ const struct command command_train = {
     .summary = "train a model as a deck says",
     .help = "Trains the model that the input deck DECK describes; KEY=VALUE overrides single keys of it. Run it under\n"
             "mpirun or srun for several ranks. It writes checkpoints, the log (log.jsonl) and the effective deck to\n"
-            "output.folder, and goes on from the newest checkpoint there (train.resume).\n\n"
+            "output.folder, and resumes from the newest checkpoint there (train.resume).\n\n"
             "It stops after a checkpoint, with exit status 85, on SIGUSR1, SIGTERM, SIGINT or SIGHUP, when a file\n"
             "named stop appears in output.folder, and before train.walltime is over. SIGUSR2 and a file named\n"
             "checkpoint make it write a checkpoint and go on; so does time (checkpoint.every_minutes).\n\n"
-            "Exit status: 0 finished, 1 the environment failed, 2 a mistake that you can mend, 3 the run diverged,\n"
-            "85 stopped early after a checkpoint: start it again to go on.",
+            "Exit status: 0 finished, 1 the environment failed, 2 a mistake that you can fix, 3 the run diverged,\n"
+            "85 stopped early after a checkpoint: start it again to continue.",
     .options = options,
     .least = 0,
     .most = -1,

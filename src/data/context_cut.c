@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* Ranges are of tokens of a row. What one rank has of a row: chunks[0], then chunks[1], which begins at token `second`
- * of its local row. */
+/* A rank's part of a row: chunks[0], then chunks[1], which begins at token `second` of the local row. Ranges are in
+ * tokens of the whole row. */
 struct cut_part {
     struct index_range chunks[2];
     int64_t second;
@@ -17,14 +17,14 @@ static struct cut_part part_of(int64_t row_tokens, int rank, int ranks)
         {{context_chunk(rank, ranks, 0) * chunk, chunk}, {context_chunk(rank, ranks, 1) * chunk, chunk}}, chunk};
 }
 
-/* How many tokens of a segment the part has, of those before token `end` of the row. */
+/* Returns how many of the segment's tokens before token `end` of the row are in the part. */
 static int64_t count_before(const struct cut_part *part, struct index_range segment, int64_t end)
 {
     const struct index_range before = range_common(segment, (struct index_range){0, end});
     return range_common(part->chunks[0], before).count + range_common(part->chunks[1], before).count;
 }
 
-/* Where in the local row a segment begins that has tokens in it. */
+/* Returns where the segment begins in the local row; it has tokens there. */
 static int64_t local_start(const struct cut_part *part, struct index_range segment)
 {
     const struct index_range first = range_common(part->chunks[0], segment),
@@ -63,7 +63,7 @@ struct cut_slot {
     int64_t q_start, q_length, kv_start, kv_length, q_offset;
 };
 
-/* Queries of `mine` and the keys of `theirs` that they may see, of one segment. Starts are places in local rows. */
+/* Returns the slot of one segment: queries of `mine` and the keys of `theirs` that they attend to, in local rows. */
 static struct cut_slot slot_of(const struct cut_part *mine, const struct cut_part *theirs, struct index_range segment)
 {
     const int64_t end = segment.first + segment.count;
@@ -73,8 +73,8 @@ static struct cut_slot slot_of(const struct cut_part *mine, const struct cut_par
     return (struct cut_slot){local_start(mine, segment), queries, local_start(theirs, segment), keys, 0};
 }
 
-/* The same for queries of one chunk that see no later keys. `theirs` has all tokens of that chunk or none: the queries'
- * keys begin or end together with them, or all of them see the same. */
+/* Causal version of slot_of, for the queries of one chunk. `theirs` has all tokens of that chunk or none: the keys
+ * begin or end together with the queries, or all queries attend to the same keys. */
 static struct cut_slot causal_slot_of(const struct cut_part *mine, int half, const struct cut_part *theirs,
                                       struct index_range segment)
 {

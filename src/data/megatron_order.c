@@ -14,7 +14,7 @@ int64_t megatron_samples(int64_t tokens, int64_t length)
 
 int megatron_too_short(const struct megatron_store *store, const struct megatron_part *part, int64_t length)
 {
-    return error_user("%s: has %lld tokens in the part that is used, fewer than a sample of %lld and the token behind "
+    return error_user("%s: has %lld tokens in the part that is used, fewer than a sample of %lld and the token after "
                       "it; take a smaller data.window, or more of it by data.split_ratios",
                       store->prefix, (long long)part->tokens, (long long)length);
 }
@@ -25,7 +25,7 @@ static int64_t epochs_for(const struct megatron_part *part, int64_t samples, int
     return MAX(epochs, 1);
 }
 
-/* Is the last epoch shuffled apart? */
+/* Returns whether the last epoch is shuffled separately. */
 static bool is_last_apart(const struct megatron_order *order, const struct megatron_part *part, int64_t samples,
                           int64_t length)
 {
@@ -35,7 +35,7 @@ static bool is_last_apart(const struct megatron_order *order, const struct megat
     return of_last < (int64_t)(0.8 * (double)megatron_samples(part->tokens, length));
 }
 
-/* The first `together` epochs are shuffled as one, then the others. */
+/* Shuffles the first `together` epochs as one, then the others. */
 static void order_sequences(struct megatron_order *order, const struct megatron_part *part, int64_t together,
                             struct numpy_random *random)
 {
@@ -47,7 +47,7 @@ static void order_sequences(struct megatron_order *order, const struct megatron_
     numpy_random_shuffle(random, order->sequences + first, all - first);
 }
 
-/* Where the next sample begins: with the last token of the one that begins at `at`. */
+/* Returns the start of the next sample: the last token of the sample that begins at `at`. */
 static struct megatron_place step(const struct megatron_order *order, const struct megatron_store *store,
                                   struct megatron_place at, int64_t length)
 {

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* Each use's share as it stands. */
+/* Reads the share of each use, normalised to sum 1. */
 static int parse_shares(const char *text, double shares[MEGATRON_USES])
 {
     const char *rest = text;
@@ -29,7 +29,7 @@ static int parse_shares(const char *text, double shares[MEGATRON_USES])
     return ERROR_NONE;
 }
 
-/* As Python's round: halves to the even side. */
+/* Rounds half to even, as Python's round. */
 static int64_t bound(double share, int64_t sequences)
 {
     return (int64_t)nearbyint(share * (double)sequences);

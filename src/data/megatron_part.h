@@ -1,5 +1,5 @@
-/* Which sequences of a Megatron data set are for training, for validation and for tests: Megatron-LM's --split, by
- * sequences in the order of the file (blended_megatron_dataset_config.py). */
+/* Chooses the sequences of a Megatron data set for training, validation or test: Megatron-LM's --split, by sequences in
+ * file order (blended_megatron_dataset_config.py). */
 #ifndef DATA_MEGATRON_PART_H
 #define DATA_MEGATRON_PART_H
 
@@ -7,14 +7,15 @@
 
 enum megatron_use { MEGATRON_TRAIN, MEGATRON_VALID, MEGATRON_TEST, MEGATRON_USES };
 
-/* Sequences first .. first + count - 1 of a store, and the tokens in them, which lie one behind the other. */
+/* Sequences first .. first + count - 1 of a store, whose tokens are contiguous. */
 struct megatron_part {
     int64_t first, count, tokens;
-    int64_t start; /* of the first token, in the store */
+    int64_t start; /* index of the first token in the store */
 };
 
-/* shares: "949,50,1", for MEGATRON_TRAIN and so on, of any sum; missing ones are 0; "": all sequences, whatever the
- * use. User errors: no such list, a part without tokens. */
+/* Sets *part to the sequences for one use. shares: split ratios such as "949,50,1", in the order of enum megatron_use,
+ * with any sum; missing ratios are 0; "": all sequences for every use. ERROR_USER: not a list of ratios, or a part
+ * without tokens. */
 int megatron_part_choose(struct megatron_part *part, const struct megatron_store *store, const char *shares,
                          enum megatron_use use);
 

@@ -10,7 +10,7 @@
 #include <xxhash.h>
 
 enum { CHECKED_TOKENS = 1 << 20 };
-enum { ENDS_BYTES = 1 << 20 }; /* of PREFIX.bin's beginning and end, that are part of the checksum */
+enum { ENDS_BYTES = 1 << 20 }; /* bytes at the beginning and at the end of PREFIX.bin that are part of the checksum */
 
 const char megatron_magic[MEGATRON_MAGIC] = "MMIDIDX\0";
 
@@ -69,8 +69,7 @@ int64_t megatron_store_start(const struct megatron_store *store, int64_t i)
 
 static int damaged(const struct megatron_store *store, const char *what)
 {
-    return error_user("%s: is no index of Megatron-LM that can be read: %s; make it anew, or fetch it again with its "
-                      ".bin",
+    return error_user("%s: is not a readable index of Megatron-LM: %s; make it again, or fetch it again with its .bin",
                       store->index->path, what);
 }
 
@@ -92,7 +91,7 @@ static int read_header(struct megatron_store *store)
     store->type = data[MEGATRON_TYPE_AT];
     store->token_bytes = bytes_of(store->type);
     if (store->token_bytes == 0)
-        return damaged(store, "its type is none of whole numbers (1 to 5, 8)");
+        return damaged(store, "its type is not an integer type (1 to 5, 8)");
     store->sequences = read_i64(data + MEGATRON_SEQUENCES_AT);
     const int64_t entries = read_i64(data + MEGATRON_ENTRIES_AT);
     if (store->sequences < 1 || entries < 1)
@@ -104,7 +103,7 @@ static int read_header(struct megatron_store *store)
     return ERROR_NONE;
 }
 
-/* Each sequence begins where the one before ends, and the last one ends with PREFIX.bin. */
+/* Checks that each sequence begins where the previous one ends, and that the last one ends at the end of PREFIX.bin. */
 static int check_sequences(struct megatron_store *store)
 {
     const unsigned char *starts = starts_of(store);
@@ -181,7 +180,7 @@ int megatron_store_open(struct megatron_store **out, const char *path)
 {
     struct megatron_store *store = memory_allocate(sizeof *store);
     store->prefix = megatron_prefix(path);
-    int code = store->prefix != NULL ? open_files(store) : error_user("%s: is no Megatron data set", path);
+    int code = store->prefix != NULL ? open_files(store) : error_user("%s: is not a Megatron data set", path);
     if (code != ERROR_NONE) {
         megatron_store_close(store);
         store = NULL;

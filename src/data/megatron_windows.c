@@ -11,7 +11,7 @@ struct megatron_windows {
     const struct megatron_store *store;
     struct megatron_part part;
     int64_t window;
-    struct megatron_order order; /* empty in the order of the file */
+    struct megatron_order order; /* empty in file order */
 };
 
 static struct token_window locate_in_file(void *self, int64_t w, int64_t *hint)
@@ -42,7 +42,7 @@ static void check_piece(const struct megatron_windows *windows, int64_t place, i
         error_lost("%s: was changed while it was open", windows->store->index->path);
 }
 
-/* Piece by piece, each of one sequence. */
+/* Reads piece by piece, each from one sequence. */
 static void read_in_order(void *self, const struct token_window *window, int64_t from, int64_t count, int32_t *tokens)
 {
     const struct megatron_windows *windows = self;

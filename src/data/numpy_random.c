@@ -11,7 +11,7 @@ struct numpy_random numpy_random_create(uint32_t seed)
     return random;
 }
 
-/* The next generation of all words. */
+/* Generates the next 624 words. */
 static void twist(uint32_t words[WORDS])
 {
     for (int i = 0; i < WORDS; i++) {
@@ -37,7 +37,7 @@ void numpy_random_shuffle(struct numpy_random *random, uint32_t *items, int64_t 
 {
     uint32_t mask = UINT32_MAX;
     for (int64_t last = count - 1; last > 0; last--) {
-        while (mask >> 1 >= (uint32_t)last) /* the fewest bits that hold `last` */
+        while (mask >> 1 >= (uint32_t)last) /* the fewest bits that represent `last` */
             mask >>= 1;
         uint32_t other;
         do

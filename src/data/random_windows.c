@@ -6,10 +6,11 @@
 #include <math.h>
 #include <xxhash.h>
 
-static const int64_t all_windows = (int64_t)1 << 48; /* more than any run takes, and exact in a double */
-static const double longest = 1099511627776.0;       /* 2^40, far in the tail of any length that a deck may ask for */
+static const int64_t all_windows = (int64_t)1 << 48; /* more than any run consumes, and exact in a double */
+static const double longest =
+    1099511627776.0; /* 2^40, far in the tail of any length distribution that a deck may request */
 
-enum { DRAWN = 4 /* tokens of one draw */, TOKENIZER_IDS = 256 /* no special id is beyond */ };
+enum { DRAWN = 4 /* tokens per draw */, TOKENIZER_IDS = 256 /* special ids are below */ };
 
 /* Ids first .. first + count - 1. */
 struct id_range {
@@ -22,14 +23,14 @@ struct random_windows {
     struct random_windows_settings settings;
     struct windows_layout layout;
     uint64_t seed;
-    double sigma;               /* of the logarithm of lengths */
-    struct tokenizer tokenizer; /* that of the settings, with their vocabulary */
-    struct id_range plain;      /* the ids that are drawn */
-    int64_t block;              /* the one that is in `windows`, -1: none */
+    double sigma;               /* standard deviation of the logarithm of lengths */
+    struct tokenizer tokenizer; /* the tokenizer of the settings, with their vocabulary */
+    struct id_range plain;      /* ids that are drawn */
+    int64_t block;              /* number of the block in `windows`; -1: none */
     struct token_window windows[RANDOM_BLOCK];
 };
 
-/* The tokenizer's special ids and as many others as the vocabulary holds; these stand for nothing, bases neither. */
+/* Returns the tokenizer with the settings' vocabulary. Ids that are not special have no meaning, bases neither. */
 static struct tokenizer make_tokenizer(const struct random_windows_settings *settings)
 {
     struct tokenizer tokenizer = *tokenizer_find(settings->tokenizer);
@@ -38,7 +39,7 @@ static struct tokenizer make_tokenizer(const struct random_windows_settings *set
     return tokenizer;
 }
 
-/* The longest stretch of ids without a special one: tokenizers have theirs at the ends. */
+/* Returns the longest range of ids without a special one; tokenizers have special ids at the ends of the vocabulary. */
 static struct id_range find_plain(const struct tokenizer *tokenizer)
 {
     const int64_t vocabulary = tokenizer->vocabulary;
@@ -63,7 +64,7 @@ int random_windows_check(const struct random_windows_settings *settings)
             (long long)settings->median, (long long)settings->mean);
     const struct tokenizer tokenizer = make_tokenizer(settings);
     if (find_plain(&tokenizer).count == 0)
-        return error_user("key model.vocabulary = %lld: data.source = \"random\" needs ids that are no special tokens",
+        return error_user("key model.vocabulary = %lld: data.source = \"random\" needs ids that are not special tokens",
                           (long long)settings->vocabulary);
     return ERROR_NONE;
 }
@@ -79,7 +80,7 @@ static int64_t draw_length(const struct random_windows *r, int64_t sequence)
 
 static void make_block(struct random_windows *r, int64_t block)
 {
-    int64_t first = block * RANDOM_BLOCK; /* number of its first window, and of its first sequence */
+    int64_t first = block * RANDOM_BLOCK; /* number of the block's first window, and of its first sequence */
     int count = 0;
     for (int64_t sequence = first; count < RANDOM_BLOCK; sequence++) {
         int64_t length = draw_length(r, sequence), pieces = windows_count(&r->layout, length);

@@ -15,8 +15,8 @@ struct index_shuffle shuffle_create(int64_t count, uint64_t seed, int64_t stream
     return shuffle;
 }
 
-/* The round function need not be invertible; this is a 64-bit finalizer by multiplication and shifts, whose high bits
- * depend on all input bits. */
+/* Round function, which need not be invertible: a 64-bit finalizer by multiplication and shifts. Its high bits depend
+ * on all input bits. */
 static uint64_t mix(uint64_t value, uint64_t key)
 {
     value = (value ^ key) * 0x9e3779b97f4a7c15u;

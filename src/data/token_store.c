@@ -19,7 +19,8 @@
 #include <xxhash.h>
 
 enum { NAME_BYTES = TOKENIZER_NAME_BYTES };
-static const int64_t part_bytes = 1 << 24, large_bytes = (int64_t)1 << 32; /* a second and more to read */
+static const int64_t part_bytes = 1 << 24,
+                     large_bytes = (int64_t)1 << 32; /* reading more bytes than large_bytes takes a second or more */
 
 const char *const store_columns[STORE_COLUMNS] = {"tokens", "offsets", "names"};
 
@@ -33,7 +34,7 @@ static int not_a_store(const char *path, const char *what)
     return error_user("%s: is not a token store of this program (%s); make one with cistron prepare", path, what);
 }
 
-/* Reading an attribute fills as many elements as the file says that it has. */
+/* Returns whether the attribute has one element; reading fills as many elements as the file says. */
 static bool is_scalar(hid_t attribute)
 {
     hid_t space = H5Aget_space(attribute);
@@ -42,7 +43,7 @@ static bool is_scalar(hid_t attribute)
     return scalar;
 }
 
-/* A scalar integer attribute, of 64 bits in memory; false where there is none. */
+/* Reads a scalar integer attribute into 64 bits; false if there is none. */
 static bool read_attribute(hid_t object, const char *name, hid_t type, void *value)
 {
     hid_t attribute = H5Aexists(object, name) > 0 ? H5Aopen(object, name, H5P_DEFAULT) : -1;
@@ -53,7 +54,7 @@ static bool read_attribute(hid_t object, const char *name, hid_t type, void *val
     return good;
 }
 
-/* An integer attribute of the root, -1 when it is absent. */
+/* Reads an integer attribute of the root; -1 if absent. */
 static int64_t read_integer(hid_t file, const char *name)
 {
     int64_t value;
@@ -86,7 +87,7 @@ static int read_tokenizer(hid_t file, struct token_store *store)
     return ERROR_NONE;
 }
 
-/* Where a contiguous one-dimensional dataset lies in the file, and how many elements it has; its digest. */
+/* Finds a contiguous one-dimensional dataset in the mapped file: its data, number of elements, and digest. */
 static int locate(hid_t file, struct token_store *store, enum store_column column, hid_t type, int64_t *count,
                   const unsigned char **data)
 {
@@ -123,9 +124,9 @@ static int locate(hid_t file, struct token_store *store, enum store_column colum
 static int check_digests(struct token_store *store)
 {
     if (store->has_checksum && store->checksum != XXH3_64bits(store->digests, sizeof store->digests))
-        return error_user("%s: damaged: its checksum is not that of its arrays' hashes; prepare it anew", store->path);
+        return error_user("%s: damaged: its checksum is not that of its arrays' hashes; prepare it again", store->path);
     if (!store->has_checksum) {
-        log_warn("%s: has no checksum, so what it holds cannot be checked; prepare it anew", store->path);
+        log_warn("%s: has no checksum, so what it holds cannot be checked; prepare it again", store->path);
         store->checksum = 0;
     }
     return ERROR_NONE;
@@ -137,7 +138,7 @@ static int read_layout(hid_t file, struct token_store *store)
     if (version < 0)
         return not_a_store(store->path, "it has no attribute cistron_store");
     if (version != STORE_VERSION)
-        return error_user("%s: is a token store of version %lld, this program reads version %d; prepare it anew",
+        return error_user("%s: is a token store of version %lld, this program reads version %d; prepare it again",
                           store->path, (long long)version, STORE_VERSION);
     store->vocabulary = read_integer(file, "vocabulary");
     store->has_checksum = read_attribute(file, "checksum", H5T_NATIVE_UINT64, &store->checksum);
@@ -158,14 +159,14 @@ static int read_layout(hid_t file, struct token_store *store)
     store->sequences = offsets - 1;
     if (offsets < 1 || token_store_offset(store, 0) != 0 ||
         token_store_offset(store, store->sequences) != store->token_count)
-        return error_user("%s: damaged: its offsets do not span its tokens; prepare it anew", store->path);
+        return error_user("%s: damaged: its offsets do not span its tokens; prepare it again", store->path);
     return check_digests(store);
 }
 
 static int read_file(struct token_store *store)
 {
     struct stat status;
-    if (stat(store->path, &status) != 0 && errno == ENOENT) /* of a deck that comes with the program, say */
+    if (stat(store->path, &status) != 0 && errno == ENOENT) /* common with decks that come with the program */
         return error_user("%s: cannot open the token store: %s; cistron prepare makes one for data.train or data.valid",
                           store->path, path_failure(store->path, ENOENT));
     int code = mapping_open(&store->map, store->path, "token store");
@@ -175,7 +176,7 @@ static int read_file(struct token_store *store)
     hid_t file = -1;
     hdf5_silence_begin(&silence);
     if (H5Fis_hdf5(store->path) <= 0)
-        code = not_a_store(store->path, "it is no HDF5 file");
+        code = not_a_store(store->path, "it is not an HDF5 file");
     else if ((code = hdf5_open(&file, store->path)) == ERROR_NONE)
         code = read_layout(file, store);
     if (file >= 0)
@@ -209,11 +210,11 @@ void token_store_close(struct token_store *store)
 int token_store_check_offset(const struct token_store *store, int64_t i)
 {
     if (i == 0)
-        return ERROR_NONE; /* it is 0, which was checked */
+        return ERROR_NONE; /* offset 0 was checked when the store was opened */
     const int64_t begin = token_store_offset(store, i - 1), end = token_store_offset(store, i);
     if (begin >= 0 && end >= begin && end <= store->token_count)
         return ERROR_NONE;
-    return error_user("%s: damaged: offset %lld is not between the one before and the last; prepare it anew",
+    return error_user("%s: damaged: offset %lld is not between the one before and the last; prepare it again",
                       store->path, (long long)i);
 }
 
@@ -251,8 +252,8 @@ static int verify_column(const struct token_store *store, enum store_column colu
     const uint64_t digest = XXH3_64bits_digest(state);
     XXH3_freeState(state);
     if (code == ERROR_NONE && digest != store->digests[column])
-        code = error_user("%s: damaged: its %s are not those that were written (hash %016" PRIx64 ", not %016" PRIx64
-                          "); fetch it again or prepare it anew",
+        code = error_user("%s: damaged: its %s differ from those written (hash %016" PRIx64 ", not %016" PRIx64
+                          "); fetch it again or prepare it again",
                           store->path, store_columns[column], digest, store->digests[column]);
     return code;
 }
@@ -261,7 +262,7 @@ int token_store_verify(const struct token_store *store)
 {
     const int64_t token_bytes = store->token_count * store->token_bytes;
     if (!store->has_checksum)
-        return error_user("%s: has no checksum, so what it holds cannot be checked; prepare it anew", store->path);
+        return error_user("%s: has no checksum, so what it holds cannot be checked; prepare it again", store->path);
     if (token_bytes > large_bytes)
         log_info("# %s: %.0f GB are read once, to compare them with their checksum", store->path,
                  (double)token_bytes * 1e-9);

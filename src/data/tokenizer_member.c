@@ -24,7 +24,7 @@ bool tokenizer_member_write(hid_t file, const struct tokenizer *tokenizer)
     if (!tokenizer_is_text(tokenizer))
         return true;
     hid_t plan = H5Pcreate(H5P_GROUP_CREATE);
-    H5Pset_obj_track_times(plan, false); /* the same content is the same file */
+    H5Pset_obj_track_times(plan, false); /* no times, so that equal content gives equal files */
     hid_t group = H5Gcreate2(file, GROUP, H5P_DEFAULT, plan, H5P_DEFAULT);
     H5Pclose(plan);
     bool good = group >= 0;
@@ -64,7 +64,7 @@ bool tokenizer_member_describe(hid_t file, struct tokenizer *tokenizer)
     return good;
 }
 
-/* A file of the group, if it is there. */
+/* Reads a file of the group into the bundle, if it is there. Returns false if it cannot be read. */
 static bool take(hid_t group, enum bundle_kind kind, struct tokenizer_bundle *bundle)
 {
     if (!hdf5_has(group, bundle_names[kind]))

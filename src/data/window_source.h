@@ -1,5 +1,5 @@
-/* Windows, and where they come from: a token store (data/windows.h), a data set of Megatron-LM
- * (data/megatron_windows.h) or random numbers (data/random_windows.h). */
+/* Interface of sources of windows: token stores (data/windows.h), Megatron data sets (data/megatron_windows.h) and
+ * random data (data/random_windows.h). */
 #ifndef DATA_WINDOW_SOURCE_H
 #define DATA_WINDOW_SOURCE_H
 
@@ -9,22 +9,24 @@
 #include <stdint.h>
 
 struct token_window {
-    int64_t number; /* in the source's order */
+    int64_t number; /* number in the source's order */
     int64_t sequence;
-    int64_t start;  /* where the source has its first token */
-    int64_t length; /* tokens without BOS and EOS; may be 0 where only EOS is left */
+    int64_t start;  /* index of its first token in the source */
+    int64_t length; /* tokens without BOS and EOS; may be 0 if only EOS is left */
     bool has_bos, has_eos;
-    bool followed; /* the source has a token behind the last one, which that predicts; no EOS then */
+    bool followed; /* the source has a token after the window, which is the label of the last token; then there is no
+                      EOS */
 };
 
-/* Tokens of a window, BOS and EOS included. */
+/* Returns the tokens of a window, BOS and EOS included. */
 int64_t window_length(const struct token_window *window);
 
 struct window_source_class {
-    /* Window number w of an epoch. *hint belongs to the caller and starts at 0; it makes lookups in order cheap. */
+    /* Returns window number w of an epoch. *hint belongs to the caller and starts at 0; it makes lookups in order
+     * cheap. */
     struct token_window (*locate)(void *self, int64_t w, int64_t *hint);
-    /* Reads tokens from .. from + count - 1 of a window into tokens[count], the one behind a followed window among
-     * them. BOS and EOS are not counted. */
+    /* Reads tokens from .. from + count - 1 of a window into tokens[count], BOS and EOS not counted. For a followed
+     * window the range may include the token after the last one. */
     void (*read)(void *self, const struct token_window *window, int64_t from, int64_t count, int32_t *tokens);
 };
 
@@ -32,7 +34,7 @@ struct window_source {
     const struct window_source_class *class;
     void *self;
     const struct tokenizer *tokenizer;
-    int64_t windows; /* in an epoch */
+    int64_t windows; /* windows in an epoch */
 };
 
 #endif

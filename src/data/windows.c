@@ -28,11 +28,11 @@ static void read_tokens(void *self, const struct token_window *window, int64_t f
     token_store_read(store, start, count, tokens);
     for (int64_t i = 0; i < count; i++)
         if (tokens[i] >= store->vocabulary)
-            error_lost("%s: damaged: token %lld is %d, but %s has %lld tokens; prepare it anew", store->path,
+            error_lost("%s: damaged: token %lld is %d, but %s has %lld tokens; prepare it again", store->path,
                        (long long)(start + i), (int)tokens[i], store->tokenizer->name, (long long)store->vocabulary);
 }
 
-/* The first of the ranks on this node that have this very file open: it checks for the others. */
+/* Returns whether this rank checks the store for all ranks of the node that have the same file open. */
 static bool is_leader(const struct token_store *store, struct comm *world)
 {
     struct comm *node = comm_split_node(world);
@@ -43,8 +43,8 @@ static bool is_leader(const struct token_store *store, struct comm *world)
     return leader;
 }
 
-/* Gives windows->index.first. Rank 0 makes the side file, then those who see another folder make theirs, then all map
- * it. */
+/* Sets windows->index.first. Rank 0 makes the side file, then leaders that see another folder make theirs, then all
+ * ranks map it. */
 static int obtain(struct store_windows *windows, const struct windows_layout *layout, struct comm *world)
 {
     const bool leader = is_leader(windows->index.store, world) || world->rank == 0;
@@ -99,14 +99,14 @@ void windows_close(struct store_windows *windows)
     memory_free(windows);
 }
 
-/* The sequence with first[i] <= w < first[i + 1]. */
+/* Returns the sequence i with first[i] <= w < first[i + 1]. */
 static int64_t find_sequence(const struct store_windows *windows, uint64_t w, int64_t hint)
 {
     const uint64_t *first = windows->index.first;
     for (int64_t i = hint; i <= hint + 1; i++)
         if (i >= 0 && i < windows->index.header.sequences && first[i] <= w && w < first[i + 1])
             return i;
-    int64_t low = 0, high = windows->index.header.sequences; /* first[low] <= w < first[high] */
+    int64_t low = 0, high = windows->index.header.sequences; /* invariant: first[low] <= w < first[high] */
     while (high - low > 1) {
         int64_t middle = low + (high - low) / 2;
         if (first[middle] <= w)

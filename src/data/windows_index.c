@@ -48,8 +48,8 @@ static int stopped(const struct token_store *store)
 /* Receives `count` entries of first[], in order. */
 typedef int (*receiver)(void *self, const uint64_t *entries, int64_t count);
 
-/* Scans the store's offsets, hands all entries of first[] on and fills in the header's totals. Billions of sequences
- * take minutes, so it looks out for a signal. */
+/* Scans the store's offsets, passes all entries of first[] to `receive`, and sets the header's totals. Checks for
+ * signals, since billions of sequences take minutes. */
 static int scan(const struct token_store *store, const struct windows_layout *layout, struct windows_header *header,
                 receiver receive, void *self)
 {
@@ -112,7 +112,7 @@ void windows_index_close(struct windows_index *index)
     memory_free(index->table);
 }
 
-/* The side file's path, freed with free(). */
+/* Returns the side file's path, freed with free(). */
 static char *index_path(const struct token_store *store, const struct windows_layout *layout)
 {
     static const char *const cuts[] = {[WINDOWS_EACH] = "each", [WINDOWS_ENDS] = "ends", [WINDOWS_FIRST] = "first"};
@@ -121,9 +121,9 @@ static char *index_path(const struct token_store *store, const struct windows_la
                          layout->no_eos ? "-no_eos" : "");
 }
 
-/* -- The side file is read ---------------------------------------------------------------------------------------- */
+/* -- Reading the side file ------------------------------------------------------------------------------------- */
 
-/* The hash in the header, of the entries and of the header before it. */
+/* Returns the hash for the header: of the entries, then of the header's members before the hash. */
 static uint64_t finish_hash(XXH3_state_t *entries, const struct windows_header *header)
 {
     XXH3_64bits_update(entries, header, offsetof(struct windows_header, hash));
@@ -148,7 +148,8 @@ static bool has_its_hash(const struct windows_header *header, const uint64_t *fi
     return hash == header->hash;
 }
 
-/* file: it must be of the very file that is open, not only of a store with its checksum. */
+/* Maps the side file. With `file` it must belong to the store file that is open, not only to a store of equal
+ * checksum. */
 static bool map(struct windows_index *index, const struct windows_layout *layout, bool hash, bool file)
 {
     struct windows_header wanted = header_of(index->store, layout), header;
@@ -188,9 +189,9 @@ bool windows_index_map(struct windows_index *index, const struct windows_layout 
     return map(index, layout, hash, false);
 }
 
-/* -- The side file is made ---------------------------------------------------------------------------------------- */
+/* -- Writing the side file ------------------------------------------------------------------------------------- */
 
-/* A file being written; its lock says that its maker lives. */
+/* A file being written. Its lock shows that the writing process is alive. */
 struct index_file {
     FILE *file;
     XXH3_state_t *hash;
@@ -204,7 +205,7 @@ static int receive_in_file(void *self, const uint64_t *entries, int64_t count)
                                                                                          : ERROR_ENVIRONMENT;
 }
 
-/* Does the path still name the open file? Who had the lock before may have renamed or removed it. */
+/* Returns whether the path still names the open file; the lock's previous owner may have renamed or removed it. */
 static bool still_named(int descriptor, const char *path)
 {
     struct stat mine, there;
@@ -212,7 +213,7 @@ static bool still_named(int descriptor, const char *path)
            mine.st_dev == there.st_dev;
 }
 
-enum index_lock { LOCK_MINE, LOCK_BUSY, LOCK_NONE /* the file system has none */ };
+enum index_lock { LOCK_MINE, LOCK_BUSY, LOCK_NONE /* the file system has no locks */ };
 
 static enum index_lock take_lock(int descriptor)
 {
@@ -222,8 +223,8 @@ static enum index_lock take_lock(int descriptor)
     return errno == EAGAIN || errno == EACCES ? LOCK_BUSY : LOCK_NONE;
 }
 
-/* Opens the file for writing, creating it with `create`; -1: it is not there or cannot be opened. *busy: somebody who
- * lives writes it. */
+/* Opens the file for writing; with `create` creates it if missing. Returns -1 if it cannot be opened. *busy: a living
+ * process is writing it. */
 static int open_temporary(const char *path, bool create, bool *busy)
 {
     *busy = false;
@@ -253,7 +254,7 @@ static int write_index(const struct token_store *store, const struct windows_lay
     return code != ERROR_NONE ? code : written ? ERROR_NONE : ERROR_ENVIRONMENT;
 }
 
-/* Whole under a temporary name, then renamed. That it cannot be written is no error. */
+/* Writes the file under a temporary name and renames it. A failure to write is not an error. */
 static int make(const struct token_store *store, const struct windows_layout *layout, const char *path,
                 const char *temporary, int descriptor)
 {
@@ -264,7 +265,7 @@ static int make(const struct token_store *store, const struct windows_layout *la
     else
         code = write_index(store, layout, &made);
     if (code == ERROR_NONE)
-        code = file_rename(temporary, path); /* before the lock is given up */
+        code = file_rename(temporary, path); /* while the lock is still held */
     if (code != ERROR_NONE)
         unlink(temporary);
     if (made.file != NULL)
@@ -301,7 +302,7 @@ int windows_index_obtain(struct windows_index *index, const struct windows_layou
     if (mapped)
         remove_leftover(temporary);
     if (descriptor >= 0) {
-        char *earlier = memory_format("%s-", temporary); /* so earlier builds named theirs, which nobody uses now */
+        char *earlier = memory_format("%s-", temporary); /* name of temporary files of earlier versions */
         disk_remove_leavings(earlier, false);
         free(earlier);
         code = make(index->store, layout, path, temporary, descriptor);

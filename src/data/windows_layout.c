@@ -20,7 +20,8 @@ struct windows_layout windows_layout_from(int64_t window, int64_t overlap, int64
                                    (code & CODE_NO_EOS) != 0};
 }
 
-/* Tokens that one window takes of what is cut, and how many tokens of a sequence there are to cut. */
+/* capacity returns the number of tokens that one window covers, cuttable the number of tokens of a sequence to split.
+ * With WINDOWS_ENDS both count special tokens. */
 static int64_t capacity(const struct windows_layout *layout)
 {
     return layout->cut == WINDOWS_ENDS ? layout->window : layout->window - windows_specials(layout);

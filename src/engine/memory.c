@@ -450,7 +450,7 @@ static int64_t lay_out_transient(struct planner *p, enum pass_kind pass)
         run_forwards(p, pass, NULL);
     struct lifetime_arena arena = lifetime_plan(plan_executor_log(p->executor), buffers, count);
     if (arena.pinned > 0) /* passes share the arena */
-        error_fatal("bug: a unit uses the other stream without execution_fork before it or execution_join behind it");
+        error_fatal("bug: a unit uses the other stream without execution_fork before it or execution_join after it");
     for (int64_t i = 0; i < count; i++)
         *offsets[i] = buffers[i].offset;
     memory_free(offsets);

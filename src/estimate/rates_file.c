@@ -89,9 +89,9 @@ static int read_root(struct machine_rates *rates, const config_setting_t *root, 
     int form = 0;
     const char *device = "";
     if (!config_setting_lookup_int(root, "cistron_rates", &form))
-        return error_user("%s: is no file of rates; `cistron measure` writes one", path);
+        return error_user("%s: is not a file of rates; `cistron measure` writes one", path);
     if (form != FORM)
-        return error_user("%s: is of form %d, and this program reads form %d; measure anew", path, form, FORM);
+        return error_user("%s: is of form %d, and this program reads form %d; measure again", path, form, FORM);
     config_setting_lookup_string(root, "device", &device);
     snprintf(rates->device, sizeof rates->device, "%s", device);
     double between;

@@ -173,7 +173,7 @@ static int parse(struct block_list *list, const char *path, const char *text, in
     const char *line = text;
     if (!take_text(&line, head) || (!take_text(&line, "1 ") && !take_text(&line, "2 ")) ||
         !take(&line, 10, '\n', bytes))
-        return error_user("%s: is no file of a checkpoint's hashes that this program knows", path);
+        return error_user("%s: is not a file of a checkpoint's hashes that this program knows", path);
     int64_t covered = 0;
     while (line < last) {
         int64_t offset, hash;
@@ -199,7 +199,7 @@ int block_list_read(struct block_list *list, const char *path, int64_t *bytes)
     char *text = NULL;
     int code = ERROR_NONE;
     if (length > BLOCK_SIDE_BYTES) {
-        code = error_user("%s: is no file of a checkpoint's hashes: it has %lld bytes, %d are the most", path,
+        code = error_user("%s: is not a file of a checkpoint's hashes: it has %lld bytes, %d are the most", path,
                           (long long)length, BLOCK_SIDE_BYTES);
     } else {
         text = memory_allocate(length + 1); /* zero-filled: ends with a NUL */

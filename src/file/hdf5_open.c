@@ -76,7 +76,7 @@ int hdf5_open(hid_t *file, const char *path)
         return error_user("%s: cannot open it: %s", path, open_failure());
     close(descriptor);
     if (H5Fis_hdf5(path) <= 0)
-        return error_user("%s: is no HDF5 file", path);
+        return error_user("%s: is not an HDF5 file", path);
     hid_t access = hdf5_access();
     *file = H5Fopen(path, H5F_ACC_RDONLY, access);
     const char *why = *file < 0 ? hdf5_open_failure(damage) : NULL; /* must precede any other call of HDF5 */

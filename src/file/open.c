@@ -14,7 +14,7 @@ enum { NOT_REGULAR = -1, A_LINK = -2, NOT_OWNED = -3 };
 
 const char *open_failure(void)
 {
-    return reason == NOT_REGULAR ? "it is no regular file"
+    return reason == NOT_REGULAR ? "it is not a regular file"
            : reason == A_LINK    ? "it is a link"
            : reason == NOT_OWNED ? "it belongs to another user"
                                  : path_failure(missing, reason);

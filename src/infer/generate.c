@@ -174,8 +174,8 @@ static void report_start(const struct generator *g)
                 "# up to %lld tokens with the prompt: the model sees the last %lld to %lld of them (--context)\n",
                 (long long)most, (long long)(g->context - half + 1), (long long)g->context);
     if (most > inference->context && g->context > inference->context)
-        log_warn("%lld tokens with the prompt are more than the %lld that the model was trained on at a time; what "
-                 "comes behind them may make little sense",
+        log_warn("%lld tokens with the prompt are more than the %lld that the model was trained on at a time; later "
+                 "tokens may make little sense",
                  (long long)most, (long long)inference->context);
 }
 
@@ -217,8 +217,8 @@ static int check_room(const struct generator *g)
     const int64_t need = inference_need(g->inference);
     if (unused == 0 || need <= unused) /* 0: nobody says */
         return ERROR_NONE;
-    return error_user("--batch %lld: so many sequences of up to %lld tokens need %s on each rank, which has %s free; a "
-                      "smaller --batch, fewer --tokens or a smaller --context needs less",
+    return error_user("--batch %lld: this many sequences of up to %lld tokens need %s on each rank, which has %s free; "
+                      "a smaller --batch, fewer --tokens or a smaller --context needs less",
                       (long long)g->batch, (long long)positions_of(g), bytes_text(needs, (double)need),
                       bytes_text(has, (double)unused));
 }

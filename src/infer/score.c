@@ -133,7 +133,7 @@ static int check_file(const struct scorer *s)
     struct stat status;
     if (s->world->size == 1 || (strcmp(input, "-") != 0 && (stat(input, &status) != 0 || S_ISREG(status.st_mode))))
         return ERROR_NONE;
-    return error_user("%s: is no regular file, and each of the %d ranks reads all records: use a file, or one rank",
+    return error_user("%s: is not a regular file, and each of the %d ranks reads all records: use a file, or one rank",
                       strcmp(input, "-") != 0 ? input : "standard input", s->world->size);
 }
 

@@ -7,7 +7,8 @@
 #include <string.h>
 
 enum { EPOCH_BITS = 48, KEYS = 1 << 15 };
-static const int64_t MOST_GIVEN = (int64_t)1 << 60; /* windows of all stores since the stream's start */
+static const int64_t MOST_GIVEN = (int64_t)1
+                                  << 60; /* limit of the number of windows since the stream's start, over all stores */
 
 uint64_t blend_epoch(int64_t key, int64_t epoch)
 {
@@ -33,17 +34,18 @@ void blend_position_set(struct blend_position *to, const struct blend_position *
     CHECK_BUG(from->stores == to->stores);
     to->offset = from->offset;
     if (to->stores > 0)
-        memcpy(to->epoch, from->epoch, (size_t)(4 * to->stores) * sizeof *to->epoch); /* all four lie together */
+        memcpy(to->epoch, from->epoch,
+               (size_t)(4 * to->stores) * sizeof *to->epoch); /* one allocation has all four arrays */
     blend_position_destroy(&start);
 }
 
 void blend_position_destroy(struct blend_position *position)
 {
-    memory_free(position->epoch); /* the others lie behind */
+    memory_free(position->epoch); /* start of the allocation of all four arrays */
     *position = (struct blend_position){0};
 }
 
-/* Of `store` in its present epoch; stores of equal size have other orders. */
+/* Makes the permutation of the store's current epoch; its key tells stores of equal size apart. */
 static void set_order(struct data_blend *blend, int store)
 {
     struct blend_store *s = &blend->store[store];
@@ -53,7 +55,7 @@ static void set_order(struct data_blend *blend, int store)
 
 static void normalise(double *shares, int count)
 {
-    double largest = 0, sum = 0; /* the largest becomes 1, so that the sum is finite */
+    double largest = 0, sum = 0; /* scaled by the largest share, so that the sum is finite */
     for (int d = 0; d < count; d++)
         largest = MAX(shares[d], largest);
     for (int d = 0; d < count; d++)
@@ -110,13 +112,13 @@ void blend_seek(struct data_blend *blend, const struct blend_position *position)
     }
 }
 
-/* Windows that a store has given at a position since the stream's start. */
+/* Returns the number of windows that store d has given between the stream's start and the position. */
 static int64_t given_at(const struct data_blend *blend, const struct blend_position *position, int d)
 {
     return position->epoch[d] * blend->store[d].windows->windows + position->window[d];
 }
 
-/* Do these numbers mean a place in store d, and can they be counted on? */
+/* Returns whether the numbers are a valid position in store d that cannot overflow later. */
 static bool has_place(const struct data_blend *blend, const struct blend_position *position, int d)
 {
     const int64_t windows = blend->store[d].windows->windows, epoch = position->epoch[d];
@@ -165,7 +167,7 @@ bool blend_ended(const struct data_blend *blend)
     return blend->settings.once && blend->position.epoch[0] > 0;
 }
 
-/* Windows that a store has given since the present blend began. */
+/* Returns the number of windows that store d has given since the current blend began. */
 static int64_t given(const struct data_blend *blend, int d)
 {
     return given_at(blend, &blend->position, d) - blend->position.before[d];
@@ -177,7 +179,7 @@ static int next_store(const struct data_blend *blend)
     for (int d = 0; d < blend->stores; d++)
         all += given(blend, d);
     int best = 0;
-    double most = -1; /* the largest is positive, since all of them sum to 1 */
+    double most = -1; /* the largest is positive, since the shares sum to 1 */
     for (int d = 0; d < blend->stores; d++) {
         const double share = blend->store[d].share;
         double owed = blend->settings.megatron ? megatron_blend_owed(share, all, given(blend, d))

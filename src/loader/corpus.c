@@ -18,7 +18,7 @@ bool corpus_exists(const char *path)
     return exists;
 }
 
-/* What plain ids are: nothing is special, and rows without tokens hold id 0. */
+/* Chooses the tokenizer of a Megatron data set. Plain ids have no special tokens, and padding is id 0. */
 static int choose_tokenizer(struct corpus *corpus, const struct megatron_settings *settings)
 {
     if (settings->tokenizer[0] != '\0') {
@@ -75,7 +75,7 @@ static int check_layout(const struct corpus *corpus, const struct windows_layout
     if (!first && layout->overlap == 0)
         return ERROR_NONE;
     return error_user("key data.%s: is for the sequences of token stores, and %s is a Megatron data set, whose samples "
-                      "go on from one document into the next; leave the key out",
+                      "continue from one document into the next; leave the key out",
                       first ? "truncate" : "overlap", corpus->path);
 }
 
@@ -152,7 +152,7 @@ uint64_t corpus_checksum(const struct corpus *corpus)
     return corpus->samples != NULL ? megatron_windows_checksum(corpus->samples) : corpus->megatron->checksum;
 }
 
-/* Does the path lead to files with this content, wherever they are? */
+/* Returns whether the path leads to files with the same content, whether or not they are the opened ones. */
 static bool holds_same(const struct corpus *corpus)
 {
     struct corpus now = {.path = corpus->path};
@@ -180,11 +180,11 @@ int corpus_recheck(struct corpus *corpus)
         return ERROR_NONE;
     if (state == MAPPING_CHANGED)
         return error_user("%s: was overwritten while this run reads it, with other data; put the right file back and "
-                          "start again: the run goes on from its last checkpoint",
+                          "start again: the run resumes from its last checkpoint",
                           corpus->path);
     corpus->replaced = true;
-    log_warn("%s: was replaced or removed while this run reads it. The run goes on with what it has open, but once it "
-             "has ended it can be continued only with the old file",
+    log_warn("%s: was replaced or removed while this run reads it. The run continues with the file that it has open, "
+             "but once it has ended it can be continued only with the old file",
              corpus->path);
     return ERROR_NONE;
 }

@@ -1,5 +1,5 @@
-/* What one item of data.train names: a token store (data/token_store.h) or a data set of Megatron-LM
- * (data/megatron_store.h), and its windows. */
+/* A data set, as an item of data.train names it: a token store (data/token_store.h) or a Megatron data set
+ * (data/megatron_store.h), with its windows. */
 #ifndef LOADER_CORPUS_H
 #define LOADER_CORPUS_H
 
@@ -8,65 +8,67 @@
 #include "data/token_store.h"
 #include "data/windows.h"
 
-/* What the files of a Megatron data set do not say. */
+/* Settings that the files of a Megatron data set do not contain. */
 struct megatron_settings {
-    const char *tokenizer; /* what tokenizer_open takes; "": plain ids, below `vocabulary` */
+    const char *tokenizer; /* argument of tokenizer_open; "": plain ids, below `vocabulary` */
     int64_t vocabulary;
-    const char *parts; /* data/megatron_part.h */
+    const char *parts; /* split ratios (data/megatron_part.h) */
     enum megatron_use use;
-    bool ordered;    /* in Megatron-LM's own order */
-    int64_t samples; /* that the run takes of all; where ordered */
-    uint32_t seed;   /* where ordered */
+    bool ordered;    /* use Megatron-LM's own order */
+    int64_t samples; /* samples of the whole run, if ordered */
+    uint32_t seed;   /* seed of the order, if ordered */
 };
 
 struct corpus {
     const char *path; /* borrowed */
     struct token_store *store;
-    struct megatron_store *megatron; /* of these two one is NULL */
+    struct megatron_store *megatron; /* either store or megatron is NULL */
     const struct tokenizer *tokenizer;
-    struct tokenizer plain;           /* that of `megatron`, where it has no other */
-    const struct tokenizer *opened;   /* for `megatron`; else NULL */
-    struct store_windows *windows;    /* of `store` */
-    struct megatron_windows *samples; /* of `megatron` */
+    struct tokenizer plain;           /* tokenizer of plain ids, for `megatron` without a tokenizer */
+    const struct tokenizer *opened;   /* tokenizer opened for `megatron`; else NULL */
+    struct store_windows *windows;    /* windows of `store` */
+    struct megatron_windows *samples; /* windows of `megatron` */
     int64_t epoch_windows, epoch_tokens;
     bool replaced; /* corpus_recheck has warned */
 };
 
-/* The name of tokenizers whose ids mean nothing here. */
+/* Name of the tokenizer of plain ids, which have no meaning to this program. */
 extern const char corpus_plain_ids[];
 
-/* Whether there are files of that name. */
+/* Returns whether a file or Megatron data set of this name exists. */
 bool corpus_exists(const char *path);
 
-/* Opens the files, not the windows. Local. Errors: those of token_store_open, megatron_store_open and tokenizer_open;
- * ERROR_USER: no vocabulary for plain ids, or a token store where Megatron-LM's order is wanted. Close the corpus in
- * any case. */
+/* Opens the files, but not the windows. Local. Errors: as in token_store_open, megatron_store_open and tokenizer_open;
+ * ERROR_USER: plain ids without a vocabulary, or Megatron-LM's order requested for a token store. Close the corpus also
+ * after an error. */
 int corpus_open(struct corpus *corpus, const char *path, const struct megatron_settings *settings);
 void corpus_close(struct corpus *corpus);
 
-/* Gives epoch_windows and epoch_tokens (specials included, and of samples not the token behind) without opening
- * windows, which gives them too. In Megatron-LM's order too an epoch has each sequence once. Local. Errors:
- * those of windows_measure and megatron_part_choose; ERROR_USER: a layout that this kind does not have. */
+/* Sets epoch_windows and epoch_tokens (special tokens included; without the extra label token of a Megatron sample)
+ * without opening windows; corpus_open_windows sets them too. An epoch is one pass over the sequences, also with
+ * Megatron-LM's order. Local. Errors: as in windows_measure and megatron_part_choose; ERROR_USER: the layout does not
+ * apply to a Megatron data set. */
 int corpus_measure(struct corpus *corpus, const struct windows_layout *layout,
                    const struct megatron_settings *settings);
 
-/* Collective over world; the same code on all ranks. samples: that the run takes of this one, in Megatron-LM's order;
- * 0: no more than one epoch. Errors: those of corpus_measure, windows_open and megatron_windows_create. */
+/* Opens the windows. samples: the number that the run consumes of this data set in Megatron-LM's order; 0: at most one
+ * epoch. Collective over world, with the same code on all ranks. Errors: as in corpus_measure, windows_open and
+ * megatron_windows_create. */
 int corpus_open_windows(struct corpus *corpus, const struct windows_layout *layout,
                         const struct megatron_settings *settings, int64_t samples, struct comm *world);
 const struct window_source *corpus_source(const struct corpus *corpus);
 
-/* Opens the tokenizer; *tokenizer is NULL of plain ids. Local; it reads a file. Close it. Errors of
+/* Opens the tokenizer; *tokenizer is NULL for plain ids. The caller closes it. Local; reads a file. Errors: as in
  * tokenizer_member_open. */
 int corpus_open_tokenizer(const struct corpus *corpus, const struct tokenizer **tokenizer);
 
-/* Is what lies at the path still what was opened? Local. Another file in its place with other content: a warning, once,
- * since what was opened is read as before, but a restart will not find it. ERROR_USER: the file itself was written to,
- * and its content is another. */
+/* Checks whether the path still leads to the data that was opened. Local. If another file with other content is there,
+ * warns once: the opened data stays readable, but a restart will not find it. ERROR_USER: the opened file itself was
+ * overwritten with other content. */
 int corpus_recheck(struct corpus *corpus);
 
-/* Of the files, so that ranks can be compared, and, once windows are open, of what else makes the order of
- * Megatron-LM. */
+/* Checksum of the files, to compare ranks. Once windows are open, it includes the settings that determine Megatron-LM's
+ * order. */
 uint64_t corpus_checksum(const struct corpus *corpus);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* A micro-batch whose cost is -key, or a rank that has been dealt so much. */
+/* A micro-batch of cost -key, or a rank whose assigned cost is key. */
 struct item {
     int64_t key, number;
 };

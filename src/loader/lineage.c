@@ -13,7 +13,7 @@ struct data_lineage lineage_create(int64_t stores)
 
 void lineage_destroy(struct data_lineage *lineage)
 {
-    memory_free(lineage->content); /* the paths lie behind */
+    memory_free(lineage->content); /* one allocation has both arrays */
     *lineage = (struct data_lineage){0};
 }
 
@@ -22,7 +22,7 @@ int64_t lineage_path(const char *path)
     return (int64_t)XXH3_64bits(path, strlen(path));
 }
 
-/* The first store of `old` with this number that is not taken; -1: none. */
+/* Returns the first store of `old` that has this number and is not taken; -1: none. */
 static int64_t find(const struct data_lineage *old, const bool *taken, const int64_t *numbers, int64_t wanted)
 {
     for (int64_t d = 0; d < old->stores; d++)

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS = 2 /* the step handed out and the one being made */ };
+enum { SLOTS = 2 /* the step returned last and the step in preparation */ };
 
 /* One step's micro-batches. */
 struct loader_slot {
@@ -24,34 +24,34 @@ struct loader {
     struct loader_settings settings;
     int data_rank, data_ranks;
     int64_t micro_batches, steps_once;
-    struct store_set set; /* of no stores with random data */
+    struct store_set set; /* empty with random data */
     struct data_lineage lineage;
     struct random_windows *random;        /* NULL with stores */
-    const struct window_source **sources; /* [source_count], theirs */
+    const struct window_source **sources; /* [source_count], owned by set or random */
     int source_count;
-    const struct tokenizer *tokenizer; /* of all sources */
+    const struct tokenizer *tokenizer; /* tokenizer of all sources */
     struct packer_settings rows;
-    struct data_blend blend;         /* the prefetch thread's, while it runs */
-    struct data_blend ahead;         /* the same stream, gone through for its lengths before rows are filled */
-    int64_t *costs, *places;         /* [micro_batches * data_ranks], of the step being made (loader/deal.h) */
-    struct packer_segment *segments; /* [max_segments], of the row being packed */
+    struct data_blend blend;         /* used by the prefetch thread while it runs */
+    struct data_blend ahead;         /* the same stream, read ahead for window lengths before rows are filled */
+    int64_t *costs, *places;         /* [micro_batches * data_ranks] for the step in preparation (loader/deal.h) */
+    struct packer_segment *segments; /* [max_segments] of the row in preparation */
     struct row_filler filler;
     struct loader_slot slots[SLOTS];
-    int64_t handed_out; /* steps since the last seek; the last one lies in slot (handed_out - 1) % SLOTS */
+    int64_t handed_out; /* steps returned since the last seek; the last one is in slot (handed_out - 1) % SLOTS */
     struct blend_position position;
-    int64_t step; /* of the training: steps before the last seek, and those handed out since */
+    int64_t step; /* step of the training: steps before the last seek plus steps returned since */
     double wait_seconds;
 
     pthread_t thread;
     bool running;
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* guards made, wanted and stop */
     pthread_cond_t changed;
-    int64_t made;   /* steps the thread has made since the last seek */
-    int64_t wanted; /* steps it may make: one more than are handed out */
+    int64_t made;   /* steps that the thread has prepared since the last seek */
+    int64_t wanted; /* steps that the thread may prepare: one more than handed_out */
     bool stop;
 };
 
-/* Megatron data sets have in them whatever parts documents. */
+/* Returns whether special tokens are added: Megatron data sets already contain the tokens that separate documents. */
 static bool adds_specials(const struct store_set *set)
 {
     for (int d = 0; d < set->list.count; d++)
@@ -60,7 +60,7 @@ static bool adds_specials(const struct store_set *set)
     return false;
 }
 
-/* Stores that are open: do the settings fit them? */
+/* Checks the settings against the open stores. */
 static int check_stores(const struct loader *loader)
 {
     const struct loader_settings *settings = &loader->settings;
@@ -126,7 +126,7 @@ static void make_packer(struct loader *loader)
         while (packer_next(&loader->rows, &walk, loader->segments) > 0)
             count++;
         blend_destroy(&walk);
-        if (count < loader->settings.global_rows) /* no memory for rows that stay empty */
+        if (count < loader->settings.global_rows) /* no memory for rows that would stay empty */
             loader->settings.global_rows = count > 0 ? count : 1;
         loader->steps_once = (count + settings->global_rows - 1) / settings->global_rows;
     }
@@ -175,7 +175,7 @@ static void make_slots(struct loader *loader)
     }
 }
 
-/* What each micro-batch of the next step costs: nothing where it does not matter. */
+/* Computes the cost of each micro-batch of the next step; 0 if they are not balanced. */
 static void count_costs(struct loader *loader)
 {
     const struct loader_settings *settings = &loader->settings;
@@ -188,32 +188,32 @@ static void count_costs(struct loader *loader)
     }
 }
 
-/* Has every row one slot, and does the packed row's segment fill it? */
+/* Returns whether rows have one segment and this row's segment fills it. */
 static bool is_full(const struct loader *loader, int64_t count)
 {
     return loader->rows.max_segments == 1 && count == 1 && loader->segments[0].length == loader->rows.row_tokens;
 }
 
-/* Where this rank has micro-batch k of the step; NULL: another rank has it. */
+/* Returns this rank's batch of micro-batch k of the step; NULL: another rank has it. */
 static struct batch *place_of(const struct loader *loader, const struct loader_slot *slot, int64_t k)
 {
     const int64_t place = loader->places[k];
     return place % loader->data_ranks == loader->data_rank ? &slot->batches[place / loader->data_ranks] : NULL;
 }
 
-/* Makes the next step: follows every row of the global batch, fills this rank's. */
+/* Prepares the next step: packs every row of the global batch, and fills this rank's rows. */
 static void make_step(struct loader *loader, struct loader_slot *slot)
 {
     const struct loader_settings *settings = &loader->settings;
-    const int64_t micro_batches = loader->micro_batches * loader->data_ranks; /* of all ranks */
+    const int64_t micro_batches = loader->micro_batches * loader->data_ranks; /* over all ranks */
     count_costs(loader);
     deal_micro_batches(loader->costs, loader->micro_batches, loader->data_ranks, loader->places);
     for (int64_t k = 0; k < micro_batches; k++) {
         struct batch *batch = place_of(loader, slot, k);
         if (batch != NULL) {
             row_filler_clear(&loader->filler, batch);
-            batch->number = k;  /* of the step */
-            batch->full = true; /* until a row is not */
+            batch->number = k;  /* index in the step; loader_next adds the step */
+            batch->full = true; /* until a row is not full */
         }
     }
     for (int64_t row = 0; row < micro_batches * settings->micro_rows; row++) {
@@ -400,7 +400,7 @@ int64_t loader_steps_once(const struct loader *loader)
     return loader->steps_once;
 }
 
-/* Waits for the next step; the slot handed out before is given back to the thread. */
+/* Waits for the next step, and returns the previous step's slot to the thread. */
 static struct loader_slot *take_step(struct loader *loader)
 {
     pthread_mutex_lock(&loader->lock);
@@ -417,7 +417,8 @@ const struct batch *loader_next(struct loader *loader)
 {
     double start = clock_seconds();
     if (!loader->running)
-        start_thread(loader); /* not before: nothing fills memory until the session has found that the deck fits */
+        start_thread(loader); /* starts late, so that batches occupy memory only after the session has checked that the
+                                 deck fits */
     struct loader_slot *slot = take_step(loader);
     blend_position_set(&loader->position, &slot->after);
     for (int64_t m = 0; m < loader->micro_batches; m++)

@@ -10,7 +10,7 @@ struct windows_layout loader_layout(const struct loader_settings *settings)
                                    settings->no_bos, settings->no_eos};
 }
 
-/* A row is a sample in Megatron-LM's order. */
+/* With Megatron-LM's order, a row is one sample. */
 static int check_order(const struct loader_settings *settings)
 {
     if (settings->window != settings->row_tokens)

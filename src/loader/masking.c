@@ -2,8 +2,8 @@
 #include "base/random.h"
 #include "data/batch.h"
 
-static const double masked_share = 0.8, random_share = 0.1; /* of the selected tokens */
-static const double dropout_share = 0.15 * 0.8;             /* of mask tokens, that scale 1 stands for */
+static const double masked_share = 0.8, random_share = 0.1; /* shares of the selected tokens */
+static const double dropout_share = 0.15 * 0.8;             /* share of mask tokens at which the scale is 1 */
 
 int64_t masking_apply(const struct token_masking *masking, uint64_t epoch, int64_t window, int64_t offset,
                       int64_t count, int32_t *tokens, int32_t *labels)
@@ -23,7 +23,7 @@ int64_t masking_apply(const struct token_masking *masking, uint64_t epoch, int64
             continue;
         labels[i] = tokens[i];
         selected++;
-        draw /= masking->probability; /* given that it is selected, uniform again: one draw does for everything */
+        draw /= masking->probability; /* the draw of a selected token is uniform again, so one draw is enough */
         if (draw < masked_share)
             tokens[i] = tokenizer->mask;
         else if (draw < masked_share + random_share)

@@ -5,7 +5,8 @@
 
 enum { LANES = 8, BLOCK = 128 };
 
-/* NumPy's pairwise sum: few numbers one after the other, up to BLOCK in LANES partial sums, more in two halves. */
+/* Sums as NumPy's pairwise sum: fewer than LANES numbers in order, up to BLOCK in LANES partial sums, more in two
+ * halves. */
 static double sum(const double *x, int64_t count)
 {
     double lanes[LANES], total = 0;
@@ -35,12 +36,12 @@ void megatron_blend_normalise(double *weights, int64_t count)
 
 int64_t megatron_blend_samples(double share, int64_t samples)
 {
-    static const double surplus = 0.005; /* mid_level_dataset_surplus */
+    static const double surplus = 0.005; /* Megatron-LM's mid_level_dataset_surplus */
     return (int64_t)ceil(ceil((double)samples * share) * (1 + surplus));
 }
 
 double megatron_blend_owed(double share, int64_t all, int64_t given)
 {
-    const volatile double due = share * (double)MAX(all, 1); /* rounded before the difference is taken */
+    const volatile double due = share * (double)MAX(all, 1); /* volatile: rounded before the subtraction */
     return due - (double)given;
 }

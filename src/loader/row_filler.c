@@ -3,7 +3,8 @@
 #include "base/range.h"
 #include "loader/masking.h"
 
-/* GenomicDataCollator's order (recipes 4.4): upper-case first, then mask what is no base. */
+/* Makes label_of in the order of GenomicDataCollator (recipes 4.4): first converts to upper case, then ignores all but
+ * bases. */
 static void make_label_table(struct row_filler *filler)
 {
     const struct tokenizer *tokenizer = filler->settings.tokenizer;
@@ -33,7 +34,7 @@ void row_filler_destroy(struct row_filler *filler)
     memory_free(filler->label_of);
 }
 
-/* Tokens offset .. offset + count - 1 of a window, specials included. */
+/* Reads tokens offset .. offset + count - 1 of a window, special tokens included. */
 static void read_window(const struct window_source *source, const struct token_window *window, int64_t offset,
                         int64_t count, int32_t *out)
 {
@@ -42,7 +43,7 @@ static void read_window(const struct window_source *source, const struct token_w
         count--;
         offset++;
     }
-    int64_t from = offset - window->has_bos; /* in the window's own tokens */
+    int64_t from = offset - window->has_bos; /* index without special tokens */
     int64_t there = window->length + window->followed - from, plain = MIN(count, there);
     source->class->read(source->self, window, from, plain, out);
     if (plain < count)
@@ -54,9 +55,9 @@ static int32_t as_label(const struct row_filler *filler, int32_t token)
     return filler->label_of != NULL ? filler->label_of[token] : token;
 }
 
-/* Labels of a segment whose tokens and the one behind them are tokens[length + 1]: each token's is the next one. A
- * window's last token has nothing to predict, unless it is followed; one before a cut has, the first token of the rest.
- */
+/* Writes the labels of a segment: each token's label is the next token. tokens[length + 1]: the segment's tokens and
+ * the token after them. The last token has a label only if `followed`: the window was split after it, or its source has
+ * a next token. */
 static void label_next(const struct row_filler *filler, const struct packer_segment *segment, bool followed,
                        const int32_t *tokens, struct batch *batch, int64_t at)
 {

@@ -1,5 +1,5 @@
-/* Fills rows of batches: the tokens of the segments that the packer puts into a row, with their labels, masks and the
- * factors of token dropout. */
+/* Fills rows of batches: tokens of the segments that the packer has put into a row, labels, masks, and factors of token
+ * dropout. */
 #ifndef LOADER_ROW_FILLER_H
 #define LOADER_ROW_FILLER_H
 
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Of struct loader_settings (loader/loader.h), and the one tokenizer of all sources, borrowed. */
+/* Settings as in struct loader_settings (loader/loader.h). All sources share the tokenizer, which is borrowed. */
 struct row_filler_settings {
     const struct tokenizer *tokenizer;
     uint64_t seed;
@@ -20,19 +20,19 @@ struct row_filler_settings {
 
 struct row_filler {
     struct row_filler_settings settings;
-    int32_t *window_tokens; /* [row_tokens + 1], of the segment being read and one more */
-    int32_t *label_of;      /* [vocabulary]: what a base is as a label; NULL where all tokens stay */
+    int32_t *window_tokens; /* [row_tokens + 1] tokens of the current segment and the token after it */
+    int32_t *label_of;      /* [vocabulary] label of each token; NULL: labels equal tokens */
 };
 
-/* row_filler_destroy also takes one that is all zero. */
+/* row_filler_destroy also accepts a zero-initialised filler. */
 void row_filler_create(struct row_filler *filler, const struct row_filler_settings *settings);
 void row_filler_destroy(struct row_filler *filler);
 
-/* Back to empty rows. */
+/* Makes all rows empty. */
 void row_filler_clear(const struct row_filler *filler, struct batch *batch);
 
-/* Writes segments[count] into an empty row. Of the windows' stores: sources that read them, and keys of their epochs
- * (struct blend_position). */
+/* Writes segments[count] into an empty row. sources and keys are indexed by store: the source of the windows, and the
+ * store's key for blend_epoch (struct blend_position). */
 void row_filler_fill(struct row_filler *filler, const struct window_source *const *sources, const int64_t *keys,
                      const struct packer_segment *segments, int64_t count, struct batch *batch, int64_t row);
 

@@ -5,13 +5,13 @@
 
 #include <stdlib.h>
 
-/* Epochs from which on a warning is due. Repeating data a few times costs little; ten times and more is seldom meant
+/* A warning is due above this number of epochs. A few repetitions cost little; ten or more are rarely intended
  * (Muennighoff et al. 2023, arXiv:2305.16264). */
 static const double many_epochs = 10;
 
 void store_epochs(struct store_share *shares, int stores, double rows, int64_t row_tokens)
 {
-    double largest = 0, sum = 0, window_tokens = 0; /* the largest weight counts 1, so that the sum is finite */
+    double largest = 0, sum = 0, window_tokens = 0; /* scaled by the largest weight, so that the sum is finite */
     for (int d = 0; d < stores; d++)
         largest = MAX(shares[d].weight, largest);
     for (int d = 0; d < stores; d++) {

@@ -1,23 +1,24 @@
-/* How often a run goes through each store of a weighted blend: a small store with a large weight is repeated. */
+/* Computes how often a run repeats each store of a weighted blend: a small store with a large weight is repeated
+ * often. */
 #ifndef LOADER_STORE_EPOCHS_H
 #define LOADER_STORE_EPOCHS_H
 
 #include <stdint.h>
 
-enum { STORE_EPOCHS_SHOWN = 32 }; /* stores that a list for people has at most */
+enum { STORE_EPOCHS_SHOWN = 32 }; /* the most stores that a list for users shows */
 
 struct store_share {
     const char *path;        /* borrowed */
-    double weight;           /* positive; of any sum */
-    int64_t windows, tokens; /* in an epoch; windows: at least one */
-    double epochs;           /* of the run */
+    double weight;           /* positive, with any sum */
+    int64_t windows, tokens; /* of one epoch; windows: at least 1 */
+    double epochs;           /* epochs of this store in the run */
 };
 
-/* Fills `epochs` for a run of `rows` rows. row_tokens: the tokens of a packed row, taken as full, so that no run has
- * more epochs; 0: each row holds one window. */
+/* Sets `epochs` for a run of `rows` rows. row_tokens: tokens of a packed row; rows are assumed full, so the result is
+ * an upper bound. 0: each row has one window. */
 void store_epochs(struct store_share *shares, int stores, double rows, int64_t row_tokens);
 
-/* Warns of stores that the run goes through many times, in one line. */
+/* Logs one warning line if the run repeats stores many times. */
 void store_epochs_warn(const struct store_share *shares, int stores);
 
 #endif

@@ -12,8 +12,8 @@
 
 static const char blanks[] = " \t\n";
 
-/* The item of a list with commas that begins at *text, without the blanks around it, freed with free(); *text becomes
- * the next item's start, NULL behind the last. */
+/* Returns the first item of a comma-separated list without surrounding blanks, freed with free(). Moves *text to the
+ * next item, NULL after the last one. */
 static char *take_item(const char **text)
 {
     const char *first = *text + strspn(*text, blanks), *comma = path_list_comma(*text);
@@ -30,7 +30,7 @@ static void add_path(struct store_list *list, const char *path)
     list->paths[list->count++] = memory_string(path);
 }
 
-/* The next word of a text, freed with free(); NULL where there is none. */
+/* Returns the next word of a text, freed with free(); NULL if there is none. Moves *text past it. */
 static char *take_word(const char **text)
 {
     const char *first = *text + strspn(*text, blanks);
@@ -53,7 +53,8 @@ static void append_word(char **list, const char *word)
     *list = longer;
 }
 
-/* "0.3 A 0.7 B", as Megatron-LM takes blends? *words becomes "A, B", *weights "0.3, 0.7", both freed with free(). */
+/* Returns whether the item is a blend in Megatron-LM's syntax, "0.3 A 0.7 B". *words becomes "A, B" and *weights "0.3,
+ * 0.7"; both are freed with free(), in any case. */
 static bool is_blend(const char *item, char **words, char **weights)
 {
     bool is = true;
@@ -82,7 +83,7 @@ static int refuse_blend(const char *paths, const char *item)
     return code;
 }
 
-/* Is it PREFIX.bin beside PREFIX.idx among the paths? Both are one Megatron data set. */
+/* Returns whether `path` is PREFIX.bin and PREFIX.idx is among the paths: both files are one Megatron data set. */
 static bool is_second_file(const char *path, char *const *paths, size_t count)
 {
     const char *dot = strrchr(path, '.');
@@ -96,7 +97,7 @@ static bool is_second_file(const char *path, char *const *paths, size_t count)
     return is;
 }
 
-/* An item of the list: a path, or a pattern that is no path and stands for all files that match, in order. */
+/* Adds an item of the list: a path, or else a pattern that stands for all files that match it, sorted. */
 static int add_item(struct store_list *list, const char *paths, const char *item)
 {
     glob_t found;
@@ -141,7 +142,7 @@ static int parse_weights(struct store_list *list, const char *weights)
         double weight = strtod(item, &end);
         bool good = end != item && *end == '\0' && isfinite(weight) && weight > 0;
         int code =
-            good ? ERROR_NONE : error_user("key data.weights = \"%s\": \"%s\" is no positive number", weights, item);
+            good ? ERROR_NONE : error_user("key data.weights = \"%s\": \"%s\" is not a positive number", weights, item);
         free(item);
         if (code != ERROR_NONE)
             return code;

@@ -1,4 +1,4 @@
-/* The names and weights of the stores of one stream, as keys data.train and data.weights give them. */
+/* Names and weights of the stores of one stream, parsed from keys data.train and data.weights. */
 #ifndef LOADER_STORE_LIST_H
 #define LOADER_STORE_LIST_H
 
@@ -9,14 +9,14 @@
 struct store_list {
     int count;
     char **paths;    /* [count] */
-    bool weighted;   /* else stores count by their windows */
-    double *weights; /* [count] where weighted: positive, of any sum */
+    bool weighted;   /* false: weights in proportion to the number of windows */
+    double *weights; /* [count] if weighted: positive, with any sum */
 };
 
-/* weights NULL: `paths` is one path, as it stands. Else paths as a list (file/path.h), blanks around them dropped,
- * each a path or a pattern of the shell (* ? [...]) for several, and as many weights, positive
- * numbers, or "" for none. Local. User errors: an empty name, more than BLEND_STORES, weights that are no positive
- * numbers or not as many. Destroy the list in any case. */
+/* If weights is NULL, `paths` is one path, used literally. Otherwise `paths` is a list (file/path.h) whose items, with
+ * blanks around them removed, are paths or shell patterns (* ? [...]); and `weights` is a list of one positive number
+ * per store, or "" for none. Local. ERROR_USER: an empty name, more than BLEND_STORES stores, a weight that is not a
+ * positive number, or a wrong number of weights. Destroy the list also after an error. */
 int store_list_parse(struct store_list *list, const char *paths, const char *weights);
 void store_list_destroy(struct store_list *list);
 

@@ -23,8 +23,8 @@ static int open_stores(struct store_set *set, const char *paths, const char *wei
     return code;
 }
 
-/* Every rank must see the same stores; else global batches would differ without a word. That each copy of a token store
- * holds what its checksum says is found when its window index is made (data/windows.h). */
+/* Checks that all ranks see the same stores; otherwise global batches would differ silently. Whether the content of a
+ * token store matches its checksum is checked when its window index is made (data/windows.h). */
 static int compare_stores(const struct store_set *set, struct comm *world)
 {
     int code = ERROR_NONE;
@@ -47,8 +47,8 @@ static int compare_stores(const struct store_set *set, struct comm *world)
     return code;
 }
 
-/* Samples that the run takes of store d in Megatron-LM's order; 0: no more than one epoch, as with several stores that
- * count by their sizes. */
+/* Returns the number of samples that the run consumes of store d in Megatron-LM's order; 0: at most one epoch, for
+ * several stores without weights. */
 static int64_t samples_of(const struct store_set *set, int d, const struct megatron_settings *megatron)
 {
     if (set->list.weighted)

@@ -8,23 +8,24 @@
 #include "loader/store_list.h"
 
 struct store_set {
-    struct store_list list; /* its weights sum to 1 in Megatron-LM's order */
-    struct corpus *stores;  /* [list.count], all of one tokenizer, at least one window each */
+    struct store_list list; /* in Megatron-LM's order its weights sum to 1 */
+    struct corpus *stores;  /* [list.count], all with the same tokenizer, each with at least one window */
 };
 
-/* Opens what the two texts name (loader/store_list.h). Collective over world. The same code on all ranks; user errors:
- * those of store_list_parse, corpus_open and corpus_open_windows; stores of different tokenizers; ranks that see
- * different stores; a store without tokens; fewer samples than Megatron-LM would need. Close the set in any case. */
+/* Opens the stores of `paths` with `weights` (loader/store_list.h). Collective over world, with the same code on all
+ * ranks. Errors: as in store_list_parse, corpus_open and corpus_open_windows; ERROR_USER: stores of different
+ * tokenizers, ranks that see different stores, a store without tokens, fewer samples than Megatron-LM would need. Close
+ * the set also after an error. */
 int store_set_open(struct store_set *set, const char *paths, const char *weights, const struct windows_layout *layout,
                    const struct megatron_settings *megatron, struct comm *world);
 void store_set_close(struct store_set *set);
 
-/* corpus_recheck of each. Collective over world; an agreed code. */
+/* Calls corpus_recheck for each store. Collective over world, with the same code on all ranks. */
 int store_set_recheck(struct store_set *set, struct comm *world);
 
-/* Of one store its checksum, of several a hash of theirs, in order. */
+/* Returns the checksum of a single store, or a hash of the checksums of several, in order. */
 uint64_t store_set_checksum(const struct store_set *set);
-/* Owned by the caller. */
+/* Returns the provenance; the caller destroys it. */
 struct data_lineage store_set_lineage(const struct store_set *set);
 
 #endif

@@ -96,7 +96,7 @@ static int open_log(struct run_journal *journal)
 static void begin_failing(struct run_journal *journal, const char *why)
 {
     if (!journal->failing)
-        log_warn("%s; the run goes on, and its lines are written when that is mended", why);
+        log_warn("%s; the run continues, and its lines are written later", why);
     journal->failing = true;
 }
 

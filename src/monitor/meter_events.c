@@ -30,8 +30,7 @@ static double time_of_line(struct run_meter *meter)
     const double now = floor(1e3 * clock_of_day()) / 1e3, offset = now - clock_seconds(),
                  jump = offset - meter->clock_offset;
     if (meter->clock_offset != 0 && fabs(jump) > TELL_JUMP)
-        log_warn("the clock of the day was set by %+.0f s, or the machine slept: times in the log jump, the run is not "
-                 "concerned",
+        log_warn("the system clock jumped by %+.0f s, or the machine slept: log times jump, training is unaffected",
                  jump);
     if (meter->clock_offset == 0 || fabs(jump) > TELL_JUMP)
         meter->clock_offset = offset;
@@ -60,7 +59,7 @@ static void write_changed(struct run_journal *journal, const char *key, const st
 /* "goes on from step 4, with optimizer.lr = 0.001 (was 0.003)" */
 static char *describe_start(const struct meter_settings *s)
 {
-    char *text = s->resumed ? memory_format("goes on from step %lld", (long long)s->step) : memory_string("begins");
+    char *text = s->resumed ? memory_format("continues from step %lld", (long long)s->step) : memory_string("begins");
     for (int i = 0; i < s->changed.count; i++) {
         char *change = deck_change_text(&s->changed.changes[i]);
         char *longer = memory_format("%s%s %s", text, i == 0 ? ", with" : ",", change);

@@ -217,8 +217,8 @@ bool run_metric_shows(const struct run_metric *metric, const struct run_numbers 
 const struct gpu_metric gpu_metrics[GPU_METRICS] = {
     [GPU_POWER] = {"gpu_power", "gpu/power", "cistron_gpu_power_watts", "gauge", "Power that the GPU draws.",
                    READING(power), GPU_SUM},
-    [GPU_SM_CLOCK] = {"gpu_sm_clock", "gpu/sm_clock", "cistron_gpu_sm_clock_hertz", "gauge",
-                      "Clock of the multiprocessors.", READING(sm_clock), GPU_LEAST},
+    [GPU_SM_CLOCK] = {"gpu_sm_clock", "gpu/sm_clock", "cistron_gpu_sm_clock_hertz", "gauge", "Clock of the SMs.",
+                      READING(sm_clock), GPU_LEAST},
     [GPU_MEMORY_CLOCK] = {"gpu_memory_clock", "gpu/memory_clock", "cistron_gpu_memory_clock_hertz", "gauge",
                           "Clock of the memory.", READING(memory_clock), GPU_LEAST},
     [GPU_TEMPERATURE] = {"gpu_temperature", "gpu/temperature", "cistron_gpu_temperature_celsius", "gauge",

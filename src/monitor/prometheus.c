@@ -193,7 +193,7 @@ static void write_file(struct prometheus *p, const struct shown_row *shown, bool
     memory_stream_end(file);
     const bool failing = !exchange(p->path, text, bytes);
     if (failing && !p->failing)
-        log_warn("%s: cannot write it: %s; the run goes on, and it is tried again", p->path, strerror(errno));
+        log_warn("%s: cannot write it: %s; the run continues, and writing is retried", p->path, strerror(errno));
     p->failing = failing;
     free(text);
 }

@@ -254,7 +254,7 @@ static void write_summary(struct tensorboard *board, int64_t step, struct messag
     if (write_record(board, &event))
         return;
     /* behind a record that is written in part no reader would find another one */
-    log_warn("%s: cannot write it: %s; the run goes on without TensorBoard's files until it is started again",
+    log_warn("%s: cannot write it: %s; the run continues without TensorBoard's files until it is started again",
              board->path, strerror(errno));
     tensorboard_close(board);
 }

@@ -74,7 +74,7 @@ static void plan_release(struct executor *executor, void *memory, enum memory_ki
     }
     struct plan_block *block = &plan->blocks[low];
     if (low == plan->block_count || block->base != memory || block->kind != kind || block->released)
-        error_fatal("bug: release of %p, which is no live block of this plan", memory);
+        error_fatal("bug: release of %p, which is not a live block of this plan", memory);
     block->released = true;
 }
 

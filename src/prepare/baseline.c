@@ -9,11 +9,11 @@
 
 enum { CHUNK = 1 << 16, IDS = 256, MAX_ORDER = 12, CELL_BITS = 2 * (MAX_ORDER + 1) };
 
-/* The symbols of a tokenizer. */
+/* Numbering of the symbols of a tokenizer. */
 struct baseline_symbols {
     int symbols;
-    int bits;        /* that hold a symbol's number */
-    int number[IDS]; /* of each id; -1 for one that is no symbol */
+    int bits;        /* bits of a symbol's number */
+    int number[IDS]; /* number of each id; -1: not a symbol */
 };
 
 static struct baseline_symbols alphabet_of(const struct tokenizer *tokenizer)
@@ -49,9 +49,9 @@ static int64_t cells(const struct count_model *model, int order)
     return (int64_t)1 << model->alphabet.bits * (order + 1);
 }
 
-/* What is done with a symbol: `run` symbols stand before it (at most order), whose numbers are `context`. */
+/* Called for each symbol. `run` symbols precede it (at most order); `context` has their numbers. */
 typedef void (*visitor)(const struct count_model *model, int run, int64_t context, int symbol, void *self);
-/* What is done behind each sequence. */
+/* Called after each sequence. */
 typedef void (*ender)(const struct count_model *model, void *self);
 
 static void walk(const struct token_store *store, const struct count_model *model, visitor visit, ender end_sequence,
@@ -94,8 +94,8 @@ static void count_symbol(const struct count_model *model, int run, int64_t conte
     model->counts[run][context << model->alphabet.bits | symbol]++;
 }
 
-/* Each symbol was counted in the longest order it has; an order's counts are its own and those of the next one, summed
- * over the context's oldest symbol. */
+/* Adds the counts of higher orders to lower ones. Each symbol was counted in the longest order that it has; the counts
+ * of order k are its own and those of order k + 1, summed over the oldest symbol of the context. */
 static void fold(struct count_model *model)
 {
     for (int k = model->order - 1; k >= 0; k--)
@@ -103,7 +103,7 @@ static void fold(struct count_model *model)
             model->counts[k][i & (cells(model, k) - 1)] += model->counts[k + 1][i];
 }
 
-/* Counted on the store. */
+/* Makes a model from the counts of a store. */
 static struct count_model model_create(const struct token_store *train, int order)
 {
     struct count_model model = {.alphabet = alphabet_of(train->tokenizer), .order = order};
@@ -120,7 +120,7 @@ static void model_destroy(struct count_model *model)
         memory_free(model->counts[k]);
 }
 
-/* p(symbol | context) of order k. */
+/* Returns p(symbol | context) of order k. */
 static double probability(const struct count_model *model, int k, int64_t context, int symbol)
 {
     const int64_t *n = model->counts[k] + (context << model->alphabet.bits);
@@ -144,7 +144,7 @@ static void score_symbol(const struct count_model *model, int run, int64_t conte
 
 struct composition {
     struct sum sum;
-    int64_t count[IDS]; /* of each symbol in the present sequence */
+    int64_t count[IDS]; /* of each symbol in the current sequence */
 };
 
 static void compose_symbol(const struct count_model *model, int run, int64_t context, int symbol, void *self)

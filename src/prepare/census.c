@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Shares from which on a census speaks for another kind of sequence. Of a protein's residues about 25 % are one of
- * A C G T N, and 35 % have a letter that is no nucleotide's. */
+/* Above these shares, the characters indicate another kind of sequence. In proteins, about 25 % of the residues are A C
+ * G T N, and 35 % have a letter that is not a nucleotide's. */
 static const double nucleotides_from = 0.95, others_from = 0.05;
-/* The share of unknown characters from which on a record is strange. */
+/* Above this share of unknown characters, a record is strange. */
 static const double strange_from = 0.1;
 
 static const char dna[] = "ACGTNRYSWKMBDHV"; /* bases and ambiguity codes */
@@ -79,7 +79,7 @@ int64_t census_uracils(const struct text_census *census)
     return census->tokenizer->bases ? census->count['U'] + census->count['u'] : 0;
 }
 
-/* Characters of the set, in either case. */
+/* Counts characters of a set, in either case. */
 static int64_t count_letters(const struct text_census *census, const char *letters)
 {
     int64_t count = 0;
@@ -96,7 +96,7 @@ static int64_t count_all(const struct text_census *census)
     return all;
 }
 
-/* Adds ", 12 'R'" to a list, which is freed with free(). */
+/* Appends text such as ", 12 'R'" to a list, which is freed with free(). */
 static void list_character(char **list, int64_t count, int character)
 {
     char *longer = memory_format("%s, %lld '%c'", *list, (long long)count, character);
@@ -104,7 +104,7 @@ static void list_character(char **list, int64_t count, int character)
     *list = longer;
 }
 
-/* Records of characters may have been written for programs that read special tokens in them. */
+/* Returns a note if the records seem to contain special tokens, which other programs read. */
 static const char *special_tokens(const struct text_census *census)
 {
     return census->count['<'] > 0 && census->count['>'] > 0
@@ -133,15 +133,16 @@ static void warn_of_unknown(const struct text_census *census)
         list = longer;
     }
     if (unknown > 0)
-        log_warn("%lld of %lld characters are no token of %s and became <unk>: %s%s", (long long)unknown,
+        log_warn("%lld of %lld characters are not tokens of %s and became <unk>: %s%s", (long long)unknown,
                  (long long)count_all(census), tokenizer->name, list + strlen(", "), special_tokens(census));
     free(list);
 }
 
-/* Every character of a nucleotide sequence has a token, so that none becomes <unk>. */
+/* Warns of characters other than A C G T N. Every character of a nucleotide sequence has a token, so none becomes
+ * <unk>. */
 static void warn_of_other_bases(const struct text_census *census)
 {
-    int64_t others = 0, count[CENSUS_CHARACTERS] = {0}; /* by the id, which is the character that was read */
+    int64_t others = 0, count[CENSUS_CHARACTERS] = {0}; /* indexed by id, which is the character as read */
     char *list = memory_string("");
     for (int c = 0; c < CENSUS_CHARACTERS; c++)
         count[census->id_of[c]] += census->count[c];
@@ -158,13 +159,13 @@ static void warn_of_other_bases(const struct text_census *census)
     free(list);
 }
 
-/* True if it said so. */
+/* Returns whether it has warned. */
 static bool warn_of_kind(const struct text_census *census)
 {
     const struct tokenizer *tokenizer = census->tokenizer;
     const double all = (double)count_all(census);
     double bases = (double)count_letters(census, "ACGTUN") / all;
-    double others = (double)count_letters(census, "EFIJLOPQXZ") / all; /* no IUPAC code of a nucleotide */
+    double others = (double)count_letters(census, "EFIJLOPQXZ") / all; /* not IUPAC codes of nucleotides */
     if (!tokenizer->bases && bases > nucleotides_from)
         log_warn(
             "%.1f %% of the residues are A, C, G, T, U or N: do they mean nucleotides? For these there is tokenizer "
@@ -193,7 +194,7 @@ static void warn_of_records(const struct text_census *census)
     free(others);
 }
 
-/* The list keeps the lowest ids, so that it does not depend on the order in which threads meet them. */
+/* The list keeps the lowest ids, so that it does not depend on the order of threads. */
 static void add_special(void *self, int32_t id, int64_t count)
 {
     struct text_census *census = self;

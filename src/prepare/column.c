@@ -13,8 +13,8 @@ enum { BUFFER_BYTES = 1 << 20 };
 struct column_writer {
     int file;
     const char *path;
-    int64_t position; /* in the file, of the buffer's first byte */
-    int64_t bytes;    /* still missing, buffered ones counted as there */
+    int64_t position; /* offset in the file of the buffer's first byte */
+    int64_t bytes;    /* bytes to come, without buffered ones */
     int64_t used;
     uint8_t *buffer; /* [BUFFER_BYTES] */
     XXH3_state_t *hash;

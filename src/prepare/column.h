@@ -1,4 +1,4 @@
-/* A stretch of a file that is written from its front to its end, through a buffer, and hashed. */
+/* Writes a range of a file from its start to its end, through a buffer, and hashes it. */
 #ifndef PREPARE_COLUMN_H
 #define PREPARE_COLUMN_H
 
@@ -6,11 +6,13 @@
 
 struct column_writer;
 
-/* Bytes position .. position + bytes - 1 of an open file. `path`, borrowed, is its name for messages. */
+/* Makes a writer of bytes position .. position + bytes - 1 of an open file. `path`, borrowed, is its name in
+ * messages. */
 struct column_writer *column_create(int file, const char *path, int64_t position, int64_t bytes);
-/* Adds bytes, of which no more may come than create was told. ERROR_ENVIRONMENT: the file cannot be written. */
+/* Appends bytes, in total at most the number given to column_create. ERROR_ENVIRONMENT: the file cannot be written. */
 int column_put(struct column_writer *column, const void *data, int64_t bytes);
-/* Brings all to the file, after the last byte; *hash is the xxh3 of them. Errors as column_put. */
+/* Writes the rest of the buffer; to be called after all bytes. *hash is the xxh3 of the range. Errors: as in
+ * column_put. */
 int column_finish(struct column_writer *column, uint64_t *hash);
 void column_destroy(struct column_writer *column);
 

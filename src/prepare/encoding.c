@@ -10,20 +10,20 @@
 
 enum { JOB_BYTES = 1 << 18, JOBS_OF_A_THREAD = 3 };
 
-/* A record of a job: its text, and its ids when the job is done. */
+/* A record of a job: its text, and after encoding its ids. */
 struct encoding_text {
     char *name;
-    int64_t start, bytes; /* of the job's text */
-    int64_t first, count; /* of the job's ids */
+    int64_t start, bytes; /* range in the job's bytes */
+    int64_t first, count; /* in the job's ids: offset in bytes, number of ids */
 };
 
-/* What one thread encodes at a time: many short records, or one that is long. */
+/* The work of a thread at a time: several short records, or a long one. */
 struct job {
-    struct encoding_text *texts; /* [text_room] */
+    struct encoding_text *texts; /* [count]; text_room bytes are allocated */
     int64_t count, text_room;
-    char *bytes; /* [byte_room], `used` of them */
+    char *bytes; /* [byte_room], of which `used` are in use */
     int64_t used, byte_room;
-    uint8_t *ids; /* [id_room] bytes */
+    uint8_t *ids; /* [id_room] bytes, of which id_bytes are in use */
     int64_t id_bytes, id_room;
     bool done;
     int code;
@@ -35,19 +35,19 @@ struct encoding {
     int64_t token_bytes;
     encoding_take *take;
     void *self;
-    struct job *jobs; /* [job_count], a ring: job n lies at n % job_count */
+    struct job *jobs; /* [job_count] ring: job n is at n % job_count */
     int64_t job_count;
-    int64_t filled, taken; /* jobs handed to the threads, and taken from them; job `filled` is being filled */
+    int64_t filled, taken; /* jobs given to threads, and jobs whose results were taken; job `filled` is being filled */
     pthread_t *threads;    /* [thread_count] */
     int64_t thread_count;
-    pthread_mutex_t lock; /* guards what follows, `filled` and each job's `done` */
+    pthread_mutex_t lock; /* guards all members below, `filled`, and `done` of each job */
     struct text_census *census;
     pthread_cond_t changed;
-    int64_t begun; /* jobs that threads have begun */
+    int64_t begun; /* jobs that threads have started */
     bool stop;
 };
 
-/* Room for so many bytes, at least doubled each time; `kept` stay. */
+/* Grows a block to at least `wanted` bytes, and at least to twice its size; the first `kept` bytes stay. */
 static void *widen(void *block, int64_t kept, int64_t *room, int64_t wanted)
 {
     if (wanted <= *room)
@@ -56,9 +56,9 @@ static void *widen(void *block, int64_t kept, int64_t *room, int64_t wanted)
     return memory_extend(block, kept, *room);
 }
 
-/* -- The threads --------------------------------------------------------------------------------------------------- */
+/* -- Threads ---------------------------------------------------------------------------------------------------- */
 
-/* Ids as a store has them, little-endian. */
+/* Appends ids in the format of a store, little-endian. */
 static void put_ids(const struct encoding *e, struct job *job, const int32_t *ids, int64_t count)
 {
     job->ids = widen(job->ids, job->id_bytes, &job->id_room, job->id_bytes + count * e->token_bytes);
@@ -155,9 +155,9 @@ void encoding_destroy(struct encoding *e)
     memory_free(e);
 }
 
-/* -- The thread that gives texts and takes ids --------------------------------------------------------------------- */
+/* -- Calling thread --------------------------------------------------------------------------------------------- */
 
-/* Waits for the oldest job, takes its records and empties it. */
+/* Waits for the oldest job, passes its records to `take`, and empties it. */
 static int take_job(struct encoding *e)
 {
     struct job *job = &e->jobs[e->taken++ % e->job_count];
@@ -182,7 +182,7 @@ static struct job *job_of(const struct encoding *e)
     return &e->jobs[e->filled % e->job_count];
 }
 
-/* Gives the job that is being filled to the threads; the next one is empty then. */
+/* Gives the current job to the threads. If the ring is then full, takes the oldest job. */
 static int hand_over(struct encoding *e)
 {
     pthread_mutex_lock(&e->lock);
@@ -230,7 +230,7 @@ int encoding_text(struct encoding *e, const char *text, int64_t bytes)
     if (code != ERROR_NONE)
         return code;
     job->bytes = widen(job->bytes, job->used, &job->byte_room, job->used + bytes);
-    if (bytes > 0) /* else there may be no array yet */
+    if (bytes > 0) /* otherwise there may be no array yet */
         memcpy(job->bytes + job->used, text, (size_t)bytes);
     job->used += bytes;
     record->bytes += bytes;

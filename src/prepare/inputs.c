@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Takes the path over, which must have been allocated. */
+/* Appends a path, which is owned by inputs then. */
 static void add(struct prepare_inputs *inputs, char *path)
 {
     inputs->paths = memory_grow(inputs->paths, (inputs->count + 1) * (int64_t)sizeof *inputs->paths);

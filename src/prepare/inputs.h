@@ -1,4 +1,4 @@
-/* The files that the inputs of prepare name. */
+/* Expands the inputs of cistron prepare to files. */
 #ifndef PREPARE_INPUTS_H
 #define PREPARE_INPUTS_H
 
@@ -9,9 +9,9 @@ struct prepare_inputs {
     int64_t count;
 };
 
-/* Each of given[count] is "-" or a file's path, which stay as they are; a folder, for the files in it, not those of
- * folders in it nor those whose names begin with a dot; or a pattern of the shell (* ? [...]), for the files that
- * match. Files of a folder or a pattern are sorted by name, byte by byte. inputs_destroy in any case. User errors: a
+/* Expands given[count]. "-" and paths of files are unchanged. A folder stands for the files in it, except those in
+ * subfolders and those whose names begin with a dot. A shell pattern (* ? [...]) stands for the files that match. Files
+ * of a folder or pattern are sorted by name, byte by byte. Call inputs_destroy also after an error. ERROR_USER: a
  * pattern that no file matches, a folder without files. */
 int inputs_expand(struct prepare_inputs *inputs, const char *const given[], int64_t count);
 void inputs_destroy(struct prepare_inputs *inputs);

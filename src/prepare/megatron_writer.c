@@ -18,21 +18,21 @@
 
 enum { INDEX, BIN, FILES };
 enum { TOKENS, HEADER, LENGTHS, STARTS, DOCUMENTS, COLUMNS };
-enum { CONVERTED = 4096 /* tokens at a time */, U16_VOCABULARY = 65500 };
+enum { CONVERTED = 4096 /* tokens converted at a time */, U16_VOCABULARY = 65500 };
 
 struct megatron_writer {
     struct store_writer writer;
     struct file_replacement targets[FILES];
     int files[FILES];
     struct column_writer *columns[COLUMNS];
-    int64_t given_bytes, token_bytes; /* of a token as it comes and as it is written */
-    int32_t eod;                      /* -1: none */
-    int64_t length, start, sequences; /* of the present sequence: tokens, first byte, number */
+    int64_t given_bytes, token_bytes; /* bytes per token, given and written */
+    int32_t eod;                      /* end token; -1: none */
+    int64_t length, start, sequences; /* current sequence: tokens, first byte, number */
 };
 
 static struct megatron_writer *self_of(struct store_writer *writer)
 {
-    return (struct megatron_writer *)writer; /* it is the first member */
+    return (struct megatron_writer *)writer; /* the first member */
 }
 
 static int32_t token_at(const struct megatron_writer *writer, const void *tokens, int64_t i)
@@ -97,7 +97,7 @@ static int finish(struct store_writer *self, char *const *sources, int64_t sourc
 {
     struct megatron_writer *writer = self_of(self);
     uint64_t hashes[COLUMNS];
-    (void)sources, (void)source_count; /* the format has no place for them */
+    (void)sources, (void)source_count; /* the format does not have them */
     int code = column_put(writer->columns[DOCUMENTS], &writer->sequences, sizeof writer->sequences);
     for (int i = 0; i < COLUMNS && code == ERROR_NONE; i++)
         code = column_finish(writer->columns[i], &hashes[i]);
@@ -149,7 +149,7 @@ static void add_column(struct megatron_writer *writer, int column, int64_t *posi
     *position += bytes;
 }
 
-/* The index's tables one behind the other, its header being written at once. */
+/* Lays out the index's tables one after the other, and writes its header. */
 static int lay_out(struct megatron_writer *writer, int64_t sequences, int64_t tokens)
 {
     unsigned char header[MEGATRON_HEADER];

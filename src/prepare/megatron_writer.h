@@ -1,6 +1,5 @@
-/* Writes a Megatron data set (data/megatron_store.h) whose sizes are known beforehand, in bounded memory: byte for byte
- * what Megatron-LM's IndexedDatasetBuilder writes of the same sequences, each of which is a document. Their names are
- * not kept. */
+/* Writes a Megatron data set (data/megatron_store.h) of known sizes, in bounded memory. The files are byte for byte
+ * those of Megatron-LM's IndexedDatasetBuilder, with one document per sequence. Names of sequences are not stored. */
 #ifndef PREPARE_MEGATRON_WRITER_H
 #define PREPARE_MEGATRON_WRITER_H
 
@@ -9,12 +8,13 @@
 
 #include <stdbool.h>
 
-/* Writes PREFIX.bin and PREFIX.idx. eod: the tokenizer's end token, which is not counted in `tokens`, behind each
- * sequence. Tokens are u16 where the vocabulary is below 65500, else i32. User errors: --append-eod without an end
- * token; at `end`, a sequence of 2^31 tokens or more. Environment errors: the folder cannot be written.
+/* Makes a writer of PREFIX.bin and PREFIX.idx. tokens: number of all tokens. eod: append the tokenizer's end token,
+ * which `tokens` does not count, to each sequence. Tokens are u16 if the vocabulary is below 65500, else i32.
+ * ERROR_USER: eod without an end token; from `end`, a sequence of 2^31 tokens or more. ERROR_ENVIRONMENT: the folder
+ * cannot be written.
  *
- * At commit the old index goes first and the new one comes last: whenever the process ends, there is no data set, or
- * one that is whole. */
+ * Commit removes the old index first and renames the new one last: if the process ends at any point, there is either no
+ * data set or a complete one. */
 int megatron_writer_create(struct store_writer **writer, const char *prefix, const struct tokenizer *tokenizer,
                            bool eod, int64_t sequences, int64_t tokens);
 

@@ -33,7 +33,7 @@
 
 enum { COPY_BYTES = 1 << 20, BAR_WIDTH = 30 };
 
-/* One output file and what goes into it. */
+/* An output and its size. */
 struct prepare_output {
     char *path;
     int64_t sequences, tokens, name_bytes;
@@ -43,31 +43,31 @@ struct prepare_output {
 
 struct progress {
     bool shown;
-    int64_t total, before; /* bytes of all files (0: unknown), of the files done */
+    int64_t total, before; /* bytes of all files (0: unknown), and of the files done */
     double start, last;
 };
 
 struct prepare {
     const struct prepare_settings *settings;
     const struct tokenizer *tokenizer;
-    bool megatron; /* what is written is a Megatron data set */
+    bool megatron; /* write a Megatron data set */
     struct data_split split;
     struct spool *spool;
     struct progress progress;
     char **sources; /* [source_count]: "checksum path" */
     int64_t source_count;
     int64_t empty_records, skipped_records;
-    int64_t empty_files;       /* without a record; */
-    char *first_empty_file;    /* freed with free() */
-    int64_t text_bytes;        /* of text that was encoded */
-    struct encoding *encoding; /* of a tokenizer of text; NULL for characters */
+    int64_t empty_files;       /* number of files without records */
+    char *first_empty_file;    /* name of the first one, freed with free() */
+    int64_t text_bytes;        /* bytes of encoded text */
+    struct encoding *encoding; /* for text tokenizers; else NULL */
     int64_t token_bytes;
     uint8_t *ids; /* [COPY_BYTES] */
-    char *name;   /* of the record being read; NULL before the first */
+    char *name;   /* name of the current record; NULL before the first */
     int64_t length;
-    struct record_stops stops; /* of proteins */
+    struct record_stops stops; /* for proteins */
     struct text_census census;
-    struct repeats *repeats; /* of several parts; NULL of one */
+    struct repeats *repeats; /* with a split; else NULL */
     struct prepare_output outputs[SPLIT_PARTS];
 };
 
@@ -118,7 +118,7 @@ static int choose_format(struct prepare *prepare)
     return ERROR_NONE;
 }
 
-/* The files of an output, none of which may be an input. */
+/* Checks the files of an output, none of which may be an input. */
 static int check_output(const struct prepare *prepare, const char *output)
 {
     static const char *const endings[] = {".bin", ".idx"};
@@ -135,7 +135,7 @@ static int check_output(const struct prepare *prepare, const char *output)
     return code;
 }
 
-/* Bytes of an output's name without its ending: that of a store, or of either file of a Megatron data set. */
+/* Returns the bytes of an output's name without its ending, .h5 or that of either file of a Megatron data set. */
 static int stem_length(const char *out, bool megatron)
 {
     static const char *const endings[] = {".h5", ".bin", ".idx"};
@@ -148,7 +148,7 @@ static int stem_length(const char *out, bool megatron)
     return (int)length;
 }
 
-/* Outputs' paths; of Megatron data sets the prefixes. */
+/* Makes and checks the outputs' paths; for Megatron data sets, prefixes. */
 static int name_outputs(struct prepare *prepare)
 {
     const struct prepare_settings *settings = prepare->settings;
@@ -175,7 +175,7 @@ static void start_progress(struct prepare *prepare)
     for (int64_t i = 0; i < prepare->settings->input_count; i++) {
         struct stat status;
         if (stat(prepare->settings->inputs[i], &status) != 0 || !S_ISREG(status.st_mode)) {
-            progress->total = 0; /* a pipe: the end is not known */
+            progress->total = 0; /* a pipe: the size is unknown */
             return;
         }
         progress->total += status.st_size;
@@ -218,7 +218,7 @@ static int append_residues(struct prepare *prepare, struct record_piece *piece)
     return code == ERROR_NONE ? append(prepare, piece->text, piece->length) : code;
 }
 
-/* A record of text, encoded. */
+/* Stores an encoded record of text (encoding_take). */
 static int take_text(void *self, const char *name, const void *ids, int64_t count)
 {
     struct prepare *prepare = self;
@@ -321,7 +321,7 @@ static int copy_piece(struct prepare *prepare, const struct split_piece *piece)
     return code;
 }
 
-/* Walks all pieces of all records. Without writers it counts what each output will hold, with them it writes. */
+/* Visits all pieces of all records: counts what each output will have, or writes them. */
 static int distribute(struct prepare *prepare, bool write)
 {
     int more = 1, code = spool_rewind(prepare->spool);
@@ -427,7 +427,7 @@ static void report(const struct prepare *prepare)
              (double)prepare->progress.before * 1e-6 / (seconds + 1e-9));
 }
 
-/* CPUs that this process may use, by its affinity mask and its container's quota. */
+/* Returns the number of CPUs that this process may use, by its affinity mask and its container's quota. */
 static int64_t count_cpus(void)
 {
     cpu_set_t mask;

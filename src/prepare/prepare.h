@@ -1,5 +1,5 @@
-/* cistron prepare: files of records (records/record_reader.h) into one token store or Megatron data set, or into one
- * for each part of a split. Streaming: memory does not grow with the input. Needs no MPI. */
+/* cistron prepare: converts files of records (records/record_reader.h) to a token store or Megatron data set, or to one
+ * for each part of a split. Memory does not grow with the input. Does not need MPI. */
 #ifndef PREPARE_PREPARE_H
 #define PREPARE_PREPARE_H
 
@@ -9,29 +9,33 @@
 struct prepare_settings {
     const char *tokenizer;     /* name, file or folder (tokenizer/tokenizer.h) */
     const char *format;        /* NULL: a token store; "megatron": a Megatron data set */
-    bool append_eod;           /* Megatron: the end token behind each record */
-    const char *output;        /* OUT.h5; with a split OUT.<part>.h5 for each part; Megatron: without .h5, a prefix */
-    bool replace;              /* outputs that are there */
+    bool append_eod;           /* Megatron: append the end token to each record */
+    const char *output;        /* OUT.h5; with a split OUT.<part>.h5 per part; Megatron: a prefix, without .h5 */
+    bool replace;              /* replace existing outputs */
     const char *split;         /* "train:0.95,valid:0.05" or NULL */
-    uint64_t seed;             /* of the split; 42 unless the user says otherwise */
-    const char *input_format;  /* of all inputs; NULL: told file by file */
-    const char *field;         /* as struct record_settings has it (records/record_class.h) */
-    bool skip_bad;             /* leave out records whose field is missing or null, and count them */
-    const char *letter_case;   /* of prepare/census.h; NULL */
-    int64_t threads;           /* that encode text; 0: one for each CPU of this process */
+    uint64_t seed;             /* seed of the split; 42 unless the user sets it */
+    const char *input_format;  /* format of all inputs; NULL: detected for each file */
+    const char *field;         /* as in struct record_settings (records/record_class.h) */
+    bool skip_bad;             /* drop records whose field is missing or null, and count them */
+    const char *letter_case;   /* as in census_start (prepare/census.h), or NULL */
+    int64_t threads;           /* threads that encode text; 0: one per CPU of this process */
     const char *const *inputs; /* [input_count] files, folders, patterns (prepare/inputs.h); "-" is standard input */
     int64_t input_count;
 };
 
-/* Runs it: progress on standard error when that is a terminal, counts and checksums on standard output at the end.
- * A record's name is what its format gives; a piece cut from it is named
- * name:first-last (tokens from 1). With a tokenizer of proteins one '*' at a record's end is dropped. Characters that
- * are no token become unk; they, lower-case letters and dropped stop symbols are reported (prepare/census.h). Outputs
- * appear when all of them are complete, replacing older ones atomically; a failed or interrupted run leaves nothing but
- * the folder of the output, which is made if it is not there. Texts are encoded record by record, each as a whole; a
- * store is the same with any number of threads. Files without a record are warned of, unless all are. User errors: all
- * of inputs.h, record_reader.h, source.h, split.h, tokenizer.h and encoding.h, an output that is also an input, no
- * sequence at all. */
+/* Runs cistron prepare. Shows progress on standard error if it is a terminal; prints counts and checksums on standard
+ * output at the end.
+ *
+ * Records are named by their format; a piece of a record is named name:first-last (tokens from 1). With a protein
+ * tokenizer, one '*' at the end of a record is dropped. Characters without a token become unk. Unknown characters,
+ * lower-case letters and dropped stop symbols are reported (prepare/census.h). Each text is encoded as a whole; a store
+ * does not depend on the number of threads.
+ *
+ * Outputs appear when all are complete, and replace older ones atomically. A failed or interrupted run leaves only the
+ * folder of the output, which is made if missing. Warns of files without records.
+ *
+ * ERROR_USER: as in inputs.h, record_reader.h, source.h, split.h, tokenizer.h and encoding.h; an output that is also an
+ * input; no sequence or no record at all. */
 int prepare_run(const struct prepare_settings *given);
 
 #endif

@@ -10,7 +10,7 @@ _Static_assert(SPLIT_PARTS <= 1 << PART_BITS, "a part must fit");
 
 struct repeats {
     XXH3_state_t *hash;
-    uint64_t *entries; /* [count] of a sequence: its hash, whose lowest bits are its part instead */
+    uint64_t *entries; /* [count] for each sequence its hash, with the part in the lowest bits */
     int64_t count;
 };
 
@@ -43,7 +43,7 @@ static int compare(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* In order, equal sequences are neighbours, those of earlier parts first. */
+/* After sorting, equal sequences are adjacent, and those of earlier parts come first. */
 void repeats_count(struct repeats *repeats, int64_t counts[SPLIT_PARTS])
 {
     const uint64_t *entries = repeats->entries;

@@ -1,5 +1,5 @@
-/* Equal sequences in more than one part of a split: what is held out would be known from training. They are found by
- * hashes, of which two of unlike sequences are equal once in some 2^61 pairs. Memory: 16 bytes a sequence. */
+/* Finds sequences that occur in several parts of a split, in which case validation uses training data. Compares hashes:
+ * two different sequences have equal hashes with probability 2^-61. Memory: 16 bytes per sequence. */
 #ifndef PREPARE_REPEATS_H
 #define PREPARE_REPEATS_H
 
@@ -7,14 +7,14 @@
 
 struct repeats;
 
-/* sequences: how many will be added, at most. */
+/* sequences: at most the number that will be added. */
 struct repeats *repeats_create(int64_t sequences);
-/* The next bytes of the present sequence; repeats_end ends it, and says which part it is in. */
+/* repeats_append appends bytes to the current sequence; repeats_end ends it and sets its part. */
 void repeats_append(struct repeats *repeats, const void *bytes, int64_t count);
 void repeats_end(struct repeats *repeats, int part);
-/* After the last sequence: of each part how many of its sequences an earlier part has, too. */
+/* Sets counts to the number of each part's sequences that an earlier part has too. Call it after the last sequence. */
 void repeats_count(struct repeats *repeats, int64_t counts[SPLIT_PARTS]);
-/* NULL is fine. */
+/* Accepts NULL. */
 void repeats_destroy(struct repeats *repeats);
 
 #endif

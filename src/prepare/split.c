@@ -89,7 +89,7 @@ static int part_of(const struct data_split *split, const struct split_place *pla
     return 0;
 }
 
-/* A block, with its place first so that `compare` orders blocks too. */
+/* A block; its place comes first so that `compare` orders blocks too. */
 struct split_block {
     struct split_place place;
     int64_t length;
@@ -100,8 +100,8 @@ struct collection {
     int64_t count, room;
 };
 
-/* Visits all blocks: adds their tokens to `bins` by the leading bits of the hash, or, when bins is NULL, collects the
- * blocks of one bin. */
+/* Visits all blocks. Adds their tokens to `bins` by the leading bits of the hash; if bins is NULL, collects the blocks
+ * of one bin. */
 static int scan(const struct data_split *split, struct spool *spool, int64_t *bins, uint64_t bin,
                 struct collection *into)
 {
@@ -129,8 +129,8 @@ static int scan(const struct data_split *split, struct spool *spool, int64_t *bi
     return code;
 }
 
-/* Finds the part's last block: the one with which the tokens taken reach `target`. *taken is what was reached. Two
- * passes with a histogram keep memory flat where a sort of all blocks would not. */
+/* Finds the part's last block: up to it, the blocks in order of hash reach `target` tokens. *taken is the number
+ * reached. Two passes with a histogram need constant memory, unlike sorting all blocks. */
 static int choose_last(struct data_split *split, int part, struct spool *spool, const int64_t *bins, int64_t target,
                        int64_t *taken)
 {

@@ -1,8 +1,8 @@
-/* Which part of a split (train, valid, ...) each stretch of the spooled records goes to.
- * Records longer than SPLIT_WHOLE tokens are cut into blocks of SPLIT_BLOCK, others are one block. Each block has a
- * keyed hash of (record name, block number); every part but the first takes, in order of hash, blocks until its
- * fraction of all tokens is reached, so it misses its fraction by less than one block. The first part has the rest.
- * Neighbouring blocks of one record that fall in one part stay one piece, so context is lost at real cuts alone. */
+/* Splits the spooled records into parts (train, valid, ...). Records longer than SPLIT_WHOLE tokens are divided into
+ * blocks of SPLIT_BLOCK tokens, others are one block. Each block has a keyed hash of (record name, block number). Every
+ * part but the first takes blocks in order of hash until it has its fraction of all tokens, which it exceeds by less
+ * than one block. The first part has the rest. Adjacent blocks of a record in the same part stay one piece, so context
+ * is lost only between parts. */
 #ifndef PREPARE_SPLIT_H
 #define PREPARE_SPLIT_H
 
@@ -12,7 +12,7 @@
 
 enum { SPLIT_PARTS = 8, SPLIT_NAME_BYTES = 32, SPLIT_WHOLE = 1000000, SPLIT_BLOCK = 20000 };
 
-/* A block's place in the order of hashes; records with equal names are told apart by their number. */
+/* A block's place in the order of hashes; the number of the record tells records of equal names apart. */
 struct split_place {
     uint64_t hash;
     int64_t record, block;
@@ -22,24 +22,24 @@ struct data_split {
     int parts;
     uint64_t seed;
     struct {
-        char name[SPLIT_NAME_BYTES]; /* "" for the one part of no split */
+        char name[SPLIT_NAME_BYTES]; /* "" if there is no split */
         double fraction;
         struct split_place last; /* the part's last block in the order; not used for part 0 */
     } part[SPLIT_PARTS];
 };
 
-/* A stretch of one record that goes to one part. */
+/* A range of one record that goes to one part. */
 struct split_piece {
     int part;
-    int64_t start, length; /* tokens, within the record */
+    int64_t start, length; /* in tokens, relative to the record */
 };
 
-/* "train:0.95,valid:0.05"; text NULL: one part that takes everything. User errors: form, fractions that do not sum to
- * 1, equal names, more than SPLIT_PARTS parts. */
+/* Parses a text such as "train:0.95,valid:0.05"; text NULL: one part with everything. ERROR_USER: a bad form, fractions
+ * that do not sum to 1, equal names, more than SPLIT_PARTS parts. */
 int split_parse(struct data_split *split, const char *text, uint64_t seed);
-/* Reads the spool's index and settles what each part takes. User errors: a part that gets nothing. */
+/* Reads the spool's index and determines the blocks of each part. ERROR_USER: a part without tokens. */
 int split_choose(struct data_split *split, struct spool *spool);
-/* The piece of a record that begins at token `start`, which must be 0 or the end of the piece before. */
+/* Returns the piece of a record that begins at token `start`, which must be 0 or the end of the previous piece. */
 struct split_piece split_piece(const struct data_split *split, const struct spool_record *record, int64_t start);
 
 #endif

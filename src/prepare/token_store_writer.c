@@ -19,16 +19,16 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-enum { ALIGNMENT = 4096 /* arrays begin at pages */ };
+enum { ALIGNMENT = 4096 /* arrays begin at page boundaries */ };
 
 struct token_store_writer {
     struct store_writer writer;
     struct file_replacement target;
     const struct tokenizer *tokenizer;
-    int64_t sequences, tokens; /* announced */
+    int64_t sequences, tokens; /* totals, known in advance */
     int64_t token_bytes;
     int64_t offset; /* tokens so far */
-    int file;       /* -1 while HDF5 holds it */
+    int file;       /* -1 while HDF5 has it open */
     struct column_writer *columns[STORE_COLUMNS];
 };
 
@@ -39,10 +39,10 @@ static int cannot_write(const struct token_store_writer *writer, const char *why
 
 static struct token_store_writer *self_of(struct store_writer *writer)
 {
-    return (struct token_store_writer *)writer; /* it is the first member */
+    return (struct token_store_writer *)writer; /* the first member */
 }
 
-/* Where a dataset lies in the file. */
+/* Position of a dataset in the file. */
 struct dataset_place {
     int64_t position, bytes;
 };
@@ -52,13 +52,14 @@ static const char *system_reason(void)
     return errno != 0 ? strerror(errno) : "HDF5 failed";
 }
 
-/* Creates the three datasets, allocated at once and without fill, and takes down where they lie. NULL, or why not. */
+/* Creates the three datasets, allocated early and without fill values, and sets their positions. Returns NULL, or the
+ * reason of a failure. */
 static const char *lay_out(struct token_store_writer *writer, const int64_t counts[STORE_COLUMNS],
                            const hid_t types[STORE_COLUMNS], struct dataset_place stretches[STORE_COLUMNS])
 {
     hid_t access = hdf5_access();
     H5Pset_alignment(access, 1, ALIGNMENT);
-    unlink(writer->target.temporary); /* a killed process of this number left it, or it is a link */
+    unlink(writer->target.temporary); /* left by a killed process with this number, or a link */
     errno = 0;
     hid_t file = H5Fcreate(writer->target.temporary, H5F_ACC_EXCL, H5P_DEFAULT, access);
     const char *failure = file < 0 ? hdf5_open_failure(system_reason()) : NULL;

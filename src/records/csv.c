@@ -19,18 +19,18 @@ struct csv {
     struct record_source *source;
     const char *field;
     enum record_content content;
-    int64_t *skipped; /* of record_settings */
+    int64_t *skipped; /* settings->skipped */
     char delimiter;
-    char *buffer; /* [BUFFER_BYTES], of which begin .. end - 1 is not used up yet */
+    char *buffer; /* [BUFFER_BYTES]; begin .. end - 1 is not consumed yet */
     int64_t begin, end;
     bool at_end;
-    int64_t line;                     /* of `begin`, from 1 */
-    int64_t row_line;                 /* in which the present row begins */
-    int64_t row;                      /* number of the present row, from 1; 0: the header */
-    int64_t columns;                  /* of the header, 0 before it */
-    int64_t text_column, name_column; /* -1: there is none */
-    struct csv_cell text, name;       /* of the present row */
-    bool waits;                       /* the text is not handed on yet */
+    int64_t line;                     /* line of `begin`, from 1 */
+    int64_t row_line;                 /* line in which the current row begins */
+    int64_t row;                      /* number of the current row, from 1; 0: the header */
+    int64_t columns;                  /* number of columns; 0 before the header is read */
+    int64_t text_column, name_column; /* -1: none */
+    struct csv_cell text, name;       /* cells of the current row */
+    bool waits;                       /* the text was not returned yet */
     char *label;                      /* the record's name, freed with free() */
 };
 
@@ -80,7 +80,7 @@ static void destroy(void *reader)
 
 /* -- Cells --------------------------------------------------------------------------------------------------------- */
 
-/* The byte `ahead` of what is not used up; EOF behind the file's end. */
+/* Sets *byte to the unread byte at index `ahead`; EOF after the file's end. */
 static int peek(struct csv *csv, int64_t ahead, int *byte)
 {
     while (csv->end - csv->begin <= ahead && !csv->at_end) {
@@ -103,7 +103,7 @@ static int refuse(const struct csv *csv, int64_t line, const char *what)
     return error_user("%s:%lld: %s", source_name(csv->source), (long long)line, what);
 }
 
-/* cell NULL: what nobody asked for. */
+/* Appends text to a cell; cell NULL: discards it. */
 static int add(const struct csv *csv, struct csv_cell *cell, const char *text, int64_t bytes)
 {
     if (cell == NULL)
@@ -120,8 +120,8 @@ static int add(const struct csv *csv, struct csv_cell *cell, const char *text, i
     return ERROR_NONE;
 }
 
-/* Adds what stands before the next quote (quoted) or before the next delimiter or line end; *stop is that byte, which
- * is not used up, or EOF. */
+/* Appends text up to the next quote (quoted), or the next delimiter or line end. *stop is that byte, which is not
+ * consumed, or EOF. */
 static int take_until(struct csv *csv, bool quoted, struct csv_cell *cell, int *stop)
 {
     for (;;) {
@@ -143,7 +143,7 @@ static int take_until(struct csv *csv, bool quoted, struct csv_cell *cell, int *
     }
 }
 
-/* From the quote that opens a cell to the one that closes it. */
+/* Reads a quoted cell, from its opening quote to its closing one. */
 static int take_quoted(struct csv *csv, struct csv_cell *cell)
 {
     const int64_t line = csv->line;
@@ -164,7 +164,7 @@ static int take_quoted(struct csv *csv, struct csv_cell *cell)
     return code;
 }
 
-/* Takes a cell and the delimiter or line end behind it; *last: it ends the row. */
+/* Reads a cell and the delimiter or line end after it; *last: the cell ends the row. */
 static int take_cell(struct csv *csv, struct csv_cell *cell, bool *last)
 {
     int next, after;
@@ -195,7 +195,7 @@ static int take_cell(struct csv *csv, struct csv_cell *cell, bool *last)
     return ERROR_NONE;
 }
 
-/* Goes to a line that is not blank; *there is false at the file's end. */
+/* Moves to the next line that is not blank; *there is false at the file's end. */
 static int begin_row(struct csv *csv, bool *there)
 {
     int next, after;
@@ -240,7 +240,7 @@ static bool is_name(const struct csv_cell *cell, const char *name)
     return cell->length == (int64_t)strlen(name) && memcmp(cell->text, name, (size_t)cell->length) == 0;
 }
 
-/* Notes where a column of this name stands, -1 before that. */
+/* Sets *column to the current column if its name is `name`. *column is -1 before. */
 static int note(const struct csv *csv, const char *name, int64_t *column)
 {
     if (!is_name(&csv->text, name))
@@ -283,7 +283,7 @@ static int read_header(struct csv *csv)
 
 /* -- Records ------------------------------------------------------------------------------------------------------- */
 
-/* The rest of a row; *whole is false of one that has more or fewer cells than the header, and is skipped. */
+/* Reads the rest of a row. *whole is false if it has more or fewer cells than the header and is skipped. */
 static int read_row(struct csv *csv, bool *whole)
 {
     int64_t cells = 0;
@@ -311,7 +311,7 @@ static int make_record(struct csv *csv)
     const char *word = NULL;
     int64_t length = 0;
     unsigned char wrong = 0;
-    if (csv->name_column == csv->text_column) /* --field id */
+    if (csv->name_column == csv->text_column) /* with --field id or --field record */
         add(csv, &csv->name, csv->text.text, csv->text.length);
     if (!record_first_word(csv->name.text, csv->name.length, &word, &length, &wrong))
         return error_user("%s:%lld: the record's name holds the control character 0x%02x", source_name(csv->source),

@@ -1,23 +1,32 @@
-/* Streaming readers of tables in text, over plain, gzip and zstd files (records/source.h): csv, with commas between
- * cells, and tsv, with tabs. Another of , ; and tab is chosen where the header has the field with it alone. Cells may
- * stand in quotes as RFC 4180 has them, and then hold delimiters, line ends and quotes, each written twice. Line ends
- * are LF or CRLF; blank lines are dropped. The first line names the columns. A record is a row: its sequence is the
- * cell of the column that the settings' field names, its name the first word of the one of column "record" or else
- * "id"; where that is missing or blank, the row's number, from 1 behind the header. Memory grows with the longest of
- * these cells alone. User errors name file and line: no such column, two of one name, a row with more or fewer cells
- * than the header (which settings->skipped leaves out), a quoted cell that does not end or that text follows,
- * characters that record_clean refuses, of bytes NUL, a control character in a name; and those of source_read. */
+/* Streaming readers of text tables, plain or compressed with gzip or zstd (records/source.h).
+ *
+ *    csv   cells separated by commas
+ *    tsv   cells separated by tabs
+ *
+ * The delimiter is the first of comma, tab and semicolon with which the header has a column named settings->field, or
+ * else that of the format. Cells may be quoted as in RFC 4180; then they may contain delimiters, line ends, and quotes,
+ * each written twice. Line ends are LF or CRLF; blank lines are dropped. The first line names the columns.
+ *
+ * A record is a row. Its sequence is the cell in the column of settings->field. Its name is the first word in column
+ * "record", or else "id"; if missing or blank, the row's number, counted from 1 after the header. Memory grows only
+ * with the longest of these cells.
+ *
+ * User errors name file and line: no column for the field, two columns of one name, a row with more or fewer cells than
+ * the header (dropped and counted if settings->skipped), a quoted cell that does not end or is followed by text,
+ * characters that record_clean rejects (RECORD_BYTES: NUL), a control character in a name; and the errors of
+ * source_read. */
 #ifndef RECORDS_CSV_H
 #define RECORDS_CSV_H
 
 #include "records/record_class.h"
 
-/* Bytes of the longest cell. */
+/* Limit of a cell, bytes. */
 enum { CSV_CELL_BYTES = 1 << 30 };
 
 extern const struct record_class csv_class, tsv_class;
 
-/* The delimiter with which a header, the first line of head[bytes], has a column of this name; '\0': it has none. */
+/* Returns the first of comma, tab and semicolon with which the header, the first line of head[bytes], has a column of
+ * this name; '\0': none. */
 char csv_delimiter(const char *head, int64_t bytes, const char *column);
 
 #endif

@@ -11,11 +11,11 @@ enum { BUFFER_BYTES = 1 << 20 };
 
 struct fasta_reader {
     struct record_source *source;
-    char *buffer; /* [BUFFER_BYTES], of which begin .. end - 1 is not handed out yet */
+    char *buffer; /* [BUFFER_BYTES]; begin .. end - 1 is not consumed yet */
     int64_t begin, end;
-    int64_t line; /* of `begin`, from 1 */
+    int64_t line; /* line of `begin`, from 1 */
     bool line_start, in_record, at_end;
-    bool in_header; /* the rest of a header line follows, after its name */
+    bool in_header; /* the rest of a header line, after the name, follows */
 };
 
 static int create(void **reader, struct record_source *source, const struct record_settings *settings)
@@ -64,7 +64,8 @@ static int refuse_binary(const struct fasta_reader *fasta, unsigned char c)
                       (long long)fasta->line, (unsigned)c);
 }
 
-/* A file with line ends of old Macs is one line, and its sequences would be taken for a header's words. */
+/* Rejects carriage returns inside a line. A file with old Mac line ends is one line, and its sequences would be taken
+ * for the words of a header. */
 static int check_line_end(const struct fasta_reader *fasta, const char *first, const char *stop)
 {
     while (stop > first && stop[-1] == '\r')
@@ -76,8 +77,8 @@ static int check_line_end(const struct fasta_reader *fasta, const char *first, c
         source_name(fasta->source), (long long)fasta->line);
 }
 
-/* Skips the rest of a header line, or what of it is in the buffer. A carriage return at the buffer's end stays, for
- * check_line_end to see it with the byte after it. */
+/* Skips the rest of a header line, or the part of it in the buffer. A carriage return at the buffer's end is kept, so
+ * that check_line_end sees it with the next byte. */
 static int skip_header(struct fasta_reader *fasta)
 {
     const char *text = fasta->buffer + fasta->begin;
@@ -91,7 +92,7 @@ static int skip_header(struct fasta_reader *fasta)
     return code;
 }
 
-/* Takes a header line's name. *done is false when more bytes must be read first. */
+/* Reads a header line's name. *done is false if more bytes must be read first. */
 static int take_name(struct fasta_reader *fasta, struct record_piece *piece, bool *done)
 {
     const char *text = fasta->buffer + fasta->begin;
@@ -121,11 +122,11 @@ static int take_name(struct fasta_reader *fasta, struct record_piece *piece, boo
     return skip_header(fasta);
 }
 
-/* A '>' within a line of sequence: the end of a header that nothing separates from the record before it, or of a
- * special token, which other programs read in sequences. */
+/* Explains a '>' inside a sequence line: a header that follows the previous record without a line end, or a special
+ * token, which other programs accept in sequences. */
 static int refuse_header_sign(const struct fasta_reader *fasta, const char *first, const char *sign)
 {
-    enum { TOKEN = 32 /* characters of a special token at most */ };
+    enum { TOKEN = 32 /* limit of a special token, characters */ };
     const char *open = sign;
     while (open > first && *open != '<' && sign - open < TOKEN)
         open--;
@@ -136,7 +137,7 @@ static int refuse_header_sign(const struct fasta_reader *fasta, const char *firs
                       source_name(fasta->source), (long long)fasta->line, (int)(sign - open) + 1, open);
 }
 
-/* Takes a sequence line, or what of it is in the buffer: a line may be as long as a chromosome. */
+/* Reads a sequence line, or the part of it in the buffer: a line may be as long as a chromosome. */
 static int take_sequence(struct fasta_reader *fasta, struct record_piece *piece)
 {
     char *text = fasta->buffer + fasta->begin;

@@ -59,7 +59,8 @@ static const struct {
      "a program", "name files of records"},
 };
 
-/* The line that begins at head[at], without its end; *next begins the line after it, -1 where the head ends first. */
+/* Returns the length of the line that begins at head[at], without its end. *next is where the next line begins, -1 if
+ * the head ends first. */
 static int64_t line_length(const uint8_t *head, int64_t bytes, int64_t at, int64_t *next)
 {
     const uint8_t *newline = memchr(head + at, '\n', (size_t)(bytes - at));
@@ -73,7 +74,7 @@ static bool begins(const uint8_t *head, int64_t bytes, const char *text)
     return bytes >= (int64_t)strlen(text) && memcmp(head, text, strlen(text)) == 0;
 }
 
-/* @name, letters, +: of long reads the head may end within the letters. */
+/* FASTQ: @name, letters, +. With long reads the head may end within the letters. */
 static bool is_fastq(const uint8_t *head, int64_t bytes)
 {
     int64_t second, third = -1, unused;
@@ -91,14 +92,14 @@ static bool is_fastq(const uint8_t *head, int64_t bytes)
     return line_length(head, bytes, third, &unused) > 0 && head[third] == '+';
 }
 
-/* ID, three blanks, and a name with what it is behind semicolons. */
+/* EMBL: ID, three blanks, and a name, followed by semicolons and attributes. */
 static bool is_embl(const uint8_t *head, int64_t bytes)
 {
     int64_t second;
     return begins(head, bytes, "ID   ") && memchr(head, ';', (size_t)line_length(head, bytes, 0, &second)) != NULL;
 }
 
-/* data_NAME, and soon a line that begins with the name of a category. */
+/* mmCIF: data_NAME, and then a line that begins with a category. */
 static bool is_mmcif(const uint8_t *head, int64_t bytes)
 {
     int64_t at = 0;

@@ -1,12 +1,12 @@
-/* Files whose kind no reader reads, recognised by their first bytes, so that a mistake is named as what it is. */
+/* Recognises files of unsupported formats by their first bytes, for precise error messages. */
 #ifndef RECORDS_FOREIGN_H
 #define RECORDS_FOREIGN_H
 
 #include <stdint.h>
 
-/* head[bytes] are the first (plain) bytes of the file, as source_head has them. ERROR_USER: they are of a kind that no
- * reader reads: archives, binary files, and texts of bioinformatics other than FASTA. The message names the kind, what
- * is read, and what to do. */
+/* head[bytes]: the first (decompressed) bytes of the file, as from source_head. ERROR_USER: the format is known and not
+ * supported: archives, binary files, bioinformatics texts other than FASTA. The message names the format, the supported
+ * formats, and what to do. */
 int foreign_refuse(const char *path, const uint8_t *head, int64_t bytes);
 
 #endif

@@ -7,8 +7,8 @@
 const char json_no_object[] = "no object";
 
 struct scan {
-    const char *at, *end; /* what is not read yet */
-    const char *wrong;    /* NULL: nothing so far */
+    const char *at, *end; /* not read yet */
+    const char *wrong;    /* first error; NULL: none */
 };
 
 static bool fail(struct scan *scan, const char *wrong)
@@ -17,7 +17,7 @@ static bool fail(struct scan *scan, const char *wrong)
     return false;
 }
 
-/* The next byte, blanks left out; 0 at the end. */
+/* Skips blanks and returns the next byte; 0 at the end. */
 static char peek(struct scan *scan)
 {
     while (scan->at < scan->end && (*scan->at == ' ' || *scan->at == '\t' || *scan->at == '\r' || *scan->at == '\n'))
@@ -46,7 +46,7 @@ static bool skip_string(struct scan *scan)
     return true;
 }
 
-/* Passes over digits, of which there must be one. */
+/* Skips digits; there must be at least one. */
 static bool skip_digits(struct scan *scan)
 {
     const char *first = scan->at;
@@ -76,7 +76,7 @@ static bool skip_number(struct scan *scan)
     return skip_digits(scan);
 }
 
-/* A number of any size, or a word: also those that Python writes for numbers that are not finite. */
+/* Skips a number of any size, or a word, including those that Python writes for non-finite numbers. */
 static bool skip_scalar(struct scan *scan)
 {
     static const char *const words[] = {"null", "true", "false", "NaN", "Infinity", "-Infinity"};
@@ -123,7 +123,7 @@ static bool skip_value(struct scan *scan, int depth)
 
 /* -- Members ------------------------------------------------------------------------------------------------------- */
 
-/* Whether a key, in its quotes, is the one that is asked for. */
+/* Returns whether a key, given with its quotes, is the requested one. */
 static bool is_key(const char *key, int64_t bytes, const struct json_member *member)
 {
     if (memchr(key, '\\', (size_t)bytes) == NULL)

@@ -15,15 +15,15 @@ struct jsonl {
     struct record_source *source;
     const char *field;
     enum record_content content;
-    int64_t *skipped; /* of record_settings */
-    char *buffer;     /* [room], of which begin .. end - 1 is not used up yet */
+    int64_t *skipped; /* settings->skipped */
+    char *buffer;     /* [room]; begin .. end - 1 is not consumed yet */
     int64_t room, begin, end;
-    int64_t line;       /* number of the line in which the present record begins, from 1; 0 before the first */
-    int64_t lines_more; /* of an array's element: line ends in it */
-    int64_t element;    /* of an array: the present one's number, from 1 */
+    int64_t line;       /* line in which the current record begins, from 1; 0 before the first */
+    int64_t lines_more; /* array: line ends in the current element */
+    int64_t element;    /* array: number of the current element, from 1 */
     bool array, opened, at_end;
-    char *name;     /* of the present record, freed with free() */
-    char *sequence; /* of the present record, not handed on yet: in the buffer, over its text; NULL */
+    char *name;     /* name of the current record, freed with free() */
+    char *sequence; /* sequence of the current record, not returned yet, in the buffer; or NULL */
     int64_t sequence_length;
 };
 
@@ -57,7 +57,7 @@ static void destroy(void *reader)
     memory_free(jsonl);
 }
 
-/* Reads on behind what is not used up, which moves to the buffer's start. */
+/* Moves unread bytes to the buffer's start, and reads more after them. */
 static int refill(struct jsonl *jsonl)
 {
     int64_t kept = jsonl->end - jsonl->begin, got;
@@ -82,7 +82,7 @@ static int refill(struct jsonl *jsonl)
 
 /* -- Lines -------------------------------------------------------------------------------------------------------- */
 
-/* The next line, which may be written over until the next call; *text is NULL behind the last. */
+/* Returns the next line, which may be overwritten until the next call; *text is NULL after the last one. */
 static int take_line(struct jsonl *jsonl, char **text, int64_t *length)
 {
     int64_t searched = 0;
@@ -116,7 +116,7 @@ static bool is_blank_line(const char *text, int64_t length)
     return i == length;
 }
 
-/* The next line that is not blank; as take_line. */
+/* As take_line, but skips blank lines. */
 static int take_filled_line(struct jsonl *jsonl, char **text, int64_t *length)
 {
     int code;
@@ -134,7 +134,7 @@ static int refuse_array(const struct jsonl *jsonl, const char *what)
                       what);
 }
 
-/* The next byte behind blanks, which are dropped; EOF at the file's end. */
+/* Skips blanks and sets *next to the next byte; EOF at the file's end. */
 static int peek(struct jsonl *jsonl, int *next)
 {
     for (;;) {
@@ -153,7 +153,7 @@ static int peek(struct jsonl *jsonl, int *next)
     }
 }
 
-/* Bytes of the element that begins here: up to the comma or bracket behind it, which are not in it. */
+/* Measures the element that begins here, up to the comma or bracket after it, exclusive. */
 static int measure_element(struct jsonl *jsonl, int64_t *length)
 {
     int64_t depth = 0, at = 0;
@@ -180,7 +180,7 @@ static int measure_element(struct jsonl *jsonl, int64_t *length)
     return ERROR_NONE;
 }
 
-/* Goes to the next element; *there is false behind the last, where the file must end. */
+/* Moves to the next element. *there is false after the last one, where the file must end. */
 static int find_element(struct jsonl *jsonl, bool *there)
 {
     int next;
@@ -203,7 +203,7 @@ static int find_element(struct jsonl *jsonl, bool *there)
     return code == ERROR_NONE && !*there && next != EOF ? refuse_array(jsonl, "text follows its end") : code;
 }
 
-/* As take_line, for the next element. */
+/* As take_line, for elements of an array. */
 static int take_element(struct jsonl *jsonl, char **text, int64_t *length)
 {
     bool there;
@@ -226,7 +226,7 @@ static int take_element(struct jsonl *jsonl, char **text, int64_t *length)
 static int refuse_json(const struct jsonl *jsonl, const char *what, int64_t column)
 {
     if (what == json_no_object)
-        return error_user("%s:%lld: is no JSON object", source_name(jsonl->source), (long long)jsonl->line);
+        return error_user("%s:%lld: is not a JSON object", source_name(jsonl->source), (long long)jsonl->line);
     return error_user("%s:%lld: no JSON: %s (column %lld)", source_name(jsonl->source), (long long)jsonl->line, what,
                       (long long)column);
 }
@@ -250,7 +250,8 @@ static bool is_integer(const struct json_member *member)
     return digits == member->bytes;
 }
 
-/* Decodes a member's string, whose place in the present record's text is `column`; *string is for json_decref. */
+/* Decodes a member's string into *string, which the caller releases with json_decref. `column` is its place in the
+ * record's text, for messages. */
 static int decode(const struct jsonl *jsonl, const struct json_member *member, int64_t column, json_t **string)
 {
     json_error_t error;
@@ -258,7 +259,7 @@ static int decode(const struct jsonl *jsonl, const struct json_member *member, i
     *string = json_loadb(member->value, (size_t)member->bytes, flags, &error);
     if (*string != NULL)
         return ERROR_NONE;
-    char *near = strstr(error.text, " near "); /* it cites the text, which may be anything */
+    char *near = strstr(error.text, " near "); /* drops the quoted input, which may contain any bytes */
     if (near != NULL)
         *near = '\0';
     return refuse_json(jsonl, error.text, column + error.column);
@@ -296,8 +297,8 @@ static int take_name(struct jsonl *jsonl, const struct json_member *record, cons
     return code;
 }
 
-/* What a field asks for in an object: the member of its name; and that of its part before the first dot, in which the
- * rest may be found. */
+/* Sets the keys to look for in an object: the whole field, and its part before the first dot, which may be an object
+ * with the rest. */
 static void ask(struct json_member members[2], const char *field)
 {
     const char *dot = strchr(field, '.');
@@ -306,8 +307,8 @@ static void ask(struct json_member members[2], const char *field)
     members[1] = (struct json_member){.key = field, .key_bytes = dot != NULL ? dot - field : bytes};
 }
 
-/* The member that the field leads to, from what was found of it in the record's object; count is 0 where there is none.
- */
+/* Follows a field into nested objects; `found` are the members found in the record's object. member->count is 0 if
+ * there is none. */
 static int follow(const struct jsonl *jsonl, struct json_member found[2], struct json_member *member)
 {
     int64_t at;
@@ -322,7 +323,7 @@ static int follow(const struct jsonl *jsonl, struct json_member found[2], struct
     return member->count > 1 ? refuse_twice(jsonl, member) : ERROR_NONE;
 }
 
-/* Copies the sequence over the text that it was read from: no JSON string is shorter than what it stands for. */
+/* Copies the sequence over its own JSON text: no JSON string is shorter than the decoded string. */
 static int take_sequence(struct jsonl *jsonl, const struct json_member *member, char *text)
 {
     const char *name = source_name(jsonl->source);
@@ -330,7 +331,7 @@ static int take_sequence(struct jsonl *jsonl, const struct json_member *member, 
     unsigned char wrong;
     json_t *string;
     if (*member->value != '"')
-        return error_user("%s:%lld: field \"%s\" is no string", name, number, jsonl->field);
+        return error_user("%s:%lld: field \"%s\" is not a string", name, number, jsonl->field);
     int code = decode(jsonl, member, member->value - text, &string);
     if (code != ERROR_NONE)
         return code;
@@ -338,7 +339,7 @@ static int take_sequence(struct jsonl *jsonl, const struct json_member *member, 
     memcpy(text, json_string_value(string), (size_t)length);
     json_decref(string);
     if (jsonl->content == RECORD_CHARACTERS && !record_clean(text, &length, &wrong))
-        return error_user("%s:%lld: field \"%s\" holds byte 0x%02x: this is no sequence", name, number, jsonl->field,
+        return error_user("%s:%lld: field \"%s\" holds byte 0x%02x: it is not a sequence", name, number, jsonl->field,
                           (unsigned)wrong);
     jsonl->sequence = length > 0 ? text : NULL;
     jsonl->sequence_length = length;
@@ -356,7 +357,7 @@ static int refuse_absent(const struct jsonl *jsonl, const struct json_member *me
                       name, (long long)jsonl->line, jsonl->field);
 }
 
-/* *taken is false of a record that is skipped. */
+/* Makes the record of an object; *taken is false if it is skipped. */
 static int take_record(struct jsonl *jsonl, char *text, int64_t length, bool *taken)
 {
     struct json_member members[4] = {[2] = {.key = "record", .key_bytes = 6}, [3] = {.key = "id", .key_bytes = 2}};

@@ -1,21 +1,25 @@
-/* Streaming readers of JSON records, over plain, gzip and zstd files (records/source.h).
- *   jsonl  JSON lines (https://jsonlines.org): an object on each line; blank lines are dropped
- *   json   an array of objects, the file's only value
- * A record's sequence is the member of its object that the settings' field names, a string: the member of that name, or
- * with dots in the field a member of members. Its name is the first word of member "record" or else "id", a string, or
- * that integer as it is written; where both are missing, null or blank, the number of its line, of an array that of its
- * element from 1. Of all other members JSON's structure alone is checked (records/json_members.h). Memory grows with
- * the longest line or element alone. (jansson decodes the strings: C, every distribution ships it, and it checks UTF-8
- * strictly.)
- * User errors name file and line: no JSON object, no such member, null (both of which settings->skipped leaves out) or
- * not a string, such a member twice, a name that is neither a string nor an integer, characters that record_clean
- * refuses, a control character in the name, a line or element beyond JSONL_LINE_BYTES; and those of source_read. */
+/* Streaming readers of JSON records, plain or compressed with gzip or zstd (records/source.h).
+ *
+ *    jsonl   JSON lines (https://jsonlines.org): one object per line; blank lines are dropped
+ *    json    an array of objects, the file's only value
+ *
+ * A record is an object. Its sequence is a string: the member named settings->field, or if the field has dots, a member
+ * of nested objects. Its name is the first word of member "record", or else "id", a string or an integer as written; if
+ * both are missing, null or blank, the line number, or in an array the element's number from 1. For all other members
+ * only JSON's structure is checked (records/json_members.h). Memory grows only with the longest line or element.
+ * jansson decodes the strings: it is a C library in every distribution and checks UTF-8 strictly.
+ *
+ * User errors name file and line: not a JSON object; the member is missing or null (dropped and counted if
+ * settings->skipped), not a string, or there twice; a name that is neither a string nor an integer; characters that
+ * record_clean rejects; a control character in the name; a line or element beyond JSONL_LINE_BYTES; and the errors of
+ * source_read. */
 #ifndef RECORDS_JSONL_H
 #define RECORDS_JSONL_H
 
 #include "records/record_class.h"
 
-/* Bytes of the longest line or element: four times the longest chromosome of a mammal, and what a node can hold. */
+/* Limit of a line or element, bytes: four times the longest mammalian chromosome, and small enough for a node's
+ * memory. */
 enum { JSONL_LINE_BYTES = 1 << 30 };
 
 extern const struct record_class jsonl_class, json_class;

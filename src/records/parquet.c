@@ -12,17 +12,17 @@ enum { TEXT, NAME, COLUMNS };
 struct parquet {
     struct record_source *source;
     enum record_content content;
-    int64_t *skipped; /* of record_settings */
+    int64_t *skipped; /* settings->skipped */
     struct parquet_footer *footer;
     struct parquet_column columns[COLUMNS];
     struct parquet_entries *entries[COLUMNS];
-    int count;          /* of columns: 1 where none holds names */
-    int64_t group, end; /* number of the row group; where its bytes end in the file */
+    int count;          /* number of columns: 1 without a column of names */
+    int64_t group, end; /* number of the row group; end of its bytes in the file */
     int64_t group_row, group_rows;
-    int64_t row, part;           /* numbers of the present record, from 1; part: in a list */
-    struct parquet_string given; /* the row's name, in the file's bytes */
-    struct parquet_string text;  /* of the present record, not handed on yet */
-    char *name, *clean;          /* of the present record; clean[clean_room]; freed with free() */
+    int64_t row, part;           /* row of the current record, and its index in a list, from 1 */
+    struct parquet_string given; /* name of the current row, as in the file */
+    struct parquet_string text;  /* text of the current record, not returned yet */
+    char *name, *clean;          /* of the current record; clean[clean_room]; freed with free() */
     int64_t clean_room;
 };
 
@@ -64,7 +64,7 @@ static int create(void **reader, struct record_source *source, const struct reco
     return ERROR_NONE;
 }
 
-/* Goes to the next row group; the file is passed up to the end of the one before. */
+/* Moves to the next row group, and passes over the file up to the end of the previous one. */
 static int next_group(struct parquet *parquet, bool *more)
 {
     struct parquet_chunk chunks[COLUMNS];
@@ -104,7 +104,7 @@ static int next_row(struct parquet *parquet)
     return code == ERROR_NONE && !more ? refuse_rows(parquet, NAME) : code;
 }
 
-/* The next entry of the text, in whatever row group; *more is false behind the last. */
+/* Reads the next entry of the text column, of any row group; *more is false after the last one. */
 static int next_entry(struct parquet *parquet, struct parquet_entry *entry, bool *more)
 {
     for (;;) {
@@ -140,7 +140,7 @@ static int make_name(struct parquet *parquet)
     return ERROR_NONE;
 }
 
-/* A copy without blanks: a dictionary's string may come again. */
+/* Copies the text without blanks; not in place, since a dictionary's string may be used again. */
 static int clean_text(struct parquet *parquet)
 {
     int64_t length = parquet->text.length;
@@ -153,14 +153,14 @@ static int clean_text(struct parquet *parquet)
     if (length > 0)
         memcpy(parquet->clean, parquet->text.text, (size_t)length);
     if (!record_clean(parquet->clean, &length, &wrong))
-        return error_user("%s: row %lld: column \"%s\" holds byte 0x%02x: this is no sequence",
+        return error_user("%s: row %lld: column \"%s\" holds byte 0x%02x: it is not a sequence",
                           source_name(parquet->source), (long long)parquet->row, parquet->columns[TEXT].name,
                           (unsigned)wrong);
     parquet->text = (struct parquet_string){(const uint8_t *)parquet->clean, length};
     return ERROR_NONE;
 }
 
-/* The next entry that is not null, or is an empty list; nulls are errors or left out. */
+/* Finds the next entry that is not null or is an empty list. Nulls are errors or skipped. */
 static int next_record(struct parquet *parquet, struct parquet_entry *entry, bool *more)
 {
     for (;;) {

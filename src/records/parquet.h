@@ -1,12 +1,14 @@
-/* Reader of Parquet files: a column of strings, or of lists of strings, in any row groups; see doc/formats.md for what
- * is read of the format. Not compressed as a whole and no pipe: a Parquet file is read from its end.
- * A record is an entry of the column that the settings' field names (records/parquet_footer.h); an empty list is an
- * empty record. Its name is the first word of column "record", or else "id", of strings, or its integer in decimal
- * digits; where there is neither column, or a null or blank in it, the number of its row, from 1; of a list, with .1,
- * .2, ... behind it for its entries. Own code, because distributions have no Parquet library for C. Memory holds a page
- * and a dictionary of each of the two columns. User errors name file, column, row group and page: those of
- * records/parquet_entries.h; and with the row, a null in the column (which settings->skipped leaves out), characters
- * that record_clean refuses, a control character in a name. */
+/* Reader of Parquet files: one column of strings, or of lists of strings, in any row groups; doc/formats.md lists the
+ * supported features. A Parquet file is read from its end, so it cannot be a pipe or compressed as a whole. The code is
+ * our own, because distributions have no Parquet library for C.
+ *
+ * A record is an entry of the column settings->field (records/parquet_footer.h); an empty list is an empty record. Its
+ * name is the first word of column "record", or else "id": a string, or an integer in decimal digits. Without these
+ * columns, or if the name is null or blank, it is the row's number from 1. Entries of a list append .1, .2, ... to the
+ * name. Memory: a page and a dictionary for each of the two columns.
+ *
+ * User errors name file, column, row group and page: as in records/parquet_entries.h; or the row: a null in the column
+ * (dropped and counted if settings->skipped), characters that record_clean rejects, a control character in a name. */
 #ifndef RECORDS_PARQUET_H
 #define RECORDS_PARQUET_H
 

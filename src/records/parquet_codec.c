@@ -20,10 +20,10 @@ static bool unpack_gzip(const uint8_t *packed, int64_t packed_bytes, uint8_t *pl
 {
     z_stream inflater = {
         .next_in = (Bytef *)packed, .avail_in = (uInt)packed_bytes, .next_out = plain, .avail_out = (uInt)plain_bytes};
-    if (inflateInit2(&inflater, 15 + 32) != Z_OK) /* gzip or zlib, told by the header */
+    if (inflateInit2(&inflater, 15 + 32) != Z_OK) /* gzip or zlib, by the header */
         error_fatal("zlib cannot start");
     int result = inflate(&inflater, Z_FINISH);
-    while (result == Z_STREAM_END && inflater.avail_in > 0 && inflater.avail_out > 0) { /* another member */
+    while (result == Z_STREAM_END && inflater.avail_in > 0 && inflater.avail_out > 0) { /* next member */
         inflateReset(&inflater);
         result = inflate(&inflater, Z_FINISH);
     }
@@ -36,7 +36,7 @@ static uint32_t big_endian(const uint8_t *at)
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | (uint32_t)at[3];
 }
 
-/* Blocks as Hadoop writes them, each behind its two sizes, plain and packed. */
+/* Decompresses blocks as Hadoop writes them, each preceded by its two sizes, plain and packed. */
 static bool unpack_framed_lz4(const uint8_t *packed, int64_t packed_bytes, uint8_t *plain, int64_t plain_bytes)
 {
     while (packed_bytes >= 8) {
@@ -77,7 +77,7 @@ bool parquet_codec_unpack(int codec, const uint8_t *packed, int64_t packed_bytes
         return ZSTD_decompress(plain, (size_t)plain_bytes, packed, (size_t)packed_bytes) == (size_t)plain_bytes;
     case LZ4_RAW:
         return unpack_lz4(packed, packed_bytes, plain, plain_bytes);
-    case LZ4_FRAMED: /* early Arrow left the sizes away */
+    case LZ4_FRAMED: /* early versions of Arrow omitted the sizes */
         return unpack_framed_lz4(packed, packed_bytes, plain, plain_bytes) ||
                unpack_lz4(packed, packed_bytes, plain, plain_bytes);
     default:

@@ -11,14 +11,14 @@
 struct parquet_entries {
     const struct parquet_column *column;
     struct parquet_pages *pages;
-    int64_t chunk_left, page_left; /* entries */
+    int64_t chunk_left, page_left; /* entries left in the chunk and in the page */
     struct parquet_runs repetition, definition;
-    struct parquet_strings strings;    /* with the dictionary of the chunk: */
-    struct parquet_string *dictionary; /* [dictionary_room], strings in */
-    uint8_t *dictionary_text;          /* [text_room]; both freed with free() */
+    struct parquet_strings strings;    /* uses the chunk's dictionary */
+    struct parquet_string *dictionary; /* [dictionary_room], pointing into dictionary_text */
+    uint8_t *dictionary_text;          /* [text_room]; both are freed with free() */
     int64_t dictionary_room, text_room;
     bool has_dictionary;
-    char digits[24]; /* of an integer */
+    char digits[24]; /* text of an integer */
 };
 
 struct parquet_entries *parquet_entries_create(struct record_source *source, const struct parquet_column *column)
@@ -49,7 +49,7 @@ int parquet_entries_start(struct parquet_entries *entries, const struct parquet_
     return parquet_pages_start(entries->pages, chunk, group);
 }
 
-/* Keeps a copy of the page: the data pages behind it take its place. */
+/* Copies the page, since data pages will overwrite it. */
 static int take_dictionary(struct parquet_entries *entries, const struct parquet_page *page)
 {
     const int64_t bytes = page->values.end - page->values.at;
@@ -57,10 +57,11 @@ static int take_dictionary(struct parquet_entries *entries, const struct parquet
         return parquet_pages_damaged(entries->pages, "a second dictionary");
     if (page->encoding != PARQUET_PLAIN && page->encoding != PARQUET_PLAIN_DICTIONARY)
         return parquet_pages_damaged(entries->pages, "a dictionary in an encoding that is not read");
-    if (page->entries > bytes / (entries->column->width > 0 ? entries->column->width : 4)) /* or its length in front */
+    if (page->entries >
+        bytes / (entries->column->width > 0 ? entries->column->width : 4)) /* 4 bytes: the length before each string */
         return parquet_pages_damaged(entries->pages, "more strings in a dictionary than its bytes can hold");
     if (bytes >= entries->text_room) {
-        entries->text_room = bytes + 1; /* never without an address */
+        entries->text_room = bytes + 1; /* never empty, so that it has an address */
         entries->dictionary_text = memory_grow(entries->dictionary_text, entries->text_room);
     }
     if (page->entries > entries->dictionary_room) {
@@ -126,14 +127,14 @@ static int next_page(struct parquet_entries *entries)
     return page.dictionary ? take_dictionary(entries, &page) : take_data(entries, &page);
 }
 
-/* The next level, 0 where the column has none. */
+/* Reads the next level; 0 if the column has none. */
 static bool next_level(struct parquet_runs *levels, int most, uint32_t *level)
 {
     *level = 0;
     return most == 0 || (parquet_runs_next(levels, level) && *level <= (uint32_t)most);
 }
 
-/* Writes an integer, in its little-endian bytes, as decimal digits. */
+/* Converts an integer from little-endian bytes to decimal digits. */
 static void write_digits(struct parquet_entries *entries, struct parquet_string *string)
 {
     uint64_t number = 0;

@@ -1,6 +1,5 @@
-/* The entries of a column of strings or integers in a Parquet file, one after the other. Memory holds one page and one
- * dictionary.
- */
+/* Reads the entries of a column of strings or integers of a Parquet file, in order. Memory holds one page and one
+ * dictionary. */
 #ifndef RECORDS_PARQUET_ENTRIES_H
 #define RECORDS_PARQUET_ENTRIES_H
 
@@ -9,19 +8,19 @@
 
 struct parquet_entry {
     bool begins_row;
-    bool present; /* else null, or an empty list: */
+    bool present; /* false: null, or an empty list */
     bool empty_list;
-    struct parquet_string string; /* until the next call; empty where there is none; an integer in decimal digits */
+    struct parquet_string string; /* valid until the next call; integers in decimal digits; empty if not present */
 };
 
 struct parquet_entries;
 
-/* Borrows the source and the column. */
+/* Makes a reader of one column. Borrows the source and the column. */
 struct parquet_entries *parquet_entries_create(struct record_source *source, const struct parquet_column *column);
-/* Goes to a chunk of the row group of that number (from 1). User errors: a codec that is not read. */
+/* Moves to the column's chunk in a row group, whose number is `group` (from 1). ERROR_USER: an unsupported codec. */
 int parquet_entries_start(struct parquet_entries *entries, const struct parquet_chunk *chunk, int64_t group);
-/* The chunk's next entry; *more is false behind the last. User errors: those of records/parquet_pages.h; values or
- * levels that do not fit the page, an encoding that is not read. */
+/* Reads the chunk's next entry; *more is false after the last one. ERROR_USER: as in records/parquet_pages.h; values or
+ * levels that do not fit the page; an unsupported encoding. */
 int parquet_entries_next(struct parquet_entries *entries, struct parquet_entry *entry, bool *more);
 void parquet_entries_destroy(struct parquet_entries *entries);
 

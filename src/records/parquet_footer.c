@@ -19,22 +19,22 @@ struct element {
     const char *text; /* name, in the footer's bytes */
     int64_t length;
     int64_t type, children;
-    int64_t parent, place; /* place: of a column, among all columns */
+    int64_t parent, place; /* place: index of a column among all columns */
     int depth, definition, repetition;
     bool repeated, optional;
-    bool list, map; /* a group of these kinds has one repeated child that says nothing */
-    bool silent;    /* and this is it, or the one child of that of a list */
-    bool quantity;  /* an integer that stands for a decimal number, a date or a time */
+    bool list, map; /* a group of this kind has one repeated child without meaning of its own */
+    bool silent;    /* is that child, or the only child of the repeated child of a list */
+    bool quantity;  /* an integer that encodes a decimal number, a date or a time */
     bool no_sign;
 };
 
 struct parquet_footer {
     struct record_source *source;
     uint8_t *bytes;
-    int64_t limit; /* where the footer begins in the file, and pages end */
+    int64_t limit; /* offset of the footer in the file, where pages end */
     struct element *elements;
     int64_t element_count, columns;
-    struct thrift groups; /* at the next of them */
+    struct thrift groups; /* at the next row group */
     int64_t groups_left, group;
 };
 
@@ -62,7 +62,7 @@ static void read_logical(struct thrift *thrift, const struct thrift_field *outer
     struct thrift_field field = {0};
     if (!thrift_struct(thrift, outer))
         return;
-    while (thrift_next(thrift, &field)) { /* a union: one of them */
+    while (thrift_next(thrift, &field)) { /* union: exactly one field */
         element->list |= field.number == LOGICAL_LIST;
         element->map |= field.number == LOGICAL_MAP;
         element->quantity |= field.number >= LOGICAL_DECIMAL && field.number <= LOGICAL_TIMESTAMP;
@@ -124,11 +124,12 @@ static void place_below(struct parquet_footer *footer, struct element *element, 
                       (parent->silent && parent->children == 1 && footer->elements[parent->parent].list);
 }
 
-/* The schema is a tree, written depth first. */
+/* Links elements to their parents. The schema is a tree, written depth first. */
 static int link_schema(struct parquet_footer *footer)
 {
     struct element *elements = footer->elements;
-    int64_t left[PARQUET_DEPTH] = {0}, above[PARQUET_DEPTH] = {0}; /* children to come of the groups that are open */
+    int64_t left[PARQUET_DEPTH] = {0},
+            above[PARQUET_DEPTH] = {0}; /* remaining children and element of each open group */
     int depth = 0;
     if (footer->element_count == 0)
         return damaged(footer, "it has no schema");
@@ -137,7 +138,7 @@ static int link_schema(struct parquet_footer *footer)
         while (depth > 0 && left[depth] == 0)
             depth--;
         if (left[depth] <= 0)
-            return damaged(footer, "its schema is no tree");
+            return damaged(footer, "its schema is not a tree");
         left[depth]--;
         place_below(footer, &elements[i], &elements[above[depth]]);
         if (elements[i].type != TYPE_GROUP) {
@@ -152,7 +153,7 @@ static int link_schema(struct parquet_footer *footer)
     }
     for (; depth >= 0; depth--)
         if (left[depth] != 0)
-            return damaged(footer, "its schema is no tree");
+            return damaged(footer, "its schema is not a tree");
     return ERROR_NONE;
 }
 
@@ -180,7 +181,7 @@ static int parse(struct parquet_footer *footer, int64_t bytes)
     return code == ERROR_NONE ? link_schema(footer) : code;
 }
 
-/* Where the footer begins and how long it is, from the file's last bytes. */
+/* Finds offset and length of the footer from the file's last bytes. */
 static int find_footer(struct parquet_footer *footer, int64_t *bytes)
 {
     const char *name = source_name(footer->source);
@@ -188,7 +189,7 @@ static int find_footer(struct parquet_footer *footer, int64_t *bytes)
     int64_t size;
     int code = source_size(footer->source, &size);
     if (code == ERROR_NONE && size < MAGIC_BYTES + TAIL_BYTES)
-        return error_user("%s: is no Parquet file: it has %lld bytes", name, (long long)size);
+        return error_user("%s: is not a Parquet file: it has %lld bytes", name, (long long)size);
     if (code == ERROR_NONE)
         code = source_read_at(footer->source, head, MAGIC_BYTES, 0);
     if (code == ERROR_NONE)
@@ -198,7 +199,7 @@ static int find_footer(struct parquet_footer *footer, int64_t *bytes)
     if (memcmp(head, "PARE", 4) == 0 && memcmp(tail + 4, "PARE", 4) == 0)
         return error_user("%s: is an encrypted Parquet file; write it without encryption", name);
     if (memcmp(head, "PAR1", 4) != 0)
-        return error_user("%s: is no Parquet file: it does not begin with PAR1", name);
+        return error_user("%s: is not a Parquet file: it does not begin with PAR1", name);
     if (memcmp(tail + 4, "PAR1", 4) != 0)
         return error_user("%s: does not end with PAR1, as a Parquet file does: it is truncated or damaged", name);
     *bytes = (int64_t)tail[0] | (int64_t)tail[1] << 8 | (int64_t)tail[2] << 16 | (int64_t)tail[3] << 24;
@@ -236,7 +237,7 @@ void parquet_footer_destroy(struct parquet_footer *footer)
 
 /* -- Columns ----------------------------------------------------------------------------------------------------- */
 
-/* Writes the element's name, parts with dots between them; false where it has no room. */
+/* Writes the element's name, its parts joined by dots; returns false if it is too long. */
 static bool write_name(const struct parquet_footer *footer, const struct element *element, bool with_silent, char *name)
 {
     const struct element *path[PARQUET_DEPTH];
@@ -265,7 +266,7 @@ static int refuse_twice(const struct parquet_footer *footer, const char *name)
     return error_user("%s: has two columns \"%s\"", source_name(footer->source), name);
 }
 
-/* *found is NULL where there is none. */
+/* Finds a column by name; *found is NULL if there is none. */
 static int find_element(const struct parquet_footer *footer, const char *wanted, const struct element **found)
 {
     char name[NAME_BYTES];
@@ -378,7 +379,7 @@ int parquet_footer_names(const struct parquet_footer *footer, const char *name, 
 
 /* -- Row groups -------------------------------------------------------------------------------------------------- */
 
-/* What a row group says of one column. */
+/* A row group's entry for one column. */
 struct column_chunk {
     struct parquet_chunk chunk;
     int64_t type, data, dictionary;

@@ -16,7 +16,7 @@ enum { PAGE_DATA = 0, PAGE_DICTIONARY = 2, PAGE_DATA_2 = 3 };
 struct header {
     int64_t kind, plain_bytes, packed_bytes, checksum;
     int64_t entries, encoding, definition_encoding, repetition_encoding;
-    int64_t definition_bytes, repetition_bytes; /* of version 2, whose levels are not compressed */
+    int64_t definition_bytes, repetition_bytes; /* version 2, whose levels are not compressed */
     bool checked, packed;
 };
 
@@ -24,9 +24,9 @@ struct parquet_pages {
     struct record_source *source;
     const struct parquet_column *column;
     int codec;
-    int64_t group, page; /* numbers from 1 */
-    int64_t next, left;  /* bytes of the chunk that are not read yet: place in the file, count */
-    uint8_t *raw;        /* [room], of which begin .. end - 1 is not used up; freed with free() */
+    int64_t group, page; /* numbers, from 1 */
+    int64_t next, left;  /* unread part of the chunk: offset in the file, bytes */
+    uint8_t *raw;        /* [room]; begin .. end - 1 is not consumed; freed with free() */
     int64_t room, begin, end;
     uint8_t *plain; /* [plain_room]; freed with free() */
     int64_t plain_room;
@@ -71,7 +71,7 @@ int parquet_pages_start(struct parquet_pages *pages, const struct parquet_chunk 
     return ERROR_NONE;
 }
 
-/* Has `wanted` bytes at hand, or all that the chunk has left. */
+/* Reads until `wanted` bytes are in the buffer, or the chunk ends. */
 static int fill(struct parquet_pages *pages, int64_t wanted)
 {
     const int64_t kept = pages->end - pages->begin;
@@ -94,7 +94,7 @@ static int fill(struct parquet_pages *pages, int64_t wanted)
     return code;
 }
 
-/* Reads the fields of a page's own header; where[number - 1] takes the integer of that number, NULL none. */
+/* Reads the struct of a page's type. The integer of field n goes to *where[n - 1], unless NULL. */
 static void read_integers(struct thrift *thrift, const struct thrift_field *outer, int64_t *const where[], int count,
                           bool *packed)
 {
@@ -126,7 +126,7 @@ static void read_header(struct thrift *thrift, struct header *header)
         else if (field.number == 5)
             read_integers(thrift, &field, data, 4, NULL);
         else if (field.number == 7)
-            read_integers(thrift, &field, data, 2, NULL); /* a dictionary's begins with the same two */
+            read_integers(thrift, &field, data, 2, NULL); /* a dictionary's header begins with the same two fields */
         else if (field.number == 8)
             read_integers(thrift, &field, data_2, 6, &header->packed);
         else
@@ -134,7 +134,7 @@ static void read_header(struct thrift *thrift, struct header *header)
     }
 }
 
-/* Its length is not known beforehand: statistics in it may hold whole strings. */
+/* Reads a page header, whose length is not known in advance: its statistics may contain whole strings. */
 static int take_header(struct parquet_pages *pages, struct header *header)
 {
     for (int64_t wanted = READ_BYTES;; wanted *= 2) {
@@ -179,7 +179,7 @@ static int check_contents(const struct parquet_pages *pages, const struct header
     return ERROR_NONE;
 }
 
-/* The page's bytes decompressed; levels of version 2, which stand in front, are not compressed. */
+/* Decompresses the page. Levels of version 2 come first and are not compressed. */
 static int unpack(struct parquet_pages *pages, const struct header *header, struct parquet_bytes *plain)
 {
     const uint8_t *packed = pages->raw + pages->begin;
@@ -193,7 +193,7 @@ static int unpack(struct parquet_pages *pages, const struct header *header, stru
     }
     if (header->plain_bytes >= pages->plain_room) {
         free(pages->plain);
-        pages->plain_room = header->plain_bytes + 1; /* never without an address */
+        pages->plain_room = header->plain_bytes + 1; /* never empty, so that it has an address */
         pages->plain = memory_grow(NULL, pages->plain_room);
     }
     if (levels > 0)
@@ -206,7 +206,7 @@ static int unpack(struct parquet_pages *pages, const struct header *header, stru
     return ERROR_NONE;
 }
 
-/* Cuts `count` bytes from the front of *bytes; false where there are fewer. */
+/* Splits `count` bytes from the front of *bytes; returns false if there are fewer. */
 static bool cut(struct parquet_bytes *bytes, uint64_t count, struct parquet_bytes *front)
 {
     if (count > (uint64_t)(bytes->end - bytes->at))
@@ -216,7 +216,7 @@ static bool cut(struct parquet_bytes *bytes, uint64_t count, struct parquet_byte
     return true;
 }
 
-/* Levels of version 1: behind their number of bytes, where the column has such levels. */
+/* Splits off levels of version 1, which follow their number of bytes, if the column has them. */
 static bool cut_levels(struct parquet_bytes *bytes, int most, struct parquet_bytes *levels)
 {
     struct parquet_bytes length;
@@ -261,7 +261,7 @@ int parquet_pages_next(struct parquet_pages *pages, struct parquet_page *page)
             return code;
         if (header.kind == PAGE_DATA || header.kind == PAGE_DATA_2 || header.kind == PAGE_DICTIONARY)
             break;
-        pages->begin += header.packed_bytes; /* an index, or what later versions of the format add */
+        pages->begin += header.packed_bytes; /* skip an index page, or a type of a later version of the format */
     }
     int code = check_contents(pages, &header);
     if (code == ERROR_NONE)

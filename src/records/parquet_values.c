@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The longest string that differences may build up. */
+/* Limit of a string built from differences, bytes. */
 enum { STRING_BYTES = 1 << 30 };
 
 static bool take_varint(struct parquet_bytes *bytes, uint64_t *value)
@@ -32,7 +32,7 @@ void parquet_runs_start(struct parquet_runs *runs, struct parquet_bytes bytes, i
     *runs = (struct parquet_runs){.bytes = bytes, .width = width};
 }
 
-/* The next `width` bits, the lowest first. */
+/* Reads the next `width` bits, lowest first. */
 static bool take_bits(struct parquet_runs *runs, uint64_t *number)
 {
     *number = 0;
@@ -91,7 +91,7 @@ bool parquet_runs_next(struct parquet_runs *runs, uint32_t *number)
 
 /* -- Differences ------------------------------------------------------------------------------------------------- */
 
-/* False: no such numbers. */
+/* Starts reading; returns false if the header is invalid. */
 static bool deltas_start(struct parquet_deltas *deltas, struct parquet_bytes bytes, int width)
 {
     uint64_t block, first;
@@ -106,7 +106,8 @@ static bool deltas_start(struct parquet_deltas *deltas, struct parquet_bytes byt
     return deltas->length > 0;
 }
 
-/* The widths of a block are there even of miniblocks that hold nothing; their numbers are not. */
+/* Opens the next miniblock. A block has the widths of all its miniblocks, but numbers only for those that are not
+ * empty. */
 static bool open_miniblock(struct parquet_deltas *deltas)
 {
     struct parquet_bytes *bytes = &deltas->bytes;
@@ -148,8 +149,7 @@ static bool deltas_next(struct parquet_deltas *deltas, int64_t *number)
     return true;
 }
 
-/* Opens the numbers at the front of *bytes, at most `most`, and goes through a copy of them: *bytes then begin behind
- * them. */
+/* Opens the numbers at the front of *bytes, at most `most`, and moves *bytes past them by reading a copy. */
 static bool take_deltas(struct parquet_bytes *bytes, struct parquet_deltas *deltas, int64_t most)
 {
     int64_t number;
@@ -205,7 +205,7 @@ static bool take_plain(struct parquet_bytes *bytes, struct parquet_string *strin
     return take_string(bytes, length, string);
 }
 
-/* The front of the string before, and what follows. */
+/* Reads a string as a prefix of the previous one and a rest. */
 static bool take_difference(struct parquet_strings *strings, struct parquet_string *string)
 {
     int64_t prefix, length;
@@ -226,7 +226,7 @@ static bool take_difference(struct parquet_strings *strings, struct parquet_stri
     return true;
 }
 
-/* An integer as the bytes that PLAIN has of it. */
+/* Reads an integer into the bytes of PLAIN. */
 static bool take_number(struct parquet_strings *strings, struct parquet_string *string)
 {
     int64_t number;
@@ -238,7 +238,7 @@ static bool take_number(struct parquet_strings *strings, struct parquet_string *
     return true;
 }
 
-/* Gathers an integer: the page has the first bytes of all, then the second ones, ... */
+/* Reads an integer whose bytes are spread: the page has the first bytes of all integers, then the second bytes, ... */
 static bool gather_number(struct parquet_strings *strings, struct parquet_string *string)
 {
     const int64_t count = (strings->bytes.end - strings->bytes.at) / strings->width;

@@ -1,6 +1,6 @@
-/* Encodings of Parquet's pages: numbers (levels, indexes, lengths) and strings. The bytes may be anything: a decoder
- * never reads beyond them, and says when they do not hold what they should. Source:
- * github.com/apache/parquet-format, Encodings.md */
+/* Decoders of the encodings in Parquet pages: numbers (levels, indexes, lengths) and strings. Input may be any bytes:
+ * decoders never read beyond its end, and report invalid data. Format: github.com/apache/parquet-format,
+ * Encodings.md */
 #ifndef RECORDS_PARQUET_VALUES_H
 #define RECORDS_PARQUET_VALUES_H
 
@@ -11,43 +11,43 @@ struct parquet_bytes {
     const uint8_t *at, *end;
 };
 
-/* Numbers of `width` bits, in runs of one number and in packs of eight (RLE, RLE_DICTIONARY). */
+/* Numbers of `width` bits, in runs of equal numbers and in packs of eight (RLE, RLE_DICTIONARY). */
 struct parquet_runs {
     struct parquet_bytes bytes;
-    int width;                /* 0 .. 32; of packed differences up to 64 */
-    uint64_t repeats, packed; /* numbers left of the present run, of the present packs */
+    int width;                /* 0 .. 32; up to 64 for packed differences */
+    uint64_t repeats, packed; /* numbers left in the current run, or in the current packs */
     uint32_t number;
-    unsigned bits; /* of a byte, not used up, bit_count of them */
+    unsigned bits; /* bit_count unused bits of the current byte */
     int bit_count;
 };
 
 void parquet_runs_start(struct parquet_runs *runs, struct parquet_bytes bytes, int width);
 bool parquet_runs_next(struct parquet_runs *runs, uint32_t *number);
 
-/* Numbers as differences (DELTA_BINARY_PACKED). */
+/* Numbers encoded as differences (DELTA_BINARY_PACKED). */
 struct parquet_deltas {
     struct parquet_bytes bytes;
-    int width;                   /* bits of a number, in which differences wrap around: 32 or 64 */
+    int width;                   /* bits of a number, 32 or 64; differences wrap around */
     uint64_t left;               /* numbers not read yet */
-    uint64_t miniblocks;         /* in a block; */
-    uint64_t length;             /* numbers in one of them */
-    struct parquet_bytes widths; /* of the block's miniblocks that are not open yet */
-    uint64_t in_miniblock;       /* numbers left of the open one, whose bits lie at `packed` */
+    uint64_t miniblocks;         /* miniblocks per block */
+    uint64_t length;             /* numbers per miniblock */
+    struct parquet_bytes widths; /* widths of the block's remaining miniblocks */
+    uint64_t in_miniblock;       /* numbers left in the current miniblock, which `packed` reads */
     struct parquet_runs packed;
     uint64_t least, number;
     bool first;
 };
 
-/* Strings, or integers as strings of `width` bytes, one after the other. */
+/* Encodings of strings, or of integers, which are read as strings of `width` bytes. */
 enum parquet_encoding {
     PARQUET_PLAIN = 0,
     PARQUET_PLAIN_DICTIONARY = 2,
     PARQUET_RLE = 3,
-    PARQUET_DELTA_BINARY = 5, /* of integers alone */
-    PARQUET_DELTA_LENGTH = 6, /* of strings alone, as DELTA */
+    PARQUET_DELTA_BINARY = 5, /* integers only */
+    PARQUET_DELTA_LENGTH = 6, /* strings only, as DELTA */
     PARQUET_DELTA = 7,
     PARQUET_RLE_DICTIONARY = 8,
-    PARQUET_BYTE_STREAM_SPLIT = 9 /* of integers alone */
+    PARQUET_BYTE_STREAM_SPLIT = 9 /* integers only */
 };
 
 struct parquet_string {
@@ -56,25 +56,25 @@ struct parquet_string {
 };
 
 struct parquet_strings {
-    int width; /* of integers: 4 or 8; 0: strings */
+    int width; /* bytes of an integer: 4 or 8; 0: strings */
     enum parquet_encoding encoding;
-    struct parquet_bytes bytes; /* of the strings themselves */
+    struct parquet_bytes bytes; /* input */
     struct parquet_deltas prefixes, lengths;
     struct parquet_runs indexes;
     const struct parquet_string *dictionary; /* [entries] */
     int64_t entries;
-    uint8_t *last; /* [room], the string before; freed with free() */
+    uint8_t *last; /* [room] previous string; freed with free() */
     int64_t last_length, room;
-    uint8_t value[8]; /* an integer that does not lie in one piece */
-    int64_t place;    /* of the next, BYTE_STREAM_SPLIT */
+    uint8_t value[8]; /* an integer whose bytes are not contiguous in the input */
+    int64_t place;    /* BYTE_STREAM_SPLIT: index of the next integer */
 };
 
-/* `most` is the number of strings that there may be. Keeps the width, the dictionary, `last` and its room of what the
- * struct held. Only encodings of the enum that are of this width, not RLE. False: the bytes do not begin as they
- * should. */
+/* Starts decoding bytes with at most `most` strings. Keeps width, dictionary, entries, last and room of *strings.
+ * encoding: one of the enum that fits the width, but not RLE. Returns false if the bytes do not begin as the encoding
+ * requires. */
 bool parquet_strings_start(struct parquet_strings *strings, enum parquet_encoding encoding, struct parquet_bytes bytes,
                            int64_t most);
-/* The next one, which stays until the call after it. False: the bytes hold no more, or nonsense. */
+/* Reads the next string, valid until the next call. Returns false at the end, or for invalid data. */
 bool parquet_strings_next(struct parquet_strings *strings, struct parquet_string *string);
 
 #endif

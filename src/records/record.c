@@ -13,7 +13,7 @@ static bool is_odd(char c)
 bool record_clean(char *text, int64_t *length, unsigned char *wrong)
 {
     unsigned odd = 0;
-    for (int64_t i = 0; i < *length; i++) /* without a branch, since hardly ever is any */
+    for (int64_t i = 0; i < *length; i++) /* without a branch, since such characters are rare */
         odd |= is_odd(text[i]);
     if (!odd)
         return true;

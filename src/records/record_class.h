@@ -1,4 +1,4 @@
-/* A format of records: how a file of it is read. */
+/* Interface of readers of record formats. */
 #ifndef RECORDS_RECORD_CLASS_H
 #define RECORDS_RECORD_CLASS_H
 
@@ -7,22 +7,23 @@
 struct record_source;
 
 struct record_settings {
-    const char *format; /* name of a class; NULL: told by the file's name and content (records/record_reader.h) */
-    const char *field;  /* that holds a record's sequence, of formats that have fields; NULL: "text" */
+    const char *format; /* name of a class; NULL: detected from the file's name and content (records/record_reader.h) */
+    const char *field;  /* name of the field with a record's sequence, in formats with fields; NULL: "text" */
     enum record_content content;
-    bool lines;        /* plain text, by the file's name or content, is a record a line */
-    bool may_be_empty; /* a file without a record is not an error */
-    int64_t *skipped;  /* counts records whose field is missing or null, which are left out; NULL: they are errors */
+    bool lines;        /* each line of plain text (by the file's name or content) is a record */
+    bool may_be_empty; /* a file without records is not an error */
+    int64_t *skipped;  /* counts records dropped because their field is missing or null; NULL: these are errors */
 };
 
 struct record_class {
-    const char *name; /* as --input-format gives it */
-    /* Borrows the source, of which nothing has been read but a byte order mark, and what the settings point to, whose
-     * field is not NULL. *reader needs `destroy` even if this fails. */
+    const char *name; /* value of --input-format */
+    /* Makes a reader. Borrows the source, of which at most a byte order mark was consumed, and everything that settings
+     * points to; settings->field is not NULL. *reader needs `destroy` even after an error. */
     int (*create)(void **reader, struct record_source *source, const struct record_settings *settings);
-    /* The next piece: a name opens a record, any number of sequence pieces follow. A file may have no record. */
+    /* Returns the next piece: a name begins a record, any number of sequence pieces follow. A file may have no
+     * record. */
     int (*next)(void *reader, struct record_piece *piece);
-    void (*destroy)(void *reader); /* takes NULL */
+    void (*destroy)(void *reader); /* accepts NULL */
 };
 
 #endif

@@ -15,7 +15,7 @@
 
 struct record_reader {
     const struct record_class *class;
-    void *reader; /* NULL: the file has blanks alone */
+    void *reader; /* NULL: the file has only blanks */
     const char *name;
     struct record_settings settings;
     int64_t records, skipped_before;
@@ -25,8 +25,8 @@ static const struct record_class *const classes[] = {&fasta_class, &jsonl_class,
                                                      &tsv_class,   &text_class,  &lines_class, &parquet_class};
 enum { CLASSES = sizeof classes / sizeof *classes };
 
-/* What a name alone tells. A name such as .txt tells a text where bytes are wanted; sequences are found in files of
- * any name. */
+/* Formats by file name. Names such as .txt mean text only if bytes are requested; files of sequences may have any
+ * name. */
 static const struct {
     const char *ending;
     const struct record_class *class;
@@ -108,7 +108,7 @@ static bool is_text(const struct record_class *class)
     return class == &text_class || class == &lines_class;
 }
 
-/* UTF-16 and UTF-32 by their byte order mark, UTF-16 also by what ASCII is in it. */
+/* Rejects UTF-16 and UTF-32, recognised by the byte order mark, and UTF-16 also by zero bytes next to ASCII. */
 static int refuse_wide(const char *path, const uint8_t *head, int64_t bytes)
 {
     const char *kind = NULL;
@@ -129,13 +129,13 @@ static int refuse_wide(const char *path, const uint8_t *head, int64_t bytes)
     return error_user("%s: is %s, UTF-8 is read; convert it: iconv -f %s -t UTF-8", path, kind, kind);
 }
 
-/* The format by the file's name or else its first bytes. */
+/* Detects the format by the file's name, or else by its first bytes. */
 static const struct record_class *tell(const char *path, const uint8_t *head, int64_t bytes,
                                        const struct record_settings *settings)
 {
     const struct record_class *class = told_by_name(path, settings->content);
     if (class == &json_class && is_at(head, bytes, skip_blanks(head, bytes, 0), '{'))
-        class = &jsonl_class; /* so do many name JSON lines */
+        class = &jsonl_class; /* a common name for JSON lines */
     if (class == NULL || (is_text(class) && settings->field != NULL))
         class = told_by_content(head, bytes, settings);
     return settings->lines && class == &text_class ? &lines_class : class;
@@ -154,7 +154,7 @@ static int choose(const struct record_class **class, struct record_source *sourc
         code = find_format(class, settings->format);
     if (code == ERROR_NONE)
         code = refuse_wide(path, head, bytes);
-    if (code == ERROR_NONE && bytes >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0) { /* what Windows puts before UTF-8 */
+    if (code == ERROR_NONE && bytes >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0) { /* written by Windows programs */
         source_skip(source, 3);
         head += 3;
         bytes -= 3;

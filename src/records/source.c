@@ -15,7 +15,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
-enum { RAW_BYTES = 1 << 18, ZSTD_WINDOW_LOG = 31 /* what `zstd --long=31` writes */ };
+enum { RAW_BYTES = 1 << 18, ZSTD_WINDOW_LOG = 31 /* as written by `zstd --long=31` */ };
 
 enum source_kind { SOURCE_PLAIN, SOURCE_GZIP, SOURCE_ZSTD };
 
@@ -23,18 +23,18 @@ struct record_source {
     char *name;
     int file;
     enum source_kind kind;
-    uint8_t *raw; /* [RAW_BYTES], of which begin .. end - 1 is not used up yet */
+    uint8_t *raw; /* [RAW_BYTES]; begin .. end - 1 is not consumed yet */
     int64_t begin, end;
     int64_t raw_bytes;
     XXH3_state_t *hash;
     z_stream inflater;
     ZSTD_DCtx *zstd;
-    bool inside;               /* in the middle of a gzip member or a zstd frame */
-    uint8_t head[SOURCE_HEAD]; /* plain bytes looked at, of which head_begin .. head_end - 1 were not read yet */
+    bool inside;               /* inside a gzip member or a zstd frame */
+    uint8_t head[SOURCE_HEAD]; /* first decompressed bytes; head_begin .. head_end - 1 are not consumed yet */
     int64_t head_begin, head_end;
 };
 
-/* Reads on until `wanted` raw bytes are at hand or the file ends. */
+/* Reads until `wanted` raw bytes are in the buffer or the file ends. */
 static int fill(struct record_source *source, int64_t wanted)
 {
     if (source->begin == source->end)
@@ -54,7 +54,7 @@ static int fill(struct record_source *source, int64_t wanted)
     return ERROR_NONE;
 }
 
-/* A zstd frame, or one to be skipped, as pzstd puts in front of each. */
+/* Returns whether a zstd frame begins, or a skippable frame, which pzstd writes before each frame. */
 static bool begins_zstd(const uint8_t *head)
 {
     return memcmp(head, "\x28\xb5\x2f\xfd", 4) == 0 ||
@@ -129,7 +129,7 @@ static int read_gzip(struct record_source *source, uint8_t *buffer, int64_t capa
 {
     z_stream *inflater = &source->inflater;
     if (!source->inside && source->raw_bytes > source->end - source->begin) {
-        /* another member? gzip files may be padded with zeros behind the last one */
+        /* next member, if any; gzip files may be padded with zeros */
         while (source->begin < source->end && source->raw[source->begin] == 0)
             source->begin++;
         if (source->begin == source->end)
@@ -162,7 +162,7 @@ static int read_zstd(struct record_source *source, uint8_t *buffer, int64_t capa
     return ERROR_NONE;
 }
 
-/* source_read behind the head. */
+/* source_read after the head. */
 static int read_plain(struct record_source *source, uint8_t *buffer, int64_t capacity, int64_t *got)
 {
     if (capacity > 1 << 30)
@@ -254,7 +254,7 @@ int source_pass(struct record_source *source, int64_t offset)
     int64_t before = -1;
     while (code == ERROR_NONE && source->raw_bytes < offset && source->raw_bytes > before) {
         before = source->raw_bytes;
-        source->begin = source->end = 0; /* the bytes themselves are not wanted here */
+        source->begin = source->end = 0; /* their content is not needed here */
         code = fill(source, 1);
     }
     return code;

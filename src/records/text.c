@@ -11,8 +11,8 @@ enum { BUFFER_BYTES = 1 << 20 };
 struct text_reader {
     struct record_source *source;
     enum record_content content;
-    bool lines;   /* a record is a line, not the file */
-    char *buffer; /* [BUFFER_BYTES], of which begin .. end - 1 is not handed out yet */
+    bool lines;   /* a record is a line, else the file */
+    char *buffer; /* [BUFFER_BYTES]; begin .. end - 1 is not consumed yet */
     int64_t begin, end;
     int64_t records;
     bool in_record, at_end;
@@ -82,8 +82,8 @@ static void begin_record(struct text_reader *text, struct record_piece *piece)
     *piece = (struct record_piece){RECORD_NAME, text->name, (int64_t)strlen(text->name)};
 }
 
-/* Text may be any bytes but NUL, which is what binary data and UTF-16 have, and what scripts/fetch-dataset sends when
- * it fails. */
+/* Returns whether the bytes are allowed. RECORD_BYTES excludes only NUL: it occurs in binary data and UTF-16, and
+ * scripts/fetch-dataset sends it on failure. */
 static bool is_good(const struct text_reader *text, struct record_piece *piece, char *bytes, unsigned char *wrong)
 {
     *wrong = 0;
@@ -92,7 +92,7 @@ static bool is_good(const struct text_reader *text, struct record_piece *piece, 
     return record_clean(bytes, &piece->length, wrong);
 }
 
-/* Takes what the buffer holds of the present record, perhaps nothing, and ends the record where it ends. */
+/* Returns the part of the current record that is in the buffer, perhaps empty, and ends the record at its end. */
 static int take(struct text_reader *text, struct record_piece *piece)
 {
     char *bytes = text->buffer + text->begin;
@@ -100,7 +100,7 @@ static int take(struct text_reader *text, struct record_piece *piece)
     char *newline = text->lines ? memchr(bytes, '\n', (size_t)available) : NULL;
     int64_t length = newline != NULL ? newline - bytes : available;
     bool carriage = text->lines && length > 0 && bytes[length - 1] == '\r' && (newline != NULL || !text->at_end);
-    length -= carriage; /* without a newline it waits for what comes next */
+    length -= carriage; /* without a newline, it stays in the buffer until more bytes are read */
     text->begin += length + (newline != NULL ? carriage + 1 : 0);
     text->in_record = newline == NULL && !(text->at_end && text->begin == text->end);
     *piece = (struct record_piece){RECORD_SEQUENCE, bytes, length};

@@ -1,8 +1,10 @@
-/* Streaming readers of plain text with flat memory, over plain, gzip and zstd files (records/source.h).
- *   text    a file is one record, named as the file without its folder; what is no byte of a name becomes '_'
- *   lines   a line is one record, without its end (LF or CRLF), named by its number; an empty one is an empty record
- * Bytes stay as they are, or are characters that record_clean takes. User errors name the file, and the line of lines:
- * characters that record_clean refuses; and those of source_read. */
+/* Streaming readers of plain text with constant memory, for plain, gzip and zstd files (records/source.h).
+ *
+ *    text    the file is one record, named as the file without its folder, with '_' for blanks and control characters
+ *    lines   each line is one record, without its end (LF or CRLF), named by its number; it may be empty
+ *
+ * With RECORD_BYTES, bytes are unchanged; otherwise record_clean is applied. User errors name the file, and with
+ * `lines` the line: characters that record_clean rejects (RECORD_BYTES: NUL); and the errors of source_read. */
 #ifndef RECORDS_TEXT_H
 #define RECORDS_TEXT_H
 

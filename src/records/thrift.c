@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-enum { DEPTH = 32 /* of containers in what is skipped */ };
+enum { DEPTH = 32 /* limit of nested containers in skipped values */ };
 
 static void spoil(struct thrift *thrift)
 {
@@ -49,7 +49,7 @@ static const uint8_t *take_bytes(struct thrift *thrift, uint64_t count)
     return bytes;
 }
 
-/* A list's elements, or 0 where they cannot all be there; their type. */
+/* Returns the number of a list's elements, or 0 if there are too few bytes for them; sets their type. */
 static uint64_t take_list(struct thrift *thrift, int *type)
 {
     const uint8_t head = take_byte(thrift);
@@ -119,7 +119,7 @@ bool thrift_struct(struct thrift *thrift, const struct thrift_field *field)
 
 static void skip(struct thrift *thrift, int type, int depth);
 
-/* Elements of a list or, two by two, of a map. There a truth takes a byte. */
+/* Skips elements of a list, or pairs of a map. A boolean takes one byte there. */
 static void skip_elements(struct thrift *thrift, uint64_t count, const int types[], int kinds, int depth)
 {
     for (uint64_t i = 0; i < count && !thrift->bad; i++)

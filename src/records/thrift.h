@@ -1,6 +1,6 @@
-/* Reads values in Thrift's compact protocol, which the metadata of Parquet are written in. The bytes may be anything:
- * what does not fit sets `bad`, after which every function gives zeros and nothing is read. Source of the encoding:
- * github.com/apache/thrift, doc/specs/thrift-compact-protocol.md */
+/* Reads values in Thrift's compact protocol, the encoding of Parquet's metadata. Input may be any bytes: invalid data
+ * sets `bad`; then all functions return zeros and read nothing. Format: github.com/apache/thrift,
+ * doc/specs/thrift-compact-protocol.md */
 #ifndef RECORDS_THRIFT_H
 #define RECORDS_THRIFT_H
 
@@ -24,24 +24,25 @@ enum thrift_type {
 };
 
 struct thrift {
-    const uint8_t *at, *end; /* what is not read yet */
+    const uint8_t *at, *end; /* unread bytes */
     bool bad;
 };
 
 struct thrift_field {
-    int64_t number; /* 0 before the first */
+    int64_t number; /* 0 before the first field */
     int type;
 };
 
-/* The next field of a struct; false behind the last. Its value must then be read or skipped. */
+/* Moves to the next field of a struct; returns false after the last one. The caller must then read or skip its
+ * value. */
 bool thrift_next(struct thrift *thrift, struct thrift_field *field);
-/* A field's value, which must be of that kind: an integer of any width, true or false, or bytes (in place). */
+/* Return the value of a field, which must be an integer of any width, a boolean, or bytes (in place). */
 int64_t thrift_integer(struct thrift *thrift, const struct thrift_field *field);
 bool thrift_truth(struct thrift *thrift, const struct thrift_field *field);
 const char *thrift_bytes(struct thrift *thrift, const struct thrift_field *field, int64_t *count);
-/* Opens a list of structs: the number of its elements, each of which takes a byte at least. */
+/* Opens a list of structs; returns the number of its elements, at most the number of unread bytes. */
 int64_t thrift_structs(struct thrift *thrift, const struct thrift_field *field);
-/* Whether the field is a struct, which is then read by thrift_next; bad if it is not. */
+/* Returns whether the field is a struct, which thrift_next then reads; otherwise sets bad. */
 bool thrift_struct(struct thrift *thrift, const struct thrift_field *field);
 void thrift_skip(struct thrift *thrift, const struct thrift_field *field);
 

@@ -368,7 +368,7 @@ static void write_rows(FILE *file, const struct comparison *c, const struct rows
 
 static void write_page(FILE *file, const struct comparison *c)
 {
-    page_begin(file, "Runs beside each other");
+    page_begin(file, "Runs side by side");
     fputs("<table>\n", file);
     for (int r = 0; r < c->count; r++) {
         fprintf(file, "<tr><th>%s</th><td>", c->runs[r].letter);
@@ -479,7 +479,7 @@ static int read_run(struct compared_run *run, const char *name, int number, int6
                                                    is_folder ? "" : path_seen_from(name));
     const bool says_nothing = run->history.start_count == 0 && run->history.row_count == 0;
     if (code == ERROR_NONE && run->history.damaged > 0 && says_nothing)
-        code = error_user("%s: is no log of a run; name its output.folder, or the log.jsonl in that", log);
+        code = error_user("%s: is not the log of a run; name its output.folder, or the log.jsonl in that", log);
     if (code == ERROR_NONE)
         history_warn(&run->history, log);
     free(log);
@@ -520,7 +520,7 @@ static int compare(struct comparison *c)
 int comparison_run(char *const runs[], int count, const struct comparison_settings *settings)
 {
     if (count > COMPARISON_RUNS)
-        return error_user("report: %d runs are more than the %d that fit beside each other", count, COMPARISON_RUNS);
+        return error_user("report: %d runs are more than the %d that fit side by side", count, COMPARISON_RUNS);
     struct comparison c = {.settings = settings, .count = count};
     int code = ERROR_NONE;
     c.runs = memory_allocate(count * (int64_t)sizeof *c.runs);

@@ -109,7 +109,7 @@ static char *left_out(const struct line_plot *plot, struct range y)
     if (all.low < y.low)
         snprintf(below, sizeof below, "values down to %.4g lie below", all.low);
     if (odd > 0)
-        snprintf(none, sizeof none, odd == 1 ? "%lld value is no number" : "%lld values are no numbers",
+        snprintf(none, sizeof none, odd == 1 ? "%lld value is not a number" : "%lld values are not numbers",
                  (long long)odd);
     if (above[0] == '\0' && below[0] == '\0' && none[0] == '\0')
         return NULL;

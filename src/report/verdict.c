@@ -37,11 +37,10 @@ static struct run_verdict without_end(const struct run_history *h, const char *a
         return (struct run_verdict){"finished", memory_string(at)};
     if (h->timer_count > 0)
         return (struct run_verdict){"stopped", memory_format("%s; the log does not say why", at)};
-    return (struct run_verdict){"killed",
-                                memory_format("last seen at %s; no program is at work in the folder, and the last "
-                                              "one was ended from outside or crashed. The same command goes on "
-                                              "from the last checkpoint",
-                                              at)};
+    return (struct run_verdict){
+        "killed", memory_format("last seen at %s; no program is at work in the folder, and the last one was ended from "
+                                "outside or crashed. The same command resumes from the last checkpoint",
+                                at)};
 }
 
 struct run_verdict verdict_of(const struct run_history *h, bool held)
@@ -61,7 +60,7 @@ struct run_verdict verdict_of(const struct run_history *h, bool held)
                 found.word = words[i];
         found.text = strcmp(end->how, "finished") == 0 ? memory_string(at)
                      : strcmp(end->how, "stopped") == 0
-                         ? memory_format("at %s: %s. The same command goes on", at, end->text)
+                         ? memory_format("at %s: %s. The same command resumes it", at, end->text)
                      : strcmp(end->how, "diverged") == 0 ? memory_string(end->text) /* which names the step */
                                                          : memory_format("at %s: %s", at, end->text);
     }

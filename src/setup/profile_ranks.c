@@ -38,7 +38,7 @@ int profile_check(const struct deck *deck, int64_t ranks)
 {
     const struct rank_list list = read_list(deck->profile.ranks, 0);
     if (!list.is_one)
-        return error_user("key profile.ranks: \"%s\" is no list of ranks, as \"0\" or \"0,8\" or \"all\"",
+        return error_user("key profile.ranks: \"%s\" is not a list of ranks, as \"0\" or \"0,8\" or \"all\"",
                           deck->profile.ranks);
     if (deck->profile.start > 0 && list.largest >= ranks)
         return error_user("key profile.ranks: \"%s\" names rank %ld; the ranks of this run are 0 to %lld",

@@ -135,8 +135,8 @@ static int check_micro_batches(const struct deck *deck, int64_t ranks)
     return error_user(
         "key train.global_batch = %lld: a rank has %lld micro-batches of it; parallel.virtual_stages = %lld needs "
         "a multiple of parallel.pipeline = %lld, as with train.global_batch = %lld",
-        (long long)deck->train.global_batch, (long long)count, (long long)deck->parallel.virtual_stages, (long long)stages,
-        (long long)((count / stages + 1) * stages * micro_batch_rows(deck, ranks)));
+        (long long)deck->train.global_batch, (long long)count, (long long)deck->parallel.virtual_stages,
+        (long long)stages, (long long)((count / stages + 1) * stages * micro_batch_rows(deck, ranks)));
 }
 
 int settings_check_sizes(const struct deck *deck, int64_t ranks)
@@ -248,7 +248,7 @@ static int check_widths(const struct precision *precision, const struct model_se
     };
     for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++)
         if (widths[i].read && widths[i].width % multiple != 0)
-            return error_user("key %s = %lld%s: quantized products need a multiple of %lld, such as %lld; %s",
+            return error_user("key %s = %lld%s: quantized GEMMs need a multiple of %lld, such as %lld; %s",
                               widths[i].key, (long long)widths[i].width,
                               layer_ranks(&m->layer) > 1 ? " on a rank (parallel.tensor)" : "", (long long)multiple,
                               (long long)((widths[i].width / multiple + 1) * multiple), widths[i].mend);
@@ -267,7 +267,7 @@ static int check_chunks(const struct deck *deck, const struct precision *precisi
         return ERROR_NONE;
     char *recipe = deck_key_text(deck, "precision.recipe");
     int code = error_user("key memory.head_tokens = %lld: with precision.head and precision.recipe = %s the head's "
-                          "products need a multiple of %d tokens, such as %lld",
+                          "GEMMs need a multiple of %d tokens, such as %lld",
                           (long long)tokens, recipe, MULTIPLE, (long long)(tokens / MULTIPLE + 1) * MULTIPLE);
     free(recipe);
     return code;
@@ -320,10 +320,11 @@ int settings_of_model(struct model_settings *settings, const struct deck *deck, 
     settings->rows = layout_rows(deck, model_kv_heads(settings));
     settings->cut = layout_stages(deck, deck->parallel.pipeline, 0);
     if (stage_slices(&settings->cut) > 1 && stage_slices(&settings->cut) > stages_most_slices(settings))
-        return error_user("key parallel.pipeline = %lld: with parallel.virtual_stages = %lld the model is cut into %d parts, "
-                          "but its %lld layers make %d at most",
-                          (long long)deck->parallel.pipeline, (long long)deck->parallel.virtual_stages,
-                          stage_slices(&settings->cut), (long long)settings->layers, stages_most_slices(settings));
+        return error_user(
+            "key parallel.pipeline = %lld: with parallel.virtual_stages = %lld the model is cut into %d parts, "
+            "but its %lld layers make %d at most",
+            (long long)deck->parallel.pipeline, (long long)deck->parallel.virtual_stages, stage_slices(&settings->cut),
+            (long long)settings->layers, stages_most_slices(settings));
     code = attention_check(settings);
     if (code != ERROR_NONE)
         return code;

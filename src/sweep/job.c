@@ -308,7 +308,7 @@ static int run_shell(char *const arguments[], int *status)
         if (errno != EINTR)
             return error_environment("bash: %s", strerror(errno));
     if (WIFSIGNALED(*status))
-        return error_environment("signal %d (%s) has ended a case; the same command goes on from there",
+        return error_environment("signal %d (%s) has ended a case; the same command continues from there",
                                  WTERMSIG(*status), strsignal(WTERMSIG(*status)));
     return ERROR_NONE;
 }

@@ -11,8 +11,8 @@
 struct added {
     struct added_token *tokens; /* [count], sorted by their bytes */
     int64_t count;
-    int64_t first[257];     /* tokens that begin with byte b: first[b] .. first[b + 1] - 1 */
-    bool begins[256 * 256]; /* does a token begin with these two bytes, or is the first byte one? */
+    int64_t first[257];     /* tokens that begin with byte b are first[b] .. first[b + 1] - 1 */
+    bool begins[256 * 256]; /* a token begins with these two bytes, or is the first byte */
 };
 
 static int compare(const void *a, const void *b)
@@ -56,7 +56,7 @@ void added_close(struct added *added)
     memory_free(added);
 }
 
-/* The first of the sorted tokens begin .. end - 1 whose byte at `place` is not below `byte`. */
+/* Returns the first of the sorted tokens begin .. end - 1 whose byte at `place` is at least `byte`. */
 static int64_t lower_bound(const struct added *added, int64_t begin, int64_t end, int64_t place, int byte)
 {
     while (begin < end) {
@@ -69,12 +69,13 @@ static int64_t lower_bound(const struct added *added, int64_t begin, int64_t end
     return begin;
 }
 
-/* The longest token that the text begins with; NULL when there is none. */
+/* Returns the longest token at the start of the text; NULL: none. */
 static const struct added_token *longest(const struct added *added, const unsigned char *text, int64_t bytes)
 {
     const struct added_token *found = NULL;
     int64_t begin = added->first[text[0]], end = added->first[text[0] + 1];
-    for (int64_t place = 1; begin < end; place++) { /* these have the first `place` bytes of the text */
+    for (int64_t place = 1; begin < end;
+         place++) { /* tokens begin .. end - 1 match the first `place` bytes of the text */
         while (begin < end && added->tokens[begin].bytes == place)
             found = &added->tokens[begin++];
         if (place == bytes)
@@ -85,7 +86,7 @@ static const struct added_token *longest(const struct added *added, const unsign
     return found;
 }
 
-/* The class bits of the character that ends at `end`, and its bytes; 0 at the text's begin. */
+/* Returns the class bits of the character that ends at `end`, and sets its length in bytes; 0 at the text's start. */
 static unsigned class_before(const unsigned char *text, int64_t end, int64_t *length)
 {
     int64_t begin = end;
@@ -104,7 +105,8 @@ static unsigned class_behind(const unsigned char *text, int64_t begin, int64_t b
     return class;
 }
 
-/* Where the token at begin .. end takes effect, white space along; false: nowhere. `done`: text before it is. */
+/* Returns whether the token at begin .. end matches, and extends the range by white space. `done`: end of the previous
+ * part. */
 static bool place(const struct added_token *token, const unsigned char *text, int64_t bytes, int64_t done,
                   int64_t *begin, int64_t *end)
 {
@@ -141,7 +143,7 @@ int added_run(const struct added *added, const unsigned char *text, int64_t byte
         if (token == NULL)
             continue;
         int64_t begin = at, end = at + token->bytes;
-        at = end - 1; /* tokens that are left as text hide others too */
+        at = end - 1; /* tokens that stay text also hide tokens inside them */
         if (!place(token, text, bytes, done, &begin, &end))
             continue;
         met[token - added->tokens] += token->special;

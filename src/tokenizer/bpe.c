@@ -31,7 +31,7 @@ int bpe_add_stage(struct bpe *bpe, const struct splitter_settings *settings)
     return code;
 }
 
-/* What models call the token of a role, the likeliest first. */
+/* Common names of the token of each role, the likeliest first. */
 static const char *const role_names[BPE_ROLES][6] = {
     [BPE_BOS] = {"<|begin_of_text|>", "<s>", "<bos>", "<\uff5cbegin\u2581of\u2581sentence\uff5c>", "<|endoftext|>"},
     [BPE_EOS] = {"<|end_of_text|>", "</s>", "<eos>", "<\uff5cend\u2581of\u2581sentence\uff5c>", "<|endoftext|>"},

@@ -1,11 +1,11 @@
-/* tokenizer_config.json of transformers: who has a role, and what is put around texts. */
+/* Reads tokenizer_config.json of transformers: roles of tokens, and tokens around texts. */
 #include "base/error.h"
 #include "tokenizer/bpe_private.h"
 #include "tokenizer/json_place.h"
 
 #include <string.h>
 
-/* "bos_token": "<s>", or an object with "content" */
+/* Reads a role such as "bos_token": "<s>", or an object with "content". */
 static int read_role(struct bpe *bpe, const struct json_place *root, enum bpe_role role)
 {
     static const char *const names[BPE_ROLES] = {"bos_token", "eos_token", "pad_token", "unk_token"};
@@ -18,7 +18,7 @@ static int read_role(struct bpe *bpe, const struct json_place *root, enum bpe_ro
         return place_refuse(&content, "a token or null");
     int32_t id = bpe_find(bpe, text, (int64_t)strlen(text));
     if (id < 0)
-        return place_fault(&content, "\"%s\" is no token of %s", text, bpe->name);
+        return place_fault(&content, "\"%s\" is not a token of %s", text, bpe->name);
     bool placed = role == BPE_BOS ? bpe->begins : role == BPE_EOS && bpe->ends;
     if (placed && id != bpe->roles[role])
         return place_fault(&content, "\"%s\" has id %d, but %s puts id %d %s texts", text, (int)id, bpe->name,
@@ -27,7 +27,7 @@ static int read_role(struct bpe *bpe, const struct json_place *root, enum bpe_ro
     return ERROR_NONE;
 }
 
-/* "add_bos_token", "add_eos_token": what transformers' classes heed rather than the template */
+/* Reads "add_bos_token" or "add_eos_token", which classes of transformers use in place of the template. */
 static int read_placed(bool *placed, const struct json_place *root, const char *name, int32_t id)
 {
     int code = place_bool(placed, root, name, *placed);

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The cache: words of up to CACHED_BYTES bytes that are up to CACHED_IDS tokens, each in the one slot of its hash, the
- * latest first. Nearly all words of English are such. */
+/* Cache of words of up to CACHED_BYTES bytes and CACHED_IDS tokens, which nearly all English words are. A word is
+ * stored in the slot of its hash, replacing the previous one. */
 enum { CACHE_BITS = 16, CACHED_BYTES = 15, CACHED_IDS = 4 };
 
 struct cached {
-    uint64_t key[2];         /* the bytes, and their count in the last one; 0 is free */
-    int32_t ids[CACHED_IDS]; /* the first of -1 ends them */
+    uint64_t key[2];         /* the bytes, and their number in the last byte; 0: unused */
+    int32_t ids[CACHED_IDS]; /* ends at the first -1 */
 };
 
 struct bpe_encoder {
@@ -24,13 +24,13 @@ struct bpe_encoder {
     int32_t *ids; /* [ids_room] */
     int64_t count, ids_room;
     bool specials;
-    int64_t *met, *met_normalized; /* special tokens in the texts so far, as added_run counts them */
+    int64_t *met, *met_normalized; /* number of special tokens in the texts, as added_run counts them */
     struct nfc nfc;
-    unsigned char *prefixed; /* a text with a space before it */
+    unsigned char *prefixed; /* buffer for a text with a leading space */
     int64_t prefixed_room;
-    const unsigned char *text; /* being encoded; its bytes have these addresses unless they were copied: */
-    const unsigned char *normalized, *unprefixed; /* what nfc.text and `prefixed` were made of */
-    unsigned char *fused;                         /* a piece in which bytes without a token are fused */
+    const unsigned char *text;                    /* the text being encoded */
+    const unsigned char *normalized, *unprefixed; /* sources of the copies in nfc.text and `prefixed` */
+    unsigned char *fused;                         /* buffer for a piece with fused unknown bytes */
     int64_t fused_room;
 };
 
@@ -81,7 +81,7 @@ static bool lies_in(const unsigned char *at, const unsigned char *block, int64_t
     return block != NULL && (uintptr_t)at >= (uintptr_t)block && (uintptr_t)at < (uintptr_t)block + (uintptr_t)bytes;
 }
 
-/* The byte at `at`, in the text or in a copy that was changed, has no token. */
+/* Records the error that the byte at `at`, in the text or in a copy of it, has no token. Returns ERROR_USER. */
 static int refuse_byte(const struct bpe_encoder *encoder, const unsigned char *at)
 {
     const unsigned byte = *at;
@@ -94,7 +94,7 @@ static int refuse_byte(const struct bpe_encoder *encoder, const unsigned char *a
                       byte, normalized ? "normalized, behind offset" : "at offset", at - encoder->text);
 }
 
-/* A piece in which bytes without a token are fused: of several in a row the first alone. */
+/* Returns a copy of the piece in which only the first of adjacent bytes without tokens is kept. */
 static const unsigned char *fuse(struct bpe_encoder *encoder, const unsigned char *piece, int64_t *bytes)
 {
     const bool *lacking = encoder->bpe->lacking;
@@ -110,7 +110,7 @@ static const unsigned char *fuse(struct bpe_encoder *encoder, const unsigned cha
     return encoder->fused;
 }
 
-/* Adds the ids of a piece without a look at the cache. */
+/* Appends the ids of a piece, without using the cache. */
 static int add_piece(struct bpe_encoder *encoder, const unsigned char *piece, int64_t bytes)
 {
     const struct bpe *bpe = encoder->bpe;
@@ -136,7 +136,7 @@ static uint64_t load(const unsigned char *text, int64_t bytes)
     return word;
 }
 
-/* Loads that overlap, of sizes that the compiler knows, cost less than a copy of `bytes` bytes. */
+/* Overlapping loads of constant sizes are faster than a copy of `bytes` bytes. */
 static void make_key(uint64_t key[2], const unsigned char *piece, int64_t bytes)
 {
     key[1] = (uint64_t)bytes << 56;
@@ -187,7 +187,7 @@ struct level {
     int stage;
 };
 
-/* A text with a space before it, if it has none. */
+/* Returns the text with a leading space, added if missing. */
 static const unsigned char *prefix(struct bpe_encoder *encoder, const unsigned char *text, int64_t *bytes)
 {
     if (*text == ' ')

@@ -1,5 +1,5 @@
-/* tokenizer.json of Hugging Face's tokenizers. What is written there and is not offered is refused, with the member
- * that asks for it. Source: tokenizers 0.23, docs and files of its models. */
+/* Reads tokenizer.json of Hugging Face's tokenizers. Unsupported features are rejected, naming the member. Source:
+ * tokenizers 0.23, docs and files of its models. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "tokenizer/bpe_private.h"
@@ -14,7 +14,7 @@
 
 /* -- Parts --------------------------------------------------------------------------------------------------------- */
 
-/* "type" of an object; "" where it has none. */
+/* Returns "type" of an object; "" if missing. */
 static const char *type_of(const struct json_place *place)
 {
     const char *type = json_string_value(json_object_get(place->value, "type"));
@@ -27,7 +27,7 @@ static int refuse_type(const struct json_place *of, const char *allowed)
     return place_refuse(&type, allowed);
 }
 
-/* An object is one part, a Sequence is those of its array `parts`, null is none: calls `read` for each. */
+/* Calls `read` for each part: an object is one part, a Sequence has the parts in its array `parts`, null has none. */
 typedef int part_reader(struct bpe *bpe, const struct json_place *part);
 static int read_parts(struct bpe *bpe, const struct json_place *place, const char *parts, part_reader *read)
 {
@@ -48,11 +48,11 @@ static int read_parts(struct bpe *bpe, const struct json_place *place, const cha
 
 /* -- Bytes as characters ----------------------------------------------------------------------------------------- */
 
-/* The alphabet of byte-level files: a byte that is a printable character of Latin-1 is written as that, the other
- * bytes, in order, as U+0100 and those after it. Source: encoder.py of GPT-2. */
+/* Returns the byte that a character stands for, -1: none. In byte-level files, bytes that are printable in Latin-1
+ * stand for themselves; all other bytes, in order, are written as U+0100 and following. Source: encoder.py of GPT-2. */
 static int character_byte(uint32_t character)
 {
-    enum { FIRST = 0x21, MIDDLE = 0x7f, MIDDLE_END = 0xa1, HYPHEN = 0xad /* the soft one */ };
+    enum { FIRST = 0x21, MIDDLE = 0x7f, MIDDLE_END = 0xa1, HYPHEN = 0xad /* soft hyphen */ };
     if (character >= 0x100) {
         uint32_t index = character - 0x100;
         if (index < FIRST)
@@ -64,7 +64,8 @@ static int character_byte(uint32_t character)
     return printable ? (int)character : -1;
 }
 
-/* The bytes that a text stands for, in out[length of the text]; -1 when it has characters that stand for none. */
+/* Converts a text to the bytes that its characters stand for, out[length]. Returns their number; -1: a character stands
+ * for no byte. */
 static int64_t decode_bytes(char *out, const char *text, int64_t length)
 {
     int64_t used = 0;
@@ -110,7 +111,7 @@ static int read_vocabulary(struct bpe *bpe, const struct json_place *model)
     return ERROR_NONE;
 }
 
-/* The two texts of a merge: ["a", "b"] or "a b". */
+/* Splits a merge, ["a", "b"] or "a b", into its two texts. */
 static bool merge_texts(const json_t *merge, const char **left, int64_t *left_length, const char **right)
 {
     const char *whole = json_string_value(merge);
@@ -166,7 +167,7 @@ static int read_merges(struct bpe *bpe, const struct json_place *model)
     return code;
 }
 
-/* Members that must be absent, null, or what changes nothing. */
+/* Checks that members with unsupported features are absent, null, or have no effect. */
 static int check_model(const struct json_place *model)
 {
     struct json_place dropout = place_member(model, "dropout");
@@ -184,7 +185,7 @@ static int check_model(const struct json_place *model)
     return ERROR_NONE;
 }
 
-/* unk_token, which may be written in characters that stand for bytes. */
+/* Reads unk_token, which may be written in characters that stand for bytes. */
 static int read_unknown(struct bpe *bpe, const struct json_place *model)
 {
     char bytes[TOKENS_BYTES_MOST];
@@ -237,13 +238,14 @@ static int add_stage(struct bpe *bpe, const struct json_place *place, struct spl
     return bpe_add_stage(bpe, &settings);
 }
 
-/* A stage whose matches are pieces, and what lies between them. */
+/* Adds a stage in which matches, and texts between them, are pieces. */
 static int add_isolated(struct bpe *bpe, const struct json_place *place, const char *pattern)
 {
     return add_stage(bpe, place, (struct splitter_settings){.pattern = pattern, .behavior = SPLIT_ISOLATED});
 }
 
-/* The last of all stages: bytes become characters, here a matter of how the vocabulary is written. */
+/* Reads ByteLevel, always the last stage. It maps bytes to characters, which here only concerns how the vocabulary is
+ * written. */
 static int read_byte_level(struct bpe *bpe, const struct json_place *part)
 {
     bool prefixed, split;
@@ -307,7 +309,7 @@ static int read_decoder(struct bpe *bpe, const struct json_place *part)
 
 /* -- post_processor ---------------------------------------------------------------------------------------------- */
 
-/* The id of a special token of a template. */
+/* Reads the id of a special token in a template. */
 static int template_id(int32_t *id, const struct bpe *bpe, const struct json_place *template,
                        const struct json_place *piece)
 {
@@ -325,7 +327,7 @@ static int template_id(int32_t *id, const struct bpe *bpe, const struct json_pla
     return ERROR_NONE;
 }
 
-/* TemplateProcessing of one text: at most one token before it and one behind. */
+/* Reads the TemplateProcessing of a single text: at most one token before it and one after it. */
 static int read_template(struct bpe *bpe, const struct json_place *template)
 {
     struct json_place single = place_member(template, "single");
@@ -342,7 +344,7 @@ static int read_template(struct bpe *bpe, const struct json_place *template)
         }
         bool *there = behind ? &bpe->ends : &bpe->begins;
         if (*there)
-            return place_refuse(&single, "at most one special token before the text and one behind it");
+            return place_refuse(&single, "at most one special token before the text and one after it");
         *there = true;
         int code = template_id(&bpe->roles[behind ? BPE_EOS : BPE_BOS], bpe, template, &piece);
         if (code != ERROR_NONE)
@@ -353,7 +355,7 @@ static int read_template(struct bpe *bpe, const struct json_place *template)
 
 static int read_post_processor(struct bpe *bpe, const struct json_place *part)
 {
-    if (strcmp(type_of(part), "ByteLevel") == 0) /* trims offsets, which ids have none of */
+    if (strcmp(type_of(part), "ByteLevel") == 0) /* it trims offsets, which are not used here */
         return ERROR_NONE;
     if (strcmp(type_of(part), "TemplateProcessing") == 0)
         return read_template(bpe, part);
@@ -385,7 +387,8 @@ static int read_added_token(const struct json_place *place, struct added_token *
     return code;
 }
 
-/* An added token is a new one, or one that the model has too, under the same id. Two of one text are refused below. */
+/* Checks that an added token is new, or in the model under the same id. check_twice finds two added tokens with the
+ * same text. */
 static int check_added(struct bpe *bpe, const struct json_place *place, const struct added_token *token)
 {
     char bytes[ADDED_BYTES_MOST];
@@ -399,7 +402,7 @@ static int check_added(struct bpe *bpe, const struct json_place *place, const st
     return ERROR_NONE;
 }
 
-/* The added tokens that are read, until they are split into two sets. */
+/* All added tokens, before they are divided into two sets. */
 struct added_list {
     struct added_token *tokens;
     bool *normalized;
@@ -425,7 +428,7 @@ static int read_added_list(struct bpe *bpe, const struct json_place *place, stru
     return code;
 }
 
-/* Two that are the same text, each under its own id */
+/* Checks that no text has two ids. */
 static int check_twice(const struct bpe *bpe, const struct json_place *place, const struct added_list *list)
 {
     for (int64_t i = 0; i < list->count; i++) {
@@ -437,8 +440,8 @@ static int check_twice(const struct bpe *bpe, const struct json_place *place, co
     return ERROR_NONE;
 }
 
-/* Sorts the list's tokens into two sets, which take them over: those looked for in the text as it is, and those looked
- * for in normalized text, themselves normalized. */
+/* Divides the list into two sets, which take ownership of the tokens: those found in the original text, and those found
+ * in normalized text, which are normalized themselves. */
 static void open_sets(struct bpe *bpe, struct added_list *list)
 {
     struct added_token *chosen = memory_grow(NULL, (list->count + 1) * (int64_t)sizeof *chosen);

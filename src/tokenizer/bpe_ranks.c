@@ -1,6 +1,6 @@
-/* Rank files of tiktoken: a line a token, its bytes in base64 and its rank, which is its id and the order of merges.
- * Pattern and special tokens are not in the file: they are Llama 3's, whose tokenizer.model is such a file.
- * Source: llama_models/llama3/tokenizer.py of the package llama-models 0.3.0. */
+/* Reads rank files of tiktoken. Each line has a token's bytes in base64 and its rank, which is both its id and its
+ * merge priority. Pattern and special tokens are not in the file; those of Llama 3 are used, whose tokenizer.model is a
+ * rank file. Source: llama_models/llama3/tokenizer.py of the package llama-models 0.3.0. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "tokenizer/bpe_private.h"
@@ -27,7 +27,7 @@ static const char *const special_names[] = {"<|begin_of_text|>",
                                             "<|image|>"};
 enum { NAMED = sizeof special_names / sizeof *special_names, RESERVED_BEFORE = 2 };
 
-/* Rank files of others that are about, by their numbers of ranks. */
+/* Common rank files of other models, by their number of ranks. */
 static const struct {
     int ranks;
     const char *name;
@@ -39,7 +39,7 @@ struct lines {
     int64_t line;
 };
 
-/* The value of a base64 character; -1 for others. */
+/* Returns the value of a base64 character; -1 for others. */
 static int base64_value(char character)
 {
     static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -47,7 +47,7 @@ static int base64_value(char character)
     return found == NULL ? -1 : (int)(found - alphabet);
 }
 
-/* Bytes of base64 text of `length` characters, into out; -1 when it is none. Source: RFC 4648. */
+/* Decodes base64 text of `length` characters into out; returns the number of bytes, -1 if invalid. Source: RFC 4648. */
 static int64_t base64_decode(char *out, const char *text, int64_t length)
 {
     int64_t used = 0;
@@ -70,7 +70,7 @@ static int64_t base64_decode(char *out, const char *text, int64_t length)
     return used;
 }
 
-/* One line: base64, a space, a rank. */
+/* Reads one line: base64, a space, a rank. */
 static int read_line(struct bpe *bpe, const struct lines *lines, const char *end, char *scratch)
 {
     const char *space = memchr(lines->at, ' ', (size_t)(end - lines->at));
@@ -78,12 +78,13 @@ static int read_line(struct bpe *bpe, const struct lines *lines, const char *end
     int64_t bytes =
         space == NULL || end - lines->at > LINE_MOST ? -1 : base64_decode(scratch, lines->at, space - lines->at);
     if (bytes < 0 || space + 1 == end || end - space > 12)
-        return error_user("%s:%" PRId64 ": is no line of a rank file (a token's bytes in base64, a space, its rank), "
-                          "and the file no tokenizer.json; tokenizers of SentencePiece are not offered",
+        return error_user("%s:%" PRId64
+                          ": is not a line of a rank file (a token's bytes in base64, a space, its rank), "
+                          "and the file is not a tokenizer.json; SentencePiece tokenizers are not supported",
                           lines->name, lines->line);
     for (const char *digit = space + 1; digit < end; digit++) {
         if (*digit < '0' || *digit > '9')
-            return error_user("%s:%" PRId64 ": the rank is no number", lines->name, lines->line);
+            return error_user("%s:%" PRId64 ": the rank is not a number", lines->name, lines->line);
         rank = rank * 10 + (*digit - '0');
     }
     if (rank >= TOKENS_MOST)
@@ -132,7 +133,7 @@ static int check_ranks(const struct bpe *bpe)
     return ERROR_NONE;
 }
 
-/* Every way in which two tokens make a third one. */
+/* Sets a merge for every pair of tokens that makes a third one. */
 static void set_merges(struct bpe *bpe, int32_t ranks)
 {
     for (int32_t id = 0; id < ranks; id++) {

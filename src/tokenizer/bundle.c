@@ -66,7 +66,7 @@ bool bundle_is_json(const void *data, int64_t bytes)
     return at < end && *at == '{';
 }
 
-/* Reads a file whole. The tokenizer itself goes where its first byte says. */
+/* Reads a whole file. The tokenizer file's kind is determined by its content. */
 static int take(struct tokenizer_bundle *bundle, enum bundle_kind kind, const char *path)
 {
     FILE *file = open_stream(path);
@@ -99,7 +99,7 @@ static bool is_there(const char *path)
     return stat(path, &status) == 0;
 }
 
-/* One of a folder's files, if it is there. */
+/* Reads one of the folder's files, if it is there. */
 static int take_from(struct tokenizer_bundle *bundle, enum bundle_kind kind, const char *folder)
 {
     char *path = memory_format("%s/%s", folder, bundle_names[kind]);
@@ -108,7 +108,7 @@ static int take_from(struct tokenizer_bundle *bundle, enum bundle_kind kind, con
     return code;
 }
 
-/* transformers' place for chat templates that have names of their own. */
+/* Warns of the folder in which transformers stores named chat templates. */
 static void warn_of_more(const char *folder)
 {
     char *path = memory_format("%s/additional_chat_templates", folder);

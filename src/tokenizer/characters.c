@@ -13,8 +13,8 @@ static void encode_nucleotides(const char *text, int64_t bytes, uint8_t *ids)
     }
 }
 
-/* The order of the published vocabularies (recipes 3). ESM-2's <cls> is its beginning of sequence. AMPLIFY's '|' parts
- * the chains of one record: text like any residue, so it is masked and predicted too. */
+/* In the order of the published vocabularies (recipes 3). ESM-2's <cls> is its BOS. AMPLIFY's '|' separates the chains
+ * of a record: it is text like any residue, so it is masked and predicted too. */
 static const char *const esm2_texts[] = {
     "<cls>", "<pad>", "<eos>", "<unk>", "L", "A", "G", "V", "S", "E", "R", "T", "I", "D", "P",        "K",     "Q",
     "N",     "F",     "Y",     "M",     "H", "W", "C", "X", "B", "U", "Z", "O", ".", "-", "<null_1>", "<mask>"};
@@ -25,7 +25,7 @@ enum { ESM2_IDS = sizeof esm2_texts / sizeof *esm2_texts, AMPLIFY_IDS = sizeof a
 enum { ESM2_CLS, ESM2_PAD, ESM2_EOS, ESM2_UNK, ESM2_MASK = ESM2_IDS - 1 };
 enum { AMPLIFY_PAD, AMPLIFY_UNK, AMPLIFY_MASK, AMPLIFY_BOS, AMPLIFY_EOS };
 
-/* The table is made anew for each stretch of text, which costs less than a line of FASTA. */
+/* Makes the table for each piece of text, which costs less than a line of FASTA. */
 static void encode_by_texts(const char *const *texts, int count, int32_t unk, const char *text, int64_t bytes,
                             uint8_t *ids)
 {
@@ -101,7 +101,7 @@ const char *tokenizer_token(const struct tokenizer *tokenizer, int32_t id, char 
     if (id < 0x80) {
         buffer[0] = (char)id;
         buffer[1] = '\0';
-    } else { /* a code point of Latin-1 */
+    } else { /* a Latin-1 code point */
         buffer[0] = (char)(0xc0 | id >> 6);
         buffer[1] = (char)(0x80 | (id & 0x3f));
         buffer[2] = '\0';

@@ -10,7 +10,7 @@
 static struct character_classes classes;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* Sets a bit for all characters of `text` that match: runs of them, since the text is all characters in order. */
+/* Sets a bit for all characters that match. The text has all characters in order, so matches are ranges of them. */
 static void classify(const unsigned char *text, size_t bytes, const char *pattern, enum character_class bit)
 {
     int code;
@@ -19,7 +19,7 @@ static void classify(const unsigned char *text, size_t bytes, const char *patter
         pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code, &where, NULL);
     if (compiled == NULL)
         error_fatal("PCRE2 does not know Unicode's classes: error %d in %s", code, pattern);
-    pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE); /* where that fails it is slower */
+    pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE); /* a failure only makes matching slower */
     pcre2_match_data *match = pcre2_match_data_create_from_pattern(compiled, NULL);
     size_t at = 0;
     while (pcre2_match(compiled, text, bytes, at, PCRE2_NO_UTF_CHECK, match, NULL) > 0) {

@@ -1,5 +1,5 @@
-/* Classes of Unicode characters, as the patterns of tokenizers have them. They are asked of PCRE2, so that what is
- * matched by hand and what PCRE2 matches have one version of Unicode. */
+/* Classes of Unicode characters in the patterns of tokenizers. They come from PCRE2, so that hand-written matching and
+ * PCRE2 use the same version of Unicode. */
 #ifndef TOKENIZER_CLASSES_H
 #define TOKENIZER_CLASSES_H
 
@@ -12,14 +12,14 @@ enum character_class {
     CLASS_WORD = 8    /* \w: Alphabetic, marks, decimal numbers, connectors, joiners (Unicode's TR 18, annex C) */
 };
 
-/* White_Space inside a PCRE2 set. PCRE2's own \s also has U+180E, which is no space since Unicode 6.3. */
+/* White_Space inside a PCRE2 set. PCRE2's own \s also has U+180E, which is not white space since Unicode 6.3. */
 #define CLASSES_SPACE "\\x09-\\x0d\\x{85}\\p{Z}"
 
 struct character_classes {
-    uint8_t of[0x110000]; /* by code point: bits of enum character_class */
+    uint8_t of[0x110000]; /* bits of enum character_class, by code point */
 };
 
-/* Made by the first call, which takes 20 ms; any thread. */
+/* Returns the table, which the first call makes in 20 ms. Thread-safe. */
 const struct character_classes *classes_get(void);
 
 #endif

@@ -19,7 +19,7 @@ struct json_place place_element(const struct json_place *of, size_t index)
     return (struct json_place){of->file, json_array_get(of->value, index), of, NULL, index};
 }
 
-/* "model.vocab", "added_tokens[3].id"; a long one is cut short. Returns `path`. */
+/* Writes a path such as "model.vocab" or "added_tokens[3].id", truncated if too long. Returns `path`. */
 static char *path_of(char path[PATH_ROOM], const struct json_place *place)
 {
     path[0] = '\0';
@@ -78,7 +78,7 @@ bool place_is(const struct json_place *place, const char *text)
     return json_is_string(place->value) && strcmp(json_string_value(place->value), text) == 0;
 }
 
-/* Numbers that were read as real ones, though they were written whole, are integers again where they fit. */
+/* Converts real numbers back to integers if they have an integer value that a double represents exactly. */
 static json_t *whole_numbers(json_t *value)
 {
     enum { EXACT_BITS = 53 };
@@ -110,7 +110,7 @@ int place_parse(json_t **object, const struct bpe_file *file)
     json_error_t error;
     *object = place_load(file->data, file->bytes, &error);
     if (*object == NULL)
-        return error_user("%s:%d: is no JSON: %s", file->name, error.line, error.text);
+        return error_user("%s:%d: is not JSON: %s", file->name, error.line, error.text);
     if (json_is_object(*object))
         return ERROR_NONE;
     json_decref(*object);

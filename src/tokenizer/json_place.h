@@ -1,4 +1,4 @@
-/* Values of a JSON file that know where they stand, so that messages can say it. */
+/* Values of a JSON file together with their path in it, for messages. */
 #ifndef TOKENIZER_JSON_PLACE_H
 #define TOKENIZER_JSON_PLACE_H
 
@@ -11,35 +11,36 @@
 
 struct bpe_file;
 
-/* A value: the file's object, or a member or an element of another one, which must stay where it is. */
+/* A value: the file's object, or a member or element of `of`, which must stay valid. */
 struct json_place {
     const char *file;
-    const json_t *value;         /* NULL: the member is not there */
+    const json_t *value;         /* NULL: there is no such member */
     const struct json_place *of; /* NULL: the file's object */
-    const char *name;            /* NULL for an element */
+    const char *name;            /* name of a member; NULL for an element */
     size_t index;
 };
 
-/* Reads a JSON object or array without duplicate keys; NULL: error says why. An integer beyond 64 bits, such as the
- * model_max_length that transformers writes for "no limit", becomes a real number. */
+/* Reads a JSON object or array without duplicate keys; returns NULL and sets *error on failure. If an integer exceeds
+ * 64 bits, such as model_max_length as transformers writes it for "no limit", it becomes a real number. */
 json_t *place_load(const void *text, int64_t bytes, json_error_t *error);
-/* Reads a file that is one JSON object without duplicate keys; *object is the caller's. ERROR_USER. */
+/* Reads a file that is one JSON object without duplicate keys. The caller releases *object. ERROR_USER. */
 int place_parse(json_t **object, const struct bpe_file *file);
 
 struct json_place place_member(const struct json_place *of, const char *name);
 struct json_place place_element(const struct json_place *of, size_t index);
 
-/* Is it not there, or null? */
+/* Returns whether the value is missing or null. */
 bool place_absent(const struct json_place *place);
-/* Is it this string? */
+/* Returns whether the value is this string. */
 bool place_is(const struct json_place *place, const char *text);
-/* A member that is true or false; `otherwise` where it is absent. ERROR_USER: it is something else. */
+/* Reads a boolean member; `otherwise` is the value if it is absent. ERROR_USER: not a boolean. */
 int place_bool(bool *value, const struct json_place *of, const char *name, bool otherwise);
 
-/* "<file>: <path>", such as "T: model.vocab"; a long one is cut short. */
+/* Writes "<file>: <path>", such as "T: model.vocab"; truncated if too long. */
 enum { PLACE_TEXT = 512 };
 void place_text(char out[PLACE_TEXT], const struct json_place *place);
-/* Both return ERROR_USER: what is wrong there; the value is not offered, or missing: it must be <allowed>. */
+/* Record an error at this place and return ERROR_USER. place_fault gives the message; place_refuse reports that the
+ * value is missing or not supported, and must be <allowed>. */
 int place_fault(const struct json_place *place, const char *format, ...) BASE_PRINTF(2, 3);
 int place_refuse(const struct json_place *place, const char *allowed);
 

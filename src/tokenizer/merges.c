@@ -9,9 +9,9 @@ enum { SHORT = 48, FIRST_SLOTS = 1 << 10 };
 static const uint64_t no_pair = UINT64_MAX;
 static const uint32_t no_rank = UINT32_MAX;
 
-/* What a pair becomes. */
+/* Result of merging a pair. */
 struct merge {
-    uint32_t rank; /* no_rank: nothing */
+    uint32_t rank; /* no_rank: the pair cannot be merged */
     int32_t id;
 };
 
@@ -22,7 +22,7 @@ struct merge_slot {
 
 struct merges {
     int32_t byte_ids[256];
-    struct merge of_bytes[256 * 256]; /* of tokens of one byte, by left byte * 256 + right byte */
+    struct merge of_bytes[256 * 256]; /* merges of tokens of one byte, by left byte * 256 + right byte */
     struct merge_slot *slots;         /* [mask + 1], at most half of them used */
     uint64_t mask;
     int64_t used;
@@ -35,7 +35,7 @@ static uint64_t pair_of(int32_t left, int32_t right)
     return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
 }
 
-/* The slot of a pair, or the free one where it belongs. */
+/* Returns the slot of a pair, or the unused slot where it belongs. */
 static struct merge_slot *slot_of(const struct merges *merges, uint64_t pair)
 {
     uint64_t at = (pair * 0x9e3779b97f4a7c15u ^ pair >> 29) * 0xbf58476d1ce4e5b9u >> 32 & merges->mask;
@@ -99,11 +99,11 @@ void merges_finish(struct merges *merges)
         merges->of_bytes[i] = find(merges, merges->byte_ids[i >> 8], merges->byte_ids[i & 255]);
 }
 
-/* -- A short piece: the best pair is looked for anew each time --------------------------------------------------- */
+/* -- Short pieces: searches all pairs for the best one each time ------------------------------------------------- */
 
 static int64_t apply_short(const struct merges *merges, const unsigned char *piece, int count, int32_t *ids)
 {
-    struct merge pairs[SHORT]; /* of ids i and i + 1 */
+    struct merge pairs[SHORT]; /* merge of ids i and i + 1 */
     for (int i = 0; i < count; i++)
         ids[i] = merges->byte_ids[piece[i]];
     for (int i = 0; i + 1 < count; i++)
@@ -129,13 +129,14 @@ static int64_t apply_short(const struct merges *merges, const unsigned char *pie
     return count;
 }
 
-/* -- A long piece: a heap of pairs, over a linked list of tokens -------------------------------------------------- */
+/* -- Long pieces: a heap of pairs, and a linked list of tokens --------------------------------------------------- */
 
-/* Tokens are known by where in the piece they begin. */
+/* A token is identified by the index in the piece of its first byte. */
 struct merge_list {
-    int32_t *ids, *next, *previous; /* an id of -1: merged into one before it; bytes (next) or -1 (previous): none */
+    int32_t *ids, *next, *previous; /* ids: -1 for a byte merged into an earlier token; next: `bytes` at the end;
+                                       previous: -1 at the start */
     int32_t bytes;
-    uint64_t *heap; /* rank << 32 | begin of the left one; what no longer holds is left in it */
+    uint64_t *heap; /* rank << 32 | first byte of the left token; includes outdated entries */
     int64_t heaped;
 };
 
@@ -163,7 +164,7 @@ static uint64_t heap_take(struct merge_list *list)
     return least;
 }
 
-/* What the token at `at` and the one behind it become. */
+/* Returns the merge of the token at `at` and the next one. */
 static struct merge merge_at(const struct merges *merges, const struct merge_list *list, int32_t at)
 {
     if (at < 0 || list->ids[at] < 0 || list->next[at] == list->bytes)
@@ -199,7 +200,7 @@ static void merge_all(const struct merges *merges, struct merge_list *list)
 
 static int64_t apply_long(const struct merges *merges, const unsigned char *piece, int32_t bytes, int32_t *ids)
 {
-    /* a merge takes one pair off the heap and puts at most two on it */
+    /* each merge removes one pair from the heap and adds at most two */
     uint64_t *heap = memory_grow(NULL, (int64_t)bytes * 2 * (int64_t)sizeof *heap);
     int32_t *links = memory_grow(NULL, (int64_t)bytes * 2 * (int64_t)sizeof *links);
     struct merge_list list = {.ids = ids, .next = links, .previous = links + bytes, .bytes = bytes, .heap = heap};

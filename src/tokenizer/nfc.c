@@ -7,7 +7,10 @@
 #include <string.h>
 #include <utf8proc.h>
 
-enum { FIRST_LEAD = 0xcc /* of U+0300: what is before it is normalized, and joins with nothing before itself */ };
+enum {
+    FIRST_LEAD =
+        0xcc /* first byte of U+0300; characters below are normalized, and do not combine with preceding ones */
+};
 
 void nfc_free(struct nfc *nfc)
 {
@@ -32,8 +35,8 @@ static int combining_class(int32_t code)
     return utf8proc_get_property(code)->combining_class;
 }
 
-/* Sorts marks that stand in a row by their classes, those of one class staying in order (Unicode's canonical ordering),
- * in time that does not explode on a long row: a count of each class, then each to its place. */
+/* Sorts a run of marks by combining class, stably (Unicode's canonical ordering). A counting sort, so that long runs
+ * take linear time. */
 static void sort_marks(int32_t *codes, int64_t count)
 {
     int64_t places[257] = {0};
@@ -62,10 +65,10 @@ static void order_marks(int32_t *codes, int64_t count)
     }
 }
 
-/* Decomposes a text into nfc->codes; returns their count. */
+/* Decomposes a text into nfc->codes; returns the number of code points. */
 static int64_t decompose(struct nfc *nfc, const unsigned char *text, int64_t bytes)
 {
-    enum { MOST = 4 /* code points of one, canonically */ };
+    enum { MOST = 4 /* limit of the canonical decomposition of a code point */ };
     int64_t count = 0;
     if (nfc->codes_room < bytes * MOST) {
         nfc->codes_room = bytes * MOST;
@@ -97,7 +100,7 @@ static void add_normalized(struct nfc *nfc, const unsigned char *text, int64_t b
 
 const unsigned char *nfc_normalize(struct nfc *nfc, const unsigned char *text, int64_t bytes, int64_t *normalized)
 {
-    int64_t kept = 0, character = 0, at = 0; /* text before `kept` is done; the last character began at `character` */
+    int64_t kept = 0, character = 0, at = 0; /* text before `kept` is done; the last character begins at `character` */
     nfc->used = 0;
     while (at < bytes) {
         int length;
@@ -106,7 +109,7 @@ const unsigned char *nfc_normalize(struct nfc *nfc, const unsigned char *text, i
             at += text[at] < 0x80 ? 1 : 2;
             continue;
         }
-        /* with the character before, which it may join, up to the next one that joins nothing */
+        /* include the previous character, which may combine, up to the next one that cannot combine */
         int64_t begin = character;
         for (; at < bytes && text[at] >= FIRST_LEAD; at += length)
             utf8_read(text + at, &length);

@@ -1,20 +1,20 @@
-/* Unicode's normalization form C, by utf8proc. */
+/* Unicode normalization form C, with utf8proc. */
 #ifndef TOKENIZER_NFC_H
 #define TOKENIZER_NFC_H
 
 #include <stdint.h>
 
-/* Room for the outcome, used again and again; {0} is empty. */
+/* Buffers, reused between calls; {0} is empty. */
 struct nfc {
     unsigned char *text;
     int64_t used, room;
-    int32_t *codes; /* decomposed */
+    int32_t *codes; /* [codes_room] decomposed text */
     int64_t codes_room;
 };
 
 void nfc_free(struct nfc *nfc);
-/* The normalized text and its bytes: `text` itself where it is normalized at a glance, else in nfc, until the next
- * call. `text` is valid UTF-8. */
+/* Normalizes `text`, valid UTF-8. Returns the result, *normalized bytes: `text` itself if a quick check shows that it
+ * is normalized, else a buffer in nfc, valid until the next call. */
 const unsigned char *nfc_normalize(struct nfc *nfc, const unsigned char *text, int64_t bytes, int64_t *normalized);
 
 #endif

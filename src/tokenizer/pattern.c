@@ -12,7 +12,7 @@
 
 enum {
     MOST_BYTES = 1 << 16,
-    GROWTH = 32 /* bytes that come out for one that goes in, at most */
+    GROWTH = 32 /* limit of output bytes per input byte */
 };
 
 struct translation {
@@ -46,7 +46,7 @@ static int copy(struct translation *t, size_t bytes)
     return ERROR_NONE;
 }
 
-/* \p{Lu}, \P{Han}, \x{85}: a letter and a name in braces */
+/* Copies a letter and a name in braces: \p{Lu}, \P{Han}, \x{85}. */
 static int copy_braced(struct translation *t)
 {
     size_t length =
@@ -97,7 +97,7 @@ static int escape(struct translation *t)
     }
 }
 
-/* Behind what is repeated {n,m} times. Oniguruma reads {n}? and {n,m}+ unlike others. */
+/* Copies a repetition {n,m}. Rejects {n}? and {n,m}+, which have another meaning in Oniguruma. */
 static int repeat(struct translation *t)
 {
     const char *digits = "0123456789";
@@ -160,7 +160,7 @@ static int step(struct translation *t)
     case '{':
         return repeat(t);
     case '^':
-    case '$': /* of lines, as always in Oniguruma */
+    case '$': /* match at line ends, as always in Oniguruma */
         put_text(t, "(?m:");
         copy(t, 1);
         put_text(t, ")");

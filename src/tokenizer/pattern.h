@@ -1,9 +1,9 @@
-/* Regular expressions of Hugging Face's tokenizers, which are Oniguruma's, made into those of PCRE2. Only what means
- * the same to both is taken; the rest is refused by name. */
+/* Translates regular expressions of Hugging Face's tokenizers (Oniguruma syntax) to PCRE2. Accepts only syntax that has
+ * the same meaning in both; the error message names anything else. */
 #ifndef TOKENIZER_PATTERN_H
 #define TOKENIZER_PATTERN_H
 
-/* The pattern for PCRE2 with UTF and UCP, in *out, freed with free(). ERROR_USER: what is not offered; the message
+/* Sets *out to the pattern for PCRE2 with UTF and UCP, freed with free(). ERROR_USER: unsupported syntax; the message
  * begins with `where`. */
 int pattern_translate(char **out, const char *pattern, const char *where);
 

@@ -13,7 +13,7 @@
 enum { JIT_STACK_FIRST = 1 << 15, JIT_STACK_MOST = 1 << 23, HEAP_KIB = 1 << 18 };
 
 struct text_splitter {
-    const struct splitter_known *known; /* NULL: by PCRE2 */
+    const struct splitter_known *known; /* NULL: use PCRE2 */
     pcre2_code *code;
     enum splitter_behavior behavior;
     bool invert;
@@ -26,7 +26,7 @@ struct splitter_room {
     pcre2_jit_stack *stack;
 };
 
-/* -- Making one -------------------------------------------------------------------------------------------------- */
+/* -- Opening ---------------------------------------------------------------------------------------------------- */
 
 static int compile(struct text_splitter *split, const char *pattern, bool literal)
 {
@@ -50,7 +50,7 @@ static int compile(struct text_splitter *split, const char *pattern, bool litera
     pcre2_pattern_info(split->code, PCRE2_INFO_MATCHEMPTY, &empty);
     if (empty)
         return error_user("%s: \"%s\" must not match where there is nothing", split->where, text_short(shown, pattern));
-    pcre2_jit_compile(split->code, PCRE2_JIT_COMPLETE); /* where that fails it is slower */
+    pcre2_jit_compile(split->code, PCRE2_JIT_COMPLETE); /* a failure only makes matching slower */
     return ERROR_NONE;
 }
 
@@ -66,7 +66,8 @@ static int compile_pattern(struct text_splitter *split, const struct splitter_se
     return code;
 }
 
-/* Matches that touch from end to end, each a piece: then it does not matter what is between them. */
+/* Returns whether each match is a piece, without regard to the text between matches. The known patterns match
+ * everything, so there is none. */
 static bool only_matches(const struct splitter_settings *settings)
 {
     return settings->behavior == SPLIT_ISOLATED || (settings->behavior == SPLIT_REMOVED && settings->invert);
@@ -120,15 +121,15 @@ void splitter_room_close(struct splitter_room *room)
     memory_free(room);
 }
 
-/* -- Cutting ----------------------------------------------------------------------------------------------------- */
+/* -- Splitting -------------------------------------------------------------------------------------------------- */
 
-/* The piece that is being made: it may still grow. */
+/* The current piece, which may still grow. */
 struct pending {
     const struct text_splitter *split;
     splitter_taker *take;
     void *context;
     const unsigned char *begin, *end;
-    bool match; /* its last part */
+    bool match; /* kind of its last part */
 };
 
 static bool joins(enum splitter_behavior behavior, bool before, bool match)
@@ -152,7 +153,7 @@ static int flush(struct pending *p)
     return p->take(p->context, p->begin, p->end - p->begin);
 }
 
-/* The next part of the text, which ends at `end`: a match, or what is between two. */
+/* Adds the next part of the text, which ends at `end`: a match, or the text before it. */
 static int add_part(struct pending *p, const unsigned char *end, bool match)
 {
     match = match != p->split->invert;
@@ -169,7 +170,7 @@ static int add_part(struct pending *p, const unsigned char *end, bool match)
     return ERROR_NONE;
 }
 
-/* PCRE2's next match from `at` on. The interpreter does what is too deep for JIT's stack. */
+/* Finds PCRE2's next match from `at` on. Uses the interpreter if JIT's stack is too small. */
 static int next_match(const struct text_splitter *split, struct splitter_room *room, const unsigned char *text,
                       int64_t bytes, size_t at)
 {
@@ -189,7 +190,7 @@ static int run_pcre2(const struct text_splitter *split, struct splitter_room *ro
     while (code == ERROR_NONE && (count = next_match(split, room, text, bytes, at)) >= 0) {
         const PCRE2_SIZE *found = pcre2_get_ovector_pointer(room->data);
         size_t begin = found[0];
-        at = found[1]; /* what takes pieces may use the room for a stage of its own */
+        at = found[1]; /* saved, because `take` may use the room for another stage */
         code = add_part(&p, text + begin, false);
         if (code == ERROR_NONE)
             code = add_part(&p, text + at, true);

@@ -1,5 +1,5 @@
-/* One stage of a pre-tokenizer: cuts a text into pieces where a pattern matches. Patterns are PCRE2's; those of GPT-2,
- * Llama 3 and Qwen 2 are matched by hand, several times faster, with the same outcome. */
+/* One stage of a pre-tokenizer: splits a text into pieces at the matches of a pattern. Patterns are matched by PCRE2;
+ * those of GPT-2, Llama 3 and Qwen 2 by hand-written code with the same results, several times faster. */
 #ifndef TOKENIZER_SPLITTER_H
 #define TOKENIZER_SPLITTER_H
 
@@ -9,40 +9,41 @@
 struct text_splitter;
 struct splitter_room;
 
-/* What becomes of matches and of what lies between them, as Hugging Face's tokenizers name it. */
+/* How matches and the text between them become pieces, with the names of Hugging Face's tokenizers. */
 enum splitter_behavior {
-    SPLIT_REMOVED,              /* matches are left out */
-    SPLIT_ISOLATED,             /* each is a piece */
-    SPLIT_MERGED_WITH_PREVIOUS, /* a match ends the piece before it */
-    SPLIT_MERGED_WITH_NEXT,     /* a match begins the piece after it */
-    SPLIT_CONTIGUOUS,           /* matches that touch are one piece */
+    SPLIT_REMOVED,              /* matches are dropped */
+    SPLIT_ISOLATED,             /* each match is a piece */
+    SPLIT_MERGED_WITH_PREVIOUS, /* a match ends the previous piece */
+    SPLIT_MERGED_WITH_NEXT,     /* a match begins the next piece */
+    SPLIT_CONTIGUOUS,           /* adjacent matches are one piece */
     SPLIT_BEHAVIORS
 };
 
 struct splitter_settings {
     const char *pattern;
-    bool literal; /* the pattern is a text, no regular expression */
+    bool literal; /* the pattern is literal text, not a regular expression */
     enum splitter_behavior behavior;
-    bool invert;       /* what matches and what does not change places */
-    bool by_pcre2;     /* never by hand; for tests */
-    const char *where; /* begins messages: file and member */
+    bool invert;       /* exchange matches and the text between them */
+    bool by_pcre2;     /* do not use hand-written code; for tests */
+    const char *where; /* beginning of messages: file and member */
 };
 
-/* Shared by threads. ERROR_USER: the pattern is none, is not offered, or matches nothing at all somewhere. */
+/* Makes a splitter, which threads may share. ERROR_USER: the pattern is invalid, unsupported, or can match the empty
+ * string. */
 int splitter_open(struct text_splitter **split, const struct splitter_settings *settings);
-/* NULL is fine. */
+/* Accepts NULL. */
 void splitter_close(struct text_splitter *split);
 
-/* What one thread matches with. */
+/* Allocates the match buffers of one thread. */
 struct splitter_room *splitter_room_open(void);
-/* NULL is fine. */
+/* Accepts NULL. */
 void splitter_room_close(struct splitter_room *room);
 
-/* What is done with a piece; anything but ERROR_NONE ends the cutting. */
+/* Receives a piece; any result but ERROR_NONE ends the splitting. */
 typedef int splitter_taker(void *context, const unsigned char *piece, int64_t bytes);
 
-/* Hands the pieces of a text, which is valid UTF-8, to `take`, in order; no piece is empty. Returns what `take` does.
- * ERROR_USER: PCRE2 needs too much on this text. */
+/* Passes the pieces of a text, valid UTF-8, to `take`, in order; no piece is empty. Returns the code of `take`.
+ * ERROR_USER: PCRE2 exceeds its limits on this text. */
 int splitter_run(const struct text_splitter *split, struct splitter_room *room, const unsigned char *text,
                  int64_t bytes, splitter_taker *take, void *context);
 

@@ -9,9 +9,9 @@
 
 struct splitter_known {
     const char *pattern;
-    bool newer; /* as Llama 3 and those after it: contractions of either case, letters may have any character before
-                   them, newlines go with what they follow; else as GPT-2: a space may be before letters and numbers */
-    int digits; /* at most so many are one number */
+    bool newer; /* true (Llama 3, Qwen 2): contractions in either case, letters may follow one other character, newlines
+                   belong to what precedes them; false (GPT-2): a space may precede letters and numbers */
+    int digits; /* maximum digits of a number */
 };
 
 const char splitter_gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
@@ -32,13 +32,14 @@ const struct splitter_known *splitter_known_find(const char *pattern)
     return NULL;
 }
 
-/* The class bits of the character at `text`, and its bytes. */
+/* Returns the class bits of the character at `text`, and sets its length in bytes. */
 static inline unsigned class_at(const uint8_t *of, const unsigned char *text, int *length)
 {
     return of[utf8_read(text, length)];
 }
 
-/* The end of the run of characters that have (`wanted`) or have not one of the classes, at most `most` of them. */
+/* Returns the end of the run, at most `most` characters, of characters that are (`wanted`) or are not in one of the
+ * classes. */
 static inline const unsigned char *run_end(const uint8_t *of, unsigned classes, bool wanted, int64_t most,
                                            const unsigned char *text, const unsigned char *end)
 {
@@ -48,7 +49,8 @@ static inline const unsigned char *run_end(const uint8_t *of, unsigned classes, 
     return text;
 }
 
-/* Bytes of 's 't 're 've 'm 'll 'd at an apostrophe; 0 when there is none. 's may have a long s in place of S. */
+/* Returns the bytes of a contraction 's 't 're 've 'm 'll 'd at an apostrophe; 0: none. With either_case, a long s
+ * (U+017F) counts as an s. */
 static int contraction(const unsigned char *text, const unsigned char *end, bool either_case)
 {
     unsigned char fold = either_case ? 0x20 : 0;
@@ -84,7 +86,7 @@ static const unsigned char *space_end(const struct splitter_known *known, const 
     }
     if (known->newer && behind_newline != NULL)
         return behind_newline;
-    return at < end && last > text ? last : at; /* the last may belong to what follows */
+    return at < end && last > text ? last : at; /* the last one may belong to the next piece */
 }
 
 const unsigned char *splitter_known_next(const struct splitter_known *known, const struct character_classes *classes,

@@ -15,7 +15,7 @@
 
 /* -- Opening ------------------------------------------------------------------------------------------------------- */
 
-/* Equal ids and equal roles are one tokenizer, whatever else its files say. */
+/* Names the tokenizer: equal ids and equal roles give equal names, whatever else the files contain. */
 static void name_bpe(struct tokenizer *tokenizer)
 {
     const uint64_t what[] = {bpe_digest(tokenizer->bpe), (uint64_t)tokenizer->vocabulary, (uint64_t)tokenizer->bos,
@@ -98,7 +98,7 @@ void tokenizer_close(const struct tokenizer *tokenizer)
 
 struct encoder {
     const struct tokenizer *tokenizer;
-    struct bpe_encoder *bpe; /* of text; else */
+    struct bpe_encoder *bpe; /* for text tokenizers; otherwise `ids` is used */
     int32_t *ids;            /* [room] */
     int64_t room;
 };

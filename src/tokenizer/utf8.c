@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Bytes of the valid character of more than one byte at `text`; 0 when there is none. */
+/* Returns the length in bytes of the valid multi-byte character at `text`; 0: none. */
 static int valid_character(const unsigned char *text, int64_t bytes)
 {
     unsigned char lead = text[0], low = 0x80, high = 0xbf; /* bounds of the second byte */

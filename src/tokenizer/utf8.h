@@ -1,4 +1,4 @@
-/* UTF-8 read by hand. Source: RFC 3629. */
+/* Reads and writes UTF-8 (RFC 3629). */
 #ifndef TOKENIZER_UTF8_H
 #define TOKENIZER_UTF8_H
 
@@ -6,7 +6,7 @@
 
 enum { UTF8_MOST = 4, UTF8_CODE_POINTS = 0x110000 };
 
-/* The code point at `text`, which is valid UTF-8; its bytes in *length. */
+/* Returns the code point at `text`, valid UTF-8, and sets its length in bytes. */
 static inline uint32_t utf8_read(const unsigned char *text, int *length)
 {
     uint32_t lead = text[0];
@@ -26,7 +26,7 @@ static inline uint32_t utf8_read(const unsigned char *text, int *length)
     return (lead & 0x07) << 18 | (text[1] & 0x3fu) << 12 | (text[2] & 0x3fu) << 6 | (text[3] & 0x3fu);
 }
 
-/* Writes a code point, no surrogate; returns its bytes. */
+/* Writes a code point, which is not a surrogate; returns its length in bytes. */
 static inline int utf8_write(unsigned char out[UTF8_MOST], uint32_t code)
 {
     if (code < 0x80) {
@@ -51,7 +51,7 @@ static inline int utf8_write(unsigned char out[UTF8_MOST], uint32_t code)
     return 4;
 }
 
-/* How many of the bytes, from the first on, are valid UTF-8: neither surrogates nor what is longer than need be. */
+/* Returns the number of leading bytes that are valid UTF-8, without surrogates and overlong forms. */
 int64_t utf8_valid(const unsigned char *text, int64_t bytes);
 
 #endif

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-const char folder_deck_head[] = "# what cistron made of a run's deck; written anew at each start\n";
+const char folder_deck_head[] = "# a run's effective deck; rewritten at each start\n";
 
 /* -- What is there ------------------------------------------------------------------------------------------------ */
 

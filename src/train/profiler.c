@@ -68,7 +68,7 @@ static void write_collectives(const struct profiler *profiler, int64_t step)
     if (code == ERROR_NONE)
         log_info("# collectives of steps %lld to %lld: %s", (long long)profiler->start, (long long)step, path);
     else
-        log_warn("%s; the run goes on without it", error_message());
+        log_warn("%s; the run continues without it", error_message());
     error_clear();
     free(path);
 }

@@ -90,7 +90,7 @@ static void tell_scaling(const struct train_run *run, const struct checkpoint_me
     char *before = describe_scaling(old), *now = describe_scaling(run->deck);
     if (known)
         log_info("# %s: %s was written with %s; this run has %s",
-                 delays ? "delayed scaling starts anew" : "the scales of delayed scaling are left out", path, before,
+                 delays ? "delayed scaling starts again" : "the scales of delayed scaling are left out", path, before,
                  now);
     free(before);
     free(now);
@@ -498,7 +498,7 @@ int run_train(struct comm *world, const char *deck_path, const char *from, char 
     memory_free(deck);
     comm_end_long_work();
     if (code == ERROR_REQUEUE)
-        log_info("# exit code %d: the run stopped because it was asked to, and the same command goes on with it%s",
-                 code, launcher_reports_codes() ? " (what mpirun says of a non-zero exit code means this)" : "");
+        log_info("# exit code %d: the run stopped because it was asked to, and the same command resumes it%s", code,
+                 launcher_reports_codes() ? " (what mpirun says of a non-zero exit code means this)" : "");
     return code;
 }

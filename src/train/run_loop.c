@@ -23,10 +23,11 @@ static int stop(struct train_run *run, enum control_wish wish, const char *why)
     if (code != ERROR_NONE)
         return code;
     if (wish == CONTROL_ABANDON)
-        return comm_agree(run->session.world,
-                          error_environment("%s: the run has stopped after step %lld, and goes on from there when it "
-                                            "is started again",
-                                            why, (long long)run->step));
+        return comm_agree(
+            run->session.world,
+            error_environment(
+                "%s: the run has stopped after step %lld, and resumes from there when it is started again", why,
+                (long long)run->step));
     if (run->step == 0) {
         log_info("# stopped before the first step: there is nothing to save");
         return ERROR_REQUEUE;

@@ -77,10 +77,9 @@ static void warn_of_parts(const struct session *s)
 {
     const bool used = loader_has_megatron(s->train) || (s->valid != NULL && loader_has_megatron(s->valid));
     if (!s->setup.random && s->setup.parts[0] != '\0' && !used)
-        log_warn(
-            "key data.split_ratios = \"%s\": parts Megatron data sets alone, and each token store is taken whole; cistron "
-            "prepare --split parts those",
-            s->setup.parts);
+        log_warn("key data.split_ratios = \"%s\": applies to Megatron data sets only; token stores are used whole. "
+                 "Split them with cistron prepare --split",
+                 s->setup.parts);
 }
 
 /* Are the stores' tokens those that the model's family is made for? */

@@ -103,7 +103,7 @@ int tuning_file_add(const char *path, const struct tuning_bytes *choices)
     if (choice_begins(there.data, there.count))
         code = write_both(path, &there, choices);
     else
-        code = error_user("%s: is no tuning file, and is left as it is", path);
+        code = error_user("%s: is not a tuning file, and is left unchanged", path);
     memory_free(there.data);
     close(descriptor); /* and with it the lock */
     return code;
