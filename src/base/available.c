@@ -31,7 +31,7 @@ static int64_t number_in(const char *folder, const char *file, const char *key)
 struct version {
     const char *kind, *folder;
     int64_t (*left)(const char *folder, const struct version *version);
-    const char *limit, *used, *files[2]; /* `limit` and `used`: files of a group; `files`: keys of its memory.stat */
+    const char *limit, *used, *files[2]; /* files of a group; `files`: keys of its memory.stat */
 };
 
 /* Returns the bytes of memory that a group leaves. Page cache counts as free, as in MemAvailable, since the kernel

@@ -1,5 +1,4 @@
-/* Clocks. clock_seconds returns monotonic seconds since its first call, which is the first statement of main: the age
- * of the program. */
+/* Clocks. clock_seconds returns monotonic seconds since its first call, which begins main: the age of the program. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 

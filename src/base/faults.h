@@ -15,8 +15,7 @@ struct fault_list {
 /* Adds one line. */
 void faults_add(struct fault_list *faults, const char *format, ...) BASE_PRINTF(2, 3);
 
-/* Frees the list. Returns ERROR_NONE if it is empty, else records an error, "<format>:" and a line for each fault, and
- * returns ERROR_USER. */
+/* Frees the list. Returns ERROR_NONE if it is empty, else ERROR_USER with "<format>:" and a line for each fault. */
 int faults_verdict(struct fault_list *faults, const char *format, ...) BASE_PRINTF(2, 3);
 
 #endif

@@ -34,8 +34,7 @@ uint64_t random_bits(const struct random_key *key, uint64_t index);
 double random_uniform(const struct random_key *key, uint64_t index);
 /* Returns a standard normal number (Box-Muller: elements 2i and 2i + 1 share one draw). */
 double random_normal(const struct random_key *key, uint64_t index);
-/* Write random_uniform and random_normal of elements first .. first + count - 1: the same bits, several times faster.
- */
+/* Write elements first .. first + count - 1: the same bits, several times faster. */
 void random_uniforms(const struct random_key *key, uint64_t first, int64_t count, double *out);
 void random_normals(const struct random_key *key, uint64_t first, int64_t count, double *out);
 /* Writes (float)(factor * random_normal) of elements first .. first + count - 1: the same bits, several times faster.

@@ -12,8 +12,7 @@ static int columns_of(int descriptor)
     return ioctl(descriptor, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
-/* Returns the columns of the parent's standard output: mpirun gives its processes a terminal without a size, and
- * forwards their output to its own terminal or file. */
+/* Returns the columns of the parent's output: mpirun gives its processes a terminal without a size. */
 static int launcher_columns(void)
 {
     char path[64];

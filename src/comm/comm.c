@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* CHUNK_BYTES: bytes that a reduction handles at a time, which bounds a group's scratch. */
+/* CHUNK_BYTES: bytes reduced at a time; bounds a group's scratch. */
 enum { CHUNK_BYTES = 4 << 20, MESSAGE_BYTES = 16384 };
 
 /* The factor of the time limit during long work. */
@@ -195,8 +195,7 @@ struct comm_spread comm_spread(struct comm *comm, double value)
 
 /* -- Collectives for executors ----------------------------------------------------------------------------------- */
 
-/* A group in host memory. Reductions exchange slices and reduce them in rank order, so results are the same in every
- * run and on every rank. */
+/* Reductions exchange slices and reduce them in rank order, so results are the same in every run and on every rank. */
 struct host_group {
     struct group group;
     struct comm *comm;

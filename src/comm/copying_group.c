@@ -30,7 +30,7 @@ static void copy(struct stream *stream, struct tensor from, struct tensor to)
     stream->executor->class->launch(stream->executor, stream, OP_COPY, &(struct copy_args){.from = from, .to = to});
 }
 
-/* Runs a collective through host memory. args are a copy with the host group, and are overwritten. */
+/* Runs a collective through host memory; overwrites the tensors in args. */
 static void run(struct copying_group *own, struct stream *stream, enum op op, void *args)
 {
     const struct op_info *info = op_info(op);

@@ -16,8 +16,8 @@ static const struct launcher {
 
 enum { LAUNCHERS = sizeof launchers / sizeof launchers[0], SRUN = LAUNCHERS - 1 };
 
-/* Returns whether this is a task of an srun. SLURM_NTASKS alone does not tell: batch scripts have it too, and under
- * mpirun it counts mpirun's daemons. */
+/* Returns whether this is a task of an srun. Batch scripts have SLURM_NTASKS too, and under mpirun it counts mpirun's
+ * daemons. */
 static bool is_srun_task(void)
 {
     const char *step = getenv("SLURM_STEP_ID");

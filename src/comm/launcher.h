@@ -1,5 +1,4 @@
-/* What MPI launchers and batch systems put into the environment of the processes that they start. All functions are
- * local and need no MPI. */
+/* The environment variables of MPI launchers and batch systems. All functions are local and need no MPI. */
 #ifndef COMM_LAUNCHER_H
 #define COMM_LAUNCHER_H
 

@@ -222,7 +222,7 @@ static void attend_others(double waited)
 
 /* -- Waiting ------------------------------------------------------------------------------------------------------ */
 
-/* Warns about a long wait and names the missing ranks. Only the lowest rank that is present prints. */
+/* Names the missing ranks. Only the lowest rank that is present prints. */
 static void tell(struct wait *wait, double waited, double limit)
 {
     const struct mpi_comm *own = own_of(wait->comm);
@@ -249,7 +249,7 @@ static void give_up(struct wait *wait, double waited)
                     presence.text);
 }
 
-/* Serves a wait of more than ATTEND_SECONDS: answers roll calls, and reports the wait or gives up. */
+/* Called during waits of more than ATTEND_SECONDS: answers, reports, or gives up. */
 static void attend(struct wait *wait, double waited)
 {
     const double limit = comm_limit();
@@ -372,7 +372,7 @@ static void await_posted(struct comm *comm, struct posted *posted)
     posted->count = 0;
 }
 
-/* Copies and sends a message, after the previous message of this direction has been received. */
+/* Sends a copy of a message, after the previous one has been received. */
 static void post(struct comm *comm, int way, int peer, const void *data, int64_t bytes)
 {
     struct posted *posted = &own_of(comm)->posted[way];

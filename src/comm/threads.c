@@ -58,7 +58,7 @@ int threads_choose(struct comm *node, int64_t wanted)
         log_warn("%d threads of each rank share %d CPUs, which is slow; leave device.threads = 0 and OMP_NUM_THREADS "
                  "unset",
                  asked, threads);
-    if (asked == 0 && idle > 0) /* a launcher binds the ranks of all nodes alike, so the warning of rank 0 suffices */
+    if (asked == 0 && idle > 0) /* rank 0 suffices: a launcher binds all nodes alike */
         log_warn("%d CPUs of this node are outside the affinity masks of its ranks and stay idle; "
                  "give mpirun --bind-to none or --map-by slot:PE=n",
                  idle);

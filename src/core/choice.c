@@ -59,7 +59,7 @@ void choice_table_create(struct choice_table *table, const char *identity)
 
 /* -- Entries ----------------------------------------------------------------------------------------------------- */
 
-/* Returns the index of a key's entry, or the number of entries if there is none. */
+/* Returns the index of a key's entry; head.count if there is none. */
 static int64_t place_of(const struct choice_table *table, int kind, const void *key, int64_t key_bytes)
 {
     for (int64_t i = 0; i < table->head.count; i++) {
@@ -70,7 +70,7 @@ static int64_t place_of(const struct choice_table *table, int kind, const void *
     return table->head.count;
 }
 
-/* Returns the index of an entry of a full table that this process has not used; CHOICE_ENTRIES: all are used. */
+/* Returns the index of an unused entry of a full table; CHOICE_ENTRIES: none. */
 static int64_t unused_place(const struct choice_table *table)
 {
     int64_t i = 0;
@@ -148,8 +148,8 @@ bool choice_table_add(struct choice_table *table, const void *from, int64_t byte
         const struct choice_entry entry = entry_of(from, i);
         keep_entry(table, &entry);
     }
-    memcpy(table->used, used, sizeof used); /* choice_table_keep marked the added entries as used, so that in a full
-                                               table they did not replace each other */
+    memcpy(table->used, used, sizeof used); /* marked by choice_table_keep, so that added entries did not replace each
+                                               other in a full table */
     return true;
 }
 
@@ -164,7 +164,7 @@ int64_t choice_count(const void *from, int64_t bytes)
     return read_head(&head, from, bytes) ? head.count : -1;
 }
 
-/* Returns whether entry i differs from entry i of `others`, which has `known` entries. */
+/* Returns whether entry i differs from that of `others`, which has `known` entries. */
 static bool is_new(const void *from, int64_t i, const void *others, int64_t known)
 {
     return i >= known || memcmp((const char *)from + bytes_of(i), (const char *)others + bytes_of(i),

@@ -1,7 +1,6 @@
 /* Tuned kernels: which of several kernels an executor uses for a GEMM or attention, found by timing or suggested by a
- * library. A choice table maps keys (shape, types and whatever else selects a kernel) to values. Its bytes are stored
- * in the tuning cache and in checkpoints, and sent to other ranks, so that all ranks and later runs compute the same.
- */
+ * library. A table maps keys (whatever selects a kernel, such as shapes and types) to values. Its bytes go into the
+ * tuning cache and checkpoints, and to other ranks, so that all compute the same. */
 #ifndef CORE_CHOICE_H
 #define CORE_CHOICE_H
 
@@ -31,7 +30,7 @@ struct choice_table {
  * cuBLASLt 130100"; it is truncated if too long. */
 void choice_table_create(struct choice_table *table, const char *identity);
 
-/* Copies the value of a key to `value`. Returns false if the key is missing or its value has another size. */
+/* Copies a key's value to `value`. Returns false if the key is missing or its value has another size. */
 bool choice_table_find(struct choice_table *table, int kind, const void *key, int64_t key_bytes, void *value,
                        int64_t value_bytes);
 /* Adds a value, or replaces the key's value. In a full table it replaces an entry that this process has not used; if
@@ -40,16 +39,16 @@ bool choice_table_find(struct choice_table *table, int kind, const void *key, in
 void choice_table_keep(struct choice_table *table, int kind, const void *key, int64_t key_bytes, const void *value,
                        int64_t value_bytes);
 
-/* Returns the table as bytes, valid until the next change; owned by the table. */
+/* Returns the table's bytes, valid until the next change. */
 const void *choice_table_bytes(struct choice_table *table, int64_t *bytes);
 /* Replaces all entries by those of a table's bytes. Returns false, and changes nothing, if they are damaged or of
  * another identity. */
 bool choice_table_take(struct choice_table *table, const void *from, int64_t bytes);
-/* Adds the entries of a table's bytes, which replace entries with the same key. Added entries are not marked as used.
- * Returns false, and changes nothing, if the bytes are damaged or of another identity. */
+/* Adds the entries of a table's bytes; they replace entries with the same key, and do not count as used. Returns false,
+ * and changes nothing, if the bytes are damaged or of another identity. */
 bool choice_table_add(struct choice_table *table, const void *from, int64_t bytes);
-/* Makes a table of the entries in `from` that differ from the entry at the same index in `others` (NULL, 0: an empty
- * table). If `from` is damaged, the table is empty. */
+/* Makes a table of the entries of `from` that differ from those at the same index in `others` (NULL, 0: an empty
+ * table). Damaged bytes make an empty table. */
 void choice_table_create_new(struct choice_table *table, const void *from, int64_t bytes, const void *others,
                              int64_t other_bytes);
 
@@ -63,8 +62,8 @@ bool choice_is_mine(const struct choice_share *share, int kind, const void *key,
 
 /* Returns whether bytes begin as a table does; the table may be damaged or truncated. Returns true for 0 bytes. */
 bool choice_begins(const void *from, int64_t bytes);
-/* choice_count returns the number of entries in a table's bytes, -1 if they are damaged; choice_identity writes their
- * identity, "" if they are damaged. */
+/* choice_count returns the number of entries in a table's bytes, choice_identity writes their identity; -1 and "" if
+ * they are damaged. */
 int64_t choice_count(const void *from, int64_t bytes);
 void choice_identity(char identity[CHOICE_IDENTITY_BYTES], const void *from, int64_t bytes);
 

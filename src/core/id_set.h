@@ -45,7 +45,7 @@ static inline void id_set_join(struct id_set *set, const struct id_set *from)
         set->words[w] |= from->words[w];
 }
 
-/* id_set_both returns the intersection of a and b; id_set_without returns the ids of a that are not in b. */
+/* Return the intersection of a and b, and the ids of a that are not in b. */
 static inline struct id_set id_set_both(const struct id_set *a, const struct id_set *b)
 {
     struct id_set both;

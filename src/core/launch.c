@@ -26,8 +26,8 @@ static void check_args(enum op op, const void *args)
         error_fatal("bug: launch of %s: %s", op_info(op)->name, wrong);
 }
 
-/* Arguments are checked in every build: a group would read numbers of a wrong type as numbers of another, and the check
- * is cheap compared with a collective. */
+/* Checks arguments in every build: a group would misread numbers of a wrong type, and the check is cheap next to a
+ * collective. */
 void launch_collective(struct stream *stream, enum op op, const void *args)
 {
     struct group *group = op_group(op, args);

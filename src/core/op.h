@@ -1,5 +1,5 @@
-/* Key header: the op table: every operation that runs on a device, collectives included, and the arguments of each op,
- * as plain data. A tensor left out of a compound literal is absent.
+/* Key header: the op table: all operations that run on a device, collectives included, and their arguments, as plain
+ * data. A tensor left out of a compound literal is absent.
  *
  * Shapes are [rows, columns]: T tokens, H hidden size, F feed-forward width, V vocabulary size. Types: "f" is f32 or
  * bf16, "stat" is f32; both are f64 in the oracle (tests/ref), which defines each op in double precision. Ops
@@ -299,8 +299,7 @@ static inline bool has_copies(const struct quantized_copies *to)
 }
 
 /* Ops with a field `to` also write the quantized operands of y (or dx), as quantize would make them from y rounded to
- * its type. y may then be absent, and its type is x's. Supported scalings are those that need no amax of the whole
- * tensor: TENSOR with scale, 1X128, 128X128, 1X32. */
+ * its type. y may then be absent, and has x's type. Scalings: TENSOR with scale, 1X128, 128X128 or 1X32. */
 
 /* y = silu(gate) * up, x = [gate | up]. */
 struct swiglu_forward_args {
@@ -471,13 +470,13 @@ enum quantization_statistic {
     STATISTICS
 };
 
-/* Adds to `result` statistics of the quantization error of x, as quantize makes its rowwise operand. Computes block
- * scales itself, as quantize does, and rounds elements to nearest. Elements that are not finite count only in
- * STATISTIC_COUNT, and a 1X32 block that contains one has no scale. The scale of a 1X16 or 16X16 block is the block's
- * scale times the tensor's; a scale of 0 counts only in STATISTIC_SCALES. */
+/* Adds to `result` statistics of the quantization error of x in its rowwise operand. Computes block scales as quantize
+ * does, and rounds elements to nearest. Elements that are not finite count only in STATISTIC_COUNT, and a 1X32 block
+ * that contains one has no scale. The scale of a 1X16 or 16X16 block is the block's times the tensor's; a scale of 0
+ * counts only in STATISTIC_SCALES. */
 struct quantization_statistic_args {
     struct tensor x;      /* f [T, K] */
-    struct tensor scale;  /* stat [1, 1]: the tensor's scale, for SCALING_TENSOR, 1X16 and 16X16 */
+    struct tensor scale;  /* stat [1, 1]: scale of the tensor, for SCALING_TENSOR, 1X16, 16X16 */
     struct tensor result; /* f64 [1, STATISTICS], read and written */
     struct quantization rule;
 };
@@ -501,10 +500,10 @@ enum { SQUARES_BLOCK = 128, SQUARES_PARTS = 3 };
 
 /* sum = sum of x^2 in double, in an order that depends only on the shape.
  *
- * With unit, a power of two: each block of SQUARES_BLOCK numbers is summed in a fixed order. The block's sum is split
- * into multiples of unit, of SQUARES_STEP * unit and of SQUARES_STEP^2 * unit, and each of these parts is added up over
- * the blocks separately. The sums are exact as long as the total is below 2^53 units. Therefore, however a vector is
- * split at block boundaries, the results of its pieces add up to the same bits, in any order. */
+ * With unit, a power of two: each block of SQUARES_BLOCK numbers is summed in a fixed order, its sum is split into
+ * multiples of unit, of SQUARES_STEP * unit and of SQUARES_STEP^2 * unit, and each part is summed over the blocks. The
+ * sums are exact below a total of 2^53 units. Therefore, however a vector is split at block boundaries, the results of
+ * its pieces add up to the same bits, in any order. */
 struct sum_squares_args {
     struct tensor x;   /* f [rows, cols]; with unit stat [1, n], n a multiple of SQUARES_BLOCK */
     struct tensor sum; /* f64 [1, 1]; with unit [1, SQUARES_PARTS] */
@@ -644,8 +643,7 @@ int64_t op_flops(enum op op, const void *args);
  * reads and writes it. */
 int64_t op_bytes(enum op op, const void *args);
 
-/* op_tensor returns the tensor of field number `field`; op_field_access its access (enum op_access), given whether args
- * accumulate. */
+/* Return the tensor of field number `field`, and its access (enum op_access), given whether args accumulate. */
 const struct tensor *op_tensor(enum op op, const void *args, int field);
 int op_field_access(enum op op, const void *args, int field);
 

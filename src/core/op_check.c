@@ -195,7 +195,7 @@ static const char *check_gemm(const struct gemm_args *a)
 static const char *check_segments(const struct attention_segments *s, int64_t queries, int64_t keys)
 {
     REQUIRE(s->longest >= 0);
-    /* longest, regular and full describe the queries: keys with tables of their own may be more, in any rows */
+    /* of queries: keys with tables of their own may be more, in any rows */
     const bool apart = s->kv_start.data != s->q_start.data;
     REQUIRE(!s->regular || (s->longest * s->q_start.cols == queries && (queries == keys || apart)));
     REQUIRE(s->regular || !s->full);

@@ -62,7 +62,7 @@ static int row_of(const struct profile_row *wanted)
     return profile.row_count++;
 }
 
-/* Returns the largest tensor that the op writes, which represents its shape; its first tensor if there is none. */
+/* Returns the largest tensor that the op writes; its first tensor if there is none. */
 static const struct tensor *result_of(enum op op, const void *args)
 {
     const struct tensor *result = NULL;

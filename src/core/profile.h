@@ -17,7 +17,7 @@ struct profile_row {
 
 /* A collective of more than one rank. */
 struct profile_collective {
-    int64_t step;   /* the number that profile_step was called with */
+    int64_t step;   /* of profile_step */
     int64_t number; /* index from 0 among its group's collectives in the profile: the same on all ranks of the group */
     const struct group *group;
     enum op op;
@@ -28,21 +28,19 @@ struct profile_collective {
 
 /* Starts a profile and drops the rows of the previous one. Also starts an attached profiler (cudaProfilerStart). */
 void profile_start(struct executor *executor);
-/* Waits for all launches and ends the profile. Returns rows[*count], longest time first; owned by the profile, valid
- * until the next profile_start. */
+/* Waits for all launches and ends the profile. Returns rows[*count], longest time first, valid until the next start. */
 const struct profile_row *profile_stop(int *count);
 
 /* Sets the step number of the launches that follow. */
 void profile_step(int64_t step);
-/* Returns the collectives of the last profile in the order of their launches, *count of them; the caller frees them
- * with free(). */
+/* Returns the collectives of the last profile, in the order of their launches; freed with free(). */
 struct profile_collective *profile_collectives(int64_t *count);
 
-/* For a rank without a profile, while other ranks profile: with `on`, it does not replay captured graphs either,
- * because all ranks must launch a collective or all replay it (core/group.h). */
+/* For a rank without a profile while others profile: with `on`, it does not replay captured graphs either
+ * (core/group.h). */
 void profile_follow(bool on);
 
-/* Returns whether a profile runs on this rank, or on other ranks according to profile_follow. */
+/* Returns whether a profile runs on this rank or on one that it follows. */
 bool profile_running(void);
 
 /* For launch(): profile_enter begins the timing of a launch and returns the number to pass to profile_leave; -1 without

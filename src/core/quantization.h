@@ -39,7 +39,7 @@ struct quantization {
     bool hadamard;     /* 1X16: the columnwise operand is of x after a random Hadamard transform of 16 rows at a time */
 };
 
-/* Returns whether one scale applies to the whole tensor, alone or combined with block scales. */
+/* Returns whether the tensor has one scale, alone or combined with block scales. */
 QUANTIZATION_INLINE bool scaling_whole(enum scaling scaling)
 {
     return scaling == SCALING_TENSOR || scaling == SCALING_1X16 || scaling == SCALING_16X16;
@@ -51,7 +51,7 @@ QUANTIZATION_INLINE bool scaling_local(enum scaling scaling)
     return scaling == SCALING_1X128 || scaling == SCALING_128X128 || scaling == SCALING_1X32;
 }
 
-/* Returns the number of blocks of QUANTIZATION_BLOCK that cover `elements` elements. */
+/* Returns the number of blocks that cover `elements` elements. */
 QUANTIZATION_INLINE int64_t quantization_blocks(int64_t elements)
 {
     return (elements + QUANTIZATION_BLOCK - 1) / QUANTIZATION_BLOCK;
@@ -63,8 +63,7 @@ struct copy_shape {
 };
 
 /* Returns the shape of the scales of an operand with `rows` rows and row_blocks x col_blocks blocks of 128. Rows of
- * block scales are as close as possible while each is aligned to 16 bytes: cuBLASLt has no argument for their stride.
- */
+ * block scales are dense, but aligned to 16 bytes: cuBLASLt has no argument for their stride. */
 QUANTIZATION_INLINE struct copy_shape scale_shape_of(enum scaling scaling, int64_t rows, int64_t row_blocks,
                                                      int64_t col_blocks)
 {
@@ -212,8 +211,7 @@ QUANTIZATION_INLINE uint32_t quantization_mix(uint32_t word)
     return word;
 }
 
-/* Returns the key of an operand's random bits; `draw` and `salt` as in struct quantized_copies, `column` for the
- * columnwise operand. */
+/* Returns the key of an operand's random bits; draw, salt: as in struct quantized_copies. */
 QUANTIZATION_INLINE uint32_t quantization_key(const int32_t draw[2], uint32_t salt, bool column)
 {
     uint32_t key = quantization_mix((uint32_t)draw[0] + 0x9e3779b9u);

@@ -154,8 +154,8 @@ static void forward_block(const struct attention_forward_args *args, const struc
 }
 
 /* Lists the blocks of all segments and heads, and returns their number. Blocks of a head are consecutive, so that its
- * keys and values stay in a core's cache. The last block of a segment comes first: with a causal mask it takes longest,
- * and waiting for one thread costs most at the end. */
+ * keys and values stay in a core's cache; its last block, the longest with a causal mask, comes first, because waiting
+ * for one thread costs most at the end. */
 static int64_t list_blocks(const struct attention_forward_args *args, struct query_block *blocks)
 {
     int64_t count = 0;

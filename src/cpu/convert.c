@@ -44,10 +44,9 @@ CPU_CLONES static void narrow_bf16(const float *from, uint16_t *restrict to, int
     }
 }
 
-/* Converts to an 8-bit float, saturating. `smallest` and `largest` are the f32 bits of its smallest and largest normal
- * numbers. Normal numbers: rounds at the last mantissa bit and changes the exponent bias. Denormals: their spacing is
- * that of f32 numbers at `coarse`, so adding `coarse` rounds them, and leaves the multiple of the spacing in the low
- * bits. */
+/* Converts to an 8-bit float, saturating. smallest, largest: f32 bits of its normal numbers' bounds. Normal numbers:
+ * rounds at the last mantissa bit and changes the exponent bias. Denormals have the spacing of f32 at `coarse`: adding
+ * it rounds, and leaves the multiple of the spacing in the low bits. */
 CPU_INLINE uint8_t eight_bits(float from, int mantissa, uint32_t bias, uint32_t smallest, uint32_t largest,
                               float coarse, uint32_t nan)
 {

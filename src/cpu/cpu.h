@@ -9,7 +9,7 @@
 /* Makes an executor whose ops use up to `threads` (>= 1) OpenMP threads. Free with class->destroy. */
 struct executor *cpu_executor_create(int threads);
 
-/* As cpu_executor_create, with the type device_make (core/device.h). Never fails. */
+/* As cpu_executor_create; a device_make (core/device.h). Never fails. */
 int cpu_executor_make(struct executor **executor, const struct device_request *request);
 
 #endif

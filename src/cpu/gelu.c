@@ -15,9 +15,9 @@ CPU_INLINE float gelu_clamp(float x)
     return x < -far ? -far : (x > far ? far : x);
 }
 
-/* The normal distribution and its density. For t = |x|, Phi(-t) = exp(-t^2 / 2) r(t), where r is a rational function
- * fitted to a relative error of 7e-9 on 0 .. 16. Its coefficients are positive, so nothing cancels, and the relative
- * error is small in both tails. Rounding t^2 is equivalent to an error of half a rounding in x. */
+/* The normal distribution and its density. For t = |x|, Phi(-t) = exp(-t^2 / 2) r(t), with a rational function r fitted
+ * to a relative error of 7e-9 on 0 .. 16. Its coefficients are positive, so nothing cancels, also in the tails.
+ * Rounding t^2 equals an error of half a rounding in x. */
 CPU_INLINE struct gelu gelu_erf(float x)
 {
     float t = fabsf(gelu_clamp(x)), e = cpu_exp(-0.5f * (t * t));

@@ -46,8 +46,8 @@ static void scale_row(float *x, const struct tensor *scale, enum scaling scaling
     }
 }
 
-/* Returns whether there is at most one scale, which can multiply the GEMM's result; else elements are multiplied by
- * their scales. */
+/* Returns whether there is at most one scale, which multiplies the result; else elements are multiplied by their
+ * scales. */
 static bool is_one(const struct tensor *scale)
 {
     return !tensor_present(scale) || tensor_count(scale) == 1;

@@ -1,5 +1,5 @@
-/* quantize: makes the quantized operands of a tensor in pieces of 128 x 128 elements. A columnwise piece is made like a
- * rowwise one, from the transposed piece; if the elements of both are the same, they are quantized once. */
+/* quantize: makes quantized operands in pieces of 128 x 128 elements. A columnwise piece is a rowwise piece of the
+ * transposed tensor; if both have the same elements, these are quantized once. */
 #include "cpu/blocks.h"
 #include "cpu/convert.h"
 #include "cpu/quantize.h"

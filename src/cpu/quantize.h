@@ -1,5 +1,4 @@
-/* Helpers of ops that write y, its quantized operands, or both. If y is absent it is made in scratch, and the quantized
- * operands are made from it. */
+/* Helpers of ops that write y, its quantized operands, or both. An absent y is made in scratch. */
 #ifndef CPU_QUANTIZE_H
 #define CPU_QUANTIZE_H
 
@@ -8,7 +7,7 @@
 /* Returns the bytes of scratch for y [rows, cols]; 0 if y is present. */
 int64_t cpu_made_workspace(const struct tensor *y, enum dtype dtype, int64_t rows, int64_t cols);
 
-/* Returns y, or if it is absent, a tensor in scratch to use instead. */
+/* Returns y, or a tensor in scratch if y is absent. */
 struct tensor cpu_made(struct cpu *cpu, const struct tensor *y, enum dtype dtype, int64_t rows, int64_t cols);
 
 /* Makes the quantized operands of y, if any are wanted, and its amax. */

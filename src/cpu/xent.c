@@ -101,7 +101,7 @@ void cpu_xent_part(struct cpu *cpu, const struct xent_part_args *args)
     }
 }
 
-/* Returns a statistic of part p of the vocabulary, for one token. */
+/* Returns part p's statistic of a token. */
 static float statistic(const struct tensor *statistics, int64_t p, enum xent_statistic which, int64_t t)
 {
     return *(const float *)tensor_at(statistics, p * XENT_STATISTICS + (int64_t)which, t);

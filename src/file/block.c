@@ -15,8 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-/* xxhash is the fastest hash that every distribution packages; speed matters because a checkpoint is hashed while it is
- * written. */
+/* xxhash is the fastest hash that every distribution packages; a checkpoint is hashed while it is written. */
 #include <xxhash.h>
 
 enum {
@@ -135,7 +134,7 @@ static int check_end(const char *path, const char *text, int64_t length, const c
     return ERROR_NONE;
 }
 
-/* Consumes a number and the character `ending` after it. Returns whether both were there. */
+/* Consumes a number and the character `ending`; false if they are not there. */
 static bool take(const char **text, int base, char ending, int64_t *value)
 {
     char *stop;
@@ -146,7 +145,7 @@ static bool take(const char **text, int base, char ending, int64_t *value)
     return good;
 }
 
-/* Consumes a hash of 16 digits. Returns whether it was there. */
+/* Consumes 16 hexadecimal digits; false if they are not there. */
 static bool take_hash(const char **text, int64_t *value)
 {
     char *stop;
@@ -156,7 +155,7 @@ static bool take_hash(const char **text, int64_t *value)
     return good;
 }
 
-/* Consumes `wanted` if the text begins with it. Returns whether it does. */
+/* Consumes `wanted`; false if it is not there. */
 static bool take_text(const char **text, const char *wanted)
 {
     const bool there = strncmp(*text, wanted, strlen(wanted)) == 0;

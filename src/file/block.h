@@ -28,17 +28,17 @@ void block_list_destroy(struct block_list *list);
 /* Sorts by offset. */
 void block_list_sort(struct block_list *list);
 
-/* Computes the hash of a range of a file. Returns the errors of file_read. */
+/* Computes the hash of a range of a file. Errors of file_read. */
 int block_hash_range(int descriptor, const char *path, int64_t offset, int64_t length, uint64_t *hash);
 
-/* Sorts by offset, then hashes all ranges of the file (of `bytes` bytes) that the list lacks, and adds them as blocks
- * that belong to no tensor. Returns the errors of file_read. */
+/* Sorts by offset, and adds as blocks of no tensor the hashes of all ranges of the file (of `bytes` bytes) that the
+ * list lacks. Errors of file_read. */
 int block_list_complete(struct block_list *list, int descriptor, const char *path, int64_t bytes);
 
 /* Writes the side file and flushes it to the disk. ERROR_ENVIRONMENT. */
 int block_list_write(const struct block_list *list, const char *path, int64_t bytes);
-/* Reads and checks the side file; *bytes receives the size of the checkpoint. ERROR_USER: the side file is damaged or
- * too large. ERROR_ENVIRONMENT: it cannot be opened or read. */
+/* Reads and checks the side file; *bytes: size of the checkpoint. ERROR_USER: damaged or too large. ERROR_ENVIRONMENT.
+ */
 int block_list_read(struct block_list *list, const char *path, int64_t *bytes);
 
 /* The ending of the name of a side file. */

@@ -1,6 +1,5 @@
-/* Atomic writes: the content goes to a temporary file in the same folder, which gets its final name when it is
- * complete. A kill or a full disk leaves the previous file intact; signals that file/temporary.h catches leave no
- * temporary file. */
+/* Atomic writes: content goes to a temporary file in the same folder, which is renamed when it is complete. A kill or a
+ * full disk leaves the previous file intact; signals that file/temporary.h catches leave no temporary file. */
 #ifndef FILE_DRAFT_H
 #define FILE_DRAFT_H
 

@@ -12,8 +12,7 @@ void file_start_flush(int descriptor, int64_t offset, int64_t bytes);
 int file_read(int descriptor, const char *path, void *data, int64_t bytes, int64_t offset);
 /* Closes a written file, also after a failure (`code`), which is then returned. ERROR_ENVIRONMENT. */
 int file_close(int descriptor, const char *path, int code);
-/* Flushes a written file to the disk and closes it, also after a failure (`code`), which is then returned.
- * ERROR_ENVIRONMENT. */
+/* As file_close, but flushes the file to the disk first. ERROR_ENVIRONMENT. */
 int file_finish(int descriptor, const char *path, int code);
 /* Checks that a file can be created at this path. ERROR_USER: its folder does not exist or is not writable, or the path
  * is a folder. */

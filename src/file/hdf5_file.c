@@ -141,7 +141,7 @@ char **hdf5_read_strings(hid_t dataset, int64_t *count)
     return strings;
 }
 
-/* Creates an attribute; count 1 makes a scalar. */
+/* count 1 makes a scalar. */
 static bool write_attribute(hid_t object, const char *name, hid_t type, int64_t count, const void *values)
 {
     const hsize_t length = (hsize_t)count;

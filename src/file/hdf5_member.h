@@ -12,9 +12,8 @@
 /* Returns whether an open file or group has a member of this name, which may be a path without a leading slash. */
 bool hdf5_has(hid_t group, const char *name);
 
-/* Open a member; negative on failure. hdf5_foreign describes members that are not opened although they exist: soft or
- * external links, and datasets that are virtual, have their data in other files, or need filters that are not part of
- * HDF5. */
+/* Open a member; negative if it is missing, or as hdf5_foreign says: a soft or external link, or a dataset that is
+ * virtual, has its data in other files, or needs filters that are not part of HDF5. */
 hid_t hdf5_open_group(hid_t group, const char *name);
 hid_t hdf5_open_dataset(hid_t group, const char *name);
 extern const char hdf5_foreign[];
@@ -24,7 +23,7 @@ bool hdf5_write_attribute(hid_t object, const char *name, hid_t stored, hid_t gi
 
 /* Returns the number of elements of a one-dimensional dataset of bytes; negative for any other dataset. */
 int64_t hdf5_count_bytes(hid_t dataset);
-/* Creates a one-dimensional dataset of bytes with its content, and returns it open; negative on failure. */
+/* Creates such a dataset of bytes with its content, and returns it open; negative on failure. */
 hid_t hdf5_write_bytes(hid_t group, const char *name, const void *data, int64_t bytes);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include <hdf5.h>
 
-/* Initialises HDF5. Call it once, before any other use of HDF5. */
+/* Initialises HDF5. Call it before any other use of HDF5. */
 void hdf5_prepare(void);
 
 /* Between begin and end HDF5 does not print its error stack; our messages are shorter and say more. */
@@ -25,7 +25,7 @@ hid_t hdf5_access(void);
  * open for writing. */
 int hdf5_open(hid_t *file, const char *path);
 
-/* Returns why HDF5's last call could not open or create a file: a lock or a mark, else `otherwise`. A static string. */
+/* Returns why HDF5's last call could not open or create a file: a lock or a mark, else `otherwise`. */
 const char *hdf5_open_failure(const char *otherwise);
 
 #endif

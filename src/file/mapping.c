@@ -24,8 +24,7 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
     for (const struct file_mapping *m = open_mappings; m != NULL; m = m->next)
         if (where >= m->data && where - m->data < m->bytes)
             error_lost("%s: cannot be read any more: it was cut short while it was open, or its disk fails", m->path);
-    sigaction(number, &before, NULL); /* not one of our mappings: restore the previous handler, and the repeated load
-                                         raises the signal again */
+    sigaction(number, &before, NULL); /* not our mapping: the load is repeated under the previous handler */
 }
 
 static void catch_bus_errors(void)

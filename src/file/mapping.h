@@ -15,12 +15,11 @@ struct file_mapping {
     struct file_mapping *next; /* list of all open mappings */
 };
 
-/* Maps a file; free it with mapping_close. `what` names its kind in messages. Only one thread at a time may open or
- * close mappings. ERROR_USER: the file does not exist, is empty, or is not a regular file. ERROR_ENVIRONMENT: it cannot
- * be mapped. */
+/* Maps a file; free it with mapping_close. Not thread-safe, nor is mapping_close. `what`: kind of file, for messages.
+ * ERROR_USER: the file is missing, empty, or not a regular file. ERROR_ENVIRONMENT: it cannot be mapped. */
 int mapping_open(struct file_mapping **mapping, const char *path, const char *what);
 
-/* Compares the mapped file with the file that is now at its path, by modification time, size and inode. Local. */
+/* Compares the mapped file with the file now at its path, by modification time, size and inode. Local. */
 enum mapping_state {
     MAPPING_SAME,     /* unchanged */
     MAPPING_REPLACED, /* there is another file or none; the mapping still has the old content */

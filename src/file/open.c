@@ -27,7 +27,7 @@ static int fail(int why)
     return -1;
 }
 
-/* Opens a regular file. With O_NONBLOCK a pipe opens at once, and is then rejected. */
+/* O_NONBLOCK: a pipe opens at once, and is then rejected. */
 static int open_regular(const char *path, int flags)
 {
     struct stat status;

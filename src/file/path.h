@@ -1,4 +1,4 @@
-/* Paths as users write them: "~", variables, lists, and messages about paths. */
+/* Paths as users write them, and messages about them. */
 #ifndef FILE_PATH_H
 #define FILE_PATH_H
 

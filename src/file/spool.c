@@ -26,7 +26,7 @@ struct spool {
     int64_t token_bytes;
     int64_t records, tokens;
     int64_t record_tokens; /* tokens of the current record */
-    int64_t next;          /* number of the record that spool_next returns next */
+    int64_t next;          /* next record of spool_next */
     char *name;            /* [name_room] */
     int64_t name_room;
 };
@@ -36,8 +36,7 @@ static int failed(const struct spool *spool, const char *what)
     return error_environment("%s: cannot %s temporary files beside it: %s", spool->beside, what, strerror(errno));
 }
 
-/* Opens a temporary file and unlinks it. Its name is registered meanwhile, so that a signal that ends the program
- * removes it too. */
+/* Opens a file without a name. A signal that ends the program before the unlink removes it too. */
 static FILE *open_unnamed(const char *beside, int number)
 {
     char *own = temporary_own(beside), *path = memory_format("%s.%d", own, number);

@@ -54,8 +54,8 @@ static struct id_use *sections_of(const struct closure_unit *unit, int *count)
     return sections;
 }
 
-/* Adds the section to the set if it writes a member of the set. If the section is in the set, adds the dropped ids that
- * it reads, to `tensors` too. */
+/* Adds the section if it writes a member of the set. If it is in the set, adds the dropped ids that it reads, to
+ * `tensors` too. */
 static void extend(struct id_set *set, struct id_set *tensors, const struct id_use *section, int id,
                    const struct id_set *dropped)
 {
@@ -75,8 +75,8 @@ struct id_set closure_find(const struct closure_unit *unit, const struct id_set 
     int count;
     struct id_use *sections = sections_of(unit, &count);
     struct id_set set = {{0}}, before, made = {{0}};
-    struct id_set tensors = {{0}}; /* members whose tensors are needed; the set also has sections that are needed only
-                                      for other tensors that they write */
+    struct id_set tensors = {
+        {0}}; /* members whose tensors are needed; other members are sections needed for other tensors */
     for (int64_t i = unit->backward.first; i < unit->backward.end; i++) {
         struct id_use use = use_of_entry(unit, unit->backward.log, i);
         struct id_set needed = id_set_both(&use.reads, dropped);

@@ -14,7 +14,7 @@ static int by_base(const void *left, const void *right)
     return (uintptr_t)a->base < (uintptr_t)b->base ? -1 : (uintptr_t)a->base > (uintptr_t)b->base;
 }
 
-/* A log, its order, and the launches of the compute stream, by which lifetimes are measured. */
+/* A log, its order, and the compute stream's launches. */
 struct timescale {
     const struct plan_log *log;
     struct launch_order order;
@@ -38,8 +38,8 @@ static void timescale_destroy(struct timescale *t)
     memory_free(t->launches);
 }
 
-/* Returns the first launch of the compute stream that is ordered after an entry of another stream; log->count if only
- * the log's end is, -1 if nothing is. */
+/* Returns the first launch of the compute stream that is ordered after an entry of another stream; log->count: only the
+ * log's end is; -1: nothing is. */
 static int64_t launch_after(const struct timescale *t, int64_t entry)
 {
     const int stream = t->log->entries[entry].stream;
@@ -56,8 +56,7 @@ static int64_t launch_after(const struct timescale *t, int64_t entry)
     return t->order.end.known[stream] >= entry ? t->log->count : -1;
 }
 
-/* Extends a buffer's lifetime by an access. Launches of the compute stream have even moments; accesses of other streams
- * begin and end at odd moments between them. */
+/* Extends a lifetime by an access. Launches of the compute stream are even moments; other streams use the odd ones. */
 static void extend(const struct timescale *t, struct lifetime *buffer, int64_t entry)
 {
     int64_t from = 2 * entry, until = 2 * entry;

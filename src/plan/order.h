@@ -19,7 +19,7 @@ struct launch_order {
     struct order_clock end; /* what has ended for the compute stream at the end of the log */
 };
 
-/* Computes the order of a log; free it with order_destroy. without: index of a wait to leave out; -1 = none. */
+/* Computes the order of a log. without: index of a wait to leave out; -1 = none. */
 void order_create(struct launch_order *order, const struct plan_log *log, int64_t without);
 void order_destroy(struct launch_order *order);
 
