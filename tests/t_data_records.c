@@ -346,6 +346,7 @@ static void test_csv(void)
         "id,text,more\r\n0,\"one, \"\"two\"\"\r\nthree\",x\r\n\r\n17,plain \"quoted\",\"\"\r\n,,\r\n\"a b\",\xff,",
         ">0 one, \"two\"\r\nthree>17 plain \"quoted\">3 >a \xff");
     check_text(&characters, "a.tsv", "text\tid\nAC,GT\t1\n\"T\"\t2\n", ">1 AC,GT>2 T");
+    check_text(&characters, "one.tsv", "text\nAC,GT\nT\n", ">1 AC,GT>2 T"); /* one column shows no delimiter */
     check_text(&characters, "a.csv", "\"text\";id\nAC,GT;1\n", ">1 AC,GT");
     check_text(&characters, "a.csv", "text\nAC\n\nGT", ">1 AC>2 GT");
     check_text(&characters, "a.csv", "text,record,id\nA,r1,i1\nC,,i2\n", ">r1 A>2 C");
@@ -376,7 +377,7 @@ static void test_csv(void)
     char got[64];
     write_file(stores_path("a.csv"), "wb", "text\nA\0C\n", 9);
     CHECK_USER(records_read(&bytes, stores_path("a.csv"), got, sizeof got),
-               "a.csv:2: column \"text\" holds byte 0x00: this is no text");
+               "a.csv:2: column \"text\" holds byte 0x00: it is not a text");
     /* quotes, delimiters and line ends around the end of the reader's buffer */
     enum { BUFFER = 1 << 20 };
     for (int first = BUFFER - 24; first < BUFFER; first++) {
@@ -550,7 +551,7 @@ static void test_bytes(void)
     write_file(other, "wb", "AC\0", 3);
     CHECK_USER(records_read(&text, other, got, sizeof got), "other: holds byte 0x00");
     write_file(other, "wb", "AC\nG\0\n", 6);
-    CHECK_USER(records_read(&lines, other, got, sizeof got), "other:2: holds byte 0x00: this is no text");
+    CHECK_USER(records_read(&lines, other, got, sizeof got), "other:2: holds byte 0x00: it is not a text");
     write_file(other, "wb", "", 0);
     CHECK(records_read(&text, other, got, sizeof got) == ERROR_NONE);
     CHECK_STRING(got, ">other ");

@@ -50,7 +50,7 @@ static int create(void **reader, struct record_source *source, const struct reco
     *reader = csv;
     int code = source_head(source, &head, &bytes);
     if (code == ERROR_NONE)
-        csv->delimiter = csv_delimiter((const char *)head, bytes, csv->field);
+        csv->delimiter = csv_delimiter((const char *)head, bytes, csv->field, delimiter);
     if (csv->delimiter == '\0')
         csv->delimiter = delimiter;
     return code;
@@ -215,14 +215,15 @@ static int begin_row(struct csv *csv, bool *there)
 
 /* -- The header ---------------------------------------------------------------------------------------------------- */
 
-char csv_delimiter(const char *head, int64_t bytes, const char *column)
+char csv_delimiter(const char *head, int64_t bytes, const char *column, char first)
 {
+    const char delimiters[] = {first, ',', '\t', ';', '\0'};
     const int64_t length = (int64_t)strlen(column);
     const char *newline = memchr(head, '\n', (size_t)bytes);
     const char *end = newline != NULL ? newline : head + bytes;
     if (end > head && end[-1] == '\r')
         end--;
-    for (const char *delimiter = ",\t;"; *delimiter != '\0'; delimiter++)
+    for (const char *delimiter = delimiters; *delimiter != '\0'; delimiter++)
         for (const char *cell = head, *stop; cell < end; cell = stop + 1) {
             const int64_t quote = *cell == '"';
             const char *from = quote ? memchr(cell + 1, '"', (size_t)(end - cell - 1)) : cell;
@@ -320,7 +321,7 @@ static int make_record(struct csv *csv)
     csv->label = length > 0 ? memory_format("%.*s", (int)length, word) : memory_format("%lld", (long long)csv->row);
     if (csv->content == RECORD_CHARACTERS ? !record_clean(csv->text.text, &csv->text.length, &wrong)
                                           : memchr(csv->text.text, '\0', (size_t)csv->text.length) != NULL)
-        return error_user("%s:%lld: column \"%s\" holds byte 0x%02x: this is no %s", source_name(csv->source),
+        return error_user("%s:%lld: column \"%s\" holds byte 0x%02x: it is not a %s", source_name(csv->source),
                           (long long)csv->row_line, csv->field, (unsigned)wrong,
                           csv->content == RECORD_CHARACTERS ? "sequence" : "text");
     csv->waits = csv->text.length > 0;

@@ -25,8 +25,8 @@ enum { CSV_CELL_BYTES = 1 << 30 };
 
 extern const struct record_class csv_class, tsv_class;
 
-/* Returns the first of comma, tab and semicolon with which the header, the first line of head[bytes], has a column of
- * this name; '\0': none. */
-char csv_delimiter(const char *head, int64_t bytes, const char *column);
+/* Returns the first of `first`, comma, tab and semicolon with which the header, the first line of head[bytes], has a
+ * column of this name; '\0': none. */
+char csv_delimiter(const char *head, int64_t bytes, const char *column, char first);
 
 #endif

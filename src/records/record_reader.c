@@ -85,7 +85,7 @@ static const struct record_class *told_by_content(const uint8_t *head, int64_t b
         return &json_class;
     if (characters && is_at(head, bytes, at, '>'))
         return &fasta_class;
-    if (settings->field != NULL && csv_delimiter((const char *)head, bytes, settings->field) != '\0')
+    if (settings->field != NULL && csv_delimiter((const char *)head, bytes, settings->field, ',') != '\0')
         return &csv_class;
     if (settings->lines)
         return &lines_class;
