@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The number behind `key` in a file of lines "KEY NUMBER", or, without key, its first number. -1: there is none. */
+/* Returns the number after `key` in a file of lines "KEY NUMBER", or, without key, its first number; -1 if there is
+ * none. */
 static int64_t number_in(const char *folder, const char *file, const char *key)
 {
     char *path = memory_format("%s/%s", folder, file), line[256], name[64];
@@ -24,21 +25,22 @@ static int64_t number_in(const char *folder, const char *file, const char *key)
     return number;
 }
 
-/* Where a version of control groups says what a group may use of something. A line of /proc/self/cgroup, behind its
- * number, begins with `kind`, and goes on with the group's path below `folder`. left: what a group leaves, at least 1;
- * INT64_MAX where it has no limit. */
+/* A version of control groups, and where it reports a group's use of a resource. A line of /proc/self/cgroup has, after
+ * its number, `kind` and the group's path below `folder`. left: returns what a group leaves, at least 1; INT64_MAX
+ * without a limit. */
 struct version {
     const char *kind, *folder;
     int64_t (*left)(const char *folder, const struct version *version);
-    const char *limit, *used, *files[2]; /* files of a group, keys of its memory.stat */
+    const char *limit, *used, *files[2]; /* files of a group; `files`: keys of its memory.stat */
 };
 
-/* Bytes of memory. Pages of files count as free, as in MemAvailable, since the kernel reclaims them. memory.stat is up
- * to two seconds old: after a large file was removed its pages of files are more than the group uses now. */
+/* Returns the bytes of memory that a group leaves. Page cache counts as free, as in MemAvailable, since the kernel
+ * reclaims it. memory.stat is up to two seconds old: after a large file was removed, its page cache may exceed what the
+ * group uses now. */
 static int64_t memory_left(const char *folder, const struct version *version)
 {
     const int64_t limit = number_in(folder, version->limit, NULL), used = number_in(folder, version->used, NULL);
-    int64_t held = used; /* and can't be reclaimed */
+    int64_t held = used; /* cannot be reclaimed */
     if (limit < 0 || used < 0)
         return INT64_MAX;
     for (int i = 0; i < 2; i++) {
@@ -48,7 +50,7 @@ static int64_t memory_left(const char *folder, const struct version *version)
     return MAX(limit - held, 1);
 }
 
-/* Thousandths of a CPU: time of all CPUs in each period, both in microseconds. Version 2 has both in one file. */
+/* Returns thousandths of a CPU: quota over period, both in microseconds. Version 2 has both in one file. */
 static int64_t cpus_left(const char *folder, const struct version *version)
 {
     const int64_t quota = number_in(folder, version->limit, NULL);
@@ -88,8 +90,8 @@ static const struct version cpu_versions[] = {
     {.kind = "cpu:", .folder = "/sys/fs/cgroup/cpu", cpus_left, "cpu.cfs_quota_us", "cpu.cfs_period_us"},
 };
 
-/* The least that the group and those that it is in leave. Of a path that the process's mounts do not have, as in a
- * container, those of its ends that they have. */
+/* Returns the minimum over the group and all groups around it. Folders of the path that do not exist, as in a
+ * container, are skipped. */
 static int64_t least_left(const char *root, const struct version *version, const char *group)
 {
     int64_t least = INT64_MAX;
@@ -104,7 +106,7 @@ static int64_t least_left(const char *root, const struct version *version, const
     return least;
 }
 
-/* The least that this process's groups leave; INT64_MAX without a limit. */
+/* Returns the minimum over this process's groups; INT64_MAX without a limit. */
 static int64_t groups_leave(const char *root, const struct version *versions, size_t count)
 {
     char *path = memory_format("%s/proc/self/cgroup", root), *line = NULL;

@@ -1,16 +1,16 @@
-/* What this machine, or what its system lets this process have of it, can hand out: memory and CPUs. */
+/* The memory and CPUs that the machine, or the system's limits, leave to this process. */
 #ifndef BASE_AVAILABLE_H
 #define BASE_AVAILABLE_H
 
 #include <stdint.h>
 
-/* Bytes: MemAvailable of proc(5), or what the control groups of this process leave (cgroup(7), both versions), where
- * that is less: a job system or a container sets their limits. At least 1; 0 where the system does not say. `root`: ""
- * (tests have a tree of their own). */
+/* Returns bytes: MemAvailable of proc(5), or less if the control groups of this process (cgroup(7), both versions),
+ * whose limits job systems and containers set, leave less. At least 1; 0 if the system does not say. `root` is "";
+ * tests pass a tree of their own. */
 int64_t available_memory(const char *root);
 
-/* CPUs whose time the control groups of this process may use (cpu.max, cpu.cfs_quota_us), which need not be a whole
- * number; INFINITY without a limit. The affinity mask is another limit. */
+/* Returns the number of CPUs that the control groups of this process allow (cpu.max, cpu.cfs_quota_us), which need not
+ * be a whole number; INFINITY without a limit. The affinity mask is a separate limit. */
 double available_cpus(const char *root);
 
 #endif

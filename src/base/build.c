@@ -11,7 +11,7 @@ static size_t padded(size_t bytes)
     return (bytes + 3) / 4 * 4;
 }
 
-/* The ID among the notes of one segment. */
+/* Copies the build ID if it is among the notes of a segment. */
 static void search_notes(const char *at, const char *end, char id[BUILD_ID_BYTES])
 {
     ElfW(Nhdr) note;
@@ -26,7 +26,7 @@ static void search_notes(const char *at, const char *end, char id[BUILD_ID_BYTES
     }
 }
 
-/* The first object is the program itself; its libraries come behind it. */
+/* Searches only the first object, which is the program itself; its libraries follow. */
 static int search_program(struct dl_phdr_info *info, size_t size, void *id)
 {
     (void)size;

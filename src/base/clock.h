@@ -1,10 +1,11 @@
-/* Monotonic seconds since the first call, which is main's first act: the age of the program. */
+/* Clocks. clock_seconds returns monotonic seconds since its first call, which begins main: the age of the program. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
 double clock_seconds(void);
 
-/* Unix seconds by the clock of the day, which may be set under way: for what people and other programs read. */
+/* Returns Unix seconds by the system clock, which may be set during a run: for times that people and other programs
+ * read. */
 double clock_of_day(void);
 
 #endif

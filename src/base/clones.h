@@ -3,10 +3,10 @@
 
 #include <stdlib.h> /* __GLIBC__ */
 
-/* Functions for whatever instructions the processor has. A kernel with CPU_CLONES is compiled for several instruction
- * sets; the dynamic linker picks one. So one binary runs fast on different CPUs. The compiler does not clone OpenMP
- * parallel regions: put them in an ordinary function that calls a cloned kernel on a range. What a kernel calls in its
- * loops must be CPU_INLINE, or it is compiled for the baseline. */
+/* Function multiversioning: a kernel with CPU_CLONES is compiled for several instruction sets, and the dynamic linker
+ * picks one, so one binary is fast on different CPUs. The compiler does not clone OpenMP parallel regions: put them in
+ * an ordinary function that calls a cloned kernel on a range. Functions that a kernel calls in its loops must be
+ * CPU_INLINE, or they are compiled for the baseline. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__) && !defined(CISTRON_NO_CLONES)
 #if __GNUC__ >= 12
 #define CPU_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))

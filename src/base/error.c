@@ -95,9 +95,9 @@ void error_on_fatal(void (*record)(void), void (*end)(void))
     end_ranks = end;
 }
 
-/* What breaks one rank often breaks all at once. Rank 0 speaks at once, others half a second later for each doubling of
- * their number, so that the first to speak has ended the job before the rest do. A rank that is told to end meanwhile
- * leaves without a word: another has spoken. */
+/* Waits for this rank's turn. Failures often hit all ranks at once. Rank 0 prints at once, the others half a second
+ * later for each doubling of their number, so that the first to print ends the job before the rest do. A rank that is
+ * signalled to end meanwhile exits silently, since another has printed. */
 static void await_turn(void)
 {
     struct timespec pause = {0, 50000000};
@@ -116,7 +116,7 @@ static void fail(const char *format, va_list arguments, void (*record)(void))
 {
     static atomic_flag ends = ATOMIC_FLAG_INIT;
     char text[MESSAGE_BYTES];
-    while (atomic_flag_test_and_set(&ends)) /* another thread does, often for the same cause */
+    while (atomic_flag_test_and_set(&ends)) /* another thread is ending the process, often for the same cause */
         pause();
     vsnprintf(text, sizeof text, format, arguments);
     await_turn();

@@ -14,7 +14,7 @@ void log_open(int rank)
 {
     error_open(rank);
     setvbuf(stdout, NULL, _IOLBF, 0);
-    setvbuf(stderr, NULL, _IOLBF, 0); /* by whole lines, so that mpirun puts nothing in between */
+    setvbuf(stderr, NULL, _IOLBF, 0); /* line-buffered, so that mpirun does not interleave lines */
 }
 
 void log_to_errors(void)

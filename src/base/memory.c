@@ -13,8 +13,8 @@ void *memory_allocate(int64_t bytes)
     if (bytes <= 0)
         return NULL;
     size_t rounded = ((size_t)bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    /* calloc hands out untouched zero pages for large blocks, so memory counts only once it is used; the
-     * address is moved up to the alignment and the original kept just below it. */
+    /* calloc returns untouched zero pages for large blocks, so memory counts only once it is used. The address is
+     * rounded up to the alignment, and the original is stored just below it. */
     char *block = calloc(1, rounded + ALIGNMENT);
     if (block == NULL)
         error_fatal("out of memory: %lld bytes asked for", (long long)bytes);

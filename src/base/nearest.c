@@ -30,7 +30,7 @@ int nearest_distance(const char *a, int a_length, const char *b, int b_length)
 
 void nearest_look(struct nearest_name *nearest, const char *name)
 {
-    enum { LONGEST = 200, LEAST = 3 /* characters of a start that says something */ };
+    enum { LONGEST = 200, LEAST = 3 /* shorter prefixes are not significant */ };
     const int wrong = (int)strnlen(nearest->wrong, LONGEST), length = (int)strnlen(name, LONGEST);
     const int shorter = MIN(wrong, length);
     const bool starts = shorter >= LEAST && strncmp(name, nearest->wrong, (size_t)shorter) == 0;

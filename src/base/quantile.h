@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 void quantile_sort(double *values, int64_t count);
-/* The value that a share of the sorted values[count], at least one, stays below; 0.5 is the median. */
+/* Returns the value below which `share` of the sorted values[count] are; count >= 1. 0.5 gives the median. */
 double quantile(const double *sorted, int64_t count, double share);
 
 #endif

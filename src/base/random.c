@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Words in variables of their own: a compiler keeps them in registers. */
+/* The words are separate variables so that compilers keep them in registers. */
 void random_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
 {
     uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
@@ -26,7 +26,7 @@ void random_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t ou
     out[3] = c3;
 }
 
-/* The seed is Philox's key, so two seeds never share a sequence; purpose and stream are mixed into the upper counter
+/* The seed is Philox's key, so two seeds never share a sequence. Purpose and stream are mixed into the upper counter
  * words by one more Philox call, which leaves the 64-bit index intact. */
 struct random_series random_series_of(const struct random_key *key)
 {
@@ -58,7 +58,8 @@ uint64_t random_bits(const struct random_key *key, uint64_t index)
     return (uint64_t)out[0] << 32 | out[1];
 }
 
-/* The upper 53 of 64 bits, which a double has: exact. Vectors have conversions of signed 32 bits. */
+/* Returns the upper 53 of 64 bits as an exact double in [0, 1). Uses conversions of signed 32 bits, which vector units
+ * have. */
 CPU_INLINE double to_unit(uint32_t high, uint32_t low)
 {
     const double upper = (double)(int32_t)(high ^ 0x80000000u) + 0x1p31;
@@ -92,10 +93,10 @@ double random_normal(const struct random_key *key, uint64_t index)
 
 /* -- In runs ----------------------------------------------------------------------------------------------------- */
 
-enum { RUN = 256 }; /* draws at a time: all their words fit the first cache */
+enum { RUN = 256 }; /* draws at a time: all their words fit the L1 cache */
 
-/* random_series_words of `count` indices from `first` on, the same round of all at a time, so that the compiler makes
- * vectors of it; out[word * count + i]. */
+/* random_series_words of `count` indices from `first` on, to out[word * count + i]. Each round is done for all indices,
+ * so that the compiler vectorizes it. */
 CPU_INLINE void draw_run(const struct random_series *series, uint64_t first, int count, uint32_t *out)
 {
     uint32_t *c0 = out, *c1 = c0 + count, *c2 = c1 + count, *c3 = c2 + count;
@@ -157,12 +158,13 @@ void random_normals(const struct random_key *key, uint64_t first, int64_t count,
 
 /* -- Normal floats ----------------------------------------------------------------------------------------------- */
 
-/* Most of the time of a normal number is that of log, sin and cos to the last bit. A float keeps 24 of the 53: loops
- * that the compiler makes vectors of come near enough to know nearly always how it is rounded, and what they do not
- * know is computed as random_normal does. */
-static const double doubt = 0x1p-40; /* relative; the loops err by less than 2^-44, the C library by 2^-52 */
+/* Most of the time of a normal number is spent in log, sin and cos, accurate to the last bit. A float needs only 24 of
+ * the 53 bits: vectorized approximations nearly always determine how it is rounded, and the remaining elements are
+ * computed as in random_normal. */
+static const double doubt = 0x1p-40; /* relative; the approximations err by less than 2^-44, the C library by 2^-52 */
 
-/* log of 0 < x <= 1: of x = 2^exponent * m, where m is between the roots of 1/2 and 2, by the series of 2 atanh. */
+/* Approximates log(x), 0 < x <= 1. x = 2^exponent * m, where m is between sqrt(1/2) and sqrt(2), by the series of 2
+ * atanh. */
 CPU_INLINE double near_log(double x)
 {
     uint64_t bits;
@@ -179,10 +181,11 @@ CPU_INLINE double near_log(double x)
     return exponent * 0.69314718055994530942 + 2 * s * sum;
 }
 
-/* Of 0 <= angle <= 2 pi; rest: what is left beside a multiple of pi / 2, below 2^-30 not known well enough. */
+/* Approximates cos and sin of 0 <= angle <= 2 pi. rest: distance from the nearest multiple of pi / 2; below 2^-30 the
+ * results are too inaccurate. */
 CPU_INLINE void near_turn(double angle, double *cosine, double *sine, double *rest)
 {
-    const double whole = 0x1.8p52; /* what is added to it has no fraction left */
+    const double whole = 0x1.8p52; /* adding it rounds to a whole number */
     const double quarter = (angle * 0.63661977236758134308 + whole) - whole;
     const double r = (angle - quarter * 0x1.921fb544p+0) - quarter * 0x1.0b4611a626331p-34; /* pi / 2 in two parts */
     const double z = r * r;
@@ -200,7 +203,7 @@ CPU_INLINE void near_turn(double angle, double *cosine, double *sine, double *re
     *rest = fabs(r);
 }
 
-/* How (1 - doubt) x and (1 + doubt) x are rounded, and whether that is the same. */
+/* Rounds x, and sets *unsure if (1 - doubt) x and (1 + doubt) x are rounded differently. */
 CPU_INLINE float rounded(double x, int32_t *unsure)
 {
     const float low = (float)(x * (1 - doubt)), high = (float)(x * (1 + doubt));
@@ -208,7 +211,7 @@ CPU_INLINE float rounded(double x, int32_t *unsure)
     return low;
 }
 
-/* Elements 2 i and 2 i + 1 of each draw, and whether one of them is not known. */
+/* Writes elements 2 i and 2 i + 1 of each draw, and whether either is unsure. */
 CPU_CLONES static void normal_run(const struct random_series *series, uint64_t first, double factor,
                                   float even[restrict RUN], float odd[restrict RUN], int32_t unsure[restrict RUN])
 {

@@ -1,12 +1,12 @@
-/* The lesser and the greater of two numbers, and what two ranges have in common. */
+/* Minimum and maximum of two numbers, and the intersection of two ranges. */
 #ifndef BASE_RANGE_H
 #define BASE_RANGE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* MIN and MAX evaluate each argument once, and have the type of a sum of both: int, int64_t, size_t, float or
- * double. Where one of two floats or doubles is NaN, the result is the second argument. */
+/* MIN and MAX evaluate each argument once. Their type is that of the sum of both arguments: int, int64_t, size_t, float
+ * or double. If one of two floats or doubles is NaN, the result is the second argument. */
 #define MIN(a, b) RANGE_PICK(min, (a) + (b))((a), (b))
 #define MAX(a, b) RANGE_PICK(max, (a) + (b))((a), (b))
 
@@ -33,12 +33,12 @@ RANGE_FUNCTIONS(float, float)
 RANGE_FUNCTIONS(double, double)
 #undef RANGE_FUNCTIONS
 
-/* first .. first + count - 1. */
+/* The indices first .. first + count - 1. */
 struct index_range {
     int64_t first, count;
 };
 
-/* What both ranges have; count 0: nothing. */
+/* Returns the intersection of two ranges; count 0: empty. */
 static inline struct index_range range_common(struct index_range a, struct index_range b)
 {
     const int64_t first = MAX(a.first, b.first), end = MIN(a.first + a.count, b.first + b.count);

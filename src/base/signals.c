@@ -13,7 +13,7 @@
 static atomic_int wishes;
 static sigset_t caught;
 
-/* As that signal always ends a process; its own thread may take it at last. */
+/* Ends the process as the signal does by default; this thread unblocks it first. */
 static void end_by(int number)
 {
     sigset_t only;
@@ -24,7 +24,7 @@ static void end_by(int number)
     raise(number);
 }
 
-/* Two that come closer are one: timeout(1) sends its signal to the process and to its group. */
+/* Signals closer together count as one: timeout(1) sends its signal to the process and to its group. */
 static const double ONE_SIGNAL_SECONDS = 0.2;
 
 /* Waits for signals as long as the process lives. */
@@ -52,15 +52,15 @@ void signals_catch(void)
         sigaction(numbers[i], NULL, &before);
         bool may_ignore = numbers[i] != SIGUSR1 && numbers[i] != SIGUSR2;
         if (may_ignore && before.sa_handler == SIG_IGN)
-            continue; /* a background job keeps ignoring the terminal, and what nohup started its end */
+            continue; /* keeps a background job immune to terminal signals, and a nohup job to its end */
         signal(numbers[i], SIG_DFL);
         sigaddset(&caught, numbers[i]);
     }
-    /* every thread to come inherits the mask, so that no other is ever interrupted */
+    /* later threads inherit the mask, so no other thread is ever interrupted */
     pthread_sigmask(SIG_BLOCK, &caught, NULL);
     pthread_t thread;
     int failure = pthread_create(&thread, NULL, listen, NULL);
-    if (failure != 0) { /* not error_fatal, which asks for signals itself */
+    if (failure != 0) { /* not error_fatal, which polls signals itself */
         fprintf(stderr, "cistron: a thread that waits for signals cannot be started: %s\n", strerror(failure));
         exit(EXIT_FAILURE);
     }

@@ -12,7 +12,7 @@ static int columns_of(int descriptor)
     return ioctl(descriptor, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
-/* mpirun gives its processes a terminal of no size, and passes on what comes out of it: to a terminal, or to a file. */
+/* Returns the columns of the parent's output: mpirun gives its processes a terminal without a size. */
 static int launcher_columns(void)
 {
     char path[64];

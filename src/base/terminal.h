@@ -2,8 +2,9 @@
 #ifndef BASE_TERMINAL_H
 #define BASE_TERMINAL_H
 
-/* Its columns; 0: standard output goes elsewhere, or nobody knows how wide it is. Where a launcher (mpirun) stands
- * between, it is the terminal of the launcher on this host. COLUMNS in the environment comes first. */
+/* Returns the terminal's columns; 0 if standard output is not a terminal or the width is unknown. COLUMNS in the
+ * environment takes precedence. Under a launcher (mpirun), the width is that of the launcher's terminal, if it is on
+ * this host. */
 int terminal_columns(void);
 
 #endif

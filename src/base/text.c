@@ -3,21 +3,21 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { MOST = 4 /* bytes of a character, or of what stands for a byte */ };
+enum { MOST = 4 /* bytes of a character or of an escaped byte */ };
 
-/* Bytes of the UTF-8 character that a text begins with; 0 where it begins with none. */
+/* Returns the bytes of the UTF-8 character that a text begins with; 0 if it does not begin with one. */
 static int utf8_bytes(const unsigned char *text)
 {
     const int bytes = text[0] < 0x80 ? 1 : text[0] < 0xc2 ? 0 : text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4;
     if (text[0] > 0xf4)
         return 0;
     for (int i = 1; i < bytes; i++)
-        if ((text[i] & 0xc0) != 0x80) /* also at the text's end */
+        if ((text[i] & 0xc0) != 0x80) /* true at the end of the text too */
             return 0;
     return bytes;
 }
 
-/* Takes a character, or a byte that is to be seen by its number, off the text; how many bytes stand for it in out. */
+/* Consumes a character of the text, or a byte to be escaped, and writes it to out. Returns the bytes written. */
 static size_t take(const char **text, char out[MOST + 1])
 {
     const unsigned char *at = (const unsigned char *)*text;

@@ -1,13 +1,13 @@
-/* Numbers for people: 1,234,567. */
+/* Numbers, formatted for people: 1,234,567. */
 #ifndef BASE_THOUSANDS_H
 #define BASE_THOUSANDS_H
 
 #include <stdint.h>
 
-/* A whole number with commas between groups of three digits. Freed with free(). */
+/* Returns a whole number with commas between groups of three digits; freed with free(). */
 char *thousands_text(int64_t value);
 
-/* The ending of a noun after a count: "%lld file%s". "" after 1, else "s". */
+/* Returns the ending of a noun after a count, as in "%lld file%s": "" for 1, else "s". */
 const char *plural(int64_t count);
 
 #endif

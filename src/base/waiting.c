@@ -11,13 +11,13 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Turns of a thread at OpenMP's barriers, of some 10 to 40 ns, and of a rank that waits for others, each with a
- * question to MPI. */
+/* Spins of a thread at OpenMP's barriers, of some 10 to 40 ns each, and of a rank that waits for others, each with one
+ * poll of MPI. */
 #define THREAD_SPINS "1000"
 enum { RANK_SPINS = 100 };
 
-/* From the spin's end until then a rank's turn yields; later ones sleep for a share of the time waited so far, so that
- * a wait takes little longer than it must. */
+/* After spinning, a rank yields for YIELD_SECONDS; then it sleeps for a share of the time waited so far, so that a wait
+ * is only slightly longer than necessary. */
 static const double YIELD_SECONDS = 2e-4, SLEEP_SHARE = 1.0 / 64, LONGEST_SLEEP = 2e-3;
 
 static int is_libgomp(struct dl_phdr_info *info, size_t bytes, void *unused)
@@ -30,14 +30,14 @@ void waiting_choose(char **argv)
 {
     if (getenv("GOMP_SPINCOUNT") != NULL || getenv("OMP_WAIT_POLICY") != NULL || !dl_iterate_phdr(is_libgomp, NULL))
         return;
-    if (getauxval(AT_BASE) == 0) /* run by a loader that was named on the command line: that one is /proc/self/exe */
+    if (getauxval(AT_BASE) == 0) /* started by an explicit loader, which is then /proc/self/exe */
         return;
-    char program[PATH_MAX]; /* by its own name, which ps shows */
+    char program[PATH_MAX]; /* its real path, whose name ps shows */
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     if (length < 0 || setenv("GOMP_SPINCOUNT", THREAD_SPINS, 1) != 0)
         return;
     program[length] = '\0';
-    execv(program, argv); /* where that fails, this run goes on, with longer spins */
+    execv(program, argv); /* if execv fails, this run continues with longer spins */
 }
 
 double waiting_turn(struct rank_waiting *waiting)

@@ -7,17 +7,17 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes of one turn of a reduction: bounds the scratch of a group. */
+/* CHUNK_BYTES: bytes reduced at a time; bounds a group's scratch. */
 enum { CHUNK_BYTES = 4 << 20, MESSAGE_BYTES = 16384 };
 
-/* What one rank does for all may take so many times as long as a collective between steps. */
+/* The factor of the time limit during long work. */
 static const double LONG_WORK = 10;
 
 static double timeout;
-static int long_works; /* nested */
+static int long_works; /* nesting depth */
 static double spent;   /* seconds in collectives */
 
-/* Makes the call of a collective and counts its time. */
+/* Calls a collective and adds its time to `spent`. */
 #define TIMED(call)                                                                                                    \
     do {                                                                                                               \
         const double start = clock_seconds();                                                                          \
@@ -50,7 +50,7 @@ double comm_seconds(void)
     return spent;
 }
 
-static void (*attend_ranks)(double waited); /* NULL: there are none */
+static void (*attend_ranks)(double waited); /* NULL: no other ranks */
 
 void comm_on_attend(void (*attend)(double waited))
 {
@@ -159,7 +159,7 @@ int comm_share(struct comm *comm, int code)
     if (shared == ERROR_NONE)
         return ERROR_NONE;
     char message[MESSAGE_BYTES] = "";
-    if (comm->rank > 0) /* which rank it is matters: one node may not see a file */
+    if (comm->rank > 0) /* name the rank: a single node may not see a file */
         snprintf(message, sizeof message, "rank %d: %s", comm->rank, error_message());
     else
         snprintf(message, sizeof message, "%s", error_message());
@@ -195,12 +195,12 @@ struct comm_spread comm_spread(struct comm *comm, double value)
 
 /* -- Collectives for executors ----------------------------------------------------------------------------------- */
 
-/* Reductions exchange slices and reduce them in rank order, so the result is the same on every run and every rank. */
+/* Reductions exchange slices and reduce them in rank order, so results are the same in every run and on every rank. */
 struct host_group {
     struct group group;
     struct comm *comm;
     char *sent, *received;
-    int64_t room; /* bytes of each: as many as a turn has needed so far, at most CHUNK_BYTES */
+    int64_t room; /* bytes of each buffer, which grows on demand up to CHUNK_BYTES */
 };
 
 static void make_room(struct host_group *host, int64_t bytes)
@@ -244,7 +244,7 @@ static void raise_to(void *largest, const void *term, int64_t count, enum dtype 
     }
 }
 
-/* Sums of bf16 are kept in f32 on the way, so each is made at once: the first slice of `size` becomes the sum. */
+/* Adds `size` slices of bf16 into the first. Each element is summed in f32 and rounded once. */
 static void add_halves(uint16_t *slices, int size, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -255,7 +255,7 @@ static void add_halves(uint16_t *slices, int size, int64_t count)
     }
 }
 
-/* One turn: `received` holds size slices of `count` elements; what they reduce to, in rank order, ends in the first. */
+/* Reduces the group's slices of `count` elements in `received`, in rank order, into the first slice. */
 static void reduce_slices(struct host_group *host, int64_t count, enum dtype dtype, reduction *reduce)
 {
     int64_t bytes = count * dtype_size(dtype);
@@ -281,7 +281,7 @@ static void host_all_reduce(struct group *group, struct stream *stream, const st
         int64_t slice = (left + size - 1) / size;
         char *data = (char *)args->x.data + first * width;
         make_room(host, slice * size * width);
-        memcpy(host->sent, data, (size_t)(left * width)); /* what lies beyond `left` is reduced and thrown away */
+        memcpy(host->sent, data, (size_t)(left * width)); /* data after `left` is reduced and discarded */
         comm_all_to_all(host->comm, host->sent, host->received, slice * width);
         reduce_slices(host, slice, args->x.dtype, args->maximum ? raise_to : add);
         comm_all_gather(host->comm, host->received, host->sent, slice * width);
@@ -364,7 +364,7 @@ static const struct group_class host_class = {.name = "host",
 
 int comm_node_block(struct comm *world, struct comm *node)
 {
-    const int64_t first = world->rank - node->rank; /* the node's first rank, where its ranks follow one another */
+    const int64_t first = world->rank - node->rank; /* the node's first rank, if its ranks are consecutive */
     const bool follow = comm_max_i64(node, first) == -comm_max_i64(node, -first);
     const int64_t most = comm_max_i64(world, node->size), fewest = -comm_max_i64(world, -node->size);
     const bool scattered = comm_max_i64(world, !follow) > 0;

@@ -1,17 +1,17 @@
 #include "comm/copying_group.h"
 #include "base/memory.h"
 
-enum { TENSORS = RELAY_COUNT /* that a collective has at most */ };
+enum { TENSORS = RELAY_COUNT /* at most, in one collective */ };
 
 struct copying_group {
     struct group group;
-    struct group *host; /* does the work */
+    struct group *host; /* runs the collectives */
     struct executor *executor;
-    void *memory[TENSORS]; /* of the host, for the tensors of a collective */
+    void *memory[TENSORS]; /* host buffers, one for each tensor of a collective */
     int64_t bytes[TENSORS];
 };
 
-/* A tensor of that shape, in the host's memory. */
+/* Returns a tensor in host memory with the shape of `device`. */
 static struct tensor in_host(struct copying_group *own, int field, const struct tensor *device)
 {
     const struct executor_class *class = own->executor->class;
@@ -24,13 +24,13 @@ static struct tensor in_host(struct copying_group *own, int field, const struct 
     return tensor_matrix(own->memory[field], device->dtype, device->rows, device->cols);
 }
 
-/* It is part of a collective, which the flight recorder has. */
+/* Copies without launch(): the flight recorder has the whole collective. */
 static void copy(struct stream *stream, struct tensor from, struct tensor to)
 {
     stream->executor->class->launch(stream->executor, stream, OP_COPY, &(struct copy_args){.from = from, .to = to});
 }
 
-/* args are the caller's own, with the host's group. */
+/* Runs a collective through host memory; overwrites the tensors in args. */
 static void run(struct copying_group *own, struct stream *stream, enum op op, void *args)
 {
     const struct op_info *info = op_info(op);

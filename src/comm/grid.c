@@ -58,7 +58,8 @@ struct grid_numbers grid_place(const struct grid_shape *shape, int ranks, int ra
                                  .stages = rank / stage_ranks};
 }
 
-/* First or not along each axis of a stage; of tensor ranks also among those with the same key and value heads. */
+/* Returns the kind of a rank within its stage: one bit for each of five groups, whether the rank is not the group's
+ * first. */
 static int kind_of(const struct grid_numbers *place)
 {
     return (place->context > 0) | (place->shard > 0) << 1 | (place->replicas > 0) << 2 | (place->tensor > 0) << 3 |
@@ -68,14 +69,14 @@ static int kind_of(const struct grid_numbers *place)
 int grid_kinds(const struct grid_shape *shape, int ranks, int kinds[GRID_KINDS])
 {
     const struct grid_numbers sizes = grid_sizes(shape, ranks);
-    int64_t both = sizes.shard; /* where groups of either begin again */
+    int64_t both = sizes.shard; /* the first data index > 0 at which a group of both begins */
     while (both % sizes.context != 0)
         both += sizes.shard;
     const int64_t begins[] = {0, sizes.shard, both};
     const int tensors[] = {0, 1, sizes.alike}, stage_ranks = ranks / sizes.stages;
     bool known[GRID_KINDS / GRID_STAGES] = {false};
-    int first = 0, count = 0;   /* first: of the first stage's */
-    for (int b = 0; b < 3; b++) /* each kind has a rank soon behind a begin */
+    int first = 0, count = 0;   /* first: kinds of the first stage */
+    for (int b = 0; b < 3; b++) /* each kind occurs shortly after one of these */
         for (int64_t data = begins[b]; data <= begins[b] + 2 * sizes.context && data < sizes.data; data++)
             for (int t = 0; t < 3; t++) {
                 const int rank = (int)data * sizes.tensor + tensors[t];

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-/* Each launcher's own account of the processes that it started (spec/formats.md 1.3 for Slurm's). */
+/* The environment variables in which launchers describe their processes (spec/formats.md 1.3 for Slurm). */
 static const struct launcher {
     const char *name, *size, *rank; /* size, rank: environment variables */
 } launchers[] = {
@@ -16,16 +16,18 @@ static const struct launcher {
 
 enum { LAUNCHERS = sizeof launchers / sizeof launchers[0], SRUN = LAUNCHERS - 1 };
 
-/* Is this a task of an srun? SLURM_NTASKS stands in batch scripts too, and under mpirun it counts mpirun's daemons. */
+/* Returns whether this is a task of an srun. Batch scripts have SLURM_NTASKS too, and under mpirun it counts mpirun's
+ * daemons. */
 static bool is_srun_task(void)
 {
     const char *step = getenv("SLURM_STEP_ID");
-    const unsigned long slurms_own = 0xfffffff0; /* the batch script, salloc's shell: one process, whatever NTASKS */
+    const unsigned long slurms_own =
+        0xfffffff0; /* step ids of the batch script and salloc's shell, which are single processes */
     return step != NULL && strtoul(step, NULL, 10) < slurms_own && getenv("SLURM_NTASKS") != NULL &&
            getenv("OMPI_COMM_WORLD_SIZE") == NULL;
 }
 
-/* The launcher that started this process as one of several, NULL if none did. */
+/* Returns the launcher that started this process as one of several, NULL if none did. */
 static const struct launcher *find_launcher(void)
 {
     for (int i = 0; i < LAUNCHERS; i++) {

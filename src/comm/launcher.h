@@ -1,31 +1,30 @@
-/* What launchers leave in the environment of the processes that they start. Local; needs no MPI. */
+/* The environment variables of MPI launchers and batch systems. All functions are local and need no MPI. */
 #ifndef COMM_LAUNCHER_H
 #define COMM_LAUNCHER_H
 
 #include <stdbool.h>
 
-/* This process's number among those of its launcher; 0 without one. Before MPI runs, number 0 alone prints mistakes
- * that all of them find. */
+/* Returns this process's number among those of its launcher; 0 without a launcher. Before MPI runs, only number 0
+ * prints errors that all processes find. */
 int launcher_rank(void);
 
-/* Can an MPI that is started by PMIx alone start here? Open MPI before its version 5 ends the process in a task of an
- * srun without a plugin for it, and takes thirty lines to say so. ERROR_NONE, or ERROR_USER. */
+/* Checks that an MPI that needs PMIx can start here. Open MPI before version 5 ends a process that srun started without
+ * its PMIx plugin, after thirty lines of messages. Returns ERROR_NONE or ERROR_USER. */
 int launcher_check_start(void);
 
-/* Keeps Open MPI before its version 5 from starting its daemon orted for a process without a launcher: the daemon can
- * outlive the process, and only MPI_Comm_spawn needs it. A setting of the user's own stands. Before MPI_Init. */
+/* Keeps Open MPI before version 5 from starting its daemon orted for a process without a launcher: the daemon can
+ * outlive the process, and only MPI_Comm_spawn needs it. A setting of the user is kept. Call it before MPI_Init. */
 void launcher_isolate(void);
 
-/* Did MPI connect the launcher's processes? With an mpirun of another MPI, or an srun without its plugin, each of N
- * processes is a world of its own, and all would train the same run in the same folder. Compares the world's size with
- * the launcher's. ERROR_NONE when they agree, or when the environment says nothing; else ERROR_USER.
- */
+/* Checks that MPI connected the launcher's processes, by comparing the world's size with the launcher's. With an mpirun
+ * of another MPI, or an srun without its plugin, each of N processes is a world of its own, and all would train the
+ * same run in the same folder. Returns ERROR_NONE if they agree or the environment gives no size, else ERROR_USER. */
 int launcher_check(int world_size);
 
-/* Does the launcher print a message of its own when a process ends with a code other than 0? Open MPI's does. */
+/* Returns whether the launcher itself reports a process that ends with a code other than 0, as Open MPI's does. */
 bool launcher_reports_codes(void);
 
-/* The batch system's name for this job (Slurm's, PBS's, LSF's, Grid Engine's), "" without one. */
+/* Returns the batch system's id of this job (Slurm, PBS, LSF, Grid Engine); "" without one. */
 const char *launcher_job(void);
 
 #endif

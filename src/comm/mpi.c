@@ -1,6 +1,6 @@
-/* Communicators over MPI (MPI-3.1; FUNNELED: only the main thread calls). Counts of MPI are int, so large transfers
- * are cut. Collectives do not block: each is begun and then asked after, so that this file decides how a rank waits
- * (base/waiting.h) and for how long, and can say for whom. */
+/* Communicators over MPI (MPI-3.1; FUNNELED: only the main thread calls MPI). MPI's counts are int, so large transfers
+ * are split. Collectives are started without blocking and polled, so that this file decides how a rank waits
+ * (base/waiting.h), for how long, and can name the missing ranks. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/range.h"
@@ -22,11 +22,11 @@ struct member {
     char host[HOST_BYTES];
 };
 
-/* The last message that a relay has sent one way: a copy, which may be on its way when the relay is over. */
+/* The last message sent in one direction: a copy, since it may still be in flight when mpi_relay returns. */
 struct posted {
     char *data;
     int64_t room;
-    MPI_Request *requests; /* one for each piece; count in use */
+    MPI_Request *requests; /* one for each piece; `count` are in use */
     int count;
 };
 
@@ -34,8 +34,8 @@ enum { WAY_FORWARD, WAY_BACKWARD, WAYS };
 
 struct mpi_comm {
     MPI_Comm handle;
-    struct member *members; /* by rank here */
-    int64_t begun;          /* collectives */
+    struct member *members; /* by rank in this communicator */
+    int64_t begun;          /* number of collectives begun */
     struct posted posted[WAYS];
 };
 
@@ -59,24 +59,23 @@ static void verify(int status, const char *what)
     error_fatal("%s: %s", what, text);
 }
 
-/* -- For whom a rank waits ---------------------------------------------------------------------------------------- */
+/* -- Naming the ranks that a rank waits for ----------------------------------------------------------------------- */
 
-/* A rank that has waited for long calls the roll: an empty message to all whom it waits for. Whoever waits itself
- * answers; who does not answer has not come, and may be stopped, lost or at work. MPI_COMM_WORLD carries nothing else.
- */
+/* Roll call: a rank that has waited for long sends an empty message to each other rank. A rank that is waiting itself
+ * answers. A rank that does not answer may be stopped, lost or busy. MPI_COMM_WORLD carries no other messages. */
 enum { TAG_CALL = 1, TAG_HERE = 2 };
 
-/* A rank answers once it has waited for so long; whoever calls listens for three times that. */
+/* A rank answers roll calls after it has waited for this long; the caller listens for three times as long. */
 static const double ATTEND_SECONDS = 1.0;
 
-/* A wish to stop that has to wait for so long is told for whom. */
+/* After this time, a wait that delays a stop request is reported. */
 static const double WISH_SECONDS = 5.0;
 
-/* Of its limit, what a wait takes before it is told for whom. */
+/* A wait that takes longer than this share of its limit is reported. */
 static const double TELL_SHARE = 0.1;
 
 struct presence {
-    int absent, lowest; /* how many; the lowest rank of the group that is there */
+    int absent, lowest; /* number of absent ranks; the lowest rank of the group that is present */
     char text[MOST_NAMED * (HOST_BYTES + 32)];
 };
 
@@ -87,7 +86,7 @@ static void send_empty(int rank, int tag)
     verify(MPI_Request_free(&request), "MPI_Request_free");
 }
 
-/* Takes the next such message if there is one; -1 or its sender. */
+/* Receives the next message with this tag. Returns its sender, or -1 if there is none. */
 static int take_empty(int tag)
 {
     int there;
@@ -105,12 +104,12 @@ static void answer_calls(void)
         send_empty(rank, TAG_HERE);
 }
 
-enum { MOST_REQUESTS = 2 /* that a collective consists of */ };
+enum { MOST_REQUESTS = 2 /* of one collective */ };
 
-/* A collective that this rank waits for; or one that is no concern of MPI's, without requests. */
+/* A collective that this rank waits for; without requests, a wait for something other than MPI. */
 struct wait {
     struct comm *comm;
-    const char *what; /* the collective */
+    const char *what; /* name of the collective */
     MPI_Request requests[MOST_REQUESTS];
     int count, done;
     bool told, told_wish;
@@ -122,7 +121,7 @@ static void ask_after(struct wait *wait)
         verify(MPI_Testall(wait->count, wait->requests, &wait->done, MPI_STATUSES_IGNORE), wait->what);
 }
 
-/* Who answers, as a flag for each rank of the group. Ends early when nobody is missing, or the wait is over. */
+/* Sets the flags of the ranks of the group that answer. Ends early if nobody is missing or the wait is over. */
 static void listen(struct wait *wait, bool *here)
 {
     const struct comm *comm = wait->comm;
@@ -141,13 +140,13 @@ static void listen(struct wait *wait, bool *here)
     }
 }
 
-/* Lists who is absent; of no use when the wait is over meanwhile. */
+/* Lists the absent ranks. The list is invalid if the wait ended meanwhile. */
 static struct presence call_roll(struct wait *wait)
 {
     const struct comm *comm = wait->comm;
     const struct member *members = own_of(comm)->members;
     bool *here = memory_allocate((int64_t)sizeof *here * comm->size);
-    while (take_empty(TAG_HERE) >= 0) /* answers that came late */
+    while (take_empty(TAG_HERE) >= 0) /* late answers to an earlier roll call */
         ;
     here[comm->rank] = true;
     for (int r = 0; r < comm->size; r++)
@@ -170,17 +169,17 @@ static struct presence call_roll(struct wait *wait)
     return presence;
 }
 
-/* -- The roll for other threads ------------------------------------------------------------------------------------ */
+/* -- Roll calls for other threads --------------------------------------------------------------------------------- */
 
 static struct {
-    pthread_mutex_t one;  /* at a time asks */
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t one;  /* one thread asks at a time */
+    pthread_mutex_t lock; /* guards the members below */
     pthread_cond_t answered;
-    struct comm *comm; /* whose roll is wanted; NULL = none */
+    struct comm *comm; /* whose roll call is requested; NULL = none */
     struct presence presence;
 } wanted = {.one = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER, .answered = PTHREAD_COND_INITIALIZER};
 
-/* Begins a wait of its own at the main thread's next turn, listens for as long as call_roll does, and some more. */
+/* Requests a roll call from the main thread and waits for its result, somewhat longer than call_roll takes. */
 static void mpi_missing(struct comm *comm, char *text, int64_t bytes)
 {
     struct timespec end;
@@ -189,7 +188,7 @@ static void mpi_missing(struct comm *comm, char *text, int64_t bytes)
     pthread_mutex_lock(&wanted.lock);
     wanted.comm = comm;
     clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += (time_t)(10 * ATTEND_SECONDS); /* on a busy machine its turn comes late */
+    end.tv_sec += (time_t)(10 * ATTEND_SECONDS); /* the main thread may be late on a busy machine */
     while (wanted.comm != NULL && failed == 0)
         failed = pthread_cond_timedwait(&wanted.answered, &wanted.lock, &end);
     snprintf(text, (size_t)bytes, "%s", wanted.comm == NULL ? wanted.presence.text : "unknown, this rank is at work");
@@ -223,7 +222,7 @@ static void attend_others(double waited)
 
 /* -- Waiting ------------------------------------------------------------------------------------------------------ */
 
-/* The lowest rank that is there says for whom it waits. */
+/* Names the missing ranks. Only the lowest rank that is present prints. */
 static void tell(struct wait *wait, double waited, double limit)
 {
     const struct mpi_comm *own = own_of(wait->comm);
@@ -250,7 +249,7 @@ static void give_up(struct wait *wait, double waited)
                     presence.text);
 }
 
-/* What a wait of more than a moment asks for. */
+/* Called during waits of more than ATTEND_SECONDS: answers, reports, or gives up. */
 static void attend(struct wait *wait, double waited)
 {
     const double limit = comm_limit();
@@ -266,7 +265,7 @@ static void attend(struct wait *wait, double waited)
     }
 }
 
-/* Waits until the requests of a collective are done here. */
+/* Waits until the requests of a collective have completed on this rank. */
 static void await_all(struct wait *wait)
 {
     struct rank_waiting waiting = {0};
@@ -305,7 +304,7 @@ static void mpi_broadcast(struct comm *comm, void *data, int64_t bytes, int root
     }
 }
 
-/* `count` bytes of each block of `bytes`: block r begins r * bytes further on. */
+/* Returns a type of `count` bytes of a block; block r begins r * bytes after block 0. */
 static MPI_Datatype part_of_blocks(int64_t count, int64_t bytes)
 {
     MPI_Datatype whole, part;
@@ -360,7 +359,7 @@ static void mpi_shift(struct comm *comm, const void *in, void *out, int64_t byte
 
 /* -- Relays ------------------------------------------------------------------------------------------------------ */
 
-/* One tag for each way, since both may join the same two ranks. */
+/* Each direction has a tag, since both may connect the same two ranks. */
 static int tag_of(int way)
 {
     return 1 + way;
@@ -373,7 +372,7 @@ static void await_posted(struct comm *comm, struct posted *posted)
     posted->count = 0;
 }
 
-/* Once the message before has been received. */
+/* Sends a copy of a message, after the previous one has been received. */
 static void post(struct comm *comm, int way, int peer, const void *data, int64_t bytes)
 {
     struct posted *posted = &own_of(comm)->posted[way];
@@ -422,7 +421,7 @@ static struct comm *wrap(MPI_Comm handle);
 static struct comm *mpi_split(struct comm *comm, int color)
 {
     MPI_Comm part;
-    mpi_barrier(comm); /* MPI has only blocking calls for what follows: let all be there */
+    mpi_barrier(comm); /* the MPI calls below block without a time limit, so let all ranks arrive first */
     verify(MPI_Comm_split(handle_of(comm), color, comm->rank, &part), "MPI_Comm_split");
     return wrap(part);
 }

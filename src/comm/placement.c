@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The place of an id among the first `count`, which is `count` where it is not there. */
+/* Returns the index of an id among the first `count`; `count` if it is missing. */
 static int find(const struct placement_id *ids, int count, const struct placement_id *id)
 {
     int i = 0;
@@ -23,7 +23,7 @@ bool placement_repeats(const struct placement_id *ids, int count)
 int placement_choose(struct device_placement *places, const struct placement_id *ids, const int64_t *counts,
                      int64_t most, int ranks)
 {
-    /* every different device, how many ranks have it, and which one is the rank's */
+    /* all: the different devices; users: the ranks of each; taken: each rank's device */
     struct placement_id *all = memory_allocate((int64_t)sizeof *all * ranks * most);
     int *users = memory_allocate((int64_t)sizeof *users * ranks * most);
     int *taken = memory_allocate((int64_t)sizeof *taken * ranks);

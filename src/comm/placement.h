@@ -1,5 +1,5 @@
-/* Which device each rank of a node uses, where ranks need not see the same ones: a launcher may show each rank all of
- * the node's, some, or one of its own. So devices are known by ids that are the same for all who see them. */
+/* Assigns devices to the ranks of a node, which need not see the same ones: a launcher may show each rank all devices
+ * of the node, some, or only its own. Devices are therefore identified by ids that are the same for all ranks. */
 #ifndef COMM_PLACEMENT_H
 #define COMM_PLACEMENT_H
 
@@ -13,18 +13,17 @@ struct placement_id {
 };
 
 struct device_placement {
-    int device;  /* number among those that the rank sees */
-    int sharing; /* ranks that have it, this one among them */
+    int device;  /* number among the devices that the rank sees */
+    int sharing; /* number of ranks with this device, this rank included */
 };
 
-/* For each of `ranks`, places[rank]. Rank r sees counts[r] devices, at least one and at most `most`: ids[r * most] and
- * on. Each takes the device that the fewest ranks have, the first if there are several; ranks that see fewer devices
- * choose first. Where all see the same n, rank r has device r mod n. Returns the number of different devices that are
- * seen. */
+/* Writes places[ranks]. Rank r sees the counts[r] devices ids[r * most], ...; 1 <= counts[r] <= most. Each rank gets
+ * the device with the fewest ranks so far, the first of several; ranks that see fewer devices choose first. If all
+ * ranks see the same n devices, rank r gets device r mod n. Returns the number of different devices that are seen. */
 int placement_choose(struct device_placement *places, const struct placement_id *ids, const int64_t *counts,
                      int64_t most, int ranks);
 
-/* Does any of ids[count] occur twice? */
+/* Returns whether an id occurs twice in ids[count]. */
 bool placement_repeats(const struct placement_id *ids, int count);
 
 #endif

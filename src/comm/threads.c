@@ -32,9 +32,9 @@ int threads_for_rank(struct comm *node, int *idle)
             share += 1.0 / users;
     }
     memory_free(all);
-    const double quota = available_cpus("") / node->size; /* of a container that all ranks of the node are in */
+    const double quota = available_cpus("") / node->size; /* of a container with all ranks of the node */
     share = MIN(quota, share);
-    /* What a batch system or a container withholds from the launcher is not this program's to miss. */
+    /* CPUs that a batch system or container withholds from the launcher too are not idle. */
     CPU_ZERO(&launcher);
     if (sched_getaffinity(getppid(), sizeof launcher, &launcher) != 0)
         CPU_ZERO(&launcher);
@@ -58,11 +58,12 @@ int threads_choose(struct comm *node, int64_t wanted)
         log_warn("%d threads of each rank share %d CPUs, which is slow; leave device.threads = 0 and OMP_NUM_THREADS "
                  "unset",
                  asked, threads);
-    if (asked == 0 && idle > 0) /* a launcher binds alike on all nodes, so rank 0's own tells */
+    if (asked == 0 && idle > 0) /* rank 0 suffices: a launcher binds all nodes alike */
         log_warn("%d CPUs of this node are outside the affinity masks of its ranks and stay idle; "
                  "give mpirun --bind-to none or --map-by slot:PE=n",
                  idle);
     threads = asked > 0 ? asked : threads;
-    omp_set_num_threads(threads); /* else work that names no number, such as initial weights, takes every CPU */
+    omp_set_num_threads(
+        threads); /* otherwise regions without num_threads, such as initial weights, would use every CPU */
     return threads;
 }

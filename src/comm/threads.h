@@ -1,19 +1,19 @@
-/* How many CPU threads a rank should use. */
+/* The number of CPU threads of a rank. */
 #ifndef COMM_THREADS_H
 #define COMM_THREADS_H
 
 #include "comm/comm.h"
 
-/* Collective over the ranks of a node. The CPUs of this rank's affinity mask, divided among the ranks of the node whose
- * masks share them, or the rank's share of a container's CPU quota where that is less, at least 1. `idle` receives how
- * many CPUs no rank's mask covers though their launcher (the parent process) may use them. */
+/* Returns the number of CPUs of this rank: those of its affinity mask, where a CPU in n masks counts 1 / n, or the
+ * rank's share of a container's CPU quota if that is less; at least 1. *idle receives the number of CPUs that the
+ * launcher (the parent process) may use and no rank's mask covers. Collective over the ranks of a node. */
 int threads_for_rank(struct comm *node, int *idle);
 
-/* `wanted` if that is positive, else OMP_NUM_THREADS, at most DECK_MAXIMUM_THREADS; 0 when neither says. */
+/* Returns `wanted` if that is positive, else OMP_NUM_THREADS, at most DECK_MAXIMUM_THREADS; 0 if neither is set. */
 int threads_asked(int64_t wanted);
 
-/* The threads to use: threads_asked's, else threads_for_rank's, with a warning of CPUs that stay idle; OpenMP takes as
- * many from then on where no number is named. Collective over the ranks of a node. */
+/* Returns the number of threads to use: threads_asked's, or else threads_for_rank's, with a warning about idle CPUs.
+ * Makes it the default of OpenMP. Collective over the ranks of a node. */
 int threads_choose(struct comm *node, int64_t wanted);
 
 #endif

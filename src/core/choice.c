@@ -19,7 +19,7 @@ static uint64_t checksum_of(const void *from, int64_t bytes)
     return XXH3_64bits((const char *)from + skipped, (size_t)(bytes - skipped));
 }
 
-/* The entry at a place of bytes, which it may not be aligned for. */
+/* Returns entry i of a table's bytes, which may be unaligned. */
 static struct choice_entry entry_of(const void *from, int64_t i)
 {
     struct choice_entry entry;
@@ -27,7 +27,7 @@ static struct choice_entry entry_of(const void *from, int64_t i)
     return entry;
 }
 
-/* The checksum tells of accidents: whoever wrote the bytes may have meant harm. */
+/* The checksum detects accidents; sizes are checked too because a file may be malicious. */
 static bool entries_are_good(const void *from, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -39,7 +39,7 @@ static bool entries_are_good(const void *from, int64_t count)
     return true;
 }
 
-/* Where bytes are those of a table its head, which they may not be aligned for. */
+/* Copies the head of a table's bytes, which may be unaligned. Returns false if the bytes are damaged. */
 static bool read_head(struct choice_head *head, const void *from, int64_t bytes)
 {
     if (bytes < bytes_of(0))
@@ -57,9 +57,9 @@ void choice_table_create(struct choice_table *table, const char *identity)
     snprintf(table->head.identity, sizeof table->head.identity, "%s", identity);
 }
 
-/* -- Records ----------------------------------------------------------------------------------------------------- */
+/* -- Entries ----------------------------------------------------------------------------------------------------- */
 
-/* The place of a key; the count when it has none. */
+/* Returns the index of a key's entry; head.count if there is none. */
 static int64_t place_of(const struct choice_table *table, int kind, const void *key, int64_t key_bytes)
 {
     for (int64_t i = 0; i < table->head.count; i++) {
@@ -70,7 +70,7 @@ static int64_t place_of(const struct choice_table *table, int kind, const void *
     return table->head.count;
 }
 
-/* Of a full table; CHOICE_ENTRIES: this process has used all. */
+/* Returns the index of an unused entry of a full table; CHOICE_ENTRIES: none. */
 static int64_t unused_place(const struct choice_table *table)
 {
     int64_t i = 0;
@@ -127,7 +127,7 @@ bool choice_table_take(struct choice_table *table, const void *from, int64_t byt
     struct choice_head head;
     if (!read_head(&head, from, bytes) || strcmp(head.identity, table->head.identity) != 0)
         return false;
-    memmove(table, from, (size_t)bytes); /* they may be its own */
+    memmove(table, from, (size_t)bytes); /* the bytes may be the table itself */
     memset(table->used, 0, sizeof table->used);
     return true;
 }
@@ -148,7 +148,8 @@ bool choice_table_add(struct choice_table *table, const void *from, int64_t byte
         const struct choice_entry entry = entry_of(from, i);
         keep_entry(table, &entry);
     }
-    memcpy(table->used, used, sizeof used); /* in a full table those that were added have spared each other */
+    memcpy(table->used, used, sizeof used); /* marked by choice_table_keep, so that added entries did not replace each
+                                               other in a full table */
     return true;
 }
 
@@ -163,7 +164,7 @@ int64_t choice_count(const void *from, int64_t bytes)
     return read_head(&head, from, bytes) ? head.count : -1;
 }
 
-/* known: how many choices the others hold. */
+/* Returns whether entry i differs from that of `others`, which has `known` entries. */
 static bool is_new(const void *from, int64_t i, const void *others, int64_t known)
 {
     return i >= known || memcmp((const char *)from + bytes_of(i), (const char *)others + bytes_of(i),

@@ -1,6 +1,6 @@
-/* Which of several kernels an executor uses for a product or an attention: found by timing, or the first that a library
- * names. A table from keys (what makes two pieces of work the same) to values. As bytes it goes into a file for later
- * runs, into a checkpoint, and to other ranks, so that all compute alike. */
+/* Tuned kernels: which of several kernels an executor uses for a GEMM or attention, found by timing or suggested by a
+ * library. A table maps keys (whatever selects a kernel, such as shapes and types) to values. Its bytes go into the
+ * tuning cache and checkpoints, and to other ranks, so that all compute the same. */
 #ifndef CORE_CHOICE_H
 #define CORE_CHOICE_H
 
@@ -9,59 +9,61 @@
 
 enum { CHOICE_KEY_BYTES = 128, CHOICE_VALUE_BYTES = 64, CHOICE_IDENTITY_BYTES = 128, CHOICE_ENTRIES = 1024 };
 
-/* Keys are compared as bytes, so they have no padding that is not zero. */
+/* Keys are compared as bytes, so their padding must be zero. */
 struct choice_entry {
     int32_t kind, key_bytes, value_bytes, reserved;
-    char key[CHOICE_KEY_BYTES], value[CHOICE_VALUE_BYTES]; /* zero behind their ends */
+    char key[CHOICE_KEY_BYTES], value[CHOICE_VALUE_BYTES]; /* zero after key_bytes and value_bytes */
 };
 
 struct choice_table {
     struct choice_head {
         char magic[8];
-        uint64_t checksum; /* of all that follows */
+        uint64_t checksum; /* checksum of everything after this member */
         int64_t count;
         char identity[CHOICE_IDENTITY_BYTES];
     } head;
     struct choice_entry entries[CHOICE_ENTRIES];
-    bool used[CHOICE_ENTRIES]; /* by this process; the last member: it does not leave */
+    bool used[CHOICE_ENTRIES]; /* used by this process; not part of the table's bytes */
 };
 
-/* An empty table, good for one kind of device and the versions of libraries: a text such as "NVIDIA H200, cuBLASLt
- * 130100", cut where it is too long. */
+/* Makes an empty table. identity names the device and library versions that it is valid for, such as "NVIDIA H200,
+ * cuBLASLt 130100"; it is truncated if too long. */
 void choice_table_create(struct choice_table *table, const char *identity);
 
-/* The value of a key; false: not there, or of another size. */
+/* Copies a key's value to `value`. Returns false if the key is missing or its value has another size. */
 bool choice_table_find(struct choice_table *table, int kind, const void *key, int64_t key_bytes, void *value,
                        int64_t value_bytes);
-/* Adds a value, or replaces the key's. In a full table it replaces an entry that this process has not used; if it has
- * used all, nothing is kept, and the caller chooses again at the next use. Fatal: a key or a value is too large. */
+/* Adds a value, or replaces the key's value. In a full table it replaces an entry that this process has not used; if
+ * all are used, nothing is stored, and the caller chooses again at the next use. Fatal: a key or a value is too large.
+ */
 void choice_table_keep(struct choice_table *table, int kind, const void *key, int64_t key_bytes, const void *value,
                        int64_t value_bytes);
 
-/* All of it, valid until the next change. */
+/* Returns the table's bytes, valid until the next change. */
 const void *choice_table_bytes(struct choice_table *table, int64_t *bytes);
-/* Replaces all entries by those of such bytes. Returns false, and changes nothing, if they are damaged or of another
- * identity. */
+/* Replaces all entries by those of a table's bytes. Returns false, and changes nothing, if they are damaged or of
+ * another identity. */
 bool choice_table_take(struct choice_table *table, const void *from, int64_t bytes);
-/* Keeps each choice of such bytes beside its own, or in place of its own of the same key; none is used by that. False
- * as above. */
+/* Adds the entries of a table's bytes; they replace entries with the same key, and do not count as used. Returns false,
+ * and changes nothing, if the bytes are damaged or of another identity. */
 bool choice_table_add(struct choice_table *table, const void *from, int64_t bytes);
-/* Makes a table of those choices that are not in `others` (NULL, 0: nothing is) at the same place. Of damaged bytes: an
- * empty one. */
+/* Makes a table of the entries of `from` that differ from those at the same index in `others` (NULL, 0: an empty
+ * table). Damaged bytes make an empty table. */
 void choice_table_create_new(struct choice_table *table, const void *from, int64_t bytes, const void *others,
                              int64_t other_bytes);
 
-/* Which keys a process times where several do it together: each key is one rank's. ranks 0: all keys are this one's;
- * rank -1: none is. */
+/* Divides the timing of kernels among ranks: each key is timed by one rank. ranks 0: this rank times all keys; rank -1:
+ * this rank times none. */
 struct choice_share {
     int rank, ranks;
 };
 
 bool choice_is_mine(const struct choice_share *share, int kind, const void *key, int64_t key_bytes);
 
-/* Do bytes begin as a table's, which may be damaged or cut off? None do. */
+/* Returns whether bytes begin as a table does; the table may be damaged or truncated. Returns true for 0 bytes. */
 bool choice_begins(const void *from, int64_t bytes);
-/* Of bytes that left a table: how many choices they hold, what they are good for. -1, "": they are damaged. */
+/* choice_count returns the number of entries in a table's bytes, choice_identity writes their identity; -1 and "" if
+ * they are damaged. */
 int64_t choice_count(const void *from, int64_t bytes);
 void choice_identity(char identity[CHOICE_IDENTITY_BYTES], const void *from, int64_t bytes);
 

@@ -1,7 +1,7 @@
-/* Element types of tensors, and the one definition of each rounding. Round to nearest, ties to even, as the GPU does;
- * only the halves of an f32 number, which are below, have ties away from zero.
- * bf16 overflow gives infinity; E4M3 and E5M2 follow OCP 8-bit floating point (rev 1.0) and saturate to the largest
- * finite value (448, 57344), as quantisation for GEMMs does. */
+/* Element types of tensors, and the single definition of each conversion between them. Rounding is to nearest, ties to
+ * even, as on the GPU; only f32_high rounds ties away from zero. bf16 overflow gives infinity. E4M3 and E5M2 follow OCP
+ * 8-bit floating point (rev 1.0) and saturate to the largest finite value (448, 57344), as quantisation for GEMMs does.
+ */
 #ifndef CORE_DTYPE_H
 #define CORE_DTYPE_H
 
@@ -11,14 +11,14 @@
 
 enum dtype { DTYPE_F32, DTYPE_BF16, DTYPE_E4M3, DTYPE_E5M2, DTYPE_F64, DTYPE_I32, DTYPE_I16, DTYPE_COUNT };
 
-/* Bytes per element. */
+/* Returns the bytes of an element. */
 static inline int64_t dtype_size(enum dtype dtype)
 {
     static const int8_t size[DTYPE_COUNT] = {4, 2, 1, 1, 8, 4, 2};
     return size[dtype];
 }
 
-/* "f32", "bf16", ... */
+/* Returns "f32", "bf16", ... */
 static inline const char *dtype_name(enum dtype dtype)
 {
     static const char *const name[DTYPE_COUNT] = {"f32", "bf16", "e4m3", "e5m2", "f64", "i32", "i16"};
@@ -42,8 +42,9 @@ static inline uint16_t f32_to_bf16(float value)
     return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? quiet_nan : rounded);
 }
 
-/* An f32 number as a bf16 (high) and what that is short of it in units of the f32's last place (low): the nearest bf16,
- * ties away from zero, since of a tie to even the two could not tell which way it went. A NaN may become a number. */
+/* f32_high and f32_low split an f32 number into the nearest bf16 number and the remainder, in units of the f32 number's
+ * last place. Ties round away from zero: with ties to even, the remainder could not tell whether a tie was rounded up
+ * or down. A NaN may become a number. */
 static inline uint16_t f32_high(float value)
 {
     uint32_t bits;
@@ -61,8 +62,8 @@ static inline int16_t f32_low(float value)
     return low;
 }
 
-/* The same bf16 without a remainder, ties included, so that a weight is the number that products read whether its
- * remainder is kept or not; but a NaN stays one. */
+/* As f32_high, but NaN stays NaN. For weights that are stored without remainders: GEMMs then read the same bf16 numbers
+ * as with remainders, at ties too. */
 static inline uint16_t f32_high_alone(float value)
 {
     uint32_t bits;
@@ -70,7 +71,7 @@ static inline uint16_t f32_high_alone(float value)
     return (bits & 0x7fffffffu) > 0x7f800000u ? (uint16_t)(bits >> 16 | 0x40u) : f32_high(value);
 }
 
-/* The number that they came from, to the bit. */
+/* Returns the f32 number that was split into high and low, bit for bit. */
 static inline float f32_joined(uint16_t high, int16_t low)
 {
     uint32_t bits = ((uint32_t)high << 16) + (uint32_t)(int32_t)low;
@@ -79,7 +80,7 @@ static inline float f32_joined(uint16_t high, int16_t low)
     return value;
 }
 
-/* 8-bit floats with `mantissa` bits and exponent bias `bias`; `largest` is the largest finite value. */
+/* Converts to an 8-bit float with `mantissa` bits and exponent bias `bias`; `largest` is the largest finite value. */
 static inline uint8_t f32_to_8bit(float value, int mantissa, int bias, float largest, uint8_t nan_bits)
 {
     uint8_t sign = signbit(value) ? 0x80u : 0u;

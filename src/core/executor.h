@@ -1,6 +1,6 @@
 /* Key header: an executor runs ops: on the CPU (cpu/), on a GPU (cuda/), on fake addresses to plan memory
  * (plan/plan.h), or by passing launches on to another executor (a wrapper, such as plan/record.h). Ops are launched
- * through core/launch.h. What fails here is fatal (base/error.h), unless a function returns otherwise. */
+ * through core/launch.h. Failures are fatal (base/error.h), unless a function says otherwise. */
 #ifndef CORE_EXECUTOR_H
 #define CORE_EXECUTOR_H
 
@@ -17,17 +17,17 @@ enum {
     STREAM_COMPUTE,
     STREAM_REDUCE,   /* sums of gradients over ranks */
     STREAM_GATHER,   /* gathers of weights */
-    STREAM_EXCHANGE, /* what a unit's ops exchange with other ranks */
+    STREAM_EXCHANGE, /* transfers between ranks by a unit's ops */
     STREAM_OFFLOAD,  /* activations that units keep in host memory */
-    STREAM_RELAY,    /* what a pipeline stage sends to other stages */
+    STREAM_RELAY,    /* transfers between pipeline stages */
     STREAM_COUNT
 };
 
-/* The state that all executors have, and what they offer beyond executor_class: tables of functions, each complete or
+/* The state that all executors have, and the function tables that they offer beyond executor_class, each complete or
  * NULL. A caller passes `owner` as the executor of these functions. `owner` is the executor itself; in a wrapper it is
- * the owner of the target's tables. A wrapper starts as a copy of its target's struct executor, and so passes on all
- * tables at once; then it sets its class, and NULL for tables whose use would bypass the wrapper. A wrapper with a
- * table of its own is the owner of all its tables. */
+ * the owner of the target's tables. A wrapper starts as a copy of its target's struct executor, which passes all tables
+ * on; then it sets its class, and sets NULL for tables whose use would bypass the wrapper. A wrapper with a table of
+ * its own is the owner of all its tables. */
 struct executor {
     const struct executor_class *class;
     struct executor *owner;                     /* not read where all tables are NULL */
@@ -36,13 +36,13 @@ struct executor {
     const struct executor_capture *capture;     /* NULL: launches cannot be captured */
     const struct executor_profiling *profiling; /* NULL: the host's clock times launches, and there is no profiler */
     const struct executor_tuning *tuning;       /* NULL: each result has one kernel */
-    int64_t workspace_bytes[STREAM_COUNT];      /* what reserve() last provided */
-    /* Set by the executor's user. rehearsal: results will be discarded, so the executor may time kernels and choose.
-     * share: the keys that this rank times. */
+    int64_t workspace_bytes[STREAM_COUNT];      /* bytes that reserve() has provided */
+    /* Set by the executor's user. rehearsal: a tuning pass, whose results are discarded, so the executor may time
+     * kernels. share: the keys that this rank times. */
     bool rehearsal;
     struct choice_share share;
-    /* On one node, the executor's groups move memory that they allocated without slowing kernels down, so sums may be
-     * made of copies (`room` of collectives in core/op.h). */
+    /* On one node, the executor's groups move memory that they allocated without slowing kernels down, so sums can use
+     * copies (`room` of collectives in core/op.h). */
     bool copies;
     /* Set by the executor's user: the ranks of the world are on nodes in blocks of this size (comm_node_block). 0: all
      * ranks are on one node. */
@@ -63,11 +63,11 @@ struct event {
     uint64_t serial;
 };
 
-/* Numbers of stamps (executor_profiling): the engine has those from 0, a profile those from STAMP_PROFILE. */
+/* Numbers of stamps (executor_profiling): the engine uses numbers from 0, a profile numbers from STAMP_PROFILE. */
 enum { STAMP_PROFILE = 16 };
 
-/* What every executor has. Launches on one stream run in order; launches on different streams are ordered by events
- * alone. */
+/* The functions that every executor has. Launches on one stream run in order; launches on different streams are ordered
+ * by events alone. */
 struct executor_class {
     const char *name;
     /* Runs an op. args: the op's struct *_args, which is copied if it outlives the call. */
@@ -86,7 +86,8 @@ struct executor_class {
     bool (*event_passed)(struct executor *executor, struct event *event, bool wait);
     /* The host waits until all launches on the stream have run. */
     void (*synchronize)(struct executor *executor, struct stream *stream);
-    /* Returns the scratch bytes that an op needs beside its arguments; 0 for most. Addresses in args are not read. */
+    /* Returns the scratch bytes that an op needs in addition to its arguments; 0 for most. Addresses in args are not
+     * read. */
     int64_t (*workspace)(struct executor *executor, enum op op, const void *args);
     /* Provides scratch of `bytes` for the ops of a stream. Scratch only grows, and scratch that captured launches use
      * stays where it is. A launch that needs more than was reserved is fatal. */
@@ -122,37 +123,38 @@ struct executor_groups {
 
 /* Capture of launches (CUDA graphs). */
 struct executor_capture {
-    /* From here on, launches on the stream are captured instead of run, as are launches on streams that events fork
-     * from it and join to it again. */
+    /* Starts a capture: until `end`, launches on the stream, and on streams that events fork from it and later join to
+     * it, are captured instead of run. */
     void (*begin)(struct executor *executor, struct stream *stream);
     /* Ends the capture and returns the recording; free it with discard. */
     void *(*end)(struct executor *executor, struct stream *stream);
-    /* Runs the recording's launches on a stream, any number of times, on what their addresses hold then. */
+    /* Runs the recording's launches on a stream, any number of times, with the current contents of their addresses. */
     void (*replay)(struct executor *executor, struct stream *stream, void *recording);
     void (*discard)(struct executor *executor, void *recording);
 };
 
 /* Times on a stream (core/profile.h, engine_seconds), and ranges for profilers (NVTX). */
 struct executor_profiling {
-    /* Stores the time at which the stream comes here as stamp `number`, and replaces an earlier one of this number. */
+    /* Stores the time at which the stream reaches this point as stamp `number`, and replaces an earlier one of this
+     * number. */
     void (*stamp)(struct executor *executor, struct stream *stream, int64_t number);
     /* Returns the seconds from one stamp to another. The stream has passed both. */
     double (*stamp_seconds)(struct executor *executor, int64_t from, int64_t to);
-    /* Begins or ends what an attached profiler collects. */
+    /* Starts or stops the collection of an attached profiler. */
     void (*watch)(struct executor *executor, bool begin);
     /* Begins a range `name` of launches, which may be nested. NULL: ends the innermost range. */
     void (*range)(struct executor *executor, const char *name);
 };
 
-/* Kernel choices: which of several kernels for the same result the executor uses. `bytes` counts bytes of a table as
- * core/choice.h describes it. */
+/* Tuned kernels: which of several kernels for the same result the executor uses. Tables are the bytes of core/choice.h.
+ */
 struct executor_tuning {
-    /* Returns the choices for what has run so far, borrowed until the executor chooses again. */
+    /* Returns the tuned kernels of the launches so far, borrowed until the executor chooses again. */
     const void *(*choices)(struct executor *executor, int64_t *bytes);
-    /* Replaces all choices, so that results are those of the executor that made `from`. Returns false, and changes
+    /* Replaces all entries, so that results are those of the executor that made `from`. Returns false, and changes
      * nothing, if that was another kind of device or library. */
     bool (*take)(struct executor *executor, const void *from, int64_t bytes);
-    /* Adds choices and replaces those of the same key. Returns as take does. */
+    /* Adds entries, and replaces those with the same key. Returns as take does. */
     bool (*add)(struct executor *executor, const void *from, int64_t bytes);
 };
 

@@ -12,11 +12,12 @@ struct group {
     int rank, size;
     const struct group_class *class;
     void *self;
-    bool copies; /* sums use scratch for copies: all ranks are on one node, and the executor copies (struct executor) */
+    bool
+        copies; /* all ranks are on one node and executor->copies is set: sums should get scratch (`room`, core/op.h) */
 };
 
-/* Each function but release is collective over the group and ordered on the stream. All ranks launch a collective, or
- * all replay it from a recording. Failures are fatal (error_fatal). */
+/* Each function but `release` is collective over the group and ordered on the stream. Either all ranks launch a
+ * collective, or all replay it from a captured graph. Failures are fatal (error_fatal). */
 struct group_class {
     const char *name;
     bool waits; /* a collective blocks until the device has finished, so it cannot be captured (core/executor.h) */
@@ -24,9 +25,9 @@ struct group_class {
 #define X(NAME, name) void (*name)(struct group * group, struct stream * stream, const struct name##_args *args);
     OP_COLLECTIVE_TABLE(X)
 #undef X
-    /* Returns zeroed memory of the group's executor. An all_gather whose two tensors lie in such memory may be done by
+    /* Returns zeroed memory of the group's executor. An all_gather between two tensors in this memory may be done by
      * copy engines, without SMs. allocate and release are collective, with the same sizes in the same order on all
-     * ranks; release comes after everything that uses the memory has run. NULL: the group has no such memory. */
+     * ranks; call release after all uses of the memory have run. NULL: the group has no such memory. */
     void *(*allocate)(struct group *group, int64_t bytes);
     void (*release)(struct group *group, void *memory);
     void (*destroy)(struct group *group); /* collective */

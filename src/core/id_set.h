@@ -1,4 +1,4 @@
-/* Sets of small numbers, those of a unit's tensors. Zero-initialised is the empty set. */
+/* Sets of small numbers, for the ids of a unit's tensors. The empty set is all zero. */
 #ifndef CORE_ID_SET_H
 #define CORE_ID_SET_H
 
@@ -38,14 +38,14 @@ static inline bool id_set_equal(const struct id_set *a, const struct id_set *b)
     return other == 0;
 }
 
-/* Adds all of `from`. */
+/* Adds the ids of `from`. */
 static inline void id_set_join(struct id_set *set, const struct id_set *from)
 {
     for (int w = 0; w < ID_SET_WORDS; w++)
         set->words[w] |= from->words[w];
 }
 
-/* What is in both; in a, but not in b. */
+/* Return the intersection of a and b, and the ids of a that are not in b. */
 static inline struct id_set id_set_both(const struct id_set *a, const struct id_set *b)
 {
     struct id_set both;

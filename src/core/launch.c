@@ -5,12 +5,12 @@
 
 enum { RECORDER_ENTRIES = 64 };
 
-/* One launch or replay as the flight recorder keeps it: enough to see what a rank was doing. */
+/* An entry of the flight recorder: a launch or replay. */
 struct recorder_entry {
-    const char *name; /* the op's or the replay's */
+    const char *name; /* of the op or replay */
     int stream;
     bool replay;
-    const char *group;  /* of a collective */
+    const char *group;  /* NULL if not a collective */
     int64_t rows, cols; /* of the first tensor */
     int slot;           /* of a replay */
 };
@@ -26,8 +26,8 @@ static void check_args(enum op op, const void *args)
         error_fatal("bug: launch of %s: %s", op_info(op)->name, wrong);
 }
 
-/* Checked in every build: a group takes numbers of a type that it does not know for others, and it costs nothing beside
- * a collective. */
+/* Checks arguments in every build: a group would misread numbers of a wrong type, and the check is cheap next to a
+ * collective. */
 void launch_collective(struct stream *stream, enum op op, const void *args)
 {
     struct group *group = op_group(op, args);

@@ -13,7 +13,7 @@ enum {
     FLOAT = STAT | BF16,
     EIGHT_BIT = 1 << DTYPE_E4M3 | 1 << DTYPE_E5M2,
     ANY = (1 << DTYPE_COUNT) - 1,
-    SAME = 0 /* as the first field */
+    SAME = 0 /* the type of the op's first field */
 };
 
 enum { OPTIONAL = 4 /* with enum op_access: the tensor may be absent */ };
@@ -35,7 +35,7 @@ enum { OPTIONAL = 4 /* with enum op_access: the tensor may be absent */ };
         FIELD(op, segments.kv_start, OP_READ, I32, "1 S"), FIELD(op, segments.kv_length, OP_READ, I32, "1 S"),         \
         FIELD(op, segments.q_offset, OP_READ, I32, "1 S")
 
-/* Copies of a tensor [T, columns]. */
+/* Quantized operands of a tensor [T, columns]. */
 #define COPIES_FIELDS(op, columns)                                                                                     \
     FIELD(op, to.row, OP_WRITE | OPTIONAL, EIGHT_BIT | BF16, "T " columns),                                            \
         FIELD(op, to.column, OP_WRITE | OPTIONAL, EIGHT_BIT | BF16, columns " P"),                                     \

@@ -1,12 +1,12 @@
-/* Key header: the op table: everything that a device does, collectives included. Arguments are plain data. A tensor
- * left out of a compound literal is absent.
+/* Key header: the op table: all operations that run on a device, collectives included, and their arguments, as plain
+ * data. A tensor left out of a compound literal is absent.
  *
  * Shapes are [rows, columns]: T tokens, H hidden size, F feed-forward width, V vocabulary size. Types: "f" is f32 or
  * bf16, "stat" is f32; both are f64 in the oracle (tests/ref), which defines each op in double precision. Ops
  * accumulate, and compute statistics, in f32 or wider, whatever the storage type.
  *
- * "x (+)= y" is x += y when accumulate, else x = y. "In a fixed order": the order of a sum does not vary from
- * run to run. */
+ * "x (+)= y" is x += y when accumulate, else x = y. "In a fixed order": the order of a sum does not vary from run to
+ * run. */
 #ifndef CORE_OP_H
 #define CORE_OP_H
 
@@ -74,17 +74,17 @@ enum op {
         OP_COUNT
 };
 
-/* d = op(a) op(b) + bias + addend; op transposes or does nothing. The values of an operand with a scale are element *
- * scale. Every row gets the same bias. The addend is c, or the old d when accumulate, or 0. The sum over k accumulates
- * in f32, of 8-bit operands on a GPU by the tensor cores' rules: see `fast`.
+/* d = op(a) op(b) + bias + addend, where op transposes or does nothing. The values of an operand with a scale are its
+ * elements times the scale. Every row gets the same bias. The addend is c, or the old d when accumulate, or 0. The sum
+ * over k accumulates in f32; with 8-bit operands on a GPU it follows the tensor cores' rules (see `fast`).
  *
  * sum_a (+)= sum over k of op(a). In the weight gradient of a linear layer with bias, a is the transposed output
- * gradient, so sum_a is the bias's gradient. It is summed in a fixed order; a GPU that need not be deterministic may
- * leave the order to its GEMM library. Not with a scale.
+ * gradient, so sum_a is the bias's gradient. It is summed in a fixed order, but a GPU that need not be deterministic
+ * may leave the order to its GEMM library. Not with scales.
  *
- * Operands with scales are copies that quantize made, and lie with k along their rows: a is [m, k] and b is [n, k],
- * with transpose_b and without transpose_a. Scales have the shapes of struct quantized_copies; of wider operands than 8
- * bits they are [1, 1]. */
+ * Operands with scales were made by quantize and have k along their rows: a is [m, k] and b is [n, k], with transpose_b
+ * and without transpose_a. Scales have the shapes of struct quantized_copies; for operands wider than 8 bits they are
+ * [1, 1]. */
 struct gemm_args {
     struct tensor a;       /* [m, k]; [k, m] when transpose_a; f, e4m3 or e5m2 */
     struct tensor b;       /* [k, n]; [n, k] when transpose_b; f, e4m3 or e5m2 */
@@ -93,15 +93,15 @@ struct gemm_args {
     struct tensor bias;    /* optional f [1, n] */
     struct tensor sum_a;   /* optional stat [1, m] */
     struct tensor scale_a; /* stat; required for an 8-bit a */
-    struct tensor scale_b; /* the same for b */
+    struct tensor scale_b; /* stat; required for an 8-bit b */
     enum scaling scaling_a, scaling_b;
     bool transpose_a, transpose_b;
     bool accumulate;
-    bool fast; /* 8-bit operands: the sum may be kept in fewer bits (cuBLASLt's fast accumulation) */
+    bool fast; /* 8-bit operands: the sum may use fewer bits (cuBLASLt's fast accumulation) */
 };
 
-/* y[t] = weight[token[t] - origin] * scale[t]: the weight's rows are those of the tokens origin .. origin + V - 1.
- * Other tokens have y = 0, so the sum over parts of the vocabulary is what the whole gives. */
+/* y[t] = weight[token[t] - origin] * scale[t]. The weight has the rows of the tokens origin .. origin + V - 1; for
+ * other tokens y = 0, so the results for all parts of the vocabulary add up to the result for the whole. */
 struct embedding_forward_args {
     struct tensor tokens; /* i32 [1, T], each >= 0 */
     struct tensor scale;  /* optional f32 [1, T]; absent: 1 */
@@ -111,19 +111,19 @@ struct embedding_forward_args {
 };
 
 /* dweight[v] (+)= sum over all t with token[t] = origin + v of dy[t] * scale[t], in the order of t. Tokens without a
- * row add nothing, nor does the token `padding` (torch.nn.Embedding's padding_idx). */
+ * row in dweight, and the token `padding` (torch.nn.Embedding's padding_idx), add nothing. */
 struct embedding_backward_args {
     struct tensor tokens;  /* i32 [1, T] */
     struct tensor scale;   /* optional f32 [1, T]; absent: 1 */
     struct tensor dy;      /* f [T, H] */
-    struct tensor dweight; /* f [V, H]; as bf16 each sum is rounded once */
-    int64_t padding;       /* -1: none */
+    struct tensor dweight; /* f [V, H]; a bf16 sum is rounded once */
+    int64_t padding;       /* padding token; -1: none */
     int64_t origin;        /* as in embedding_forward */
     bool accumulate;
 };
 
-/* rstd = 1 / sqrt(mean(x^2) + eps); y = x * rstd * weight. (Zhang & Sennrich 2019.)
- * one_plus, of all norms: 1 + weight, added in f32, stands in the weight's place (Megatron's layernorm-1p). */
+/* rstd = 1 / sqrt(mean(x^2) + eps); y = x * rstd * weight. (Zhang & Sennrich 2019.) With one_plus, all norms use 1 +
+ * weight, added in f32, instead of the weight (Megatron's layernorm-1p). */
 struct rmsnorm_forward_args {
     struct tensor x;      /* f [T, H] */
     struct tensor weight; /* f [1, H] */
@@ -139,9 +139,9 @@ struct rmsnorm_backward_args {
     struct tensor weight;   /* f [1, H] */
     struct tensor rstd;     /* stat [1, T] */
     struct tensor dy;       /* f [T, H] */
-    struct tensor residual; /* optional f [T, H], gradient that reaches x around the norm; may be dx itself */
-    struct tensor dx;       /* f [T, H]; optional: absent when only the weight's gradient is wanted */
-    struct tensor dweight;  /* stat [1, H]; optional: absent when only the input's gradient is wanted */
+    struct tensor residual; /* optional f [T, H]: gradient of the residual connection; may be dx itself */
+    struct tensor dx;       /* f [T, H]; optional: absent if only dweight is wanted */
+    struct tensor dweight;  /* stat [1, H]; optional: absent if only dx is wanted */
     bool accumulate;        /* for dweight */
     bool one_plus;
 };
@@ -159,17 +159,17 @@ struct layernorm_forward_args {
     bool one_plus;
 };
 
-/* With n = (x - mean) * rstd: dx = residual + rstd * (w dy - mean(w dy) - n * mean(w dy n));
- * dweight (+)= sum_t dy n; dbias (+)= sum_t dy; sum (+)= sum_t dx, of dx as rounded to its type: the gradient of a bias
- * that was added to x. All in a fixed order. */
+/* With n = (x - mean) * rstd: dx = residual + rstd * (w dy - mean(w dy) - n * mean(w dy n)); dweight (+)= sum_t dy n;
+ * dbias (+)= sum_t dy; sum (+)= sum_t dx, with dx as rounded to its type: the gradient of a bias that was added to x.
+ * All sums are in a fixed order. */
 struct layernorm_backward_args {
     struct tensor x;          /* f [T, H] */
     struct tensor weight;     /* f [1, H] */
     struct tensor mean, rstd; /* stat [1, T] */
     struct tensor dy;         /* f [T, H] */
-    struct tensor residual;   /* optional f [T, H], gradient that reaches x around the norm; may be dx itself */
-    struct tensor dx;         /* f [T, H]; optional: absent when only the weight's and bias's gradients are wanted */
-    struct tensor dweight;    /* stat [1, H]; optional, with dbias: absent when only the input's gradient is wanted */
+    struct tensor residual;   /* optional f [T, H]: gradient of the residual connection; may be dx itself */
+    struct tensor dx;         /* f [T, H]; optional: absent if only dweight and dbias are wanted */
+    struct tensor dweight;    /* stat [1, H]; optional, with dbias: absent if only dx is wanted */
     struct tensor dbias;      /* stat [1, H]; optional, with dweight */
     struct tensor sum;        /* stat [1, H]; optional, with dx */
     bool accumulate;          /* for dweight and dbias */
@@ -177,41 +177,42 @@ struct layernorm_backward_args {
     bool one_plus;
 };
 
-/* Rotary position embedding (Su et al. 2021), in place. Each pair (x1, x2) of a head's elements is rotated:
- * x1' = x1 cos - x2 sin, x2' = x2 cos + x1 sin; inverse: with -sin. Pair i is elements 2 i and 2 i + 1 when
- * interleaved, else elements i and head_dim / 2 + i (Hugging Face's rotate_half). */
+/* Rotary position embedding (Su et al. 2021), in place. Rotates each pair (x1, x2) of a head's elements: x1' = x1 cos -
+ * x2 sin, x2' = x2 cos + x1 sin; inverse: with -sin. Pair i is elements 2 i and 2 i + 1 when interleaved, else elements
+ * i and head_dim / 2 + i (Hugging Face's rotate_half). */
 struct rope_args {
     struct tensor x;         /* f [T, heads * head_dim], in place */
-    struct tensor positions; /* i32 [1, T], each in 0 .. rows of the table - 1 */
+    struct tensor positions; /* i32 [1, T]: row numbers in the table */
     struct tensor table;     /* stat [positions, head_dim]: head_dim / 2 cosines, then head_dim / 2 sines */
     int64_t head_dim;
     bool interleaved;
     bool inverse;
 };
 
-/* Segments of a packed batch: a table on the device, with one slot per segment. A slot with q_length 0 is empty. Query
- * i of a segment sees key j of the same segment when not causal, or when j <= i + q_offset; i and j count from 0 within
- * the segment. With the same tables for k and v as for q, q_offset holds zeros.
+/* Segments of a packed batch: tables on the device, with one slot per segment. A slot with q_length 0 is empty. Query i
+ * of a segment sees key j of the same segment if not causal, or if j <= i + q_offset; i and j count from 0 within the
+ * segment. If k and v use the tables of q, q_offset is all zeros.
  *
- * Segments never share rows of q. In a backward they do not share rows of k and v either: where several segments see
- * the same keys, launch once for each and accumulate dk and dv.
+ * Segments never share rows of q. In a backward they do not share rows of k and v either: if several segments see the
+ * same keys, launch once for each segment and accumulate dk and dv.
  *
- * The tables are on the device; `longest`, `regular` and `full` are what the host knows of them; where keys have tables
- * of their own, of those of queries. */
+ * `longest`, `regular` and `full` are what the host knows of the tables. They describe the queries if keys have tables
+ * of their own. */
 struct attention_segments {
     struct tensor q_start, q_length;   /* i32 [1, slots]: first row and number of rows of q and o */
-    struct tensor kv_start, kv_length; /* i32 [1, slots]: the same for k and v */
+    struct tensor kv_start, kv_length; /* i32 [1, slots]: first row and number of rows of k and v */
     struct tensor q_offset;            /* i32 [1, slots] */
-    int64_t longest;                   /* no segment has more rows than this; 0: not known */
-    bool regular;                      /* slots * longest rows in all; the segment of slot s starts at s * longest */
-    bool full;                         /* regular, and each segment has `longest` rows */
-    int64_t again; /* so many launches of this op before this one, on this stream with no other between, had the same
-                    * tables, since unchanged, and shapes: what an executor made of them holds; 0: not known */
+    int64_t longest;                   /* maximum rows of a segment; 0: unknown */
+    bool regular;                      /* there are slots * longest rows; slot s starts at row s * longest */
+    bool full;                         /* regular, and every segment has `longest` rows */
+    int64_t again; /* the last `again` launches on this stream were this op, with the same shapes and the same,
+                      unchanged tables, so the executor may reuse what it derived from them; 0: unknown */
 };
 
 /* o = softmax(scale * q k') v and lse = log(sum(exp(scale * q k'))), over the keys that a query sees; k' is k
- * transposed. Query head h uses kv head h / (heads / kv_heads). Rows outside all segments, or that see no key, have
- * o = 0 and lse = minus infinity: weight 0 where results over parts of the keys are merged. (Dao et al. 2022.) */
+ * transposed. Query head h uses kv head h / (heads / kv_heads). Rows outside all segments, and rows that see no key,
+ * have o = 0 and lse = minus infinity, which is weight 0 when results over parts of the keys are merged. (Dao et al.
+ * 2022.) */
 struct attention_forward_args {
     struct tensor q;    /* f [Tq, heads * head_dim]; q, k, v and o may have any row stride */
     struct tensor k, v; /* f [Tk, kv_heads * head_dim] */
@@ -224,11 +225,11 @@ struct attention_forward_args {
 };
 
 /* Gradients of attention_forward: dq, dk and dv (+)= the gradient, which is 0 for rows outside all segments. k and v
- * may be one part of the keys that o and lse were computed from. The gradients then are the sums over launches for all
- * parts.
+ * may be one part of the keys that o and lse were computed from; the gradients are then the sums over the launches for
+ * all parts.
  *
- * With positions, q and k are what rope made of other tensors, and dq and dk become the gradients of those: the
- * gradients of q and k, turned back by the inverse of rope. They may be rounded before they are turned. */
+ * With positions, q and k are outputs of rope, and dq and dk become the gradients of rope's inputs: the gradients of q
+ * and k, rotated by the inverse of rope. They may be rounded before the rotation. */
 struct attention_backward_args {
     struct tensor q, k, v, o, lse; /* as in attention_forward */
     struct tensor d_o;             /* f [Tq, heads * head_dim] */
@@ -240,15 +241,15 @@ struct attention_backward_args {
     bool causal;
     bool accumulate_q;  /* accumulate, for dq */
     bool accumulate_kv; /* accumulate, for dk and dv */
-    /* Optional, and none where a gradient accumulates: rope's arguments, of rows that q and k share. */
+    /* Optional, and not with accumulation: rope's arguments, for rows that q and k share. */
     struct tensor positions, table;
     bool interleaved;
 };
 
-/* Merges attention over a part of the keys into that over others, in f32. With w = exp(lse) and w' = exp(part_lse):
- * o = (w o + w' part_o) / (w + w') and lse = log(w + w'). first: there are no others, so o and lse are the part's. Rows
- * that see no key, whose lse is minus infinity, have weight 0, whatever their o holds; where no part has weight, o is 0
- * and lse minus infinity. With `to`, the new o is also written there, rounded. (Dao et al. 2022.) */
+/* Merges the attention result over one part of the keys into the result over other parts, in f32. With w = exp(lse) and
+ * w' = exp(part_lse): o = (w o + w' part_o) / (w + w') and lse = log(w + w'). first: there is no other part yet, so o
+ * and lse become the part's. Rows that see no key (lse minus infinity) have weight 0, whatever their o is; if no part
+ * has weight, o is 0 and lse minus infinity. With `to`, the new o is also written there, rounded. (Dao et al. 2022.) */
 struct attention_merge_args {
     struct tensor part_o;   /* f [T, heads * head_dim] */
     struct tensor part_lse; /* stat [heads, T] */
@@ -259,30 +260,36 @@ struct attention_merge_args {
     bool first;
 };
 
-/* The copies of a tensor x [T, K] that products read, and what they are made with. Where a scale is made of amax, NaN
- * and inf in x count as inf; NaN stays NaN in the copies, and inf becomes NaN.
+/* The quantized operands made from a tensor x [T, K], and how they are made. When a scale is made from an amax, NaN and
+ * inf in x count as inf. In the operands NaN stays NaN, and inf becomes NaN.
  *
- * scale present (SCALING_TENSOR only; at a multiple of 16 bytes, as cuBLASLt reads it): that scale is used (delayed
- * scaling), and row_scale and column_scale are absent. Else scales are made of x (current scaling): row_scale where row
- * is present, column_scale where column is. With SCALING_TENSOR the two are the same number, and may be the same
- * tensor. Their shapes, for a copy [R, C]: TENSOR [1, 1]; ROW [1, R]; 1X128 [ceil(C / 128), R]: that of element (r, c)
- * is at (c / 128, r); 128X128 [ceil(R / 128), ceil(C / 128)]; 1X32 absent; 1X16, 16X16 [1, 1]. The row stride of 1X128
- * and 128X128 is the number of columns rounded up to a multiple of 4. Blocks at the end of a row may be shorter. On a
- * GPU scales of 8-bit copies start at 16 bytes, except TENSOR's.
+ * scale present (SCALING_TENSOR only; aligned to 16 bytes, which cuBLASLt requires): x is quantized with that scale
+ * (delayed scaling), and row_scale and column_scale are absent. Otherwise the scales are made from x (current scaling):
+ * row_scale if row is present, column_scale if column is present. With SCALING_TENSOR both are the same number, and may
+ * be the same tensor. Shapes of the scales of an operand [R, C]:
  *
- * whole_amax present (8-bit copies of SCALING_TENSOR, without scale): x is a part of the tensor, perhaps an empty one,
- * and scales are made of the tensor's amax, which this is. */
+ *    TENSOR, 1X16, 16X16   [1, 1]
+ *    ROW                   [1, R]
+ *    1X128                 [ceil(C / 128), R]; element (r, c) has the scale at (c / 128, r)
+ *    128X128               [ceil(R / 128), ceil(C / 128)]
+ *    1X32                  absent
+ *
+ * The row stride of 1X128 and 128X128 scales is the number of columns rounded up to a multiple of 4. The last block of
+ * a row may be shorter. On a GPU scales of 8-bit operands are aligned to 16 bytes, except TENSOR's.
+ *
+ * whole_amax present (8-bit operands with SCALING_TENSOR, without scale): x is a part of a tensor, possibly empty, and
+ * the scales are made from whole_amax, the amax of the whole tensor. */
 struct quantized_copies {
-    struct tensor row;          /* optional [T, K]; quantization_dtype(rule) */
-    struct tensor column;       /* optional [K, P], P >= T: transposed, with zeros from column T on (rule.hadamard: from
-                                   the next multiple of 16 on, and P is one) */
+    struct tensor row;    /* optional rowwise operand [T, K] of quantization_dtype(rule) */
+    struct tensor column; /* optional [K, P], P >= T: transposed; columns from T on are zero (with rule.hadamard: from
+                             the next multiple of 16 on, and P is such a multiple) */
     struct tensor row_scale;    /* stat */
     struct tensor column_scale; /* stat */
     struct tensor scale;        /* optional stat [1, 1] */
     struct tensor whole_amax;   /* optional stat [1, 1] */
-    struct tensor amax;         /* optional stat [1, 1]: raised to max |x| where that is larger */
-    struct tensor draw;         /* i32 [1, 2], with rule.stochastic: the micro-batch's number, which keys random bits */
-    uint32_t salt;              /* with rule.stochastic: tells operands of a micro-batch apart */
+    struct tensor amax;         /* optional stat [1, 1]: becomes the maximum of itself and max |x| */
+    struct tensor draw; /* i32 [1, 2], with rule.stochastic: the micro-batch's number, which keys the random bits */
+    uint32_t salt;      /* with rule.stochastic: distinguishes operands of a micro-batch */
     struct quantization rule;
 };
 
@@ -291,47 +298,46 @@ static inline bool has_copies(const struct quantized_copies *to)
     return tensor_present(&to->row) || tensor_present(&to->column);
 }
 
-/* Ops with copies beside y (or dx) make copies of it, as rounded to its type: what quantize would make of it. y may
- * then be absent, and has x's type. The scale is given, or blocks have scales of their own: TENSOR with scale, 1X128,
- * 128X128 or 1X32. */
+/* Ops with a field `to` also write the quantized operands of y (or dx), as quantize would make them from y rounded to
+ * its type. y may then be absent, and has x's type. Scalings: TENSOR with scale, 1X128, 128X128 or 1X32. */
 
 /* y = silu(gate) * up, x = [gate | up]. */
 struct swiglu_forward_args {
     struct tensor x;            /* f [T, 2 F] */
-    struct tensor y;            /* f [T, F]; optional where there are copies */
-    struct quantized_copies to; /* of y */
+    struct tensor y;            /* f [T, F]; optional with `to` */
+    struct quantized_copies to; /* quantized operands of y */
 };
 
 struct swiglu_backward_args {
     struct tensor x;            /* f [T, 2 F] */
     struct tensor dy;           /* f [T, F] */
-    struct tensor dx;           /* f [T, 2 F]; optional where there are copies */
-    struct quantized_copies to; /* of dx */
+    struct tensor dx;           /* f [T, 2 F]; optional with `to` */
+    struct quantized_copies to; /* quantized operands of dx */
 };
 
 /* y = x * Phi(x); Phi is the normal distribution's cumulative function, computed with erf. tanh_form: the approximation
  * y = x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2. (Hendrycks & Gimpel 2016.) */
 struct gelu_forward_args {
     struct tensor x;            /* f [T, F] */
-    struct tensor y;            /* f [T, F]; optional where there are copies */
-    struct quantized_copies to; /* of y */
+    struct tensor y;            /* f [T, F]; optional with `to` */
+    struct quantized_copies to; /* quantized operands of y */
     bool tanh_form;
 };
 
-/* dx = dy * (derivative of GELU at x). sum (+)= sum_t dx, of dx as rounded to its type, in a fixed order: where x had a
- * bias added, this is the bias's gradient. */
+/* dx = dy * (derivative of GELU at x). sum (+)= sum_t dx, with dx as rounded to its type, in a fixed order: the
+ * gradient of a bias that was added to x. */
 struct gelu_backward_args {
     struct tensor x;            /* f [T, F] */
     struct tensor dy;           /* f [T, F] */
-    struct tensor dx;           /* f [T, F]; may be dy itself; optional where there are copies */
-    struct quantized_copies to; /* of dx */
+    struct tensor dx;           /* f [T, F]; may be dy itself; optional with `to` */
+    struct quantized_copies to; /* quantized operands of dx */
     struct tensor sum;          /* optional stat [1, F] */
     bool tanh_form;
     bool accumulate; /* for sum */
 };
 
-/* Cross-entropy. Where label >= 0: lse = log(sum(exp(logits))) and loss = lse - logit[label]; elsewhere both are 0.
- * total += {sum of loss, number of labels >= 0}, summed in double in the order of t. */
+/* Cross-entropy. If label >= 0: lse = log(sum(exp(logits))) and loss = lse - logit[label]; otherwise both are 0. total
+ * += {sum of loss, number of labels >= 0}, summed in double in the order of t. */
 struct xent_stat_args {
     struct tensor logits; /* f [T, V] */
     struct tensor labels; /* i32 [1, T], -100 = ignored */
@@ -340,9 +346,9 @@ struct xent_stat_args {
     struct tensor total;  /* f64 [1, 2], read and written */
 };
 
-/* What the loss needs of a part of the vocabulary, the tokens origin .. origin + V - 1, in three rows of statistics:
- * largest = max(logits), sum = sum(exp(logits - largest)), and target = logits[label - origin], or 0 where the label is
- * of another part. All are 0 where label < 0. */
+/* Computes the loss statistics of one part of the vocabulary (tokens origin .. origin + V - 1), in three rows: largest
+ * = max(logits), sum = sum(exp(logits - largest)), and target = logits[label - origin], or 0 if the label is in another
+ * part. All three are 0 where label < 0. */
 enum xent_statistic { XENT_LARGEST, XENT_SUM, XENT_TARGET, XENT_STATISTICS };
 struct xent_part_args {
     struct tensor logits;     /* f [T, V], V > 0 */
@@ -351,9 +357,9 @@ struct xent_part_args {
     int64_t origin;
 };
 
-/* What xent_stat makes of the whole vocabulary, of the statistics of its parts. With m the largest of all parts:
- * lse = m + log(sum over parts of sum * exp(largest - m)), loss = lse - sum over parts of target. (Megatron-LM's
- * vocabulary-parallel cross-entropy, Narayanan et al. 2021.) */
+/* Merges the statistics of all parts of the vocabulary into the results of xent_stat. With m the maximum of largest
+ * over the parts: lse = m + log(sum over parts of sum * exp(largest - m)), loss = lse - sum over parts of target.
+ * (Megatron-LM's vocabulary-parallel cross-entropy, Narayanan et al. 2021.) */
 struct xent_merge_args {
     struct tensor statistics; /* stat [parts * XENT_STATISTICS, T] */
     struct tensor labels;     /* i32 [1, T] */
@@ -363,7 +369,8 @@ struct xent_merge_args {
 };
 
 /* Replaces logits by the gradient of the sum of losses: softmax(logits) - onehot(label), or 0 in rows with label < 0.
- * It is not divided by the number of labels. The columns may be a part of the vocabulary, from origin on. */
+ * The gradient is not divided by the number of labels. The columns may be a part of the vocabulary that begins at token
+ * `origin`. */
 struct xent_grad_args {
     struct tensor logits; /* f [T, V] */
     struct tensor labels; /* i32 [1, T] */
@@ -371,7 +378,7 @@ struct xent_grad_args {
     int64_t origin;
 };
 
-/* xent_stat, without lse, and then xent_grad, of the whole vocabulary: memory is asked for each logit once. */
+/* Does xent_stat, without lse, and then xent_grad, for the whole vocabulary, but reads each logit from memory once. */
 struct xent_both_args {
     struct tensor logits; /* f [T, V] */
     struct tensor labels; /* i32 [1, T] */
@@ -379,33 +386,34 @@ struct xent_both_args {
     struct tensor total;  /* f64 [1, 2], read and written */
 };
 
-/* Same dtype and shape; either side may be in host memory. */
+/* to = from. Both have the same dtype and shape; either may be in host memory. */
 struct copy_args {
     struct tensor from, to;
 };
 
-/* to[rows[t]] = from[t]. No row is named twice; those that are not named stay as they are. */
+/* to[rows[t]] = from[t]. `rows` has no duplicates; other rows of `to` stay unchanged. */
 struct scatter_args {
     struct tensor from; /* f [T, n] */
-    struct tensor rows; /* i32 [1, T], each of 0 .. R - 1 */
+    struct tensor rows; /* i32 [1, T], each in 0 .. R - 1 */
     struct tensor to;   /* from's type [R, n] */
 };
 
-/* to = from transposed, byte by byte. Of a row copy with one scale this makes the column copy of the same scale. */
+/* to = from transposed, byte by byte. Makes the columnwise operand from a rowwise one with a single scale. */
 struct transpose_args {
     struct tensor from; /* e4m3 or e5m2 [rows, cols] */
-    struct tensor to;   /* same dtype [cols, rows]; shares nothing with from */
+    struct tensor to;   /* same dtype [cols, rows]; does not overlap from */
 };
 
-/* Splits each f32 number into a bf16 (high) and a 16-bit remainder (low); see core/dtype.h. Without low it is rounded
- * to the same bf16, but NaN stays NaN. Either side may be host memory that the executor allocated. */
+/* Splits each f32 number into a bf16 number (high) and a 16-bit remainder (low); see core/dtype.h. Without low, it is
+ * rounded to the same bf16 number, except that NaN stays NaN. Either side may be host memory that the executor
+ * allocated. */
 struct split_args {
     struct tensor from; /* f32 [1, n] */
     struct tensor high; /* bf16 [1, n] */
     struct tensor low;  /* optional i16 [1, n] */
 };
 
-/* The inverse of split: the same f32 numbers, exactly; without low, the bf16 ones as f32. */
+/* The inverse of split: to = the f32 numbers that were split, exactly; without low, the bf16 numbers as f32. */
 struct join_args {
     struct tensor high; /* bf16 [1, n] */
     struct tensor low;  /* optional i16 [1, n] */
@@ -423,8 +431,8 @@ struct add_args {
     struct tensor to;   /* f, the same shape */
 };
 
-/* to (+)= from, rounded to the nearest multiple of unit, a power of two, ties to even; NaN where |from| is more than
- * `most`. Sums that stay below 2^53 units are exact, and so the same in any order (Demmel & Nguyen 2013). */
+/* to (+)= from, rounded to the nearest multiple of unit (a power of two), ties to even; NaN where |from| > most. Sums
+ * below 2^53 units are exact, and therefore independent of their order (Demmel & Nguyen 2013). */
 struct exact_add_args {
     struct tensor from; /* stat or f64 [1, n] */
     struct tensor to;   /* f64 [1, n] */
@@ -438,8 +446,8 @@ struct exact_read_args {
     struct tensor to;   /* stat [1, n] */
 };
 
-/* Makes copies of x. sum (+)= sum of x over T, in a fixed order: the bias's gradient where x is that of a linear
- * layer's output. */
+/* Makes the quantized operands of x. sum (+)= sum of x over T, in a fixed order: the bias's gradient if x is the
+ * gradient of a linear layer's output. */
 struct quantize_args {
     struct tensor x; /* f [T, K] */
     struct quantized_copies to;
@@ -447,90 +455,91 @@ struct quantize_args {
     bool accumulate;   /* for sum */
 };
 
-/* Columns of quantization_statistic_args.result. Those before STATISTIC_AMAX are sums, the others maxima. */
+/* Columns of quantization_statistic_args.result. The columns before STATISTIC_AMAX are sums, the others maxima. */
 enum quantization_statistic {
-    STATISTIC_COUNT,      /* elements */
-    STATISTIC_UNDERFLOWS, /* elements that are not 0 and become 0 */
-    STATISTIC_CLIPPED,    /* finite elements beyond the format's largest number * scale: quantization_clipped */
-    STATISTIC_ERROR,      /* squares of (value of the copy - x) */
-    STATISTIC_SQUARES,    /* squares of x */
-    STATISTIC_SCALES,     /* scales */
-    STATISTIC_POWERS,     /* scales that are powers of two */
-    STATISTIC_AMAX,       /* max |x| */
-    STATISTIC_SCALE,      /* the largest scale */
-    STATISTIC_INVERSE,    /* the largest reciprocal of a scale */
+    STATISTIC_COUNT,      /* number of elements */
+    STATISTIC_UNDERFLOWS, /* number of nonzero elements that become 0 */
+    STATISTIC_CLIPPED, /* number of finite elements beyond the format's largest number * scale (quantization_clipped) */
+    STATISTIC_ERROR,   /* sum of squares of (quantized value - x) */
+    STATISTIC_SQUARES, /* sum of squares of x */
+    STATISTIC_SCALES,  /* number of scales */
+    STATISTIC_POWERS,  /* number of scales that are powers of two */
+    STATISTIC_AMAX,    /* max |x| */
+    STATISTIC_SCALE,   /* the largest scale */
+    STATISTIC_INVERSE, /* the largest reciprocal of a scale */
     STATISTICS
 };
 
-/* Adds to `result` what rounding x, as quantize does for its row copy, loses. It computes block scales itself, in the
- * same way; elements are rounded to nearest. Elements that are not finite count as elements alone, and 1X32 blocks that
- * hold one have no scale. The scale of a 1X16 or 16X16 block is that of the block * the tensor's; one of 0 counts as a
- * scale alone. */
+/* Adds to `result` statistics of the quantization error of x in its rowwise operand. Computes block scales as quantize
+ * does, and rounds elements to nearest. Elements that are not finite count only in STATISTIC_COUNT, and a 1X32 block
+ * that contains one has no scale. The scale of a 1X16 or 16X16 block is the block's times the tensor's; a scale of 0
+ * counts only in STATISTIC_SCALES. */
 struct quantization_statistic_args {
     struct tensor x;      /* f [T, K] */
-    struct tensor scale;  /* stat [1, 1]; for SCALING_TENSOR, 1X16 and 16X16: the tensor's scale */
+    struct tensor scale;  /* stat [1, 1]: scale of the tensor, for SCALING_TENSOR, 1X16, 16X16 */
     struct tensor result; /* f64 [1, STATISTICS], read and written */
     struct quantization rule;
 };
 
-/* Delayed scaling, for n tensors at once: what their amaxes of a step make of their scales. For each i where amax[i] is
- * more than 0 and finite: history[i] moves one place back (its last entry is lost) and amax[i] becomes its first entry;
- * then, with m the largest entry of history[i], or its first when latest, scale[i] = 1 / (largest[i] / m), the quotient
- * at most FLT_MAX. Where amax[i] is 0 (the tensor was not used) or not finite, nothing changes. amax becomes 0.
- * (TransformerEngine's rule; it lets inf into the history, which then holds the scale for as long as it stays.) */
+/* Delayed scaling of n tensors: updates their scales from the amaxes of a step. For each i with amax[i] positive and
+ * finite, history[i] moves one place back, which drops its last entry, and amax[i] becomes its first entry. Then, with
+ * m the largest entry of history[i] (its first entry when latest), scale[i] = 1 / (largest[i] / m), where the quotient
+ * is at most FLT_MAX. If amax[i] is 0 (the tensor was not used) or not finite, nothing changes. amax becomes 0.
+ * (TransformerEngine's rule, except that TransformerEngine also records inf, which then fixes the scale until it leaves
+ * the history.) */
 struct delayed_scale_args {
     struct tensor amax;    /* stat [n, 1], read and written */
     struct tensor history; /* stat [n, length], read and written */
     struct tensor scale;   /* stat [n, 1], read and written */
-    struct tensor largest; /* stat [n, 1]: the largest number of the format / 2^margin */
+    struct tensor largest; /* stat [n, 1]: the format's largest number / 2^margin */
     bool latest;
 };
 
 enum { SQUARES_BLOCK = 128, SQUARES_PARTS = 3 };
-#define SQUARES_STEP 0x1p-26 /* from a part's unit to the next */
+#define SQUARES_STEP 0x1p-26 /* ratio of a part's unit to the previous part's */
 
-/* sum = sum of x^2 in double, in an order that depends on the shape alone.
+/* sum = sum of x^2 in double, in an order that depends only on the shape.
  *
- * With unit, a power of two: the sum of each SQUARES_BLOCK numbers, in an order that is always the same, is taken apart
- * into multiples of unit, SQUARES_STEP units and SQUARES_STEP^2 units, and each part is summed for itself. These sums
- * are exact where the whole is less than 2^53 units: however a vector is cut between its blocks, the sums of its parts
- * add up to the same bits, in any order. */
+ * With unit, a power of two: each block of SQUARES_BLOCK numbers is summed in a fixed order, its sum is split into
+ * multiples of unit, of SQUARES_STEP * unit and of SQUARES_STEP^2 * unit, and each part is summed over the blocks. The
+ * sums are exact below a total of 2^53 units. Therefore, however a vector is split at block boundaries, the results of
+ * its pieces add up to the same bits, in any order. */
 struct sum_squares_args {
     struct tensor x;   /* f [rows, cols]; with unit stat [1, n], n a multiple of SQUARES_BLOCK */
     struct tensor sum; /* f64 [1, 1]; with unit [1, SQUARES_PARTS] */
     double unit;       /* 0: none */
 };
 
-/* The factor that turns summed gradients into clipped mean gradients (torch.nn.utils.clip_grad_norm_):
- * count = total[1]; norm = sqrt(sum of squares) / count; scale = min(1, max_norm / (norm + 1e-6)) / count.
- * count 0 gives scale 0 and norm 0. max_norm 0 means no clipping.
+/* Computes the factor that turns summed gradients into clipped mean gradients (torch.nn.utils.clip_grad_norm_): count =
+ * total[1]; norm = sqrt(sum of squares) / count; scale = min(1, max_norm / (norm + 1e-6)) / count. With count 0, scale
+ * and norm are 0. max_norm 0 means no clipping.
  *
- * Where the norm or total[0] (the loss) is not finite, scale is NaN, and adamw skips the update. Else updates += 1.
- * Then corrections = {1 - beta1^updates, 1 - beta2^updates}: adamw's bias corrections. */
+ * If the norm or total[0] (the loss) is not finite, scale is NaN, and adamw skips the update. Otherwise updates += 1.
+ * Then corrections = {1 - beta1^updates, 1 - beta2^updates}, adamw's bias corrections. */
 struct gradient_scale_args {
     struct tensor squares;     /* f64 [1, n], partial sums of squares, summed in order */
-    struct tensor total;       /* f64 [1, 2], as xent_stat leaves it, summed over ranks */
+    struct tensor total;       /* f64 [1, 2], as xent_stat writes it, summed over ranks */
     struct tensor scale;       /* stat [1, 1], written */
     struct tensor norm;        /* stat [1, 1], written */
-    struct tensor updates;     /* f64 [1, 1], read and written: updates that m and v contain */
+    struct tensor updates;     /* f64 [1, 1], read and written: number of updates in m and v */
     struct tensor corrections; /* stat [1, 2], written */
     double beta1, beta2;
     float max_norm;
 };
 
-/* Columns of adamw_args.step: numbers that change from step to step, so they are in device memory. gradient_scale
- * writes the two corrections, 1 - beta1^updates and 1 - beta2^updates. */
+/* Columns of adamw_args.step, in device memory because they change in each step. gradient_scale writes the two
+ * corrections, 1 - beta1^updates and 1 - beta2^updates. */
 enum adamw_step { ADAMW_LR, ADAMW_CORRECTION_1, ADAMW_CORRECTION_2, ADAMW_STEP_COUNT };
 
-/* Adam with decoupled weight decay (Loshchilov & Hutter 2019), as torch.optim.AdamW. With g = gradient * scale and
- * lr = step[LR] * lr_factor:
+/* Adam with decoupled weight decay (Loshchilov & Hutter 2019), as torch.optim.AdamW. With g = gradient * scale and lr =
+ * step[LR] * lr_factor:
  *   w -= lr * weight_decay * w
  *   m = beta1 m + (1 - beta1) g
  *   v = beta2 v + (1 - beta2) g^2
  *   w -= lr * (m / step[CORRECTION_1]) / (sqrt(v / step[CORRECTION_2]) + eps)
- * All are computed in f32, and rounded once where they are kept in bf16. When scale is NaN nothing changes. */
+ * Everything is computed in f32, and rounded once where it is stored in bf16. If scale is NaN, nothing changes. */
 struct adamw_args {
-    struct tensor weight;   /* f [1, n], of the type of m and v; with low it is bf16, and they are the parts of split */
+    struct tensor weight;   /* f [1, n]; with low: bf16, the high part of split; else of the type of m and v */
     struct tensor low;      /* optional i16 [1, n] */
     struct tensor gradient; /* f [1, n], of the type of m and v, or bf16 with low */
     struct tensor m, v;     /* f [1, n]; with low stat */
@@ -539,25 +548,25 @@ struct adamw_args {
     double beta1, beta2, eps, weight_decay, lr_factor;
 };
 
-/* Collectives over `group`, which has `size` ranks. Every rank launches the same ones in the same order. f32 and
+/* Collectives over `group`, which has `size` ranks. All ranks launch the same collectives in the same order. f32 and
  * bf16 are summed in f32, f64 in f64. In host memory the sum is in rank order, ((x_0 + x_1) + x_2) + ..., and rounded
- * to bf16 once; between devices their library chooses the order, and may round each partial sum to bf16.
+ * to bf16 once. Between devices the communication library chooses the order, and may round each partial sum to bf16.
  *
- * `room` lets devices sum as the host does, where it and what is summed lie in memory that the group has given
- * (core/group.h): all parts are copied there, which takes no multiprocessors, and then added in rank order. Its numbers
- * are undefined afterwards. */
+ * With `room` (scratch), devices sum in rank order as the host does, if `room` and the summed tensors are in memory
+ * that the group allocated (core/group.h): all contributions are copied to `room`, which occupies no SMs, and then
+ * added. The content of `room` is undefined afterwards. */
 struct all_reduce_args {
     struct group *group;
-    struct tensor x;    /* f or f64, contiguous; replaced by the sum over ranks, or their maximum */
-    bool maximum;       /* of numbers that are not NaN (NCCL loses NaN), and not bf16 */
-    struct tensor room; /* optional, for sums: the same dtype [size, n], as large as x */
+    struct tensor x;    /* f or f64, contiguous; replaced by the sum or maximum over ranks */
+    bool maximum;       /* not for bf16; the numbers must not be NaN (NCCL loses NaN) */
+    struct tensor room; /* optional, for sums: same dtype [size, n], n elements of x */
 };
 
 struct reduce_scatter_args {
     struct group *group;
     struct tensor in;   /* f [size, n]: row r is the contribution to rank r */
-    struct tensor out;  /* same dtype [1, n]; may be this rank's row of in, whose other rows stay as they are */
-    struct tensor room; /* optional: the same dtype [size, n] */
+    struct tensor out;  /* same dtype [1, n]; may be this rank's row of in; other rows of in stay unchanged */
+    struct tensor room; /* optional: same dtype [size, n] */
 };
 
 struct all_gather_args {
@@ -568,54 +577,53 @@ struct all_gather_args {
 
 struct broadcast_args {
     struct group *group;
-    struct tensor x; /* any, contiguous; afterwards every rank has root's values */
+    struct tensor x; /* any, contiguous; replaced by root's values on all ranks */
     int root;
 };
 
 struct all_to_all_args {
     struct group *group;
     struct tensor in;  /* any [size, n]: row r goes to rank r */
-    struct tensor out; /* same dtype [size, n]: row r comes from rank r; shares nothing with in */
+    struct tensor out; /* same dtype [size, n]: row r comes from rank r; does not overlap in */
 };
 
-/* Around the group: rank r sends to rank r + 1, and the last to the first. */
+/* Sends around a ring: rank r sends to rank r + 1, and the last rank to the first. */
 struct shift_args {
     struct group *group;
     struct tensor in;  /* any [1, n] */
-    struct tensor out; /* same dtype [1, n]: what the rank before has sent; shares nothing with in */
+    struct tensor out; /* same dtype [1, n], received from the previous rank; does not overlap in */
 };
 
-/* Each rank sends to the ranks beside it in the group and receives from them, all at once; the last and the first are
- * beside each other. Any of the four may be absent; what one rank sends, the other receives in the same order.
- *
- * Pipeline send and receive. Collective over neighbouring ranks with data for each other; a group's first relay is
- * collective over all its ranks. Transfers of one direction on one stream do not wait for other directions or
- * streams. */
+/* Pipeline send and receive: each rank sends to its two neighbours in the group and receives from them, all at once;
+ * the last and the first rank are neighbours. Any of the four tensors may be absent. A send of one rank needs a receive
+ * of its neighbour; messages of one direction arrive in order. Collective over neighbouring ranks with data for each
+ * other; a group's first relay is collective over all its ranks. Transfers of one direction on one stream do not wait
+ * for other directions or streams. */
 struct relay_args {
     struct group *group;
-    struct tensor to_next;     /* any; contiguous */
-    struct tensor from_before; /* what that rank has as to_next, of the same size; so are the others */
+    struct tensor to_next;     /* any, contiguous, as are the others */
+    struct tensor from_before; /* the previous rank's to_next, of the same size */
     struct tensor to_before;
-    struct tensor from_next; /* shares nothing with the others, as does from_before */
+    struct tensor from_next; /* this and from_before overlap none of the others */
 };
 enum relay_direction { RELAY_TO_NEXT, RELAY_FROM_BEFORE, RELAY_TO_BEFORE, RELAY_FROM_NEXT, RELAY_COUNT };
 
-/* Reflection: which tensors an op has, how it uses them, and what types and shapes they have. */
+/* Reflection: the tensors of an op, how it uses them, and their types and shapes. */
 enum op_access { OP_READ = 1, OP_WRITE = 2, OP_READ_WRITE = 3 };
 
 struct op_field {
     const char *name;
-    size_t offset; /* of the struct tensor in the args */
+    size_t offset; /* offset of the struct tensor in the args */
     int access;    /* enum op_access */
     bool optional;
-    unsigned dtypes; /* the types that the tensor may have, bits 1 << enum dtype; 0: the type of the op's field 0 */
-    /* Rows and columns, each a product of numbers and letters: "T 2F". A letter has one size in all fields of an op: an
-     * argument's (op_check.c lists them), the group's size for R, else what the first field with the letter has. NULL:
-     * op_check's function for the op knows the shape. */
+    unsigned dtypes; /* allowed types, bits 1 << enum dtype; 0: the type of the op's field 0 */
+    /* Rows and columns, each a product of numbers and letters: "T 2F". A letter has one size in all fields of an op:
+     * given by an argument (listed in op_check.c), the group's size for R, else set by the first field with the letter.
+     * NULL: op_check's function for the op checks the shape. */
     const char *shape;
     size_t accumulate; /* offset in the args of the bool that turns WRITE into READ_WRITE; 0 = none */
-    size_t overwrite;  /* of the bool that turns READ_WRITE into WRITE; 0 = none */
-    size_t transpose;  /* of the bool that exchanges the shape's rows and columns; 0 = none */
+    size_t overwrite;  /* offset of the bool that turns READ_WRITE into WRITE; 0 = none */
+    size_t transpose;  /* offset of the bool that exchanges the shape's rows and columns; 0 = none */
 };
 
 struct op_info {
@@ -628,22 +636,22 @@ struct op_info {
 
 const struct op_info *op_info(enum op op);
 
-/* Floating-point operations of GEMM and attention: 2 per useful multiply-add. 0 for all other ops. */
+/* Returns the floating-point operations of a GEMM or attention, 2 per useful multiply-add; 0 for all other ops. */
 int64_t op_flops(enum op op, const void *args);
 
-/* The least bytes that must pass through memory when nothing stays in a cache: the size of each tensor, twice where the
- * op both reads and writes it. */
+/* Returns the minimum memory traffic in bytes, without reuse in caches: the size of each tensor, twice if the op both
+ * reads and writes it. */
 int64_t op_bytes(enum op op, const void *args);
 
-/* The tensor of field number `field`, and its access (enum op_access), given whether args accumulate. */
+/* Return the tensor of field number `field`, and its access (enum op_access), given whether args accumulate. */
 const struct tensor *op_tensor(enum op op, const void *args, int field);
 int op_field_access(enum op op, const void *args, int field);
 
-/* The group of a collective's args. NULL when op is not a collective. */
+/* Returns the group of a collective's args; NULL if op is not a collective. */
 struct group *op_group(enum op op, const void *args);
 
-/* NULL when all required tensors are present, and shapes and dtypes agree; else what is wrong: text of this thread,
- * valid until its next op_check. */
+/* Checks that all required tensors are present, and that shapes and dtypes agree. Returns NULL, or what is wrong: a
+ * text of this thread, valid until its next op_check. */
 const char *op_check(enum op op, const void *args);
 
 #endif

@@ -20,17 +20,17 @@ static const char *complain(const char *format, ...)
     return text;
 }
 
-/* The sizes of letters, by letter - 'A'; -1: not known yet. */
+/* Sizes by letter - 'A'; -1: unknown. */
 struct sizes {
     int64_t of[26];
 };
 
-/* Letters whose size an argument gives. */
+/* The letters whose sizes are arguments of ops. */
 static const struct {
     enum op op;
     char letter;
     const char *name;
-    size_t offset; /* of the int64_t in the args */
+    size_t offset; /* offset of the int64_t in the args */
 } given[] = {
 #define GIVEN(NAME, op, letter, member)                                                                                \
     {                                                                                                                  \
@@ -62,7 +62,8 @@ static const char *check_given(enum op op, const void *args, struct sizes *sizes
     return NULL;
 }
 
-/* Is `size` the product of numbers and letters that `text` begins with? A letter without a size gets one. */
+/* Checks that `size` is the product of the numbers and letters at the start of `text`. A letter without a size gets
+ * one. */
 static const char *check_size(const char *field, const char *side, const char *text, int64_t size, struct sizes *sizes)
 {
     int64_t product = 1, *unknown = NULL;
@@ -120,7 +121,7 @@ static const char *check_field(enum op op, const void *args, int i, struct sizes
     return wrong != NULL ? wrong : check_size(field->name, "columns", transposed ? field->shape : cols, t->cols, sizes);
 }
 
-/* A collective's tensors are contiguous. */
+/* Checks that a collective's tensors are contiguous, and sets the size of R. */
 static const char *check_group(enum op op, const void *args, struct sizes *sizes)
 {
     const struct group *group = op_group(op, args);
@@ -167,7 +168,7 @@ static bool has_shape(const struct tensor *t, int64_t rows, int64_t cols)
             return #condition;                                                                                         \
     } while (0)
 
-/* Does `scale` have the shape that scales of a copy [rows, cols] have? */
+/* Checks the shape of the scales of an operand [rows, cols]. */
 static const char *check_scale(const struct tensor *scale, enum scaling scaling, int64_t rows, int64_t cols)
 {
     const struct copy_shape shape = scale_shape_of(scaling, rows, quantization_blocks(rows), quantization_blocks(cols));
@@ -194,7 +195,7 @@ static const char *check_gemm(const struct gemm_args *a)
 static const char *check_segments(const struct attention_segments *s, int64_t queries, int64_t keys)
 {
     REQUIRE(s->longest >= 0);
-    /* of queries: keys with tables of their own may be more, and anywhere */
+    /* of queries: keys with tables of their own may be more, in any rows */
     const bool apart = s->kv_start.data != s->q_start.data;
     REQUIRE(!s->regular || (s->longest * s->q_start.cols == queries && (queries == keys || apart)));
     REQUIRE(s->regular || !s->full);
@@ -220,7 +221,7 @@ static const char *check_attention_backward(const struct attention_backward_args
     return check_segments(&a->segments, a->q.rows, a->k.rows);
 }
 
-/* Copies of a tensor [rows, cols]. */
+/* Checks the quantized operands of a tensor [rows, cols]. */
 static const char *check_copies(const struct quantized_copies *to, int64_t rows, int64_t cols)
 {
     const bool given = tensor_present(&to->scale);
@@ -245,7 +246,7 @@ static const char *check_copies(const struct quantized_copies *to, int64_t rows,
     return wrong;
 }
 
-/* Of an op that makes y [rows, cols], copies of it, or both. */
+/* Checks an op that writes y [rows, cols], its quantized operands, or both. */
 static const char *check_made(const struct tensor *y, const struct quantized_copies *to, int64_t rows, int64_t cols)
 {
     REQUIRE(tensor_present(y) || has_copies(to));

@@ -1,4 +1,4 @@
-/* What an op is worth: multiply-adds times 2, and bytes. */
+/* The cost of an op: 2 x multiply-adds, and bytes. */
 #include "core/op.h"
 
 static int64_t gemm_flops(const struct gemm_args *a)
@@ -6,8 +6,8 @@ static int64_t gemm_flops(const struct gemm_args *a)
     return 2 * a->d.rows * a->d.cols * (a->transpose_a ? a->a.rows : a->a.cols);
 }
 
-/* Segment lengths are on the device and change by step, so attention is counted as if each slot's rows filled the
- * batch evenly: tokens * (tokens per slot), halved when causal. Two products forward, five backward. */
+/* Segment lengths are on the device and change in each step, so attention is counted as if rows were divided evenly
+ * among the slots: tokens * (tokens per slot), halved when causal. Two GEMMs forward, five backward. */
 static int64_t attention_flops(int64_t products, const struct tensor *q, const struct tensor *k, int64_t slots,
                                bool causal)
 {

@@ -7,14 +7,14 @@
 struct profile_entry {
     int row, stream;
     enum op op;
-    const struct group *group; /* of a collective */
+    const struct group *group; /* NULL if not a collective */
     int64_t step, bytes;       /* bytes: of the result */
-    double start, end;         /* by the host's clock */
+    double start, end;         /* host clock */
 };
 
 static struct {
     struct executor *executor; /* NULL: no profile */
-    struct executor *last;     /* that was profiled last */
+    struct executor *last;     /* the executor of the last profile */
     int64_t step;
     bool follows;
     struct profile_entry *entries;
@@ -62,7 +62,7 @@ static int row_of(const struct profile_row *wanted)
     return profile.row_count++;
 }
 
-/* What tells an op's shape best: what it makes. */
+/* Returns the largest tensor that the op writes; its first tensor if there is none. */
 static const struct tensor *result_of(enum op op, const void *args)
 {
     const struct tensor *result = NULL;
@@ -108,7 +108,7 @@ void profile_leave(struct stream *stream, int64_t entry)
         stream->executor->profiling->stamp(stream->executor->owner, stream, STAMP_PROFILE + 2 * entry + 1);
 }
 
-/* Seconds from the start of a launch to the start of another, or to its end. */
+/* Returns the seconds from the start of launch `from` to the start, or `end`, of launch `to`. */
 static double seconds_to(int64_t from, int64_t to, bool end)
 {
     const struct profile_entry *entry = &profile.entries[to];
@@ -121,7 +121,7 @@ static double seconds_to(int64_t from, int64_t to, bool end)
 struct profile_collective *profile_collectives(int64_t *count)
 {
     struct profile_collective *found = memory_grow(NULL, (profile.count + 1) * (int64_t)sizeof *found);
-    int64_t first = 0; /* launch of the step */
+    int64_t first = 0; /* first launch of the step */
     *count = 0;
     for (int64_t i = 0; i < profile.count; i++) {
         const struct profile_entry *entry = &profile.entries[i];

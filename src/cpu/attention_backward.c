@@ -1,18 +1,18 @@
-/* Attention backward: probabilities recomputed from lse. One work item for each segment and kv head, which sums dk and
- * dv over its queries and query heads in order, so nothing is shared between threads. */
+/* Attention backward, with probabilities recomputed from lse. A work item is a segment and a kv head; it sums dk and dv
+ * over its queries and query heads in order, so threads share nothing. */
 #include "cpu/attention_segments.h"
 #include "cpu/attention_tile.h"
 
 #include <omp.h>
 
-/* One thread's scratch. Matrices with TILE_QUERIES columns hold a query per column; width is head_dim rounded up to
+/* One thread's scratch. Matrices with TILE_QUERIES columns have a query per column; width is head_dim rounded up to
  * TILE_LANES. */
 struct backward_scratch {
     int64_t width;
     float *q, *d_o, *dq;      /* [head_dim, TILE_QUERIES]; q scaled */
     float *q_rows, *d_o_rows; /* [TILE_QUERIES, width]: q scaled */
     float *s, *ds;            /* [TILE_KEYS, TILE_QUERIES] */
-    float *k_block, *v_block; /* [TILE_KEYS or TILE_QUERIES, head_dim]: where rows are read to */
+    float *k_block, *v_block; /* [TILE_KEYS or TILE_QUERIES, head_dim]: rows that were read */
     float *lse, *delta;       /* [TILE_QUERIES] */
     float *dk, *dv;           /* [rows of k, width]: sums over an item */
 };
@@ -71,7 +71,7 @@ CPU_CLONES static float dot(const float *x, const float *y, int64_t count)
     return sum;
 }
 
-/* s becomes the probabilities p = exp(s - lse), ds = p (dp - delta) where it held dp. */
+/* Replaces s by the probabilities p = exp(s - lse), and dp in ds by p (dp - delta). */
 CPU_CLONES static void score_gradients(float *restrict s, float *restrict ds, int64_t keys, int64_t lanes,
                                        const float *lse, const float *delta)
 {
@@ -84,7 +84,7 @@ CPU_CLONES static void score_gradients(float *restrict s, float *restrict ds, in
         }
 }
 
-/* Rows of a gradient from f32 rows in scratch, to which the old ones are added when accumulate, by way of k_block. */
+/* Stores rows of a gradient from f32 rows in scratch, after adding the old rows (in k_block) when accumulate. */
 static void store_rows(const struct tensor *to, int64_t row, int64_t col, int64_t rows, int64_t cols, float *from,
                        bool accumulate, const struct backward_scratch *scratch)
 {
@@ -95,7 +95,8 @@ static void store_rows(const struct tensor *to, int64_t row, int64_t col, int64_
     }
 }
 
-/* Queries first .. first + queries - 1 of a head into scratch: q, d_o by column and by row; lse; delta = d_o o'. */
+/* Loads queries first .. first + queries - 1 of a head into scratch: q and d_o by column and by row, lse, and delta =
+ * d_o o'. */
 static void load_queries(const struct attention_backward_args *args, int64_t head, int64_t row, int64_t queries,
                          int64_t lanes, const struct backward_scratch *scratch)
 {
@@ -109,13 +110,13 @@ static void load_queries(const struct attention_backward_args *args, int64_t hea
     attention_read(&args->o, row, queries, col, dim, scratch->v_block);
     const float *lse = tensor_at(&args->lse, head, row);
     for (int64_t i = 0; i < lanes; i++) {
-        /* finite: the scores of a query that sees no key are -infinity too */
+        /* finite, because the scores of a query that sees no key are -infinity too */
         scratch->lse[i] = i < queries && lse[i] != -INFINITY ? lse[i] : 0.0f;
         scratch->delta[i] = i < queries ? dot(scratch->k_block + i * dim, scratch->v_block + i * dim, dim) : 0.0f;
     }
 }
 
-/* One block of queries of one head: writes dq, adds to dk and dv. */
+/* Processes one block of queries of one head: writes dq, adds to dk and dv. */
 static void backward_block(const struct attention_backward_args *args, const struct attention_segment *segment,
                            int64_t head, int64_t first, const struct backward_scratch *scratch)
 {
@@ -127,7 +128,7 @@ static void backward_block(const struct attention_backward_args *args, const str
     int64_t keys = attention_visible(segment, first + queries - 1, args->causal);
     for (int64_t key = 0; key < keys; key += TILE_KEYS) {
         int64_t count = cpu_min(TILE_KEYS, keys - key), row = segment->kv_start + key;
-        /* under the mask the block's first lanes may see none of these keys */
+        /* causal: the block's first lanes may see none of these keys */
         int64_t skip = args->causal ? tile_skip(key - first - segment->offset) : 0, rest = lanes - skip;
         float *s = scratch->s + skip, *ds = scratch->ds + skip;
         attention_read(&args->k, row, count, kv_col, dim, scratch->k_block);

@@ -1,5 +1,5 @@
-/* Attention forward: blocks of keys with a running maximum and sum (Dao et al. 2022), one work item for each block of
- * queries of each segment and head. An item's result depends on nothing but its own arguments. */
+/* Attention forward over blocks of keys with a running maximum and sum (Dao et al. 2022). A work item is a block of
+ * queries of a segment and head; its result depends only on its own arguments. */
 #include "cpu/attention_segments.h"
 #include "cpu/attention_tile.h"
 
@@ -10,16 +10,16 @@
 
 /* A block of queries of one head. */
 struct query_block {
-    int32_t slot, head, first; /* first query, counted in its segment */
+    int32_t slot, head, first; /* first: first query, counted from the start of its segment */
 };
 
-/* One thread's scratch. Matrices with TILE_QUERIES columns hold a query per column. */
+/* One thread's scratch. Matrices with TILE_QUERIES columns have a query per column. */
 struct forward_scratch {
     float *q;             /* [head_dim, TILE_QUERIES], scaled */
     float *o;             /* [head_dim, TILE_QUERIES] */
     float *s;             /* [TILE_KEYS, TILE_QUERIES]: scores, then probabilities */
-    float *rows;          /* [TILE_QUERIES or TILE_KEYS, head_dim]: where other rows are read to */
-    float *largest, *sum; /* [TILE_QUERIES]: running */
+    float *rows;          /* [TILE_QUERIES or TILE_KEYS, head_dim]: other rows that were read */
+    float *largest, *sum; /* [TILE_QUERIES]: running maximum and sum */
     float *factor;        /* [TILE_QUERIES] */
 };
 
@@ -61,8 +61,8 @@ int64_t cpu_attention_forward_workspace(const struct cpu *cpu, const struct atte
     return lay_out(cpu, args, NULL, &layout);
 }
 
-/* Takes a block of scores into the running maximum and sum of each query: s becomes exp(s - largest), factor what all
- * earlier probabilities have to be multiplied by. */
+/* Updates each query's running maximum and sum by a block of scores: s becomes exp(s - largest), and factor the number
+ * by which all earlier probabilities must be multiplied. */
 CPU_CLONES static void update(float *restrict s, int64_t keys, int64_t lanes, float *restrict largest,
                               float *restrict sum, float *restrict factor)
 {
@@ -129,13 +129,13 @@ static void forward_block(const struct attention_forward_args *args, const struc
     tile_transpose(scratch->rows, dim, queries, dim, args->scale, scratch->q, TILE_QUERIES, lanes);
     memset(scratch->o, 0, (size_t)(dim * TILE_QUERIES) * sizeof(float));
     for (int64_t i = 0; i < lanes; i++) {
-        scratch->largest[i] = -FLT_MAX; /* finite: a query that sees no key subtracts it from -infinity */
+        scratch->largest[i] = -FLT_MAX; /* finite, because a query that sees no key subtracts it from -infinity */
         scratch->sum[i] = 0.0f;
     }
     int64_t keys = attention_visible(&segment, first + queries - 1, args->causal);
     for (int64_t key = 0; key < keys; key += TILE_KEYS) {
         int64_t count = cpu_min(TILE_KEYS, keys - key), row = segment.kv_start + key;
-        /* under the mask the block's first lanes may see none of these keys */
+        /* causal: the block's first lanes may see none of these keys */
         int64_t skip = args->causal ? tile_skip(key - first - segment.offset) : 0, rest = lanes - skip;
         float *s = scratch->s + skip, *o = scratch->o + skip, *factor = scratch->factor + skip;
         attention_read(&args->k, row, count, kv_col, dim, scratch->rows);
@@ -153,9 +153,9 @@ static void forward_block(const struct attention_forward_args *args, const struc
     finish(args, scratch, head, segment.q_start + first, queries, lanes);
 }
 
-/* Blocks of all segments and heads. Those of a head follow each other, so that its keys and values stay in a core's
- * cache; the last one first: under a causal mask it takes longest, and the end is where waiting for one thread costs
- * most. Returns their number. */
+/* Lists the blocks of all segments and heads, and returns their number. Blocks of a head are consecutive, so that its
+ * keys and values stay in a core's cache; its last block, the longest with a causal mask, comes first, because waiting
+ * for one thread costs most at the end. */
 static int64_t list_blocks(const struct attention_forward_args *args, struct query_block *blocks)
 {
     int64_t count = 0;

@@ -1,6 +1,6 @@
 #include "cpu/convert.h"
 
-/* What the two parts count for, and the log-sum-exp of both. */
+/* The weights of the two parts, and the log-sum-exp of both. */
 struct weights {
     float old, part, lse;
 };
@@ -20,7 +20,7 @@ CPU_CLONES static void mix(float *restrict o, const float *part, float old_weigh
         o[i] = old_weight * o[i] + part_weight * part[i];
 }
 
-/* Elements col .. col + count - 1 of a row, of one head. What has no weight is not read. */
+/* Merges elements col .. col + count - 1 of a row, of one head. A part without weight is not read. */
 static void merge_span(const struct attention_merge_args *args, const struct weights *w, int64_t row, int64_t col,
                        int64_t count)
 {

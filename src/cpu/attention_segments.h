@@ -1,5 +1,4 @@
-/* What attention forward and backward share besides arithmetic: segments, rows that no segment covers, reads of a block
- * of rows. */
+/* Shared by attention forward and backward: segments, rows outside all segments, reading a block of rows. */
 #ifndef CPU_ATTENTION_SEGMENTS_H
 #define CPU_ATTENTION_SEGMENTS_H
 
@@ -16,7 +15,8 @@ static inline int64_t attention_slots(const struct attention_segments *segments)
 
 struct attention_segment attention_segment(const struct attention_segments *segments, int64_t slot);
 
-/* How many keys query i of a segment sees: always the segment's first ones. Causal: keys j <= i + offset. */
+/* Returns the number of keys that query i of a segment sees, always the segment's first ones. Causal: keys j <= i +
+ * offset. */
 int64_t attention_visible(const struct attention_segment *segment, int64_t i, bool causal);
 
 /* Fills covered[rows]: 1 where a segment covers the row, else 0. Rows are queries, or keys when `keys`. */
@@ -25,8 +25,8 @@ void attention_cover(const struct attention_segments *segments, bool keys, int64
 /* Zeroes the rows of x that are not covered. */
 void attention_clear_rows(const struct tensor *x, const char *covered);
 
-/* Copies rows first .. first + rows - 1, columns col .. col + cols - 1, to [rows, cols] in f32. Rows of a wide matrix
- * are far apart; where the distance is a power of two they would evict each other from the L1 cache. */
+/* Copies rows first .. first + rows - 1, columns col .. col + cols - 1, to [rows, cols] in f32. The copy is dense,
+ * because rows of a wide matrix that are a power of two apart would evict each other from the L1 cache. */
 void attention_read(const struct tensor *x, int64_t first, int64_t rows, int64_t col, int64_t cols, float *to);
 
 #endif

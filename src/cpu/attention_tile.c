@@ -1,16 +1,16 @@
 #include "cpu/attention_tile.h"
 
-/* Both loops over a block of sums are unrolled, so that it stays in registers. */
+/* Both loops over a block of sums are unrolled, so that the block stays in registers. */
 #if defined(__clang__)
 #define EACH(i, n) _Pragma("unroll") for (int i = 0; i < (n); i++)
 #else
 #define EACH(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)
 #endif
 
-/* Compilers keep a block of sums in registers only when told the width of a vector, so the product is written once for
- * vectors of WIDTH floats and made for three widths. A block has ROWS rows and up to VECTORS vectors: 6 x 2 of AVX2's
- * 16 registers leave room for the factors, as do 8 x 2 of AVX-512's 32; both hide the latency of a multiply-add. The
- * order of each sum is the same in all of them. */
+/* The GEMM kernel, for vectors of WIDTH floats; instantiated for three widths, since compilers keep a block of sums in
+ * registers only for an explicit vector width. A block has ROWS rows and up to VECTORS vectors: 6 x 2 of AVX2's 16
+ * registers, or 8 x 2 of AVX-512's 32, leave registers for the factors, and hide the latency of a multiply-add. The
+ * order of each sum is the same for all widths. */
 #define PRODUCT(WIDTH, ROWS, VECTORS, TARGET)                                                                          \
     typedef float lanes_##WIDTH __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));                        \
                                                                                                                        \

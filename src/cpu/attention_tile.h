@@ -1,4 +1,4 @@
-/* The matrix kernels of attention. A block of queries is stored transposed, one query per vector lane. So keys and
+/* The matrix kernels of attention. A block of queries is stored transposed, one query per vector lane, so that keys and
  * values are read in place, a running maximum needs no reduction across lanes, and any head_dim works. */
 #ifndef CPU_ATTENTION_TILE_H
 #define CPU_ATTENTION_TILE_H
@@ -29,7 +29,8 @@ void tile_transpose(const float *from, int64_t from_stride, int64_t rows, int64_
 void tile_copy(const float *from, int64_t from_stride, int64_t rows, int64_t cols, float factor, float *restrict to,
                int64_t to_stride, int64_t width);
 
-/* The first lane to compute when lanes below `hidden` see no key, rounded down to a multiple of TILE_LANES. */
+/* Returns the first lane to compute if lanes below `hidden` see no key: `hidden` rounded down to a multiple of
+ * TILE_LANES. */
 static inline int64_t tile_skip(int64_t hidden)
 {
     return hidden > 0 ? hidden / TILE_LANES * TILE_LANES : 0;

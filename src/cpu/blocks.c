@@ -3,7 +3,7 @@
 
 CPU_CLONES float cpu_largest(const float *x, int64_t count)
 {
-    uint32_t result = 0; /* bits of a float without its sign order as the float does */
+    uint32_t result = 0; /* the bits of nonnegative floats have the order of the floats */
 #pragma omp simd reduction(max : result)
     for (int64_t i = 0; i < count; i++) {
         uint32_t magnitude = cpu_bits(cpu_magnitude(x[i]));
@@ -27,7 +27,7 @@ void cpu_largest_of_rows(struct cpu *cpu, const struct tensor *x, float *largest
 
 /* -- Scales ------------------------------------------------------------------------------------------------------- */
 
-/* The scale of a block whose elements' largest magnitude is amax. */
+/* Makes the scale of a block with the largest magnitude amax. */
 static void make_scale(const struct cpu_blocks *blocks, float amax, float tensor, float *multiplier, float *scale)
 {
     float largest = format_largest(blocks->rule->format);

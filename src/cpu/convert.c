@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 
-/* The loops below equal core/dtype.h's scalar functions bit for bit, without their branches. */
+/* The loops below give the same bits as the scalar functions of core/dtype.h, without their branches. */
 
 CPU_CLONES static void widen_bf16(const uint16_t *from, float *restrict to, int64_t count)
 {
@@ -11,8 +11,8 @@ CPU_CLONES static void widen_bf16(const uint16_t *from, float *restrict to, int6
         to[i] = cpu_float((uint32_t)from[i] << 16);
 }
 
-/* An 8-bit float's exponent and mantissa moved to f32's place have too small an exponent bias; the product mends it,
- * exactly, for denormals too. */
+/* Moves an 8-bit float's exponent and mantissa to their places in f32, and corrects the exponent bias by a
+ * multiplication, which is exact, for denormals too. */
 CPU_CLONES static void widen_e4m3(const uint8_t *from, float *restrict to, int64_t count)
 {
 #pragma omp simd
@@ -44,9 +44,9 @@ CPU_CLONES static void narrow_bf16(const float *from, uint16_t *restrict to, int
     }
 }
 
-/* An 8-bit float that saturates; mantissa and bias are its own, `smallest` and `largest` its normal numbers' bits in
- * f32. Normal numbers: round at the last mantissa bit kept and move the exponent's bias. Below, the spacing is that of
- * f32 at `coarse`: adding that rounds there and leaves the multiple of the spacing in the low bits. */
+/* Converts to an 8-bit float, saturating. smallest, largest: f32 bits of its normal numbers' bounds. Normal numbers:
+ * rounds at the last mantissa bit and changes the exponent bias. Denormals have the spacing of f32 at `coarse`: adding
+ * it rounds, and leaves the multiple of the spacing in the low bits. */
 CPU_INLINE uint8_t eight_bits(float from, int mantissa, uint32_t bias, uint32_t smallest, uint32_t largest,
                               float coarse, uint32_t nan)
 {

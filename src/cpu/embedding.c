@@ -8,7 +8,7 @@ CPU_CLONES static void multiply(const float *x, float scale, float *restrict y, 
         y[i] = x[i] * scale;
 }
 
-/* The token's row of a weight or its gradient; -1: it has none. */
+/* Returns the token's row of a weight or its gradient; -1 if it has none. */
 static int64_t row_of(int32_t token, int64_t origin, const struct tensor *weight)
 {
     const int64_t row = token - origin;
@@ -59,14 +59,15 @@ CPU_CLONES static void add_scaled(const float *from, float scale, float *restric
         to[i] += from[i] * scale;
 }
 
-/* Sums that are not fp32 in the end are made in fp32 first, all of them. */
+/* All sums are made in fp32 first if the gradient is not fp32. */
 int64_t cpu_embedding_backward_workspace(const struct cpu *cpu, const struct embedding_backward_args *args)
 {
     (void)cpu;
     return args->dweight.dtype == DTYPE_F32 ? 0 : tensor_count(&args->dweight) * (int64_t)sizeof(float);
 }
 
-/* Columns first .. end - 1 of all vocabulary rows: one thread sees every token, in order. sums: fp32, like dweight. */
+/* Sums columns first .. end - 1 of all vocabulary rows: one thread sees every token, in order. sums: fp32, shape of
+ * dweight. */
 static void backward_columns(const struct embedding_backward_args *args, const struct tensor *sums, int64_t first,
                              int64_t end)
 {
@@ -96,7 +97,7 @@ static void backward_columns(const struct embedding_backward_args *args, const s
 
 void cpu_embedding_backward(struct cpu *cpu, const struct embedding_backward_args *args)
 {
-    enum { LINE = CPU_LINE / sizeof(uint16_t) }; /* two threads never write to one cache line */
+    enum { LINE = CPU_LINE / sizeof(uint16_t) }; /* so that two threads never write to the same cache line */
     int parts = cpu_threads(cpu, tensor_count(&args->dy) + tensor_count(&args->dweight));
     const struct tensor *to = &args->dweight;
     const struct tensor sums =

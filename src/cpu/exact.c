@@ -46,7 +46,7 @@ void cpu_exact_read(struct cpu *cpu, const struct exact_read_args *args)
     }
 }
 
-/* Each part is a multiple of its unit, and what is left of the sum after it is exact. */
+/* Splits the sum and adds its parts: each part is a multiple of its unit, and the rest after it is exact. */
 static void add_parts(double sum, double unit, double parts[SQUARES_PARTS])
 {
     for (int p = 0; p < SQUARES_PARTS; p++) {
@@ -57,7 +57,7 @@ static void add_parts(double sum, double unit, double parts[SQUARES_PARTS])
     }
 }
 
-/* In an order that does not depend on how wide the machine's vectors are. */
+/* Sums in an order that does not depend on the width of the machine's vectors. */
 CPU_CLONES static double sum_of_block(const float *x)
 {
     enum { LANES = 8 };

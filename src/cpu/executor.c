@@ -40,8 +40,8 @@ static void run(struct executor *executor, struct stream *stream, enum op op, co
     }
 }
 
-/* Whole pages, so blocks are aligned far beyond what is promised; zero, and counted by the system only once touched.
- * The size is kept in a page of its own in front. */
+/* Blocks are whole pages, so they are aligned to more than is promised; they are zero, and count only once they are
+ * touched. A page in front of each block stores its size. */
 enum { PAGE = 4096 };
 
 static void *allocate_pages(int64_t bytes)
@@ -93,7 +93,7 @@ static void reserve(struct executor *executor, int stream, int64_t bytes)
     cpu->workspace_bytes = bytes;
 }
 
-/* Launches run to their end, so streams have nothing to wait for. */
+/* Launches are synchronous, so streams have nothing to wait for. */
 static void no_event(struct executor *executor, struct event *event, struct stream *stream)
 {
     (void)executor;

@@ -8,16 +8,16 @@ struct gelu {
     float share, slope;
 };
 
-/* Beyond this x, share is 0 or 1 and slope 0 as f32 holds them, and nothing below overflows. NaN stays NaN. */
+/* Beyond this x, share is 0 or 1 and slope 0 in f32, and nothing below overflows. NaN stays NaN. */
 CPU_INLINE float gelu_clamp(float x)
 {
     const float far = 16.0f;
     return x < -far ? -far : (x > far ? far : x);
 }
 
-/* The normal distribution and its density. For t = |x|, Phi(-t) = exp(-t^2 / 2) r(t): r, a rational function, is fitted
- * to a relative 7e-9 on 0 .. 16; its coefficients are positive, so nothing cancels and both tails are accurate
- * relatively. t^2 is rounded, which is as if x were off by half a rounding. */
+/* The normal distribution and its density. For t = |x|, Phi(-t) = exp(-t^2 / 2) r(t), with a rational function r fitted
+ * to a relative error of 7e-9 on 0 .. 16. Its coefficients are positive, so nothing cancels, also in the tails.
+ * Rounding t^2 equals an error of half a rounding in x. */
 CPU_INLINE struct gelu gelu_erf(float x)
 {
     float t = fabsf(gelu_clamp(x)), e = cpu_exp(-0.5f * (t * t));

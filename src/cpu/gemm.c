@@ -33,7 +33,7 @@ CPU_CLONES static void multiply(float *restrict x, float factor, int64_t count)
         x[i] *= factor;
 }
 
-/* A row of elements to values: scales of a copy [R, C] as in struct quantized_copies. */
+/* Multiplies a row of elements by its scales, which have the shapes of struct quantized_copies. */
 static void scale_row(float *x, const struct tensor *scale, enum scaling scaling, int64_t row, int64_t cols)
 {
     if (scaling == SCALING_ROW)
@@ -46,7 +46,8 @@ static void scale_row(float *x, const struct tensor *scale, enum scaling scaling
     }
 }
 
-/* Is there at most one scale, which multiplies the product? Else elements are multiplied by theirs. */
+/* Returns whether there is at most one scale, which multiplies the result; else elements are multiplied by their
+ * scales. */
 static bool is_one(const struct tensor *scale)
 {
     return !tensor_present(scale) || tensor_count(scale) == 1;
@@ -57,7 +58,7 @@ static float scale_of(const struct tensor *scale)
     return tensor_present(scale) && is_one(scale) ? *(const float *)scale->data : 1.0f;
 }
 
-/* The values of x in f32, but for a single scale: x itself, or converted into `copy`. */
+/* Returns the values of x in f32, without a single scale: x itself, or converted into `copy`. */
 static struct tensor as_f32(struct cpu *cpu, const struct tensor *x, const struct tensor *scale, enum scaling scaling,
                             float *copy)
 {
@@ -85,7 +86,7 @@ CPU_CLONES static void add_bias(const float *addend, const float *bias, float *d
         d[i] = addend[i] + bias[i];
 }
 
-/* d = bias in every row + the addend, if any, which may lie in d. */
+/* d = bias in every row + the addend (NULL: 0), which may be d itself. */
 static void start_from_bias(struct cpu *cpu, const struct tensor *bias, const struct tensor *addend,
                             const struct tensor *d)
 {
@@ -102,7 +103,7 @@ static void start_from_bias(struct cpu *cpu, const struct tensor *bias, const st
     }
 }
 
-/* What is added to the product goes to d first. Returns false when that is nothing. */
+/* Writes everything that is added to the product to d. Returns false if there is nothing. */
 static bool start(struct cpu *cpu, const struct gemm_args *args, const struct tensor *d)
 {
     const struct tensor *addend = args->accumulate ? &args->d : tensor_present(&args->c) ? &args->c : NULL;
@@ -129,7 +130,7 @@ void cpu_gemm(struct cpu *cpu, const struct gemm_args *args)
     if (!add && k == 0)
         cpu_fill(cpu, &(struct fill_args){.x = d, .value = 0.0});
 
-    enum { SMALL = 1 << 20 }; /* multiply-adds: some ten microseconds, as long as it takes to wake threads */
+    enum { SMALL = 1 << 20 }; /* multiply-adds, about ten microseconds: as long as waking threads takes */
     if (d.rows > 0 && d.cols > 0 && k > 0)
         sgemm(tensor_count(&d) * k < SMALL ? 1 : cpu->threads, d.rows, d.cols, k,
               scale_of(&args->scale_a) * scale_of(&args->scale_b),

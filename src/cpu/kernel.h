@@ -1,4 +1,4 @@
-/* What the files of the CPU executor share: the executor itself, the choice of instruction set, the division of a
+/* Shared by the files of the CPU executor: the executor itself, declarations of all ops, scratch, the division of a
  * matrix into spans, and functions that inline into vectorised loops. */
 #ifndef CPU_KERNEL_H
 #define CPU_KERNEL_H
@@ -7,13 +7,13 @@
 #include "core/launch.h"
 
 enum {
-    CPU_SPAN = 1024,       /* elements that an element-wise kernel takes at a time: a few spans fit in the L1 cache */
-    CPU_SMALL = 16 * 1024, /* elements below which one thread is faster than several */
+    CPU_SPAN = 1024,       /* elements processed at a time by element-wise kernels: a few spans fit in the L1 cache */
+    CPU_SMALL = 16 * 1024, /* below this number of elements one thread is faster than several */
     CPU_LINE = 64          /* bytes of a cache line, and alignment of scratch */
 };
 
 struct cpu {
-    struct executor executor; /* first, so that a pointer to it is a pointer to this */
+    struct executor executor; /* first member, so that pointers to it and to struct cpu convert */
     int threads;
     char *workspace; /* scratch, kept between launches; all streams share it, since their launches never overlap */
     int64_t workspace_bytes;
@@ -25,7 +25,7 @@ struct cpu {
 OP_DEVICE_TABLE(X)
 #undef X
 
-/* Ops that need scratch: cpu_NAME_workspace, beside cpu_NAME, says how many bytes. */
+/* Ops that need scratch. cpu_NAME_workspace, in the same file as cpu_NAME, returns its bytes. */
 #define CPU_WORKSPACE_TABLE(X)                                                                                         \
     X(GEMM, gemm)                                                                                                      \
     X(EMBEDDING_BACKWARD, embedding_backward)                                                                          \
@@ -45,14 +45,14 @@ OP_DEVICE_TABLE(X)
 CPU_WORKSPACE_TABLE(X)
 #undef X
 
-/* cpu_sum_squares where there is a unit. */
+/* cpu_sum_squares with a unit. */
 void cpu_sum_squares_exactly(struct cpu *cpu, const struct sum_squares_args *args);
 
 /* -- Scratch ------------------------------------------------------------------------------------------------------ */
 
-/* Takes `bytes` of scratch from base + *used, rounded up to whole cache lines, and advances *used. NULL when base is
- * NULL. One function per op lays out its scratch, and runs twice: with base NULL to count the bytes (the op's workspace
- * function), and at launch. Before a launch the executor has allocated the bytes counted. */
+/* Allocates `bytes` of scratch at base + *used, rounded up to whole cache lines, and advances *used. Returns NULL if
+ * base is NULL. Each op has one function that lays out its scratch, called with base NULL to count the bytes (the op's
+ * workspace function), and again at launch, when the executor has allocated them. */
 static inline void *cpu_take(char *base, int64_t *used, int64_t bytes)
 {
     int64_t first = *used;
@@ -82,19 +82,20 @@ static inline struct cpu_span cpu_span(const struct cpu_spans *spans, int64_t i)
     return (struct cpu_span){i / spans->per_row, col, left < CPU_SPAN ? left : CPU_SPAN};
 }
 
-/* x as one row when its elements are contiguous, else x: gives fewer, longer spans. */
+/* Returns x as one row if it is contiguous, for fewer and longer spans; else x. */
 static inline struct tensor cpu_flat(const struct tensor *x)
 {
     return tensor_contiguous(x) ? tensor_vector(x->data, x->dtype, tensor_count(x)) : *x;
 }
 
-/* Number of threads for an op on so many elements. */
+/* Returns the number of threads for an op on `elements` elements. */
 static inline int cpu_threads(const struct cpu *cpu, int64_t elements)
 {
     return elements < CPU_SMALL ? 1 : cpu->threads;
 }
 
-/* Start of part i of n elements cut into `parts` at multiples of `unit`; part i ends where part i + 1 starts. */
+/* Returns the start of part i of n elements, split into `parts` at multiples of `unit`; it is also the end of part i -
+ * 1. */
 static inline int64_t cpu_part(int64_t n, int64_t parts, int64_t i, int64_t unit)
 {
     int64_t units = (n + unit - 1) / unit, start = units * i / parts * unit;
@@ -127,9 +128,9 @@ CPU_INLINE float cpu_float(uint32_t bits)
     return value;
 }
 
-/* exp(x) to about one unit in the last place, over the whole range (0, denormals, infinity; NaN stays NaN), without
- * a branch. x = n ln 2 + r, |r| <= ln 2 / 2; exp(r) by a polynomial fitted to 3e-9; 2^n in two factors, since n is in
- * -150 .. 128. */
+/* Returns exp(x) to about one unit in the last place, over the whole range (0, denormals, infinity; NaN stays NaN),
+ * without a branch. x = n ln 2 + r, |r| <= ln 2 / 2; exp(r) by a polynomial fitted to 3e-9; 2^n as two factors, since n
+ * is in -150 .. 128. */
 CPU_INLINE float cpu_exp(float x)
 {
     const float to_integer = 0x1.8p23f; /* adding it leaves the nearest integer in the low bits */

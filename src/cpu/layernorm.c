@@ -1,5 +1,5 @@
-/* layernorm. The mean is summed in double and the deviations from it are squared after it is subtracted, so inputs
- * whose mean is far larger than their deviation lose nothing. */
+/* layernorm. The mean is summed in double, and deviations are squared after it is subtracted, so inputs whose mean is
+ * far larger than their deviation lose no accuracy. */
 #include "cpu/norm.h"
 #include "cpu/sum.h"
 
@@ -70,7 +70,7 @@ int64_t cpu_layernorm_backward_workspace(const struct cpu *cpu, const struct lay
 }
 
 struct sums {
-    float gradient, product; /* of w dy, and of w dy (x - mean) */
+    float gradient, product; /* sums of w dy, and of w dy (x - mean) */
 };
 
 CPU_CLONES static struct sums sums_of(const float *weight, const float *dy, const float *x, float mean, int64_t count)
@@ -95,7 +95,7 @@ CPU_CLONES static void add_parameter_gradients(const float *dy, const float *x, 
     }
 }
 
-/* What all elements of a row have in common. */
+/* Numbers common to all elements of a row. */
 struct layernorm_row {
     float mean, rstd;
     float shift, factor; /* mean(w dy), and rstd^2 mean(w dy (x - mean)) */

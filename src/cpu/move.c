@@ -1,7 +1,7 @@
 /* copy, scatter, transpose, split, join, fill, add. */
 #include "cpu/convert.h"
 
-/* Threads move pieces of this many bytes, several pages each. */
+/* bytes that a thread moves at a time, several pages */
 enum { PIECE = 64 * 1024 };
 
 void cpu_copy(struct cpu *cpu, const struct copy_args *args)
@@ -27,7 +27,7 @@ void cpu_scatter(struct cpu *cpu, const struct scatter_args *args)
         memcpy(tensor_at(&args->to, rows[t], 0), tensor_at(from, t, 0), (size_t)(from->cols * dtype_size(from->dtype)));
 }
 
-/* Squares of 64 x 64 bytes: each line of memory is read and written once. */
+/* Transposes squares of 64 x 64 bytes, so that each cache line is read and written once. */
 void cpu_transpose(struct cpu *cpu, const struct transpose_args *args)
 {
     const struct tensor *from = &args->from, *to = &args->to;
@@ -71,7 +71,7 @@ void cpu_join(struct cpu *cpu, const struct join_args *args)
     }
 }
 
-/* One element's bytes, repeated by doubling. */
+/* Fills `to` with an element, by doubling. */
 static void repeat(char *to, const void *element, int64_t size, int64_t bytes)
 {
     memcpy(to, element, (size_t)size);

@@ -22,7 +22,7 @@ int64_t cpu_norm_workspace(const struct tensor *x, int gradients)
     return gradients * blocks_of(x) * x->cols * (int64_t)sizeof(float);
 }
 
-/* Columns first .. end - 1 of the blocks' sums, block by block. */
+/* Sums columns first .. end - 1 of the blocks' sums, block by block. */
 static void sum_blocks(const float *partial, int64_t blocks, const struct tensor *gradient, bool accumulate,
                        int64_t first, int64_t end)
 {

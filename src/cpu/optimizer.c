@@ -56,7 +56,7 @@ void cpu_gradient_scale(struct cpu *cpu, const struct gradient_scale_args *args)
         double clip = args->max_norm > 0.0f ? (double)args->max_norm / (norm + 1e-6) : 1.0;
         scale = (clip > 1.0 ? 1.0 : clip) / count;
     }
-    if (!isfinite((float)norm) || !isfinite(total[0])) /* the norm as its tensor holds it, which the run judges by */
+    if (!isfinite((float)norm) || !isfinite(total[0])) /* the norm as stored (f32), by which the run decides too */
         scale = NAN;
     *(float *)args->norm.data = (float)norm;
     *(float *)args->scale.data = (float)scale;

@@ -19,7 +19,7 @@ CPU_CLONES static void rotate(float *restrict x, int64_t heads, int64_t half, co
         }
 }
 
-/* The same where a pair's two are neighbours. */
+/* As rotate, for interleaved pairs. */
 CPU_CLONES static void rotate_interleaved(float *restrict x, int64_t heads, int64_t half, const float *cosine,
                                           const float *sine, float sign)
 {

@@ -1,5 +1,5 @@
-/* quantization_statistic: each piece of the tensor is rounded as quantize does it, and its losses summed; then over the
- * pieces, in order. */
+/* quantization_statistic: rounds each piece of the tensor as quantize does, and sums its quantization error; then sums
+ * over the pieces in order. */
 #include "cpu/blocks.h"
 #include "cpu/convert.h"
 
@@ -28,11 +28,11 @@ int64_t cpu_quantization_statistic_workspace(const struct cpu *cpu, const struct
     return lay_out(args, NULL, &scratch);
 }
 
-/* Elements of one block, whose scale is `scale` * `tensor`; NaN: it has none. `scaled` is in the format's range. */
+/* Adds the elements of one block with the scale `scale` * `tensor`; NaN: no scale. `scaled`: in the format's range. */
 static void add_elements(double *result, enum number_format format, const float *x, const float *scaled, int64_t count,
                          float multiplier, float scale, float tensor)
 {
-    const float limit = format_largest(format) * (1.0f + 0x1p-20f); /* a block's amax may be rounded up */
+    const float limit = format_largest(format) * (1.0f + 0x1p-20f); /* tolerance: a block's amax may be rounded up */
     for (int64_t i = 0; i < count; i++) {
         result[STATISTIC_COUNT]++;
         if (!isfinite(x[i]))
@@ -59,7 +59,7 @@ static void add_scale(double *result, float scale)
         result[STATISTIC_INVERSE] = fmax(result[STATISTIC_INVERSE], (double)quantization_reciprocal(scale));
 }
 
-/* Does the block with element (row, col) of a piece start there; a scale of the tensor, or of a row, starts once. */
+/* Returns whether a block starts in this row of the piece; the scale of a tensor or a row is counted once. */
 static bool starts(const struct cpu_blocks *blocks, int64_t first_row, int64_t first_col, int64_t row)
 {
     enum scaling scaling = blocks->rule->scaling;
@@ -70,7 +70,7 @@ static bool starts(const struct cpu_blocks *blocks, int64_t first_row, int64_t f
     return row % blocks->height == 0;
 }
 
-/* The part of one piece. */
+/* Computes the statistics of one piece. */
 static void measure(const struct quantization_statistic_args *args, int64_t first_row, int64_t first_col,
                     const float *multipliers, double *result)
 {

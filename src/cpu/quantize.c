@@ -1,5 +1,5 @@
-/* quantize: copies of a tensor, made by pieces of 128 x 128 elements. The column copy of a piece is the row copy of the
- * piece transposed; where both have the same elements, these are made once. */
+/* quantize: makes quantized operands in pieces of 128 x 128 elements. A columnwise piece is a rowwise piece of the
+ * transposed tensor; if both have the same elements, these are quantized once. */
 #include "cpu/blocks.h"
 #include "cpu/convert.h"
 #include "cpu/quantize.h"
@@ -49,7 +49,7 @@ static void largest_of_columns(struct cpu *cpu, const struct tensor *x, float *l
 
 /* -- Pieces ------------------------------------------------------------------------------------------------------- */
 
-/* Elements (row, col ...) of x as f32. */
+/* Elements of x as f32, from (row, col) on. */
 struct quantize_piece {
     int64_t row, col, rows, cols;
     const float *values;
@@ -83,7 +83,7 @@ CPU_CLONES static void transpose(const float *from, int64_t stride, int64_t rows
         }
 }
 
-/* The piece transposed, with zeros up to `width` columns. */
+/* Returns the transposed piece, padded with zeros to `width` columns. */
 static struct quantize_piece transposed(const struct quantize_piece *piece, int64_t width, bool hadamard, square buffer)
 {
     transpose(piece->values, piece->stride, piece->rows, piece->cols, buffer);
@@ -95,15 +95,15 @@ static struct quantize_piece transposed(const struct quantize_piece *piece, int6
     return (struct quantize_piece){piece->col, piece->row, piece->cols, width, buffer[0], CPU_PIECE};
 }
 
-/* -- Copies ------------------------------------------------------------------------------------------------------- */
+/* -- Quantized operands ------------------------------------------------------------------------------------------ */
 
-/* One of the two copies [R, C], and what is known of its scales before its pieces are made. */
+/* The rowwise or columnwise operand [R, C], and the scales that are known before its pieces are made. */
 struct target {
     struct tensor copy, scale;
     const struct quantization *rule;
-    float multiplier;   /* of the tensor */
+    float multiplier;   /* of the whole tensor */
     float *multipliers; /* SCALING_ROW: [R] */
-    uint32_t key;       /* of random bits */
+    uint32_t key;       /* key of the random bits */
 };
 
 static void store_scales(const struct target *target, const struct quantize_piece *piece,
@@ -137,7 +137,8 @@ static void write_piece(const struct target *target, const struct quantize_piece
     }
 }
 
-/* Both copies, of 8-bit elements that are the same in both; `width` is the column copy's, with zeros. */
+/* Writes a piece of both operands, whose 8-bit elements are the same; `width` is the columnwise one's, padding
+ * included. */
 static void write_twice(const struct target *row, const struct target *column, const struct quantize_piece *piece,
                         int64_t width)
 {
@@ -159,7 +160,7 @@ static void write_twice(const struct target *row, const struct target *column, c
     }
 }
 
-/* Scales that are made before the copies: those of the whole tensor, and of rows. */
+/* Scales of the whole tensor and of rows, which are made before the elements. */
 static void set_tensor_scale(struct target *target, float amax)
 {
     bool four = target->rule->format == FORMAT_E2M1;
@@ -177,7 +178,7 @@ static void set_row_scales(struct target *target, int64_t rows)
     }
 }
 
-/* The largest magnitude after the Hadamard transform. */
+/* Returns the largest magnitude after the Hadamard transform. */
 static float largest_transformed(struct cpu *cpu, const struct tensor *x)
 {
     int64_t across = (x->cols + CPU_PIECE - 1) / CPU_PIECE, down = (x->rows + CPU_PIECE - 1) / CPU_PIECE;
@@ -248,7 +249,7 @@ static void prepare(struct cpu *cpu, const struct quantize_args *args, struct ta
     }
 }
 
-/* 1X32: padding in a block with NaN is zero too. */
+/* 1X32: makes padding zero, also in blocks with NaN. */
 static void clear_padding(const struct tensor *column, const struct quantize_piece *piece, int64_t width)
 {
     for (int64_t i = 0; i < piece->cols; i++)
@@ -265,7 +266,9 @@ void cpu_quantize(struct cpu *cpu, const struct quantize_args *args)
     if (tensor_present(&args->sum))
         cpu_sum(cpu, x, true, &args->sum, args->accumulate);
     bool to_row = tensor_present(&row.copy), to_column = tensor_present(&column.copy);
-    int64_t rows = to_column ? column.copy.cols : to_row ? x->rows : 0; /* with those that the column copy pads */
+    int64_t rows = to_column ? column.copy.cols
+                   : to_row  ? x->rows
+                             : 0; /* includes the padding of the columnwise operand */
     int64_t across = (x->cols + CPU_PIECE - 1) / CPU_PIECE, down = (rows + CPU_PIECE - 1) / CPU_PIECE;
     enum scaling scaling = args->to.rule.scaling;
     bool alike = to_row && to_column && (scaling == SCALING_TENSOR || scaling == SCALING_128X128);
@@ -289,7 +292,7 @@ void cpu_quantize(struct cpu *cpu, const struct quantize_args *args)
     }
 }
 
-/* -- Ops that make copies of their result ------------------------------------------------------------------------- */
+/* -- Ops that quantize their result ----------------------------------------------------------------------------- */
 
 int64_t cpu_made_workspace(const struct tensor *y, enum dtype dtype, int64_t rows, int64_t cols)
 {
@@ -301,7 +304,7 @@ struct tensor cpu_made(struct cpu *cpu, const struct tensor *y, enum dtype dtype
     return tensor_present(y) ? *y : tensor_matrix(cpu->workspace, dtype, rows, cols);
 }
 
-/* The scalings that these ops have need no scratch, so y may lie there. */
+/* y may be in scratch, because quantize needs none for the scalings of these ops. */
 void cpu_make_copies(struct cpu *cpu, const struct tensor *y, const struct quantized_copies *to)
 {
     if (has_copies(to) || tensor_present(&to->amax))

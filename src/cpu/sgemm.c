@@ -46,7 +46,7 @@ static void multiply(int64_t m, int64_t n, int64_t k, float alpha, struct sgemm_
 #endif
 
 #if defined(CISTRON_GEMM_CBLAS) && defined(__GNUC__)
-/* OpenBLAS may have threads of its own; another CBLAS lacks these calls. */
+/* OpenBLAS may have its own threads; other CBLAS libraries lack these functions. */
 extern void openblas_set_num_threads(int threads) __attribute__((weak));
 extern int openblas_get_num_threads(void) __attribute__((weak));
 
@@ -64,8 +64,8 @@ static void keep_library_single(void)
 void sgemm(int threads, int64_t m, int64_t n, int64_t k, float alpha, struct sgemm_matrix a, struct sgemm_matrix b,
            float beta, float *d, int64_t d_stride)
 {
-    enum { STRIP = 16 }; /* rows or columns: no library's register tile is cut by a multiple of it for long */
-    int before = omp_get_max_threads(); /* a library on OpenMP asks for this one, outside parallel regions too */
+    enum { STRIP = 16 };                /* rows or columns; a multiple of it splits few register tiles of any library */
+    int before = omp_get_max_threads(); /* a library that uses OpenMP reads this number, outside parallel regions too */
     omp_set_num_threads(1);
     keep_library_single();
     bool by_rows = m >= n;

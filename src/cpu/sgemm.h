@@ -1,4 +1,4 @@
-/* The only use of a matrix library (BLAS or oneDNN): one matrix product. */
+/* The only use of a matrix library (BLAS or oneDNN): one GEMM. */
 #ifndef CPU_SGEMM_H
 #define CPU_SGEMM_H
 
@@ -12,8 +12,8 @@ struct sgemm_matrix {
     bool transpose;
 };
 
-/* d [m, n] = alpha a [m, k] b [k, n] + beta d, with beta 0 or 1, on `threads` threads. The longer side of d is cut into
- * strips, at most one per thread; the sum over k is never cut, so it keeps its order. */
+/* d [m, n] = alpha a [m, k] b [k, n] + beta d, with beta 0 or 1, on `threads` threads. The longer side of d is split
+ * into strips, at most one per thread; the sum over k is not split, so its order is fixed. */
 void sgemm(int threads, int64_t m, int64_t n, int64_t k, float alpha, struct sgemm_matrix a, struct sgemm_matrix b,
            float beta, float *d, int64_t d_stride);
 

@@ -8,7 +8,7 @@ CPU_CLONES static void set_sums(const float *sums, bool accumulate, float *restr
         to[i] = (accumulate ? to[i] : 0.0f) + sums[i];
 }
 
-/* Columns first .. first + count - 1, at most CPU_SPAN: over blocks of rows, then over the blocks. */
+/* Sums columns first .. first + count - 1, at most CPU_SPAN, within blocks of rows and then over the blocks. */
 static void sum_columns(const struct tensor *x, int64_t first, int64_t count, float *sums)
 {
     enum { BLOCK_ROWS = 64 };
@@ -41,7 +41,7 @@ static void sum_rows(const struct tensor *x, int64_t first, int64_t count, float
     }
 }
 
-/* Threads share the sums, never one sum, so that its order depends on the shape alone. */
+/* Threads divide the sums, but never split one, so the order of each sum depends only on the shape. */
 void cpu_sum(struct cpu *cpu, const struct tensor *x, bool over_rows, const struct tensor *sum, bool accumulate)
 {
     int parts = cpu_threads(cpu, tensor_count(x));

@@ -101,7 +101,7 @@ void cpu_xent_part(struct cpu *cpu, const struct xent_part_args *args)
     }
 }
 
-/* Of one token: part p's number. */
+/* Returns part p's statistic of a token. */
 static float statistic(const struct tensor *statistics, int64_t p, enum xent_statistic which, int64_t t)
 {
     return *(const float *)tensor_at(statistics, p * XENT_STATISTICS + (int64_t)which, t);
@@ -141,7 +141,7 @@ CPU_CLONES static void softmax(float *x, float lse, int64_t count)
         x[i] = cpu_exp(x[i] - lse);
 }
 
-/* In part of a row. `place`: the label's column in the row, which may be outside of it. */
+/* Computes the gradient in part of a row. place: the label's column in the row, possibly outside of it. */
 static void differentiate(const struct tensor *logits, const struct cpu_span *s, int32_t label, int64_t place,
                           float lse)
 {

@@ -34,7 +34,7 @@ int libconfig_file_read(config_t *config, const char *path, const char *what)
     config_init(config);
     locale_t own = uselocale((locale_t)0);
     const bool parsed = config_read_string(config, text) == CONFIG_TRUE;
-    uselocale(own); /* libconfig 1.5 leaves the thread with the global locale instead of the one it found */
+    uselocale(own); /* libconfig 1.5 leaves the thread with the global locale instead of the previous one */
     memory_free(text);
     if (parsed)
         return ERROR_NONE;

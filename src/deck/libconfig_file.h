@@ -1,11 +1,11 @@
-/* Files in libconfig's language that are no decks. */
+/* Files in libconfig's syntax that are not decks. */
 #ifndef DECK_LIBCONFIG_FILE_H
 #define DECK_LIBCONFIG_FILE_H
 
 #include <libconfig.h>
 
-/* Parses a file of 1 MiB at most, without @include of others. what: said of a file that cannot be parsed, "no file of
- * rates". Local. ERROR_USER, naming file and line; else the caller destroys the config. */
+/* Parses a file of at most 1 MiB, without @include. On success the caller destroys the config. what: describes a file
+ * that cannot be parsed, as in "no file of rates". Local. ERROR_USER, with file and line in the message. */
 int libconfig_file_read(config_t *config, const char *path, const char *what);
 
 #endif

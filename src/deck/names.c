@@ -1,4 +1,4 @@
-/* What keys are called in other programs' settings: Hugging Face's Trainer, Megatron-LM, NeMo and others. */
+/* Other programs' names for keys: Hugging Face's Trainer, Megatron-LM, NeMo and others. */
 #include "deck/table.h"
 
 #include <ctype.h>

@@ -21,7 +21,7 @@ static bool is_refused(const struct deck_row *row)
     return row->restart >= RESTART_TENSORS;
 }
 
-/* What stands in parentheses behind a row's sentences. Freed with free(). */
+/* Returns the text in parentheses after a row's sentences. Freed with free(). */
 static char *row_notes(const struct deck_row *row)
 {
     char *allowed = deck_row_allowed(row);
@@ -48,7 +48,7 @@ static void print_comment(FILE *file, int indent, const char *text)
     fputc('\n', file);
 }
 
-/* The beginning of a key up to its last dot: 6 bytes of "model.hidden"; none outside all sections. */
+/* The section of a key: its bytes up to the last dot, 6 for "model.hidden"; 0 bytes outside all sections. */
 struct section {
     const char *key;
     int bytes;
@@ -72,7 +72,7 @@ static int depth_of(struct section section)
     return depth;
 }
 
-/* Close and open groups to get from one section to another. */
+/* Closes and opens groups to get from one section to another. */
 static void change_section(FILE *file, struct section from, struct section to)
 {
     struct section common = {to.key, 0};
@@ -162,7 +162,7 @@ static bool share_rule(const struct deck_row *a, const struct deck_row *b)
     return a->restart == b->restart && same_section(section_of(a->key), section_of(b->key));
 }
 
-/* Keys that follow one another in a section and have the same rule share a row. */
+/* Prints the table of restart rules. Consecutive keys of a section with the same rule share a row. */
 static void print_restarts(FILE *file)
 {
     fprintf(
@@ -204,7 +204,7 @@ void deck_print_markdown(FILE *file)
     print_restarts(file);
 }
 
-/* A text bare, else as deck_row_value has it. Freed with free(). */
+/* Returns a text without quotes; other values as deck_row_value. Freed with free(). */
 static char *bare_value(const struct deck_row *row, const struct deck *deck)
 {
     const void *field = (const char *)deck + row->offset;

@@ -35,7 +35,8 @@ static void set_value(struct deck *deck, struct deck_source *source, int line, c
                       const struct deck_value *value, const char *shown)
 {
     char text[TEXT_SHORT];
-    const bool own = line == DECK_COMMAND_LINE || source->files[0].identity.st_ino != 0; /* not a checkpoint's deck */
+    const bool own =
+        line == DECK_COMMAND_LINE || source->files[0].identity.st_ino != 0; /* false for a checkpoint's deck */
     char *unset = own ? deck_unset_variable(row, value) : NULL;
     if (unset != NULL) {
         deck_source_report(source, line, "key %s = %s: the environment has no variable %s ($$ stands for a $)",
@@ -59,7 +60,7 @@ static void note_old_name(struct deck_source *source, const struct deck_row *row
             memory_format("key %s: is called %s now; the old name will be refused from release 0.4 on", key, row->key));
 }
 
-/* A setting of the file as a value, and as text for a message (freed with free()). */
+/* Returns a setting of the file as a value, and as text for a message (freed with free()). */
 static struct deck_value setting_value(const config_setting_t *setting, char **shown)
 {
     switch (config_setting_type(setting)) {
@@ -97,8 +98,8 @@ static struct deck_value setting_value(const config_setting_t *setting, char **s
     return (struct deck_value){.kind = DECK_VALUE_OTHER};
 }
 
-/* A list of strings, as the one string that stands for them in keys of lists of paths; freed with free(). NULL: it is
- * none. */
+/* Returns a list of strings as the single string that lists of paths are stored in, freed with free(); NULL if it is
+ * not a list of strings. */
 static char *join_paths(const config_setting_t *list)
 {
     if (config_setting_is_list(list) == CONFIG_FALSE && config_setting_is_array(list) == CONFIG_FALSE)
@@ -118,7 +119,7 @@ static char *join_paths(const config_setting_t *list)
     return all;
 }
 
-/* All settings of a group; `section` is "" at the top, else its name and a dot. */
+/* Reads all settings of a group; `section` is "" at the top, else its name and a dot. */
 static void read_group(struct deck *deck, struct deck_source *source, const config_setting_t *group,
                        const char *section)
 {
@@ -126,7 +127,7 @@ static void read_group(struct deck *deck, struct deck_source *source, const conf
         const config_setting_t *setting = config_setting_get_elem(group, (unsigned int)i);
         const char *name = config_setting_name(setting);
         int line = (int)config_setting_source_line(setting);
-        /* The scan renamed a repeated key NAME*N; its value, the later one, is taken. */
+        /* The scan renamed a repeated key to NAME*N; the later value is used. */
         char *key = memory_format("%s%.*s", section, (int)strcspn(name, "*"), name);
         const struct deck_row *row = deck_find(key);
         if (row != NULL) {
@@ -159,7 +160,7 @@ static void read_source(struct deck *deck, struct deck_source *source)
     config_init(&config);
     locale_t c = uselocale((locale_t)0);
     bool parsed = config_read_string(&config, source->text) == CONFIG_TRUE;
-    uselocale(c); /* libconfig 1.5 leaves the thread with the global locale instead of the one it found */
+    uselocale(c); /* libconfig 1.5 leaves the thread with the global locale instead of the previous one */
     if (parsed) {
         read_group(deck, source, config_root_setting(&config), "");
     } else {
@@ -175,8 +176,8 @@ static void read_source(struct deck *deck, struct deck_source *source)
     config_destroy(&config);
 }
 
-/* The text of an override as the row's type wants it; DECK_VALUE_OTHER if it is not of that type. `scratch` holds a
- * string without its quotes. */
+/* Returns an override's text as a value of the row's type; DECK_VALUE_OTHER if it is not of that type. `scratch`
+ * receives a string without its quotes. */
 static struct deck_value override_value(const struct deck_row *row, const char *text, char **scratch)
 {
     struct deck_value other = {.kind = DECK_VALUE_OTHER};
@@ -208,7 +209,6 @@ static struct deck_value override_value(const struct deck_row *row, const char *
     return (struct deck_value){.kind = DECK_VALUE_STRING, .string = *scratch};
 }
 
-/* Drops blanks at the end of a text. */
 static void cut_blanks(char *text)
 {
     size_t length = strlen(text);
@@ -245,11 +245,11 @@ static void read_override(struct deck *deck, struct deck_source *source, const c
     free(key);
 }
 
-/* How many arguments a shell made of one override that has blanks around its '='. */
+/* Returns the number of arguments that a shell made of one override with blanks around its '='. */
 static int count_pieces(char *const overrides[], int count)
 {
     int pieces = 1;
-    bool ends = strchr(overrides[0], '=') != NULL; /* the '=' is there */
+    bool ends = strchr(overrides[0], '=') != NULL; /* the '=' has been found */
     if (!ends && count > 1 && overrides[1][0] == '=') {
         pieces = 2;
         ends = true;

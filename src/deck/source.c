@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Far beyond any deck: what is larger is a mistake, or made to take time. */
+/* Limits far beyond any deck: a larger input is a mistake or an attack. */
 enum { DEEPEST_INCLUDE = 10, MOST_FILES = 100, MOST_BYTES = 1 << 20, MOST_KEYS = 4000 };
 
 static void scan(struct deck_source *source, const char *text, int file, int depth);
@@ -111,28 +111,29 @@ static void append(struct deck_source *source, const char *bytes, int64_t count)
 
 static void add_place(struct deck_source *source, int file, int line)
 {
-    if ((source->lines & (source->lines - 1)) == 0) /* at powers of two, to the next */
+    if ((source->lines & (source->lines - 1)) == 0) /* capacity doubles at powers of two */
         source->places = memory_grow(source->places, (2 * source->lines + 1) * (int64_t)sizeof *source->places);
     source->places[source->lines++] = (struct deck_place){.file = file, .line = line};
 }
 
-/* What follows in the flat text comes from this line of a file, and stands on a flat line of its own. */
+/* Starts a flat line that comes from this line of a file. */
 static void begin_line(struct deck_source *source, int file, int line)
 {
     if (source->length > 0 && source->text[source->length - 1] != '\n')
         append(source, "\n", 1);
     else if (source->lines > 0)
-        source->lines--; /* the last one is still empty */
+        source->lines--; /* the last line is still empty */
     add_place(source, file, line);
 }
 
 enum deck_token { TOKEN_OTHER, TOKEN_STRING, TOKEN_COMMENT, TOKEN_NAME, TOKEN_INTEGER, TOKEN_REAL, TOKEN_INCLUDE };
 
-/* The token at p and its bytes, by libconfig's rules; *closed is false for a string or comment without an end. */
+/* Returns the type and bytes of the token at p, by libconfig's rules; *closed is false for a string or comment without
+ * an end. */
 static enum deck_token next_token(const char *p, int64_t *bytes, bool *closed)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ*0123456789_-";
-    const int first_letters = 53; /* a name begins with one of these, and goes on with any */
+    const int first_letters = 53; /* a name begins with one of the first 53 letters, and continues with any */
     *closed = true;
     *bytes = 1;
     if (*p == '#' || strncmp(p, "//", 2) == 0) {
@@ -182,7 +183,7 @@ static void scan_integer(struct deck_source *source, const char *token, int64_t 
     errno = 0;
     long long value = strtoll(token, NULL, strncmp(token, "0x", 2) == 0 || strncmp(token, "0X", 2) == 0 ? 16 : 10);
     if (errno == ERANGE) {
-        /* Past 64 bits: as a real it keeps its size, a real key may hold it, and an int key refuses it. */
+        /* More than 64 bits: becomes a real, which a real key accepts and an int key refuses. */
         char real[40];
         append(source, real, snprintf(real, sizeof real, "%.17e", strtod(token, NULL)));
         return;
@@ -195,7 +196,7 @@ static void scan_integer(struct deck_source *source, const char *token, int64_t 
     }
 }
 
-/* Is `file` `outer`, or taken in by it, at whatever depth? */
+/* Returns whether `file` is `outer` or is included by it, at any depth. */
 static bool lies_in(const struct deck_source *source, int file, int outer)
 {
     while (file >= 0 && file != outer)
@@ -211,7 +212,7 @@ void deck_source_note(struct deck_source *source, char *line)
     source->notes = longer;
 }
 
-/* The key just met was met before: it wins where that was in an @include which has ended, else one is too many. */
+/* Handles a repeated key: it wins if the earlier one was in an @include that has ended; otherwise it is a fault. */
 static void repeat_key(struct deck_source *source, struct deck_setting *setting)
 {
     const struct deck_place now = source->places[source->lines - 1], before = source->places[setting->line - 1];
@@ -248,7 +249,7 @@ static void scan_key(struct deck_source *source, const char *name, int64_t bytes
         (struct deck_setting){.key = memory_string(source->key), .line = source->lines};
 }
 
-/* Follow the sections: where a name is a key, and of which section. */
+/* Tracks sections: where a name is a key, and of which section. */
 static void scan_mark(struct deck_source *source, char mark)
 {
     if (mark == '=' || mark == ':') {
@@ -271,7 +272,7 @@ static void scan_mark(struct deck_source *source, char mark)
     }
 }
 
-/* Why a text is no deck; NULL where it may be one. Syntax errors would say less. */
+/* Returns why a text is not a deck, NULL if it may be one; clearer than a syntax error. */
 static const char *foreign(const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
@@ -289,7 +290,7 @@ static const char *foreign(const char *text, size_t bytes)
     return NULL;
 }
 
-/* All of an open file's text, ended by '\0', or NULL with *why. */
+/* Returns all text of an open file, ended by '\0', or NULL with *why. */
 static char *read_open(FILE *file, int64_t most, const char **why)
 {
     char *text = memory_grow(NULL, most + 2);
@@ -304,8 +305,8 @@ static char *read_open(FILE *file, int64_t most, const char **why)
     return NULL;
 }
 
-/* The text of a file, freed with free(), or NULL with *why (static or strerror's). A deck is text of moderate size:
- * what is not, a checkpoint given for a deck above all, is refused by name instead of by a syntax error. */
+/* Returns the text of a file, freed with free(), or NULL with *why (static or strerror's). Large and binary files, such
+ * as a checkpoint given instead of a deck, are refused with a clear reason instead of a syntax error. */
 static char *read_text(const char *path, int64_t most, struct stat *identity, const char **why)
 {
     FILE *file = open_stream(path);
@@ -329,8 +330,8 @@ static int add_name(struct deck_source *source, const char *name, int from, cons
     return source->file_count++;
 }
 
-/* The files that would include each other for ever, where the one called `name` takes part in its own inclusion; else
- * NULL. Freed with free(). */
+/* Returns a message that names the files of an include cycle if the file called `name` includes itself; else NULL.
+ * Freed with free(). */
 static char *circle(const struct deck_source *source, int from, const char *name, const struct stat *identity)
 {
     char *names = memory_string(name);
@@ -349,7 +350,7 @@ static char *circle(const struct deck_source *source, int from, const char *name
     return NULL;
 }
 
-/* Takes in the file that an @include of `file` names. */
+/* Includes the file that an @include of `file` names. */
 static void include(struct deck_source *source, const char *name, int file, int depth)
 {
     struct stat identity;
@@ -373,7 +374,7 @@ static void include(struct deck_source *source, const char *name, int file, int 
     free(path);
 }
 
-/* Expand the @include at p, its flat line being the last one; returns the bytes of text it took. */
+/* Expands the @include at p into the last flat line; returns the bytes of its text. */
 static int64_t scan_include(struct deck_source *source, const char *p, int file, int depth)
 {
     const char *name = p + 8 + strspn(p + 8, " \t");
@@ -432,12 +433,12 @@ static void scan(struct deck_source *source, const char *text, int file, int dep
 
 static void add(struct deck_source *source, const char *text, const char *origin, const struct stat *identity)
 {
-    append(source, "", 0); /* an empty deck is a text too */
+    append(source, "", 0); /* an empty deck needs a text too */
     source->bytes = (int64_t)strlen(text);
     scan(source, text, add_name(source, origin, -1, identity), 0);
 }
 
-/* Of the decks in a folder that whose name is nearest to a wrong one, freed with free(); NULL: none is near. */
+/* Returns the deck of a folder whose name is nearest to a wrong one, freed with free(); NULL if none is near. */
 static char *nearest_deck(const char *folder, const char *name)
 {
     glob_t found;
@@ -461,7 +462,7 @@ static char *nearest_deck(const char *folder, const char *name)
     return best;
 }
 
-/* What may help where a deck's file is not there. */
+/* Returns advice for a message that a deck's file does not exist. */
 static char *advice(const char *name)
 {
     if (strchr(name, '=') != NULL)

@@ -21,7 +21,7 @@
 #define LARGE 1099511627776.0 /* 2^40: beyond any size or count of a run */
 #define WIDTH 16777216.0      /* 2^24: far beyond any width or context, and products of sizes stay exact */
 #define LAYERS 65536.0
-#define INDEX 2147483647.0       /* what a 32-bit index reaches */
+#define INDEX 2147483647.0       /* largest 32-bit index */
 #define EXACT 9007199254740992.0 /* 2^53: the largest bound a double holds exactly */
 
 const struct deck_row deck_table[] = {

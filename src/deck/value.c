@@ -1,4 +1,4 @@
-/* What can be asked of the table and of one of its rows. */
+/* Functions on the table and its rows. */
 #include "deck/table.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -37,7 +37,7 @@ static int last_part(const char *key, int length)
 
 char *deck_nearest(const char *wrong, bool section)
 {
-    enum { LONGEST = 200 }; /* beyond it a key is wrong enough for its start to decide */
+    enum { LONGEST = 200 }; /* the first bytes decide for longer keys */
     int length = (int)strnlen(wrong, LONGEST), part = last_part(wrong, length), best = -1;
     const char *nearest = NULL;
     int nearest_length = 0;
@@ -49,7 +49,7 @@ char *deck_nearest(const char *wrong, bool section)
             key_part = last_part(key, key_length);
         }
         int distance = nearest_distance(wrong, length, key, key_length);
-        /* The right name in a wrong section is a near miss too. */
+        /* The right name in a wrong section counts as near. */
         int parts = 1 + nearest_distance(wrong + part, length - part, key + key_part, key_length - key_part);
         if (parts < distance)
             distance = parts;
@@ -59,7 +59,7 @@ char *deck_nearest(const char *wrong, bool section)
             nearest_length = key_length;
         }
     }
-    /* farther off than a slip of the hand, it would be a riddle */
+    /* a more distant key is more likely a different word than a typing error */
     return best > 1 + (length - part) / 2 ? NULL : memory_format("%.*s", nearest_length, nearest);
 }
 
@@ -70,7 +70,7 @@ static bool in_range(const struct deck_row *row, double value)
     return isfinite(value) && above && below;
 }
 
-/* A list's paths, each expanded; blanks around an item stay. Freed with free(). */
+/* Returns a list of paths, each expanded; blanks around an item stay. Freed with free(). */
 static char *expand_each(const char *list, char **unset)
 {
     char *all = memory_string("");
@@ -88,7 +88,7 @@ static char *expand_each(const char *list, char **unset)
     return all;
 }
 
-/* A value as it is kept. Freed with free(). */
+/* Returns a value as it is stored. Freed with free(). */
 static char *expand(const struct deck_row *row, const char *string, char **unset)
 {
     *unset = NULL;
@@ -109,7 +109,7 @@ static bool set_string(char *field, const struct deck_row *row, const char *stri
 {
     char *unset, *text = expand(row, string, &unset);
     bool fits = in_range(row, (double)strlen(text));
-    if (fits) /* strncpy clears what an earlier, longer value left behind: equal decks are equal bytes. */
+    if (fits) /* strncpy clears the rest of an earlier, longer value: equal decks are equal bytes. */
         strncpy(field, text, DECK_STRING);
     free(unset);
     free(text);
@@ -322,7 +322,7 @@ char *deck_row_value(const struct deck_row *row, const struct deck *deck)
         return memory_string(*(const bool *)field ? "true" : "false");
     case DECK_TYPE_INT: {
         int64_t value = *(const int64_t *)field;
-        /* libconfig reads an integer past 32 bits only with an L behind it. */
+        /* libconfig reads integers of more than 32 bits only with a final L. */
         return memory_format("%lld%s", (long long)value, value == (int32_t)value ? "" : "L");
     }
     case DECK_TYPE_REAL:

@@ -15,11 +15,11 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-/* xxhash: the fastest hash that every distribution packages; a checkpoint is hashed while it is written. */
+/* xxhash is the fastest hash that every distribution packages; a checkpoint is hashed while it is written. */
 #include <xxhash.h>
 
 enum {
-    READ_BYTES = 512 << 10, /* what was read is hashed while it is in a core's cache */
+    READ_BYTES = 512 << 10, /* small enough to be hashed from a core's cache */
     END_LINE_BYTES = 21     /* "end ", 16 digits, a newline */
 };
 
@@ -134,7 +134,7 @@ static int check_end(const char *path, const char *text, int64_t length, const c
     return ERROR_NONE;
 }
 
-/* A number and the character that must follow it. */
+/* Consumes a number and the character `ending`; false if they are not there. */
 static bool take(const char **text, int base, char ending, int64_t *value)
 {
     char *stop;
@@ -145,7 +145,7 @@ static bool take(const char **text, int base, char ending, int64_t *value)
     return good;
 }
 
-/* Whatever follows it. */
+/* Consumes 16 hexadecimal digits; false if they are not there. */
 static bool take_hash(const char **text, int64_t *value)
 {
     char *stop;
@@ -155,7 +155,7 @@ static bool take_hash(const char **text, int64_t *value)
     return good;
 }
 
-/* Is that text next? Then it is behind. */
+/* Consumes `wanted`; false if it is not there. */
 static bool take_text(const char **text, const char *wanted)
 {
     const bool there = strncmp(*text, wanted, strlen(wanted)) == 0;

@@ -19,7 +19,7 @@ char *disk_folder(const char *path)
                            : memory_format("%.*s", (int)(slash - path), path);
 }
 
-/* The errno that says why a folder is not there and cannot be made; 0 when it is there. */
+/* Makes a folder. Returns 0 if it exists afterwards, else the errno that says why not. */
 static int make_one(const char *path)
 {
     struct stat status;
@@ -66,7 +66,7 @@ void disk_remove_empty(const char *folder, int count)
 {
     char *path = memory_string(folder);
     for (int i = 0; i < count; i++) {
-        rmdir(path); /* one with content stays, and so do those above */
+        rmdir(path); /* fails for a folder with content, and then for its parents */
         char *above = disk_folder(path);
         free(path);
         path = above;
@@ -165,7 +165,7 @@ int disk_check_outside(const char *path, const char *folder, const char *ending)
     DIR *listing = opendir(folder);
     int code = ERROR_NONE;
     if (listing == NULL)
-        return ERROR_NONE; /* whoever reads it tells */
+        return ERROR_NONE; /* the reader of the folder reports it */
     for (const struct dirent *entry; code == ERROR_NONE && (entry = readdir(listing)) != NULL;) {
         char *input = memory_format("%s/%s", folder, entry->d_name);
         if (!ends_with(input, ending))

@@ -1,50 +1,51 @@
-/* Folders and file systems: durable names, removal of leftovers, output that would replace an input, free space. */
+/* Folders and file systems: durable names, removal of leftover files, checks of output paths, free space. */
 #ifndef FILE_DISK_H
 #define FILE_DISK_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The folder that a path lies in; freed with free(). */
+/* Returns the folder of a path; freed with free(). */
 char *disk_folder(const char *path);
-/* Makes a folder and those above it, as far as they are missing. Returns 0, or the errno of the failure; *at (at may be
- * NULL) is then the folder that could not be made. The caller frees *at with free() in any case. */
+/* Makes a folder and its missing parent folders. Returns 0, or the errno of the failure; *at is then the folder that
+ * could not be made (at may be NULL). The caller frees *at with free() in any case. */
 int disk_make_folder(const char *folder, char **at);
 
-/* How many folders disk_make_folder would make. */
+/* Returns the number of folders that disk_make_folder would make. */
 int disk_missing(const char *folder);
-/* Removes this folder and those above it, `count` in all, as far as they are empty. */
+/* Removes a folder and its parents, `count` folders in all, as long as they are empty. */
 void disk_remove_empty(const char *folder, int count);
 
-/* Makes a new file name durable: flushes the folder that it lies in. A folder that may not be read, or a file system
- * that cannot flush folders, is no error. Else ERROR_ENVIRONMENT. */
+/* Makes a new file name durable: flushes its folder to the disk. A folder that may not be read, or a file system that
+ * cannot flush folders, is not an error. ERROR_ENVIRONMENT. */
 int disk_sync_folder(const char *path);
 
-/* Removes the files whose paths begin with `beginning` and end there or with a number: what killed programs left. With
- * `folders`: the folders, with the files in them. Failures are ignored. */
+/* Removes the files that killed programs left: those whose path is `beginning`, or `beginning` and a number. With
+ * `folders`: the folders with such paths, with the files in them. Ignores failures. */
 void disk_remove_leavings(const char *beginning, bool folders);
-/* Removes a folder with the files in it, and ignores failures. A folder that holds another folder stays. Links are not
- * followed. */
+/* Removes a folder with the files in it, and ignores failures. A folder that contains another folder stays. Does not
+ * follow links. */
 void disk_remove_folder(const char *path);
 
-/* Does the path lead to a device or a pipe, or to a stream that this process has open (/dev/stdout)? Such an output is
- * written as it comes. */
+/* Returns whether the path is a device, a pipe, or an open stream of this process (/dev/stdout). Such an output is
+ * written directly, without a temporary file. */
 bool disk_is_stream(const char *path);
-/* What an output may be, or'ed. */
+/* What an output may be; a mask. */
 enum disk_output {
-    DISK_REPLACE = 1, /* --force: it may replace a file */
-    DISK_STREAM = 2   /* disk_is_stream will do */
+    DISK_REPLACE = 1, /* --force: the output may replace a file */
+    DISK_STREAM = 2   /* the output may be a stream (disk_is_stream) */
 };
-/* Checks that a command may write its output at `path`: the rule of doc/errors.md, "What is replaced". `how`: of enum
- * disk_output. ERROR_USER: a file with content is there, and `how` lacks DISK_REPLACE; it is one of inputs[count], by
- * whatever name ("-" is no input); something else than a regular file is there; the path is "-" or ends with "/". */
+/* Checks that a command may write its output at `path`: the rule of doc/errors.md, "What is replaced". how: a mask of
+ * enum disk_output. ERROR_USER: there is a file with content and `how` lacks DISK_REPLACE; the file is one of
+ * inputs[count], under any name ("-" in inputs is standard input); there is something other than a regular file; the
+ * path is "-" or ends with "/". */
 int disk_check_output(const char *path, int how, const char *const inputs[], int64_t count);
-/* Checks that an output is none of the files of a folder but those with this ending, which are earlier outputs.
+/* Checks that an output is not a file of a folder, except files with this ending, which are earlier outputs.
  * ERROR_USER. */
 int disk_check_outside(const char *path, const char *folder, const char *ending);
 
-/* Bytes that this user may still write below a folder, or, where that is not there, below the next one above it; false
- * where the file system does not tell. */
+/* Writes the bytes that this user may still write in a folder, or, if it does not exist, in its nearest existing
+ * parent. Returns false if the file system does not report them. */
 bool disk_room(const char *folder, int64_t *bytes);
 
 #endif

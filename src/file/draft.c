@@ -13,7 +13,7 @@
 static void forget(struct file_draft *draft)
 {
     replace_discard(&draft->target);
-    free(draft->target.path); /* of a stream */
+    free(draft->target.path); /* set even if it is a stream */
     *draft = (struct file_draft){NULL};
 }
 
@@ -31,7 +31,7 @@ int draft_open(struct file_draft *draft, const char *path)
     return code;
 }
 
-/* "a": where a shell has the stream append to a file, what that holds stays. */
+/* Opens streams with "a", so that a file to which the shell appends keeps its content. */
 int draft_open_output(struct file_draft *draft, const char *path)
 {
     if (!disk_is_stream(path))
@@ -64,7 +64,7 @@ int draft_close(struct file_draft *draft, int code)
         return code;
     if (code == ERROR_NONE)
         code = draft_flush(draft);
-    /* some network file systems report a failed write no sooner than here */
+    /* some network file systems report a failed write only here */
     if (fclose(draft->file) != 0 && code == ERROR_NONE)
         code = cannot_write(draft, errno);
     if (code == ERROR_NONE && draft->target.temporary != NULL)

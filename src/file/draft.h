@@ -1,5 +1,5 @@
-/* Files that appear under their name when they are whole: a draft is written beside it first. A kill or a full disk
- * leaves the file that was there before; signals that file/temporary.h catches leave no draft. */
+/* Atomic writes: content goes to a temporary file in the same folder, which is renamed when it is complete. A kill or a
+ * full disk leaves the previous file intact; signals that file/temporary.h catches leave no temporary file. */
 #ifndef FILE_DRAFT_H
 #define FILE_DRAFT_H
 
@@ -8,18 +8,19 @@
 #include <stdio.h>
 
 struct file_draft {
-    struct file_replacement target; /* its temporary name is NULL of a stream */
-    FILE *file;                     /* to write to; NULL when none is open */
+    struct file_replacement target; /* target.temporary is NULL for a stream */
+    FILE *file;                     /* write to this file; NULL when none is open */
 };
 
-/* Begins a draft of `path`. Local. ERROR_USER: the folder cannot be written; then there is nothing to close. */
+/* Opens a temporary file for `path`. Local. ERROR_USER: the folder cannot be written; then there is nothing to close.
+ */
 int draft_open(struct file_draft *draft, const char *path);
-/* As draft_open, of an output that the user has named: a device or a pipe (disk_is_stream) is written as it comes. */
+/* As draft_open, for an output that the user has named: a device or a pipe (disk_is_stream) is written directly. */
 int draft_open_output(struct file_draft *draft, const char *path);
-/* Brings what was written to the disk, under the temporary name still. ERROR_ENVIRONMENT. */
+/* Flushes the temporary file to the disk, without renaming it. ERROR_ENVIRONMENT. */
 int draft_flush(struct file_draft *draft);
-/* Flushes it to the disk and gives it its name; after a failure (`code`, which is then returned) or when something
- * could not be written, removes it. Does nothing without an open draft. ERROR_ENVIRONMENT. */
+/* Flushes the temporary file and renames it to its final name. If `code` is an error, or something could not be
+ * written, removes it instead, and returns the error. Does nothing without an open draft. ERROR_ENVIRONMENT. */
 int draft_close(struct file_draft *draft, int code);
 
 #endif

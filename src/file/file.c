@@ -48,7 +48,7 @@ int file_read(int descriptor, const char *path, void *data, int64_t bytes, int64
 
 int file_close(int descriptor, const char *path, int code)
 {
-    /* some network file systems report a failed write no sooner than here */
+    /* some network file systems report a failed write only here */
     if (close(descriptor) != 0 && code == ERROR_NONE)
         code = error_environment("%s: cannot close it: %s", path, strerror(errno));
     return code;

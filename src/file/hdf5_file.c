@@ -6,7 +6,7 @@
 
 /* -- Names ------------------------------------------------------------------------------------------------------- */
 
-/* A link's name, onto the list. */
+/* The names of links found so far. */
 struct listing {
     char **names;
     int64_t count;
@@ -32,8 +32,8 @@ static int by_name(const void *a, const void *b)
 char **hdf5_list(hid_t group, int64_t *count)
 {
     struct listing listing = {NULL, 0};
-    /* in the file's own order: to sort them HDF5 1.10 makes a table, and frees what is not in it when the file is
-     * damaged */
+    /* in the file's own order: to sort names, HDF5 1.10 makes a table, and frees entries that it has not set if the
+     * file is damaged */
     H5Literate(group, H5_INDEX_NAME, H5_ITER_NATIVE, NULL, add_name, &listing);
     if (listing.count > 0)
         qsort(listing.names, (size_t)listing.count, sizeof *listing.names, by_name);
@@ -82,7 +82,7 @@ bool hdf5_read_real(hid_t object, const char *name, double *value)
     return hdf5_read_reals(object, name, value, 1) == 1;
 }
 
-/* Strings of an attribute or a dataset: `read` fills memory in the file's own type. */
+/* Returns the strings of an attribute or a dataset, read in the file's own type. */
 static char **read_strings(hid_t object, hid_t type, hid_t space, bool is_attribute, int64_t *count)
 {
     *count = -1;
@@ -141,7 +141,7 @@ char **hdf5_read_strings(hid_t dataset, int64_t *count)
     return strings;
 }
 
-/* count 1 is a scalar. */
+/* count 1 makes a scalar. */
 static bool write_attribute(hid_t object, const char *name, hid_t type, int64_t count, const void *values)
 {
     const hsize_t length = (hsize_t)count;

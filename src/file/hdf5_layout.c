@@ -28,7 +28,7 @@ bool hdf5_layout_dataset(hid_t file, const char *name, hid_t type, int dims, con
     H5Pset_layout(plan, H5D_CONTIGUOUS);
     H5Pset_alloc_time(plan, H5D_ALLOC_TIME_EARLY);
     H5Pset_fill_time(plan, H5D_FILL_TIME_NEVER);
-    H5Pset_obj_track_times(plan, false); /* the same content is the same file */
+    H5Pset_obj_track_times(plan, false); /* equal content gives identical files */
     hid_t dataset = H5Dcreate2(file, name, type, space, H5P_DEFAULT, plan, H5P_DEFAULT);
     H5Pclose(plan);
     H5Sclose(space);
@@ -54,7 +54,7 @@ static int copy_range(int from, int to, const char *path, int64_t offset, int64_
     return code;
 }
 
-/* Copies what was written of a sparse file, holes left out, and gives the copy its size. */
+/* Copies the written ranges of a sparse file, without its holes, and sets the size of the copy. */
 static int copy_sparse(int from, int to, const char *path)
 {
     int code = ERROR_NONE;
@@ -68,7 +68,7 @@ static int copy_sparse(int from, int to, const char *path)
     return code;
 }
 
-/* Copies what lies between the blocks. */
+/* Copies the ranges between the blocks. */
 static int copy_gaps(int from, int to, const char *path, struct block_list *blocks)
 {
     const int64_t end = lseek(from, 0, SEEK_END);
@@ -85,7 +85,8 @@ static int copy_gaps(int from, int to, const char *path, struct block_list *bloc
     return code;
 }
 
-/* The layout as a sparse file that is in memory alone, on no file system that may be full; its descriptor, or -1. */
+/* Makes the layout as a sparse file in memory, outside any file system that may be full. Returns its descriptor, or -1.
+ */
 static int lay_out_in_memory(bool (*create)(hid_t file, void *self), void *self)
 {
     char path[32];
@@ -95,12 +96,12 @@ static int lay_out_in_memory(bool (*create)(hid_t file, void *self), void *self)
     snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
     struct hdf5_silence silence;
     hdf5_silence_begin(&silence);
-    /* since version 1.8 HDF5's own structures carry checksums, and attributes may exceed 64 KiB */
+    /* the format of 1.8 has checksums of HDF5's own structures, and attributes above 64 KiB */
     hid_t access = hdf5_access();
-    H5Pset_fapl_stdio(access); /* the usual driver looks for the file that the name in /proc links to */
+    H5Pset_fapl_stdio(access); /* the default driver would resolve the link in /proc */
     H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18);
     hid_t plan = H5Pcreate(H5P_FILE_CREATE);
-    H5Pset_obj_track_times(plan, false); /* nor of the root group */
+    H5Pset_obj_track_times(plan, false); /* the root group has no timestamps either */
     hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, plan, access);
     bool good = file >= 0 && create(file, self);
     if (file >= 0)
@@ -116,7 +117,7 @@ static int lay_out_in_memory(bool (*create)(hid_t file, void *self), void *self)
 int hdf5_layout_write(int descriptor, const char *path, int64_t most, bool (*create)(hid_t file, void *self),
                       void *self)
 {
-    /* a limit on the size of files would hold in memory too, so it must show before */
+    /* a file size limit (ulimit) would also apply in memory, so check it first */
     if (ftruncate(descriptor, most) != 0)
         return error_environment("%s: cannot have %lld bytes: %s", path, (long long)most, strerror(errno));
     int layout = lay_out_in_memory(create, self);

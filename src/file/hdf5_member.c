@@ -6,7 +6,8 @@
 
 const char hdf5_foreign[] = "is a link, or has its data in another file or in a form that HDF5 alone cannot read";
 
-/* Is there a link of that path, HDF5's ordinary ones leading to it? The last may be of any kind, or must be one too. */
+/* Returns whether the path exists and all links before its last are hard links; with `ordinary`, the last link must be
+ * a hard link too. */
 static bool leads(hid_t group, const char *name, bool ordinary)
 {
     char *path = memory_string(name);
@@ -89,7 +90,7 @@ hid_t hdf5_write_bytes(hid_t group, const char *name, const void *data, int64_t 
     const hsize_t extent = (hsize_t)bytes;
     hid_t space = H5Screate_simple(1, &extent, NULL);
     hid_t plan = H5Pcreate(H5P_DATASET_CREATE);
-    H5Pset_obj_track_times(plan, false); /* the same content is the same file */
+    H5Pset_obj_track_times(plan, false); /* equal content gives identical files */
     hid_t dataset = H5Dcreate2(group, name, H5T_STD_U8LE, space, H5P_DEFAULT, plan, H5P_DEFAULT);
     H5Pclose(plan);
     H5Sclose(space);

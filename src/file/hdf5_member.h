@@ -1,7 +1,7 @@
 /* Opening groups and datasets of HDF5 files, for all readers. HDF5 itself would follow links into other files, read a
  * dataset's data from any file that the dataset names, and never return from a dataset that refers to itself. These
- * functions open only what is stored in the file itself.
- * And what writers share: attributes, and datasets of bytes, which keep files as they are. */
+ * functions open only objects that are stored in the file itself. Also for writers: attributes, and datasets of bytes,
+ * which store files unchanged. */
 #ifndef FILE_HDF5_MEMBER_H
 #define FILE_HDF5_MEMBER_H
 
@@ -9,22 +9,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether an open file or group has something of that name: a member's, or the path of one, without a slash at its
- * front. */
+/* Returns whether an open file or group has a member of this name, which may be a path without a leading slash. */
 bool hdf5_has(hid_t group, const char *name);
 
-/* Open it; negative where there is none, or hdf5_foreign says what it is: behind a soft or an external link; a dataset
- * that is virtual, has its data in other files or needs filters that HDF5 does not have itself. */
+/* Open a member; negative if it is missing, or as hdf5_foreign says: a soft or external link, or a dataset that is
+ * virtual, has its data in other files, or needs filters that are not part of HDF5. */
 hid_t hdf5_open_group(hid_t group, const char *name);
 hid_t hdf5_open_dataset(hid_t group, const char *name);
 extern const char hdf5_foreign[];
 
-/* A new attribute of one value: of type `stored` in the file, of type `given` in memory. */
+/* Creates an attribute of one value, of type `stored` in the file and `given` in memory. Returns false on failure. */
 bool hdf5_write_attribute(hid_t object, const char *name, hid_t stored, hid_t given, const void *value);
 
-/* Elements of a dataset that is one of bytes in one dimension, else a negative number. */
+/* Returns the number of elements of a one-dimensional dataset of bytes; negative for any other dataset. */
 int64_t hdf5_count_bytes(hid_t dataset);
-/* Creates such a dataset with its content, open; negative on failure. */
+/* Creates such a dataset of bytes with its content, and returns it open; negative on failure. */
 hid_t hdf5_write_bytes(hid_t group, const char *name, const void *data, int64_t bytes);
 
 #endif

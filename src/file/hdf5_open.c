@@ -18,8 +18,8 @@ void hdf5_silence_end(const struct hdf5_silence *silence)
     H5Eset_auto2(H5E_DEFAULT, silence->print, silence->data);
 }
 
-/* HDF5 has a property for locks since 1.10.7 and 1.12.1, before a variable alone. Where the user has set the variable
- * it wins over both. */
+/* HDF5 has a property for locks since 1.10.7 and 1.12.1; before, only the environment variable. If the user has set the
+ * variable, it overrides both. */
 #if H5_VERSION_GE(1, 12, 1) || (H5_VERS_MINOR == 10 && H5_VERS_RELEASE >= 7)
 #define HAS_LOCK_PROPERTY 1
 #else
@@ -29,9 +29,9 @@ void hdf5_silence_end(const struct hdf5_silence *silence)
 void hdf5_prepare(void)
 {
 #if !HAS_LOCK_PROPERTY
-    setenv("HDF5_USE_FILE_LOCKING", "FALSE", 0); /* some versions look at it once, when HDF5 starts */
+    setenv("HDF5_USE_FILE_LOCKING", "FALSE", 0); /* some versions read it once, when HDF5 starts */
 #endif
-    H5dont_atexit(); /* where it would try again to write a file that it could not, and crash (1.10) */
+    H5dont_atexit(); /* at exit HDF5 1.10 would retry a failed write, and crash */
 }
 
 hid_t hdf5_access(void)
@@ -43,7 +43,7 @@ hid_t hdf5_access(void)
     return access;
 }
 
-/* What HDF5 says of a file that is whole, and why it does not open. */
+/* HDF5's messages about intact files that it does not open, and our explanations. */
 static const struct {
     const char *said, *reason;
 } known[] = {{"unable to lock", "it cannot be locked: the file system has no locks, or another process has locked it; "
@@ -79,7 +79,7 @@ int hdf5_open(hid_t *file, const char *path)
         return error_user("%s: is not an HDF5 file", path);
     hid_t access = hdf5_access();
     *file = H5Fopen(path, H5F_ACC_RDONLY, access);
-    const char *why = *file < 0 ? hdf5_open_failure(damage) : NULL; /* before another call of HDF5 */
+    const char *why = *file < 0 ? hdf5_open_failure(damage) : NULL; /* must precede any other call of HDF5 */
     H5Pclose(access);
     if (why == NULL)
         return ERROR_NONE;

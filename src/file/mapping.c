@@ -15,8 +15,8 @@
 static struct file_mapping *open_mappings;
 static struct sigaction before;
 
-/* The signal comes from a load of this very thread, which is never in the middle of anything else then: so all that
- * error_lost does may be done here. */
+/* Handles SIGBUS. A load of this very thread raises it, so no other function is interrupted, and the handler may do
+ * everything that error_lost does. */
 static void on_bus_error(int number, siginfo_t *info, void *context)
 {
     (void)context;
@@ -24,7 +24,7 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
     for (const struct file_mapping *m = open_mappings; m != NULL; m = m->next)
         if (where >= m->data && where - m->data < m->bytes)
             error_lost("%s: cannot be read any more: it was cut short while it was open, or its disk fails", m->path);
-    sigaction(number, &before, NULL); /* not ours: the load is tried again, and the signal is who's it was before */
+    sigaction(number, &before, NULL); /* not our mapping: the load is repeated under the previous handler */
 }
 
 static void catch_bus_errors(void)

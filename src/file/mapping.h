@@ -1,5 +1,6 @@
-/* Mapped files: read-only, and one copy in memory for all processes of a node. If the file is cut short or its disk
- * fails while it is mapped, reading it raises SIGBUS; the program then ends by error_lost, which names the file. */
+/* Memory-mapped files: read-only, with one copy in memory for all processes of a node. If the file is truncated or its
+ * disk fails while it is mapped, reading it raises SIGBUS, and the program ends with error_lost, which names the file.
+ */
 #ifndef FILE_MAPPING_H
 #define FILE_MAPPING_H
 
@@ -9,24 +10,24 @@ struct file_mapping {
     char *path;
     const unsigned char *data; /* [bytes] */
     int64_t bytes;             /* > 0 */
-    int64_t modified;          /* when the file was changed last, in nanoseconds since 1970 */
-    uint64_t device, inode;    /* which file it is */
-    struct file_mapping *next; /* of all that are open */
+    int64_t modified;          /* time of the last change, in nanoseconds since 1970 */
+    uint64_t device, inode;    /* identify the file */
+    struct file_mapping *next; /* list of all open mappings */
 };
 
-/* Files are opened and closed by one thread at a time. Errors: ERROR_USER: there is no such
- * file, it is empty or no regular file; ERROR_ENVIRONMENT: it cannot be mapped. `what` is its kind, for messages. */
+/* Maps a file; free it with mapping_close. Not thread-safe, nor is mapping_close. `what`: kind of file, for messages.
+ * ERROR_USER: the file is missing, empty, or not a regular file. ERROR_ENVIRONMENT: it cannot be mapped. */
 int mapping_open(struct file_mapping **mapping, const char *path, const char *what);
 
-/* What lies at the path now, by its time of change, size and inode. Local. */
+/* Compares the mapped file with the file now at its path, by modification time, size and inode. Local. */
 enum mapping_state {
-    MAPPING_SAME,     /* what was opened */
-    MAPPING_REPLACED, /* another file, or none: what was opened is mapped as before */
-    MAPPING_CHANGED   /* the same file, written to since it was opened */
+    MAPPING_SAME,     /* unchanged */
+    MAPPING_REPLACED, /* there is another file or none; the mapping still has the old content */
+    MAPPING_CHANGED   /* the same file, changed since it was opened */
 };
 enum mapping_state mapping_state(const struct file_mapping *mapping);
 
-/* NULL is fine. */
+/* mapping: may be NULL. */
 void mapping_close(struct file_mapping *mapping);
 
 #endif

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 static _Thread_local int reason;             /* an errno, or a reason of this file */
-static _Thread_local char missing[PATH_MAX]; /* the path, where the reason is ENOENT */
+static _Thread_local char missing[PATH_MAX]; /* the path, if the reason is ENOENT */
 enum { NOT_REGULAR = -1, A_LINK = -2, NOT_OWNED = -3 };
 
 const char *open_failure(void)
@@ -27,7 +27,7 @@ static int fail(int why)
     return -1;
 }
 
-/* O_NONBLOCK: a pipe opens at once, and is seen to be one. */
+/* O_NONBLOCK: a pipe opens at once, and is then rejected. */
 static int open_regular(const char *path, int flags)
 {
     struct stat status;

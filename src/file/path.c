@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* NULL: the user has none. */
+/* Returns the user's home folder; NULL: none. */
 static const char *home_folder(void)
 {
     const char *home = getenv("HOME");
@@ -27,7 +27,7 @@ char *path_home(const char *path)
     return home != NULL ? memory_format("%s%s", home, path + 1) : memory_string(path);
 }
 
-/* Bytes of the variable at `dollar`, "$NAME" or "${NAME}", and its name; 0 where there is none. */
+/* Returns the bytes of the variable at `dollar`, "$NAME" or "${NAME}", and its name; 0 if there is no variable. */
 static size_t variable_at(const char *dollar, const char **name, int *length)
 {
     static const char characters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";

@@ -25,8 +25,8 @@ struct spool {
     char *buffers[STREAMS];
     int64_t token_bytes;
     int64_t records, tokens;
-    int64_t record_tokens; /* of the record being written */
-    int64_t next;          /* record that spool_next gives */
+    int64_t record_tokens; /* tokens of the current record */
+    int64_t next;          /* next record of spool_next */
     char *name;            /* [name_room] */
     int64_t name_room;
 };
@@ -36,7 +36,7 @@ static int failed(const struct spool *spool, const char *what)
     return error_environment("%s: cannot %s temporary files beside it: %s", spool->beside, what, strerror(errno));
 }
 
-/* It has a name for a moment: a signal that ends the program just then removes it too. */
+/* Opens a file without a name. A signal that ends the program before the unlink removes it too. */
 static FILE *open_unnamed(const char *beside, int number)
 {
     char *own = temporary_own(beside), *path = memory_format("%s.%d", own, number);

@@ -12,7 +12,7 @@ enum { MAX_PATHS = 16, SIGNALS = 5 };
 static const int caught[SIGNALS] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 static struct sigaction before[SIGNALS];
 static char paths[MAX_PATHS][PATH_MAX];
-static volatile sig_atomic_t used[MAX_PATHS]; /* set after the path is whole: the handler may run at any time */
+static volatile sig_atomic_t used[MAX_PATHS]; /* set after the path is complete: the handler may run at any time */
 
 char *temporary_shared(const char *path)
 {
@@ -41,7 +41,7 @@ void temporary_catch_signals(void)
         action.sa_handler = remove_and_die;
         sigemptyset(&action.sa_mask);
         sigaction(caught[i], &action, &before[i]);
-        if (before[i].sa_handler == SIG_IGN) /* nohup stays nohup */
+        if (before[i].sa_handler == SIG_IGN) /* keep signals ignored that nohup ignores */
             sigaction(caught[i], &before[i], NULL);
     }
 }

@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 
-/* Which ids an entry or a section reads and writes. */
+/* The ids that an entry or a section reads and writes. */
 struct id_use {
     struct id_set reads, writes;
 };
@@ -34,7 +34,7 @@ static struct id_use use_of_entry(const struct closure_unit *unit, const struct 
     return use;
 }
 
-/* Per section: the ids it reads that it did not write itself before, and those it writes. */
+/* Returns for each section the ids that it reads before it writes them, and the ids that it writes. */
 static struct id_use *sections_of(const struct closure_unit *unit, int *count)
 {
     *count = 0;
@@ -54,7 +54,8 @@ static struct id_use *sections_of(const struct closure_unit *unit, int *count)
     return sections;
 }
 
-/* Adds what a section of the set lacks, to `tensors` too, and the section itself if it makes something of the set. */
+/* Adds the section if it writes a member of the set. If it is in the set, adds the dropped ids that it reads, to
+ * `tensors` too. */
 static void extend(struct id_set *set, struct id_set *tensors, const struct id_use *section, int id,
                    const struct id_set *dropped)
 {
@@ -74,7 +75,8 @@ struct id_set closure_find(const struct closure_unit *unit, const struct id_set 
     int count;
     struct id_use *sections = sections_of(unit, &count);
     struct id_set set = {{0}}, before, made = {{0}};
-    struct id_set tensors = {{0}}; /* of the set: a section may make others than the one whose id it has */
+    struct id_set tensors = {
+        {0}}; /* members whose tensors are needed; other members are sections needed for other tensors */
     for (int64_t i = unit->backward.first; i < unit->backward.end; i++) {
         struct id_use use = use_of_entry(unit, unit->backward.log, i);
         struct id_set needed = id_set_both(&use.reads, dropped);

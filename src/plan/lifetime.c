@@ -14,11 +14,11 @@ static int by_base(const void *left, const void *right)
     return (uintptr_t)a->base < (uintptr_t)b->base ? -1 : (uintptr_t)a->base > (uintptr_t)b->base;
 }
 
-/* The log, and what lifetimes are measured by. */
+/* A log, its order, and the compute stream's launches. */
 struct timescale {
     const struct plan_log *log;
     struct launch_order order;
-    int64_t *launches; /* entries of the compute stream's launches, in order, launch_count of them */
+    int64_t *launches; /* entries of the compute stream's launches, in order, [launch_count] */
     int64_t launch_count;
 };
 
@@ -38,12 +38,12 @@ static void timescale_destroy(struct timescale *t)
     memory_free(t->launches);
 }
 
-/* The first launch of the compute stream that is ordered after an entry of another; log->count: the log's end is;
- * -1: nothing is. */
+/* Returns the first launch of the compute stream that is ordered after an entry of another stream; log->count: only the
+ * log's end is; -1: nothing is. */
 static int64_t launch_after(const struct timescale *t, int64_t entry)
 {
     const int stream = t->log->entries[entry].stream;
-    int64_t low = 0, high = t->launch_count; /* what is over grows from launch to launch */
+    int64_t low = 0, high = t->launch_count; /* binary search: known grows from launch to launch */
     while (low < high) {
         int64_t middle = (low + high) / 2;
         if (t->order.before[t->launches[middle]].known[stream] >= entry)
@@ -56,7 +56,7 @@ static int64_t launch_after(const struct timescale *t, int64_t entry)
     return t->order.end.known[stream] >= entry ? t->log->count : -1;
 }
 
-/* Moments of other streams lie between those of the compute stream's launches, which are even. */
+/* Extends a lifetime by an access. Launches of the compute stream are even moments; other streams use the odd ones. */
 static void extend(const struct timescale *t, struct lifetime *buffer, int64_t entry)
 {
     int64_t from = 2 * entry, until = 2 * entry;
@@ -72,7 +72,7 @@ static void extend(const struct timescale *t, struct lifetime *buffer, int64_t e
     buffer->last = entry;
 }
 
-/* Notes one region touched by an entry in all buffers it reaches; sorted is in order of address. */
+/* Extends the lifetimes of all buffers that a region of an entry overlaps. `sorted` is in order of address. */
 static void note_region(const struct timescale *t, struct lifetime *const *sorted, int64_t count,
                         const struct plan_region *region, int64_t entry)
 {
@@ -129,7 +129,7 @@ static int by_size(const void *left, const void *right)
 
 static int64_t lower_bound(const struct plan_log *log, struct lifetime *const *used, int64_t count)
 {
-    const int64_t moments = 2 * log->count + 1; /* from -1 on */
+    const int64_t moments = 2 * log->count + 1; /* moments begin at -1 */
     int64_t *change = memory_allocate((moments + 1) * (int64_t)sizeof *change);
     for (int64_t i = 0; i < count; i++) {
         change[used[i]->from + 1] += rounded(used[i]);
@@ -144,13 +144,13 @@ static int64_t lower_bound(const struct plan_log *log, struct lifetime *const *u
     return most;
 }
 
-/* All buffers that live, in order of their first moment: a search tree whose root is the middle one, and so on in both
- * halves. With it the neighbours in time of one buffer are found without a look at all others. */
+/* All used buffers, ordered by their first moment, as an implicit search tree: the root is the middle one, and so on in
+ * both halves. It finds the buffers that live at the same time as another one without looking at all buffers. */
 struct timeline {
     struct lifetime **sorted;
-    int64_t *last; /* of each node: the largest `until` of its subtree */
+    int64_t *last; /* for each node: the largest `until` of its subtree */
     int64_t count;
-    struct lifetime **found; /* room for all */
+    struct lifetime **found; /* [count] */
     int64_t found_count;
 };
 
@@ -169,7 +169,7 @@ static int by_offset(const void *left, const void *right)
 static int64_t fill_last(struct timeline *t, int64_t low, int64_t high)
 {
     if (low == high)
-        return -2; /* before all moments */
+        return -2; /* earlier than all moments */
     const int64_t middle = (low + high) / 2, left = fill_last(t, low, middle), right = fill_last(t, middle + 1, high);
     int64_t last = t->sorted[middle]->until;
     last = MAX(left, last);
@@ -198,7 +198,7 @@ static void timeline_destroy(struct timeline *t)
     memory_free(t->found);
 }
 
-/* Adds the placed buffers of sorted[low] .. sorted[high - 1] that live while `buffer` does. */
+/* Adds to `found` the placed buffers of sorted[low] .. sorted[high - 1] whose lifetimes overlap that of `buffer`. */
 static void find_neighbours(struct timeline *t, int64_t low, int64_t high, const struct lifetime *buffer)
 {
     const int64_t middle = (low + high) / 2;
@@ -213,7 +213,7 @@ static void find_neighbours(struct timeline *t, int64_t low, int64_t high, const
     find_neighbours(t, middle + 1, high, buffer);
 }
 
-/* The lowest place for a buffer among those placed. */
+/* Returns the lowest offset at which the buffer fits among the placed ones. */
 static int64_t first_fit(struct timeline *t, const struct lifetime *buffer)
 {
     int64_t offset = 0;
@@ -243,7 +243,7 @@ struct lifetime_arena lifetime_plan(const struct plan_log *log, struct lifetime 
         }
     arena.lower_bound = lower_bound(log, order, used);
     struct timeline t = timeline_create(order, used);
-    /* the largest first: small buffers fill the holes that large ones leave */
+    /* largest first: small buffers fill the gaps between large ones */
     qsort(order, (size_t)used, sizeof *order, by_size);
     for (int64_t i = 0; i < used; i++) {
         struct lifetime *buffer = order[i];

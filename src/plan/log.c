@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARGS_ALIGNMENT = 16 }; /* any args struct may be read in place */
+enum { ARGS_ALIGNMENT = 16 }; /* every args struct is aligned */
 
 static struct plan_entry *append(struct plan_log *log, enum plan_kind kind, const struct stream *stream)
 {
@@ -119,8 +119,8 @@ static int64_t floor_divide(int64_t a, int64_t b)
     return a >= 0 ? a / b : -((-a + b - 1) / b);
 }
 
-/* Run i of a covers [i s, i s + wa), run j of b covers [d + j s, d + j s + wb), so they meet when
- * d - wa < (i - j) s < d + wb; i - j takes every value from 1 - b.rows to a.rows - 1. */
+/* Run i of a covers [i s, i s + wa), run j of b covers [d + j s, d + j s + wb), so they overlap if d - wa < (i - j) s <
+ * d + wb; i - j takes every value from 1 - b.rows to a.rows - 1. */
 static bool overlap_same_stride(const struct plan_region *a, const struct plan_region *b, int64_t stride)
 {
     int64_t distance = (int64_t)(b->base - a->base);
@@ -137,7 +137,7 @@ bool plan_region_overlap(const struct plan_region *a, const struct plan_region *
 {
     if (a->base >= plan_region_end(b) || b->base >= plan_region_end(a))
         return false;
-    /* a single run has no stride of its own and takes on the other's */
+    /* a single run has no stride, so it can use the other's */
     if (a->rows == 1)
         return overlap_same_stride(a, b, b->stride);
     if (b->rows == 1 || a->stride == b->stride)

@@ -1,5 +1,5 @@
-/* The log: what the planning and the record executors saw, in the order in which the host issued it. Everything else
- * in this folder is computed from a log: races, lifetimes, the recompute closure, replay. */
+/* A log of launches and events, made by the planning and the record executors in the order in which the host issued
+ * them. Everything else in this folder works on logs: races, lifetimes, the recompute closure, replay. */
 #ifndef PLAN_LOG_H
 #define PLAN_LOG_H
 
@@ -12,42 +12,42 @@ struct plan_entry {
     int stream; /* id, 0 .. STREAM_COUNT - 1 */
     /* PLAN_LAUNCH */
     enum op op;
-    int64_t args; /* where plan_log_args finds the copy */
-    /* PLAN_RECORD, PLAN_WAIT: an event's address and the number of its records up to here tell records apart */
+    int64_t args; /* offset of the copied arguments, for plan_log_args */
+    /* PLAN_RECORD, PLAN_WAIT: a record is identified by the event's address and the number of its records so far */
     const struct event *event; /* never dereferenced */
     uint64_t serial;
-    int64_t record; /* PLAN_WAIT: index of the entry waited for; -1 = it lies before the log, or there is none */
+    int64_t record; /* PLAN_WAIT: index of the record that is waited for; -1 = it precedes the log, or there is none */
 };
 
-/* Zero-initialised is an empty log. */
+/* An empty log is all zero. */
 struct plan_log {
-    struct plan_entry *entries; /* count of them */
+    struct plan_entry *entries; /* [count] */
     int64_t count, capacity;
     char *args; /* copies of arguments, args_bytes in use */
     int64_t args_bytes, args_capacity;
 };
 
-/* Part of a log: entries first .. end - 1. */
+/* A part of a log: entries first .. end - 1. */
 struct plan_span {
     const struct plan_log *log;
     int64_t first, end;
 };
 
-/* Append an entry. The arguments are copied; a group that they point to must outlive the log. A wait refers to the
- * latest record of its event. */
+/* Append an entry. Arguments are copied; a group in them must outlive the log. A wait refers to the latest record of
+ * its event. */
 void plan_log_launch(struct plan_log *log, const struct stream *stream, enum op op, const void *args);
 void plan_log_record(struct plan_log *log, const struct stream *stream, const struct event *event);
 void plan_log_wait(struct plan_log *log, const struct stream *stream, const struct event *event);
 
-/* Empties the log and frees what it held. */
+/* Empties the log and frees its memory. */
 void plan_log_clear(struct plan_log *log);
 
 struct plan_span plan_log_all(const struct plan_log *log);
 
-/* The arguments of a launch, valid until the next append. */
+/* Returns the arguments of a launch, valid until the next append. */
 const void *plan_log_args(const struct plan_log *log, const struct plan_entry *entry);
 
-/* The bytes that one tensor of a launch covers: `rows` runs of `row_bytes` bytes, `stride` bytes apart. A contiguous
+/* The memory that a tensor of a launch covers: `rows` runs of `row_bytes` bytes, `stride` bytes apart. A contiguous
  * tensor is one run. */
 struct plan_region {
     uintptr_t base;
@@ -55,11 +55,12 @@ struct plan_region {
     int access; /* enum op_access */
 };
 
-/* The region of a launch's field (0 .. op_info(op)->field_count - 1). False when the tensor is absent or empty. */
+/* Writes the region of a launch's field (0 .. op_info(op)->field_count - 1). Returns false if the tensor is absent or
+ * empty. */
 bool plan_log_region(const struct plan_log *log, const struct plan_entry *entry, int field, struct plan_region *region);
 
-/* Goes through all regions of all launches of a log, launch by launch, field by field. Begins zero-initialised but for
- * `log`; after plan_touch_next has said true the other members say what is touched. */
+/* Iterates over all regions of all launches of a log, launch by launch, field by field. Start with all zero except
+ * `log`. plan_touch_next returns whether there is a next region, which the other members then describe. */
 struct plan_touch {
     const struct plan_log *log;
     int64_t entry; /* index in the log */
@@ -69,16 +70,17 @@ struct plan_touch {
 };
 bool plan_touch_next(struct plan_touch *touch);
 
-/* A region of plain contiguous memory. */
+/* Returns the region of contiguous memory. */
 struct plan_region plan_region_bytes(const void *base, int64_t bytes);
 
-/* One past the last byte. */
+/* Returns the address after the region's last byte. */
 uintptr_t plan_region_end(const struct plan_region *region);
 
-/* True when the two share a byte; exact, so column views of one matrix that lie side by side do not. */
+/* Returns whether two regions share a byte. Exact: column views of a matrix that do not overlap share none. */
 bool plan_region_overlap(const struct plan_region *a, const struct plan_region *b);
 
-/* What a span costs. Bytes are the sizes of all tensors read plus those written, whatever a cache may save. */
+/* The cost of a span. Bytes are the sizes of all tensors read plus those of all tensors written, without reuse in
+ * caches. */
 struct plan_cost {
     int64_t launches;
     int64_t flops; /* op_flops: useful multiply-adds x 2 */
@@ -86,18 +88,19 @@ struct plan_cost {
 };
 struct plan_cost plan_log_cost(struct plan_span span);
 
-/* Bytes that each rank of a group must receive in the span's collectives when no byte is sent needlessly. With n
- * ranks: (n - 1) / n of the whole for reduce_scatter, all_gather and all_to_all, twice that for all_reduce, and all
- * of it, once, for broadcast, shift and relay. */
+/* The minimum bytes that each rank of a group receives in the span's collectives. With n ranks: (n - 1) / n of the
+ * whole tensor for reduce_scatter, all_gather and all_to_all, twice that for all_reduce, and the whole for broadcast,
+ * shift and relay. */
 struct plan_traffic {
     const char *group;
     int64_t collectives, bytes;
 };
 
-/* A collective's group and these bytes of it; false for other ops. */
+/* Writes a collective's group and the bytes that a rank receives in it; returns false for other ops. */
 bool plan_traffic_of(enum op op, const void *args, const struct group **group, int64_t *bytes);
 
-/* Traffic by name of group, in order of first use. Writes the first `max` and returns how many groups there are. */
+/* Sums the traffic by name of group, in order of first use. Writes the first `max` groups and returns the number of
+ * groups. */
 int plan_log_traffic(struct plan_span span, struct plan_traffic *out, int max);
 
 #endif

@@ -14,7 +14,7 @@ void order_create(struct launch_order *order, const struct plan_log *log, int64_
     for (int s = 0; s < STREAM_COUNT; s++)
         for (int t = 0; t < STREAM_COUNT; t++)
             now[s].known[t] = s == t ? ORDER_START : ORDER_NONE;
-    /* of a record: what is over when its stream comes to it */
+    /* entries of records hold what has ended when their stream reaches them */
     order->before = memory_allocate((log->count + 1) * (int64_t)sizeof *order->before);
     for (int64_t i = 0; i < log->count; i++) {
         const struct plan_entry *entry = &log->entries[i];

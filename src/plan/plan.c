@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-/* The first fake address has a bit that user space of a 64-bit machine does not map, so a stray access faults. */
+/* The first fake address has a bit that user space of a 64-bit machine does not map, so accesses fault. */
 #define FIRST_ADDRESS ((uintptr_t)1 << 48)
 
 enum { ALIGNMENT = 256, GAP = 4096 };
@@ -13,10 +13,11 @@ struct plan_executor {
     struct executor base;
     struct executor *target;
     struct plan_log log;
-    struct plan_block *blocks; /* block_count of them */
+    struct plan_block *blocks; /* [block_count] */
     int64_t block_count, block_capacity;
-    uintptr_t first_free; /* address of the next block, in case it hands out addresses itself */
-    uintptr_t *next; /* its own, or that of a target that plans too: what is planned inside a plan lies elsewhere */
+    uintptr_t first_free; /* address of the next block, if this executor hands out addresses itself */
+    uintptr_t *next;      /* this executor's first_free, or the target's if that plans too, so that nested plans use
+                             different addresses */
     int64_t workspace[STREAM_COUNT];
 };
 
@@ -63,7 +64,7 @@ static void plan_release(struct executor *executor, void *memory, enum memory_ki
     struct plan_executor *plan = self(executor);
     if (memory == NULL)
         return;
-    int64_t low = 0, high = plan->block_count; /* addresses only grow */
+    int64_t low = 0, high = plan->block_count; /* binary search: addresses only grow */
     while (low < high) {
         int64_t middle = (low + high) / 2;
         if ((uintptr_t)plan->blocks[middle].base < (uintptr_t)memory)
@@ -127,7 +128,7 @@ struct executor *plan_executor_create(struct executor *target)
     plan->base.class = &plan_class;
     if (target != NULL) {
         plan->base.owner = target->owner;
-        plan->base.device = target->device; /* the other tables are for what runs */
+        plan->base.device = target->device; /* the other tables need an executor that runs launches */
         plan->base.copies = target->copies;
         plan->base.node_block = target->node_block;
     }

@@ -4,14 +4,14 @@
 
 #include <stdlib.h>
 
-/* One tensor of one launch. */
+/* An access to a tensor by a launch. */
 struct touch {
     struct plan_region region;
     int64_t entry;
     int field;
     int stream;
-    int64_t island;   /* regions of different islands have no byte in common */
-    int64_t previous; /* the touch before this one of the same island and stream; -1 = none */
+    int64_t island;   /* regions of different islands do not overlap */
+    int64_t previous; /* the previous touch of the same island and stream; -1 = none */
 };
 
 struct touches {
@@ -25,8 +25,8 @@ static int by_address(const void *left, const void *right)
     return a->region.base < b->region.base ? -1 : a->region.base > b->region.base;
 }
 
-/* Numbers the islands: the connected parts of all bytes touched. Launches of different buffers are then never
- * compared, and no knowledge of buffers is needed. */
+/* Numbers the islands, the connected components of all accessed bytes. Launches on different buffers are thus never
+ * compared, without any knowledge of buffers. */
 static void find_islands(struct touches *touches)
 {
     struct touch **sorted = memory_allocate(touches->count * (int64_t)sizeof *sorted);
@@ -75,8 +75,8 @@ static void report(struct race_verdict *verdict, const struct touch *a, const st
     verdict->found++;
 }
 
-/* Compares a touch with those of another stream, from the latest back to the first that is ordered before it: entries
- * fall along the list, so what lies behind that one is ordered too. */
+/* Compares a touch with the touches of another stream, from the latest back to the first that is ordered before it.
+ * Entries decrease along the list, so all further ones are ordered too. */
 static void compare(struct race_verdict *verdict, const struct touch *all, int64_t latest, const struct touch *b,
                     int64_t known)
 {
@@ -90,7 +90,7 @@ static void compare(struct race_verdict *verdict, const struct touch *all, int64
 int64_t race_check(const struct plan_log *log, int64_t without, struct launch_race *out, int max)
 {
     struct touches touches = collect(log);
-    /* latest[island * STREAM_COUNT + stream]: head of a list that runs backward in time */
+    /* latest[island * STREAM_COUNT + stream]: head of a list, latest touch first */
     int64_t *latest = memory_allocate(touches.islands * STREAM_COUNT * (int64_t)sizeof *latest);
     for (int64_t i = 0; i < touches.islands * STREAM_COUNT; i++)
         latest[i] = -1;

@@ -9,9 +9,9 @@ struct record_executor {
     struct executor *inner;
     struct plan_log log;
     bool enabled;
-    struct stream *streams[STREAM_COUNT]; /* as last seen, by id */
-    /* One event per entry, used for the entries that are records: the program's own may be gone or recorded again by
-     * the time of a replay. Kept between replays, since the inner executor makes their native parts once. */
+    struct stream *streams[STREAM_COUNT]; /* the last one with each id */
+    /* One event per entry, used for entries that are records: the program's own events may be gone or recorded again by
+     * the time of a replay. Kept between replays, since the inner executor makes their native parts only once. */
     struct event *events;
     int64_t event_count;
 };
@@ -21,7 +21,7 @@ static struct record_executor *self(struct executor *executor)
     return (struct record_executor *)executor;
 }
 
-/* True when what follows on the stream is to be logged; remembers the stream then. */
+/* Returns whether calls are logged, and if so remembers the stream. */
 static bool note(struct record_executor *record, struct stream *stream)
 {
     if (record->enabled && stream->id >= 0 && stream->id < STREAM_COUNT) /* the log refuses other ids */
@@ -116,7 +116,7 @@ struct executor *record_executor_create(struct executor *inner)
     struct record_executor *record = memory_allocate(sizeof *record);
     record->base = *inner;
     record->base.class = &record_class;
-    record->base.capture = NULL; /* what is replayed would go past the log */
+    record->base.capture = NULL; /* replays of captured launches would bypass the log */
     record->inner = inner;
     record->enabled = true;
     return &record->base;
@@ -154,22 +154,21 @@ static void issue(struct record_executor *record, int64_t index, int64_t without
     }
 }
 
-/* For each stream, its entries in order. */
+/* The entries of a stream, in order. */
 struct queue {
-    int64_t *entries; /* count of them, `next` issued */
+    int64_t *entries; /* [count], the first `next` of them issued */
     int64_t count, next;
 };
 
-/* An entry may be issued when those before it on its stream are (the queue's business) and, for a wait, when the
- * record that it waits for is. */
+/* Returns whether an entry at the head of its queue may be issued: a wait needs its record to be issued. */
 static bool ready(const struct plan_log *log, int64_t index, int64_t without, const bool *issued)
 {
     const struct plan_entry *entry = &log->entries[index];
     return entry->kind != PLAN_WAIT || entry->record < 0 || index == without || issued[entry->record];
 }
 
-/* One of the streams that may go on, with chances in proportion to pace; draw is uniform in [0, 1). Some stream always
- * may: of the entries left, the first of the log waits for none of the others. */
+/* Chooses one of the streams that may continue, with probability in proportion to pace; draw is uniform in [0, 1).
+ * There always is one: of the remaining entries, the first of the log waits for none of the others. */
 static int choose(const double *pace, const bool *may, double draw)
 {
     double total = 0;
@@ -195,7 +194,7 @@ static void replay_random(struct record_executor *record, uint64_t seed, int64_t
     double pace[STREAM_COUNT];
     for (int s = 0; s < STREAM_COUNT; s++) {
         queues[s].entries = memory_allocate(log->count * (int64_t)sizeof *queues[s].entries);
-        /* uneven paces let a stream run as far ahead as events allow, which equal chances would hardly ever do */
+        /* uneven speeds let a stream run as far ahead as events allow, which equal speeds would hardly ever do */
         double uniform = random_uniform(&key, drawn++);
         pace[s] = uniform * uniform * uniform + 1e-6;
     }

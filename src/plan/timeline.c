@@ -4,7 +4,8 @@
 double timeline_seconds(const struct plan_log *log, timeline_cost *cost, const void *self)
 {
     double now[STREAM_COUNT] = {0}, end = 0;
-    double *reached = memory_allocate((log->count + 1) * (int64_t)sizeof *reached); /* of a record: when */
+    double *reached = memory_allocate((log->count + 1) *
+                                      (int64_t)sizeof *reached); /* for each record: the time at which it is reached */
     for (int64_t i = 0; i < log->count; i++) {
         const struct plan_entry *entry = &log->entries[i];
         double *here = &now[entry->stream];

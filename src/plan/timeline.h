@@ -1,18 +1,18 @@
-/* How long the launches of a log take, where streams run side by side. */
+/* Estimates how long the launches of a log take when streams overlap. */
 #ifndef PLAN_TIMELINE_H
 #define PLAN_TIMELINE_H
 
 #include "plan/log.h"
 
-/* Seconds that a launch takes alone on its stream, and those for which it has the device's multiprocessors or memory to
- * itself: beside STREAM_COMPUTE it takes them from what computes. */
+/* alone: seconds that a launch takes alone on its stream. taken: seconds by which a launch on another stream delays
+ * STREAM_COMPUTE, because it occupies the device's SMs or memory. */
 struct launch_time {
     double alone, taken;
 };
 typedef struct launch_time timeline_cost(const void *self, int stream, enum op op, const void *args);
 
-/* Seconds from the first launch to the end of the last, on whatever stream. A launch starts when the one before it on
- * its stream has ended, and the records that its stream has waited for were reached. */
+/* Returns the seconds from the first launch to the end of the last on any stream. A launch starts when the previous
+ * launch of its stream has ended and the records that its stream waits for are reached. */
 double timeline_seconds(const struct plan_log *log, timeline_cost *cost, const void *self);
 
 #endif
