@@ -23,10 +23,9 @@ struct family_names {
     const char *final_norm;
     const char *dense, *head_norm; /* the head's transform */
     const char *decoder;           /* the head's matrix, unless tied */
-    const char *decoder_bias;      /* bias of the head, the whole name */
+    const char *decoder_bias;      /* the whole name */
 };
 
-/* A published model. */
 struct model_preset {
     const char *name;
     int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary;
@@ -111,8 +110,7 @@ struct family {
     /* -- Tokens -- */
     const char *tokenizer;       /* tokenizer of its published models, if this program has it */
     const char *learns_from;     /* tokenizer of the data that this program trains it on */
-    const char *tokenizer_class; /* transformers' class for a folder with vocab.txt, which uses cls_token as BOS; NULL:
-                                    the folder has tokenizer.json */
+    const char *tokenizer_class; /* transformers' class, for vocab.txt and cls_token as BOS; NULL: tokenizer.json */
 
     /* -- config.json; NULL: the dialect has no classes for the family -- */
     const char *model_type[DIALECT_COUNT], *architecture[DIALECT_COUNT];
@@ -133,14 +131,13 @@ DECK_FAMILIES(FAMILY_DECLARATION)
 /* All families in the order of DECK_FAMILIES, NULL after the last. Decks without family and preset use the first. */
 extern const struct family *const families[];
 
-/* family_of_choice returns the family of a value of model.family other than DECK_FAMILY_PRESET; family_choice returns
- * the value of a family. */
+/* Return the family of a value of model.family other than DECK_FAMILY_PRESET, and the reverse. */
 const struct family *family_of_choice(int choice);
 int family_choice(const struct family *family);
 
-/* Returns the config.json row of a kind; NULL: the family has none. */
+/* Returns the config.json row of a kind; NULL: there is none. */
 const struct config_key *family_key(const struct family *family, enum config_kind kind);
-/* Returns the config.json row that sets the field of struct deck at an offset; NULL: the family has none. */
+/* Returns the config.json row of a field of struct deck, by its offset; NULL: there is none. */
 const struct config_key *family_key_of(const struct family *family, size_t offset);
 
 #endif

@@ -28,10 +28,10 @@ struct precision {
     struct layer_list eight, four; /* layers of PRECISION_EIGHT and PRECISION_FOUR; the others have PRECISION_COMPUTE */
     bool linears[LINEAR_COUNT];    /* linears of these layers that are quantized */
     bool head;                     /* the head's GEMMs are quantized as PRECISION_EIGHT */
-    int64_t history;               /* delayed scaling: number of steps in the history */
-    double margin;                 /* delayed scaling: the largest number of a format is divided by 2^margin */
-    bool makes_copies; /* weights are quantized for each GEMM; false: quantized weights are kept between updates */
-    bool latest;       /* delayed scaling: the scale comes from the last amax, not from the largest of the history */
+    int64_t history;               /* delayed scaling: steps */
+    double margin;                 /* delayed scaling: a format's largest number is divided by 2^margin */
+    bool makes_copies;             /* weights are quantized for each GEMM; false: once per update */
+    bool latest; /* delayed scaling: the scale comes from the last amax, not the largest of the history */
     struct layer_list statistics; /* quantized layers whose quantization error is measured in some steps; the head is
                                      the layer after the last */
 };
@@ -45,8 +45,7 @@ const struct linear_precision *precision_of(const struct precision *precision, i
 /* Returns whether any layer, or the head, uses a format. */
 bool precision_uses(const struct precision *precision, enum precision_kind kind);
 
-/* Return whether any linear is quantized (quantizes), uses delayed scaling (delays), is rounded stochastically (draws).
- */
+/* Return whether any linear is quantized; has delayed scaling; is rounded stochastically. */
 bool precision_quantizes(const struct precision *precision);
 bool precision_delays(const struct precision *precision);
 bool precision_draws(const struct precision *precision);

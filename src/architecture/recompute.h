@@ -13,7 +13,6 @@ struct recompute {
     struct layer_list offloaded;                       /* layers whose kept activations wait in host memory */
 };
 
-/* Returns the policy of a layer. */
 enum deck_recompute recompute_of(const struct recompute *recompute, int layer);
 
 /* Returns the policy after `policy` in the order of cost per byte saved; DECK_RECOMPUTE_FULL has no next one.

@@ -1,5 +1,4 @@
-/* Settings of a model: sizes, rope, initialisation, parallelism, precision and recompute policy; with checks and counts
- * derived from them. */
+/* Settings of a model, with checks and derived counts. */
 #ifndef ARCHITECTURE_SETTINGS_H
 #define ARCHITECTURE_SETTINGS_H
 
@@ -14,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Context parallelism: the number of ranks that share a row, and the method by which their attention sees all of it. */
+/* Context parallelism: the number of ranks that share a row, and the method of their attention. */
 struct row_cut {
     int ranks;                /* 0 and 1: no context parallelism */
     enum deck_context method; /* not DECK_CONTEXT_AUTO, with more than one rank */
@@ -48,7 +47,6 @@ struct stage_cut {
     int deal;   /* enum deck_stages: how layers are balanced over slices (architecture/stages.h) */
 };
 
-/* Returns the number of stages. */
 static inline int stage_count(const struct stage_cut *cut)
 {
     return MAX(cut->stages, 1);
@@ -63,9 +61,9 @@ struct model_settings {
     bool token_dropout;      /* only in a family with token dropout */
     struct rope_settings rope;
     double norm_eps;
-    double init_std;      /* standard deviation of matrices; the bound in a family with uniform initialisation */
-    double embedding_std; /* standard deviation or bound of the embedding */
-    double output_std;    /* standard deviation or bound of attention and MLP output projections */
+    double init_std;      /* standard deviation (bound, if uniform) of matrices */
+    double embedding_std; /* standard deviation of the embedding */
+    double output_std;    /* standard deviation of attention and MLP output projections */
     bool decay_matrices, decay_vectors, decay_embedding; /* parameters with weight decay */
     bool decoupled; /* matrices of embedding and head have a learning rate of their own */
     struct row_cut rows;
@@ -74,8 +72,8 @@ struct model_settings {
     /* Ops write bf16 gradients. Possible if gradients are stored as bf16 and a step has one micro-batch, on this rank
      * alone. */
     bool rounds_gradients;
-    int embedding_ranks; /* ranks that gather tokens and output gradients and each compute the whole embedding gradient;
-                            0 and 1: it is summed over ranks */
+    int embedding_ranks; /* ranks that each compute the whole embedding gradient (model/embedding.h); 0 and 1: it is
+                            summed over ranks */
     struct precision precision; /* zeros: all compute in the compute type */
     struct recompute recompute; /* recompute policy of the blocks */
 };
@@ -116,10 +114,10 @@ int layer_cut_check(const struct model_settings *settings, const char *name);
 /* Returns the number of kv replicas: tensor ranks with the same key and value heads. */
 int layer_cut_alike(const struct model_settings *settings);
 
-/* Checks that all sizes are given, valid and consistent. ERROR_USER: the message names the key. */
+/* Checks that all sizes are given, valid and consistent. ERROR_USER names the key. */
 int model_settings_check_sizes(const struct model_settings *settings);
 
-/* Checks that the executor can compute the model. ERROR_USER: the message names the key. */
+/* Checks that the executor can compute the model. ERROR_USER names the key. */
 int model_settings_check(const struct model_settings *settings, const struct executor *executor);
 
 /* Returns the elements of all parameters, a tied head counted once. */

@@ -21,8 +21,8 @@ int stages_most_slices(const struct model_settings *s)
     return (int)s->layers + ends;
 }
 
-/* Dynamic programming: table[k][l] has the smallest sum of squares of slices 0 .. k with l layers together, and the
- * best number n of layers in slice k. It follows from slices 0 .. k - 1 with l - n layers, for each n. */
+/* table[k][l]: the smallest sum of squares of slices 0 .. k with l layers, and the number n of layers of slice k in it.
+ * It is the best, over n, of slices 0 .. k - 1 with l - n layers plus slice k. */
 struct stages_cell {
     double squares;
     int layers;

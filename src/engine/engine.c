@@ -12,7 +12,7 @@ static struct unit **visit(struct unit **at, struct unit *unit)
     return at;
 }
 
-/* Writes the acquisition order of a chunk at `at`; returns the end of the lists. */
+/* Writes a chunk's acquisition order at `at`; returns its end. */
 static struct unit **visit_chunk(struct unit **at, struct model *model, const struct model_chunk *chunk,
                                  struct unit_visits *visits)
 {

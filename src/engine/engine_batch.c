@@ -8,8 +8,7 @@ static struct tensor batch_tensor(struct budget *budget, int64_t count, enum dty
     return tensor_vector(budget_allocate(budget, count * dtype_size(dtype), BUDGET_BATCH), dtype, count);
 }
 
-/* Sets what attention may assume about a batch's segments. In generation nothing is known, since a sequence also sees
- * the keys of earlier calls. */
+/* Describes a batch's segments for attention. In generation segments also have keys of earlier calls. */
 static void describe_segments(const struct engine *e, const struct batch *batch, struct attention_segments *segments)
 {
     int64_t most = e->settings.memory.longest;

@@ -123,7 +123,7 @@ static void call_destroy(struct call *c)
     batch_destroy(&c->batch);
 }
 
-/* Returns whether the call is a decoding step: one token with `ends` for each of its sequences, and no padding. */
+/* Returns whether the call is a decoding step: one token for each of its sequences, without padding. */
 static bool is_step(const struct call *c)
 {
     return c->tokens == c->batch.max_segments && c->tokens == c->wanted && c->tokens == c->batch.row_tokens;

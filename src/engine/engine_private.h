@@ -4,13 +4,12 @@
 
 #include "engine/engine.h"
 
-/* Returns whether the engine is made for generation. */
 static inline bool engine_generates(const struct engine *e)
 {
     return e->settings.memory.use == MEMORY_GENERATE;
 }
 
-/* Returns whether the engine rounds anything stochastically. */
+/* Returns whether the engine rounds stochastically. */
 static inline bool engine_draws(const struct engine *e)
 {
     return e->settings.memory.use == MEMORY_TRAIN && precision_draws(&e->model->settings.precision);
@@ -19,9 +18,8 @@ static inline bool engine_draws(const struct engine *e)
 /* -- engine_batch.c ---------------------------------------------------------------------------------------------- */
 
 void engine_create_batches(struct engine *e);
-/* Copies a whole batch to the device, of which `to` receives this rank's part; load includes staging_next and
- * staging_end, stage is called between them. The batch may have fewer tokens and segments than planned; units see its
- * actual sizes. */
+/* Copies this rank's part of a batch to the device: load includes staging_next and staging_end, stage is called between
+ * them. The batch may have fewer tokens and segments than planned; units see its actual sizes. */
 void engine_load_batch(struct engine *e, const struct batch *batch, struct batch_tensors *to);
 void engine_stage_batch(struct engine *e, const struct batch *batch, struct batch_tensors *to);
 /* Copies from[count] to the start of a tensor, whose length becomes count. */
@@ -29,14 +27,12 @@ void engine_load_numbers(struct engine *e, void *from, int64_t count, struct ten
 
 /* -- engine_rows.c ----------------------------------------------------------------------------------------------- */
 
-/* Creates the buffers of context parallelism, and checks the conditions that engine_create states for it. Call it after
- * engine_create_batches. */
+/* Creates the buffers of context parallelism, after the batches, and checks its conditions (engine_create). */
 void engine_create_rows(struct engine *e);
 void engine_destroy_rows(struct engine *e);
 /* Returns the maximum bytes that engine_stage_tables copies to the device for a batch. */
 int64_t engine_table_bytes(const struct engine *e);
-/* Returns this rank's part of a batch: all of it, or with context parallelism a part that is valid until the next call.
- */
+/* Returns this rank's part of a batch, valid until the next call; without context parallelism, the batch. */
 const struct batch *engine_part(struct engine *e, const struct batch *whole);
 void engine_stage_tables(struct engine *e, const struct batch *whole, struct batch_tensors *to);
 
@@ -49,16 +45,15 @@ void engine_written(struct engine *e);
  * else those of the chunk. */
 void engine_seen(struct engine *e, int chunk);
 void engine_run_backward(struct engine *e, const struct schedule_action *action);
-/* Returns the batch of a chunk's slot. */
 struct batch_tensors *engine_batch(struct engine *e, int chunk, int slot);
 
 /* -- engine_relay.c ---------------------------------------------------------------------------------------------- */
 
 /* Creates the send and receive buffers of a pipeline stage, one for each direction, since both are in use at once. */
 void engine_create_relays(struct engine *e);
-/* Pipeline transfers around a chunk's forward or backward: engine_receive receives its input from the neighbouring
- * stage, engine_send sends its result on STREAM_RELAY, while this stage continues. Nothing is received before it is
- * needed, because a kernel that waits for another rank occupies SMs. */
+/* Pipeline transfers of a chunk's forward or backward: engine_receive receives its input, engine_send sends its result
+ * on STREAM_RELAY. Nothing is received before it is needed, because a kernel that waits for another rank occupies SMs.
+ */
 void engine_receive(struct engine *e, int chunk, bool backward);
 void engine_send(struct engine *e, int chunk, bool backward);
 /* Runs the forward of a micro-batch through all stages, on this stage chunk by chunk. */
@@ -76,8 +71,8 @@ void engine_sum_over_ranks(struct engine *e, struct tensor x);
 
 /* -- engine_infer.c ---------------------------------------------------------------------------------------------- */
 
-/* Returns a copy in host memory, whose data the caller frees. Waits for all earlier launches, so memory of the caller
- * that they use is free afterwards. */
+/* Returns a copy in host memory, whose data the caller frees. Waits for all earlier launches, which may read the
+ * caller's memory. */
 struct tensor engine_fetch(struct engine *e, struct tensor from);
 /* Reads the first row of a tensor as doubles. */
 void engine_read_values(struct engine *e, struct tensor from, double *values);
@@ -88,8 +83,7 @@ void engine_read_values(struct engine *e, struct tensor from, double *values);
 void engine_create_cache_tables(struct engine *e, struct batch_tensors *batch);
 /* Returns the maximum bytes that engine_extend copies to the device in addition to a batch. */
 int64_t engine_cache_bytes(const struct engine *e);
-/* Create and destroy the key-value cache and the host's record of its sequences; destroy does nothing without a cache.
- */
+/* Create and destroy the key-value cache and the host's record of it; destroy does nothing without a cache. */
 void engine_create_sequences(struct engine *e);
 void engine_destroy_sequences(struct engine *e);
 

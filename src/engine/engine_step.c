@@ -89,8 +89,8 @@ static void run_part(void *self)
     }
 }
 
-/* A captured graph must join all streams at its end. A last backward whose reductions are waited for later is therefore
- * not captured. */
+/* A captured graph joins all streams at its end, so a last backward, whose reductions are waited for later, is not
+ * captured. */
 static void run_or_replay(struct engine *e, const struct replay_key *key, const struct schedule_action *action)
 {
     struct step_part part = {e, key, action};
@@ -139,9 +139,7 @@ static void run_schedule(struct engine *e, const struct schedule *schedule, cons
     for (int c = 0; c < MODEL_CHUNKS; c++)
         CHECK_BUG(schedule->slots[c] <= e->settings.memory.slots[c]);
     CHECK_BUG(!schedule->split_backward || e->settings.memory.split_backward);
-    const bool joins =
-        measures &&
-        e->groups.stages == NULL; /* with a pipeline, the reductions of several chunks are not in one graph */
+    const bool joins = measures && e->groups.stages == NULL; /* reductions of several chunks are not in one graph */
     engine_start_totals(e);
     start_losses(e);
     for (int i = 0; i < schedule->count; i++) {
@@ -175,8 +173,7 @@ double engine_seconds(const struct engine *e)
                                        : e->marks[to] - e->marks[from];
 }
 
-/* Starts copying to the host the totals, the gradient norm if an update was made, and the quantization errors if they
- * were measured. */
+/* Starts copying the totals to the host, the gradient norm after an update, and quantization errors if measured. */
 static void send_return(struct engine *e, bool updated, bool measured)
 {
     struct stream *stream = &e->streams[STREAM_COMPUTE];
@@ -281,7 +278,7 @@ void engine_rehearse(struct engine *e, const struct batch *batch, bool adds)
     }
     engine_synchronize(e);
     e->executor->rehearsal = false;
-    engine_weights_written(e); /* the next forward quantizes the weights again and measures their amaxes */
+    engine_weights_written(e); /* the next forward measures the amaxes of weights again */
 }
 
 struct engine_result engine_evaluate(struct engine *e, const struct batch *batches, int64_t count)

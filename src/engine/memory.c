@@ -460,7 +460,7 @@ static int64_t lay_out_transient(struct planner *p, enum pass_kind pass)
     return arena.bytes;
 }
 
-/* Launches the quantization of weights, which the store will request, to find its scratch. */
+/* Plans the scratch of quantizing weights. */
 static void copy_weights(struct planner *p)
 {
     for (int u = 0; u < p->model->unit_count; u++)
@@ -522,7 +522,7 @@ void memory_create(struct engine_memory *memory, struct model *model, const stru
     for (int c = 0; c < MODEL_CHUNKS; c++)
         offload_allocate(&memory->offload[c], settings->slots[c], budget);
     offload_allocate_buffers(memory->buffers, budget);
-    /* both are memory for gathers, since units gather from tensor ranks in both */
+    /* units gather from tensor ranks in both */
     memory->kept_base =
         budget_allocate_gathered(budget, place_slots(memory, settings->slots), BUDGET_ACTIVATIONS, execution->tensor);
     memory->transient_base =

@@ -17,7 +17,7 @@ struct unit_memory {
     int64_t kept_begin;                    /* bytes: start of this unit's kept tensors in the plan */
     int64_t *kept_offset;                  /* [tensors], bytes, in a slot of the chunk, or in an offload buffer */
     int64_t *transient_offset[PASS_COUNT]; /* [tensors], bytes */
-    int64_t first_tensor;                  /* index of this unit's first tensor among all tensors of the model */
+    int64_t first_tensor;                  /* index of the first tensor among the model's */
     struct id_set away;                    /* subset of kept: offloaded ids, which are in one of memory.buffers */
     int turn; /* the unit's number among the chunk's units with offloaded tensors; -1: it has none */
 };
@@ -61,14 +61,14 @@ struct memory_settings {
 /* Returns the number of slots of all chunks before `chunk`; of all chunks if it is MODEL_CHUNKS. */
 int memory_slots_before(const struct memory_settings *settings, int chunk);
 
-/* Plans by dry runs with copies of `execution`, and allocates memory and scratch from the budget, whose executor tells
- * how much scratch ops need. execution->owner->memory must be `memory`; the batch and the rope table are used by
- * address and never read. Out of memory is fatal. */
+/* Plans by dry runs with copies of `execution`, and allocates memory and scratch from the budget.
+ * execution->owner->memory must be `memory`; the batch and the rope table are used by address, never read. Out of
+ * memory is fatal. */
 void memory_create(struct engine_memory *memory, struct model *model, const struct memory_settings *settings,
                    const struct execution *execution, struct budget *budget);
 void memory_destroy(struct engine_memory *memory);
 
-/* The address service (struct execution_services) of an execution whose owner has a planned memory. */
+/* The address service of an execution whose owner has a planned memory. */
 void *memory_address(const struct execution *execution, const struct unit *unit, int id);
 
 /* Returns the ids that the unit's backward recomputes. */
@@ -77,8 +77,8 @@ const struct id_set *memory_recomputed(const struct engine_memory *memory, const
 /* Run the forward or backward of a unit in an action. Backward first recomputes what the plan says. */
 void memory_forward_unit(struct execution *execution, struct unit *unit);
 void memory_backward_unit(struct execution *execution, struct unit *unit);
-/* memory_forward_end: call after the last unit of a chunk's forward; makes its stream wait until offloaded tensors are
- * in host memory. memory_backward_begin: call before the first unit of its backward; starts fetching them. */
+/* Offload: memory_forward_end, after the last unit of a chunk's forward, waits for the copies to the host;
+ * memory_backward_begin, before the first unit of its backward, starts fetching. Only streams wait. */
 void memory_forward_end(struct execution *execution, int chunk);
 void memory_backward_begin(struct execution *execution, int chunk);
 

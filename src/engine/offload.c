@@ -50,7 +50,7 @@ static struct tensor words(char *at, int64_t bytes)
     return tensor_vector(at, DTYPE_I32, bytes / dtype_size(DTYPE_I32));
 }
 
-/* Starts a copy between the turn's buffer and host memory, after units have finished using the buffer. */
+/* Starts a copy from or to the turn's buffer, when units have finished with it. */
 static void move(struct offload *o, int turn, int slot, bool to_host)
 {
     const struct offload_turn *t = &o->turns[turn];

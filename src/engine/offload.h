@@ -17,7 +17,7 @@ struct offload_buffer {
     struct event moved; /* the copies from or to the buffer are done */
 };
 
-/* The offloaded tensors of a model chunk. */
+/* A model chunk's offload. */
 struct offload {
     struct stream stream;
     int count; /* number of turns */
@@ -39,14 +39,14 @@ void offload_destroy(struct offload *offload);
 
 char *offload_buffer(const struct offload *offload, int turn);
 
-/* Forward: await_room waits until the unit's buffer is free, send copies what the unit has written to the host. After
- * the last unit, await_sent waits until all copies are done. In all functions `stream` waits, the host does not. */
+/* Forward: before a unit, await_room waits for its buffer; after it, send copies the buffer to the host. At the end,
+ * await_sent waits for all copies. Only `stream` waits. */
 void offload_await_room(struct offload *offload, int turn, struct stream *stream);
 void offload_send(struct offload *offload, int turn, int slot, struct stream *stream);
 void offload_await_sent(struct offload *offload, struct stream *stream);
 
-/* Backward: fetch_last, before the first unit, fetches the last turns. await_fetched, before a unit, waits for its
- * tensors; fetch_next, after it, fetches the turn that uses the buffer next. */
+/* Backward: at the beginning, fetch_last fetches the last turns. Before a unit, await_fetched waits for its buffer;
+ * after it, fetch_next fetches the next turn of the buffer. */
 void offload_fetch_last(struct offload *offload, int slot, struct stream *stream);
 void offload_await_fetched(struct offload *offload, int turn, struct stream *stream);
 void offload_fetch_next(struct offload *offload, int turn, int slot, struct stream *stream);

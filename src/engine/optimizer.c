@@ -3,9 +3,9 @@
 #include "base/range.h"
 #include "base/range.h"
 
-/* Returns the number of runs into which a storage class of a unit is divided, the same on all ranks: one, and one more
- * after each stretch of parameters that another rank may measure. Neighbouring parameters with the same number of
- * holders are measured by the same rank. */
+/* Returns the number of runs (optimizer.h) of a storage class, the same on all tensor ranks. A run ends after
+ * parameters that another rank may measure: neighbours with the same number of holders are measured by the same rank.
+ */
 static int64_t runs_of(const struct unit *unit, enum storage_class storage)
 {
     int64_t runs = 1, holders = 1;
@@ -91,7 +91,7 @@ static void measure_shard(const struct unit *unit, enum storage_class storage, c
     }
 }
 
-/* Returns whether this rank measures the shard: one of the ranks and stages that own it does. */
+/* Returns whether this rank measures the shard, among its owners. */
 static bool is_measured(const struct unit *unit, const struct store_shard *shard)
 {
     return tensor_present(&shard->gradient) && shard->holder == 0 && unit_is_computed(unit);

@@ -20,12 +20,11 @@ struct optimizer {
     struct tensor updates;     /* f64 [1, 1]: updates so far, over all runs of this training */
 };
 
-/* Returns how many numbers `squares` has: optimizer->runs sums for each unit and storage class, and SQUARES_PARTS
- * numbers for each sum if squares_unit is nonzero. A storage class has several runs, with a sum each, if parameters
- * that another tensor rank measures interrupt it. */
+/* Returns the length of `squares`: optimizer->runs sums for each unit and storage class, of SQUARES_PARTS numbers each
+ * if squares_unit is nonzero. Parameters that another tensor rank measures divide a storage class into runs. */
 int64_t optimizer_squares(const struct model *model, double squares_unit);
 
-/* Makes an optimizer. squares: f64 [1, optimizer_squares], borrowed; it must be zero when a step starts. */
+/* Makes an optimizer. squares: f64 [1, optimizer_squares], borrowed; zero when a step starts. */
 void optimizer_create(struct optimizer *optimizer, const struct optimizer_settings *settings, const struct model *model,
                       struct tensor squares, double squares_unit, struct budget *budget, enum dtype statistic);
 

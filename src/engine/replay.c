@@ -30,7 +30,7 @@ static bool same(const struct replay_key *a, const struct replay_key *b)
            a->longest == b->longest && a->regular == b->regular && a->full == b->full;
 }
 
-/* Returns the entry of a key; NULL if the key is new. */
+/* Returns NULL if the key is new. */
 static struct replay_entry *find(struct step_replay *replay, const struct replay_key *key)
 {
     for (int i = 0; i < replay->count; i++)

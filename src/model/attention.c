@@ -51,7 +51,6 @@ void attention_launch_backward(struct execution *e, const struct unit *unit, str
     launch(e->stream, OP_ATTENTION_BACKWARD, args);
 }
 
-/* Returns slots first .. first + count - 1 of the segments. */
 static struct attention_segments some_slots(const struct attention_segments *all, int64_t first, int64_t count)
 {
     struct attention_segments some = *all;
@@ -74,7 +73,6 @@ void attention_launch_halves(struct execution *e, const struct unit *unit, const
     }
 }
 
-/* Returns chunk `half` of all batch rows of one rank, one chunk per row. */
 static struct tensor chunks_of_rank(const struct execution *e, const struct tensor *ranks, int rank, int half)
 {
     const int64_t chunk = e->batch->row_tokens / 2, tokens = e->batch->tokens.cols;
@@ -82,7 +80,6 @@ static struct tensor chunks_of_rank(const struct execution *e, const struct tens
                            chunk * ranks->cols, 2 * chunk * ranks->cols};
 }
 
-/* Returns chunk `number` of all whole rows, one chunk per row. */
 static struct tensor chunks_of_rows(const struct execution *e, const struct tensor *rows, int number)
 {
     const int64_t chunk = e->batch->row_tokens / 2, chunks = 2 * e->row->size;
@@ -141,8 +138,8 @@ static void declare(struct unit *unit, const struct attention *ids)
     unit_declare_tensor(unit, ids->lse, "lse", model_heads(unit->settings), UNIT_TOKENS, ROLE_STATISTIC);
 }
 
-/* Returns the keys and values that attention reads, [rows, 2 * kv_heads * head_dim]: those of the projection, or in
- * generation the cache, to which it first adds the new tokens' keys and values. */
+/* Returns the keys and values that attention reads, [rows, 2 * kv_heads * head_dim]: of the projection, or in
+ * generation of the cache, after adding the new ones. */
 static struct tensor keys_and_values(struct execution *e, const struct unit *unit, struct tensor own)
 {
     if (e->pass != PASS_GENERATE)
@@ -154,8 +151,7 @@ static struct tensor keys_and_values(struct execution *e, const struct unit *uni
     return all;
 }
 
-/* Returns the batch's segments. `again` is 0 for the first attention launch of an action; later ones have the same
- * segments. */
+/* Returns the batch's segments, the same for all launches of an action (segments.again). */
 static struct attention_segments segments_of(struct execution *e, bool backward)
 {
     struct attention_segments segments = e->batch->segments;

@@ -17,8 +17,8 @@ enum { ATTENTION_TENSORS = 16 };
 struct attention {
     int fused;  /* [T, (heads + 2 kv_heads) * head_dim]: queries, keys and values of all heads, rotated */
     int output; /* [T, heads * head_dim]; the section of forward that makes it */
-    int lse;    /* id of the log-sum-exp, declared by attention_declare */
-    int first;  /* first of ATTENTION_TENSORS ids that attention_declare uses */
+    int lse;    /* log-sum-exp, declared here */
+    int first;  /* first of ATTENTION_TENSORS ids, declared here */
 };
 
 /* Checks that the heads divide among the context-parallel ranks, for DECK_CONTEXT_HEADS. ERROR_USER: the message names
@@ -30,7 +30,7 @@ void attention_declare(struct unit *unit, const struct attention *attention);
 /* Computes the attention output, and lse, from the fused projection. */
 void attention_forward(struct execution *execution, const struct unit *unit, const struct attention *attention);
 
-/* Applies rope to queries and keys of fused in place; with inverse, rotates their gradients back. */
+/* Rotates queries and keys of fused in place; with inverse, their gradients back. */
 void attention_rotate(struct execution *execution, const struct unit *unit, struct tensor fused, bool inverse);
 
 /* Computes d_fused [T, columns of fused], the gradient of fused before rotation, from d_output [T, columns of output].
@@ -38,8 +38,8 @@ void attention_rotate(struct execution *execution, const struct unit *unit, stru
 void attention_backward(struct execution *execution, const struct unit *unit, const struct attention *attention,
                         struct tensor d_output, struct tensor d_fused);
 
-/* Adds to set the attention tensors that are not kept from forward to backward. Keys and values of whole rows are never
- * kept. fused: also those that are dropped together with the fused projection. */
+/* Adds the attention tensors that are not kept for backward: always those of whole rows' keys and values, and with
+ * `fused` those that are dropped with the fused projection. */
 void attention_drop(struct id_set *set, const struct attention *attention, bool fused);
 
 #endif

@@ -1,6 +1,6 @@
 /* Context parallelism by exchanging tokens for heads: each rank computes whole rows of its share of the query heads,
- * and of the key and value heads that these need. With fewer key and value heads than ranks, several ranks have the
- * same one, and its gradients are summed over them in fp32. (Jacobs et al. 2023.) */
+ * and of the key and value heads that these need. With fewer kv heads than ranks, several ranks have the same one, and
+ * its gradients are summed over them in fp32. (Jacobs et al. 2023.) */
 #include "model/attention_private.h"
 
 enum {
@@ -9,8 +9,7 @@ enum {
     O_ROWS,               /* output, whole rows of own heads */
     O_SENT,
     O_RECEIVED,
-    D_O_ROWS, /* output gradient and output, side by side; the output is exchanged again, as keeping it would store it
-                 twice */
+    D_O_ROWS, /* output gradient and output, which is exchanged again: kept, it would be stored twice */
     D_O_SENT,
     D_O_RECEIVED,
     D_ROWS, /* gradients of queries, keys and values */
@@ -96,7 +95,6 @@ static void exchange_fused(struct execution *e, const struct unit *unit, const s
     attention_to_rows(e, received, unit_tensor(e, unit, ids->first + HEADS_FUSED));
 }
 
-/* Returns the columns of a rank's query heads. */
 static struct tensor queries_of_rank(const struct execution *e, struct tensor all, int rank)
 {
     const int64_t cols = all.cols / e->row->size;
@@ -116,7 +114,7 @@ static void exchange_output(struct execution *e, const struct unit *unit, const 
                .to = queries_of_rank(e, output, rank));
 }
 
-/* Exchanges output gradient and output, side by side, for those of whole rows and own heads. */
+/* Exchanges output gradient and output, side by side, to whole rows and own heads. */
 static void exchange_output_back(struct execution *e, const struct unit *unit, const struct attention *ids,
                                  struct tensor d_output)
 {

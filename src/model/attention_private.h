@@ -1,4 +1,4 @@
-/* Shared by the files of attention: the table of a method, views on fused tensors, launches and copies. */
+/* Declarations shared by the files of attention. */
 #ifndef MODEL_ATTENTION_PRIVATE_H
 #define MODEL_ATTENTION_PRIVATE_H
 
@@ -39,9 +39,9 @@ void attention_launch(struct execution *e, const struct unit *unit, struct atten
 void attention_launch_backward(struct execution *e, const struct unit *unit, struct attention_heads heads,
                                struct attention_backward_args *args);
 
-/* Launches the backward for this rank's queries, with one launch for each of the context_halves of `part`: segments of
- * different halves may see the same keys, segments of one half do not (data/context_cut.h). skip_first: omits the first
- * half, whose queries see no key. The accumulate flags of `args` apply to the first launch; the second adds. */
+/* Launches the backward for this rank's queries, one launch for each of the context_halves: the segments of one half
+ * have different keys (data/context_cut.h). skip_first: omits the first half, whose queries see no key. The accumulate
+ * flags of `args` apply to the first launch; the second adds. */
 void attention_launch_halves(struct execution *e, const struct unit *unit, const struct attention_segments *part,
                              bool skip_first, struct attention_backward_args *args);
 

@@ -66,14 +66,13 @@ static void attention_part(struct execution *e, struct unit *unit, struct tensor
         attention_rotate(e, unit, fused, false);
     }
     attention_forward(e, unit, &attention_ids);
-    if (execution_wants(e, BLOCK_LINEARS + BLOCK_O * LINEAR_TENSORS)) /* prepared in an own section: attention is not
-                                                                         recomputed for the quantized operands */
+    if (execution_wants(e, BLOCK_LINEARS + BLOCK_O * LINEAR_TENSORS)) /* so that attention is not recomputed for them */
         linear_prepare(e, unit, &o_linear, &attention);
     if (execution_wants(e, BLOCK_MIDDLE))
         linear_forward(e, unit, &o_linear, &attention, unit_tensor(e, unit, BLOCK_MIDDLE), input);
 }
 
-/* Applies the activation to x. y: the input of `down`. */
+/* y: the input of `down`. */
 static void activate(struct execution *e, const struct unit *unit, const struct linear *down, struct tensor x,
                      const struct operand *y)
 {
@@ -85,7 +84,7 @@ static void activate(struct execution *e, const struct unit *unit, const struct 
         LAUNCH(e->stream, SWIGLU_FORWARD, swiglu_forward, .x = x, .y = made.value, .to = made.to);
 }
 
-/* Backward of the activation. x: the output of `up`; dx: its gradient. */
+/* x: the output of `up`; dx: its gradient. */
 static void activate_backward(struct execution *e, const struct unit *unit, const struct linear *up, struct tensor x,
                               struct tensor dy, struct tensor dx)
 {
@@ -211,9 +210,8 @@ struct linear_part {
     const char *name; /* NULL: not in this family */
     int64_t rows;     /* number of rows in the global tensor */
     double init_std;
-    int64_t grains; /* number of units that a split may not divide: heads or rows; with more ranks than grains, ranks
-                       have grains in common */
-    int pieces; /* the parameter is this many pieces of equal size, one below the other; a rank has a part of each */
+    int64_t grains; /* number of heads or rows, which are not split; with more ranks than grains, ranks share grains */
+    int pieces;     /* equal pieces, one below the other; a rank has a part of each */
 };
 
 /* The share of a tensor rank in a parameter. */
@@ -267,7 +265,7 @@ static void declare_bias(struct unit *unit, int id, const struct linear_part *pa
         parameter_share(p, &unit->settings->layer, false);
 }
 
-/* Declares a linear's weight, bias and parameters. inputs: columns of the global tensor. */
+/* inputs: columns of the global tensor. */
 static void declare_linear(struct unit *unit, enum block_weight id, int64_t inputs, const struct linear_part *parts,
                            int count)
 {
@@ -369,7 +367,6 @@ void block_declare(struct unit *unit)
     }
 }
 
-/* Adds the quantized input of a linear. */
 static void drop_copies(struct id_set *set, enum block_weight reader)
 {
     for (int copy = 0; copy < LINEAR_COPIES; copy++)

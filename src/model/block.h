@@ -56,15 +56,15 @@ void block_declare(struct unit *unit);
 /* Declares UNIT_INPUT_GRADIENT_SUM in a unit after a block, if the sum is the gradient of the block's last bias. */
 void block_declare_sum(struct unit *unit);
 
-/* Returns the tensors that a recompute policy drops between forward and backward. only_norms drops the outputs of both
- * norms. Each of the others drops more than the one before it:
+/* Returns the tensors that a recompute policy drops. only_norms drops both norms' outputs. Each of the others drops
+ * more than the one before it:
  *
  *    none        nothing
- *    activation  the output of the activation
- *    norms       the outputs of both norms
- *    gate_up     the output of the up projection
- *    qkv         the output of the QKV projection
- *    attention   the output of attention, and its statistics
+ *    activation  its output
+ *    norms       both norms' outputs
+ *    gate_up     its output
+ *    qkv         its output
+ *    attention   its output and statistics
  *    full        the middle residual; only the block's input is kept */
 struct id_set block_dropped_by(enum deck_recompute policy);
 

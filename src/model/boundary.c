@@ -1,7 +1,6 @@
 #include "model/boundary.h"
 #include "model/execution.h"
 
-/* Returns the send or receive buffer for this rank's tokens of the micro-batch. */
 static struct tensor relayed(const struct execution *execution, const struct unit *unit, enum relay_direction relay)
 {
     return tensor_rows(&execution->relays[relay], 0, execution_own_tokens(execution, unit));

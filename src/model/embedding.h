@@ -7,12 +7,11 @@
 enum { EMBEDDING_TABLE };
 
 /* The embedding's gradient is the last of a backward, so its sum over ranks cannot be overlapped. With
- * settings->embedding_ranks > 1, each rank of execution->data therefore gathers the output gradients and tokens of all
- * ranks and computes the whole gradient, in rank order, so that all have the same bits. The backward is then
- * collective, and all ranks need micro-batches of the same number of tokens (loader/loader.h). Not used if the head is
- * tied. */
+ * settings->embedding_ranks > 1, each rank of execution->data gathers all ranks' tokens and output gradients instead,
+ * and computes the whole gradient, with the same bits on all. The backward is then collective, and all ranks need
+ * micro-batches with the same number of tokens (loader/loader.h). Not used if the head is tied. */
 
-/* Returns the bytes that a rank gathers for each token of another rank, with settings->embedding_ranks > 1. */
+/* Returns the bytes gathered for each token of another rank, with settings->embedding_ranks > 1. */
 int64_t embedding_token_bytes(const struct model_settings *settings, enum dtype compute);
 
 /* Fills a zeroed unit. */

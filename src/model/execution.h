@@ -36,7 +36,7 @@ struct kv_cache {
     int64_t layer_rows; /* sequences * positions of each */
 };
 
-/* The owner of the services, opaque to units; the engine defines it (engine/memory.h). */
+/* Owner of the services (engine/memory.h). */
 struct execution_owner;
 
 /* The calls from units to the engine. A unit calls them through the functions below. */
@@ -73,7 +73,7 @@ struct execution {
     enum dtype compute, statistic; /* the element types of ROLE_VALUE and ROLE_STATISTIC */
     struct tensor rope_table;
     struct kv_cache cache; /* PASS_GENERATE only */
-    /* The next three are indexed by operand_number (model/linear.h): one row for each operand of each linear layer. */
+    /* One row for each operand, by operand_number (model/linear.h). */
     struct tensor amax, scales; /* stat [operands, 1]: delayed scaling; absent without it */
     struct tensor losses;       /* f64 [operands, STATISTICS]: quantization errors are added; absent: not measured */
     /* Pipeline send and receive buffers [tokens, hidden]; absent where nothing is sent (engine/engine_relay.c). */

@@ -8,7 +8,7 @@ static bool is_quantized(const struct linear *linear)
     return linear->precision != NULL && linear->precision->quantized;
 }
 
-/* Returns whether the linear computes with quantized operands in this pass. */
+/* Returns whether this pass quantizes. */
 static bool quantizes(const struct execution *execution, const struct linear *linear)
 {
     return is_quantized(linear) && (execution->pass == PASS_FORWARD || execution->pass == PASS_BACKWARD);
@@ -167,8 +167,7 @@ static bool has_scales(const struct quantized_copies *to)
     return !tensor_present(&to->scale) && to->rule.scaling != SCALING_1X32;
 }
 
-/* Return the scale of the rowwise or columnwise form: the given one of delayed scaling, or the one that quantizing
- * computes. */
+/* Return the scale of a quantized form: given (delayed scaling), or made by quantizing. */
 static struct tensor row_scale(const struct quantized_copies *to)
 {
     return tensor_present(&to->scale) ? to->scale : to->row_scale;
@@ -238,7 +237,6 @@ struct operand linear_gradient(const struct execution *execution, const struct u
     return operand_of(execution, unit, linear, OPERAND_GRADIENT, dy);
 }
 
-/* Returns a quantized form of the weight, or its scales. */
 static struct tensor weight_copy(const struct execution *execution, const struct unit *unit,
                                  const struct linear *linear, int copy)
 {
@@ -266,7 +264,6 @@ static struct quantized_copies copies_of_weight(const struct execution *executio
     return to;
 }
 
-/* Makes the requested quantized forms of the weight and returns them. */
 static struct quantized_copies copy_weight(const struct execution *execution, const struct unit *unit,
                                            const struct linear *linear, bool rows, bool columns)
 {
@@ -308,7 +305,7 @@ static struct quantized_copies ready_weight(const struct execution *execution, c
     return copy_weight(execution, unit, linear, !column, column);
 }
 
-/* Returns whether quantization errors of the linear are measured now. Recomputed operands are not measured again. */
+/* Returns whether quantization errors are measured now; recomputed operands are not. */
 static bool measures(const struct execution *execution, const struct unit *unit, const struct linear *linear)
 {
     const bool again =
@@ -329,8 +326,8 @@ static void measure(const struct execution *execution, const struct unit *unit, 
            .result = tensor_rows(&execution->losses, linear->number + (int)kind, 1), .rule = to->rule);
 }
 
-/* Returns whether the op that writes the operand also quantizes it. This needs a known scale (delayed scaling), or one
- * for each block. A split backward quantizes the operand in both halves, by separate launches. */
+/* Returns whether the op that writes the operand also quantizes it: with a known scale (delayed scaling) or one for
+ * each block. The halves of a split backward quantize in separate launches. */
 static bool is_fused(const struct execution *execution, const struct linear *linear, enum operand_kind kind)
 {
     if (!quantizes(execution, linear) || !linear->fused[kind])
@@ -349,7 +346,6 @@ struct operand linear_made(const struct execution *execution, const struct unit 
     return (struct operand){.value = value ? operand->value : absent, .to = operand->to};
 }
 
-/* Returns the amax over all tensor ranks. */
 static struct tensor shared_amax(const struct execution *execution, const struct unit *unit,
                                  const struct linear *linear, const struct quantized_copies *rule, struct tensor own)
 {
@@ -361,8 +357,8 @@ static struct tensor shared_amax(const struct execution *execution, const struct
     return to.amax;
 }
 
-/* Makes the columnwise form by transposing the rowwise one. Its padding after the last token is zero, written as bf16
- * (two bytes each); rows have an even number of tokens. */
+/* Makes the columnwise form by transposing. Its padding after the last token is zero, written as bf16, two bytes each;
+ * rows have an even number of tokens. */
 static void transpose_row(const struct execution *execution, const struct quantized_copies *to)
 {
     const int64_t tokens = to->row.rows;
@@ -460,7 +456,7 @@ static bool accumulates(const struct unit *unit, const struct linear *linear)
     return linear->adds || unit_accumulates(unit, linear->weight);
 }
 
-/* Returns the bias gradient, if linear_backward must compute it; else absent. */
+/* Returns the bias gradient if linear_backward computes it. */
 static struct tensor own_sum(const struct execution *execution, const struct unit *unit, const struct linear *linear)
 {
     struct tensor made = linear_sum(execution, unit, linear);
@@ -491,7 +487,7 @@ void linear_finish(const struct execution *execution, const struct unit *unit, s
     pending->present = false;
 }
 
-/* Returns whether a linear postpones its weight gradient to the next linear's backward. */
+/* Returns whether a linear postpones its weight gradient. */
 static bool defers(const struct unit *unit, const struct linear_pending *pending)
 {
     return pending != NULL && sequence_is_cut(unit);
@@ -564,8 +560,8 @@ static void gather_beside(struct execution *execution, const struct unit *unit, 
     sequence_gather(&beside, x->own, x->value);
 }
 
-/* Backward of LINEAR_OUTPUTS. Each rank computes a term of dx; their sum over ranks overlaps with a weight gradient:
- * the pending one of the linear before, if there is one, else its own. */
+/* Each rank computes a term of dx. The sum over ranks overlaps with the pending weight gradient, or with the linear's
+ * own if it does not postpone. */
 static void backward_of_outputs(struct execution *execution, const struct unit *unit, const struct linear *linear,
                                 const struct operand *x, const struct operand *dy, struct tensor dx,
                                 struct linear_pending *pending)

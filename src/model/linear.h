@@ -26,7 +26,7 @@ enum linear_tensor {
     LINEAR_COPIES, /* the four ids above are the input's; LINEAR_GRADIENT + id: the output gradient's; LINEAR_WEIGHT +
                       id: the weight's */
     LINEAR_GRADIENT = LINEAR_COPIES,
-    LINEAR_WEIGHT = 2 * LINEAR_COPIES, /* quantized weights as tensors of the unit, if the store does not keep them */
+    LINEAR_WEIGHT = 2 * LINEAR_COPIES, /* if the store does not keep them */
     /* sequence parallelism: the operand gathered from all ranks, and this rank's term of a sum over ranks */
     LINEAR_GATHERED = 3 * LINEAR_COPIES,
     LINEAR_PARTIAL,
@@ -35,10 +35,9 @@ enum linear_tensor {
     LINEAR_TENSORS
 };
 
-/* The part of a linear that a tensor rank has: all of it, some outputs (rows of the weight; column-parallel), or some
- * inputs (columns of the weight; row-parallel). Outputs: forward reads the tokens of all ranks, and dx is summed over
- * ranks. Inputs: y is summed over ranks, with bias and addend added once, and backward reads dy of the tokens of all
- * ranks. */
+/* The part of a linear that a tensor rank has: all, some outputs (rows of the weight; column-parallel), or some inputs
+ * (row-parallel). Outputs: forward reads the tokens of all ranks, and dx is summed over ranks. Inputs: y is summed over
+ * ranks, with bias and addend added once, and backward reads dy of all ranks' tokens. */
 enum linear_cut { LINEAR_WHOLE, LINEAR_OUTPUTS, LINEAR_INPUTS };
 
 struct linear {
@@ -79,12 +78,11 @@ static inline int operand_layer(int number)
     return number / operand_number(1, 0, OPERAND_INPUT);
 }
 
-/* Declares the tensors of a linear and the quantized forms of its operands, including the weight, which must have been
- * declared. */
+/* Declares a linear's tensors and quantized operands, those of the weight included. The weight is declared before. */
 void linear_declare(struct unit *unit, const struct linear *linear);
 
-/* Returns the arguments to quantize operand `number`: rule, salt, random draw, and with delayed scaling its scale and
- * amax. The caller sets the target tensors, and scales that are computed while quantizing. */
+/* Returns the arguments to quantize operand `number`, but for the targets and scales that are computed while
+ * quantizing. */
 struct quantized_copies linear_copies(const struct execution *execution, const struct linear_precision *precision,
                                       int number);
 
@@ -129,15 +127,14 @@ struct linear_beside {
     const struct operand *x;
 };
 
-/* A weight gradient whose GEMM was postponed, to overlap it with the next linear's transfer; linear_finish runs it at
- * the latest. Zeros: none. */
+/* A postponed weight gradient, which overlaps with the next linear's transfer. Zeros: none. */
 struct linear_pending {
     bool present;
     struct linear linear;
     struct operand x, dy;
 };
 
-/* Computes a pending weight gradient, if there is one. */
+/* Computes the pending weight gradient, if any. */
 void linear_finish(const struct execution *execution, const struct unit *unit, struct linear_pending *pending);
 
 /* Computes the gradients that execution->gradients requests: dx = dy W, the weight's (+)= dy' x, and the bias's (+)=

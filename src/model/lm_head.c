@@ -29,7 +29,6 @@ static struct linear head_linear(const struct unit *unit, int number)
                            .precision = s->precision.head ? &s->precision.kinds[PRECISION_EIGHT] : NULL};
 }
 
-/* Returns the transform's linear. */
 static struct linear dense_of(const struct unit *unit)
 {
     struct linear linear = head_linear(unit, HEAD_DENSE);
@@ -40,7 +39,7 @@ static struct linear dense_of(const struct unit *unit)
     return linear;
 }
 
-/* Returns the decoder, for the chunk that begins with token `first`. */
+/* first: first token of the chunk. */
 static struct linear decoder_of(const struct unit *unit, int64_t first)
 {
     struct linear linear = head_linear(unit, HEAD_DECODER);
@@ -82,7 +81,7 @@ static struct tensor make_features(struct execution *e, struct unit *unit, struc
     return features;
 }
 
-/* Returns the features of all tokens: each rank computes logits of all of them, for its part of the vocabulary. */
+/* Each rank needs the features of all tokens, for its part of the vocabulary. */
 static struct tensor all_features(const struct execution *e, const struct unit *unit, struct tensor features)
 {
     if (!sequence_is_cut(unit))
@@ -147,8 +146,8 @@ static void chunk_logits(struct execution *e, struct unit *unit, const struct to
     linear_forward(e, unit, &decoder, &x, chunk->logits, absent);
 }
 
-/* Computes the losses from the statistics that each rank found in its part of the vocabulary. Every rank computes them;
- * `total` decides on which rank they count. */
+/* Every rank computes the losses, from the statistics of all parts of the vocabulary; `total` decides on which rank
+ * they count. */
 static void merged_losses(struct execution *e, const struct unit *unit, const struct token_chunk *chunk,
                           struct tensor total)
 {
@@ -186,7 +185,7 @@ static void chunk_differentiate(struct execution *e, const struct unit *unit, co
            .origin = model_vocabulary(unit->settings).first);
 }
 
-/* Collects the logits of the whole vocabulary, as a sum over ranks of their own part with zeros elsewhere. */
+/* Sums the ranks' logits, with zeros for the rest of the vocabulary. */
 static void collect_logits(struct execution *e, struct unit *unit, struct tensor own)
 {
     const struct tensor all = first_rows(e, unit, LM_HEAD_ALL_LOGITS, own.rows);
@@ -196,7 +195,6 @@ static void collect_logits(struct execution *e, struct unit *unit, struct tensor
     sequence_add_up(e, unit, all, all, LM_HEAD_ROOM);
 }
 
-/* Computes the requested logits of generation, in one chunk. */
 static void end_logits(struct execution *e, struct unit *unit, struct tensor input)
 {
     const struct tensor ends = e->batch->ends;
@@ -300,8 +298,7 @@ static void declare_part(struct unit *unit, enum lm_head_weight id, enum storage
                     vector ? part.first : 0);
 }
 
-/* Declares the transform. Every tensor rank has all of it; with sequence parallelism each computes the gradient of its
- * own tokens. */
+/* Every tensor rank has all of the transform. With sequence parallelism each computes the gradient of its tokens. */
 static void declare_transform(struct unit *unit)
 {
     const struct model_settings *s = unit->settings;
@@ -341,7 +338,6 @@ static void declare_wide(struct unit *unit, int id, const char *name)
     unit_declare_tensor(unit, id, name, UNIT_OWN_TOKENS, unit->settings->hidden, ROLE_VALUE);
 }
 
-/* Declares the tensors of tensor parallelism. */
 static void declare_exchange(struct unit *unit)
 {
     const struct model_settings *s = unit->settings;

@@ -45,7 +45,7 @@ enum lm_head_tensor {
     LM_HEAD_D_NORMED,
     LM_HEAD_ALL_FEATURES, /* sequence parallelism only, as LM_HEAD_D_ALL_FEATURES and LM_HEAD_ROOM */
     LM_HEAD_D_ALL_FEATURES,
-    LM_HEAD_ROOM,       /* scratch for the sum of LM_HEAD_D_ALL_FEATURES */
+    LM_HEAD_ROOM,       /* scratch for a sum */
     LM_HEAD_STATISTICS, /* tensor parallelism only, as LM_HEAD_ALL_LOGITS; of one chunk */
     LM_HEAD_ALL_LOGITS, /* generation only */
     LM_HEAD_ENDS,       /* generation: input rows of the tokens whose logits are requested */
@@ -58,8 +58,7 @@ void lm_head_declare(struct unit *unit, struct unit *embedding, int64_t head_tok
 
 /* Returns the logits of the first `rows` tokens of a chunk, [rows, this rank's vocabulary]: a view without padding. */
 struct tensor lm_head_logits(const struct execution *execution, const struct unit *unit, int64_t rows);
-/* Returns the logits of generation: [number of ends, vocabulary], of the tokens in batch->ends, for the whole
- * vocabulary. */
+/* Returns the logits of the tokens in batch->ends (generation): [number of ends, whole vocabulary]. */
 struct tensor lm_head_end_logits(const struct execution *execution, const struct unit *unit);
 
 #endif

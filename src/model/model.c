@@ -56,7 +56,7 @@ static void find_chunks(struct model *model)
     }
 }
 
-/* If the head is tied and on another stage than the embedding, both stages store the table. */
+/* A tied head's stage stores the table too. */
 static void hold_twice(struct unit *table, const struct unit *head)
 {
     const int stages = stage_count(&table->settings->cut);
@@ -64,8 +64,8 @@ static void hold_twice(struct unit *table, const struct unit *head)
     table->here |= table->held_twice && head->here;
 }
 
-/* Selects the units whose ops write bf16 gradients. Excluded are weights to which a unit adds in several chunks, or two
- * units add (a tied embedding): these are summed in fp32. */
+/* Lets ops write bf16 gradients, except of weights to which a unit adds in chunks, or two units add (a tied embedding):
+ * these are summed in fp32. */
 static void round_gradients(struct model *model, const struct unit *head)
 {
     for (int u = 0; u < model->unit_count; u++) {

@@ -11,9 +11,8 @@ struct model_chunk {
     int first, end;
 };
 
-/* All ranks of a pipeline declare all units in the same order, so that parameters have the same numbers everywhere;
- * unit->chunk tells which units a rank computes. Between two consecutive model chunks are an outlet (sends) and an
- * inlet (receives), see model/boundary.h. */
+/* All ranks of a pipeline declare all units, so that parameters have the same numbers; unit->chunk tells which of them
+ * a rank computes. An outlet and an inlet are between consecutive slices (model/boundary.h). */
 struct model {
     struct model_settings settings;
     int64_t tokens; /* maximum of a micro-batch */
@@ -23,25 +22,23 @@ struct model {
     struct model_chunk chunks[MODEL_CHUNKS];
 };
 
-/* Makes a model; settings are copied, settings->family stays borrowed. tokens: maximum of a micro-batch on this rank.
- * head_tokens: tokens per chunk of the head. */
+/* Makes a model with a copy of settings. tokens: maximum of a micro-batch; head_tokens: per chunk of the head. */
 void model_create(struct model *model, const struct model_settings *settings, int64_t tokens, int64_t head_tokens);
 void model_destroy(struct model *model);
 
-/* Returns the number of parameters of all units. They are numbered in the order of units, and of parameters in a unit.
- */
+/* Returns the number of parameters, which are numbered in the order of units, and of declaration in a unit. */
 int model_parameters(const struct model *model);
 
-/* Writes the initial values of elements first .. first + count - 1 of a parameter's global tensor, row-major, to values
- * [count]. They are keyed by (seed, name, element), so they do not depend on the layout or on the split into calls. */
+/* Writes the initial values of elements first .. first + count - 1 of a parameter's global tensor, row-major. They are
+ * keyed by (seed, name, element), so they do not depend on the layout or the calls. values: [count]. */
 void parameter_initial_values(const struct parameter *parameter, uint64_t seed, int64_t first, int64_t count,
                               double *values);
 /* As parameter_initial_values, rounded to f32; normal values take a quarter of the time. */
 void parameter_initial_floats(const struct parameter *parameter, uint64_t seed, int64_t first, int64_t count,
                               float *values);
 
-/* Returns an element of the table [positions, head_dim] that rope ops read. Its columns are cosines, then sines, of the
- * angle, the product of position and frequency. */
+/* Returns an element of the table [positions, head_dim] of rope ops: columns of cosines, then sines, of position times
+ * frequency. */
 double rope_table_value(const struct model_settings *settings, int64_t position, int64_t column);
 
 #endif

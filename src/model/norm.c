@@ -24,7 +24,6 @@ void norm_declare(struct unit *unit, const struct norm *norm, const char *name)
     unit_declare_tensor(unit, norm->mean, "mean", 1, tokens, ROLE_STATISTIC);
 }
 
-/* Returns a statistic of the first `tokens` tokens. */
 static struct tensor statistic(const struct execution *execution, const struct unit *unit, int id, int64_t tokens)
 {
     struct tensor all = unit_tensor(execution, unit, id);

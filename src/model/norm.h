@@ -4,7 +4,7 @@
 
 #include "model/execution.h"
 
-/* Ids of the norm's weights and statistics in its unit; bias and mean exist for LayerNorm only. */
+/* Ids of weights and statistics; LayerNorm only: bias and mean. */
 struct norm {
     int weight, bias;
     int rstd, mean;

@@ -27,8 +27,7 @@ void sequence_declare_room(struct unit *unit, int room, int64_t tokens, int64_t 
         unit_declare_tensor(unit, room, "room for a sum", tokens, columns, ROLE_VALUE);
 }
 
-/* Returns the scratch for a sum, absent if the group's sums need none (group.copies); then no memory is planned for it.
- */
+/* Absent if the group's sums need no scratch; then no memory is planned for it. */
 static struct tensor room_of(const struct execution *e, const struct unit *unit, int id)
 {
     const struct tensor absent = {0};

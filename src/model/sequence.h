@@ -1,6 +1,6 @@
-/* Sequence parallelism. Between linear layers (norms, residual stream) tokens are independent, so with
- * layer_cut.sequence each tensor rank has a part of the tokens there, in rank order; elsewhere every rank has all
- * tokens. All functions but sequence_is_cut are for models with tensor parallelism. */
+/* Sequence parallelism (layer_cut.sequence): between linear layers (norms, residual stream) each tensor rank has a part
+ * of the tokens, in rank order; elsewhere every rank has all. All functions but sequence_is_cut need tensor
+ * parallelism. */
 #ifndef MODEL_SEQUENCE_H
 #define MODEL_SEQUENCE_H
 
@@ -18,13 +18,12 @@ struct tensor sequence_own(const struct execution *execution, struct tensor all)
 /* Gathers all [T, n] from the ranks' rows: own [T / ranks, n], contiguous. Collective over the tensor ranks. */
 void sequence_gather(const struct execution *execution, struct tensor own, struct tensor all);
 
-/* Declares tensor `room`, scratch for sums over ranks of [T, columns], T at most `tokens`. Does nothing without
- * sequence parallelism. */
+/* With sequence parallelism: declares tensor `room`, scratch for sums over ranks of [T, columns], T at most `tokens`.
+ */
 void sequence_declare_room(struct unit *unit, int room, int64_t tokens, int64_t columns);
 
 /* Sums partial [T, n] over the tensor ranks. With sequence parallelism, sum [T / ranks, n] receives this rank's rows,
- * and `room` is the id of the scratch tensor. Without it, sum [T, n] is `partial` itself and receives the whole sum.
- * Collective. */
+ * and `room` is the scratch's id. Without it, `sum` is `partial` and receives all rows. Collective. */
 void sequence_add_up(const struct execution *execution, const struct unit *unit, struct tensor partial,
                      struct tensor sum, int room);
 

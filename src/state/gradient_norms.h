@@ -19,8 +19,8 @@ struct gradient_norms {
 /* Adds the norm of a step, which must be finite. */
 void gradient_norms_add(struct gradient_norms *norms, double norm);
 
-/* gradient_norms_get copies the kept norms, oldest first, and returns their number. gradient_norms_set restores them,
- * after which further norms are judged as before. */
+/* gradient_norms_get copies the kept norms, oldest first, and returns their number; gradient_norms_set restores them.
+ */
 int64_t gradient_norms_get(const struct gradient_norms *norms, double out[GRADIENT_NORMS]);
 void gradient_norms_set(struct gradient_norms *norms, const double *kept, int64_t count, int64_t outliers);
 

@@ -23,7 +23,7 @@ struct parameter_piece {
 /* Returns the element type of master weights and moments. */
 enum dtype piece_dtype(const struct engine *engine);
 
-/* Returns the part of a piece that is `slab`, which must be inside the piece. */
+/* Returns the part `slab` of a piece, which contains it. */
 struct parameter_piece piece_part(const struct parameter_piece *piece, struct parameter_slab slab);
 
 /* Calls visit for the piece in parts of at most PIECE_BYTES, in order, until a call does not return ERROR_NONE; returns

@@ -16,7 +16,7 @@ struct snapshot {
     int64_t *chunk_bytes; /* [chunks] */
     char **chunks;        /* [chunks] in the executor's host memory; the first `grown` are allocated */
     int chunk_count, grown;
-    struct event written; /* all launches that write the copied state are complete */
+    struct event written; /* the state to copy is complete */
 };
 
 /* Returns the bytes of a snapshot on this rank; also works for a planned engine. Local. */
@@ -33,8 +33,8 @@ bool snapshot_grow(struct snapshot *snapshot);
 /* Starts to copy the state after all launches so far, and allocates the missing memory. Replaces the previous content.
  */
 void snapshot_take(struct snapshot *snapshot);
-/* Returns whether the copy is complete; with `wait`, waits and returns true. Call it, as snapshot_take, only from the
- * thread that launches. */
+/* Returns whether the copy is complete; with `wait`, waits for it. Only for the thread that launches, as snapshot_take.
+ */
 bool snapshot_taken(struct snapshot *snapshot, bool wait);
 
 /* Calls visit (state/fetched.h) for each run of a complete snapshot, until a call fails; returns the result of the last

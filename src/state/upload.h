@@ -11,15 +11,14 @@ struct device_upload {
     int next;
 };
 
-/* Makes the buffers, for pieces of at most `bytes` bytes. */
+/* bytes: maximum of a piece. */
 void upload_create(struct device_upload *upload, struct stream *stream, int64_t bytes);
 /* Waits for the copies, then frees the buffers. */
 void upload_destroy(struct device_upload *upload);
 
 /* Returns the buffer for the next piece; no copy reads it any more. */
 void *upload_buffer(const struct device_upload *upload);
-/* Starts the copy of the buffer's content, numbers of master_dtype(to), to `to`, which has the size. Waits until the
- * previous copy has read the other buffer. */
+/* Starts the copy of the buffer's content, to->value.cols numbers of master_dtype(to). */
 void upload_put(struct device_upload *upload, const struct master_weights *to);
 
 #endif

@@ -29,7 +29,7 @@ void budget_destroy(struct budget *budget)
     *budget = (struct budget){0};
 }
 
-/* Returns whether the group allocates memory. A planned group has no class. */
+/* A planned group has no class. */
 static bool gives(const struct group *group)
 {
     return group != NULL && group->class != NULL && group->class->allocate != NULL;

@@ -14,10 +14,9 @@ struct exact_units {
     double squares; /* unit of sums of squared gradients (struct sum_squares_args) */
 };
 
-/* Returns the units for steps of `tokens` tokens over all ranks, in which at most `contributions` contributions are
- * added to an element. They allow gradient elements of up to 64 per token on average, losses of up to 1024 nats per
- * token, and evaluations of up to 1024 times as many tokens. The gradient unit is then at most 2^-46 of the sum of an
- * element that is 1 for each token. */
+/* Returns the units for steps of `tokens` tokens over all ranks, with at most `contributions` additions to an element.
+ * Limits: 64 per token on average for a gradient element, 1024 nats per token, 1024 times as many tokens in an
+ * evaluation. The gradient unit is at most 2^-46 of the sum of an element that is 1 for each token. */
 struct exact_units exact_units_of(double tokens, double contributions);
 
 #endif

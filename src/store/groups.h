@@ -10,8 +10,8 @@
 struct parallel_groups {
     /* All ranks: loss and label sums and squares of gradients are summed over them. May be `data`. */
     struct group *all;
-    /* Ranks with the same part of the model: gradients are summed over them, or they gather the tokens and output
-     * gradients of the embedding's gradient. */
+    /* Ranks with the same part of the model: gradients are summed over them, or they gather the embedding's output
+     * gradients. */
     struct group *data;
     /* The sharding group: ranks of `data` that together own the model's state once. Weights are gathered in `gather`
      * and gradients are reduced in `reduce`: the same ranks with two communicators, so that neither waits for the
@@ -21,7 +21,7 @@ struct parallel_groups {
      * each node, so that nodes exchange less. NULL: the sums are computed in one stage. */
     struct group *near, *far;
     struct group *replicas; /* ranks of `data` that own the same shard; may be `data` itself */
-    struct group *context;  /* context parallelism: ranks that share rows, each with a part of every row */
+    struct group *context;  /* ranks that share rows, each with a part of every row */
     /* Tensor parallelism: ranks with the same tokens and a part of every layer each. Units exchange activations in
      * `tensor`. `shared` is the same ranks with another communicator, which sums gradients of parameters that all of
      * them have and of which each computes a term. `alike`: the kv replicas among them, if there are any. */

@@ -81,7 +81,7 @@ static struct tensor flat_tensor(struct budget *budget, int64_t count, enum dtyp
 static struct group *gradient_group(const struct flat_store *own)
 {
     struct group *replicas = own->groups->replicas;
-    if (own->rounds || own->exact.gradient > 0) /* the sum is computed elsewhere and rounded into the gradients */
+    if (own->rounds || own->exact.gradient > 0) /* sums are rounded into the gradients */
         return NULL;
     return own->ranks > 1 && !own->cut_gradients ? own->groups->reduce : group_size(replicas) > 1 ? replicas : NULL;
 }
@@ -151,7 +151,6 @@ struct most {
     int64_t copies;            /* bytes */
 };
 
-/* Returns the maximum over the units that use buffer `turn`, in forwards or in backwards. */
 static struct most most_of(const struct flat_store *own, const struct store_request *r, bool backward, int turn)
 {
     struct most most = {0};
@@ -197,8 +196,7 @@ static void create_sums(struct flat_store *own, const struct store_request *r)
             cut = own->holdings[u].cut;
     const bool rounds = own->ranks > 1 && r->sharding.bf16_sums;
     const struct group *summed =
-        own->rounds ? contribution_group(own)
-                    : gradient_group(own); /* the group in whose memory the tensors are that replicas sum */
+        own->rounds ? contribution_group(own) : gradient_group(own); /* the group whose memory replicas sum */
     const int64_t rounded = own->ranks * cut * dtype_size(DTYPE_BF16), all = own->ranks * cut * dtype_size(DTYPE_F32);
     if (rounds) {
         own->sent = budget_allocate_gathered(r->budget, rounded, BUDGET_EXCHANGE, reduce);

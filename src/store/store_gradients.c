@@ -31,7 +31,7 @@ static void open_contribution(struct weight_store *store, struct unit *unit, str
     to->fresh = fresh;
     own->contributed = true;
     store_point(unit, to->values, own->statistic, unit->gradient_base);
-    if (unit->rounds_gradients) { /* gradients of matrices are written directly to the stored ones */
+    if (unit->rounds_gradients) { /* matrices: directly to the stored gradients */
         if (!fresh)
             error_fatal("bug: unit %s adds to gradients that it has rounded", unit->name);
         unit->gradient_base[STORAGE_VECTOR] = to->values;
@@ -52,7 +52,6 @@ void store_gradients_open(struct weight_store *store, struct unit *unit, struct 
     unit->gradient_fresh = fresh;
 }
 
-/* Returns whether the unit's gradients are summed over ranks. */
 static bool is_summed(const struct flat_store *own, const struct unit_holding *holding)
 {
     const bool of_many = own->ranks > 1 || group_size(own->groups->replicas) > 1;
@@ -191,8 +190,8 @@ static void finish_sum(struct flat_store *own, const struct unit_holding *holdin
         sum_partial(own, holding, cut);
 }
 
-/* Adds a contribution of fp32 gradients. The first one (fresh) is reduced into the stored shard, later ones into the
- * contribution's shard, and added. */
+/* fp32 gradients: the first contribution (fresh) is reduced into the stored shard; later ones are reduced into their
+ * buffer and added. */
 static void take(struct flat_store *own, const struct unit_holding *holding, struct tensor flat, bool fresh, bool last)
 {
     const struct tensor cut = store_cut(own, holding, &holding->gradients), sum = store_cut(own, holding, &flat);
@@ -203,8 +202,8 @@ static void take(struct flat_store *own, const struct unit_holding *holding, str
         finish_sum(own, holding, cut);
 }
 
-/* Adds a contribution of bf16 gradients: sums in fp32 in the contribution's buffer, then rounds. Whole gradients are
- * reduced with the last contribution. */
+/* bf16 gradients: sums in fp32 in the contribution's buffer, then rounds. Whole gradients are reduced with the last
+ * contribution. */
 static void take_rounded(struct flat_store *own, const struct unit_holding *holding, struct tensor flat, bool fresh,
                          bool last)
 {
@@ -248,9 +247,9 @@ static void add_rows_exactly(struct flat_store *own, struct tensor rows, struct 
         add_exactly(own, tensor_rows(&rows, r, 1), to, fresh && r == 0, contributions);
 }
 
-/* Sharded exact gradients: adds the ranks' contributions to this rank's shard one by one, each rounded to the unit.
- * With near and far, each node's exact sum is sent in f64. The fp32 buffers are large enough for these f64 sums, since
- * a node has at least two ranks of the group: `flat` for this node's sums, `received` for those of all nodes. */
+/* Sharded exact gradients: adds the ranks' contributions to this rank's shard, each rounded to the unit. With near and
+ * far, each node's exact sum is sent in f64. The fp32 buffers are large enough for the f64 sums, since a node has at
+ * least two ranks: `flat` for this node's sums, `received` for all nodes'. */
 static void add_parts(struct flat_store *own, const struct unit_holding *holding, struct tensor flat, bool fresh)
 {
     const struct parallel_groups *groups = own->groups;
@@ -269,7 +268,6 @@ static void add_parts(struct flat_store *own, const struct unit_holding *holding
     add_rows_exactly(own, all, holding->sums, fresh, near);
 }
 
-/* Adds a contribution exactly; the order does not matter. */
 static void take_exactly(struct flat_store *own, const struct unit_holding *holding, struct tensor flat, bool fresh,
                          bool last)
 {

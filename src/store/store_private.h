@@ -10,8 +10,7 @@
  * third receives the next unit's gather, or is read by the previous unit's reduction. */
 enum { STORE_TURNS = 3 };
 
-/* What a unit gathers instead of bf16 weights, if training reads its matrices only as 8-bit rowwise quantized weights.
- * Else the tensors are absent. */
+/* The tensors of a unit whose matrices are gathered as 8-bit rowwise quantized weights in training. Else absent. */
 struct row_copies {
     struct tensor cut;     /* 8 bits [1, cut]: this rank's shard */
     struct tensor vectors; /* compute type [1, elements of STORAGE_VECTOR]: whole vectors */
@@ -21,12 +20,11 @@ struct row_copies {
 
 /* This rank's state of a unit, whose flat buffer has ranks * cut elements. */
 struct unit_holding {
-    int64_t cut; /* elements of a shard, a multiple of UNIT_ALIGNMENT; 0: no weights on this rank */
-    struct tensor values,
-        gradients; /* weights that units read, and gradients: [1, ranks * cut] if whole, [1, cut] if sharded */
-    struct tensor low, m, v; /* remainders and moments, [1, cut] */
-    struct tensor sums;      /* f64, with exact sums only: [1, ranks * cut] or [1, cut]; gradients are then [1, cut] */
-    char *copies;            /* quantized weights, if weights are whole; NULL: none */
+    int64_t cut;                     /* elements of a shard, a multiple of UNIT_ALIGNMENT; 0: no weights on this rank */
+    struct tensor values, gradients; /* [1, ranks * cut] if whole, [1, cut] if sharded */
+    struct tensor low, m, v;         /* [1, cut] */
+    struct tensor sums; /* f64, with exact sums only: [1, ranks * cut] or [1, cut]; gradients are then [1, cut] */
+    char *copies;       /* quantized weights, if weights are whole; NULL: none */
     struct row_copies rows;
     int visit;             /* position in the action's acquisition order at which the unit was acquired last */
     bool complete;         /* gradients need no sum over ranks (unit->complete_gradients) */
@@ -36,13 +34,13 @@ struct unit_holding {
     struct event summed;   /* the step's gradients have been reduced */
 };
 
-/* Buffer for the gathered (sharded) weights of a unit, and for its quantized weights. */
+/* Buffer of sharded weights that are gathered. */
 struct gathered_values {
     char *values, *copies;
     struct event ready, released;
 };
 
-/* Buffer for the contribution of a micro-batch to a unit's gradients, if gradients are sharded, bf16 or exact. */
+/* Buffer for a micro-batch's contribution to sharded, bf16 or exact gradients. */
 struct gradient_contribution {
     char *values;
     bool fresh;   /* it overwrites the gradients */
@@ -87,7 +85,7 @@ struct flat_store {
     struct event joined;
     char *sent, *received;       /* all-to-all buffers of bf16 sums and of sharded exact sums; NULL: not used */
     char *room, *replicas_room;  /* scratch for sums by copies, over the sharding group and its replicas; NULL: the
-                                    executor sums otherwise, or the tensors are not in memory of the group */
+                                    executor sums otherwise */
     struct pending_sum *pending; /* [unit_count + STORE_TURNS], pending_count in use */
     int pending_count;
 };
@@ -134,14 +132,14 @@ void store_make_rows(struct flat_store *own, const struct unit *unit, struct uni
 
 /* -- store_weights.c, as struct store_class says ------------------------------------------------------------------ */
 
-/* Returns whether the weights of the unit acquired at position `visit` are read in that forward or backward. Weights of
- * a lender always are, by the unit after it. */
+/* Returns whether the weights of the unit at position `visit` are read in a forward or backward. A lender's are, by the
+ * unit after it. */
 bool store_reads(struct unit *const *visits, int count, int visit, bool backward);
 
 void store_begin(struct weight_store *store, struct unit *const *units, int count, struct stream *stream, bool written);
 void store_acquire(struct weight_store *store, struct unit *unit, struct stream *stream);
 void store_release(struct weight_store *store, struct unit *unit, struct stream *stream);
-/* Ends the distribution of new weights: also gathers and quantizes those of units that the action has not acquired. */
+/* Distributes new weights also of the units that the action has not acquired. */
 void store_finish_weights(struct flat_store *own, struct stream *stream);
 
 /* -- store_gradients.c ------------------------------------------------------------------------------------------- */

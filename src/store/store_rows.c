@@ -1,11 +1,11 @@
-/* Gathers of 8-bit rowwise quantized weights: half the bytes of bf16, and quantized once per update by the rank that
- * owns them instead of at each acquisition. Used with sharded weights, for units all of whose matrices have quantized
- * weights with one scale each that the store keeps. The bits equal those of quantizing gathered weights. */
+/* Gathers of 8-bit rowwise quantized weights: half the bytes, and quantized once per update by their owner instead of
+ * at each acquisition. For sharded weights, and units all of whose matrices are quantized with one scale each, kept by
+ * the store. The bits equal those of quantizing gathered weights. */
 #include "model/linear.h"
 #include "store/store_private.h"
 
-/* Returns the recipe of a unit's rowwise gathers; NULL: it gathers bf16 weights. Units with an idle forward are
- * excluded, since the action after an update does not acquire them. */
+/* Returns the recipe, or NULL if the unit does not gather rowwise quantized weights. The action after an update
+ * acquires all units but those with an idle forward. */
 static const struct linear_precision *precision_of_rows(const struct flat_store *own, const struct unit *unit)
 {
     const struct linear_precision *precision = NULL;
@@ -63,7 +63,7 @@ static struct tensor part_of(const struct flat_store *own, const struct unit_hol
     return tensor_matrix(tensor_at(cut, 0, first), cut->dtype, common.count / UNIT_ALIGNMENT, UNIT_ALIGNMENT);
 }
 
-/* Computes the amaxes of the weights, over all ranks of the group, for scales that are computed from the weights. */
+/* Computes the amaxes of the weights over all ranks, for scales that come from them. */
 static void find_amaxes(struct flat_store *own, const struct unit *unit, const struct unit_holding *holding)
 {
     const struct tensor *amaxes = &holding->rows.amaxes;
@@ -97,7 +97,7 @@ static void copy_cut(struct flat_store *own, const struct unit *unit, const stru
     }
 }
 
-/* Collects the vectors from the ranks that own them, usually one. */
+/* Vectors usually have one owner. */
 static void collect_vectors(struct flat_store *own, const struct unit *unit, const struct unit_holding *holding)
 {
     const int64_t begin = unit->elements[STORAGE_MATRIX], end = begin + unit->elements[STORAGE_VECTOR];

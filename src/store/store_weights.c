@@ -16,8 +16,8 @@ static void gather_cut(struct flat_store *own, const struct unit_holding *holdin
            .out = store_rows(own, holding, to, cut->dtype));
 }
 
-/* Starts the gather for the unit acquired at position `visit`. Its buffer is free once the unit three positions before
- * has been released; at the beginning of an action all buffers are free. */
+/* Gathers the unit at position `visit`. Its buffer is free when the unit three positions before is released; at the
+ * beginning of an action all buffers are free. */
 static void gather(struct flat_store *own, int visit)
 {
     const struct unit *unit = own->visits[visit];
@@ -82,7 +82,7 @@ static struct gathered_values *next_gathered(struct flat_store *own, const struc
     return from;
 }
 
-/* Waits for the gathered weights, and quantizes them. The lender of a tied head is acquired before it. */
+/* The lender of a tied head is acquired before it. */
 static void make_current(struct flat_store *own, struct unit *unit, struct unit_holding *holding, struct stream *stream)
 {
     if (own->ranks > 1 && holding->cut > 0)
