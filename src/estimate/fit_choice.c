@@ -181,7 +181,8 @@ static void choose_keys(struct setup *setup, int64_t limit, int64_t host, struct
     struct fit_search choice = {setup, deck, fit_room(setup, limit, target), host - host / 8, target, false};
     const bool table = deck->memory.recompute == DECK_RECOMPUTE_FIT, chunk = deck->memory.head_tokens == 0;
     /* with several model chunks, offload copies would be waited for at the end of each */
-    const bool may = target->device != NULL && deck->memory.offload_layers[0] == '\0' && deck->parallel.virtual_stages == 1;
+    const bool may =
+        target->device != NULL && deck->memory.offload_layers[0] == '\0' && deck->parallel.virtual_stages == 1;
     if (table && !may)
         deck->memory.fitted_offload[0] = '\0'; /* an earlier run may have chosen it */
     const bool chosen = (!table || deck->memory.fitted_layers[0] != '\0') &&

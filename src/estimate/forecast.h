@@ -32,8 +32,7 @@ struct forecast_rank {
     int groups;
     double seconds; /* seconds of a step, by the machine profile; 0 without one */
     double exposed; /* exposed communication: seconds saved if transfers took no time */
-    /* pipeline bubble, included in `seconds`: (stages - 1) / virtual times a micro-batch's time (Narayanan et al. 2021)
-     */
+    /* pipeline bubble, a part of `seconds`: (stages - 1) / virtual_stages micro-batches (Narayanan et al. 2021) */
     double bubble;
 };
 

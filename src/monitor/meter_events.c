@@ -57,7 +57,7 @@ static void write_changed(struct run_journal *journal, const char *key, const st
         journal_real(journal, key, strtod(value, NULL), EXACT_DIGITS);
 }
 
-/* Returns, for example, "goes on from step 4, with optimizer.lr = 0.001 (was 0.003)". */
+/* Returns, for example, "continues from step 4, with optimizer.lr = 0.001 (was 0.003)". */
 static char *describe_start(const struct meter_settings *s)
 {
     char *text = s->resumed ? memory_format("continues from step %lld", (long long)s->step) : memory_string("begins");
