@@ -19,14 +19,14 @@ struct config_source {
     const struct family *family;
 };
 
-/* NULL where it is absent or null, which mean the same. */
+/* Returns a key's value; NULL if it is absent or null, which mean the same. */
 static const json_t *value_of(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
     return json_is_null(value) ? NULL : value;
 }
 
-/* section: "" or "rope_scaling." and the like. */
+/* section: prefix of the key, such as "rope_scaling.", or "". */
 static int refuse(const struct config_source *s, const char *section, const char *key, const json_t *value,
                   const char *what)
 {
@@ -70,7 +70,7 @@ static int read_size(const struct config_source *s, const char *section, const c
 {
     if (!json_is_integer(value) || json_integer_value(value) <= 0)
         return refuse(s, section, key, value, "must be a positive whole number");
-    if (json_integer_value(value) > INT32_MAX) /* and sums and products of a few of them do not overflow */
+    if (json_integer_value(value) > INT32_MAX) /* so that sums and products of a few sizes do not overflow */
         return refuse(s, section, key, value, "must be below 2^31");
     *out = json_integer_value(value);
     return ERROR_NONE;
@@ -90,7 +90,7 @@ static bool lists(const json_t *array, const char *text)
     return false;
 }
 
-/* "a", "b" or "c": the model types of the families that have the dialect. */
+/* Returns the model types of the families that have the dialect: "a", "b" or "c"; freed with free(). */
 static char *model_types(enum checkpoint_dialect dialect)
 {
     char *text = memory_string("");
@@ -123,7 +123,7 @@ static int read_family(struct config_source *s)
         free(allowed);
         return code;
     }
-    const char *const *names = s->family->architecture; /* DIALECT_HF's may stand there in either dialect */
+    const char *const *names = s->family->architecture; /* both dialects may have DIALECT_HF's name */
     if (architectures != NULL && !lists(architectures, names[s->dialect]) &&
         !(s->dialect == DIALECT_TE && lists(architectures, names[DIALECT_HF]))) {
         char *allowed = memory_format("[\"%s\"]", names[s->dialect]);
@@ -153,7 +153,7 @@ static int check_fixed(const struct config_source *s, const struct config_key *r
 {
     json_t *missing = json_loads(row->missing, JSON_DECODE_ANY, NULL);
     const json_t *value = json_object_get(s->root, row->key);
-    const bool unset = value == NULL || (json_is_null(value) && !json_is_true(missing)); /* null is not true */
+    const bool unset = value == NULL || (json_is_null(value) && !json_is_true(missing)); /* null does not mean true */
     const bool good = accepts(row, value) || (unset && accepts(row, missing));
     json_decref(missing);
     if (good)
@@ -201,7 +201,8 @@ static bool is_one(const json_t *value)
     return json_is_number(value) && json_number_value(value) == 1;
 }
 
-/* transformers 5 takes the number beside the rope's object before the one inside, 4 knows only that inside. */
+/* Reads original_max_position_embeddings. transformers 5 prefers the key next to the rope object to the one inside;
+ * transformers 4 reads only the one inside. */
 static int read_original(const struct config_source *s, const char *section, const json_t *inside, int64_t *out)
 {
     static const char key[] = "original_max_position_embeddings";
@@ -220,7 +221,7 @@ static int read_original(const struct config_source *s, const char *section, con
     return code;
 }
 
-/* The members of an object for Llama 3's scaling, or, but for rope_theta, for none. */
+/* Reads the object of Llama 3's scaling, or of no scaling (rope_theta only). */
 static int read_rope_object(const struct config_source *s, const char *section, const json_t *object, struct deck *deck)
 {
     static const char type_key[] = "rope_type", old_type_key[] = "type";
@@ -256,9 +257,9 @@ static int read_rope_object(const struct config_source *s, const char *section, 
     known += original != NULL;
     if (code == ERROR_NONE && llama3)
         code = read_original(s, section, original, &deck->model.rope_scaling.original);
-    if (code == ERROR_NONE && llama3 && deck->model.rope_scaling.factor < 1) /* a deck's would mean none */
+    if (code == ERROR_NONE && llama3 && deck->model.rope_scaling.factor < 1) /* in a deck, this would mean no scaling */
         return refuse(s, section, "factor", value_of(object, "factor"), "must be at least 1");
-    if (code == ERROR_NONE && !llama3) /* without a type its factors say nothing */
+    if (code == ERROR_NONE && !llama3) /* without a type, the factors have no meaning */
         memset(&deck->model.rope_scaling, 0, sizeof deck->model.rope_scaling);
     if (code != ERROR_NONE)
         return code;
@@ -271,7 +272,8 @@ static int read_rope_object(const struct config_source *s, const char *section, 
     return ERROR_NONE;
 }
 
-/* transformers takes rope_scaling before rope_parameters, and rope_theta from inside before the one beside it. */
+/* Reads the rotary settings. transformers prefers rope_scaling to rope_parameters, and the rope_theta inside of that
+ * object to the one next to it. */
 static int read_rope(const struct config_source *s, const struct config_key *row, struct deck *deck)
 {
     const json_t *theta = value_of(s->root, row->key), *partial = value_of(s->root, "partial_rotary_factor");
@@ -293,8 +295,8 @@ static int read_rope(const struct config_source *s, const struct config_key *row
 
 /* -- GELU ---------------------------------------------------------------------------------------------------------- */
 
-/* A class of transformers with this row computes GELU by erf whatever hidden_act says, so a key of this program's own
- * says tanh. TransformerEngine's layers compute its tanh form. */
+/* Reads the form of GELU. transformers' class of a family with this row computes GELU by erf, whatever hidden_act says,
+ * so a key of this program selects tanh. TransformerEngine's layers compute the tanh form. */
 static int read_gelu(const struct config_source *s, const struct config_key *row, struct deck *deck)
 {
     deck->model.gelu = DECK_GELU_TANH;
@@ -337,12 +339,12 @@ static int read_key(const struct config_source *s, const struct config_key *row,
         return read_rope(s, row, deck);
     case CONFIG_GELU:
         return read_gelu(s, row, deck);
-    case CONFIG_CONSTANT: /* exports alone have these */
+    case CONFIG_CONSTANT: /* written by exports only */
     case CONFIG_COPY:
     case CONFIG_TOKEN:
     case CONFIG_CLASSES:
-    case CONFIG_ENDS:       /* config_ends */
-    case CONFIG_TOKEN_ROWS: /* config_token_rows */
+    case CONFIG_ENDS:       /* read by config_ends */
+    case CONFIG_TOKEN_ROWS: /* read by config_token_rows */
         break;
     }
     return ERROR_NONE;
@@ -365,13 +367,14 @@ static int read_keys(const struct config_source *s, struct deck *deck)
 
 static void set_window(const struct family *family, struct deck *deck)
 {
-    enum { LONGEST = 8192, MULTIPLE = 16 /* of a row */ };
+    enum { LONGEST = 8192, MULTIPLE = 16 /* a row's tokens are a multiple of this */ };
     int64_t tokens = deck->model.positions - family->extra_positions;
     tokens = tokens > LONGEST ? LONGEST : tokens / MULTIPLE * MULTIPLE;
     deck->data.row_tokens = deck->data.window = MAX(MULTIPLE, tokens);
 }
 
-/* A deck as it will be read again, and a model that can be: the deck's own rules find what is left. */
+/* Checks the deck by printing it, reading it again and making the model, so that the deck's own rules find remaining
+ * errors. */
 static int check_deck(const char *path, enum checkpoint_dialect dialect, const struct deck *deck)
 {
     struct deck *again = deck_create();

@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A size from which config_gated_ffn makes ffn: the published four widths where they do. */
+/* Returns a size from which config_gated_ffn computes ffn: 4 * hidden, as published, if it does. */
 static int64_t size_of_gated(const struct model_settings *s, int64_t multiple)
 {
     int64_t published = 4 * s->hidden;
     return config_gated_ffn(published, multiple) == s->ffn ? published : s->ffn / 2 * 3;
 }
 
-/* -- What the classes cannot say ---------------------------------------------------------------------------------- */
+/* -- Limits of the classes ---------------------------------------------------------------------------------------- */
 
 static int check_size(const char *architecture, const char *key, int64_t value, int64_t wanted, const char *why)
 {
@@ -52,7 +52,7 @@ int config_check(const struct model_settings *s, enum checkpoint_dialect dialect
                           "has its own tokenizer");
     if (code == ERROR_NONE && !rope && s->rope.factor > 1)
         code = error_user("key model.rope_scaling.factor = %g: %s knows no rescaling", s->rope.factor, architecture);
-    /* without CONFIG_ROPE the classes of DIALECT_TE do not read rope_theta */
+    /* without CONFIG_ROPE, the classes of DIALECT_TE ignore rope_theta */
     if (code == ERROR_NONE && !rope && s->rope.theta != 10000 &&
         (te || family_key_of(family, offsetof(struct deck, model.rope_theta)) == NULL))
         code = error_user("key model.rope_theta = %g: %s has 10000", s->rope.theta, architecture);
@@ -66,12 +66,11 @@ int config_check(const struct model_settings *s, enum checkpoint_dialect dialect
 
 /* -- Writing ------------------------------------------------------------------------------------------------------ */
 
-/* What an export writes keys from. */
 struct config_target {
     json_t *out;
     enum checkpoint_dialect dialect;
     const struct model_settings *settings;
-    const struct deck *deck; /* with the settings in it */
+    const struct deck *deck; /* a deck with the model's settings */
     const struct tokenizer *tokenizer;
     const struct model_ends *ends;
 };
@@ -81,7 +80,7 @@ static void put(json_t *object, const char *key, json_t *value)
     json_object_set_new(object, key, value);
 }
 
-/* Llama 3's scaling, or the object that says there is none. */
+/* Returns the object of Llama 3's scaling, or of no scaling. */
 static json_t *rope_object(const struct rope_settings *rope)
 {
     json_t *out = json_object();
@@ -95,13 +94,13 @@ static json_t *rope_object(const struct rope_settings *rope)
     return out;
 }
 
-/* An id, or null where there is none. */
+/* Returns an id, or null if there is none. */
 static json_t *id_of(int32_t id)
 {
     return id < 0 ? json_null() : json_integer(id);
 }
 
-/* eos_token_id: the model's own, or the tokenizer's. */
+/* Returns eos_token_id: the model's own end tokens, or else the tokenizer's. */
 static json_t *ends_of(const struct end_tokens *own, const struct tokenizer *tokenizer)
 {
     if (own->count == 0)
@@ -116,7 +115,7 @@ static json_t *ends_of(const struct end_tokens *own, const struct tokenizer *tok
     return only;
 }
 
-/* rope_theta and rope_scaling as transformers 4 spells them, and rope_parameters of 5. */
+/* Writes rope_theta and rope_scaling for transformers 4, and rope_parameters for transformers 5. */
 static void put_rope(json_t *out, const struct rope_settings *settings)
 {
     json_t *rope = rope_object(settings);
@@ -137,7 +136,7 @@ static json_t *classes_map(const struct family *family)
     return map;
 }
 
-/* The value of a row's key; NULL: the export has none. */
+/* Returns the value of a row's key; NULL: the export does not have the key. */
 static json_t *value_for(const struct config_target *t, const struct config_key *row)
 {
     const struct model_settings *s = t->settings;
@@ -168,7 +167,7 @@ static json_t *value_for(const struct config_target *t, const struct config_key 
     case CONFIG_TOKEN_ROWS:
         return json_integer(s->vocabulary);
     case CONFIG_CHECKED:
-    case CONFIG_ROPE: /* several keys: put_rope */
+    case CONFIG_ROPE: /* several keys, by put_rope */
         break;
     }
     return NULL;
@@ -208,7 +207,7 @@ int config_write(const struct model_settings *s, enum checkpoint_dialect dialect
     deck->model.positions = positions;
     put(out, "architectures", json_pack("[s]", s->family->architecture[dialect]));
     put(out, "model_type", json_string(s->family->model_type[dialect]));
-    put(out, "dtype", json_string(dtype)); /* transformers 5 */
+    put(out, "dtype", json_string(dtype)); /* for transformers 5 */
     put(out, "torch_dtype", json_string(dtype));
     put_keys(&target);
     char *path = memory_format("%s/config.json", folder);

@@ -9,7 +9,7 @@
 
 #define OF(name) offsetof(struct family_names, name)
 
-/* TransformerEngine's tensors of a block. */
+/* TransformerEngine's names for the tensors of a block. */
 static const struct family_tensor of_layer[] = {{OF(q), "self_attention.layernorm_qkv.", PART_QUERY},
                                                 {OF(k), "self_attention.layernorm_qkv.", PART_KEY},
                                                 {OF(v), "self_attention.layernorm_qkv.", PART_VALUE},
@@ -50,7 +50,8 @@ int64_t place_run(const struct dialect_place *place, int64_t element, int64_t *a
     return (place->block - inner) * place->width - column;
 }
 
-/* The number of the layer that the name begins with, and what follows it; -1: it is none of a layer. */
+/* Returns the number of the layer in a parameter's name, and what follows it in *rest; -1: the parameter is not in a
+ * layer. */
 static int layer_of(const char *name, const struct family_names *names, const char **rest)
 {
     const size_t before = (size_t)(strchr(names->layer, '%') - names->layer);
@@ -59,11 +60,11 @@ static int layer_of(const char *name, const struct family_names *names, const ch
         return -1;
     for (*rest = name + before; isdigit((unsigned char)**rest); (*rest)++)
         layer = 10 * layer + (**rest - '0');
-    (*rest)++; /* the point */
+    (*rest)++; /* the dot */
     return layer;
 }
 
-/* The row for a name, and which kind of parameter it is; NULL: none. */
+/* Returns the row for a name, and writes the kind of parameter; NULL: no row. */
 static const struct family_tensor *find(const struct family_tensor *row, const struct family_names *names,
                                         const char *name, const char **kind)
 {
@@ -86,7 +87,7 @@ static void take_part(struct dialect_place *place, enum packed_part part, const 
     const bool gated = !s->family->gelu;
     if (part == PART_TOKENS)
         place->shape[0] = token_rows;
-    if (part == PART_GATE || part == PART_UP) /* without a name for the gate, up is both */
+    if (part == PART_GATE || part == PART_UP) /* a gated family without a name for the gate has both in up */
         place->shape[0] = gated ? 2 * s->ffn : s->ffn;
     if (part == PART_UP)
         place->first = place->shape[0] - place->block;

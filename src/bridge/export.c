@@ -25,23 +25,23 @@
 struct export
 {
     const struct export_settings *given;
-    char *path; /* of the checkpoint */
+    char *path; /* path of the checkpoint */
     const struct tokenizer *tokenizer;
-    uint64_t digest; /* of its state; 0 = unknown */
+    uint64_t digest; /* digest of the state; 0 = unknown */
     struct model_settings settings;
     int64_t positions;
     struct model model;
-    struct carried_files carried;      /* and what is made up beside it */
-    int dropped;                       /* tensors of it, which the dialect has no place for */
-    struct dialect_place *places;      /* [model_parameters] where each parameter's elements go */
-    int64_t *tensors;                  /* [model_parameters] into which of the entries */
-    struct safetensors_entry *entries; /* [count]: those of the parameters, then what is carried */
+    struct carried_files carried;      /* carried and added tensors */
+    int dropped;                       /* carried tensors that the dialect does not have */
+    struct dialect_place *places;      /* [model_parameters] location of each parameter */
+    int64_t *tensors;                  /* [model_parameters] index of its entry */
+    struct safetensors_entry *entries; /* [count] entries of parameters, then of carried tensors */
     int64_t count;
     struct safetensors_writer *writer;
     uint8_t *rounded; /* [ROUNDED_ELEMENTS] bf16 */
 };
 
-/* -- What the checkpoint is ---------------------------------------------------------------------------------------- */
+/* -- Reading the checkpoint ---------------------------------------------------------------------------------------- */
 
 static int read_deck(struct export *export, const struct checkpoint_meta *meta)
 {
@@ -78,9 +78,9 @@ static int read_checkpoint(struct export *export)
     return code;
 }
 
-/* -- What transformers wants beside the parameters ----------------------------------------------------------------- */
+/* -- Tensors that are not parameters ------------------------------------------------------------------------------- */
 
-/* Has one of the first `count` tensors this part in its name? */
+/* Returns whether one of the first `count` tensors has this part in its name. */
 static bool carries(const struct carried_files *carried, int count, const char *part)
 {
     for (int i = 0; i < count; i++)
@@ -89,7 +89,7 @@ static bool carries(const struct carried_files *carried, int count, const char *
     return false;
 }
 
-/* f32 [cols], or [rows, cols]. Returns its zeros, NULL on failure. */
+/* Adds a tensor f32 [cols], or [rows, cols] if rows > 0. Returns its zeros, NULL on failure. */
 static float *add_floats(struct export *export, const char *name, int64_t rows, int64_t cols)
 {
     struct carried_tensor like = {.name = (char *)name, .dtype = "F32", .bytes = cols * (int64_t)sizeof(float)};
@@ -108,7 +108,7 @@ static void fill_table(const struct model_settings *s, float *table)
         table[i] = (float)rope_frequency(&s->rope, s->head_dim, i);
 }
 
-/* Tables that came with the weights and are no more the model's, since a deck has given it other frequencies. */
+/* Recomputes carried tables of frequencies that are not the model's, because a deck changed its frequencies. */
 static void renew_tables(struct export *export)
 {
     const struct model_settings *s = &export->settings;
@@ -136,7 +136,7 @@ static bool add_extra(struct export *export, const struct family_extra *extra, c
     return values != NULL;
 }
 
-/* Adds the family's extras of the dialect, unless import carried others in their place. */
+/* Adds the family's extra tensors of the dialect, unless they are carried. */
 static bool add_extras(struct export *export)
 {
     const int carried = export->carried.count;
@@ -155,7 +155,7 @@ static bool add_extras(struct export *export)
     return good;
 }
 
-/* Nothing that is carried has a name in DIALECT_TE. */
+/* Drops the carried tensors, which have no names in DIALECT_TE. */
 static void drop_carried(struct export *export)
 {
     const struct model_ends ends = export->carried.ends;
@@ -175,7 +175,7 @@ static bool complete(struct export *export)
 
 /* -- Tensors ------------------------------------------------------------------------------------------------------- */
 
-/* The tensor of that name, which is one of the last few where it is listed at all; else -1. */
+/* Returns the entry of that name, -1 if there is none. Only the last few entries can have it. */
 static int64_t listed(const struct export *export, const char *name)
 {
     for (int64_t i = export->count - 1; i >= 0 && i >= export->count - 8; i--)
@@ -229,7 +229,6 @@ static int list_tensors(struct export *export)
 
 enum { ROUNDED_ELEMENTS = 1 << 20, BF16_BYTES = 2 };
 
-/* Elements from `at` on of a tensor. */
 static int write_floats(struct export *export, int64_t tensor, int64_t at, int64_t count, const float *values)
 {
     const int64_t width = (int64_t)sizeof *values;
@@ -282,7 +281,7 @@ static int write_tensors(struct export *export, const char *folder)
     return code;
 }
 
-/* -- The folder ---------------------------------------------------------------------------------------------------- */
+/* -- Writing the folder -------------------------------------------------------------------------------------------- */
 
 static int write_files(struct export *export, const char *folder)
 {

@@ -1,5 +1,5 @@
-/* A checkpoint's model as a Hugging Face folder: config.json, generation_config.json, safetensors and tokenizer files,
- * as transformers loads them, or BioNeMo's recipes (bridge/dialect.h). */
+/* Exports a checkpoint's model as a Hugging Face folder that transformers or BioNeMo's recipes (bridge/dialect.h) load:
+ * config.json, generation_config.json, safetensors and tokenizer files. */
 #ifndef BRIDGE_EXPORT_H
 #define BRIDGE_EXPORT_H
 
@@ -10,23 +10,25 @@
 
 struct export_settings {
     const char *checkpoint; /* a file, or a run folder (checkpoint_find_model) */
-    const char *folder;     /* to be made; an empty one may be there */
-    bool bf16;              /* weights are rounded to bf16, else f32 */
-    int64_t shard_bytes;    /* of tensors in one file; EXPORT_SHARD_BYTES */
-    bool replace;           /* an earlier export at `folder` is replaced */
+    const char *folder;     /* folder to make; it may exist if it is empty */
+    bool bf16;              /* weights are rounded to bf16; false: f32 */
+    int64_t shard_bytes;    /* maximum bytes of tensors in one file; EXPORT_SHARD_BYTES */
+    bool replace;           /* replaces an earlier export at `folder` */
     enum checkpoint_dialect dialect;
 };
 
-#define EXPORT_SHARD_BYTES 5000000000 /* transformers' size for a long time */
+#define EXPORT_SHARD_BYTES 5000000000 /* long the default of transformers */
 
-/* Verifies the checkpoint and writes the folder: under a name beside it first, which it gets when all is on the disk.
- * Carried tensors go out as they came in. Where transformers' ESM-2 has a contact head and the checkpoint has none, it
- * gets one of zeros; inv_freq gets the model's frequencies where there is none, or one of others. Files of tokenizers
- * that this program does not have are not written. In DIALECT_TE nothing carried is written, and a warning names what
- * the classes there compute otherwise. Needs memory for one piece of a tensor and for what is carried.
- * Local: in a run of many ranks one calls it. ERROR_USER: no checkpoint there, a model that config.json cannot express,
- * a folder that is not empty. ERROR_ENVIRONMENT; then nothing new is left, and the folder to be replaced is unchanged.
- */
+/* Verifies the checkpoint and writes the folder under a temporary name, then renames it when everything is on the disk.
+ * Needs memory for one piece of a tensor and for carried tensors. Local: one rank of a run calls it. ERROR_USER: no
+ * checkpoint, a model that config.json cannot express, or a folder that is not empty. ERROR_ENVIRONMENT: then no new
+ * files remain, and a folder to be replaced is unchanged.
+ *
+ * DIALECT_HF: carried tensors are written unchanged. Exception: if the family loads tables of frequencies, a table that
+ * is not the model's is recomputed. DIALECT_TE: carried tensors are not written, and a warning names what the classes
+ * then compute differently. Both: tensors that the classes need (family_extra in architecture/family.h) are added if
+ * they are not carried: inv_freq, and zeros for ESM-2's contact head. Tokenizer files are written only for tokenizers
+ * that this program has. */
 int export_run(const struct export_settings *settings);
 
 #endif

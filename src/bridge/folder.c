@@ -20,7 +20,7 @@ static bool is_entry(const char *name)
     return strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
-/* Without slashes at its end; freed with free(). */
+/* Returns the path without slashes at its end; freed with free(). */
 static char *plain_path(const char *path)
 {
     size_t length = strlen(path);
@@ -88,11 +88,11 @@ int folder_check(const char *path, bool replace)
 
 int folder_draft_open(struct folder_draft *draft, const char *path)
 {
-    char *real = realpath(path, NULL); /* a link to an empty folder stays one */
+    char *real = realpath(path, NULL); /* a link to an empty folder remains a link */
     draft->path = plain_path(real != NULL ? real : path);
     free(real);
     draft->temporary = temporary_own(draft->path);
-    disk_remove_folder(draft->temporary); /* a killed process of this number left it */
+    disk_remove_folder(draft->temporary); /* left by a killed process of the same number */
     if (mkdir(draft->temporary, 0777) == 0)
         return ERROR_NONE;
     int code = error_user("%s: cannot be made: %s", draft->temporary, strerror(errno));
@@ -101,7 +101,7 @@ int folder_draft_open(struct folder_draft *draft, const char *path)
     return code;
 }
 
-/* rename(2) itself replaces an empty folder alone. */
+/* Moves the draft to its path. rename(2) alone replaces only empty folders. */
 static int place(const struct folder_draft *draft)
 {
     struct stat status;
@@ -116,7 +116,7 @@ static int place(const struct folder_draft *draft)
     if (code == ERROR_NONE && old != NULL)
         disk_remove_folder(old);
     else if (old != NULL)
-        rename(old, draft->path); /* as far as that goes: the reason was told already */
+        rename(old, draft->path); /* a failure is ignored: the reason is already recorded */
     free(old);
     return code;
 }

@@ -1,4 +1,4 @@
-/* Folders that appear under their name when they are whole: a draft is filled beside it first. */
+/* Makes folders atomically: files are written to a temporary folder, which is renamed when it is complete. */
 #ifndef BRIDGE_FOLDER_H
 #define BRIDGE_FOLDER_H
 
@@ -8,17 +8,17 @@ struct folder_draft {
     char *path, *temporary; /* owned; "<path>.tmp-<process>" */
 };
 
-/* May a new folder get this path? ERROR_USER: a folder with content is there, and not `replace`; with it, one that no
- * export has written (it lacks config.json or *.safetensors, or has a folder in it); a link to a folder with content;
- * something else; a place that cannot be written. */
+/* Checks that a new folder can get this path. Local. ERROR_USER: a folder with content exists and `replace` is false,
+ * or it is not an export (it lacks config.json or *.safetensors, or contains a folder); the path is a link to a folder
+ * with content, or a file; or it cannot be written. */
 int folder_check(const char *path, bool replace);
 
-/* Makes the folder draft->temporary, to be filled with files. ERROR_USER: it cannot be made; then there is nothing to
- * close. */
+/* Makes the folder draft->temporary, which the caller fills with files. ERROR_USER: it cannot be made; then there is
+ * nothing to close. */
 int folder_draft_open(struct folder_draft *draft, const char *path);
-/* Renames the draft to its path. A folder that is already there is first moved aside and afterwards removed (if the
- * program is killed in between, it is left as "<path>.old-<process>"). After a failure (`code`, which is then returned)
- * the draft is removed with its files. ERROR_ENVIRONMENT. */
+/* Renames the draft to its path. An existing folder is first moved aside, and removed afterwards (a program killed in
+ * between leaves it as "<path>.old-<process>"). code: the caller's result; an error removes the draft with its files,
+ * and is returned. ERROR_ENVIRONMENT. */
 int folder_draft_close(struct folder_draft *draft, int code);
 
 #endif

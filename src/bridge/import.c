@@ -33,25 +33,26 @@ enum { PIECE_BYTES = 4 << 20, PIECE_ELEMENTS = PIECE_BYTES / (int)sizeof(float) 
 
 struct import {
     const struct import_settings *given;
-    const struct tokenizer *tokenizer; /* NULL: unknown */
+    const struct tokenizer *tokenizer; /* NULL: not known */
     struct deck deck;
     struct model_settings settings;
     struct model model;
     struct safetensors *st;
     enum checkpoint_dialect dialect;
-    int64_t token_rows;                  /* of tensors with a row for each token */
-    struct dialect_place *places;        /* [model_parameters] where each parameter's elements are */
-    const struct safetensors_entry **of; /* [model_parameters] in which tensor */
-    bool *used;                          /* [st->count] */
-    int ignored;                         /* tensors that are passed over */
-    bool *broken;                        /* [model_parameters]: holds NaN or infinity */
+    int64_t token_rows;                  /* rows of tensors with one row per token */
+    struct dialect_place *places;        /* [model_parameters] location of each parameter */
+    const struct safetensors_entry **of; /* [model_parameters] its tensor */
+    bool *used;                          /* [st->count] the tensor is a parameter, or equal to one */
+    int ignored;
+    bool *broken; /* [model_parameters] the parameter has NaN or infinity */
     struct carried_files carried;
-    uint8_t *raw; /* [PIECE_BYTES]: PIECE_ELEMENTS of the widest type that parameters can have */
+    uint8_t *raw; /* [PIECE_BYTES] PIECE_ELEMENTS of the widest type of parameters */
 };
 
-/* -- Which tensor is what ----------------------------------------------------------------------------------------- */
+/* -- Matching parameters ------------------------------------------------------------------------------------------ */
 
-/* The entry of a parameter's name, or of its older spelling: gamma and beta of a norm; the family's for "model.". */
+/* Returns the entry of a parameter's name or of its older spellings: gamma and beta of norms, and the family's prefix
+ * for "model.". */
 static const struct safetensors_entry *find_parameter(const struct safetensors *st, const struct family *family,
                                                       const char *name)
 {
@@ -85,7 +86,7 @@ static void match_parameter(struct import *import, const struct parameter *p, in
     import->of[number] = entry;
     if (entry != NULL)
         import->used[entry - import->st->entries] = true;
-    if (place->first > 0) /* the parameter above it has told */
+    if (place->first > 0) /* the first parameter of the tensor has reported it */
         return;
     if (entry == NULL)
         faults_add(faults, "%s: is missing; the model has it as %s", place->name, shape_text(a, shape, dims));
@@ -97,7 +98,7 @@ static void match_parameter(struct import *import, const struct parameter *p, in
                    safetensors_dtype_name(entry->dtype));
 }
 
-/* -- The same twice ------------------------------------------------------------------------------------------------ */
+/* -- Duplicate tensors --------------------------------------------------------------------------------------------- */
 
 static int compare(struct import *import, const struct safetensors_entry *a, const struct safetensors_entry *b,
                    bool *equal)
@@ -117,8 +118,8 @@ static int compare(struct import *import, const struct safetensors_entry *a, con
     return code;
 }
 
-/* Some files hold a tied matrix, or a bias that two modules share, under both names: `name` must then be what `first`
- * is, and is passed over. */
+/* Ignores the tensor `name`, which must be equal to `first`: some files have a tied matrix, or a bias that two modules
+ * share, under both names. */
 static int drop_twin(struct import *import, const char *name, const char *first)
 {
     const struct safetensors_entry *entry = safetensors_find(import->st, name), *twin;
@@ -127,7 +128,7 @@ static int drop_twin(struct import *import, const char *name, const char *first)
     twin = safetensors_find(import->st, first);
     bool equal = false;
     import->used[entry - import->st->entries] = true;
-    if (twin == NULL) /* told already */
+    if (twin == NULL) /* already reported */
         return ERROR_NONE;
     int code = compare(import, entry, twin, &equal);
     if (code == ERROR_NONE && !equal)
@@ -141,7 +142,7 @@ static int drop_twins(struct import *import)
 {
     const struct family_names *names = &import->settings.family->names;
     char *decoder = memory_format("%s.weight", names->decoder), *bias = memory_format("%s.bias", names->decoder);
-    const char *embedding = import->of[0] == NULL ? "" : import->of[0]->name; /* the first parameter of all */
+    const char *embedding = import->of[0] == NULL ? "" : import->of[0]->name; /* the model's first parameter */
     int code = import->settings.tied ? drop_twin(import, decoder, embedding) : ERROR_NONE;
     if (code == ERROR_NONE && names->decoder_bias != NULL)
         code = drop_twin(import, bias, names->decoder_bias);
@@ -150,14 +151,15 @@ static int drop_twins(struct import *import)
     return code;
 }
 
-/* -- What is carried ----------------------------------------------------------------------------------------------- */
+/* -- Carried tensors ----------------------------------------------------------------------------------------------- */
 
-/* Some classes compute with the table of the file (loads_frequencies), which may have been through 16 bits: the model
- * then has its frequencies rounded so. A table further off than any rounding is another rope_theta's: with
- * config.json's the model would compute other things here than in transformers. */
+/* Sets the rounding of frequencies from a table. Some classes compute with the file's table (loads_frequencies), which
+ * may have been rounded to 16 bits; then the model rounds its frequencies as well. A table that differs by more than
+ * rounding belongs to another rope_theta: with config.json's, the model would compute other outputs than in
+ * transformers. */
 static int adopt_frequencies(struct import *import, const struct carried_tensor *t)
 {
-    static const double far = 1e-2; /* bf16 is off by 4e-3 at most */
+    static const double far = 1e-2; /* bf16 differs by at most 4e-3 */
     struct rope_settings rope = import->settings.rope;
     const int64_t head_dim = import->settings.head_dim;
     for (int r = DECK_ROUNDING_NONE; r <= DECK_ROUNDING_BF16; r++) {
@@ -193,8 +195,8 @@ static int carry(struct import *import, const struct safetensors_entry *entry, s
     return code;
 }
 
-/* Of DIALECT_TE nothing is carried: an export by Hugging Face's names has none for it. But its classes compute with a
- * table of frequencies where there is one, so that the model has those. */
+/* Reads a table of DIALECT_TE for its frequencies only, because its classes compute with it. It is not carried, since
+ * an export in Hugging Face's dialect does not have that name. */
 static int read_table(struct import *import, const struct safetensors_entry *entry)
 {
     struct carried_files table = {0};
@@ -203,7 +205,7 @@ static int read_table(struct import *import, const struct safetensors_entry *ent
     return code;
 }
 
-/* Takes a tensor that holds no parameter. */
+/* Carries, ignores or refuses a tensor that is not a parameter. */
 static int take_rest(struct import *import, const struct safetensors_entry *entry, struct fault_list *faults)
 {
     const bool te = import->dialect == DIALECT_TE;
@@ -221,8 +223,8 @@ static int take_rest(struct import *import, const struct safetensors_entry *entr
 
 /* -- Reading the folder -------------------------------------------------------------------------------------------- */
 
-/* Where config.json has no padded_vocab_size the embedding says it: BioNeMo's older classes had no rows beyond the
- * vocabulary, later ones have them by default. */
+/* Finds the rows of tensors with one row per token. If config.json lacks padded_vocab_size, the embedding's shape
+ * decides: BioNeMo's older classes had no rows beyond the vocabulary, later ones have them by default. */
 static int find_token_rows(struct import *import)
 {
     const int64_t vocabulary = import->settings.vocabulary;
@@ -257,7 +259,7 @@ static int match_tensors(struct import *import)
     return code != ERROR_NONE ? code : verdict;
 }
 
-/* Has the embedding a row for each id? Else it is an error that `what` is named in. */
+/* Checks that the embedding has a row for each id of the tokenizer; `what` names the tokenizer in the message. */
 static int check_ids(const struct import *import, const struct tokenizer *tokenizer, const char *what)
 {
     if (tokenizer == NULL || tokenizer->vocabulary <= import->settings.vocabulary)
@@ -266,8 +268,9 @@ static int check_ids(const struct import *import, const struct tokenizer *tokeni
                       import->given->folder, (long long)import->settings.vocabulary - 1);
 }
 
-/* That of the folder's own files, if they are one of text that this program can read: a Llama needs none to be trained
- * further on stores that are made already. Some have tokens, such as one for padding, that the model never had. */
+/* Opens the tokenizer of the folder's own files, if it is a text tokenizer that this program can read. Without one, a
+ * Llama can still be trained on existing stores. Some tokenizers have tokens, such as padding, that the model never
+ * had; then a warning is logged. */
 static void open_own_tokenizer(struct import *import)
 {
     const char *folder = import->given->folder;
@@ -313,8 +316,8 @@ static int choose_tokenizer(struct import *import)
     return code;
 }
 
-/* A family without padding has no token whose embedding is not trained: a sequence has no padding in it, and its last
- * token, EOS, predicts nothing. transformers has any that its configuration names. */
+/* Warns that transformers does not train the embedding of pad_token_id. In a family without padding, this program
+ * trains all embeddings. */
 static void warn_of_padding(const struct import *import)
 {
     const struct tokenizer *t = import->tokenizer;
@@ -331,7 +334,7 @@ static bool adds_none(const struct end_tokens *ends, int32_t known)
     return ends->count == 0 || (ends->count == 1 && ends->ids[0] == known);
 }
 
-/* The end tokens of the folder's configuration, unless they say what the tokenizer says. */
+/* Reads the end tokens of the folder's configuration, unless they equal the tokenizer's. */
 static int choose_ends(struct import *import)
 {
     struct model_ends *ends = &import->carried.ends;
@@ -344,7 +347,7 @@ static int choose_ends(struct import *import)
     return code;
 }
 
-/* A tokenizer of text says which special tokens stand around a text: so the model has learned. */
+/* Sets data.bos and data.eos as the text tokenizer adds special tokens, because the model was trained that way. */
 static void choose_specials(struct import *import)
 {
     const struct tokenizer *tokenizer = import->tokenizer;
@@ -354,7 +357,7 @@ static void choose_specials(struct import *import)
     import->deck.data.eos = tokenizer->eos >= 0 && bpe_ends(tokenizer->bpe);
 }
 
-/* A folder whose weights are in a form that is not read, which has a config.json or not. */
+/* Refuses a folder that has weights only in formats that are not read, with or without a config.json. */
 static int check_form(const char *folder)
 {
     static const char *const others[] = {"*.distcp", "*.bin", "*.pt", "*.pth", NULL};
@@ -436,7 +439,7 @@ static int fill(void *self, const struct checkpoint_piece *piece)
     return code;
 }
 
-/* It may matter or not: rows of a vocabulary that are never read, say. */
+/* NaN and infinity may be harmless, as in rows of a vocabulary that are never read. */
 static void warn_of_broken(const struct import *import, int parameters)
 {
     int broken = 0, first = 0;

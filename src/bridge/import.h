@@ -1,4 +1,4 @@
-/* Makes a checkpoint of a Hugging Face folder (config.json, safetensors) in either dialect (bridge/dialect.h). */
+/* Imports a Hugging Face folder (config.json, safetensors) in either dialect (bridge/dialect.h) as a checkpoint. */
 #ifndef BRIDGE_IMPORT_H
 #define BRIDGE_IMPORT_H
 
@@ -7,16 +7,18 @@
 struct import_settings {
     const char *folder;
     const char *output;
-    const char *tokenizer; /* its name; NULL: the family's own, for Llama nucleotide where the folder has that, else
-                            * none */
-    const char *version;   /* of the program, for the file */
-    bool replace;          /* an output that is there */
+    /* Name of the tokenizer. NULL: the family's own; for Llama nucleotide if the folder has it, else the folder's own
+     * text tokenizer if it can be read, else none. */
+    const char *tokenizer;
+    const char *version; /* version of the program, for the file */
+    bool replace;        /* replaces an existing output */
 };
 
-/* Writes the checkpoint: the weights in f32 (from f32, bf16, f16), the folder's other tensors, which are not trained
- * (checkpoint/carried.h), and a deck whose section `model` describes the model; step 0. Needs memory for one piece of a
- * tensor and for what is carried. Local. ERROR_USER: a folder that is not whole or not of a model of this program, each
- * fault named; an output that cannot be. ERROR_ENVIRONMENT; then nothing is left of the output. */
+/* Writes a checkpoint of step 0: the weights in f32 (from f32, bf16, f16), the folder's other tensors, which are not
+ * trained (checkpoint/carried.h), and a deck whose section `model` describes the model. Needs memory for one piece of a
+ * tensor and for carried tensors. Local. ERROR_USER: the folder is incomplete or does not have a model of this program
+ * (the message names each fault), or the output path cannot be used. ERROR_ENVIRONMENT: then no part of the output
+ * remains. */
 int import_run(const struct import_settings *settings);
 
 #endif

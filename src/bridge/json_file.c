@@ -42,7 +42,7 @@ int json_file_read(json_t **object, const char *path)
     return error_user("%s: is JSON, but no object", path);
 }
 
-/* The shortest text that is read back as the same numbers. */
+/* Returns the shortest text that reads back as the same numbers; freed with free(). */
 static char *dump(const json_t *object)
 {
     enum { FEWEST = 15, MOST = 17 };

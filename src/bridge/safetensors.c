@@ -15,7 +15,7 @@
 
 struct safetensors_file {
     char *path;
-    const char *name; /* in path, behind the folder */
+    const char *name; /* file name, in path */
     int descriptor;
 };
 
@@ -26,7 +26,7 @@ static int open_sized(int *descriptor, int64_t *bytes, const char *path)
     return *descriptor < 0 ? error_user("%s: cannot be opened: %s", path, open_failure()) : ERROR_NONE;
 }
 
-/* Takes in a file and its tensors; `path` becomes its own. */
+/* Adds a file and its tensors. `path` becomes st's. */
 static int add_file(struct safetensors *st, char *path)
 {
     struct safetensors_header header;
@@ -49,7 +49,7 @@ static int add_file(struct safetensors *st, char *path)
     }
     if (st->file_count++ == 0)
         st->digest = header.digest;
-    free(header.entries); /* names live on in st */
+    free(header.entries); /* names are now owned by st */
     return ERROR_NONE;
 }
 
@@ -67,7 +67,6 @@ static const struct safetensors_file *file_named(const struct safetensors *st, c
     return NULL;
 }
 
-/* Opens each file that the map names. */
 static int add_shards(struct safetensors *st, const char *folder, const char *index, json_t *map)
 {
     const char *tensor;
@@ -90,7 +89,8 @@ static int add_shards(struct safetensors *st, const char *folder, const char *in
     return ERROR_NONE;
 }
 
-/* The shards hold each tensor that the map names, in the file that it names, and no other. st->entries are sorted. */
+/* Checks that the shards have exactly the tensors of the map, each in the file that the map names. st->entries are
+ * sorted. */
 static int check_map(const struct safetensors *st, const char *index, json_t *map)
 {
     const char *tensor;

@@ -4,10 +4,10 @@
 
 #include "checkpoint/safetensors_dtype.h"
 
-enum { SAFETENSORS_MAX_DIMS = 8, SAFETENSORS_HEADER_BYTES = 100000000 /* the largest allowed */ };
+enum { SAFETENSORS_MAX_DIMS = 8, SAFETENSORS_HEADER_BYTES = 100000000 /* the maximum */ };
 
 #define SAFETENSORS_METADATA "__metadata__"
-/* Key in __metadata__: the digest of the training state (checkpoint_digest), as hexadecimal text. */
+/* Key in __metadata__ of the digest of the training state (checkpoint_digest), as hexadecimal text. */
 #define SAFETENSORS_DIGEST "cistron_digest"
 
 struct safetensors_entry {
@@ -16,7 +16,7 @@ struct safetensors_entry {
     int dims; /* 0: one element */
     int64_t shape[SAFETENSORS_MAX_DIMS];
     int64_t bytes;
-    int64_t position; /* of the tensor's first byte in its file */
+    int64_t position; /* offset of the tensor's first byte in its file */
     int file;         /* index into struct safetensors.files */
 };
 

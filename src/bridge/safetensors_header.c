@@ -9,7 +9,7 @@
 
 enum { LENGTH_BYTES = 8 };
 
-/* How the note begins that git leaves in place of a large file when git-lfs did not fetch it. */
+/* The beginning of the pointer file that git leaves instead of a large file if git-lfs did not fetch it. */
 static const char git_lfs_note[] = "version ";
 
 const char *safetensors_header_plain(char out[SAFETENSORS_PLAIN_BYTES], const char *text)
@@ -35,7 +35,7 @@ int safetensors_header_object(json_t **object, int descriptor, const char *path,
     return code;
 }
 
-/* One message for what can be wrong with a tensor: file, name, what. */
+/* Records an error about a tensor: file, name, what. */
 static int refuse(const char *path, const char *name, const char *what)
 {
     char plain[SAFETENSORS_PLAIN_BYTES];
@@ -57,7 +57,7 @@ static int read_dtype(struct safetensors_entry *entry, const char *path, const c
     return refuse(path, name, what);
 }
 
-/* An array of `count` integers from 0 on. */
+/* Reads an array of `count` integers that are at least 0. */
 static bool read_integers(int64_t *out, size_t count, const json_t *array)
 {
     for (size_t i = 0; i < count; i++) {
@@ -115,7 +115,7 @@ static int compare_positions(const void *a, const void *b)
                                       : (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-/* Do the entries, in the order of their bytes, fill the data? */
+/* Checks that the entries, sorted by position, fill the data without gaps or overlaps. */
 static int check_tiling(const struct safetensors_header *header, const char *path, int64_t data_bytes)
 {
     char what[SAFETENSORS_PLAIN_BYTES + 100];

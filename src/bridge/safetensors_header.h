@@ -1,4 +1,4 @@
-/* The header of one safetensors file (bridge/safetensors.h). */
+/* Reads the header of one safetensors file (bridge/safetensors.h). */
 #ifndef BRIDGE_SAFETENSORS_HEADER_H
 #define BRIDGE_SAFETENSORS_HEADER_H
 
@@ -22,7 +22,7 @@ int safetensors_header_object(json_t **object, int descriptor, const char *path,
 
 enum { SAFETENSORS_PLAIN_BYTES = 256 };
 
-/* Makes text from a file fit for a message: cut to length, control characters replaced by '?'. Returns out. */
+/* Copies text from a file for use in a message: truncated, with control characters replaced by '?'. Returns out. */
 const char *safetensors_header_plain(char out[SAFETENSORS_PLAIN_BYTES], const char *text);
 
 #endif

@@ -12,18 +12,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LENGTH_BYTES = 8, ALIGNMENT = 8 /* of the data */ };
+enum { LENGTH_BYTES = 8, ALIGNMENT = 8 /* alignment of the data */ };
 
 struct tensor_place {
     int file;
     int64_t bytes, missing;
-    int64_t position; /* in the file */
+    int64_t position; /* offset in the file */
 };
 
 struct safetensors_output {
     char *path;
     struct file_draft draft;
-    bool placed; /* has its name */
+    bool placed; /* renamed to its final name */
 };
 
 struct safetensors_writer {
@@ -32,12 +32,12 @@ struct safetensors_writer {
     int64_t count;
     int64_t total;                      /* bytes of all tensors */
     uint64_t digest;                    /* for __metadata__; 0 = none */
-    struct safetensors_output *outputs; /* [output_count]: the files of tensors, then the index, if there is one */
-    int files, output_count;            /* of tensors; of them and the index */
+    struct safetensors_output *outputs; /* [output_count]: tensor files, then the index, if there is one */
+    int files, output_count;            /* number of tensor files; with the index */
     bool committed;
 };
 
-/* Gives each tensor its file. */
+/* Assigns each tensor to a file. */
 static void split(struct safetensors_writer *writer, int64_t shard_bytes)
 {
     int64_t filled = 0;
@@ -76,8 +76,8 @@ static json_t *describe(const struct safetensors_entry *tensor, int64_t begin, i
                      "data_offsets", (json_int_t)begin, (json_int_t)(begin + bytes));
 }
 
-/* The header of a file, as JSON. Tensors of large elements come first, so that each begins at a multiple of its
- * element's size, as readers that map the file need. Gives each its position in the data. */
+/* Returns the header of a file as JSON, and sets each tensor's position in the data. Tensors with large elements come
+ * first, so that each starts at a multiple of its element size, as readers that map the file need. */
 static json_t *make_header(struct safetensors_writer *writer, const struct safetensors_entry *tensors, int file)
 {
     json_t *header = json_pack("{s:{s:s}}", SAFETENSORS_METADATA, "format", "pt");
@@ -97,7 +97,7 @@ static json_t *make_header(struct safetensors_writer *writer, const struct safet
     return header;
 }
 
-/* Opens the file and writes what stands in front of the data. */
+/* Opens the file and writes everything before the data. */
 static int begin_file(struct safetensors_writer *writer, const struct safetensors_entry *tensors, int file)
 {
     struct safetensors_output *output = &writer->outputs[file];
@@ -133,13 +133,13 @@ static int write_index(struct safetensors_writer *writer, json_t *map)
     if (code != ERROR_NONE)
         return code;
     json_t *index = json_pack("{s:{s:I}, s:O}", "metadata", "total_size", (json_int_t)writer->total, "weight_map", map);
-    json_dumpf(index, output->draft.file, JSON_INDENT(2)); /* draft_flush finds what could not be written */
+    json_dumpf(index, output->draft.file, JSON_INDENT(2)); /* draft_flush reports write errors */
     fputc('\n', output->draft.file);
     json_decref(index);
     return ERROR_NONE;
 }
 
-/* The file of each tensor. */
+/* Writes the file of each tensor to the map, and checks the names. */
 static int make_map(json_t *map, const struct safetensors_writer *writer, const struct safetensors_entry *tensors)
 {
     for (int64_t i = 0; i < writer->count; i++) {
@@ -195,7 +195,7 @@ int safetensors_writer_write(struct safetensors_writer *writer, int64_t tensor, 
     return file_write(fileno(draft->file), draft->target.temporary, data, bytes, place->position + offset);
 }
 
-/* A name that this writer gives: the single file, the index or a shard of any number. */
+/* Returns whether the writer makes files of this name: the single file, the index or any shard. */
 static bool is_of_a_model(const char *name)
 {
     int end = 0;
@@ -205,7 +205,7 @@ static bool is_of_a_model(const char *name)
     return end > 0 && name[end] == '\0';
 }
 
-/* Removes what an earlier model has left in the folder. */
+/* Removes the files of an earlier model from the folder. */
 static int remove_others(const struct safetensors_writer *writer)
 {
     DIR *folder = opendir(writer->folder);
@@ -225,7 +225,7 @@ static int remove_others(const struct safetensors_writer *writer)
     return code;
 }
 
-/* A reader that meets shards of two models would not see it: while shards take their places there is no index. */
+/* Removes the index before shards are renamed, because a reader could not detect shards of two models. */
 static int remove_index(const struct safetensors_writer *writer)
 {
     return writer->files == 1 ? ERROR_NONE : file_remove(writer->outputs[writer->files].path);

@@ -47,7 +47,7 @@ static json_t *configuration(const struct tokenizer *tokenizer, int64_t tokens)
     return out;
 }
 
-/* A file that the tokenizer did not come with; NULL: it does without. */
+/* Makes a file that the tokenizer did not come with; NULL: this kind is not needed. */
 static json_t *make(const struct tokenizer *tokenizer, enum bundle_kind kind, int64_t tokens)
 {
     switch (kind) {

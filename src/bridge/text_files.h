@@ -1,5 +1,6 @@
-/* The tokenizer files of a Hugging Face folder, for a tokenizer of text: its own, byte for byte, and what it lacks of
- * tokenizer.json, tokenizer_config.json and special_tokens_map.json, made of it. */
+/* Writes the tokenizer files of a Hugging Face folder for a text tokenizer: the files that it was read from, byte for
+ * byte. If tokenizer.json, tokenizer_config.json or special_tokens_map.json is not among them, it is derived from the
+ * tokenizer. */
 #ifndef BRIDGE_TEXT_FILES_H
 #define BRIDGE_TEXT_FILES_H
 
@@ -7,8 +8,8 @@
 
 struct tokenizer;
 
-/* Writes them; the tokenizer is open. tokens: of the longest sequence, special tokens included. Local. Errors of
- * draft_open and draft_close. */
+/* Writes the files of an open tokenizer. tokens: length of the longest sequence, special tokens included. Local. Errors
+ * of draft_open and draft_close. */
 int text_files_write(const struct tokenizer *tokenizer, int64_t tokens, const char *folder);
 
 #endif

@@ -63,14 +63,14 @@ static json_t *added_tokens(const struct tokenizer *tokenizer)
     return out;
 }
 
-/* One part of a template: {"Sequence" or "SpecialToken": {"id": ..., "type_id": 0}}. */
+/* Returns one part of a template: {"Sequence" or "SpecialToken": {"id": ..., "type_id": 0}}. */
 static json_t *part(const char *kind, json_t *id)
 {
     return json_pack("{s:{s:o, s:i}}", kind, "id", id, "type_id", 0);
 }
 
-/* BOS, the text, and of a masked model's EOS, for each of the sequences "A", "B". A causal model goes on with the text,
- * as cistron generate does. */
+/* Returns the template: for each of the sequences "A", "B", BOS, the text and, for masked models, EOS. Causal models
+ * have no EOS, so that they continue the text, as cistron generate does. */
 static json_t *template(const struct tokenizer *tokenizer, const char *sequences)
 {
     const bool ends = tokenizer->mask >= 0;
@@ -98,7 +98,8 @@ static json_t *post_processor(const struct tokenizer *tokenizer)
                      template(tokenizer, "AB"), "special_tokens", tokens);
 }
 
-/* Lower-case letters as capitals, which is how this program reads nucleotides unless it is told otherwise. */
+/* Returns the normalizer, which replaces lower-case letters of nucleotides by capitals, as this program does by
+ * default. */
 static json_t *normalizer(const struct tokenizer *tokenizer)
 {
     if (!tokenizer->bases)
@@ -112,7 +113,7 @@ static json_t *normalizer(const struct tokenizer *tokenizer)
     return json_pack("{s:s, s:o}", "type", "Sequence", "normalizers", letters);
 }
 
-/* The pattern takes each character, line ends too, as a word. */
+/* Returns tokenizer.json. The pattern splits the text into characters, line ends included. */
 static json_t *whole_tokenizer(const struct tokenizer *tokenizer)
 {
     json_t *out = json_object();
@@ -132,7 +133,7 @@ static json_t *whole_tokenizer(const struct tokenizer *tokenizer)
     return out;
 }
 
-/* -- Either -------------------------------------------------------------------------------------------------------- */
+/* -- All files ----------------------------------------------------------------------------------------------------- */
 
 static int write_json(json_t *object, const char *folder, const char *name)
 {
@@ -168,7 +169,7 @@ bool tokenizer_files_match(const struct tokenizer *tokenizer, const char *folder
     char *path = memory_format("%s/tokenizer.json", folder);
     json_t *root, *ours = vocabulary(tokenizer);
     if (json_file_read(&root, path) != ERROR_NONE)
-        error_clear(); /* a folder needs none */
+        error_clear(); /* the file is optional */
     bool match = json_equal(json_object_get(json_object_get(root, "model"), "vocab"), ours);
     json_decref(ours);
     json_decref(root);

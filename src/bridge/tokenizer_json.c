@@ -9,7 +9,8 @@
 
 /* -- Bytes as characters ------------------------------------------------------------------------------------------- */
 
-/* GPT-2's alphabet: a printable character of Latin-1 stands for its own byte, the others for U+0100 on, in order. */
+/* Returns the character for a byte in GPT-2's alphabet: a printable character of Latin-1 is its own byte; the others
+ * are U+0100 and following, in order. */
 static int code_point_of(uint8_t byte)
 {
     int others = 0;
@@ -22,7 +23,7 @@ static int code_point_of(uint8_t byte)
     return 0x100 + others - 1;
 }
 
-/* The text that stands for some bytes; freed with free(). */
+/* Returns bytes as text of this alphabet; freed with free(). */
 static char *spell(const char *bytes, int64_t count)
 {
     char *text = memory_grow(NULL, 2 * count + 1), *out = text;
@@ -70,7 +71,8 @@ static int compare(const void *a, const void *b)
                               : (x->right > y->right) - (x->right < y->right);
 }
 
-/* All ways to make a token of two, in the order of their ranks (formats 3.4). */
+/* Adds all pairs of tokens that merge to this token, in the order of their ranks (doc/formats.md, "Tokenizer files").
+ */
 static void put_merges(json_t *out, const struct bpe *bpe, int32_t id, struct halves *halves)
 {
     int32_t bytes;
@@ -116,7 +118,7 @@ static json_t *model(const struct bpe *bpe)
                      "ignore_merges", 1, "vocab", vocabulary(bpe), "merges", merges(bpe));
 }
 
-/* -- What stands around it ----------------------------------------------------------------------------------------- */
+/* -- Other parts of tokenizer.json --------------------------------------------------------------------------------- */
 
 static json_t *text_of(const struct bpe *bpe, int32_t id)
 {

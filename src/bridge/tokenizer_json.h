@@ -1,4 +1,5 @@
-/* tokenizer.json of the tokenizers library, made of a byte-level BPE tokenizer that came as a rank file of tiktoken. */
+/* Makes tokenizer.json of the tokenizers library from a byte-level BPE tokenizer that was read from a rank file of
+ * tiktoken. */
 #ifndef BRIDGE_TOKENIZER_JSON_H
 #define BRIDGE_TOKENIZER_JSON_H
 
@@ -6,8 +7,8 @@
 
 struct bpe;
 
-/* Its ids are those of the rank file: vocabulary and merges in the order of ranks, the pattern, special tokens, and a
- * post-processor that puts BOS in front of a text. The caller owns it. */
+/* Returns tokenizer.json with the rank file's ids: vocabulary, merges in the order of ranks, the split pattern, special
+ * tokens, and, if texts begin with BOS, a post-processor that adds it. The caller owns it. */
 json_t *tokenizer_json(const struct bpe *bpe);
 
 #endif

@@ -10,7 +10,7 @@
 
 static const char GROUP[] = "carried", CONFIG_ENDS[] = "end_tokens", GENERATION_ENDS[] = "generation_end_tokens";
 
-/* Is it what shape and element type make? */
+/* Returns whether the bytes match shape and element type. */
 static bool fits(const struct carried_tensor *t, enum safetensors_dtype dtype)
 {
     bool good = t->dims >= 0 && t->dims <= CARRIED_DIMS;
@@ -78,7 +78,7 @@ int64_t carried_bytes(const struct carried_files *carried)
 
 /* -- Reading ----------------------------------------------------------------------------------------------------- */
 
-/* What the dataset says of its tensor; false when that cannot be one. */
+/* Reads dtype, shape and bytes of a dataset. Returns false if it cannot be a carried tensor. */
 static bool describe(hid_t dataset, struct carried_tensor *t)
 {
     char *dtype = hdf5_read_text(dataset, "dtype");

@@ -1,4 +1,4 @@
-/* The digest of weights and moments. */
+/* Computes the digest of weights and moments. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-/* Spreads every bit over the word: the finaliser of SplitMix64 (Steele, Lea & Flood, "Fast splittable pseudorandom
- * number generators", 2014). */
+/* Mixes all bits of the word: the finaliser of SplitMix64 (Steele, Lea & Flood, "Fast splittable pseudorandom number
+ * generators", 2014). */
 static uint64_t mix(uint64_t x)
 {
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
@@ -17,7 +17,7 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* Elements of one width; inlined for each. */
+/* Returns the sum over elements of one width; inlined for each width. */
 static inline uint64_t digest_elements(uint64_t key, int64_t first, const void *content, int64_t count, size_t width)
 {
     uint64_t sum = 0;

@@ -1,4 +1,4 @@
-/* The checkpoints of a run's folder: names, the newest good one, how many are kept. */
+/* Manages the checkpoints of a run folder: names, the newest good one, pruning. */
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -24,7 +24,8 @@ char *checkpoint_path(const char *folder, int64_t step)
     return memory_format("%s/" RUN_CHECKPOINT, folder, (long long)step);
 }
 
-/* The step of a file's name, -1 when it is no step's name; *rest is what follows the name ("", ".xxh3", ...). */
+/* Returns the step in a file's name, -1 if it is not the name of a step. *rest: what follows the name ("", ".xxh3",
+ * ...). */
 static int64_t step_of_name(const char *name, const char **rest)
 {
     char whole[STEP_NAME_BYTES];
@@ -44,7 +45,7 @@ static int newest_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Steps that the folder has files of with this ending, newest first; freed with free(). */
+/* Lists the steps of which the folder has files with this ending, newest first; freed with free(). */
 static int list_steps(const char *folder, const char *ending, int64_t **steps, int64_t *count)
 {
     *steps = NULL;
@@ -79,14 +80,15 @@ int checkpoint_newest(const char *folder, char **path)
 
 /* -- Finding ----------------------------------------------------------------------------------------------------- */
 
-/* Renames a bad checkpoint and its side file, as far as that goes, and tells what happened. */
+/* Renames a bad checkpoint and its side file, as far as possible. Returns a line that says what happened, freed with
+ * free(). */
 static char *set_aside(const char *path)
 {
     char *side = block_side_path(path), *bad = memory_format("%s.bad", path), *bad_side = memory_format("%s.bad", side);
     char *line = rename(path, bad) == 0
                      ? memory_format("%s; it is set aside as %s", error_message(), bad)
                      : memory_format("%s; it cannot be set aside: %s", error_message(), strerror(errno));
-    rename(side, bad_side); /* it may be what is missing */
+    rename(side, bad_side); /* it may be missing */
     free(side);
     free(bad);
     free(bad_side);
@@ -99,11 +101,11 @@ char *checkpoint_set_aside(struct comm *world, const char *path)
     if (line != NULL)
         log_warn("a bad checkpoint:\n  %s", line);
     error_clear();
-    comm_barrier(world); /* all find it gone */
+    comm_barrier(world); /* afterwards the file is gone for all ranks */
     return line;
 }
 
-/* A file without side file that a newer program wrote: nothing is wrong with it. Rank 0. */
+/* Returns whether a file without a side file was written by a newer program, and is not bad. Rank 0. */
 static bool is_newer(const char *path)
 {
     char *side = block_side_path(path);
@@ -120,7 +122,8 @@ static bool is_newer(const char *path)
     return format > CHECKPOINT_FORMAT;
 }
 
-/* Steps were done here and none of them can be gone on from: to start afresh is for the user to decide. Rank 0. */
+/* Refuses a folder in which steps were done and all checkpoints are bad: the user must decide to start again. Rank 0.
+ */
 static int refuse_all_bad(const char *folder)
 {
     int64_t *steps, count;
@@ -221,7 +224,7 @@ int checkpoint_find_to_load(struct comm *world, const char *where, char **path, 
     return find(world, where, false, path, aside);
 }
 
-/* What rank 0 knows of a good file, on every rank; {0} where it cannot be read. */
+/* Returns rank 0's meta of a good file on every rank, without owned pointers; {0} if it cannot be read. */
 static struct checkpoint_meta peek(struct comm *world, const char *path)
 {
     struct checkpoint_meta meta = {0};
@@ -243,7 +246,7 @@ bool checkpoint_holds(struct comm *world, const char *path, uint64_t digest)
     return peek(world, path).digest == digest;
 }
 
-/* Does the folder hold a step's checkpoint that is later than this good file? */
+/* Returns whether the folder has a later checkpoint than this good file. */
 static bool has_later(struct comm *world, const char *folder, const char *path)
 {
     int64_t *steps = NULL, count = 0, newest = -1;
@@ -288,7 +291,7 @@ int checkpoint_find_model(struct comm *world, const char *where, char **path)
 
 /* -- Pruning ----------------------------------------------------------------------------------------------------- */
 
-/* First the checkpoint, then its side file: killed in between, no checkpoint stands without one. */
+/* Removes the checkpoint, then its side file, so that a kill in between never leaves a checkpoint without one. */
 static int remove_step(const char *folder, int64_t step)
 {
     char *path = checkpoint_path(folder, step), *side = block_side_path(path);
@@ -320,7 +323,7 @@ static int remove_old(const char *folder, const struct checkpoint_rule *rule)
 
 int checkpoint_remove_leavings(const char *folder)
 {
-    /* side files only where the checkpoint is gone */
+    /* side files are removed only if the checkpoint is gone */
     static const char *const endings[] = {TEMPORARY_SHARED, BLOCK_SIDE TEMPORARY_SHARED, BLOCK_SIDE};
     int code = ERROR_NONE;
     for (int e = 0; e < 3 && code == ERROR_NONE; e++) {

@@ -1,4 +1,4 @@
-/* The layout of a checkpoint: groups, attributes, datasets. */
+/* Writes and reads the layout of a checkpoint: groups, attributes, datasets. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "file/open.h"
@@ -61,7 +61,7 @@ static bool write_position(hid_t file, const struct checkpoint_meta *meta)
     hid_t group = write_group(file, "data", numbers, 2) ? H5Gopen2(file, "data", H5P_DEFAULT) : -1;
     if (group < 0)
         return false;
-    int64_t start = 0; /* of a stream that has not begun */
+    int64_t start = 0; /* position of a stream that has not begun */
     const bool begun = position->stores > 0;
     const int64_t stores = begun ? position->stores : 1;
     bool good = hdf5_write_integers(group, "epoch", begun ? position->epoch : &start, stores) &&
@@ -127,7 +127,7 @@ static bool write_datasets(hid_t file, const struct checkpoint_layout *layout)
     return good;
 }
 
-/* Room enough for the file: tensors, and a generous guess at what HDF5 adds. */
+/* Returns an upper bound for the file's size: tensors, and a generous estimate of what HDF5 adds. */
 static int64_t most_bytes(const struct checkpoint_layout *layout, const struct checkpoint_meta *meta)
 {
     int64_t bytes = HDF5_LAYOUT_FIXED + (int64_t)strlen(meta->deck_text) + meta->choices_bytes + HDF5_LAYOUT_DATASET +
@@ -151,7 +151,7 @@ struct file_content {
     const struct checkpoint_meta *meta;
 };
 
-/* /state is there where something is in it. */
+/* Writes group /state if it has any members. */
 static bool write_state(hid_t file, const struct file_content *content)
 {
     const struct checkpoint_meta *meta = content->meta;
@@ -221,7 +221,7 @@ static bool read_numbers(hid_t file, const char *name, const char *const names[]
     return good;
 }
 
-/* What files of version 0.1 lack: it knew one tokenizer. */
+/* Reads attributes that files of version 0.1 lack, with defaults; that version had only the nucleotide tokenizer. */
 static void read_later_meta(hid_t group, struct checkpoint_meta *meta)
 {
     char *tokenizer = hdf5_read_text(group, "tokenizer");
@@ -244,7 +244,7 @@ static void read_later_meta(hid_t group, struct checkpoint_meta *meta)
     gradient_norms_set(&meta->norms, norms, hdf5_read_reals(group, "gradient_norms", norms, GRADIENT_NORMS), outliers);
 }
 
-/* Files of other programs may hold anything: a count that no run reaches would overflow where it is counted on. */
+/* Bound of all counts. A file of another program may have any numbers, which could overflow when added to. */
 static const int64_t MOST_COUNT = (int64_t)1 << 60;
 
 static bool is_count(int64_t value)
@@ -259,7 +259,8 @@ static bool are_counts(const struct checkpoint_meta *meta)
            is_count(meta->best_step) && is_count(meta->norms.outliers);
 }
 
-/* Numbers of each store that files of versions before 0.2 lack. Returns whether they have them as they should be. */
+/* Reads numbers of each store, which files of versions before 0.2 lack. Returns false if they exist and are malformed.
+ */
 static bool read_each(hid_t group, const char *name, int64_t *values, int64_t stores)
 {
     if (H5Aexists(group, name) <= 0)
@@ -267,7 +268,7 @@ static bool read_each(hid_t group, const char *name, int64_t *values, int64_t st
     return hdf5_read_integers(group, name, values, stores) == stores;
 }
 
-/* As above; the one store of an older file is known by the checksum that it has. */
+/* Reads the lineage, as read_each does. The only store of an older file is known by its checksum. */
 static bool read_lineage(hid_t group, struct checkpoint_meta *meta)
 {
     const int64_t stores = meta->position.stores;
@@ -295,7 +296,7 @@ static bool read_position(hid_t file, struct checkpoint_meta *meta)
     const int64_t stores = hdf5_read_integers(group, "epoch", epochs, BLEND_STORES);
     bool good = stores > 0 && is_count(offset);
     *position = blend_position_create(good ? stores : 0);
-    if (good) /* else it has no arrays */
+    if (good) /* else position has no arrays */
         memcpy(position->epoch, epochs, (size_t)stores * sizeof *epochs);
     position->offset = offset;
     memory_free(epochs);
@@ -362,7 +363,7 @@ int checkpoint_read_meta(struct comm *world, const char *path, struct checkpoint
     int code = comm_agree(world, world->rank == 0 ? checkpoint_load_meta(path, meta) : ERROR_NONE);
     if (code != ERROR_NONE)
         return code;
-    char *deck = meta->deck_text; /* rank 0's; the broadcast overwrites the pointers elsewhere */
+    char *deck = meta->deck_text; /* rank 0's pointers, which the broadcast overwrites on other ranks */
     struct blend_position position = meta->position;
     struct data_lineage lineage = meta->lineage;
     int64_t bytes = world->rank == 0 ? (int64_t)strlen(deck) + 1 : 0;

@@ -1,4 +1,4 @@
-/* Reading a checkpoint into an engine: does it fit, what HDF5 reads of it. */
+/* Reads a checkpoint into an engine: checks that it fits, and reads slabs with HDF5. */
 #include "base/error.h"
 #include "base/faults.h"
 #include "base/memory.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- Rank 0: does the file fit the model? ------------------------------------------------------------------------ */
+/* -- Comparison of file and model (rank 0) ----------------------------------------------------------------------- */
 
 static void print_shape(char out[SHAPE_TEXT], const hsize_t dims[2], int ndims)
 {
@@ -52,7 +52,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The model's parameters, sorted; freed with free(). */
+/* Returns the sorted names of the model's parameters; freed with free(). */
 static const char **known_names(const struct model *model, size_t *count)
 {
     const char **known = memory_grow(NULL, (model_parameters(model) + 1) * (int64_t)sizeof *known);
@@ -64,7 +64,7 @@ static const char **known_names(const struct model *model, size_t *count)
     return known;
 }
 
-/* Tensors of the file that the model does not know. */
+/* Adds a fault for each tensor of the file that the model does not have. */
 static void check_members(hid_t file, const struct model *model, struct fault_list *faults)
 {
     int64_t count;
@@ -89,7 +89,7 @@ int checkpoint_check_tensors(hid_t file, const char *path, const struct model *m
         return error_user("%s: is a final model, without optimizer state: it can be evaluated, not trained on; name a "
                           "step_*.h5 file",
                           path);
-    /* without their groups every moment would be named as missing */
+    /* without its group, every moment would be reported as missing */
     for (int kind = PIECE_M; kind < kinds; kind++)
         if (!hdf5_has(file, checkpoint_groups[kind]))
             return error_user("%s: has no group /%s", path, checkpoint_groups[kind]);
@@ -136,7 +136,7 @@ int checkpoint_refuse_tensor(const char *path, const char *name)
                       name);
 }
 
-/* Rank 0's look before all ranks read. */
+/* Checks the file on rank 0 before all ranks read it. */
 static int check_file(struct engine *engine, const char *path, int kinds)
 {
     hid_t file;
@@ -148,7 +148,7 @@ static int check_file(struct engine *engine, const char *path, int kinds)
     return code;
 }
 
-/* Reads what stands in the file, with the hashes of `list`'s tensors. */
+/* Reads meta and tensors, and compares the blocks of `list`. */
 static int read_all(struct comm *world, struct engine *engine, const char *path, int kinds,
                     const struct block_list *list, bool *damaged)
 {

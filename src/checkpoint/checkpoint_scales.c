@@ -1,4 +1,5 @@
-/* The state of delayed scaling in a checkpoint: datasets as engine/delayed_scaling.h has the numbers. */
+/* Writes and reads the state of delayed scaling in a checkpoint; the datasets have the shapes of
+ * engine/delayed_scaling.h. */
 #include "base/error.h"
 #include "checkpoint/checkpoint_private.h"
 #include "file/hdf5_layout.h"
@@ -17,7 +18,7 @@ static struct tensor number_of(const struct delayed_scaling *scaling, int i)
     return numbers[i];
 }
 
-/* One number an operand is one dimension. */
+/* Returns the number of dimensions: 2 for the history, 1 for one number per operand. */
 static int dimensions_of(const struct tensor *x, int i, hsize_t dims[2])
 {
     int count = 0;
@@ -33,7 +34,7 @@ static bool write_number(hid_t group, const struct tensor *x, int i)
 {
     hsize_t dims[2];
     hid_t space = H5Screate_simple(dimensions_of(x, i, dims), dims, NULL), plan = H5Pcreate(H5P_DATASET_CREATE);
-    H5Pset_obj_track_times(plan, false); /* the same content is the same file */
+    H5Pset_obj_track_times(plan, false); /* so that equal content makes equal files */
     hid_t type = checkpoint_type(x->dtype),
           dataset = H5Dcreate2(group, names[i], type, space, H5P_DEFAULT, plan, H5P_DEFAULT);
     H5Pclose(plan);
@@ -74,7 +75,7 @@ bool checkpoint_has_scales(hid_t file)
     return hdf5_has(file, GROUP);
 }
 
-/* Reads a dataset into x where it has x's shape; *fits: it has. */
+/* Reads a dataset into x if it has x's shape; *fits: it has. */
 static int read_number(hid_t group, const char *path, const struct tensor *x, int i, bool *fits)
 {
     hsize_t wanted[2], dims[H5S_MAX_RANK];
@@ -93,7 +94,7 @@ static int read_number(hid_t group, const char *path, const struct tensor *x, in
     return good ? ERROR_NONE : error_user("%s: /%s/%s: holds no numbers that HDF5 can read", path, GROUP, names[i]);
 }
 
-/* All of the file's numbers into host copies of the own ones. */
+/* Reads all of the file's numbers into `host`, a host copy of the engine's state. */
 static int read_numbers(hid_t group, const char *path, const struct delayed_scaling *host, bool *fits)
 {
     int code = ERROR_NONE;

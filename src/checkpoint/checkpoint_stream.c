@@ -1,4 +1,4 @@
-/* Weights to and from a checkpoint in pieces, by one process, without an engine. */
+/* Writes and reads the weights of a checkpoint in pieces, in one process and without an engine. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/range.h"

@@ -1,7 +1,6 @@
-/* A checkpoint's weights in pieces, by one process and without an engine: host memory for one piece, however large the
- * model (bridge/import.h, bridge/export.h). The model's parameters are whole, so a slab is a range of the global
- * tensor.
- */
+/* Streams a checkpoint's weights in pieces, in one process and without an engine. It needs host memory for one piece,
+ * however large the model (bridge/import.h, bridge/export.h). The model's parameters are not split, so a slab is a
+ * range of the global tensor. */
 #ifndef CHECKPOINT_CHECKPOINT_STREAM_H
 #define CHECKPOINT_CHECKPOINT_STREAM_H
 
@@ -11,19 +10,19 @@
 
 struct checkpoint_piece {
     const struct parameter *parameter;
-    int number; /* of the parameter, as model_parameters counts */
+    int number; /* number of the parameter, in the order of model_parameters */
     struct parameter_slab slab;
     float *staging; /* [slab.count] */
 };
 
-/* Writes a checkpoint of weights alone, in f32, with its side file, as checkpoint_write does: fill is called for each
- * piece of each parameter, in order, to fill its staging. Local. Errors: those of fill; ERROR_ENVIRONMENT, after which
- * what stood at path is untouched and nothing else is left. */
+/* Writes a checkpoint of f32 weights only, with its side file, as checkpoint_write does. Calls fill for each piece of
+ * each parameter, in order, to fill piece->staging. Local. Errors: those of fill; ERROR_ENVIRONMENT. After an error an
+ * older file at path is unchanged, and no other file remains. */
 int checkpoint_stream_write(const struct model *model, const struct checkpoint_meta *meta, const char *path,
                             int (*fill)(void *self, const struct checkpoint_piece *piece), void *self);
 
-/* Reads the weights of a verified file: take is called for each piece with its staging filled. Local. Errors: those of
- * take; ERROR_USER: tensors that do not fit the model, each named. */
+/* Reads the weights of a verified file. Calls take for each piece, with piece->staging filled. Local. Errors: those of
+ * take; ERROR_USER: tensors do not fit the model (the message names each). */
 int checkpoint_stream_read(const struct model *model, const char *path,
                            int (*take)(void *self, const struct checkpoint_piece *piece), void *self);
 

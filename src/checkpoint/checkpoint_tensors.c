@@ -1,9 +1,10 @@
-/* Reading a checkpoint's tensors into an engine, each byte once: what is read is hashed on its way.
+/* Reads a checkpoint's tensors into an engine, each byte once, and hashes them while reading.
  *
- * A rank holds ranges of tensors. Where a range lies in the file as it lies in memory it is read with plain reads, cut
- * at the ends of blocks, so that a block that it holds whole comes in one piece. Of the ranks that hold a block whole
- * one compares it; blocks that none holds whole, such as those that ranks of another layout have written, are read once
- * more for it, from the page cache. HDF5 reads the rest: columns, other types, other layouts. */
+ * A rank owns ranges of tensors. If a range has the same layout in the file as in memory, it is read with plain reads,
+ * which end at the ends of blocks, so that a block that lies completely in the range is read as a whole. One of the
+ * ranks that read a block as a whole compares its hash. Blocks that no rank reads as a whole (ranks of another layout
+ * may have written them) are read once more for that, from the page cache. HDF5 reads everything else: columns, other
+ * element types, other storage layouts. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/range.h"
@@ -20,15 +21,15 @@
 #include <xxhash.h>
 
 enum {
-    READ_THREADS = 4, /* one alone would wait for the disk and for the hash in turn */
+    READ_THREADS = 4, /* a single thread would alternately wait for the disk and for the hash */
     CACHED_BYTES = 512 << 10
 };
 
-/* A part of what the rank holds, at most PIECE_BYTES. */
+/* A part of the rank's shards, at most PIECE_BYTES. */
 struct tensor_part {
     struct parameter_piece piece;
-    int64_t offset;        /* in the file; -1: HDF5 reads it */
-    int64_t block, blocks; /* of the list: the first that lies in it whole, and how many do */
+    int64_t offset;        /* offset in the file; -1: HDF5 reads the part */
+    int64_t block, blocks; /* blocks of the list that lie completely in the part: the first, and their number */
 };
 
 struct tensor_reader {
@@ -40,20 +41,20 @@ struct tensor_reader {
     int descriptor;
     struct tensor_part *parts; /* [count] */
     int64_t count, capacity;
-    unsigned char *mine; /* [list->count] this rank compares the block */
+    unsigned char *mine; /* [list->count] 1: this rank compares the block */
     bool damaged;
 };
 
 /* -- Parts ------------------------------------------------------------------------------------------------------- */
 
-/* Where a dataset's bytes lie in the file, if they lie there as in memory; else -1. */
+/* Returns the offset of a dataset's bytes in the file if they have the layout of memory, else -1. */
 static int64_t place_of(const struct tensor_reader *r, const struct parameter_piece *piece)
 {
     char name[CHECKPOINT_DATASET_BYTES];
     checkpoint_dataset_name(name, piece->kind, piece->parameter);
     hid_t dataset = hdf5_open_dataset(r->file, name);
     if (dataset < 0)
-        return -1; /* HDF5 will say so */
+        return -1; /* HDF5 will report the error */
     hid_t type = H5Dget_type(dataset), plan = H5Dget_create_plist(dataset);
     const bool plain = H5Tequal(type, checkpoint_type(master_dtype(&piece->device))) > 0 &&
                        H5Pget_layout(plan) == H5D_CONTIGUOUS && H5Pget_external_count(plan) == 0;
@@ -66,7 +67,7 @@ static int64_t place_of(const struct tensor_reader *r, const struct parameter_pi
     return place == HADDR_UNDEF ? -1 : (int64_t)place;
 }
 
-/* The first block that ends behind the byte. */
+/* Returns the first block that ends after the byte. */
 static int64_t block_at(const struct block_list *list, int64_t byte)
 {
     int64_t low = 0, high = list->count;
@@ -100,7 +101,7 @@ static void add_part(struct tensor_reader *r, const struct parameter_piece *piec
         part->blocks++;
 }
 
-/* How many bytes of [offset, offset + bytes) to read at once: up to the end of a block, if one ends there. */
+/* Returns how many bytes of [offset, offset + bytes) to read at once: up to the end of a block if one ends there. */
 static int64_t cut(const struct block_list *list, int64_t offset, int64_t bytes, int64_t width)
 {
     int64_t most = MIN(bytes, PIECE_BYTES), whole = 0;
@@ -132,9 +133,9 @@ static int add_held(void *self, const struct parameter_piece *piece)
     return ERROR_NONE;
 }
 
-/* -- Who compares which block ------------------------------------------------------------------------------------ */
+/* -- Assignment of blocks to ranks ------------------------------------------------------------------------------- */
 
-/* One of those that read it whole, else one by its number. */
+/* Assigns each block of a tensor to one rank that reads it as a whole, or by its number if no rank does. */
 static void deal_blocks(struct tensor_reader *r)
 {
     const int ranks = r->world->size;
@@ -179,7 +180,7 @@ static int64_t part_bytes(const struct tensor_part *part)
     return part->piece.slab.count * dtype_size(master_dtype(&part->piece.device));
 }
 
-/* Reads a range and returns its hash, of pieces that are hashed while a core's cache has them. */
+/* Reads a range and computes its hash, in pieces that are hashed while they are in a core's cache. */
 static int read_hashing(const struct tensor_reader *r, char *to, int64_t bytes, int64_t offset, uint64_t *hash)
 {
     XXH3_state_t *state = XXH3_createState();
@@ -198,7 +199,7 @@ static int read_hashing(const struct tensor_reader *r, char *to, int64_t bytes, 
     return code;
 }
 
-/* Reads a part and compares its blocks that are this rank's, which then are done. */
+/* Reads a part, and compares and marks as done those of its blocks that are assigned to this rank. */
 static int read_part(struct tensor_reader *r, const struct tensor_part *part, char *to)
 {
     int64_t at = part->offset;
@@ -221,7 +222,7 @@ static int read_part(struct tensor_reader *r, const struct tensor_part *part, ch
     return code;
 }
 
-/* Where the engine's memory is the host's and has the file's numbers: where a part is to be read to; else NULL. */
+/* Returns where to read a part to if the engine's memory is host memory with the file's element type; else NULL. */
 static char *place_in_engine(const struct tensor_reader *r, const struct tensor_part *part)
 {
     const struct tensor *value = &part->piece.device.value;
@@ -230,7 +231,7 @@ static char *place_in_engine(const struct tensor_reader *r, const struct tensor_
     return direct ? value->data : NULL;
 }
 
-/* thread_each, and whether the file was found damaged. */
+/* Calls thread_each, and sets r->damaged if the file was found damaged. */
 static int by_threads(struct tensor_reader *r, int64_t count, int (*work)(void *self, int64_t i), void *self)
 {
     const int code = thread_each(count, READ_THREADS, work, self);
@@ -245,7 +246,7 @@ static int read_in_place(void *self, int64_t i)
     return to != NULL ? read_part(r, &r->parts[i], to) : ERROR_NONE;
 }
 
-/* Parts from `first` on, and a buffer for each, of PIECE_BYTES. */
+/* Parts from `first` on, with a buffer of PIECE_BYTES for each. */
 struct staged {
     struct tensor_reader *reader;
     int64_t first;
@@ -259,7 +260,7 @@ static int read_to_buffer(void *self, int64_t i)
     return part->offset >= 0 ? read_part(s->reader, part, s->buffers + i * PIECE_BYTES) : ERROR_NONE;
 }
 
-/* Parts [first, first + count) into buffers of the staging, then to the device. */
+/* Reads parts [first, first + count) into buffers, then copies them to the device. */
 static int read_staged(struct tensor_reader *r, int64_t first, int64_t count, char *buffers)
 {
     int code = by_threads(r, count, read_to_buffer, &(struct staged){r, first, buffers});
@@ -274,7 +275,7 @@ static int read_staged(struct tensor_reader *r, int64_t first, int64_t count, ch
     return code;
 }
 
-/* Leaves the parts that are not read yet. */
+/* Keeps only the parts that are not read yet. */
 static void drop_direct(struct tensor_reader *r)
 {
     int64_t left = 0;
@@ -284,7 +285,8 @@ static void drop_direct(struct tensor_reader *r)
     r->count = left;
 }
 
-/* What cannot be read where it belongs: one half of the staging is read into while the other is on its way. */
+/* Reads all parts of this rank: in place if possible, the others through a staging buffer. One half of the buffer is
+ * read into while the copy of the other half is in flight. */
 static int read_own(struct tensor_reader *r)
 {
     struct executor *executor = r->engine->executor;
@@ -305,7 +307,7 @@ static int read_own(struct tensor_reader *r)
     return code;
 }
 
-/* A block of this rank that it has not read whole. */
+/* Compares a block that is assigned to this rank and not done yet. */
 static int check_rest(void *self, int64_t block)
 {
     const struct tensor_reader *r = self;

@@ -1,4 +1,4 @@
-/* Is a checkpoint what was written? */
+/* Compares a checkpoint with its hashes. */
 #include "base/error.h"
 #include "base/log.h"
 #include "file/open.h"
@@ -15,10 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { VERIFY_THREADS = 4 /* enough for any storage; several ranks of a node share the work besides */ };
+enum { VERIFY_THREADS = 4 /* enough for any storage; the ranks of a node also divide the work */ };
 
-/* Rank 0: the side file's list, and whether the file has its size. Without side file *present is false, and the file
- * must open as a checkpoint. */
+/* Reads the side file's list on rank 0, and checks the file's size. If there is no side file, *present is false, and
+ * the file must open as a checkpoint. */
 static int read_list(const char *path, struct block_list *list, bool *present)
 {
     struct stat status;
@@ -65,7 +65,7 @@ int checkpoint_check_block(int descriptor, const char *path, const struct hash_b
     return code == ERROR_NONE ? checkpoint_compare_block(block, hash, path) : code;
 }
 
-/* Blocks that start in a range of bytes; of tensors too, or not. */
+/* The blocks that start in a range of bytes; with tensors: also those of tensors. */
 struct checking {
     const struct block_list *list;
     const char *path;
@@ -82,7 +82,7 @@ static int check_block(void *self, int64_t i)
     return meant ? checkpoint_check_block(c->descriptor, c->path, block) : ERROR_NONE;
 }
 
-/* Every rank: its part of the file. */
+/* Checks this rank's part of the file. */
 static int check_blocks(const struct block_list *list, bool tensors, const char *path, int rank, int ranks)
 {
     const struct hash_block *last = &list->blocks[list->count - 1];
@@ -90,7 +90,7 @@ static int check_blocks(const struct block_list *list, bool tensors, const char 
     struct checking checking = {list, path, open_file(path), bytes * rank / ranks, bytes * (rank + 1) / ranks, tensors};
     if (checking.descriptor < 0)
         return error_environment("%s: cannot open it: %s", path, open_failure());
-    /* one thread alone would wait for the disk and for the hash in turn */
+    /* a single thread would alternately wait for the disk and for the hash */
     const int code = thread_each(list->count, VERIFY_THREADS, check_block, &checking);
     close(checking.descriptor);
     return code;

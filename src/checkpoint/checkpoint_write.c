@@ -1,4 +1,4 @@
-/* Writing a checkpoint, in the step or by a thread beside the steps. */
+/* Writes a checkpoint, within a step or by a thread while the next steps run. */
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -40,7 +40,7 @@ void checkpoint_names_destroy(struct checkpoint_names *names)
     free(names->side_temporary);
 }
 
-/* -- Every rank: its share --------------------------------------------------------------------------------------- */
+/* -- A rank's share ---------------------------------------------------------------------------------------------- */
 
 struct writer {
     const char *path;
@@ -48,7 +48,7 @@ struct writer {
     int parameters;
     const int64_t *offsets; /* [kinds * parameters] */
     struct block_list blocks;
-    bool digests; /* the state is written whole, so its digest is made on the way */
+    bool digests; /* the digest is computed, because the whole state is written */
     uint64_t digest;
 };
 
@@ -59,7 +59,7 @@ int checkpoint_write_run(struct block_list *blocks, int descriptor, const char *
     int code = file_write(descriptor, path, data, bytes, offset);
     if (code != ERROR_NONE)
         return code;
-    file_start_flush(descriptor, offset, bytes); /* so the disk works while the next run is copied and hashed */
+    file_start_flush(descriptor, offset, bytes); /* the disk works while the next run is copied and hashed */
 #pragma omp critical(checkpoint_blocks)
     block_list_add(blocks, (struct hash_block){offset, bytes, hash, true});
     return ERROR_NONE;
@@ -85,7 +85,7 @@ static int open_file_of(struct writer *w)
     return w->descriptor >= 0 ? ERROR_NONE : error_environment("%s: cannot open it: %s", w->path, open_failure());
 }
 
-/* Collective: all ranks' files are open, since the rest is collective too, or none. */
+/* Opens the file on all ranks or on none, because what follows is collective. Collective. */
 static int open_all(struct comm *world, struct writer *w)
 {
     int code = comm_agree(world, open_file_of(w));
@@ -94,9 +94,9 @@ static int open_all(struct comm *world, struct writer *w)
     return code;
 }
 
-/* -- Rank 0: side file and names --------------------------------------------------------------------------------- */
+/* -- Side file and names (rank 0) -------------------------------------------------------------------------------- */
 
-/* All ranks' blocks, on every rank. */
+/* Gathers all ranks' blocks on every rank. Collective. */
 static void gather_blocks(struct comm *world, struct block_list *list)
 {
     int64_t most = comm_max_i64(world, list->count);
@@ -107,7 +107,7 @@ static void gather_blocks(struct comm *world, struct block_list *list)
     comm_all_gather(world, own, all, most * (int64_t)sizeof *own);
     list->count = 0;
     for (int64_t i = 0; i < most * world->size; i++)
-        if (all[i].length > 0) /* the rest of a rank's share is zero */
+        if (all[i].length > 0) /* shorter lists are padded with zeros */
             block_list_add(list, all[i]);
     memory_free(own);
     memory_free(all);
@@ -124,7 +124,7 @@ static int write_side_file(struct block_list *list, const char *path, const char
     return code == ERROR_NONE ? block_list_write(list, side, bytes) : code;
 }
 
-/* The order that the head of checkpoint/checkpoint.h explains. */
+/* Renames both files, in the order that checkpoint/checkpoint.h explains. */
 static int rename_both(const struct checkpoint_names *names)
 {
     int code;
@@ -152,7 +152,7 @@ void checkpoint_abandon(const struct checkpoint_names *names)
         unlink(names->side);
 }
 
-/* -- A save, from its beginning to its end ----------------------------------------------------------------------- */
+/* -- Save -------------------------------------------------------------------------------------------------------- */
 
 struct checkpoint_save {
     struct comm *world; /* borrowed, as is engine */
@@ -161,16 +161,16 @@ struct checkpoint_save {
     struct checkpoint_names names;
     struct checkpoint_layout layout;
     struct writer writer;
-    double began, seconds;     /* clock; until this rank's share was on the disk */
-    int code;                  /* of writing this rank's share */
-    struct snapshot *snapshot; /* borrowed; NULL: the share is written already */
+    double began, seconds;     /* start time; seconds until this rank's share was on the disk */
+    int code;                  /* result of writing this rank's share */
+    struct snapshot *snapshot; /* borrowed; NULL: the share is already written */
     pthread_t thread;
     bool started;
     atomic_bool done;
-    char *message; /* the thread's, where its code is an error */
+    char *message; /* message of the thread, if its code is an error */
 };
 
-/* Compute threads go first: on CPUs each of them has a core that this one would share. */
+/* Lowers this thread's priority: on CPUs each compute thread has a core that this thread would share. */
 static void step_back(void)
 {
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 10);
@@ -189,7 +189,7 @@ static void *write_beside(void *self)
     return NULL;
 }
 
-/* The thread asks nothing of the device: it begins once the copies are complete. */
+/* Starts the writer thread once the device's copies are complete, because the thread does not use the device. */
 static void start_when_taken(struct checkpoint_save *s, bool wait)
 {
     if (s->snapshot == NULL || s->started || !snapshot_taken(s->snapshot, wait))
@@ -220,7 +220,7 @@ static int abandon(struct checkpoint_save *s, int code)
 {
     if (s->world->rank == 0)
         checkpoint_abandon(&s->names);
-    comm_barrier(s->world); /* on return nothing is left, whoever looks */
+    comm_barrier(s->world); /* when it returns, the files are gone for all ranks */
     destroy(s);
     return code;
 }
@@ -236,7 +236,7 @@ static struct checkpoint_save *create(struct comm *world, struct engine *engine,
     checkpoint_names_create(&s->names, path);
     s->layout = (struct checkpoint_layout){.model = engine->model, .dtype = piece_dtype(engine), .kinds = kinds};
     s->layout.offsets = memory_allocate((int64_t)sizeof(int64_t) * kinds * parameters);
-    if (world->rank == 0 && with_optimizer && delayed_scaling_present(&engine->scaling)) /* all ranks have the same */
+    if (world->rank == 0 && with_optimizer && delayed_scaling_present(&engine->scaling)) /* equal on all ranks */
         s->layout.scales = delayed_scaling_fetch(&engine->scaling, &engine->streams[STREAM_COMPUTE]);
     s->writer = (struct writer){
         .path = s->names.temporary, .parameters = parameters, .offsets = s->layout.offsets, .digests = with_optimizer};
@@ -274,7 +274,7 @@ bool checkpoint_ready(struct checkpoint_save *s)
     return comm_max_i64(s->world, !ready) == 0;
 }
 
-/* What the share's thread found, here. */
+/* Waits for the writer thread and returns its error on this thread. */
 static int join(struct checkpoint_save *s)
 {
     start_when_taken(s, true);
@@ -283,7 +283,7 @@ static int join(struct checkpoint_save *s)
     return s->message != NULL ? error_restate(s->code, s->message) : s->code;
 }
 
-/* Rank 0, with all ranks' blocks: what they leave out is laid out once more, with the digest. */
+/* Completes the file on rank 0, with all ranks' blocks: lays out the rest again, with the digest, and renames. */
 static int complete(struct checkpoint_save *s)
 {
     int code = ERROR_NONE;

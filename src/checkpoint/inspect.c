@@ -23,7 +23,7 @@
 
 enum { LISTED_SEQUENCES = 10 };
 
-/* -- The description: one object, printed as it is or as text ---------------------------------------------------- */
+/* -- Description as a JSON object -------------------------------------------------------------------------------- */
 
 static void put_text(json_t *object, const char *key, const char *text)
 {
@@ -35,7 +35,7 @@ static void put_integer(json_t *object, const char *key, int64_t value)
     json_object_set_new(object, key, json_integer(value));
 }
 
-/* In hexadecimal: as a number it would be beyond what many JSON readers keep. */
+/* Adds a checksum in hexadecimal, because many JSON readers lose bits of 64-bit numbers. */
 static void put_checksum(json_t *object, const char *key, uint64_t checksum)
 {
     char text[17];
@@ -57,7 +57,6 @@ static json_t *append_object(json_t *array)
     return object;
 }
 
-/* The files of a tokenizer of text; nothing where there is none. */
 static void describe_tokenizer(json_t *out, hid_t file)
 {
     hid_t group = hdf5_has(file, "tokenizer") ? hdf5_open_group(file, "tokenizer") : -1;
@@ -145,7 +144,7 @@ static int describe_megatron(json_t *out, const char *path)
 
 /* -- Checkpoints ------------------------------------------------------------------------------------------------- */
 
-/* As the training's deck says; a deck of another version may say nothing that this one reads. */
+/* Adds the family of the training's deck, unless the deck is of a version that this one cannot read. */
 static void describe_family(json_t *out, const struct checkpoint_meta *meta, const char *path)
 {
     struct deck *deck = deck_create();
@@ -194,7 +193,7 @@ static void describe_tensor(json_t *tensors, hid_t dataset, const char *name)
         json_array_append_new(shape, json_integer((json_int_t)dims[i]));
 }
 
-/* What this program does not open (file/hdf5_member.h); groups are passed over. */
+/* Adds a member that this program does not open (file/hdf5_member.h), unless it is a group. */
 static void describe_foreign(json_t *tensors, hid_t group, const char *name)
 {
     hid_t inner = hdf5_open_group(group, name);
@@ -207,7 +206,7 @@ static void describe_foreign(json_t *tensors, hid_t group, const char *name)
     put_text(tensor, "name", name);
 }
 
-/* The totals of the group /<path>, and its datasets in `tensors` unless that is NULL. */
+/* Adds the totals of group /<path>, and its datasets to `tensors` unless that is NULL. */
 static void describe_group(json_t *groups, json_t *tensors, hid_t file, const char *path)
 {
     int64_t count, datasets = 0, elements = 0;
@@ -223,7 +222,7 @@ static void describe_group(json_t *groups, json_t *tensors, hid_t file, const ch
             continue;
         }
         hid_t space = H5Dget_space(dataset);
-        int64_t points = (int64_t)H5Sget_simple_extent_npoints(space); /* more than 63 bits have are not counted */
+        int64_t points = (int64_t)H5Sget_simple_extent_npoints(space); /* counts of more than 63 bits are ignored */
         elements += points > 0 && points <= INT64_MAX - elements ? points : 0;
         datasets++;
         H5Sclose(space);
@@ -254,7 +253,7 @@ static int describe_checkpoint(json_t *out, hid_t file, const char *path)
         describe_group(groups, kind == PIECE_WEIGHT ? tensors : NULL, file, checkpoint_groups[kind]);
     describe_group(groups, NULL, file, "state/precision");
     if (hdf5_has(file, "state/choices"))
-        describe_group(groups, NULL, file, "state"); /* elements of these two are bytes */
+        describe_group(groups, NULL, file, "state"); /* the elements of state and carried are bytes */
     describe_group(groups, NULL, file, "carried");
     put_text(out, "deck", meta.deck_text);
     checkpoint_meta_destroy(&meta);
@@ -292,7 +291,7 @@ static void describe_embeddings(json_t *out, hid_t file)
 
 /* -- Text -------------------------------------------------------------------------------------------------------- */
 
-/* On one line: texts bare, numbers of an object behind their names. */
+/* Prints a value on one line: strings without quotes, members of an object after their keys. */
 static void print_value(const json_t *value)
 {
     const char *key;
@@ -337,7 +336,7 @@ static void print_lines(const char *text)
     }
 }
 
-/* "1,234 NAME" of an integer of the description. Freed with free(). */
+/* Returns "1,234 NAME" for an integer of the description; freed with free(). */
 static char *counted(const json_t *object, const char *key, const char *name)
 {
     char *count = thousands_text(json_integer_value(json_object_get(object, key)));
@@ -346,7 +345,7 @@ static char *counted(const json_t *object, const char *key, const char *name)
     return text;
 }
 
-/* "" where the description has no such text. */
+/* Returns a string of the description, "" if it does not have it. */
 static const char *text_of(const json_t *object, const char *key)
 {
     const char *text = json_string_value(json_object_get(object, key));
@@ -411,7 +410,7 @@ static char *summarise_megatron(const json_t *out)
     return text;
 }
 
-/* What most people want to know, in a line or a few. Freed with free(). */
+/* Returns a summary of one or a few lines; freed with free(). */
 static char *summarise(const json_t *out)
 {
     const char *kind = text_of(out, "kind");
@@ -464,7 +463,7 @@ static bool is_megatron(const char *path)
     return prefix != NULL;
 }
 
-/* -- Either ------------------------------------------------------------------------------------------------------ */
+/* -- Files ------------------------------------------------------------------------------------------------------- */
 
 static int describe(json_t *out, const char *path, bool verify)
 {
@@ -492,7 +491,7 @@ static int describe(json_t *out, const char *path, bool verify)
     return code;
 }
 
-/* HDF5 gets a file with a side file only if it is what was written. */
+/* Opens a file that has a side file with HDF5 only after its hashes were compared. */
 static int inspect_file(const char *path, bool json, bool verify)
 {
     char *side = block_side_path(path);

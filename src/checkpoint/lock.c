@@ -18,9 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { OWNER_BYTES = 512, TRIES = 30 /* a tenth of a second apart: a killed owner takes a moment to die */ };
+enum { OWNER_BYTES = 512, TRIES = 30 /* 0.1 s apart: a killed owner takes a moment to die */ };
 
-/* "host H, process P, job J, since TIME": who we are. */
+/* Describes this process: "host H, process P, job J, since TIME". */
 static void describe_self(char out[OWNER_BYTES])
 {
     char host[128] = "?", since[64] = "?";
@@ -34,7 +34,7 @@ static void describe_self(char out[OWNER_BYTES])
              job[0] != '\0' ? ", job " : "", job, since);
 }
 
-/* The line in the file, "" when it was released. */
+/* Reads the line in the file, "" if the lock was released. */
 static void read_owner(int descriptor, char out[OWNER_BYTES])
 {
     ssize_t bytes = pread(descriptor, out, OWNER_BYTES - 1, 0);
@@ -42,14 +42,14 @@ static void read_owner(int descriptor, char out[OWNER_BYTES])
     out[strcspn(out, "\n")] = '\0';
 }
 
-/* Why a call of fcntl failed. NFS lets an errno of the kernel's own through, which strerror does not know. */
+/* Returns why fcntl failed. NFS passes on an errno of the kernel that strerror does not know. */
 static const char *lock_failure(void)
 {
     enum { KERNEL_NOT_SUPPORTED = 524 };
     return strerror(errno == KERNEL_NOT_SUPPORTED ? EOPNOTSUPP : errno);
 }
 
-/* Without locks: is the owner a living process of this host? */
+/* Returns whether the owner is a living process of this host, for file systems without locks. */
 static bool alive_here(const char *owner)
 {
     char host[128] = "", theirs[128];
@@ -66,7 +66,7 @@ static int held(const char *folder, const char *owner)
                       folder, owner[0] != '\0' ? owner : "it does not say which");
 }
 
-/* Is this line all that the file holds, and one that describe_self has written, or is the file empty? */
+/* Returns whether the file is a lock: empty, or only a line of describe_self. */
 static bool is_own(int descriptor, const char *owner)
 {
     char host[128];
@@ -75,7 +75,7 @@ static bool is_own(int descriptor, const char *owner)
                                           sscanf(owner, "host %127[^,], process %ld", host, &process) == 2);
 }
 
-/* Is the lock all that the folder holds? */
+/* Returns whether the lock is the only file in its folder. */
 static bool is_alone(const char *path)
 {
     int64_t entries = 0;
@@ -135,7 +135,7 @@ int lock_acquire(struct folder_lock *lock, struct comm *world, const char *folde
         lock->path = memory_format("%s/" RUN_LOCK, folder);
         code = take(lock, folder);
         if (code != ERROR_NONE && lock->descriptor >= 0) {
-            close(lock->descriptor); /* its line is another's */
+            close(lock->descriptor); /* the line names another owner */
             lock->descriptor = -1;
         }
     }
@@ -146,7 +146,7 @@ void lock_release(struct folder_lock *lock, bool leave_nothing)
 {
     if (lock->world == NULL)
         return;
-    comm_barrier(lock->world); /* the other ranks have left the folder too */
+    comm_barrier(lock->world); /* the other ranks have finished with the folder */
     if (lock->descriptor >= 0) {
         if (leave_nothing && is_alone(lock->path))
             unlink(lock->path);

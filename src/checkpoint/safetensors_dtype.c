@@ -43,7 +43,7 @@ int64_t safetensors_dtype_bytes(enum safetensors_dtype dtype, int dims, const in
     return bytes;
 }
 
-/* IEEE 754 binary16: 5 bits of exponent with bias 15, 10 of mantissa. */
+/* Converts IEEE 754 binary16: 5 bits of exponent with bias 15, 10 of mantissa. */
 static float f16_to_f32(uint16_t half)
 {
     const uint32_t exponent = half >> 10 & 31u, mantissa = half & 1023u;
@@ -59,7 +59,7 @@ static float f16_to_f32(uint16_t half)
     return value;
 }
 
-/* `in` and `out` may lie anywhere: elements are copied. */
+/* Loads an element of an array that may be unaligned. */
 static uint16_t load_u16(const void *in, int64_t i)
 {
     uint16_t bits;

@@ -1,5 +1,5 @@
-/* Element types of safetensors files: names, sizes, and widening to and from float.
- * Source of the names: github.com/huggingface/safetensors, README ("Format"). */
+/* Element types of safetensors files: names, sizes, and conversion to and from float. Source of the names:
+ * github.com/huggingface/safetensors, README ("Format"). */
 #ifndef CHECKPOINT_SAFETENSORS_DTYPE_H
 #define CHECKPOINT_SAFETENSORS_DTYPE_H
 
@@ -25,19 +25,20 @@ enum safetensors_dtype {
     SAFETENSORS_DTYPES
 };
 
-/* As it stands in a header: "BF16". */
+/* Returns the name in a header: "BF16". */
 const char *safetensors_dtype_name(enum safetensors_dtype dtype);
-/* The type of that name; false when there is none. */
+/* Finds the type of a name; returns false if there is none. */
 bool safetensors_dtype_find(const char *name, enum safetensors_dtype *dtype);
-/* Bytes per element. */
+/* Returns the bytes per element. */
 int64_t safetensors_dtype_size(enum safetensors_dtype dtype);
-/* Bytes of a tensor of shape [shape[0], ..., shape[dims - 1]], each from 0 on; no dimension is one element. -1: more
- * than an int64_t counts. */
+/* Returns the bytes of a tensor of shape [shape[0], ..., shape[dims - 1]], each at least 0; dims = 0 is one element.
+ * -1: the number does not fit int64_t. */
 int64_t safetensors_dtype_bytes(enum safetensors_dtype dtype, int dims, const int64_t *shape);
 
-/* Widens in[n] to out[n], exactly (a NaN stays a NaN). false, and nothing is done, unless F32, BF16 or F16. */
+/* Converts in[n] to out[n] exactly (a NaN stays a NaN). Returns false and does nothing unless dtype is F32, BF16 or
+ * F16. */
 bool safetensors_to_float(enum safetensors_dtype dtype, const void *in, int64_t n, float *out);
-/* Rounds in[n] to out[n], to nearest with ties to even. false, and nothing is done, unless F32 or BF16. */
+/* Rounds in[n] to out[n], to nearest with ties to even. Returns false and does nothing unless dtype is F32 or BF16. */
 bool safetensors_from_float(enum safetensors_dtype dtype, const float *in, int64_t n, void *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* A tensor's shape as messages show it. */
+/* Formats a tensor's shape for messages. */
 #ifndef CHECKPOINT_SHAPE_H
 #define CHECKPOINT_SHAPE_H
 
@@ -6,7 +6,7 @@
 
 enum { SHAPE_TEXT = 256 /* up to 8 dimensions */ };
 
-/* "[3, 5]", in out; "[]" without dimensions. */
+/* Writes "[3, 5]" to out ("[]" for no dimensions), and returns out. */
 const char *shape_text(char out[SHAPE_TEXT], const int64_t *shape, int dims);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* NULL where the system does not tell. */
+/* Returns NULL if the system does not report the name. */
 static char *processor_name(void)
 {
     static const char key[] = "model name";

@@ -60,7 +60,7 @@ int64_t fit_host(const struct setup *setup, int64_t sharing)
     return room > 0 ? (int64_t)room : 0;
 }
 
-/* Where the device has no memory of its own, what the engine has taken is not touched yet, and still counts as free. */
+/* If the device does not have its own memory, the engine's memory is not touched yet and still counts as free. */
 int64_t fit_snapshot(const struct setup *setup, const struct budget *budget, int64_t sharing, struct executor *target)
 {
     int64_t limit = 0;

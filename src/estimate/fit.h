@@ -1,4 +1,4 @@
-/* Does a deck fit into the memory of a rank? */
+/* Checks whether a deck fits into a rank's memory, on device and host. All functions are local. */
 #ifndef ESTIMATE_FIT_H
 #define ESTIMATE_FIT_H
 
@@ -8,47 +8,47 @@
 
 struct memory_fit {
     int64_t limit;         /* bytes that a rank may use */
-    bool of_deck;          /* by device.memory, else a share of what this machine has free */
+    bool of_deck;          /* the limit is device.memory, not a share of this machine's free memory */
     int64_t need;          /* bytes that the deck needs */
-    char advice[FIT_TEXT]; /* what to change where need > limit, else "" */
+    char advice[FIT_TEXT]; /* what to change in the deck if need > limit, else "" */
 };
 
-/* Bytes that a rank may use: device.memory, or, where that is 0, what this machine can hand out divided by the
- * `sharing` ranks that run on it, or what target's device has left. Local. ERROR_ENVIRONMENT: this machine does not say
- * what is free. */
+/* Writes the bytes that a rank may use: device.memory or, if that is 0, the free memory (fit_free). ERROR_ENVIRONMENT:
+ * this machine does not report its free memory. */
 int fit_limit(int64_t *limit, const struct setup *setup, int64_t sharing, struct executor *target);
 
-/* Of a limit, what a program that chooses by itself makes use of: all of device.memory; where that is 0, an eighth of
- * the host's memory or a 64th of a device's is left to others. */
+/* Returns the part of a limit that automatic choices may use: all of device.memory; if that is 0, all but an eighth of
+ * the host's memory or a 64th of a device's, which is left to other programs. */
 int64_t fit_room(const struct setup *setup, int64_t limit, const struct executor *target);
 
-/* Compares need, budget_total of the deck's forecast, with fit_limit. Advice is found by planning decks that need less:
- * first with one key changed, then with two and more, of precision.weight_copies, parallel.shard where there are
- * several ranks, memory.recompute, train.micro_batch, parallel.context, memory.head_tokens, precision.compute, in this
- * order; the first that fits is named. target: as for forecast_create. Local. Errors as fit_limit. */
+/* Compares need, the memory that the deck's plan needs, with fit_limit. If it does not fit, finds advice by planning
+ * decks that need less: first with one key changed, then with two and more, of precision.weight_copies, parallel.shard
+ * if there are several ranks, memory.recompute, train.micro_batch, parallel.context, memory.head_tokens,
+ * precision.compute, in this order; the advice names the first that fits. target: as for forecast_create. Errors as
+ * fit_limit. */
 int fit_check(struct memory_fit *fit, const struct setup *setup, int64_t need, int64_t sharing,
               struct executor *target);
 
-/* ERROR_USER with limit, need and advice where it does not fit, else ERROR_NONE. */
+/* Returns ERROR_USER with limit, need and advice if the deck does not fit, else ERROR_NONE. */
 int fit_refuse(const struct memory_fit *fit);
 
-/* Bytes of this machine's memory that a rank may offload to: of what is free its share, where `sharing` ranks divide
- * it, without the rows of two steps. */
+/* Returns the bytes of host memory that a rank may offload to: its share of the free memory, which `sharing` ranks
+ * divide, less the batches of its loader. */
 int64_t fit_host(const struct setup *setup, int64_t sharing);
 
-/* Bytes of host memory that a rank whose engine is made may take for snapshots (state/snapshot.h), with an eighth of
- * what is free left to others. */
+/* Returns the bytes of host memory that a rank may use for snapshots (state/snapshot.h) after its engine is made; an
+ * eighth of the free memory is left to other programs. */
 int64_t fit_snapshot(const struct setup *setup, const struct budget *budget, int64_t sharing, struct executor *target);
 
-/* ERROR_USER where the deck's layers offload more bytes than `host` from a device that has memory of its own. */
+/* Returns ERROR_USER if the deck's layers offload more than `host` bytes from a device that has its own memory. */
 int fit_check_host(const struct setup *setup, int64_t bytes, int64_t host, const struct executor *target);
 
-/* For a training that is about to allocate: ERROR_USER if the deck needs more than it may use, of the device or of the
- * host. Local; the ranks of a node must all have asked before one of them allocates. */
+/* Checks device and host memory before a training run allocates. ERROR_USER: the deck needs more than it may use. All
+ * ranks of a node must have returned from it before one of them allocates. */
 int fit_check_training(const struct setup *setup, int64_t sharing, struct executor *target);
 
-/* Bytes that a rank may still allocate on target's memory: of its device, or of this machine, where `sharing` ranks
- * divide them; 0 when neither says. */
+/* Returns the bytes that a rank may still allocate: free memory of target's device, or this machine's free memory
+ * divided by `sharing` ranks; 0 if it is not known. */
 int64_t fit_free(struct executor *target, int64_t sharing);
 
 #endif

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- What may be changed ----------------------------------------------------------------------------------------- */
+/* -- Keys and their values --------------------------------------------------------------------------------------- */
 
 enum fit_key {
     FIT_WEIGHT_COPIES,
@@ -26,7 +26,7 @@ enum fit_key {
 };
 enum { MAX_LEVELS = 40, MAX_HEAD_CHUNKS = 1024 };
 
-/* Values of each key from the deck's own on, each needing less than the one before. */
+/* The values of each key to try: the deck's own, then values that need less and less memory. */
 struct levels {
     int64_t values[FIT_KEYS][MAX_LEVELS];
     int count[FIT_KEYS];
@@ -37,7 +37,7 @@ static void add_level(struct levels *levels, enum fit_key key, int64_t value)
     levels->values[key][levels->count[key]++] = value;
 }
 
-/* The numbers of ranks that its rows and heads can be divided among. */
+/* Adds the numbers of context ranks that rows and heads can be divided among. */
 static void add_contexts(struct levels *levels, const struct setup *setup)
 {
     const struct deck *deck = setup->deck;
@@ -45,7 +45,7 @@ static void add_contexts(struct levels *levels, const struct setup *setup)
     struct deck *other = deck_copy(deck);
     add_level(levels, FIT_CONTEXT, deck->parallel.context);
     for (int64_t context = deck->parallel.context + 1; context <= ranks; context++) {
-        if (ranks % context != 0) /* as settings_check_sizes finds too, but slower */
+        if (ranks % context != 0) /* settings_check_sizes would refuse it too, but is slower */
             continue;
         other->parallel.context = context;
         struct model_settings cut = setup->model;
@@ -81,7 +81,7 @@ static struct levels levels_of(const struct setup *setup)
     }
     memory_free(other);
     add_contexts(&levels, setup);
-    add_level(&levels, FIT_HEAD_TOKENS, setup->head_tokens); /* then quarters, as multiples of 16 */
+    add_level(&levels, FIT_HEAD_TOKENS, setup->head_tokens); /* then a quarter each time, rounded to multiples of 16 */
     int64_t least = setup->tokens / MAX_HEAD_CHUNKS;
     least = least > FIT_LEAST_CHUNK ? least : FIT_LEAST_CHUNK;
     for (int64_t tokens = setup->head_tokens / 64 * 16; tokens >= least; tokens = tokens / 64 * 16)
@@ -92,7 +92,7 @@ static struct levels levels_of(const struct setup *setup)
     return levels;
 }
 
-/* level[key] counts from the deck's own value, 0. */
+/* Sets the keys to values of `levels`. level[key] is an index; 0 is the deck's own value. */
 static void set_levels(struct deck *other, const struct deck *deck, const struct levels *levels,
                        const int level[FIT_KEYS])
 {
@@ -100,7 +100,7 @@ static void set_levels(struct deck *other, const struct deck *deck, const struct
     other->precision.weight_copies = (int)levels->values[FIT_WEIGHT_COPIES][level[FIT_WEIGHT_COPIES]];
     other->parallel.shard = (int)levels->values[FIT_SHARD][level[FIT_SHARD]];
     other->memory.recompute = (int)levels->values[FIT_RECOMPUTE][level[FIT_RECOMPUTE]];
-    if (level[FIT_RECOMPUTE] > 0) /* of all layers */
+    if (level[FIT_RECOMPUTE] > 0) /* the policy is for all layers */
         other->memory.recompute_layers[0] = '\0';
     other->train.micro_batch = levels->values[FIT_MICRO_BATCH][level[FIT_MICRO_BATCH]];
     other->parallel.context = levels->values[FIT_CONTEXT][level[FIT_CONTEXT]];
@@ -108,7 +108,7 @@ static void set_levels(struct deck *other, const struct deck *deck, const struct
     other->precision.compute = (int)levels->values[FIT_COMPUTE][level[FIT_COMPUTE]];
 }
 
-/* "memory.recompute = "full" and train.micro_batch = 1" */
+/* Prints the changed keys: "memory.recompute = "full" and train.micro_batch = 1". */
 static void describe(char *out, size_t bytes, const struct deck *deck, const struct deck *other,
                      const int level[FIT_KEYS])
 {
@@ -127,16 +127,16 @@ static void describe(char *out, size_t bytes, const struct deck *deck, const str
     free(text);
 }
 
-/* -- The search -------------------------------------------------------------------------------------------------- */
+/* -- Search ------------------------------------------------------------------------------------------------------ */
 
 struct search {
     const struct deck *deck;
     struct executor *target;
     struct levels levels;
-    struct setup other;                /* planned last */
-    int64_t memory[BUDGET_CATEGORIES]; /* that it needs */
-    int64_t least;                     /* need of all planned so far, 0 = none yet */
-    int64_t least_state;               /* of it weights, gradients and moments */
+    struct setup other;                /* the setup planned last */
+    int64_t memory[BUDGET_CATEGORIES]; /* memory of this setup */
+    int64_t least;                     /* smallest need of all planned setups, 0 = none yet */
+    int64_t least_state;               /* weights, gradients and moments of the setup with this need */
     int least_level[FIT_KEYS];
 };
 
@@ -149,7 +149,7 @@ static int64_t plan_level(struct search *s, const int level[FIT_KEYS])
 {
     set_levels(s->other.deck, s->deck, &s->levels, level);
     if (settings_check_sizes(s->other.deck, s->other.ranks) !=
-        ERROR_NONE) { /* keys that may be changed alone, not together */
+        ERROR_NONE) { /* keys that may each be changed, but not together */
         error_clear();
         return INT64_MAX;
     }
@@ -163,8 +163,8 @@ static int64_t plan_level(struct search *s, const int level[FIT_KEYS])
     return need;
 }
 
-/* The next combination of levels of the keys in `mask`, each at least 1, the cheapest key fastest; false after the
- * last. */
+/* Moves to the next combination of levels of the keys in `mask`, each at least 1; the cheapest key changes fastest.
+ * Returns false after the last one. */
 static bool next_level(const struct levels *levels, unsigned mask, int level[FIT_KEYS])
 {
     for (int key = 0; key < FIT_KEYS; key++) {
@@ -177,8 +177,9 @@ static bool next_level(const struct levels *levels, unsigned mask, int level[FIT
     return false;
 }
 
-/* Can any change of the keys of `mask` need at most `limit`? Recomputing more may need more, since what is made again
- * is in memory too, and so may sharing more, which takes buffers; the other keys are best at their ends. */
+/* Returns whether some combination of the keys of `mask` can need at most `limit`. More recomputation or sharding can
+ * need more memory (recomputed tensors, buffers), so their levels are all tried; the other keys need least at their
+ * last level. */
 static bool may_fit(struct search *s, unsigned mask, int64_t limit)
 {
     int level[FIT_KEYS];
@@ -193,13 +194,13 @@ static bool may_fit(struct search *s, unsigned mask, int64_t limit)
     return false;
 }
 
-/* Looks among all changes of exactly the keys of `mask` for one that needs at most `limit`. */
+/* Searches all combinations that change exactly the keys of `mask` for one that needs at most `limit`. */
 static bool search_keys(struct search *s, unsigned mask, int64_t limit, int level[FIT_KEYS], int64_t *need)
 {
     for (int key = 0; key < FIT_KEYS; key++) {
         level[key] = mask >> key & 1;
         if (level[key] >= s->levels.count[key])
-            return false; /* nothing to change there */
+            return false; /* the key has no other value */
     }
     if (!may_fit(s, mask, limit))
         return false;
@@ -228,7 +229,7 @@ static void advise(char *out, int64_t limit, struct search *s)
     level[FIT_WEIGHT_COPIES] = s->levels.count[FIT_WEIGHT_COPIES] - 1;
     level[FIT_SHARD] = s->levels.count[FIT_SHARD] - 1;
     plan_level(s, level);
-    const int64_t state = fit_state(s->memory); /* no setting makes it smaller */
+    const int64_t state = fit_state(s->memory); /* no setting reduces it further */
     if (state > limit) {
         snprintf(out, FIT_TEXT,
                  "no setting helps: weights, gradients and moments alone are %s on every rank; take a smaller model, "

@@ -1,4 +1,4 @@
-/* What to change in a deck that does not fit. */
+/* Finds which keys to change in a deck that does not fit into memory. */
 #ifndef ESTIMATE_FIT_ADVICE_H
 #define ESTIMATE_FIT_ADVICE_H
 
@@ -7,11 +7,11 @@
 
 enum { FIT_TEXT = 512, FIT_LEAST_CHUNK = 64 /* tokens of the smallest chunk of a head */ };
 
-/* Writes to out[FIT_TEXT] what to change where a rank may use at most `limit` bytes; fit_check says how it is found.
- * Local. */
+/* Writes to out[FIT_TEXT] which keys to change so that a rank needs at most `limit` bytes, as fit_check
+ * (estimate/fit.h) describes. Local. */
 void fit_advise(char *out, int64_t limit, const struct setup *setup, struct executor *target);
 
-/* Bytes of weights, gradients and moments, of what a forecast needs by category. */
+/* Returns the bytes of weights, gradients and moments in memory[BUDGET_CATEGORIES]. */
 int64_t fit_state(const int64_t *memory);
 
 #endif

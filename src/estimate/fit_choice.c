@@ -10,9 +10,9 @@
 #include <math.h>
 #include <string.h>
 
-/* -- What layers make again ---------------------------------------------------------------------------------------- */
+/* -- Recompute policies -------------------------------------------------------------------------------------------- */
 
-/* A table of what layers make again: `count` have the policy and the rest the milder one. */
+/* A recompute policy for each layer: the first `count` layers have `policy`, the rest has `milder`. */
 struct table {
     enum deck_recompute policy, milder;
     int64_t count;
@@ -21,10 +21,10 @@ struct table {
 
 struct fit_search {
     struct setup *setup;
-    struct deck *deck; /* the setup's */
+    struct deck *deck; /* deck of the setup */
     int64_t limit, host;
     struct executor *target;
-    bool offloads; /* layers too are chosen to be offloaded */
+    bool offloads; /* layers to offload are chosen too */
 };
 
 static int64_t plan_deck(struct fit_search *c, int64_t *memory)
@@ -46,7 +46,7 @@ static void print_table(struct fit_search *c, const struct table *table)
                     table->milder, c->setup->model.layers);
 }
 
-/* Seconds of a layer's forward, of one micro-batch. */
+/* Returns the seconds of a layer's forward of one micro-batch. */
 static double forward_seconds(const struct fit_search *c, const struct machine_rates *rates)
 {
     const double size[RATE_SIZES] = {(double)c->setup->tokens, (double)c->setup->model.ffn,
@@ -57,13 +57,13 @@ static double forward_seconds(const struct fit_search *c, const struct machine_r
            (double)c->setup->tokens / rates_at(rates, RATE_PRODUCT, RATE_BF16, size);
 }
 
-/* Offloads as many layers with the policy as the host has room for, so far apart that each is copied while others
- * compute; the last ones stay, as nothing runs behind them. */
+/* Chooses as many layers to offload as host memory has space for, so far apart that each is copied while others
+ * compute. Nothing runs after the last layers to overlap their copies, so they are not offloaded. */
 static void offload(struct fit_search *c, enum deck_recompute policy)
 {
     int64_t memory[BUDGET_CATEGORIES];
-    static struct machine_rates rates;     /* large for a small stack */
-    rates_default(&rates, c->setup->peak); /* not a file's: all ranks and restarts choose alike */
+    static struct machine_rates rates;     /* static, because it is large for a small stack */
+    rates_default(&rates, c->setup->peak); /* not from a file, so that all ranks and restarts choose the same */
     print_table(c, &(struct table){.policy = policy, .count = c->setup->model.layers});
     strcpy(c->deck->memory.fitted_offload, "1");
     plan_deck(c, memory);
@@ -79,7 +79,6 @@ static void offload(struct fit_search *c, enum deck_recompute policy)
                               bytes > 0 ? count : 0, every);
 }
 
-/* With `count` in place of the table's. */
 static bool count_fits(struct fit_search *c, struct table table, int64_t count)
 {
     table.count = count;
@@ -87,7 +86,7 @@ static bool count_fits(struct fit_search *c, struct table table, int64_t count)
     return table_fits(c);
 }
 
-/* Nothing that layers make again makes weights, gradients and moments smaller. */
+/* Recomputation does not reduce this state. */
 static bool state_fits(struct fit_search *c)
 {
     int64_t memory[BUDGET_CATEGORIES];
@@ -95,8 +94,8 @@ static bool state_fits(struct fit_search *c)
     return fit_state(memory) <= c->limit;
 }
 
-/* The first policy that fits in all layers need not be in all: the more layers have it, the less they need. (None of
- * them need less than one: what is made again takes memory too.) */
+/* Finds the mildest policy that fits in all layers, then by bisection the fewest layers that need it. (More layers need
+ * less memory, except that one may need more than none: recomputed tensors need memory too.) */
 static struct table choose_table(struct fit_search *c)
 {
     const bool gelu = c->setup->model.family->gelu;
@@ -104,7 +103,7 @@ static struct table choose_table(struct fit_search *c)
     struct table table = {mildest, mildest, c->setup->model.layers, false};
     for (;;) {
         if (c->offloads)
-            offload(c, table.milder); /* some layers may keep as much */
+            offload(c, table.milder); /* layers with the milder policy keep more */
         table.fits = count_fits(c, table, table.count);
         if (table.fits || table.policy == DECK_RECOMPUTE_FULL)
             break;
@@ -128,12 +127,12 @@ static bool milder(const struct table *a, const struct table *b)
     return a->policy < b->policy || (a->policy == b->policy && a->count < b->count);
 }
 
-/* may: the program may choose layers to offload. */
+/* may: layers to offload may be chosen. */
 static void choose(struct fit_search *c, bool may)
 {
     c->deck->memory.fitted_offload[0] = '\0';
     const struct table without = choose_table(c);
-    if (!may || (without.fits && without.policy <= DECK_RECOMPUTE_NORMS)) /* only products are worth copies */
+    if (!may || (without.fits && without.policy <= DECK_RECOMPUTE_NORMS)) /* copies are only worth saving GEMMs */
         return;
     c->offloads = true;
     const struct table with = choose_table(c);
@@ -143,12 +142,12 @@ static void choose(struct fit_search *c, bool may)
     count_fits(c, without, without.count);
 }
 
-/* -- The head's chunks --------------------------------------------------------------------------------------------- */
+/* -- Chunks of the head -------------------------------------------------------------------------------------------- */
 
-/* A power of two, the first from which on twice as many tokens would cost more memory than they are worth. With T
- * tokens, width H and vocabulary V, a step reads and writes 8 H V bytes of the head's f32 gradient in each of T / c
- * chunks. Chunks of 2 c tokens in place of c spare half of that and take 2 c V bytes more: 2 T H / c^2 bytes are not
- * moved for each byte taken. To make products again costs as much time as to move some 16 bytes for each byte saved. */
+/* Returns the first power of two from which doubling the chunk would not be worth its memory. With T tokens, width H
+ * and vocabulary V, a step reads and writes 8 H V bytes of the head's f32 gradient in each of T / c chunks. Chunks of 2
+ * c tokens save half of that and need 2 c V more bytes: 2 T H / c^2 bytes of traffic saved per byte. For comparison,
+ * recomputing GEMMs costs the time of about 16 bytes of traffic per byte saved. */
 static int64_t balanced_chunk(const struct fit_search *c)
 {
     enum { WORTH = 16 };
@@ -159,7 +158,7 @@ static int64_t balanced_chunk(const struct fit_search *c)
     return chunk;
 }
 
-/* Twice as large for as long as it fits and tokens are left, or half as large until it fits. */
+/* Doubles the chunk while it fits and tokens are left, or halves it until it fits. */
 static void resize_chunk(struct fit_search *c)
 {
     int64_t *chunk = &c->deck->memory.fitted_head_tokens;
@@ -181,10 +180,11 @@ static void choose_keys(struct setup *setup, int64_t limit, int64_t host, struct
     struct deck *deck = setup->deck;
     struct fit_search choice = {setup, deck, fit_room(setup, limit, target), host - host / 8, target, false};
     const bool table = deck->memory.recompute == DECK_RECOMPUTE_FIT, chunk = deck->memory.head_tokens == 0;
-    /* copies of a stage's parts would wait at the end of each */
-    const bool may = target->device != NULL && deck->memory.offload_layers[0] == '\0' && deck->parallel.virtual_stages == 1;
+    /* with several model chunks, offload copies would be waited for at the end of each */
+    const bool may =
+        target->device != NULL && deck->memory.offload_layers[0] == '\0' && deck->parallel.virtual_stages == 1;
     if (table && !may)
-        deck->memory.fitted_offload[0] = '\0'; /* of a run that might */
+        deck->memory.fitted_offload[0] = '\0'; /* an earlier run may have chosen it */
     const bool chosen = (!table || deck->memory.fitted_layers[0] != '\0') &&
                         (!chunk || deck->memory.fitted_head_tokens > 0) && table_fits(&choice);
     if (chosen)

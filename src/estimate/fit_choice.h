@@ -1,25 +1,25 @@
-/* What a deck leaves to the program: memory.recompute = "fit" and memory.head_tokens = 0, so that a rank has room. */
+/* Resolves memory.recompute = "fit" and memory.head_tokens = 0 to values that fit into memory. */
 #ifndef ESTIMATE_FIT_CHOICE_H
 #define ESTIMATE_FIT_CHOICE_H
 
 #include "core/launch.h"
 #include "setup/setup.h"
 
-/* Does a deck leave anything to fit_choose? */
+/* Returns whether the deck has memory.recompute = "fit" or memory.head_tokens = 0. */
 bool fit_chooses(const struct deck *deck);
 
-/* Chooses for a complete setup, in setup->deck, and updates it.
+/* Writes the choices for a complete setup into setup->deck, and updates the setup. Other setups stay unchanged. target:
+ * as for forecast_memory. Local.
  *
- * memory.recompute = "fit": writes into memory.fitted_layers what each layer makes again, and into
- * memory.fitted_offload which of them wait in the host's memory, so that a rank needs at most fit_room of `limit` and
- * seven eighths of `host`, and otherwise as little as possible is made again: a policy for the first layers, and the
- * one before it for the rest. Layers are offloaded where the target has memory of its own, memory.offload_layers names
- * none, products would have to be made again without it, and fewer are with it. What was chosen before stays where it
- * fits. Where nothing fits, all layers have the last policy.
+ * memory.recompute = "fit": chooses recompute policies (memory.fitted_layers) and layers to offload to host memory
+ * (memory.fitted_offload), so that recomputation is minimal and a rank needs at most fit_room of `limit`, and seven
+ * eighths of `host`. The first layers get a policy, the rest the next milder one. Layers are offloaded only if the
+ * target has its own memory, memory.offload_layers names none, parallel.virtual_stages is 1, GEMMs would be recomputed
+ * otherwise, and offloading reduces recomputation. An earlier choice is kept if it fits. If nothing fits, all layers
+ * get the policy "full".
  *
- * memory.head_tokens = 0: writes memory.fitted_head_tokens, a power of two: first what pays for its memory (layers then
- * have what is left), afterwards twice as much for as long as it fits, or half until it does.
- * Other setups stay as they are. target: as for forecast_memory. Local. */
+ * memory.head_tokens = 0: chooses memory.fitted_head_tokens, a power of two. It begins with a size that is worth its
+ * memory (layers get the rest), and then doubles it while it fits, or halves it until it does. */
 void fit_choose(struct setup *setup, int64_t limit, int64_t host, struct executor *target);
 
 #endif

@@ -27,7 +27,6 @@ int forecast_threads(int64_t asked, int64_t ranks)
 
 /* -- Data -------------------------------------------------------------------------------------------------------- */
 
-/* Adds up what one store holds. */
 static int count_store(struct forecast *f, int store)
 {
     const char *path = f->stores.paths[store];
@@ -52,7 +51,7 @@ static int count_store(struct forecast *f, int store)
     return code;
 }
 
-/* An epoch is each store once, as the training counts it. */
+/* Counts an epoch, which is each store once, as in training. */
 static int count_data(struct forecast *f)
 {
     const struct loader_settings *settings = &f->setup.train;
@@ -84,20 +83,20 @@ static int count_data(struct forecast *f)
     return code;
 }
 
-/* Groups of rows that are a micro-batch. */
+/* Returns the number of micro-batches in the global batch. */
 static int64_t groups_of_rows(const struct loader_settings *settings)
 {
     return (settings->global_rows + settings->micro_rows - 1) / settings->micro_rows;
 }
 
-/* -- A rank's engine, planned ------------------------------------------------------------------------------------ */
+/* -- Planned engine of a rank ------------------------------------------------------------------------------------ */
 
 /* The engine of a rank on the planning executor. */
 struct rehearsal {
-    struct executor *executor; /* plan */
+    struct executor *executor; /* the planning executor */
     struct grid_numbers sizes, place;
     struct group made[FORECAST_GROUPS];
-    enum layout_axis axes[FORECAST_GROUPS]; /* of these */
+    enum layout_axis axes[FORECAST_GROUPS]; /* [made_count] axis of each group */
     int made_count;
     struct model model;
     struct engine engine;
@@ -112,7 +111,7 @@ static struct group *make_group(void *self, enum layout_axis axis, const char *n
     return made;
 }
 
-/* rates: of the machine, NULL where only memory counts. */
+/* Makes the planned engine. rates: the machine profile, NULL if only memory counts. */
 static void open_rehearsal(struct rehearsal *r, const struct setup *setup, int rank, struct executor *target,
                            const struct machine_rates *rates)
 {
@@ -134,13 +133,13 @@ static void close_rehearsal(struct rehearsal *r)
     r->executor->class->destroy(r->executor);
 }
 
-/* Where the device has no memory of its own, the host's counts. */
+/* Returns the bytes that count: with host memory only if the device does not have its own. */
 static int64_t need_of(const struct budget *budget, const struct executor *target)
 {
     return budget_total(budget) + (target->device == NULL ? budget->bytes[BUDGET_HOST] : 0);
 }
 
-/* The first of the ranks that need the most: its number, need and memory. */
+/* Returns the rank that needs the most memory (the first, if several do), with number, need and memory only. */
 static struct forecast_rank plan_neediest(const struct setup *setup, struct executor *target)
 {
     int kinds[GRID_KINDS];
@@ -166,7 +165,7 @@ int64_t forecast_memory(int64_t *memory, const struct setup *setup, struct execu
     return most.need;
 }
 
-/* Integers or floats: both are of 4 bytes. */
+/* Integers and floats both have 4 bytes. */
 static void *fake_numbers(struct executor *plan, int64_t count)
 {
     return plan->class->allocate(plan, count * (int64_t)sizeof(int32_t), MEMORY_HOST);
@@ -179,31 +178,31 @@ static void refuse_races(const struct plan_log *log)
         error_fatal("bug: the streams of a step race: %s", race_describe(&race));
 }
 
-/* By a token, on average. */
+/* Returns the keys that a token attends to, on average. */
 static double keys_seen(int64_t segment, bool causal)
 {
     return causal ? ((double)segment + 1) / 2 : (double)segment;
 }
 
-/* What tells the FLOPs and the seconds of a step's launches. */
+/* Computes FLOPs and seconds of a step's launches. */
 struct pricing {
     const struct rehearsal *rehearsal;
     const struct machine_rates *rates;
-    int64_t segment; /* tokens of each: how long they really are is on the device, so op_flops only guesses it */
+    int64_t segment; /* tokens of each segment, assumed: real lengths are device data, which op_flops can only guess */
     bool free_transfers;
 };
 
-/* FLOPs of a launch. Where ranks share rows, several launches of attention make a whole: each sees a part of the rows'
- * tokens as keys, or they add to dq. */
+/* Returns the FLOPs of a launch. With context parallelism, several launches of attention make up one attention: each
+ * sees some of the rows' tokens as keys, or they add to dq. */
 static double launch_flops(const struct pricing *p, enum op op, const void *args)
 {
-    if (op == OP_ATTENTION_FORWARD) { /* q k' and p v */
+    if (op == OP_ATTENTION_FORWARD) { /* GEMMs: q k' and p v */
         const struct attention_forward_args *a = args;
         const struct memory_settings *m = &p->rehearsal->engine.settings.memory;
         const double seen = (double)a->k.rows / (double)(m->rows * m->row_tokens);
         return 2 * 2 * seen * keys_seen(p->segment, a->causal) * (double)tensor_count(&a->q);
     }
-    if (op == OP_ATTENTION_BACKWARD) { /* the scores again, and four gradients */
+    if (op == OP_ATTENTION_BACKWARD) { /* GEMMs: the scores again, and four gradients */
         const struct attention_backward_args *a = args;
         return a->accumulate_q ? 0 : 5 * 2 * keys_seen(p->segment, a->causal) * (double)tensor_count(&a->q);
     }
@@ -227,9 +226,9 @@ static enum layout_axis axis_of(const struct rehearsal *r, const char *group)
     error_fatal("bug: group %s is of no axis", group);
 }
 
-/* A sum is a transfer and additions, each rank's of its part of all ranks' numbers, which are read and written where
- * the units compute; what else runs beside them takes all of its time from them. Copies between devices, and to the
- * host, are the copy engines' work. */
+/* Returns the seconds of a reduction's additions, 0 for other collectives. Each rank adds its part of all ranks'
+ * numbers on the SMs, so concurrent kernels lose this time. Copies between devices, and to the host, use copy engines.
+ */
 static double addition_seconds(const struct machine_rates *rates, enum op op, const void *args)
 {
     const struct all_reduce_args *reduce = args;
@@ -255,7 +254,7 @@ static struct launch_time launch_time(const void *self, int stream, enum op op, 
         return (struct launch_time){rates_transfer_seconds(p->rates, op, group->size, near, (double)bytes),
                                     addition_seconds(p->rates, op, args)};
     }
-    if (stream == STREAM_OFFLOAD) /* once read, once written */
+    if (stream == STREAM_OFFLOAD) /* op_bytes counts a read and a write */
         return (struct launch_time){rates_seconds(p->rates, RATE_HOST, 1, (double)op_bytes(op, args) / 2), 0};
     const double seconds = rates_op_seconds(p->rates, op, args, launch_flops(p, op, args), p->segment);
     return (struct launch_time){seconds, seconds};
@@ -276,7 +275,7 @@ static struct batch fake_batch(const struct rehearsal *r)
                           .scale = fake_numbers(r->executor, tokens)};
 }
 
-/* Adds `times` what a step of `count` alike micro-batches does; returns its seconds, 0 without rates. */
+/* Adds `times` the cost of a step of `count` equal micro-batches; returns the step's seconds, 0 without rates. */
 static double add_step(struct forecast_rank *rank, struct rehearsal *r, const struct setup *setup,
                        const struct machine_rates *rates, const struct batch *batches, int64_t count, int64_t times)
 {
@@ -296,7 +295,7 @@ static double add_step(struct forecast_rank *rank, struct rehearsal *r, const st
         rank->seconds += (double)times * seconds;
         rank->exposed += (double)times * (seconds - timeline_seconds(log, launch_time, &pricing));
     }
-    rank->groups = plan_log_traffic(plan_log_all(log), traffic, FORECAST_GROUPS); /* in one order, whatever the count */
+    rank->groups = plan_log_traffic(plan_log_all(log), traffic, FORECAST_GROUPS); /* same order for any count */
     for (int g = 0; g < rank->groups; g++) {
         rank->traffic[g].group = traffic[g].group;
         rank->axes[g] = axis_of(r, traffic[g].group);
@@ -306,9 +305,10 @@ static double add_step(struct forecast_rank *rank, struct rehearsal *r, const st
     return seconds;
 }
 
-/* One step of so many micro-batches. They are alike but for the first, which starts the gradients, and the last, which
- * ends them: a step of three has one more of the others than a step of two. In a pipeline so many as there are stages
- * fill it; chunks of a stage have as many in turn, so of these turns. */
+/* Returns the cost of one step. Micro-batches are equal except the first, which starts the gradients, and the last,
+ * which ends them. So the cost of one more micro-batch is the difference between steps of three and of two. A pipeline
+ * needs as many as it has stages to be full; with several model chunks, micro-batches are added in turns of one per
+ * stage. */
 static struct forecast_rank rehearse_step(const struct setup *setup, int number, struct executor *target,
                                           const struct machine_rates *rates)
 {
@@ -322,7 +322,7 @@ static struct forecast_rank rehearse_step(const struct setup *setup, int number,
     memcpy(rank.memory, r.engine.budget.bytes, sizeof rank.memory);
     rank.copies = r.engine.store->copies;
     rank.snapshot = setup->saving.overlapped ? snapshot_bytes(&r.engine) : 0;
-    double each; /* seconds of one more micro-batch; of few their mean */
+    double each; /* seconds of one more micro-batch, or the mean if there are few */
     struct batch batches[3 * GRID_STAGES];
     batches[0] = fake_batch(&r);
     for (int i = 1; i < (fewest + 1) * turn; i++)
@@ -373,7 +373,7 @@ const struct forecast_rank *forecast_slowest(const struct forecast *f)
     return slowest;
 }
 
-/* -- All of it --------------------------------------------------------------------------------------------------- */
+/* -- Forecast ---------------------------------------------------------------------------------------------------- */
 
 int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, int threads, struct executor *target,
                     const struct machine_rates *rates)

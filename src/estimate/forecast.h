@@ -1,5 +1,6 @@
-/* The forecast: what a deck will take on so many ranks, found by running the program itself on the planning executor.
- * Nothing is allocated, no other rank is needed; only the real executor is asked what scratch its ops need. */
+/* The forecast: memory, time and traffic of a deck on a number of ranks, estimated by running the program itself on the
+ * planning executor. It allocates no device memory and needs no other ranks; it asks the real executor only how much
+ * scratch its ops need. */
 #ifndef ESTIMATE_FORECAST_H
 #define ESTIMATE_FORECAST_H
 
@@ -17,73 +18,73 @@
 
 enum { FORECAST_GROUPS = 12 };
 
-/* What a step takes on ranks of one kind (comm/grid.h): not all do the same, as what several hold one measures
- * (store/store.h, holder). */
+/* The cost of a step on ranks of one kind (comm/grid.h). Kinds differ in work too: only the first of the ranks that own
+ * the same state measures its norm (store/store.h, holder). */
 struct forecast_rank {
-    int rank;                          /* one that stands for all */
+    int rank;                          /* one rank of this kind */
     int64_t memory[BUDGET_CATEGORIES]; /* bytes */
-    int64_t need;                      /* their sum; without BUDGET_HOST where the device has memory of its own */
-    int64_t snapshot;                  /* of a checkpoint, in host memory, beside these; 0: none */
-    int64_t copies;                    /* of the weights' bytes: copies of few bits and their scales */
-    double flops;                      /* that its ops do in a step, causal, recomputation included */
-    struct plan_traffic traffic[FORECAST_GROUPS]; /* bytes that the rank receives in a step */
-    enum layout_axis axes[FORECAST_GROUPS];       /* of these groups */
+    int64_t need;                      /* sum of memory[]; without BUDGET_HOST if the device has its own memory */
+    int64_t snapshot; /* bytes of a checkpoint's snapshot in host memory, not included in need; 0: none */
+    int64_t copies;   /* bytes of the quantized weights and their scales, included in the weights */
+    double flops;     /* FLOPs of its ops in a step, causal, recomputation included */
+    struct plan_traffic traffic[FORECAST_GROUPS]; /* bytes that the rank receives in a step, by group */
+    enum layout_axis axes[FORECAST_GROUPS];       /* axis of each group */
     int groups;
-    double seconds; /* of a step, by the forecast's rates; 0 without */
-    double exposed; /* of these, what transfers add to a step in which they took no time */
-    double bubble; /* of these, what it waits for other stages: (stages - 1) / virtual of a micro-batch's time, which is
-                      (p - 1) / (v m) of that of all m (Narayanan et al. 2021) */
+    double seconds; /* seconds of a step, by the machine profile; 0 without one */
+    double exposed; /* exposed communication: seconds saved if transfers took no time */
+    /* pipeline bubble, a part of `seconds`: (stages - 1) / virtual_stages micro-batches (Narayanan et al. 2021) */
+    double bubble;
 };
 
 struct forecast {
     struct setup setup; /* complete */
     int64_t ranks;
-    int threads;     /* of a rank */
-    char *quantized; /* what is, and how; owned */
+    int threads;     /* CPU threads of a rank */
+    char *quantized; /* what is quantized, and how; owned */
     int64_t parameters;
 
-    struct forecast_rank *kinds; /* of ranks [kind_count]; owned */
+    struct forecast_rank *kinds; /* one for each kind of ranks, [kind_count]; owned */
     int kind_count;
-    double batches;      /* bytes of host memory that the loader's batches take on a rank */
-    int64_t idle_ranks;  /* that get no row of any step */
-    int64_t step_tokens; /* of all ranks, padding included */
+    double batches;      /* bytes of host memory that the loader's batches need on a rank */
+    int64_t idle_ranks;  /* ranks that get no row of any step */
+    int64_t step_tokens; /* tokens of all ranks, padding included */
     double token_flops[FLOPS_CONVENTIONS];
 
-    char *data_missing;         /* why an epoch cannot be counted, such as data that is not there; else NULL; owned */
-    int64_t epoch_windows;      /* of data.train; 0 with data_missing */
-    int64_t epoch_tokens;       /* in windows, specials included */
-    double epoch_steps;         /* at least: rows may have room left at their ends */
-    struct store_list stores;   /* of data.train */
+    char *data_missing;         /* why an epoch cannot be counted, such as missing data; else NULL; owned */
+    int64_t epoch_windows;      /* windows of data.train; 0 with data_missing */
+    int64_t epoch_tokens;       /* tokens of the windows, special tokens included */
+    double epoch_steps;         /* a lower bound: rows may be padded at their ends */
+    struct store_list stores;   /* stores of data.train */
     struct store_share *shares; /* [stores.count] of a weighted blend (loader/store_epochs.h); else NULL; owned */
     struct disk_room room;
 };
 
-/* CPU threads that a rank would have: `asked` (device.threads) or OMP_NUM_THREADS, else its share of the CPUs of this
- * process when all ranks run on this machine. */
+/* Returns the number of CPU threads of a rank: `asked` (device.threads) or OMP_NUM_THREADS, else its share of this
+ * process's CPUs if all ranks ran on this machine. */
 int forecast_threads(int64_t asked, int64_t ranks);
 
-/* Forecasts a run of the deck, which leaves nothing open (estimate/layout_choice.h), on so many ranks of so many
- * threads. target: the executor that will run it, asked for scratch sizes alone. rates: how fast it will be; NULL:
- * seconds are not told. Local. ERROR_USER: keys that are out of range or do not fit each other, a store that is there
- * and no good. A race between the streams of a step is a bug and fatal. Destroy it in any case. */
+/* Makes the forecast of a deck whose layout is not open (estimate/layout_choice.h) on `ranks` ranks of `threads`
+ * threads. target: the executor that will run it, asked for scratch sizes only. rates: the machine profile; NULL: no
+ * times. Local. The caller destroys the forecast also after an error. ERROR_USER: keys are out of range or do not fit
+ * each other, or a store exists and is damaged. A race between the streams of a step is a bug, and fatal. */
 int forecast_create(struct forecast *forecast, const struct deck *deck, int64_t ranks, int threads,
                     struct executor *target, const struct machine_rates *rates);
 void forecast_destroy(struct forecast *forecast);
 
-/* Forecasts what ranks take once more, after a change of the forecast's setup. */
+/* Recomputes forecast->kinds after a change of forecast->setup. */
 void forecast_rehearse(struct forecast *forecast, struct executor *target, const struct machine_rates *rates);
 
-/* Of its kinds of ranks that which needs the most memory: what is told of a rank. */
+/* Returns the kind of ranks that needs the most memory. Reports show it as "a rank". */
 const struct forecast_rank *forecast_neediest(const struct forecast *forecast);
 
-/* Of its kinds of ranks that which takes the longest: what is told of a step. */
+/* Returns the kind of ranks whose step takes the longest. Reports show its times. */
 const struct forecast_rank *forecast_slowest(const struct forecast *forecast);
 
-/* Only the bytes of the rank that needs the most: by category into memory[BUDGET_CATEGORIES], and their sum, as above.
- * The setup is complete. */
+/* Plans only the memory: writes the bytes of the rank that needs the most, by category, to memory[BUDGET_CATEGORIES],
+ * and returns its `need`. The setup is complete. */
 int64_t forecast_memory(int64_t *memory, const struct setup *setup, struct executor *target);
 
-/* What a step takes on the rank that needs the most, alone. The setup as above. */
+/* Returns the cost of a step on the rank that needs the most memory. The setup is complete. */
 struct forecast_rank forecast_step(const struct setup *setup, struct executor *target,
                                    const struct machine_rates *rates);
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Seconds that a step cannot go below at the devices' peak, were all products in one format; 0 where no peak is known.
+/* Returns the lower bound of a step's seconds, at the devices' peak with unquantized GEMMs; 0 if the peak is not known.
  */
 static double seconds_at_peak(const struct forecast *f)
 {
@@ -21,7 +21,7 @@ static double epochs_of_run(const struct forecast *f)
     return f->epoch_steps > 0 ? (double)f->setup.steps / f->epoch_steps : 0;
 }
 
-/* -- For a person ------------------------------------------------------------------------------------------------ */
+/* -- Text -------------------------------------------------------------------------------------------------------- */
 
 static void whole(const char *name, int64_t value)
 {
@@ -55,7 +55,6 @@ static void print_model(const struct forecast *f)
     printf("  %-28s %18s\n", "quantized", f->quantized);
 }
 
-/* What the layout was chosen among. */
 static void print_candidates(const struct layout_choice *choice, bool timed)
 {
     enum { SHOWN = 12 };
@@ -111,7 +110,7 @@ static void print_arithmetic(const struct forecast *f)
                seconds_at_peak(f));
 }
 
-/* What a step takes by the rates, and what of it transfers add; as NeMo's benchmark quotes it too. */
+/* Prints the predicted time of a step, exposed communication, and days for 1e12 tokens (as NeMo's benchmark). */
 static void print_time(const struct forecast *f, const struct machine_rates *rates, bool timed)
 {
     if (!timed) {
@@ -209,7 +208,7 @@ void forecast_print(const struct forecast_report *report)
            fit->need <= fit->limit ? "it fits" : "it does not fit");
 }
 
-/* -- For a program ----------------------------------------------------------------------------------------------- */
+/* -- JSON -------------------------------------------------------------------------------------------------------- */
 
 static json_t *model_json(const struct forecast *f)
 {

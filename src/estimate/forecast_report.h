@@ -1,4 +1,4 @@
-/* What `cistron plan` prints. */
+/* Prints the report of `cistron plan`. */
 #ifndef ESTIMATE_FORECAST_REPORT_H
 #define ESTIMATE_FORECAST_REPORT_H
 
@@ -6,19 +6,20 @@
 #include "estimate/forecast.h"
 #include "estimate/layout_choice.h"
 
-/* All that `cistron plan` says of a deck. */
+/* The contents of the report. */
 struct forecast_report {
     const struct forecast *forecast;
-    const struct layout_choice *choice; /* that made the deck's layout; count 0: it was not chosen */
-    const struct machine_rates *rates;  /* by which the forecast tells seconds */
-    bool timed;                         /* they do (rates_tell); else no seconds are printed but those at peak */
+    const struct layout_choice *choice; /* the choice that made the deck's layout; count 0: it was not chosen */
+    const struct machine_rates *rates;  /* the machine profile of the forecast's times */
+    bool timed; /* rates_tell(rates): else no times are printed, except those at the device's peak */
     const struct memory_fit *fit;
 };
 
-/* For a person, on standard output. */
+/* Prints the report as text on standard output. */
 void forecast_print(const struct forecast_report *report);
 
-/* The same numbers as one JSON object, on standard output; bytes, tokens and FLOPs without scaling. */
+/* Prints the numbers of forecast_print as one JSON object on standard output; bytes, tokens and FLOPs are not scaled.
+ */
 void forecast_print_json(const struct forecast_report *report);
 
 #endif

@@ -40,7 +40,7 @@ static bool better(const struct layout_candidate *a, const struct layout_candida
     return a->fits ? a->seconds < b->seconds : a->need < b->need;
 }
 
-/* Behind those that are as good. */
+/* Inserts the layout into the sorted list, after candidates that are as good. */
 static void add(struct layout_choice *choice, const struct setup *setup, const struct layout_place *place)
 {
     const struct layout_candidate own = judge(setup, place);
@@ -51,7 +51,7 @@ static void add(struct layout_choice *choice, const struct setup *setup, const s
     choice->candidates[at] = own;
 }
 
-/* All ranks, and groups that divide a node or are of whole nodes. */
+/* Adds one sharding group of all ranks, and groups that divide a node or consist of whole nodes. */
 static void add_sizes(struct layout_choice *choice, struct setup *setup, const struct layout_place *place)
 {
     struct deck *deck = setup->deck;
@@ -104,7 +104,7 @@ int layout_choose(struct layout_choice *choice, struct deck *deck, int64_t vocab
             memory_free(other);
             return code;
         }
-        error_clear(); /* such rows or heads cannot be divided so */
+        error_clear(); /* rows or heads cannot be divided by this number */
         if (choice->candidates[0].fits)
             break;
     }
@@ -112,7 +112,7 @@ int layout_choose(struct layout_choice *choice, struct deck *deck, int64_t vocab
     deck->parallel.shard = choice->candidates[0].shard;
     deck->parallel.shard_size = choice->candidates[0].shard_size;
     deck->parallel.context = choice->candidates[0].context;
-    if (deck->parallel.shard < DECK_SHARD_GRADIENTS) /* which reduce is not for */
+    if (deck->parallel.shard < DECK_SHARD_GRADIENTS) /* parallel.reduce does not apply to these levels */
         deck->parallel.reduce = DECK_REDUCE_AUTO;
     return ERROR_NONE;
 }

@@ -16,9 +16,9 @@ struct bench {
     struct executor *executor;
     const struct measure_settings *settings;
     struct machine_rates *rates;
-    bool device; /* it has memory of its own */
+    bool device; /* the executor's device has its own memory */
     int64_t largest;
-    double seconds; /* that a launch is repeated for */
+    double seconds; /* a launch is repeated for this long */
 };
 
 /* -- Operands ----------------------------------------------------------------------------------------------------- */
@@ -48,7 +48,7 @@ static void put_number(void *at, enum dtype dtype, double value)
         *(uint8_t *)at = f32_to_e4m3((float)(64 * value));
 }
 
-/* Random numbers, nearly normal, for a GPU multiplies zeros faster: a block of them over and over. */
+/* Returns nearly normal random numbers, one block repeated. (A GPU multiplies zeros faster.) */
 static struct tensor random_numbers(const struct bench *b, enum dtype dtype, int64_t count)
 {
     enum { BLOCK = 1 << 18 };
@@ -73,7 +73,6 @@ static struct tensor random_numbers(const struct bench *b, enum dtype dtype, int
     return all;
 }
 
-/* The first rows x cols of it. */
 static struct tensor shaped(const struct tensor *numbers, int64_t rows, int64_t cols)
 {
     return tensor_matrix(numbers->data, numbers->dtype, rows, cols);
@@ -97,7 +96,7 @@ static double run(struct bench *b, struct stream *stream, enum op op, const void
                                        : clock_seconds() - start;
 }
 
-/* Seconds of a launch, of the slowest rank. */
+/* Returns the seconds of a launch on the slowest rank. */
 static double time_on(struct bench *b, int stream_id, enum op op, const void *args)
 {
     const struct executor_class *class = b->executor->class;
@@ -119,7 +118,7 @@ static void add(struct bench *b, struct machine_rate rate)
     rates_add(b->rates, &rate);
 }
 
-/* -- Products ----------------------------------------------------------------------------------------------------- */
+/* -- GEMMs -------------------------------------------------------------------------------------------------------- */
 
 static void add_product(struct bench *b, const struct gemm_args *args, int64_t k)
 {
@@ -131,7 +130,7 @@ static void add_product(struct bench *b, const struct gemm_args *args, int64_t k
                                  .per_second = 2 * m * n * (double)k / seconds});
 }
 
-/* The product of a forward, [tokens, n] of k; and the gradient of a weight [n, k]. */
+/* Measures the GEMM of a forward, [tokens, k] x [k, n], and that of the weight gradient [n, k]. */
 static void measure_product(struct bench *b, const struct tensor *numbers, struct tensor result, struct tensor one,
                             int64_t tokens, int64_t n, int64_t k)
 {
@@ -159,7 +158,7 @@ static void measure_product(struct bench *b, const struct tensor *numbers, struc
 static void measure_products(struct bench *b, enum dtype dtype)
 {
     const int64_t steps = b->settings->quick ? 4 : 2, most = b->largest;
-    const int64_t multiple = dtype_size(dtype) == 1 ? 16 : 1; /* that products take */
+    const int64_t multiple = dtype_size(dtype) == 1 ? 16 : 1; /* dimensions of GEMMs must be multiples of this */
     const int64_t least = most / 16 > multiple ? most / 16 : multiple;
     struct stream stream = compute(b);
     const struct tensor numbers = random_numbers(b, dtype, most * most);
@@ -192,7 +191,7 @@ static struct tensor integers(const struct bench *b, int64_t count, int64_t step
     return all;
 }
 
-/* Full rows of one segment each, `all` tokens in all. */
+/* Measures attention over `all` tokens in segments of `length`. */
 static void measure_attention(struct bench *b, const struct tensor *numbers, int64_t all, int64_t length,
                               int64_t head_dim, bool causal)
 {
@@ -268,7 +267,7 @@ static void measure_attentions(struct bench *b, enum dtype dtype)
 
 /* -- Memory ------------------------------------------------------------------------------------------------------- */
 
-/* An op that reads rows once and writes as many: what memory gives to kernels. */
+/* Measures memory with an op that reads rows once and writes as many. */
 static void measure_memory(struct bench *b, enum dtype dtype)
 {
     const int64_t width = 1024, most = b->largest * 4;
@@ -310,7 +309,7 @@ static void measure_host(struct bench *b)
 
 /* -- Collectives -------------------------------------------------------------------------------------------------- */
 
-/* Memory as a store's: of the group, where it gives some. */
+/* Allocates from the group if it allocates memory, as a weight store does, else from the executor. */
 static void *allocate_in(const struct bench *b, struct group *group, int64_t bytes)
 {
     const bool gives = group->class->allocate != NULL;
@@ -333,7 +332,7 @@ static void add_collective(struct bench *b, const struct group *group, enum rate
         (struct machine_rate){.kind = kind, .size = {(double)group->size, received}, .per_second = received / seconds});
 }
 
-/* `all`: bytes of the whole tensor. */
+/* all: bytes of the whole tensor. */
 static void measure_size(struct bench *b, struct group *group, char *memory, char *room, int64_t all)
 {
     const int64_t size = group->size, part = all / size;
@@ -360,7 +359,7 @@ static void measure_size(struct bench *b, struct group *group, char *memory, cha
 
 static void measure_group(struct bench *b, int size)
 {
-    enum { PART = 512 }; /* bytes that a rank's part is a multiple of */
+    enum { PART = 512 }; /* a rank's part is a multiple of this many bytes */
     const int64_t most = b->device ? 512 << 20 : 1 << 20, fewest = b->device ? 512 << 10 : 16 << 10;
     struct comm *comm = comm_split(b->world, b->world->rank / size);
     struct group *group = comm_group_create(comm, b->executor, "measure");
@@ -375,7 +374,7 @@ static void measure_group(struct bench *b, int size)
     comm_destroy(comm);
 }
 
-/* -- All ---------------------------------------------------------------------------------------------------------- */
+/* -- Machine profile ---------------------------------------------------------------------------------------------- */
 
 static void name_device(struct bench *b)
 {

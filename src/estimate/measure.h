@@ -1,4 +1,4 @@
-/* Rates of this machine (estimate/rates.h), measured on its ranks. */
+/* Measures the machine profile (estimate/rates.h) on the ranks of a run. */
 #ifndef ESTIMATE_MEASURE_H
 #define ESTIMATE_MEASURE_H
 
@@ -6,14 +6,14 @@
 #include "estimate/rates.h"
 
 struct measure_settings {
-    int64_t largest; /* of a product's sizes, a power of two; 0: 16384 on a device with memory of its own, else 512 */
-    bool quick;      /* fewer sizes, and the kernels that libraries name first, not those that a run would choose */
+    int64_t largest; /* largest GEMM size, a power of two; 0: 16384 on a device with its own memory, else 512 */
+    bool quick;      /* fewer sizes, without a tuning pass: the libraries' default kernels */
 };
 
-/* Fills rates->device and adds what it measures: products of the device's types, attention, memory, copies to the host,
- * and collectives of all ranks and of halves, quarters and so on of them. All ranks measure at the same time, and the
- * slowest counts. Each is repeated for some hundredths of a second after as many to settle clocks in. Collective; the
- * same on all ranks afterwards. */
+/* Writes rates->device and adds the measured rates: GEMMs of the device's types, attention, memory, copies to the host,
+ * and collectives over all ranks, a half, a quarter and so on. All ranks measure at the same time, and the slowest
+ * counts. A launch is repeated for 0.03 s on a device (0.002 s on a host), after a warm-up of the same length.
+ * Collective; the rates are the same on all ranks. */
 void measure_rates(struct machine_rates *rates, struct comm *world, struct executor *executor,
                    const struct measure_settings *settings);
 

@@ -7,7 +7,7 @@
 #define PEAK 989e12
 #define OF_PEAK_PRODUCT 0.6
 #define OF_PEAK_ATTENTION 0.3
-#define OF_PEAK_8_BITS 2.0 /* of products in 8 bits against wider ones */
+#define OF_PEAK_8_BITS 2.0 /* speed of 8-bit GEMMs over wider ones */
 #define MEMORY 4e12
 #define BETWEEN_RANKS 300e9
 #define BETWEEN_NODES 50e9
@@ -100,7 +100,7 @@ double rates_at(const struct machine_rates *rates, enum rate_kind kind, int type
     return weights > 0 ? exp2(sum / weights) : unmeasured(rates, kind, type);
 }
 
-/* The fewest bytes that were measured of a kind; 0: none were. */
+/* Returns the smallest measured size of a kind in bytes; 0: not measured. */
 static double fewest(const struct machine_rates *rates, enum rate_kind kind)
 {
     const int bytes = rate_sizes(kind) - 1;
@@ -142,7 +142,7 @@ double rates_op_seconds(const struct machine_rates *rates, enum op op, const voi
                             (forward ? f->causal : b->causal) ? RATE_CAUSAL : RATE_FULL, size);
 }
 
-/* Others, such as what a pipeline's stages send each other, move as a shift does. */
+/* Ops without a kind, such as transfers between pipeline stages, count as a shift. */
 static enum rate_kind kind_of(enum op op)
 {
     switch (op) {

@@ -1,9 +1,9 @@
-/* How fast a machine is: rates of its products, attention, memory and collectives, by which `cistron plan` and
- * parallel.shard = "auto" tell what a step takes. `cistron measure` writes them to a file (estimate/rates_file.h) that
- * the key device.rates_file names. What a file does not say, or all without one, is as an H200 has it
- * (bench/results/gpu_layouts.txt): 0.6 of a peak of 989 TFLOP/s, or of device.peak, in products and half of it in
- * attention, twice that of 8-bit products; 4 TB/s of memory read and written; 300 GB/s that a rank receives from others
- * on its node by NVLink, 50 from other nodes (400 Gbit/s for each GPU), 50 to and from the host (PCIe 5). */
+/* The machine profile: rates of GEMMs, attention, memory and collectives, with which `cistron plan` and parallel.shard
+ * = "auto" predict the time of a step. `cistron measure` writes it to a file (estimate/rates_file.h), which the key
+ * device.rates_file names. Rates that are not measured are those of an H200 (bench/results/gpu_layouts.txt): GEMMs
+ * reach 0.6 of a peak of 989 TFLOP/s (or of device.peak), 8-bit GEMMs twice that, attention 0.3 of the peak; memory is
+ * read and written at 4 TB/s; a rank receives 300 GB/s from ranks on its node (NVLink), and 50 GB/s from other nodes
+ * (400 Gbit/s per GPU); copies to and from the host run at 50 GB/s (PCIe 5). */
 #ifndef ESTIMATE_RATES_H
 #define ESTIMATE_RATES_H
 
@@ -11,11 +11,11 @@
 
 enum rate_kind {
     RATE_PRODUCT,            /* FLOP/s, by m, n, k and type */
-    RATE_ATTENTION_FORWARD,  /* FLOP/s, by head_dim, tokens of a segment and type */
-    RATE_ATTENTION_BACKWARD, /* the same; its five products count */
-    RATE_MEMORY,             /* bytes read and written a second, by bytes */
-    RATE_HOST,               /* bytes copied to the host a second, by bytes */
-    /* bytes that a rank receives a second, by the group's ranks and by bytes */
+    RATE_ATTENTION_FORWARD,  /* FLOP/s, by head_dim, tokens of a segment and mask */
+    RATE_ATTENTION_BACKWARD, /* FLOP/s of five GEMMs, by head_dim, tokens of a segment and mask */
+    RATE_MEMORY,             /* bytes read and written per second, by the op's bytes */
+    RATE_HOST,               /* bytes copied to the host per second, by the copy's bytes */
+    /* bytes that a rank receives per second, by ranks of the group and bytes */
     RATE_ALL_REDUCE,
     RATE_REDUCE_SCATTER,
     RATE_ALL_GATHER,
@@ -24,62 +24,63 @@ enum rate_kind {
     RATE_KINDS
 };
 
-/* Of products: what their operands are. A weight's gradient is a sum in f32 that adds to what is there. */
+/* Types of GEMMs, by operands. A weight gradient is accumulated in f32. */
 enum rate_product { RATE_F32, RATE_BF16, RATE_FP8, RATE_F32_GRADIENT, RATE_BF16_GRADIENT, RATE_FP8_GRADIENT };
-/* Of attention. */
+/* Types of attention. */
 enum rate_mask { RATE_FULL, RATE_CAUSAL };
 
 enum { RATES_MOST = 1024, RATE_SIZES = 3, RATES_DEVICE = 64 };
 
-/* One that was measured. */
+/* One measured rate. */
 struct machine_rate {
     enum rate_kind kind;
-    int type; /* enum rate_product, enum rate_mask; 0 for the rest */
+    int type; /* enum rate_product or rate_mask; 0 for other kinds */
     double size[RATE_SIZES];
     double per_second;
-    double log_size[RATE_SIZES], log_rate; /* to base 2: set by rates_add */
+    double log_size[RATE_SIZES], log_rate; /* logarithms to base 2, set by rates_add */
 };
 
-/* Plain data: it may be sent as bytes between ranks of one build. */
+/* Plain data, which ranks of the same build may send as bytes. */
 struct machine_rates {
-    char device[RATES_DEVICE]; /* that was measured; "": none was */
-    int64_t node;              /* ranks of a node, that follow one another: the caller's to set */
-    double peak;               /* FLOP/s of what was not measured */
-    double between_nodes;      /* bytes a second that a rank receives from other nodes */
+    char device[RATES_DEVICE]; /* name of the measured device; "": none */
+    int64_t node;              /* number of consecutive ranks on a node; the caller sets it */
+    double peak;               /* FLOP/s, for GEMMs and attention that are not measured */
+    double between_nodes;      /* bytes per second that a rank receives from other nodes */
     int count;
     struct machine_rate measured[RATES_MOST];
 };
 
-/* Rates without a file, on nodes of 8; peak: FLOP/s of a device, 0 where unknown. */
+/* Writes the rates of an H200, on nodes of 8 ranks. peak: FLOP/s of the device, 0: unknown. */
 void rates_default(struct machine_rates *rates, double peak);
 
-/* Adds one by its first four fields. False: there are RATES_MOST. */
+/* Adds a rate, of which the first four fields are set. Returns false if there are RATES_MOST already. */
 bool rates_add(struct machine_rates *rates, const struct machine_rate *rate);
 
-/* Do the rates say how long a step of `ranks` ranks takes? On GPUs always. On CPUs only where they were measured, for
- * several ranks also those of collectives, since an H200's rates say nothing of a CPU. */
+/* Returns whether the rates predict the time of a step of `ranks` ranks: on GPUs always; on CPUs only if all kinds are
+ * measured, with several ranks those of collectives too, because an H200's rates do not apply to a CPU. */
 bool rates_tell(const struct machine_rates *rates, bool gpus, int64_t ranks);
 
-/* The number of sizes of a kind: the fields of struct machine_rate's `size` that count. */
+/* Returns how many numbers of `size` a kind of rate has. */
 int rate_sizes(enum rate_kind kind);
 
-/* The rate at a size: the mean, in logarithms, of those measured of its kind and type, which count by 1 / distance^4
- * in logarithms of sizes, so that one measured there counts alone (Shepard 1968). Where there are none of the type, as
- * the head of this file says. */
+/* Returns the rate at a size: the weighted mean, in logarithms, of the measured rates of this kind and type. The
+ * weights are 1 / distance^4 in logarithms of sizes (Shepard 1968); a rate measured at this size is returned unchanged.
+ * If none is measured, returns the H200's. */
 double rates_at(const struct machine_rates *rates, enum rate_kind kind, int type, const double size[RATE_SIZES]);
 
-/* Seconds that bytes take: at least as long as the fewest that were measured, for less does not take less. */
+/* Returns the seconds to move `bytes` bytes: at least those of the smallest measured size, since fewer bytes do not
+ * take less time. */
 double rates_seconds(const struct machine_rates *rates, enum rate_kind kind, int64_t ranks, double bytes);
 
-/* The type of a product. */
+/* Returns the type of a GEMM, enum rate_product. */
 int rate_product_of(const struct gemm_args *args);
 
-/* Seconds of an op that is no collective. flops: that it does, where it is a product or attention; tokens: of the
- * segments that it sees. */
+/* Returns the seconds of an op that is not a collective. flops: its FLOPs if it is a GEMM or attention, else 0. tokens:
+ * length of the segments that attention sees. */
 double rates_op_seconds(const struct machine_rates *rates, enum op op, const void *args, double flops, int64_t tokens);
 
-/* Seconds of a collective of so many ranks, `near` of which are on each node: where that is not all, a rank receives by
- * the network cards of these. bytes: that it receives. */
+/* Returns the seconds of a collective over `ranks` ranks, `near` of them on each node, in which a rank receives `bytes`
+ * bytes. If near < ranks, the ranks of a node share their network cards for the transfer between nodes. */
 double rates_transfer_seconds(const struct machine_rates *rates, enum op op, int64_t ranks, int64_t near, double bytes);
 
 #endif

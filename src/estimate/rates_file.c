@@ -10,12 +10,12 @@ enum { FORM = 1 };
 static const char *const products[] = {"f32", "bf16", "fp8", "f32_gradient", "bf16_gradient", "fp8_gradient", NULL};
 static const char *const masks[] = {"full", "causal", NULL};
 
-/* How a file spells each kind. */
+/* The names of each kind in a file. */
 static const struct form {
     const char *name;
     const char *sizes[RATE_SIZES];
-    const char *const *types; /* NULL: there is one */
-    double unit;              /* of its rates */
+    const char *const *types; /* NULL: the kind has no types */
+    double unit;              /* unit of the rates */
 } forms[RATE_KINDS] = {
     [RATE_PRODUCT] = {"product", {"m", "n", "k"}, products, 1e12},
     [RATE_ATTENTION_FORWARD] = {"attention_forward", {"head_dim", "tokens"}, masks, 1e12},

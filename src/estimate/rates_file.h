@@ -1,13 +1,12 @@
-/* Files of rates (estimate/rates.h), as `cistron measure` writes them: libconfig text, to be read and changed by hand
- * too.
+/* Reads and writes files of a machine profile (estimate/rates.h): libconfig text, which may be edited by hand.
  *
- *   cistron_rates = 1;          # of this form
- *   device = "NVIDIA H200";
- *   between_nodes = 50.0;       # GB/s that a rank receives from other nodes, given by hand
- *   product = ( { type = "bf16"; m = 16384.0; n = 4096.0; k = 4096.0; rate = 690.0; }, ... );
+ *    cistron_rates = 1;          # version of the format
+ *    device = "NVIDIA H200";
+ *    between_nodes = 50.0;       # GB/s that a rank receives from other nodes, set by hand
+ *    product = ( { type = "bf16"; m = 16384.0; n = 4096.0; k = 4096.0; rate = 690.0; }, ... );
  *
- * Products and attention are in TFLOP/s, all else in GB/s (10^9 bytes a second). A list has the name of its kind and
- * is left out where it was not measured. */
+ * GEMMs and attention are in TFLOP/s, all other rates in GB/s (10^9 bytes per second). There is one list for each
+ * measured kind, named after it. */
 #ifndef ESTIMATE_RATES_FILE_H
 #define ESTIMATE_RATES_FILE_H
 
@@ -15,15 +14,15 @@
 
 #include <stdio.h>
 
-/* Adds the file's to `rates`. Local. ERROR_USER, naming the file: it is not there, no file of rates or of another form,
- * or damaged. */
+/* Adds the file's rates to `rates`. Local. ERROR_USER: the file does not exist, is not a profile, has another version,
+ * or is damaged; the message names it. */
 int rates_file_read(struct machine_rates *rates, const char *path);
 
-/* Rates by which steps are predicted: those of the file `path` or, where it is "", rates_default. Local. Errors as
- * above. */
+/* Writes the rates that predictions use: rates_default, and the rates of the file `path` unless it is "". Local. Errors
+ * as rates_file_read. */
 int rates_choose(struct machine_rates *rates, const char *path, double peak);
 
-/* Writes them to an open file; whoever closes it looks whether all was written. */
+/* Writes the rates to an open file. The caller checks for write errors when closing it. */
 void rates_file_write(const struct machine_rates *rates, FILE *file);
 
 #endif

@@ -42,14 +42,14 @@ struct disk_room room_of(const struct setup *setup)
                              .checkpoints = checkpoints_that_stay(setup)};
     room.checkpoint = 3 * room.model + delayed_scaling_bytes(model); /* weights and two moments */
     const int models = setup->saving.at_end ? 1 + setup->saving.export_final : 0;
-    const int64_t all = room.checkpoints > 0 ? room.checkpoints + 1 : 0; /* one is being written */
+    const int64_t all = room.checkpoints > 0 ? room.checkpoints + 1 : 0; /* and the one being written */
     room.total = all * room.checkpoint + models * room.model;
     if (!disk_room(setup->folder, &room.free))
         room.free = -1;
     return room;
 }
 
-/* Bytes that the run's folder holds already of what stays. */
+/* Returns the bytes of .h5 files that the run's folder already has. */
 static int64_t held(const char *folder)
 {
     int64_t bytes = 0;

@@ -1,4 +1,4 @@
-/* What a run takes on disk, and whether its folder has room for that. */
+/* Estimates the disk space of a run, and checks that its folder has that much free. */
 #ifndef ESTIMATE_ROOM_H
 #define ESTIMATE_ROOM_H
 
@@ -6,18 +6,20 @@
 #include "setup/setup.h"
 
 struct disk_room {
-    int64_t checkpoint;  /* bytes: weights, moments, scales */
-    int64_t model;       /* weights alone */
-    int64_t checkpoints; /* that stay, at most; of keep_every those that checkpoint.every writes */
-    int64_t total;       /* bytes of these, one that is being written, the final model and checkpoint.export_final */
-    int64_t free;        /* bytes below output.folder; -1 where the file system does not tell */
+    int64_t checkpoint;  /* bytes of a checkpoint: weights, moments, scales */
+    int64_t model;       /* bytes of a final model: weights only */
+    int64_t checkpoints; /* maximum number of kept checkpoints; for keep_every, if they are written every
+                            checkpoint.every */
+    int64_t total; /* bytes of the kept checkpoints, one being written, the final model and checkpoint.export_final */
+    int64_t free;  /* bytes free in output.folder; -1 if the file system does not say */
 };
 
-/* For a complete setup. Local. */
+/* Returns the disk space of a complete setup. Local. */
 struct disk_room room_of(const struct setup *setup);
 
-/* For a training that is about to begin: ERROR_USER where not even one checkpoint finds room; a warning where not all
- * that stay do, what the folder holds of the run already left out. Rank 0 looks. Collective; an agreed code. */
+/* Checks the disk space before a training run begins. Warns if the free space is less than `total`, less the
+ * checkpoints already in the folder. ERROR_USER: not even one checkpoint fits. Rank 0 checks. Collective; same code on
+ * all ranks. */
 int room_check(struct comm *world, const struct setup *setup);
 
 #endif

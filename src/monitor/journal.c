@@ -17,11 +17,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WAITING_BYTES = 16 << 20 /* a day's lines and more */, RETRY_SECONDS = 10 };
+enum { WAITING_BYTES = 16 << 20 /* enough for more than a day */, RETRY_SECONDS = 10 };
 
-/* -- The lines of the programs before --------------------------------------------------------------------------- */
+/* -- Lines of earlier programs ---------------------------------------------------------------------------------- */
 
-/* Events that tell of a program and not of a step: they are not made again with the steps. */
+/* Returns whether an event is about a program, not a step, so that repeating steps does not repeat it. */
 static bool of_program(const char *event)
 {
     static const char *const events[] = {"start",     "end",     "diverged", "set_aside",
@@ -38,7 +38,7 @@ static bool stays(const struct run_journal *journal, const char *event, int64_t 
     return of_program(event) || (step <= journal->step && !again);
 }
 
-/* Copies the lines that stay. Returns how many damaged ones did not. */
+/* Copies the lines to keep. Returns the number of damaged lines, which are not copied. */
 static int64_t copy_lines(struct run_journal *journal, FILE *from, FILE *to)
 {
     char *line = NULL;
@@ -100,7 +100,8 @@ static void begin_failing(struct run_journal *journal, const char *why)
     journal->failing = true;
 }
 
-/* False while it cannot be opened. That is not tried at each line, since it reads the whole file. */
+/* Opens the log if it is not open; returns whether it is. It does not try at each line, since opening reads the whole
+ * file. */
 static bool is_open(struct run_journal *journal, bool try_now)
 {
     if (journal->descriptor >= 0)
@@ -115,7 +116,7 @@ static bool is_open(struct run_journal *journal, bool try_now)
     return false;
 }
 
-/* Writes what waits, as far as that goes. What is left of a line that was written in part comes first the next time. */
+/* Writes as much of the waiting text as possible. The rest of a partly written line is written first next time. */
 static void write_waiting(struct run_journal *journal, bool try_now)
 {
     int64_t done = 0;
@@ -204,7 +205,7 @@ static void put_comma(struct run_journal *journal)
     journal->follow = true;
 }
 
-/* The key of the next member; false when nothing is written. */
+/* Writes the key of the next member. Returns false if no line is being made. */
 static bool put_key(struct run_journal *journal, const char *key)
 {
     if (journal->line == NULL)
@@ -253,7 +254,7 @@ void journal_text(struct run_journal *journal, const char *key, const char *valu
 
 /* -- Lines, lists, objects --------------------------------------------------------------------------------------- */
 
-/* An opening or closing bracket; what comes behind an opening one follows nothing. */
+/* Writes an opening or closing bracket; no comma follows an opening one. */
 static void put_bracket(struct run_journal *journal, char bracket)
 {
     if (journal->line == NULL)

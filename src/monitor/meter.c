@@ -13,10 +13,11 @@ enum { GPU_DIGITS = 12, STEP_TIME_DIGITS = 4 };
 
 /* -- Opening and closing ----------------------------------------------------------------------------------------- */
 
-/* The event files are for looking on: the run does without them. */
+/* Opens the event files, without which the run can continue. */
 static void open_board(struct run_meter *meter, const char *folder, bool writes)
 {
-    int code = tensorboard_cut(folder, meter->settings.step); /* also when none is written now: one may be later */
+    /* also if none will be written now, because a later program may */
+    int code = tensorboard_cut(folder, meter->settings.step);
     if (code == ERROR_NONE && writes)
         code = tensorboard_open(&meter->board, folder, meter->settings.step);
     if (code == ERROR_NONE)
@@ -26,13 +27,12 @@ static void open_board(struct run_meter *meter, const char *folder, bool writes)
     tensorboard_close(&meter->board);
 }
 
-/* Is there anything to be logged? */
+/* Returns whether there is anything to log. */
 static bool begins(const struct meter_settings *s)
 {
     return s->step < s->steps_total || s->validates;
 }
 
-/* With what they hold up to settings.step. */
 static void open_files(struct run_meter *meter)
 {
     const struct meter_settings *s = &meter->settings;
@@ -68,7 +68,6 @@ static void close_files(struct run_meter *meter)
     tensorboard_close(&meter->board);
 }
 
-/* Counting since the last row begins. */
 static void clear_row(struct run_meter *meter)
 {
     meter->work = (struct meter_work){0};
@@ -148,7 +147,8 @@ void meter_count(struct run_meter *meter, const struct meter_row *row, double lo
     watch_step(&meter->watch);
 }
 
-/* What is left to do at the pace of this program so far, validations and checkpoints included. */
+/* Returns the seconds to the end of the run at the pace of this program so far, validations and checkpoints included.
+ */
 static double seconds_left(const struct run_meter *meter, int64_t step)
 {
     if (meter->steps == 0)
@@ -159,7 +159,7 @@ static double seconds_left(const struct run_meter *meter, int64_t step)
 
 /* -- Rows -------------------------------------------------------------------------------------------------------- */
 
-/* Texts of the reasons that hold clocks down: "" or "power_cap thermal". */
+/* Writes the throttle reasons of each GPU: "" or "power_cap thermal". */
 static void write_throttles(struct run_journal *journal, const struct shown_row *s)
 {
     journal_list(journal, "gpu_throttles");
@@ -175,7 +175,7 @@ static void write_throttles(struct run_journal *journal, const struct shown_row 
     journal_list_end(journal);
 }
 
-/* The caller frees the numbers of all GPUs with memory_free(). */
+/* Returns a metric of each GPU; freed with memory_free(). */
 static double *of_gpus(const struct gpu_metric *metric, const struct shown_row *row)
 {
     double *values = memory_allocate(row->gpu_count * (int64_t)sizeof *values);
@@ -213,7 +213,8 @@ static void write_line(struct run_meter *meter, const struct shown_row *row)
     meter_end_line(meter);
 }
 
-/* Of what the recipes log, too, those have their names: rates of a GPU, gpu_memory_allocated in GiB. */
+/* Writes the row to TensorBoard. Scalars that BioNeMo's recipes log too have their names: rates per GPU,
+ * gpu_memory_allocated in GiB. */
 static void write_scalars(struct run_meter *meter, const struct shown_row *row)
 {
     struct tensorboard_scalar scalars[RUN_METRICS + GPU_METRICS];

@@ -14,7 +14,7 @@
 
 enum { TIME_DIGITS = 13 };
 
-/* Seconds by which a clock may drift without a word. */
+/* A clock jump of fewer seconds is not reported. */
 static const double TELL_JUMP = 60;
 
 void meter_begin_line(struct run_meter *meter, const char *event, int64_t step)
@@ -24,7 +24,8 @@ void meter_begin_line(struct run_meter *meter, const char *event, int64_t step)
         meter->step = step;
 }
 
-/* Times in the log jump where the clock is set, which the run itself does not mind: it goes by another one. */
+/* Returns the wall-clock time for a line, and warns if the wall clock was set. The run itself uses a monotonic clock.
+ */
 static double time_of_line(struct run_meter *meter)
 {
     const double now = floor(1e3 * clock_of_day()) / 1e3, offset = now - clock_seconds(),
@@ -56,7 +57,7 @@ static void write_changed(struct run_journal *journal, const char *key, const st
         journal_real(journal, key, strtod(value, NULL), EXACT_DIGITS);
 }
 
-/* "goes on from step 4, with optimizer.lr = 0.001 (was 0.003)" */
+/* Returns, for example, "continues from step 4, with optimizer.lr = 0.001 (was 0.003)". */
 static char *describe_start(const struct meter_settings *s)
 {
     char *text = s->resumed ? memory_format("continues from step %lld", (long long)s->step) : memory_string("begins");
@@ -171,9 +172,9 @@ void meter_statistics(struct run_meter *meter, int64_t step, const struct statis
     statistics_draw(&meter->board, step, rows, count);
 }
 
-/* -- What else happens ------------------------------------------------------------------------------------------- */
+/* -- Other events ------------------------------------------------------------------------------------------------ */
 
-/* What happened, to its line in the log: more members may follow, then end_line. */
+/* Begins the log line of an event. The caller may add members before meter_end_line. */
 static void begin_note(struct run_meter *meter, int64_t step, const char *event, const char *text)
 {
     char *tag = memory_format("run/%s", event);
@@ -220,7 +221,7 @@ void meter_diverged(struct run_meter *meter, const struct meter_row *row, const 
     journal_list(journal, "last_steps");
     for (int64_t step = row->step - count + 1; step <= row->step; step++) {
         const struct meter_row *r = &meter->last[step % METER_LAST];
-        if (r->step != step) /* not of this program, or made again behind a rewind */
+        if (r->step != step) /* step of an earlier program, or from before a rewind */
             continue;
         const struct tensorboard_scalar scalars[] = {{"last_steps/loss", r->loss},
                                                      {"last_steps/learning_rate", r->learning_rate},

@@ -5,7 +5,7 @@
 #include "core/launch.h"
 #include "monitor/timers.h"
 
-/* A program of less than this prints no timers: the log has them, and `cistron report`. */
+/* A shorter program does not print its timers; the log has them, and `cistron report` shows them. */
 static const double TIMERS_AFTER = 60;
 
 void meter_profile(struct run_meter *meter, int64_t step, int64_t steps, const struct profile_row *rows, int count)

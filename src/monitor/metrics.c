@@ -7,7 +7,7 @@
 #define NUMBER(member) offsetof(struct run_numbers, member)
 #define READING(member) offsetof(struct nvml_reading, member)
 
-/* log.jsonl, TensorBoard and the table have the order of the rows. */
+/* The order of these rows is the order in log.jsonl, TensorBoard and the table. */
 const struct run_metric run_metrics[RUN_METRICS] = {
     {.unit = "steps",
      .help = "Steps that the run has done.",
@@ -95,7 +95,7 @@ const struct run_metric run_metrics[RUN_METRICS] = {
      .log = {"padded_tokens_per_second", RATE_DIGITS},
      .board = {"train/padded_tokens_per_second", 1},
      .prometheus = {17, "cistron_padded_tokens_per_second", "gauge"}},
-    /* the recipes call positions "tokens", and what is not padding "unpadded" */
+    /* BioNeMo's recipes call tokens with padding "tokens", and those without "unpadded" */
     {.unit = "tokens/s",
      .help = "Positions computed a second, padding included, of a rank.",
      .offset = NUMBER(padded_rank_rate),

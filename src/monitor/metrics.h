@@ -1,7 +1,7 @@
-/* The metrics of a run: one row each, with the name, unit and meaning that it has in log.jsonl, TensorBoard, the file
- * for Prometheus and the table on standard output. Every sink walks these rows, and report/history reads a log by them.
- * So a new metric is a member of struct run_numbers, a row, the line that computes it (meter.c), and its line in
- * doc/formats.md, which t_metrics compares with the rows. */
+/* The metrics of a run: each has one row with its name, unit and meaning in log.jsonl, TensorBoard, the file for
+ * Prometheus and the table on standard output. All sinks iterate over these rows, and report/history.h reads a log by
+ * them. A new metric therefore needs a member of struct run_numbers, a row, the line that computes it (meter.c), and
+ * its line in doc/formats.md, which t_metrics compares with the rows. */
 #ifndef MONITOR_METRICS_H
 #define MONITOR_METRICS_H
 
@@ -14,45 +14,45 @@
 
 /* -- Numbers ----------------------------------------------------------------------------------------------------- */
 
-/* A run at a row of its table. NaN: not known. All members are double, so that a row of the table can name any. */
+/* The numbers at a row of the table. NaN: not known. All members are double, so that an offset can name a metric. */
 struct run_numbers {
-    double step, steps_total, steps;    /* done, of the whole run, and since the row before */
-    double loss;                        /* of the step, nats per label */
-    double mean_loss, perplexity;       /* over the labels of the steps since the row before, and its exponential */
+    double step, steps_total, steps;    /* steps done, steps of the whole run, steps since the previous row */
+    double loss;                        /* loss of the step, nats per label */
+    double mean_loss, perplexity;       /* mean over the labels since the previous row, and its exponential */
     double learning_rate, grad_norm;    /* of the step */
-    double outliers;                    /* of the gradient norm in the run so far */
-    double tokens, samples;             /* learnt from so far: positions of rows, and rows */
-    double unpadded;                    /* those of `tokens` that are not padding */
-    double rate, padded_rate;           /* tokens/s that are not padding; positions/s that were computed: all ranks */
+    double outliers;                    /* outliers of the gradient norm in the run so far */
+    double tokens, samples;             /* trained on so far: tokens with padding, and rows */
+    double unpadded;                    /* tokens without padding */
+    double rate, padded_rate;           /* tokens/s without padding, and with padding; over all ranks */
     double rank_rate, padded_rank_rate; /* the two rates divided by the number of ranks */
-    double seconds, step_seconds;       /* of the steps since the row before, without validations and checkpoints;
-                                           of one of them, mean */
-    double data_wait, data_wait_ratio;  /* seconds of them in which rank 0 waited for data, and their share */
-    double collectives, collectives_ratio; /* seconds of them that ranks were in collectives, mean over ranks, and
-                                              their share; NaN of one rank */
-    double memory;                         /* peak resident set of rank 0, bytes */
-    double device_memory;                  /* bytes in use on rank 0's GPU, by all programs there */
-    double device_memory_mean, device_memory_max; /* over the GPUs of all ranks */
-    double device_memory_peak;                    /* the largest device_memory_max of this program's rows */
-    double utilisation[FLOPS_CONVENTIONS];        /* of device.peak */
-    double validation_loss;                       /* of the last validation */
-    double seconds_left;                          /* to the end of the run, estimated */
+    /* Seconds since the previous row, without validations and checkpoints, and their mean per step. */
+    double seconds, step_seconds;
+    double data_wait, data_wait_ratio; /* seconds in which rank 0 waited for data, their share */
+    /* Seconds in collectives, mean over ranks, and their share of `seconds`; NaN with one rank. */
+    double collectives, collectives_ratio;
+    double memory;                                /* peak resident set size of rank 0, bytes */
+    double device_memory;                         /* bytes in use on rank 0's GPU, by all programs */
+    double device_memory_mean, device_memory_max; /* mean and maximum over the GPUs of all ranks */
+    double device_memory_peak;                    /* largest device_memory_max of this program's rows */
+    double utilisation[FLOPS_CONVENTIONS];        /* fraction of device.peak */
+    double validation_loss;                       /* loss of the last validation */
+    double seconds_left;                          /* estimated, to the end of the run */
     double time;                                  /* Unix seconds */
 };
 
-/* A GPU, as the lowest of the ranks on it reads it. */
+/* A reading of a GPU. If several ranks use it, the lowest one reads it. */
 struct shown_gpu {
     int rank;
     const char *host; /* borrowed */
     struct nvml_reading reading;
 };
 
-/* What is shown at a row. */
+/* The data shown at a row. */
 struct shown_row {
     struct run_numbers numbers;
-    const struct shown_gpu *gpus; /* [gpu_count], as they were last read; borrowed */
+    const struct shown_gpu *gpus; /* [gpu_count], the last readings; borrowed */
     int gpu_count;
-    bool gpus_read; /* for this row */
+    bool gpus_read; /* the GPUs were read for this row */
 };
 
 /* -- Metrics of the run ------------------------------------------------------------------------------------------ */
@@ -61,26 +61,26 @@ struct shown_row {
 struct metric_column {
     int width;                /* 0: no column */
     const char *title, *unit; /* two lines of the header */
-    double factor;            /* of the metric, to this unit */
-    const char *format;       /* of printf; NULL: a duration */
+    double factor;            /* multiplies the metric, to convert it to this unit */
+    const char *format;       /* printf format; NULL: a duration */
 };
 
 struct run_metric {
     const char *unit, *help; /* help: one sentence */
-    size_t offset;           /* in struct run_numbers */
-    bool optional;           /* some runs do not have it: left out where it is not finite */
+    size_t offset;           /* offset in struct run_numbers */
+    bool optional;           /* some runs do not have it: omitted if it is not finite */
     struct {
         const char *key; /* NULL: not in log.jsonl */
-        int digits;      /* significant; 0: an integer */
+        int digits;      /* significant digits; 0: an integer */
     } log;
     struct {
         const char *tag; /* NULL: not in TensorBoard */
-        double factor;   /* of the metric, to the unit of the tag */
+        double factor;   /* multiplies the metric, to convert it to the tag's unit */
     } board;
     struct {
-        int place; /* in the file, from 1; 0: not in the file */
+        int place; /* position in the file, from 1; 0: not in the file */
         const char *name, *type;
-        bool at_start; /* is known before the first row */
+        bool at_start; /* known before the first row */
     } prometheus;
     struct metric_column wide, narrow;
 };
@@ -90,7 +90,7 @@ extern const struct run_metric run_metrics[RUN_METRICS];
 
 double run_metric_of(const struct run_metric *metric, const struct run_numbers *numbers);
 void run_metric_set(const struct run_metric *metric, struct run_numbers *numbers, double value);
-/* Is there something to show? */
+/* Returns whether the metric has a value to show. */
 bool run_metric_shows(const struct run_metric *metric, const struct run_numbers *numbers);
 
 /* -- Metrics of each GPU ----------------------------------------------------------------------------------------- */
@@ -98,16 +98,16 @@ bool run_metric_shows(const struct run_metric *metric, const struct run_numbers 
 enum gpu_metric_id { GPU_POWER, GPU_SM_CLOCK, GPU_MEMORY_CLOCK, GPU_TEMPERATURE, GPU_ENERGY, GPU_METRICS };
 
 struct gpu_metric {
-    const char *key, *tag;          /* log.jsonl: a list, one number a GPU. TensorBoard: of all GPUs together */
-    const char *name, *type, *help; /* Prometheus: of each GPU */
-    size_t offset;                  /* in struct nvml_reading */
+    const char *key, *tag;          /* log.jsonl: a list with a number for each GPU. TensorBoard: all GPUs together */
+    const char *name, *type, *help; /* Prometheus: each GPU */
+    size_t offset;                  /* offset in struct nvml_reading */
     enum { GPU_SUM, GPU_LEAST, GPU_MOST } together;
 };
 extern const struct gpu_metric gpu_metrics[GPU_METRICS];
 
-/* NaN: the driver does not say. */
+/* Returns a metric of a GPU; NaN: the driver does not report it. */
 double gpu_metric_of(const struct gpu_metric *metric, const struct shown_gpu *gpu);
-/* Of all GPUs together; NaN of none. */
+/* Returns the sum, minimum or maximum over `count` GPUs, as metric->together says; NaN without GPUs. */
 double gpu_metric_together(const struct gpu_metric *metric, const double *values, int64_t count);
 
 #endif

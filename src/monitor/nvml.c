@@ -23,7 +23,7 @@ static struct {
     int (*energy)(void *device, unsigned long long *millijoules);
 } library;
 
-/* It stays loaded until the program ends. */
+/* Loads the library, until the program ends. */
 static bool load(void)
 {
     void *const loaded = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -54,7 +54,7 @@ static double clock_of(void *device, int type)
     return library.clock != NULL && library.clock(device, type, &megahertz) == 0 ? 1e6 * megahertz : NAN;
 }
 
-/* "GPU-00112233-4455-6677-8899-aabbccddeeff" */
+/* Prints a UUID as "GPU-00112233-4455-6677-8899-aabbccddeeff". */
 static void print_uuid(char text[UUID_TEXT], const unsigned char *uuid)
 {
     int used = snprintf(text, UUID_TEXT, "GPU");

@@ -16,7 +16,7 @@
 
 enum { EVERY_SECONDS = 1 };
 
-static const char head[] = "# HELP cistron_info "; /* what a file begins with */
+static const char head[] = "# HELP cistron_info "; /* every file begins with this */
 
 /* -- Lines ------------------------------------------------------------------------------------------------------- */
 
@@ -36,7 +36,7 @@ static void put_family(FILE *file, const char *name, const char *type, const cha
     fprintf(file, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-/* A family of one metric; left out where its value is not known. */
+/* Writes a family with one metric, unless its value is not known. */
 static void put_metric(FILE *file, const char *run, const struct run_metric *metric, double value)
 {
     const char *name = metric->prometheus.name;
@@ -51,7 +51,7 @@ static void put_metric(FILE *file, const char *run, const struct run_metric *met
         fprintf(file, "} %.17g\n", value);
 }
 
-/* What the file says of the program. */
+/* Metrics of the program itself. */
 static const struct run_metric finished = {.help = "1: the program has ended.",
                                            .prometheus = {0, "cistron_finished", "gauge"}},
                                exit_code = {.help = "Of the program, once it has ended.",
@@ -127,7 +127,7 @@ static bool is_own(const char *path)
     return file != NULL && (got == 0 || strcmp(beginning, head) == 0);
 }
 
-/* A folder of that name is left to the warning that each failure to write gives. */
+/* A folder of this name is not refused here; each write to it fails with a warning. */
 int prometheus_check(const char *folder, const char *name)
 {
     struct stat status;
@@ -159,8 +159,9 @@ void prometheus_close(struct prometheus *prometheus)
     *prometheus = (struct prometheus){NULL};
 }
 
-/* The collector reads names that end in ".prom" alone. It may read at any time, so the file is never half-written; but
- * nobody needs it after a crash of the machine, so it is not flushed to the disk. */
+/* Replaces the file. node_exporter may read it at any time, so it is never half-written, and ignores the temporary
+ * file, whose name does not end in ".prom". It is not flushed to the disk, since nobody needs it after a crash of the
+ * machine. */
 static bool exchange(const char *path, const char *text, size_t bytes)
 {
     struct file_replacement replacement;
@@ -170,7 +171,7 @@ static bool exchange(const char *path, const char *text, size_t bytes)
     bool good = file != NULL && fwrite(text, 1, bytes, file) == bytes;
     good = (file == NULL || fclose(file) == 0) && good && replace_commit(&replacement, false) == ERROR_NONE;
     const int failure = errno;
-    error_clear(); /* the caller says it with errno */
+    error_clear(); /* the caller reports errno */
     replace_discard(&replacement);
     errno = failure;
     return good;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { HEADER_EVERY = 20, WIDE_COLUMNS = 96 /* of the table for files and wide terminals */ };
+enum { HEADER_EVERY = 20, WIDE_COLUMNS = 96 /* columns of the table for files and wide terminals */ };
 
 enum line { LINE_TITLES, LINE_UNITS, LINE_VALUES };
 
@@ -21,7 +21,7 @@ static void put_value(FILE *file, const struct metric_column *column, double val
     fprintf(file, "%*s", column->width, text);
 }
 
-/* A header's line begins with "#", which takes the first character of its first column. */
+/* Prints a row or a line of the header, whose "#" replaces the first character of its first column. */
 static void print_line(const struct run_table *table, enum line line, const struct run_numbers *numbers)
 {
     char *text;

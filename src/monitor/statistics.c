@@ -32,8 +32,8 @@ static double share(double part, double whole)
     return whole > 0 ? part / whole : 0;
 }
 
-/* The row of an operand, from the sums and maxima over all ranks. The engine computes gradients of the sum of losses:
- * magnitudes and scales of gradients are divided by the step's labels, which makes them those of the mean loss. */
+/* Returns the row of an operand from the sums and maxima over all ranks. The engine computes gradients of the sum of
+ * losses; dividing their magnitudes and scales by the step's labels gives those of the mean loss. */
 static struct statistics_row row_of(int operand, int64_t layers, const double found[STATISTICS], double labels)
 {
     static const char *const of_head[] = {"transform", "decoder"};
@@ -55,7 +55,8 @@ static struct statistics_row row_of(int operand, int64_t layers, const double fo
                    [STATISTICS_POWERS] = found[STATISTIC_POWERS]}};
 }
 
-/* Over the ranks, in their order, so that all get the same bits. all: room for what they have, [ranks][count]. */
+/* Reduces over ranks in rank order, so that all get the same bits. all: scratch for all ranks' numbers, [ranks][count].
+ */
 static void combine(struct comm *comm, double *found, double *all)
 {
     enum { COUNT = LAYER_OPERANDS * STATISTICS };
@@ -106,7 +107,7 @@ void statistics_log(struct run_journal *journal, const struct statistics_row *ro
     journal_list_end(journal);
 }
 
-/* The numbers of scales do not change: they are not drawn. */
+/* Draws all but the last values: the counts of scales do not change. */
 void statistics_draw(struct tensorboard *board, int64_t step, const struct statistics_row *rows, int64_t count)
 {
     enum { DRAWN = STATISTICS_LEAST_SCALE };

@@ -5,7 +5,7 @@
 
 enum { LOOKS = 5 };
 
-static const double SHARE = 0.05; /* of the time, that a slow rank costs */
+static const double SHARE = 0.05; /* of the elapsed time */
 
 const char *straggler_phase_name(enum straggler_phase phase)
 {
@@ -20,15 +20,15 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The lower one in the middle, so that of two ranks the slower one has something beyond it. Sorts values[count]. */
+/* Returns the lower median, so that of two ranks the slower one is above it. Sorts values[count]. */
 static double lower_median(double *values, int count)
 {
     qsort(values, (size_t)count, sizeof *values, compare);
     return values[(count - 1) / 2];
 }
 
-/* Of the ranks that have a part, the one that is the furthest beyond their median takes the place of a `worst` that is
- * less far beyond its own. `room` holds a number for each rank. */
+/* Finds the rank of a stage that is farthest above the stage's median, and replaces *worst if it is farther above than
+ * that. room: a number for each rank. */
 static void look_at_part(const struct straggler_rank *ranks, int count, int part, double *room,
                          struct straggler_found *worst)
 {

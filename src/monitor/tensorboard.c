@@ -21,7 +21,7 @@
 static const uint32_t crc_polynomial = 0x82F63B78, crc_mask = 0xA282EAD8;
 enum { HEAD_BYTES = 12, TAIL_BYTES = 4, LARGEST_RECORD = 1 << 20 };
 
-/* Fields of event.proto and summary.proto, and how a field's value is stored. */
+/* Fields of event.proto and summary.proto, and wire types of fields. */
 enum { EVENT_TIME = 1, EVENT_STEP = 2, EVENT_VERSION = 3, EVENT_SUMMARY = 5, EVENT_SESSION = 7 };
 enum { SUMMARY_VALUE = 1, VALUE_TAG = 1, VALUE_SIMPLE = 2, VALUE_TENSOR = 8, VALUE_METADATA = 9 };
 enum { SESSION_STATUS = 1, SESSION_START = 1 };
@@ -125,7 +125,7 @@ static void put_scalar(struct message *summary, const struct tensorboard_scalar 
     free(value.data);
 }
 
-/* A tensor without dimensions that holds one string, marked for the plugin that shows texts. */
+/* Adds a scalar tensor of one string, marked for the plugin that shows texts. */
 static void put_text(struct message *summary, const char *tag, const char *text)
 {
     struct message value = {0}, tensor = {0}, metadata = {0}, plugin = {0};
@@ -147,7 +147,7 @@ static void put_text(struct message *summary, const char *tag, const char *text)
     free(plugin.data);
 }
 
-/* One write of the whole record, so that a kill leaves it out or in. Frees the event. */
+/* Writes a record with one write(), so that a kill leaves all or nothing of it. Frees the event. */
 static bool write_record(struct tensorboard *board, struct message *event)
 {
     struct message record = {0};
@@ -174,8 +174,8 @@ static bool is_event_file(const char *name)
     return strncmp(name, PREFIX, strlen(PREFIX)) == 0;
 }
 
-/* Names begin with their second, and TensorBoard reads files in the order of names: a new one stands behind all others
- * even when two programs begin in one second, or the clock was set back. */
+/* Returns the second for a new file's name. TensorBoard reads files in the order of names, which begin with a second:
+ * the new one sorts after all others, even if two programs start in one second or the clock was set back. */
 static long long next_second(const char *folder)
 {
     long long second = (long long)time(NULL);
@@ -190,7 +190,7 @@ static long long next_second(const char *folder)
     return second;
 }
 
-/* Files beyond a link are another's. */
+/* The files of a linked folder may belong to somebody else. */
 static int refuse_link(const char *folder)
 {
     struct stat status;
@@ -227,7 +227,7 @@ int tensorboard_open(struct tensorboard *board, const char *folder, int64_t step
         put_key(&session, SESSION_STATUS, WIRE_VARINT);
         put_varint(&session, SESSION_START);
         put_now(&start);
-        put_step(&start, step + 1); /* the first step whose points are to be dropped */
+        put_step(&start, step + 1); /* points from this step on are dropped */
         put_field(&start, EVENT_SESSION, session.data, session.bytes);
         free(session.data);
         written = write_record(board, &start);
@@ -253,7 +253,7 @@ static void write_summary(struct tensorboard *board, int64_t step, struct messag
     free(summary->data);
     if (write_record(board, &event))
         return;
-    /* behind a record that is written in part no reader would find another one */
+    /* readers cannot find records after a partly written one */
     log_warn("%s: cannot write it: %s; the run continues without TensorBoard's files until it is started again",
              board->path, strerror(errno));
     tensorboard_close(board);
@@ -278,7 +278,7 @@ void tensorboard_write_text(struct tensorboard *board, int64_t step, const char 
     write_summary(board, step, &summary);
 }
 
-/* -- Cutting ----------------------------------------------------------------------------------------------------- */
+/* -- Truncating -------------------------------------------------------------------------------------------------- */
 
 static uint64_t little_endian(const unsigned char *at, int bytes)
 {
@@ -300,7 +300,7 @@ static bool get_varint(const unsigned char **at, const unsigned char *end, uint6
     return false;
 }
 
-/* The step of an event, 0 when it names none; false when it is no event. */
+/* Reads the step of an event, 0 if it has none. Returns false if the bytes are not an event. */
 static bool event_step(const unsigned char *at, int64_t bytes, int64_t *step)
 {
     const unsigned char *end = at + bytes;
@@ -330,7 +330,7 @@ static bool event_step(const unsigned char *at, int64_t bytes, int64_t *step)
     return true;
 }
 
-/* Reads the next record's event into `data` (LARGEST_RECORD bytes); false at the end or at a damaged record. */
+/* Reads the next record's event into `data` (LARGEST_RECORD bytes). Returns false at the end or at a damaged record. */
 static bool read_record(FILE *file, unsigned char *data, int64_t *bytes)
 {
     unsigned char head[HEAD_BYTES], tail[TAIL_BYTES];

@@ -9,23 +9,21 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Between readings of GPUs there are about so many seconds, so that they cost less than 0.1 % where a step does not
- * hide them. Between looks for a slow rank there are at least so many: those of devices need more, since what they
- * waited is known by samples. */
+/* GPUs are read about every READ_SECONDS, so that reading costs less than 0.1 % if steps do not hide it. Looks for
+ * stragglers are at least this far apart; with devices farther, because their waiting time is sampled. */
 static const double READ_SECONDS = 5, LOOK_SECONDS = 1, DEVICE_LOOK_SECONDS = 10;
 
-/* What a rank says at a row. */
 struct rank_report {
     struct watch_counts counts;
     double device, collectives;
     struct straggler_rank work;
-    struct nvml_reading reading; /* index -1: none at this row */
-    bool reads;                  /* at the next row; rank 0's is all ranks', so that they read at the same rows */
+    struct nvml_reading reading; /* index -1: no reading at this row */
+    bool reads; /* GPUs are read at the next row; all ranks follow rank 0's, to read at the same rows */
 };
 
 /* -- Opening ----------------------------------------------------------------------------------------------------- */
 
-/* Of ranks that have a GPU together, the lowest reads it. */
+/* Returns whether this rank is the lowest of the ranks that share its GPU, which reads it. */
 static bool is_first(const struct rank_watch *watch, const unsigned char *uuid)
 {
     unsigned char none[NVML_UUID_BYTES] = {0};
@@ -38,7 +36,7 @@ static bool is_first(const struct rank_watch *watch, const unsigned char *uuid)
     return first;
 }
 
-/* Does the device say how long it has waited, by samples? */
+/* Returns whether the device samples how long it has waited. */
 static bool samples(const struct rank_watch *watch)
 {
     return watch->executor->groups != NULL && watch->executor->groups->waited != NULL;
@@ -50,7 +48,7 @@ static double device_waited(const struct rank_watch *watch)
     return samples(watch) ? executor->groups->waited(executor->owner) : 0;
 }
 
-/* Seconds in the optimizer so far; 0 where launches return before they have run. */
+/* Returns the seconds in the optimizer so far; 0 if launches return before they have run. */
 static double optimizer_seconds(const struct rank_watch *watch)
 {
     return watch->executor->class->event_passed == NULL ? launch_timers()[OP_ADAMW].seconds : 0;
@@ -90,7 +88,7 @@ void watch_close(struct rank_watch *watch)
 
 /* -- Work -------------------------------------------------------------------------------------------------------- */
 
-/* Where devices wait for each other, that is what counts: their hosts run ahead. */
+/* If devices report their waiting time, it counts instead of the hosts', because hosts run ahead of devices. */
 void watch_step(struct rank_watch *watch)
 {
     const double host = comm_seconds(), device = device_waited(watch);
@@ -103,7 +101,7 @@ void watch_step(struct rank_watch *watch)
 
 void watch_phase(struct rank_watch *watch, enum straggler_phase phase, double seconds)
 {
-    if (phase == STRAGGLER_DATA) { /* a part of a step */
+    if (phase == STRAGGLER_DATA) { /* data is waited for within a step */
         watch->work[phase] += seconds;
         return;
     }
@@ -133,7 +131,7 @@ static struct straggler_rank work_of(const struct rank_watch *watch)
     return rank;
 }
 
-/* When the next row comes, if it takes as long as this one. */
+/* Returns when the next row is due if it takes as long as this one. */
 static double next_row(struct rank_watch *watch, double now)
 {
     const double interval = now - watch->row;
@@ -200,7 +198,7 @@ struct watch_row watch_look(struct rank_watch *watch, const struct watch_counts 
     comm_all_gather(watch->world, &own, reports, sizeof own);
     struct watch_row row = sum_reports(reports, count);
     const bool looks =
-        reports[0].work.seconds >= (samples(watch) ? DEVICE_LOOK_SECONDS : LOOK_SECONDS); /* on all ranks */
+        reports[0].work.seconds >= (samples(watch) ? DEVICE_LOOK_SECONDS : LOOK_SECONDS); /* the same on all ranks */
     if (watch->world->rank == 0) {
         if (row.read)
             take_readings(watch, reports);
@@ -209,7 +207,7 @@ struct watch_row watch_look(struct rank_watch *watch, const struct watch_counts 
     }
     watch->reads = reports[0].reads;
     watch->collectives = 0;
-    watch_step(watch); /* it has waited here, too */
+    watch_step(watch); /* the all-gather above has waited too */
     if (looks)
         begin_look(watch);
     memory_free(reports);

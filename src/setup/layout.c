@@ -22,7 +22,7 @@ struct grid_shape layout_shape(const struct deck *deck)
                                .stages = (int)deck->parallel.pipeline};
 }
 
-/* Of a tied embedding each micro-batch makes two contributions, and so does each rank that has a part of its rows. */
+/* A tied embedding gets two contributions from each micro-batch on each of the context ranks that share its rows. */
 static struct exact_units exact_units(const struct deck *deck)
 {
     const int64_t batch = deck->train.global_batch, rows = deck->train.micro_batch;
@@ -84,9 +84,9 @@ struct stage_cut layout_stages(const struct deck *deck, int64_t ranks, int rank)
                               .deal = deck->parallel.pipeline_balance};
 }
 
-/* -- Mistakes ----------------------------------------------------------------------------------------------------- */
+/* -- Checks ------------------------------------------------------------------------------------------------------- */
 
-/* The key's number of ranks must divide those that tensor ranks and stages leave. */
+/* Checks that the key's number of ranks divides the ranks of one stage and one tensor rank. */
 static int check_divides(const char *key, int64_t value, const struct deck *deck, int64_t ranks)
 {
     const int64_t others = deck->parallel.tensor * deck->parallel.pipeline, left = ranks / others;
@@ -121,9 +121,9 @@ static int check_tensor(const struct deck *deck, int64_t ranks)
 
 static int check_context(const struct deck *deck, int64_t ranks)
 {
-    enum { CHUNK = 16 /* tokens that a row's chunk is a multiple of, as a row is */ };
+    enum { CHUNK = 16 /* the tokens of a row, and of a chunk of it, are a multiple of this */ };
     const int64_t context = deck->parallel.context, multiple = 2 * context * CHUNK;
-    if (context <= 1) /* 0: chosen later */
+    if (context <= 1) /* 0: not chosen yet */
         return ERROR_NONE;
     int code = check_divides("parallel.context", context, deck, ranks);
     if (code != ERROR_NONE)
@@ -245,8 +245,8 @@ char *layout_text(const struct deck *deck, int64_t ranks)
         snprintf(tensor, sizeof tensor, " x %d tensor ranks%s", sizes.tensor,
                  deck->parallel.sequence ? "" : " (whole sequences)");
     if (sizes.stages > 1)
-        snprintf(stages, sizeof stages, " x %d stages of %lld part%s", sizes.stages, (long long)deck->parallel.virtual_stages,
-                 deck->parallel.virtual_stages == 1 ? "" : "s");
+        snprintf(stages, sizeof stages, " x %d stages of %lld part%s", sizes.stages,
+                 (long long)deck->parallel.virtual_stages, deck->parallel.virtual_stages == 1 ? "" : "s");
     return memory_format("%lld rank%s = %d replica%s x %d shard%s (%s)%s%s, context %d", (long long)ranks,
                          ranks == 1 ? "" : "s", sizes.replicas, sizes.replicas == 1 ? "" : "s", sizes.shard,
                          sizes.shard == 1 ? "" : "s", layout_level(deck->parallel.shard), tensor, stages,
@@ -275,7 +275,7 @@ struct comm *layout_comm(const struct grid *grid, enum layout_axis axis)
     return comms[axis];
 }
 
-/* How far apart the ranks of a group are. */
+/* Returns the distance between consecutive ranks of a group. */
 static int64_t stride_of(const struct grid_numbers *sizes, enum layout_axis axis)
 {
     if (axis == LAYOUT_ALL || axis == LAYOUT_TENSOR || axis == LAYOUT_ALIKE)
@@ -297,7 +297,6 @@ int64_t layout_neighbours(const struct grid_numbers *sizes, enum layout_axis axi
     return near > 1 ? near : 1;
 }
 
-/* How groups are made. */
 struct maker {
     const struct grid_numbers *sizes;
     const struct executor *executor;

@@ -1,5 +1,6 @@
-/* The layout of a training: which ranks share rows of tokens and which the model's state, as the section `parallel` of
- * a deck has it. */
+/* The layout of a training run: which ranks share rows, layers, stages and model state (the deck's section `parallel`).
+ * Only layout_check and layout_most_shared accept a deck whose layout is open (estimate/layout_choice.h). Functions are
+ * local unless noted. */
 #ifndef SETUP_LAYOUT_H
 #define SETUP_LAYOUT_H
 
@@ -8,36 +9,35 @@
 #include "architecture/settings.h"
 #include "store/store.h"
 
-/* Of a deck that leaves nothing open (estimate/layout_choice.h). */
+/* Returns the process grid of the deck. */
 struct grid_shape layout_shape(const struct deck *deck);
-/* As layout_shape, where the ranks lie on nodes in blocks of `block` (struct executor, node_block; 0: on one node).
- * Sums of gradients that travel by all-to-alls are then divided by nodes (shape.near): on each node first, then between
- * nodes, which receive as many times fewer bytes as a node has ranks of the group. */
+/* As layout_shape, for nodes of `block` consecutive ranks (struct executor, node_block; 0: one node). If gradients are
+ * reduced by all-to-alls, it also sets shape.near, so that they are summed on each node first and then between nodes.
+ * This divides the traffic between nodes by the number of ranks of a sharding group on a node. */
 struct grid_shape layout_shape_on(const struct deck *deck, int64_t ranks, int64_t block);
 struct sharding layout_sharding(const struct deck *deck);
 
-/* How a model of so many heads cuts rows. */
+/* Returns the context parallelism of a model with kv_heads key and value heads. */
 struct row_cut layout_rows(const struct deck *deck, int64_t kv_heads);
-/* Which part of each layer a rank has. */
+/* Returns the rank's part of each layer (tensor parallelism). */
 struct layer_cut layout_layers(const struct deck *deck, int rank);
 
-/* Which units a rank of so many has. */
+/* Returns the rank's part of the pipeline of `ranks` ranks. */
 struct stage_cut layout_stages(const struct deck *deck, int64_t ranks, int rank);
 
-/* What is wrong with the deck on so many ranks; it may leave something open. Local; the same on all ranks. ERROR_USER,
- * naming the key. */
+/* Checks the deck for `ranks` ranks. ERROR_USER: the message names the key. The same on all ranks. */
 int layout_check(const struct deck *deck, int64_t ranks);
 
-/* The highest level of enum deck_shard that a deck on so many ranks can have. */
+/* Returns the highest level of enum deck_shard that the deck can have on `ranks` ranks. */
 int layout_most_shared(const struct deck *deck, int64_t ranks);
 
-/* enum deck_shard in a word; not of "auto". */
+/* Returns the name of a level of enum deck_shard other than "auto"; a static string. */
 const char *layout_level(int shard);
-/* "8 ranks = 2 replicas x 4 shards (full), context 1", freed with free(). */
+/* Returns a description such as "8 ranks = 2 replicas x 4 shards (full), context 1", freed with free(). */
 char *layout_text(const struct deck *deck, int64_t ranks);
 
-/* Makes a rank's group along an axis, under a name that users see. LAYOUT_ALIKE: tensor ranks with the same key and
- * value heads. */
+/* The axes of the process grid, and the function that makes this rank's group along an axis under a name that users
+ * see. LAYOUT_ALIKE: tensor ranks with the same key and value heads (kv replicas). */
 enum layout_axis {
     LAYOUT_ALL,
     LAYOUT_DATA,
@@ -47,25 +47,26 @@ enum layout_axis {
     LAYOUT_TENSOR,
     LAYOUT_ALIKE,
     LAYOUT_STAGES,
-    LAYOUT_NEAR, /* of a sharding group, the ranks on a node */
-    LAYOUT_FAR,  /* and one rank of each node */
+    LAYOUT_NEAR, /* ranks of a sharding group on one node */
+    LAYOUT_FAR,  /* one rank of a sharding group on each node */
     LAYOUT_AXES
 };
 typedef struct group *layout_make(void *self, enum layout_axis axis, const char *name);
 
-/* The size of the groups along an axis, or a rank's number in its own. */
+/* layout_along returns the size of the groups along an axis, or a rank's index in its group, depending on what
+ * `numbers` has (comm/grid.h). layout_comm returns the communicator of an axis, which the grid owns. */
 int layout_along(const struct grid_numbers *numbers, enum layout_axis axis);
 struct comm *layout_comm(const struct grid *grid, enum layout_axis axis);
-/* How many of a group's ranks are on a node with each other, where each node has `node` ranks that follow one another;
- * where groups lie unlike, at least so many. */
+/* Returns how many ranks of a group are on the same node, with nodes of `node` consecutive ranks; the minimum over the
+ * groups of the axis, at least 1. */
 int64_t layout_neighbours(const struct grid_numbers *sizes, enum layout_axis axis, int64_t node);
 
-/* The groups that ranks need, made in the same order on all ranks. Collective if `make` is. The executor, which may be
- * NULL, decides which groups make sums of copies (struct group). */
+/* Makes the groups of a rank, in the same order on all ranks; layout_destroy frees them. Collective if `make` is. The
+ * executor, which may be NULL, decides which groups sum by copies (struct group). */
 struct parallel_groups layout_groups(const struct grid_numbers *sizes, const struct executor *executor,
                                      layout_make *make, void *self);
 
-/* Destroys all. Collective. */
+/* Destroys all groups. Collective. */
 void layout_destroy(struct parallel_groups *groups);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A preset and its family; NULL, and the first family, where no family has it. */
+/* Returns a preset and writes its family; NULL and the first family if no family has it. */
 static const struct model_preset *find_preset(const char *name, const struct family **family)
 {
     for (int f = 0; families[f] != NULL; f++)
@@ -42,7 +42,7 @@ static double pick_real(double own, double preset)
     return own > 0 ? own : preset;
 }
 
-/* The deck's preset, or NULL; *family: the deck's, or the preset's. */
+/* Returns the deck's preset or NULL, and writes the deck's family, or else the preset's. */
 static const struct model_preset *preset_of(const struct deck *deck, const struct family **family)
 {
     const struct model_preset *p = find_preset(deck->model.preset, family);
@@ -123,7 +123,7 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
     };
     if (s->kv_heads == 0)
         s->kv_heads = s->heads;
-    /* Heads that the deck changes make the preset's head size meaningless. */
+    /* If the deck changes heads or hidden, the preset's head size does not apply. */
     bool own_heads = deck->model.heads > 0 || deck->model.hidden > 0;
     s->head_dim = pick_size(deck->model.head_dim, own_heads ? 0 : p->head_dim);
     if (s->head_dim == 0 && s->heads > 0 && s->hidden % s->heads == 0)
@@ -131,7 +131,7 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
     s->embedding_std = s->init_std;
     s->output_std =
         deck->model.scaled_init && s->layers > 0 ? s->init_std / sqrt(2.0 * (double)s->layers) : s->init_std;
-    if (deck->model.spike_no_more) { /* Takase et al. 2023: embeddings of unit variance */
+    if (deck->model.spike_no_more) { /* embeddings of unit variance (Takase et al. 2023) */
         s->embedding_std = 1.0;
         s->tied = false;
         s->decay_embedding = false;
@@ -163,7 +163,7 @@ void model_settings_to_deck(const struct model_settings *s, struct deck *deck)
     deck->model.rope_rounding = (int)s->rope.rounding;
     deck->model.norm_eps = s->norm_eps;
     deck->model.init_std = s->init_std;
-    deck->model.rope_scaling.factor = s->rope.factor > 1 ? s->rope.factor : 1; /* 0 would take a preset's */
+    deck->model.rope_scaling.factor = s->rope.factor > 1 ? s->rope.factor : 1; /* 0 would select the preset's */
     deck->model.rope_scaling.low = s->rope.low;
     deck->model.rope_scaling.high = s->rope.high;
     deck->model.rope_scaling.original = s->rope.original;

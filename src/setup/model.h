@@ -1,30 +1,30 @@
-/* From the deck's section `model` to the settings of a model, and back. */
+/* Converts the deck's section `model` to the settings of a model, and back. */
 #ifndef SETUP_MODEL_H
 #define SETUP_MODEL_H
 
 #include "deck/deck.h"
 #include "architecture/settings.h"
 
-/* The family that the deck asks for, by itself or by its preset; the first where the preset is unknown. */
+/* Returns the family that model.family or model.preset selects; the first family if the preset is unknown. */
 const struct family *model_family_from_deck(const struct deck *deck);
-/* Its vocabulary, likewise; 0 where neither says. */
+/* Each returns a size of the deck's model, set by the deck or its preset: the vocabulary (0 if neither sets it), the
+ * number of key and value heads, and max_position_embeddings. */
 int64_t model_vocabulary_from_deck(const struct deck *deck);
-/* Its key and value heads, likewise. */
 int64_t model_kv_heads_from_deck(const struct deck *deck);
-/* Its max_position_embeddings, likewise. */
 int64_t model_positions_from_deck(const struct deck *deck);
 
-/* The max_position_embeddings that an export says: model.positions, else what the longest sequences of training take.
- */
+/* Returns the max_position_embeddings that an export writes: model.positions, or, if it is not set, the length of the
+ * longest training sequences. */
 int64_t model_trained_positions(const struct deck *deck);
 
-/* From the deck: a preset, then what the deck sets itself. `store_vocabulary` is used where neither says; 0 = unknown.
- * Errors (user): unknown preset (the known ones are listed), a missing or impossible size, naming the key. */
+/* Writes the settings of the deck's model: the preset's values, overridden by values that the deck sets.
+ * store_vocabulary is used if neither sets the vocabulary; 0 = unknown. Local. ERROR_USER: unknown preset (the message
+ * lists the known ones), or a missing or impossible size; the message names the key. */
 int model_settings_from_deck(struct model_settings *settings, const struct deck *deck, int64_t store_vocabulary);
 
-/* Writes settings into the section `model` of a deck, each key by itself whatever the preset, so that
- * model_settings_from_deck makes the same again. Keys that say how to begin or to decay (scaled_init, spike_no_more)
- * and the preset's name stay as they are. */
+/* Writes settings into the section `model` of a deck. It sets each key explicitly, whatever the preset, so that
+ * model_settings_from_deck returns the same settings. Keys of initialisation and weight decay (scaled_init,
+ * spike_no_more) and the preset's name stay unchanged. */
 void model_settings_to_deck(const struct model_settings *settings, struct deck *deck);
 
 #endif

@@ -5,9 +5,9 @@
 
 #include <string.h>
 
-/* -- What a recipe is -------------------------------------------------------------------------------------------- */
+/* -- Recipes ----------------------------------------------------------------------------------------------------- */
 
-/* The scalings of a recipe in 8 bits, by operand. */
+/* The scalings of the 8-bit recipes, by operand. */
 static const enum scaling eight_scalings[][OPERAND_COUNT] = {
     [DECK_RECIPE_DELAYED] = {SCALING_TENSOR, SCALING_TENSOR, SCALING_TENSOR},
     [DECK_RECIPE_CURRENT] = {SCALING_TENSOR, SCALING_TENSOR, SCALING_TENSOR},
@@ -15,13 +15,14 @@ static const enum scaling eight_scalings[][OPERAND_COUNT] = {
     [DECK_RECIPE_BLOCK] = {SCALING_1X128, SCALING_128X128, SCALING_1X128},
     [DECK_RECIPE_MXFP8] = {SCALING_1X32, SCALING_1X32, SCALING_1X32}};
 
-/* Of the layers that are in 8 bits; beside NVFP4 they are MXFP8. */
+/* Returns the recipe of 8-bit layers; with NVFP4 they are MXFP8. */
 static enum deck_recipe eight_recipe(const struct deck *deck)
 {
     return deck->precision.recipe == DECK_RECIPE_NVFP4 ? DECK_RECIPE_MXFP8 : (enum deck_recipe)deck->precision.recipe;
 }
 
-/* Can "fast" mean anything: is there one scale for each row of the product or for all of it? */
+/* Returns whether "fast" accumulation applies: there is one scale for each row of the GEMM's result, or for all of it.
+ */
 static bool sums_fast(enum deck_recipe recipe)
 {
     return recipe == DECK_RECIPE_DELAYED || recipe == DECK_RECIPE_CURRENT || recipe == DECK_RECIPE_ROW;
@@ -48,7 +49,7 @@ static struct linear_precision eight_bits(const struct deck *deck)
     return linear;
 }
 
-/* NVFP4. The Hadamard transform is for the operands of the weight's gradient. */
+/* Returns the rules of NVFP4. The Hadamard transform is for the operands of the weight gradient. */
 static struct linear_precision four_bits(const struct deck *deck)
 {
     const bool wide = deck->precision.weight_gradients == DECK_WEIGHT_GRADIENTS_COMPUTE;
@@ -64,7 +65,7 @@ static struct linear_precision four_bits(const struct deck *deck)
                                         .hadamard = hadamard}}};
 }
 
-/* -- Which format claims a layer --------------------------------------------------------------------------------- */
+/* -- Formats of layers ------------------------------------------------------------------------------------------- */
 
 static bool is_auto(const char *list)
 {
@@ -83,8 +84,8 @@ static bool four_is_on(const struct deck *deck)
     return deck->precision.recipe == DECK_RECIPE_NVFP4 || (!is_auto(list) && list[strspn(list, " ")] != '\0');
 }
 
-/* Gives the layers of a list to a format, where no other has them. claims[layers] of enum precision_kind; besides: what
- * the key may say other than a list. */
+/* Assigns the layers of a list to a format, unless another format has them. claims: enum precision_kind of each layer.
+ * besides: what else the key may be, for the message. */
 static int claim_list(uint8_t *claims, int64_t layers, enum precision_kind kind, const char *key, const char *list,
                       const char *besides)
 {
@@ -137,7 +138,7 @@ static int claim_layers(uint8_t *claims, const struct deck *deck, int64_t layers
     return ERROR_NONE;
 }
 
-/* The layers that a format has claimed by these keys. */
+/* Writes the layers that a format has claimed. keys: for the message. */
 static int list_claims(struct layer_list *list, const uint8_t *claims, int64_t layers, enum precision_kind kind,
                        const char *keys)
 {
@@ -167,7 +168,7 @@ static int find_layers(struct precision *precision, const struct deck *deck, int
     return code;
 }
 
-/* The layers that are quantized and that statistics.layers names; the head counts as one behind the last. */
+/* Finds the quantized layers that statistics.layers names; the head counts as a layer after the last. */
 static int find_statistics(struct precision *precision, const struct deck *deck, int64_t layers)
 {
     const char *list = deck->statistics.layers;
@@ -196,7 +197,7 @@ static int find_statistics(struct precision *precision, const struct deck *deck,
     return code;
 }
 
-/* -- All of it --------------------------------------------------------------------------------------------------- */
+/* -- Precision of a deck ----------------------------------------------------------------------------------------- */
 
 static int find_linears(bool *linears, const char *text)
 {

@@ -82,7 +82,7 @@ char *precision_text(const struct precision *precision, int64_t layers, bool emu
     return text;
 }
 
-/* The keys that are set but change nothing, with their values; "" for none. Freed with free(). */
+/* Returns the keys that are set but have no effect, with their values, or ""; freed with free(). */
 static char *unused_keys(const struct precision *precision, const struct deck *deck)
 {
     const enum scaling scaling = precision->kinds[PRECISION_EIGHT].rules[OPERAND_INPUT].scaling;

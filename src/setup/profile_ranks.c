@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a list of ranks: "0,3" or "all". */
+/* A parsed list of ranks: "0,3" or "all". */
 struct rank_list {
-    bool is_one;  /* else it cannot be read */
-    bool listed;  /* the rank that is asked for is in it */
+    bool is_one;  /* false: the text is not a list */
+    bool listed;  /* the rank asked for is in the list */
     long largest; /* -1: "all" */
 };
 

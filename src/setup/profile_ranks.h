@@ -8,7 +8,7 @@
  * ranks that the run does not have. */
 int profile_check(const struct deck *deck, int64_t ranks);
 
-/* Does a list of ranks, profile.ranks of a deck that passed profile_check, have the rank? */
+/* Returns whether a list of ranks, profile.ranks of a deck that passed profile_check, contains the rank. */
 bool profile_lists(const char *ranks, int rank);
 
 #endif

@@ -11,7 +11,7 @@ enum { POLICIES = DECK_RECOMPUTE_FULL + 1 };
 static const char *const names[] = {DECK_RECOMPUTE_NAMES};
 _Static_assert(sizeof names / sizeof names[0] == POLICIES, "each policy has a name");
 
-/* Where a policy and its colon stand, moves *at behind them and sets *policy; otherwise leaves both. */
+/* If a policy and its colon stand at *at, moves *at past them and sets *policy; otherwise changes neither. */
 static void read_policy(const char **at, int *policy)
 {
     const char *word = *at + strspn(*at, " "), *end = word;
@@ -26,10 +26,11 @@ static void read_policy(const char **at, int *policy)
     }
 }
 
-/* A key of the deck that names layers: into lists[count], one for each policy, or one where it names no policies. */
+/* A key of the deck that names layers, to be read into lists[count]: one list for each policy, or one list if the key
+ * names no policies. */
 struct key {
     const char *name, *list, *allowed;
-    int64_t layers; /* of the model */
+    int64_t layers; /* layers of the model */
     struct layer_list *lists;
     int count;
 };
@@ -128,7 +129,7 @@ void recompute_print_offloaded(char *list, size_t bytes, int64_t count, int64_t 
     }
 }
 
-/* Appends "full:1-8" or "full:8" to a list, unless last < first. */
+/* Appends "full:1-8", or "full:8" for one layer, to a list; nothing if last < first. */
 static void append(char *list, size_t bytes, int policy, int64_t first, int64_t last)
 {
     const size_t at = strlen(list);

@@ -17,7 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Masked tokens are those of a tokenizer; what predicts the next token takes any id. */
+/* Random data of a masked model has the ids of its family's tokenizer; a model that predicts the next token accepts any
+ * ids. */
 static struct random_windows_settings random_settings(const struct deck *deck, const struct family *family)
 {
     const struct tokenizer *tokenizer = tokenizer_find(family->learns_from);
@@ -26,7 +27,7 @@ static struct random_windows_settings random_settings(const struct deck *deck, c
                                             deck->data.random_median, deck->data.random_mean};
 }
 
-/* Rows that the whole run takes; more than can be are as good as most. */
+/* Returns the rows of the whole run, saturating at INT64_MAX. */
 static int64_t all_rows(const struct deck *deck)
 {
     const int64_t steps = deck->train.steps, rows = deck->train.global_batch;
@@ -111,10 +112,9 @@ int64_t settings_tokens(const struct deck *deck)
 int64_t settings_sharing(const struct deck *deck)
 {
     const int64_t context = deck->parallel.context;
-    return deck->parallel.tensor * deck->parallel.pipeline * (context > 1 ? context : 1); /* 0: none yet */
+    return deck->parallel.tensor * deck->parallel.pipeline * (context > 1 ? context : 1); /* 0: not chosen yet */
 }
 
-/* Of a micro-batch, on all ranks. */
 static int64_t micro_batch_rows(const struct deck *deck, int64_t ranks)
 {
     return ranks / settings_sharing(deck) * deck->train.micro_batch;
@@ -126,7 +126,7 @@ int64_t settings_micro_batches(const struct deck *deck, int64_t ranks)
     return (deck->train.global_batch + rows - 1) / rows;
 }
 
-/* Chunks of a stage have as many micro-batches in turn as there are stages. */
+/* The interleaved schedule runs groups of `stages` micro-batches through each model chunk. */
 static int check_micro_batches(const struct deck *deck, int64_t ranks)
 {
     const int64_t stages = deck->parallel.pipeline, count = settings_micro_batches(deck, ranks);
@@ -148,7 +148,7 @@ int settings_check_sizes(const struct deck *deck, int64_t ranks)
     return code == ERROR_NONE ? check_micro_batches(deck, ranks) : code;
 }
 
-/* The collector reads files of this ending alone, and none of the run's own has it. */
+/* node_exporter reads only files that end in .prom, and no other file of a run does. */
 static int check_prometheus(const char *name)
 {
     const size_t length = strlen(name);
@@ -215,7 +215,7 @@ static int check_device(const struct deck *deck, const struct precision *precisi
     return code;
 }
 
-/* Elements that a product takes at a time along its sum. */
+/* Returns the number that a quantized GEMM's inner dimension must be a multiple of. */
 static int64_t multiple_of(const struct precision *precision)
 {
     const bool mx = precision_uses(precision, PRECISION_EIGHT) &&
@@ -237,14 +237,14 @@ static int check_widths(const struct precision *precision, const struct model_se
         bool read;
         const char *mend;
     } widths[] = {
-        {"model.hidden", m->hidden, true, "precision.recipe = \"none\" takes any"}, /* all have it on one side */
+        {"model.hidden", m->hidden, true, "precision.recipe = \"none\" takes any"}, /* one side of all linears */
         {"model.heads x head_dim", model_heads(m) * m->head_dim, attention, fewer},
         {"(model.heads + 2 kv_heads) x head_dim", (model_heads(m) + 2 * model_kv_heads(m)) * m->head_dim,
          blocks && linears[LINEAR_QKV], fewer},
         {"model.ffn", model_ffn(m), mlp, fewer},
         {"model.vocabulary", model_vocabulary(m).most, precision->head, "precision.head = false takes any"},
         {"model.vocabulary", m->vocabulary / layer_ranks(&m->layer), precision->head,
-         "precision.head = false takes any"}, /* what a rank has at least */
+         "precision.head = false takes any"}, /* the fewest rows that a rank has */
     };
     for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++)
         if (widths[i].read && widths[i].width % multiple != 0)
@@ -255,8 +255,8 @@ static int check_widths(const struct precision *precision, const struct model_se
     return ERROR_NONE;
 }
 
-/* The head's products are of a chunk of tokens. The last chunk is as good as the others: a micro-batch has a multiple
- * of 16 tokens. */
+/* Checks the head's GEMMs, which process a chunk of tokens at a time. The last chunk needs no check: a micro-batch has
+ * a multiple of 16 tokens. */
 static int check_chunks(const struct deck *deck, const struct precision *precision)
 {
     enum { MULTIPLE = 16 };
@@ -287,7 +287,7 @@ int settings_check_precision(const struct deck *deck, const struct model_setting
 
 /* -- The model ---------------------------------------------------------------------------------------------------- */
 
-/* A model that was made for shorter sequences learns from longer ones only if somebody wants that. */
+/* Refuses sequences longer than the model's positions, unless the deck raises them. */
 static int check_positions(const struct deck *deck)
 {
     const int64_t longest = settings_of_loader(deck).window;

@@ -27,7 +27,7 @@ static void derive_device(struct setup *s)
     s->rates_file = deck->device.rates_file;
 }
 
-/* Validation reads its stores once and in their order. */
+/* Validation reads its stores once, in order. */
 static struct loader_settings validation_settings(const struct deck *deck)
 {
     struct loader_settings settings = settings_of_loader(deck);
@@ -99,7 +99,7 @@ static void derive_run(struct setup *s)
         .keep_best = deck->checkpoint.keep_best,
         .at_end = deck->checkpoint.at_end,
         .export_final = deck->checkpoint.export_final,
-        /* where tensors are cut by columns, a rank's share is whole rows only after the ranks have exchanged some */
+        /* with tensors split by columns, a rank has whole rows only after an exchange with other ranks */
         .overlapped = deck->checkpoint.asynchronous && deck->parallel.tensor <= 1,
         .tolerated = deck->checkpoint.on_failure == DECK_FAILURE_CONTINUE};
 }
@@ -132,7 +132,8 @@ static struct engine_settings engine_settings(const struct deck *deck)
     };
 }
 
-/* The embedding's gradient is summed, or made of what ranks gather (model/embedding.h), whichever moves less. */
+/* Returns the number of ranks that compute the embedding's gradient from gathered activations (model/embedding.h), or 1
+ * if the gradient is summed over ranks; whichever moves fewer bytes. */
 static int embedding_ranks(const struct setup *s)
 {
     const struct grid_numbers sizes = grid_sizes(&s->shape, (int)s->ranks);
@@ -144,7 +145,7 @@ static int embedding_ranks(const struct setup *s)
     return !s->model.tied && !s->deck->train.reproducible && gathered < summed ? sizes.data : 1;
 }
 
-/* The sizes of the model are set, and no layout is open. */
+/* Needs the sizes of the model, and a layout that is not open. */
 static void derive_engine(struct setup *s)
 {
     s->fits_recompute = s->deck->memory.recompute == DECK_RECOMPUTE_FIT;
@@ -158,7 +159,7 @@ static void derive_engine(struct setup *s)
     s->model.embedding_ranks = embedding_ranks(s);
 }
 
-/* -- All of it ---------------------------------------------------------------------------------------------------- */
+/* -- Setup -------------------------------------------------------------------------------------------------------- */
 
 int setup_create(struct setup *s, const struct deck *deck, int64_t ranks)
 {
@@ -235,7 +236,7 @@ void setup_destroy(struct setup *s)
     s->deck = NULL;
 }
 
-/* -- Ranks -------------------------------------------------------------------------------------------------------- */
+/* -- Schedule and engine of a rank -------------------------------------------------------------------------------- */
 
 static struct stage_cut cut_of(const struct setup *s, int rank)
 {
@@ -259,7 +260,7 @@ void setup_create_engine(const struct setup *s, int rank, struct executor *execu
     own.cut = cut_of(s, rank);
     model_create(model, &own, s->tokens, s->head_tokens);
     struct engine_settings settings = s->engine;
-    const int64_t enough = 2 * stage_count(&own.cut); /* more are in no more slots */
+    const int64_t enough = 2 * stage_count(&own.cut); /* more micro-batches do not need more slots */
     struct schedule schedule = setup_schedule(s, s->micro_batches < enough ? s->micro_batches : enough, rank);
     memcpy(settings.memory.slots, schedule.slots, sizeof schedule.slots);
     schedule_destroy(&schedule);

@@ -1,15 +1,15 @@
-/* Key header: a setup is everything that one run needs to know, compiled from a deck for a number of ranks. Session,
- * estimate and inference take it and make their engines by it. Keys of a deck are read here, in src/deck, and in the
- * few files of tests/t_deck_readers.sh.
+/* Key header: a setup is everything that one run needs to know, compiled from a deck for a number of ranks. Training,
+ * `cistron plan` and inference make their engines from a setup. Deck keys are read only in src/setup, src/deck and the
+ * files that tests/t_deck_readers.sh lists.
  *
- * A setup is made in two steps, since the executor and the data that the second needs are set up by the first:
+ * A setup is made in two steps, because the second needs the executor and the data, which the first configures:
  *
- *   setup_create     from deck and ranks: device, data, run and, where the deck leaves no layout open, the layout
- *   setup_complete   from the data's vocabulary and the executor: model and engine
+ *    setup_create     from deck and ranks: device, data, run, and the layout unless the deck leaves it open
+ *    setup_complete   from the data's vocabulary and the executor: model and engine
  *
  * Some keys leave a choice to the program: parallel.shard = "auto", parallel.context = 0, memory.recompute = "fit",
- * memory.head_tokens = 0. Whoever chooses (estimate/layout_choice.h, estimate/fit_choice.h) writes the choice into
- * setup->deck and calls setup_update, which derives again what depends on it. */
+ * memory.head_tokens = 0. The code that chooses (estimate/layout_choice.h, estimate/fit_choice.h) writes the choice
+ * into setup->deck and calls setup_update, which derives the dependent fields again. */
 #ifndef SETUP_SETUP_H
 #define SETUP_SETUP_H
 
@@ -19,26 +19,27 @@
 #include "engine/engine.h"
 #include "loader/loader.h"
 
-/* See train/learning_rate.h. Updates are counted in steps or rows (schedule.unit); `unit` is one update. */
+/* Settings of train/learning_rate.h. unit, warmup, hold and decay are in steps or rows (schedule.unit); unit is one
+ * update. */
 struct learning_rate_settings {
     enum deck_schedule kind;
     enum deck_rule rule;
-    int64_t steps; /* of the run */
+    int64_t steps; /* steps of the run */
     double unit, warmup, hold, decay;
-    bool to_last_step; /* decay ends with the run: schedule.decay = 0 */
+    bool to_last_step; /* schedule.decay = 0: the decay ends with the run */
     struct learning_rate_peak {
         double peak, min_ratio;
     } own, decoupled;
 };
 
-/* Steps `start` to `stop` of a run; 0: none, or no end. */
+/* Steps `start` to `stop` of a run. start = 0: no step; stop = 0: no end. */
 struct step_range {
     int64_t start, stop;
 };
 
 struct profile_settings {
     struct step_range steps;
-    const char *ranks; /* for profile_lists (setup/profile_ranks.h) */
+    const char *ranks; /* a list for profile_lists (setup/profile_ranks.h) */
     bool collectives;
 };
 
@@ -47,31 +48,31 @@ struct statistics_settings {
     struct step_range steps;
 };
 
-/* When checkpoints are written, and which stay. */
+/* When checkpoints are written, and which are kept. */
 struct saving_settings {
     int64_t every;  /* steps; 0: never */
-    double seconds; /* between two; 0: never */
+    double seconds; /* seconds between two checkpoints; 0: never */
     int64_t keep, keep_every;
     bool keep_best, at_end, export_final;
-    bool overlapped; /* with the steps that follow, where memory allows */
+    bool overlapped; /* checkpoints are written while the next steps run, if memory allows */
     bool tolerated;  /* a checkpoint that cannot be written does not end the run */
 };
 
 struct setup {
-    struct deck *deck; /* a copy with all choices; owned. The texts below belong to it */
+    struct deck *deck; /* a copy that includes all choices; owned. The strings below belong to it */
     int64_t ranks;
 
     /* -- Device -- */
-    struct device_request device; /* without communicators and threads */
+    struct device_request device; /* without communicators and number of threads */
     int64_t threads;              /* CPU threads of a rank; 0: its share of the node's */
-    double memory;                /* bytes that a rank may use; 0: what is free */
+    double memory;                /* bytes that a rank may use; 0: the free memory */
     double peak;                  /* FLOP/s of a rank's device; 0: unknown */
     const char *tuning_file, *rates_file;
 
     /* -- Data -- */
-    struct loader_settings train, valid;             /* the caller sets `memory` of both */
-    bool random, validates;                          /* random: made data; validates: `valid` names stores */
-    const char *train_stores, *valid_stores, *parts; /* the texts of the keys, used or not */
+    struct loader_settings train, valid;             /* the caller sets the field `memory` of both */
+    bool random, validates;                          /* random: generated data; validates: `valid` names stores */
+    const char *train_stores, *valid_stores, *parts; /* values of the keys, used or not */
 
     /* -- Run -- */
     int64_t steps;
@@ -79,7 +80,7 @@ struct setup {
     const char *folder, *prometheus;
     bool tensorboard;
     int64_t log_every, validation_every, validation_rows;
-    const char *walltime; /* for walltime_parse (setup/walltime.h) */
+    const char *walltime; /* text for walltime_parse (setup/walltime.h) */
     enum deck_divergence on_divergence;
     bool initialise_optimizer;
     struct learning_rate_settings learning_rate;
@@ -89,55 +90,58 @@ struct setup {
 
     /* -- Layout; unset while the deck leaves it open -- */
     bool open;
-    struct grid_shape shape; /* while open, of ranks that all have rows of their own */
-    int64_t sharing;         /* ranks with the same rows, or parts of them */
-    int64_t tokens;          /* of a rank's micro-batch */
-    int64_t micro_batches;   /* of a rank, a step */
+    struct grid_shape shape; /* while open: a grid in which every rank has rows of its own */
+    int64_t sharing;         /* number of ranks that share rows: tensor x context x pipeline */
+    int64_t tokens;          /* tokens of a rank's micro-batch */
+    int64_t micro_batches;   /* of a rank in a step */
 
     /* -- Model and engine; unset before setup_complete -- */
     bool complete;
-    bool fits_recompute, fits_head;             /* the program chooses the recompute policies; the head's chunks */
-    const char *fitted_layers, *fitted_offload; /* with fits_recompute, as keys of `memory` have them */
-    int64_t head_tokens;                        /* of a chunk of the head */
-    struct model_settings model;                /* of rank 0 */
+    bool fits_recompute, fits_head; /* the program chooses the recompute policies, or the head's chunk size */
+    const char *fitted_layers, *fitted_offload; /* with fits_recompute; as the keys of section `memory` */
+    int64_t head_tokens;                        /* tokens of a chunk of the head */
+    struct model_settings model;                /* settings of rank 0 */
     struct engine_settings engine;              /* without slots, which differ by stage, and without the tensor ranks */
 };
 
-/* Local. ERROR_USER: keys that do not fit each other or the number of ranks. Destroy the setup in any case. */
+/* Makes a setup, which the caller destroys also after an error. Local. ERROR_USER: keys do not fit each other or the
+ * number of ranks. */
 int setup_create(struct setup *setup, const struct deck *deck, int64_t ranks);
 
-/* vocabulary: of the data, where the deck does not say. Local. ERROR_USER, naming the key: no such model, or the
- * executor cannot compute it. */
+/* Derives model and engine. vocabulary: of the data, used if the deck does not set it. Local. ERROR_USER: unknown or
+ * impossible model, or the executor cannot compute it; the message names the key. */
 int setup_complete(struct setup *setup, int64_t vocabulary, const struct executor *executor);
 
-/* Derives layout, model and engine again after keys of the sections parallel, memory and precision or train.micro_batch
- * were changed in setup->deck to values that settings_check_sizes accepts. */
+/* Derives layout, model and engine again. Call it after changing keys of the sections parallel, memory or precision, or
+ * train.micro_batch, in setup->deck to values that settings_check_sizes accepts. */
 void setup_update(struct setup *setup);
 
-/* The learning rate of a deck alone. */
+/* Returns the learning rate settings of a deck. */
 struct learning_rate_settings setup_learning_rate(const struct deck *deck);
 
-/* Gives every rank the choices of rank 0 (the sections parallel and memory), and updates the setup. Collective. */
+/* Sends rank 0's choices (the sections parallel and memory) to all ranks, and updates the setup. Collective. */
 void setup_share(struct setup *setup, struct comm *world);
 
-/* For inference with a checkpoint's deck: model, head_tokens, `train` for how its data looked, and an engine of one row
- * and one micro-batch, whose memory, sharding and layer cut the caller sets. Local. Errors as setup_complete. */
+/* Makes a setup for inference from a checkpoint's deck: model, head_tokens, `train` (how the training data was
+ * prepared), and an engine of one row and one micro-batch. The caller sets the engine's memory and sharding and the
+ * model's tensor parallelism. Local. Errors as setup_complete. */
 int setup_create_inference(struct setup *setup, const struct deck *deck, int64_t vocabulary);
 
-/* A copy of a setup, to try other keys with. */
+/* Makes a copy of a setup, for trying other keys. setup_destroy frees a setup. */
 void setup_copy(struct setup *copy, const struct setup *setup);
 void setup_destroy(struct setup *setup);
 
-/* Writes into a deck what memory.recompute = "fit" and memory.head_tokens = 0 have come to, which the deck.cfg and the
- * checkpoints of a run keep. A chosen layout is not kept: another number of ranks may want another. */
+/* Writes the choices of memory.recompute = "fit" and memory.head_tokens = 0 into a deck, so that a run's deck.cfg and
+ * checkpoints keep them. A chosen layout is not written: another number of ranks may need another one. */
 void setup_keep_choices(const struct setup *setup, struct deck *deck);
 
-/* Makes the model and the engine of rank number `rank`; groups: its own. Collective if the executor allocates
+/* Makes the model and the engine of rank number `rank`, whose groups are `groups`. Collective if the executor allocates
  * collectively. */
 void setup_create_engine(const struct setup *setup, int rank, struct executor *executor,
                          const struct parallel_groups *groups, struct model *model, struct engine *engine);
 
-/* A step of so many micro-batches of rank number `rank`, freed with schedule_destroy. */
+/* Returns the schedule of a step of `micro_batches` micro-batches on rank number `rank`; freed with schedule_destroy.
+ */
 struct schedule setup_schedule(const struct setup *setup, int64_t micro_batches, int rank);
 
 #endif

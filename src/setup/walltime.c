@@ -31,7 +31,7 @@ int walltime_parse(const char *text, double *seconds)
     if (!good || *end != '\0' || part[0] < 0)
         return error_user("key train.walltime = \"%s\": must be minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS",
                           text);
-    /* the first number counts hours behind days, or with two more; minutes otherwise */
+    /* the first number is hours if days precede it or two numbers follow, else minutes */
     static const double units[] = {3600, 60, 1, 0};
     int unit = dash != NULL || parts == 3 ? 0 : 1;
     *seconds = 86400.0 * (double)part[0];
