@@ -26,8 +26,8 @@ static void dump_launches(void)
     launch_dump(stderr);
 }
 
-/* Ends all ranks. Only the main thread may call MPI (FUNNELED). If another thread fails (watchdog, loader,
- * checkpoint writer), the process exits without MPI; the launcher notices this and ends the other ranks. */
+/* Ends all ranks. Only the main thread may call MPI (FUNNELED). If another thread fails (watchdog, loader, checkpoint
+ * writer), the process exits without MPI; the launcher notices this and ends the other ranks. */
 static void abort_all_ranks(void)
 {
     int main_thread;

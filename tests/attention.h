@@ -58,9 +58,9 @@ static inline int add_slot(int32_t table[5][SLOTS], int slot, int64_t *q, int64_
     return slot + 1;
 }
 
-/* Fills the tables of a context-parallel rank: the queries are two chunks of a row, the keys the whole row of 2
- * tokens + 3. The first chunk begins at the 6th token, the second ends with the row, in another sequence. Both
- * chunks see the first sequence's keys; a backward uses only the second chunk. */
+/* Fills the tables of a context-parallel rank: the queries are two chunks of a row, the keys the whole row of 2 tokens
+ * + 3. The first chunk begins at the 6th token, the second ends with the row, in another sequence. Both chunks see the
+ * first sequence's keys; a backward uses only the second chunk. */
 static inline int fill_chunks(int32_t table[5][SLOTS], int64_t tokens, bool second_alone)
 {
     const int64_t row = 2 * tokens + 3, first = tokens / 2, second = tokens - first, next = row - (second + 1) / 2;
@@ -153,8 +153,8 @@ struct attention_shape {
     int64_t heads, kv_heads, head_dim;
 };
 
-/* Makes q, k and v of a case. If they have the same number of rows, they are columns of one matrix, as after the
- * fused projection. */
+/* Makes q, k and v of a case. If they have the same number of rows, they are columns of one matrix, as after the fused
+ * projection. */
 static inline void lay_tensors(struct trial *trial, enum dtype dtype, const struct attention_shape *shape,
                                int64_t queries, int64_t keys, double deviation, struct tensor qkv[3])
 {
@@ -229,8 +229,8 @@ static inline void check_full_is_used(struct trial *trial, const struct attentio
         check_noticed(trial, OP_ATTENTION_BACKWARD, args, &mistaken);
 }
 
-/* Adds the rotation of the gradients by rope, with random positions and table, and checks that a missing or
- * different rotation is noticed. */
+/* Adds the rotation of the gradients by rope, with random positions and table, and checks that a missing or different
+ * rotation is noticed. */
 static inline void rotate_gradients(struct trial *trial, struct attention_backward_args *args, bool interleaved)
 {
     enum { POSITIONS = 9 };
@@ -372,8 +372,8 @@ static inline void test_wrapped(void (*launch)(struct wrapper *wrapper, struct s
         executors[i] = wrappers[i].inner;
 }
 
-/* Chooses executors and their modes from the arguments after "small": a number of threads, "cuda", "cudnn", "once"
- * or "mma". */
+/* Chooses executors and their modes from the arguments after "small": a number of threads, "cuda", "cudnn", "once" or
+ * "mma". */
 static inline void attention_open(int count, char **arguments)
 {
     of_cudnn = count > 1 && strcmp(arguments[1], "cudnn") == 0;

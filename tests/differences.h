@@ -100,8 +100,8 @@ static inline double evaluate(const struct objective *f)
     return sum_of_products(&f->output, &f->weight);
 }
 
-/* Checks gradient = base + d objective / d x elementwise, to 1e-6 of the gradient's largest element. With step 1e-4
- * a fourth-order difference has errors of about 1e-12 from rounding and 1e-16 f'''''. base: NULL for zero. */
+/* Checks gradient = base + d objective / d x elementwise, to 1e-6 of the gradient's largest element. With step 1e-4 a
+ * fourth-order difference has errors of about 1e-12 from rounding and 1e-16 f'''''. base: NULL for zero. */
 static inline void check_gradient(const char *what, const struct objective *f, const struct tensor *x,
                                   const struct tensor *gradient, const struct tensor *base)
 {

@@ -1,6 +1,6 @@
-/* For test programs that compare an executor's ops with the oracle. The program's arguments name executors: numbers
- * of CPU threads (default: 1 and 2), or a name of executors.h. Bounds are derived in ref/bounds*.c; ref/trial.h says
- * what else a comparison checks. */
+/* For test programs that compare an executor's ops with the oracle. The program's arguments name executors: numbers of
+ * CPU threads (default: 1 and 2), or a name of executors.h. Bounds are derived in ref/bounds*.c; ref/trial.h says what
+ * else a comparison checks. */
 #ifndef TESTS_OPS_H
 #define TESTS_OPS_H
 

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* rank_folder_create makes the folder on rank 0, below TMPDIR or in the current folder; rank_folder_remove removes
- * it and frees the path. Both are collective. */
+/* rank_folder_create makes the folder on rank 0, below TMPDIR or in the current folder; rank_folder_remove removes it
+ * and frees the path. Both are collective. */
 static inline char *rank_folder_create(struct comm *world, const char *test)
 {
     const char *base = getenv("TMPDIR");

@@ -1,6 +1,5 @@
-/* A sharded view of a whole store, for tests of code that works on shards. Of each flat buffer it shows one of
- * `shards` uneven shards, whose ends are inside rows. Rank r has shard r % shards, so several ranks may have the
- * same one. */
+/* A sharded view of a whole store, for tests of code that works on shards. Of each flat buffer it shows one of `shards`
+ * uneven shards, whose ends are inside rows. Rank r has shard r % shards, so several ranks may have the same one. */
 #ifndef TESTS_SHARD_VIEW_H
 #define TESTS_SHARD_VIEW_H
 

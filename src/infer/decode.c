@@ -32,8 +32,8 @@ int64_t decode_first(int64_t n, int64_t context)
     return n <= context ? 0 : (n - context + half - 1) / half * half;
 }
 
-/* Returns the number of tokens of a place that are not in the cache yet. If the first token that the model may see
- * has moved, the place is emptied first. */
+/* Returns the number of tokens of a place that are not in the cache yet. If the first token that the model may see has
+ * moved, the place is emptied first. */
 static int64_t lacking(const struct decoding *d, int64_t at)
 {
     struct cache_place *place = &d->places[at];
@@ -76,8 +76,8 @@ static void list_pieces(struct decoding *d)
 static void read_row(const struct tensor *logits, int64_t row, double *to)
 {
     const uint16_t *narrow = tensor_at(logits, row, 0);
-    for (int64_t v = 0; v < logits->cols && logits->dtype == DTYPE_BF16; v++) /* without tensor_get, for speed: a
-                                                                               * large vocabulary has many */
+    for (int64_t v = 0; v < logits->cols && logits->dtype == DTYPE_BF16; v++) /* without tensor_get, for speed: a large
+                                                                               * vocabulary has many */
         to[v] = (double)bf16_to_f32(narrow[v]);
     for (int64_t v = 0; v < logits->cols && logits->dtype != DTYPE_BF16; v++)
         to[v] = tensor_get(logits, row, v);

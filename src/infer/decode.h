@@ -1,6 +1,6 @@
 /* Continuous batching: generates many sequences at once. Each has a place of the engine's key-value cache; when a
- * sequence ends, the next one gets its place. A call takes one token of each sequence that is being generated, and
- * as many tokens of prompts as still fit.
+ * sequence ends, the next one gets its place. A call takes one token of each sequence that is being generated, and as
+ * many tokens of prompts as still fit.
  *
  * For the token after n tokens, the model sees those from decode_first(n) on, counted as positions from 0. These are
  * all tokens while n is at most the context; then the last half of the context, and the tokens added to it until the
@@ -37,8 +37,8 @@ struct decode_settings {
     void *self;
 };
 
-/* Counts and times of two kinds of calls. A call that only adds a token to each sequence is a step; any other one
- * reads prompts, or reads tokens again after the context has moved. */
+/* Counts and times of two kinds of calls. A call that only adds a token to each sequence is a step; any other one reads
+ * prompts, or reads tokens again after the context has moved. */
 struct decode_rates {
     int64_t read;                      /* tokens in calls that read */
     int64_t added, steps;              /* tokens added by steps, and number of steps */
@@ -49,8 +49,8 @@ struct decode_rates {
  * tokens from there on. */
 int64_t decode_first(int64_t n, int64_t context);
 
-/* Generates each sequence to its end, and adds to *rates. Collective over the engine's tensor-parallel ranks and
- * over `agree`. Returns false if a logit is not finite. */
+/* Generates each sequence to its end, and adds to *rates. Collective over the engine's tensor-parallel ranks and over
+ * `agree`. Returns false if a logit is not finite. */
 bool decode(const struct decode_settings *settings, struct decode_sequence *sequences, int64_t count,
             struct decode_rates *rates);
 

@@ -112,8 +112,8 @@ static int check_room(const struct embedder *e, int64_t need, int64_t available,
                       bytes_text(has, (double)available));
 }
 
-/* Checks the memory before any rank of the node allocates. The engine is in the device's own memory, if there is
- * one; the vectors are in host memory. */
+/* Checks the memory before any rank of the node allocates. The engine is in the device's own memory, if there is one;
+ * the vectors are in host memory. */
 static int check_memory(const struct embedder *e)
 {
     struct executor *executor = e->inference->executor;

@@ -18,16 +18,16 @@ struct embed_settings {
     int64_t tensor;          /* number of tensor-parallel ranks; 0: no tensor parallelism */
 };
 
-/* Computes and writes the vectors. The input of a masked model is BOS, record and EOS, that of a causal model BOS
- * and record; so the last token, for pool "last", is EOS or the last residue. Nothing is masked, which token dropout
- * takes into account (loader/masking.h).
+/* Computes and writes the vectors. The input of a masked model is BOS, record and EOS, that of a causal model BOS and
+ * record; so the last token, for pool "last", is EOS or the last residue. Nothing is masked, which token dropout takes
+ * into account (loader/masking.h).
  *
  * Rank 0 reads and writes. Records are put into batches in file order, independent of the number of ranks; team t
- * computes batches t, t + teams, ... The file is therefore the same on any number of ranks, up to rounding that
- * depends on the number of threads. The output appears under its name when it is complete.
+ * computes batches t, t + teams, ... The file is therefore the same on any number of ranks, up to rounding that depends
+ * on the number of threads. The output appears under its name when it is complete.
  *
- * Collective; returns an agreed code, after its message was printed. ERROR_USER: settings are out of range, the
- * input is missing or not FASTA, a record needs more memory than is available, or an error of inference_open;
+ * Collective; returns an agreed code, after its message was printed. ERROR_USER: settings are out of range, the input
+ * is missing or not FASTA, a record needs more memory than is available, or an error of inference_open;
  * ERROR_ENVIRONMENT: the output cannot be written. */
 int embed_run(struct comm *world, const struct embed_settings *settings, device_make *make_executor);
 

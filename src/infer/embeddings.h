@@ -12,8 +12,8 @@
  *   "none"    one row per token, special tokens included
  *
  * Attributes of the root: cistron_embeddings (version of this layout), version (of the program), checkpoint (path),
- * step (of the training), family, tokenizer, pool, hidden, begin_tokens and end_tokens (special tokens that the
- * model was given before and after each record), max_length (0: no limit), truncated (number of truncated records). */
+ * step (of the training), family, tokenizer, pool, hidden, begin_tokens and end_tokens (special tokens that the model
+ * was given before and after each record), max_length (0: no limit), truncated (number of truncated records). */
 #ifndef INFER_EMBEDDINGS_H
 #define INFER_EMBEDDINGS_H
 

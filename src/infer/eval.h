@@ -26,11 +26,11 @@ struct eval_settings {
 };
 
 /* Scores the file and writes the JSON. A causal model scores each token given the tokens before it, in overlapping
- * windows (infer/sliding.h). A masked model scores the tokens that are selected as in training (loader/masking.h),
- * with the deck's data.mask_probability, in windows of the training's size with BOS and EOS; then overlap, bos and
- * no_mask are refused. The output appears under its name when it is complete. Collective; returns an agreed code,
- * after its message was printed. ERROR_USER: settings are out of range, the input is missing or has no records, or
- * an error of inference_open; ERROR_ENVIRONMENT: the output cannot be written. */
+ * windows (infer/sliding.h). A masked model scores the tokens that are selected as in training (loader/masking.h), with
+ * the deck's data.mask_probability, in windows of the training's size with BOS and EOS; then overlap, bos and no_mask
+ * are refused. The output appears under its name when it is complete. Collective; returns an agreed code, after its
+ * message was printed. ERROR_USER: settings are out of range, the input is missing or has no records, or an error of
+ * inference_open; ERROR_ENVIRONMENT: the output cannot be written. */
 int eval_run(struct comm *world, const struct eval_settings *settings, device_make *make_executor);
 
 #endif

@@ -30,8 +30,8 @@ enum {
     MOST_SAMPLES = 1 << 30
 };
 
-/* A round of work: consecutive samples of consecutive prompts, divided round-robin among the teams. Of the whole
- * run, sequence i is sample i % samples of prompt i / samples. */
+/* A round of work: consecutive samples of consecutive prompts, divided round-robin among the teams. Of the whole run,
+ * sequence i is sample i % samples of prompt i / samples. */
 struct generate_round {
     int64_t first;                     /* number of the round's first sequence */
     struct decode_sequence *sequences; /* [count]; only this team's sequences have tokens */

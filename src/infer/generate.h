@@ -24,8 +24,8 @@ struct generate_settings {
 };
 
 /* Continues each prompt settings->samples times, by up to settings->tokens tokens or to the model's end token. BOS
- * precedes each prompt, unless the model was trained without it (data.bos); EOS is not added. Special tokens that
- * are spelled out in text prompts are encoded as such.
+ * precedes each prompt, unless the model was trained without it (data.bos); EOS is not added. Special tokens that are
+ * spelled out in text prompts are encoded as such.
  *
  * With one prompt, one sample and no output option, rank 0 prints the prompt and each token as it is generated,
  * unprintable characters as '?'. Otherwise the results (infer/results.h) are written in prompt order: to standard
@@ -33,8 +33,8 @@ struct generate_settings {
  * sample depend on the seed, the numbers of the sample and its prompt, and, through rounding in GEMMs, on the other
  * sequences of the batch. Teams of ranks divide the work. What was loaded, and the rates, go to standard error.
  *
- * Collective; returns an agreed code, after its message was printed. ERROR_USER: settings are out of range, or an
- * error of prompts_read, alphabet_allow, results_choose, output_check or inference_open. */
+ * Collective; returns an agreed code, after its message was printed. ERROR_USER: settings are out of range, or an error
+ * of prompts_read, alphabet_allow, results_choose, output_check or inference_open. */
 int generate_run(struct comm *world, const struct generate_settings *settings, device_make *make_executor);
 
 #endif

@@ -38,19 +38,19 @@ struct inference {
     int made; /* how far the set-up has come, for inference_close */
 };
 
-/* Finds the checkpoint `where`: a file, or a run folder, of which final_model.h5 or a later good checkpoint is
- * chosen. Reads its metadata, and makes an executor on this rank's share of the CPUs. Collective; an agreed code.
- * Call inference_close also after an error. ERROR_USER: there is no checkpoint, it is damaged, or its deck or
- * tokenizer is not supported by this program. */
+/* Finds the checkpoint `where`: a file, or a run folder, of which final_model.h5 or a later good checkpoint is chosen.
+ * Reads its metadata, and makes an executor on this rank's share of the CPUs. Collective; an agreed code. Call
+ * inference_close also after an error. ERROR_USER: there is no checkpoint, it is damaged, or its deck or tokenizer is
+ * not supported by this program. */
 int inference_open(struct inference *inference, struct comm *world, const char *where, device_make *make_executor);
 
 /* Returns whether the model was trained on texts that begin with the begin token. Local. */
 bool inference_begins(const struct inference *inference);
 
-/* Decides what each rank owns. A rank owns all weights, or with tensor parallelism its part of each layer, if they
- * fit into memory together with what the shape needs. Otherwise the weights are sharded and gathered layer by layer;
- * then every forward pass of the engine is collective over all ranks. Forward passes are always collective over a
- * team. Collective; an agreed code. ERROR_USER: the layers cannot be divided among the ranks. */
+/* Decides what each rank owns. A rank owns all weights, or with tensor parallelism its part of each layer, if they fit
+ * into memory together with what the shape needs. Otherwise the weights are sharded and gathered layer by layer; then
+ * every forward pass of the engine is collective over all ranks. Forward passes are always collective over a team.
+ * Collective; an agreed code. ERROR_USER: the layers cannot be divided among the ranks. */
 int inference_lay_out(struct inference *inference, const struct inference_shape *shape);
 
 /* Returns the bytes that inference_start will allocate on this rank. Local. */

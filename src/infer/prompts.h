@@ -1,6 +1,6 @@
-/* Reads prompts as tokens: a given text, or the records of a file (records/record_reader.h; each line of a plain
- * text file is a prompt). All prompts are read before anything is computed, so that the longest is known; memory
- * grows with them. */
+/* Reads prompts as tokens: a given text, or the records of a file (records/record_reader.h; each line of a plain text
+ * file is a prompt). All prompts are read before anything is computed, so that the longest is known; memory grows with
+ * them. */
 #ifndef INFER_PROMPTS_H
 #define INFER_PROMPTS_H
 

@@ -11,8 +11,8 @@ struct score_settings {
     const char *checkpoint; /* path, for messages */
     struct sliding_settings windows;
     bool mask; /* causal models: score only A C G T a c g t; false: every token */
-    /* Masked models; NULL for causal ones: selects and replaces tokens by this rule, with epoch 0 and the number of
-     * the record (from 0) as the window; the selected tokens are scored. */
+    /* Masked models; NULL for causal ones: selects and replaces tokens by this rule, with epoch 0 and the number of the
+     * record (from 0) as the window; the selected tokens are scored. */
     const struct token_masking *masking;
     bool token_dropout;      /* the model uses token dropout */
     int64_t tokens;          /* tokens per batch: at least the context, at most as planned for the engine */
@@ -39,10 +39,10 @@ struct fasta_score {
 };
 
 /* Scores the file. Windows are put into batches in file order, independent of the number of ranks; team t computes
- * batches t, t + teams, ...; each window's sum is added to its record's in file order. A record's sum is therefore
- * the same on any number of ranks, up to rounding that depends on the number of threads. Every rank reads the file.
- * Collective; an agreed code. On success every rank has the whole result, freed with score_destroy. ERROR_DIVERGED:
- * a loss is not finite. */
+ * batches t, t + teams, ...; each window's sum is added to its record's in file order. A record's sum is therefore the
+ * same on any number of ranks, up to rounding that depends on the number of threads. Every rank reads the file.
+ * Collective; an agreed code. On success every rank has the whole result, freed with score_destroy. ERROR_DIVERGED: a
+ * loss is not finite. */
 int score_run(struct fasta_score *score, struct comm *world, struct engine *engine,
               const struct score_settings *settings);
 void score_destroy(struct fasta_score *score);

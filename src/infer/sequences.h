@@ -1,6 +1,6 @@
 /* The records of a FASTA file for inference on whole records: BOS, the sequence, and EOS for masked models. They are
- * read once into temporary files next to the output (file/spool.h). The longest record is thus known before anything
- * is computed, the input may be standard input, and memory does not grow with the number of records. */
+ * read once into temporary files next to the output (file/spool.h). The longest record is thus known before anything is
+ * computed, the input may be standard input, and memory does not grow with the number of records. */
 #ifndef INFER_SEQUENCES_H
 #define INFER_SEQUENCES_H
 
@@ -15,8 +15,8 @@ struct sequences_settings {
     const struct tokenizer *tokenizer;
     bool end;                /* add EOS to each record */
     const char *letter_case; /* see prepare/census.h; may be NULL */
-    int64_t most; /* maximum tokens per record, special tokens included; longer records are truncated before EOS; 0 =
-                   * no limit */
+    int64_t most; /* maximum tokens per record, special tokens included; longer records are truncated before EOS; 0 = no
+                   * limit */
 };
 
 struct record_sequences {

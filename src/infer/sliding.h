@@ -1,8 +1,7 @@
 /* Splits the records of a file (records/record_reader.h) into the windows in which they are scored. Causal models:
- * windows of at most `context` tokens; each but a record's first begins with the last `overlap` tokens of the
- * previous one, which are its context and are not scored again. So every token but the record's first is scored
- * once, in the first window that has it. Masked models: windows without overlap, each with BOS and EOS, as in
- * training. */
+ * windows of at most `context` tokens; each but a record's first begins with the last `overlap` tokens of the previous
+ * one, which are its context and are not scored again. So every token but the record's first is scored once, in the
+ * first window that has it. Masked models: windows without overlap, each with BOS and EOS, as in training. */
 #ifndef INFER_SLIDING_H
 #define INFER_SLIDING_H
 

@@ -1,5 +1,5 @@
-/* Prints text that arrives in pieces, but only complete UTF-8 characters. Invalid bytes are printed as U+FFFD,
- * control characters other than tabs and line ends as '?'. */
+/* Prints text that arrives in pieces, but only complete UTF-8 characters. Invalid bytes are printed as U+FFFD, control
+ * characters other than tabs and line ends as '?'. */
 #ifndef INFER_TEXT_STREAM_H
 #define INFER_TEXT_STREAM_H
 

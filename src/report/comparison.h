@@ -14,9 +14,9 @@ struct comparison_settings {
 
 enum { COMPARISON_RUNS = 26 };
 
-/* Writes the page, completely or not at all, and the text to standard output. Runs are folders or log.jsonl files,
- * and may still be running. One process, no MPI. Records a message and returns ERROR_USER (more than COMPARISON_RUNS
- * runs, or not a run) or ERROR_ENVIRONMENT. */
+/* Writes the page, completely or not at all, and the text to standard output. Runs are folders or log.jsonl files, and
+ * may still be running. One process, no MPI. Records a message and returns ERROR_USER (more than COMPARISON_RUNS runs,
+ * or not a run) or ERROR_ENVIRONMENT. */
 int comparison_run(char *const runs[], int count, const struct comparison_settings *settings);
 
 #endif

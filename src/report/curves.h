@@ -20,8 +20,8 @@ struct loss_curves {
 void curves_create(struct loss_curves *curves, const struct run_history *history);
 void curves_destroy(struct loss_curves *curves);
 
-/* Returns a plot of the losses: training, smoothed training if there are enough rows, and validation. The plot and
- * the series borrow the curves. */
+/* Returns a plot of the losses: training, smoothed training if there are enough rows, and validation. The plot and the
+ * series borrow the curves. */
 enum { CURVES_LOSSES = 3 };
 struct line_plot curves_loss_plot(const struct loss_curves *curves, struct plot_series series[CURVES_LOSSES]);
 

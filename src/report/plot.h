@@ -34,8 +34,8 @@ void plot_write_svg_file(FILE *file, const struct line_plot *plot);
 extern const char plot_style[];
 /* Returns a colour for series number `series` of a plot; there are six different ones. */
 const char *plot_color(int series);
-/* Writes a histogram: the number of values in each of equal bins of [low, high). Values outside count in the first
- * or last bin. */
+/* Writes a histogram: the number of values in each of equal bins of [low, high). Values outside count in the first or
+ * last bin. */
 void plot_write_histogram(FILE *file, const char *title, const char *x_label, const double *values, int64_t count,
                           double low, double high);
 /* A colour for values below a bound that are not in an earlier band. */

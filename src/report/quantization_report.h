@@ -6,8 +6,8 @@
 
 #include <stdio.h>
 
-/* Returns a sentence on the gradients' underflow: the worst of all steps, and that of the last measured one. Freed
- * with free(); NULL: nothing was measured. */
+/* Returns a sentence on the gradients' underflow: the worst of all steps, and that of the last measured one. Freed with
+ * free(); NULL: nothing was measured. */
 char *quantization_report_text(const struct run_history *history);
 
 /* Writes a section of the page with maps of layer by step; nothing if nothing was measured. */

@@ -16,8 +16,8 @@ struct throughput {
     double utilisation[FLOPS_CONVENTIONS]; /* MFU at `rate`; NaN without a peak */
 };
 
-/* Returns the throughput of the last program, without its first `warm_up` steps. A line of the log counts if all of
- * its steps are after the warm-up. */
+/* Returns the throughput of the last program, without its first `warm_up` steps. A line of the log counts if all of its
+ * steps are after the warm-up. */
 struct throughput throughput_of(const struct run_history *history, int64_t warm_up);
 
 #endif

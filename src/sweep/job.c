@@ -135,8 +135,8 @@ static void write_keys(FILE *file, const struct sweep_case *c)
     }
 }
 
-/* Returns the training's command line, with the run folder `run` in the case's folder; freed with free(). preload:
- * path of a library; "": none. */
+/* Returns the training's command line, with the run folder `run` in the case's folder; freed with free(). preload: path
+ * of a library; "": none. */
 static char *training(const struct sweep_place *place, const struct sweep_case *c, const char *run, const char *preload)
 {
     char *bytes = NULL, *path = sweep_job_path(place, c, run), *folder = memory_format("output.folder=%s", path);
@@ -216,9 +216,9 @@ static void write_training(FILE *file, const struct sweep_place *place, const st
     free(command);
 }
 
-/* Writes the signal traps: a signal ends the training, then the script by the same signal. Otherwise the exit code
- * that a launcher makes of Ctrl-C would count as a failed case. While the training ends, further signals are
- * ignored, because Ctrl-C also ends the sweep, which then sends TERM (run_shell). */
+/* Writes the signal traps: a signal ends the training, then the script by the same signal. Otherwise the exit code that
+ * a launcher makes of Ctrl-C would count as a failed case. While the training ends, further signals are ignored,
+ * because Ctrl-C also ends the sweep, which then sends TERM (run_shell). */
 static void write_traps(FILE *file)
 {
     fputs("for s in INT TERM HUP; do\n"

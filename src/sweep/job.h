@@ -1,5 +1,5 @@
-/* A case of a sweep as a shell script, which runs here or is submitted to a batch system. The state of a case is
- * only in its folder, so a later call continues where an earlier one ended:
+/* A case of a sweep as a shell script, which runs here or is submitted to a batch system. The state of a case is only
+ * in its folder, so a later call continues where an earlier one ended:
  *
  *   job.sh     the script; it writes plan.json and plan.txt (`cistron plan` and its messages), out.txt (output of the
  *              training) and run/ (its run folder); with sweep_job_is_freed also free.txt and free/
@@ -31,16 +31,16 @@ char *sweep_job_path(const struct sweep_place *place, const struct sweep_case *c
 /* Returns the first line of file NAME of a case, NULL if there is none; freed with free(). */
 char *sweep_job_line(const struct sweep_place *place, const struct sweep_case *c, const char *name);
 
-/* Return whether the case is to be trained a second time, into the folder free/, with transfers that take no time,
- * and whether that was done. */
+/* Return whether the case is to be trained a second time, into the folder free/, with transfers that take no time, and
+ * whether that was done. */
 bool sweep_job_is_freed(const struct sweep_place *place, const struct sweep_case *c);
 bool sweep_job_was_freed(const struct sweep_place *place, const struct sweep_case *c);
 
 enum sweep_state sweep_job_state(const struct sweep_place *place, const struct sweep_case *c);
 
-/* Removes the files of earlier attempts, writes the script, and runs it to its end or submits it. A failed training
- * is not an error. ERROR_USER: the folder is not writable. ERROR_ENVIRONMENT: there is no shell, the batch system
- * refuses, or a signal has ended the script and should end the sweep. */
+/* Removes the files of earlier attempts, writes the script, and runs it to its end or submits it. A failed training is
+ * not an error. ERROR_USER: the folder is not writable. ERROR_ENVIRONMENT: there is no shell, the batch system refuses,
+ * or a signal has ended the script and should end the sweep. */
 int sweep_job_start(const struct sweep_place *place, const struct sweep_case *c);
 
 #endif

@@ -1,5 +1,4 @@
-/* Reads the cases of a sweep from a libconfig file whose settings may have several values; each combination is a
- * case.
+/* Reads the cases of a sweep from a libconfig file whose settings may have several values; each combination is a case.
  *
  *   ranks = [1, 2, 4, 8];
  *   keys : { precision : { compute = "bf16"; }; train : { micro_batch = [2, 4]; }; };
@@ -49,8 +48,8 @@ struct sweep_list {
     int group_count, case_count, series_count;
 };
 
-/* Reads the file and all decks; call sweep_list_destroy also after an error. Local. ERROR_USER: a mistake in the
- * file, with its line, or in a deck with the keys of a case. */
+/* Reads the file and all decks; call sweep_list_destroy also after an error. Local. ERROR_USER: a mistake in the file,
+ * with its line, or in a deck with the keys of a case. */
 int sweep_list_read(struct sweep_list *list, const char *path);
 void sweep_list_destroy(struct sweep_list *list);
 

@@ -5,8 +5,8 @@
 #include "sweep/outcome.h"
 
 /* Draws FOLDER/weak.svg and FOLDER/strong.svg. weak: tokens/s per rank, in percent of that with the series' fewest
- * ranks; the ideal is 100 %. strong: the speed-up over the fewest ranks times their number; the ideal is the number
- * of ranks. A plot is omitted if no series has two measured cases. Local. ERROR_USER, ERROR_ENVIRONMENT. */
+ * ranks; the ideal is 100 %. strong: the speed-up over the fewest ranks times their number; the ideal is the number of
+ * ranks. A plot is omitted if no series has two measured cases. Local. ERROR_USER, ERROR_ENVIRONMENT. */
 int scaling_draw(const char *folder, const struct run_outcome *outcomes, int count);
 
 #endif

@@ -199,8 +199,8 @@ static int run_in_folder(struct sweep *sweep)
     return code == ERROR_NONE ? sum_up(sweep) : code;
 }
 
-/* Checks that the folder is a sweep's if it has files with the names of results, which each call overwrites. The
- * folder of a sweep has a sweep's lock. */
+/* Checks that the folder is a sweep's if it has files with the names of results, which each call overwrites. The folder
+ * of a sweep has a sweep's lock. */
 static int check_folder(const char *folder)
 {
     static const char *const names[] = {"results.csv", "results.h5", "weak.svg", "strong.svg"};

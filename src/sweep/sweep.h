@@ -16,8 +16,8 @@ struct sweep_settings {
 };
 
 /* Runs the sweep. A failed case is noted, and the sweep continues. One process, no MPI. ERROR_USER: mistakes in the
- * list, cases of another build, or cases of several devices, which a table does not mix. ERROR_ENVIRONMENT: files,
- * the shell or the batch system failed; or, after all cases have run, that some have failed. */
+ * list, cases of another build, or cases of several devices, which a table does not mix. ERROR_ENVIRONMENT: files, the
+ * shell or the batch system failed; or, after all cases have run, that some have failed. */
 int sweep_run(const struct sweep_settings *settings);
 
 #endif

@@ -43,8 +43,8 @@ static const double LOOK_SECONDS = 1.0;
 /* Largest margin before the time limit, in addition to that of time_is_up; the margin is 1 % of train.walltime. */
 static const double LARGEST_MARGIN = 60.0;
 
-/* A timed checkpoint comes at the earliest after this multiple of the duration of the slowest one, so that
- * checkpoints take at most 5 % of the time. */
+/* A timed checkpoint comes at the earliest after this multiple of the duration of the slowest one, so that checkpoints
+ * take at most 5 % of the time. */
 static const double SAVES_APART = 20.0;
 
 void control_open(struct run_control *control, struct comm *world, const char *folder, double walltime, double every)
@@ -81,8 +81,8 @@ void control_saved(struct run_control *control, double seconds)
 {
     control_written(control, seconds);
     control->save_seen = false;
-    signals_take_save(); /* launchers signal the ranks at different times: signals that arrived meanwhile are
-                          * satisfied too */
+    signals_take_save(); /* launchers signal the ranks at different times: signals that arrived meanwhile are satisfied
+                          * too */
 }
 
 /* The remaining time must suffice for 1.5 of the slowest step and two of the slowest checkpoint: if a save is in

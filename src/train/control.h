@@ -19,17 +19,17 @@ struct run_control {
     double last_poll, last_look; /* clock_seconds() of the last poll, and of the last look at the files */
 };
 
-/* control_open starts to watch for requests. walltime: seconds from the program's start, 0 = no limit; every:
- * seconds between timed checkpoints, 0 = none. control_close frees the control. Local. */
+/* control_open starts to watch for requests. walltime: seconds from the program's start, 0 = no limit; every: seconds
+ * between timed checkpoints, 0 = none. control_close frees the control. Local. */
 void control_open(struct run_control *control, struct comm *world, const char *folder, double walltime, double every);
 void control_close(struct run_control *control);
 
-/* Returns the current request, the same on all ranks. why: its reason as text for the log, valid until the next
- * call. If there are several requests, the later one of the enum wins. CONTROL_ABANDON is a stop that nobody
- * requested: standard output is a pipe without a reader. A request file is removed when it is seen; one that cannot
- * be removed, such as a folder, is ignored with a warning. Timed checkpoints are control->every seconds apart, or 20
- * times the duration of the slowest checkpoint if that is longer. Collective: every rank calls it at the same
- * places, once per step. */
+/* Returns the current request, the same on all ranks. why: its reason as text for the log, valid until the next call.
+ * If there are several requests, the later one of the enum wins. CONTROL_ABANDON is a stop that nobody requested:
+ * standard output is a pipe without a reader. A request file is removed when it is seen; one that cannot be removed,
+ * such as a folder, is ignored with a warning. Timed checkpoints are control->every seconds apart, or 20 times the
+ * duration of the slowest checkpoint if that is longer. Collective: every rank calls it at the same places, once per
+ * step. */
 enum control_wish { CONTROL_NONE, CONTROL_SAVE, CONTROL_STOP, CONTROL_ABANDON };
 enum control_wish control_poll(struct run_control *control, const char **why);
 
@@ -39,8 +39,8 @@ bool control_stopping(struct run_control *control);
 /* Notes that the state has been saved, or copied to be saved in the background, and that this blocked the steps for
  * `seconds`. It also satisfies requests to save that arrived meanwhile. */
 void control_saved(struct run_control *control, double seconds);
-/* Notes that the checkpoint's file is complete and older ones are removed. seconds: time from the beginning of the
- * save until now. */
+/* Notes that the checkpoint's file is complete and older ones are removed. seconds: time from the beginning of the save
+ * until now. */
 void control_written(struct run_control *control, double seconds);
 
 #endif

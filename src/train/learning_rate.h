@@ -4,8 +4,8 @@
 
 #include "setup/setup.h"
 
-/* Returns the learning rate of update number `update` (from 0). With schedule.rule "recipe" and "nemo" n = update
- * (with "recipe" the first update then has rate 0), with "megatron" n = update + 1. Let w = schedule.warmup, h = w +
+/* Returns the learning rate of update number `update` (from 0). With schedule.rule "recipe" and "nemo" n = update (with
+ * "recipe" the first update then has rate 0), with "megatron" n = update + 1. Let w = schedule.warmup, h = w +
  * schedule.hold, d = schedule.decay (0: train.steps - h), and r = schedule.min_ratio. The rate is the peak,
  * optimizer.lr, times
  *
@@ -16,8 +16,8 @@
  *   r                                            for n > h + d
  *   1                                            for all n after the warm-up, "constant"
  *
- * With schedule.count = "samples" n, w, h and d count rows: an update has train.global_batch rows, and each 1 that
- * is added above becomes train.global_batch too.
+ * With schedule.count = "samples" n, w, h and d count rows: an update has train.global_batch rows, and each 1 that is
+ * added above becomes train.global_batch too.
  *
  * Sources: the schedulers of the BioNeMo llama3 (cosine) and esm2 (linear) recipes; Megatron-LM's warm-up, and its
  * schedules in samples; NeMo's warm-up. */

@@ -102,8 +102,8 @@ static void tell_overruled(const struct deck *deck, const struct deck *found, co
     }
 }
 
-/* Compares the sizes that the deck gave. This comes first, because a mix of the deck's and the checkpoint's sizes
- * may not describe a valid model. */
+/* Compares the sizes that the deck gave. This comes first, because a mix of the deck's and the checkpoint's sizes may
+ * not describe a valid model. */
 static int check_given_sizes(const char *path, const struct deck *deck, const struct model_settings *found)
 {
     struct model_settings given = *found;

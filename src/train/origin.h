@@ -1,6 +1,6 @@
-/* The origin of a run is the checkpoint of model.initialise_from, from whose weights a new run starts. It is read
- * only once, when the run is new; afterwards the run's own deck and checkpoints have everything that came from it.
- * All functions but origin_named are collective over world and return agreed codes. */
+/* The origin of a run is the checkpoint of model.initialise_from, from whose weights a new run starts. It is read only
+ * once, when the run is new; afterwards the run's own deck and checkpoints have everything that came from it. All
+ * functions but origin_named are collective over world and return agreed codes. */
 #ifndef TRAIN_ORIGIN_H
 #define TRAIN_ORIGIN_H
 
@@ -14,23 +14,23 @@ struct tokenizer;
 /* Returns whether the deck names an origin (model.initialise_from). Local. */
 bool origin_named(const struct deck *deck);
 
-/* For a new run: finds and verifies the checkpoint that model.initialise_from names (the newest one of a run
- * folder), and completes the section `model` of the deck from it: keys that the deck does not give get the
- * checkpoint's values. Where the deck overrides another value of the checkpoint, both are logged. *path is freed
- * with free(), NULL after an error. ERROR_USER: there is no good checkpoint, or the deck gives another family or
- * other sizes; the message names each. */
+/* For a new run: finds and verifies the checkpoint that model.initialise_from names (the newest one of a run folder),
+ * and completes the section `model` of the deck from it: keys that the deck does not give get the checkpoint's values.
+ * Where the deck overrides another value of the checkpoint, both are logged. *path is freed with free(), NULL after an
+ * error. ERROR_USER: there is no good checkpoint, or the deck gives another family or other sizes; the message names
+ * each. */
 int origin_take(struct comm *world, struct deck *deck, char **path);
 
-/* For a resumed run whose deck names an origin: completes the deck from the run's own checkpoint `path`, which has
- * had the origin's values since the run was new. */
+/* For a resumed run whose deck names an origin: completes the deck from the run's own checkpoint `path`, which has had
+ * the origin's values since the run was new. */
 int origin_inherit(struct comm *world, struct deck *deck, const char *path);
 
 /* Reads the weights into a new session, and with model.initialise_optimizer the optimizer state. ERROR_USER: the
  * training data have another tokenizer, or the checkpoint has no optimizer state. */
 int origin_read_weights(struct session *session, const char *path);
 
-/* Reads the carried tensors of the checkpoint (checkpoint/carried.h) on rank 0; empty on other ranks. The caller
- * owns them. */
+/* Reads the carried tensors of the checkpoint (checkpoint/carried.h) on rank 0; empty on other ranks. The caller owns
+ * them. */
 int origin_read_carried(struct comm *world, const char *path, struct carried_files *carried);
 
 /* Completes rank 0's open tokenizer of the stores, which may be NULL. If the checkpoint has the same tokenizer, the

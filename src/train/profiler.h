@@ -15,12 +15,12 @@ struct profiler {
     bool on;
 };
 
-/* Sets up the profiler of rank number `rank`; borrows the setup. Ranks that are not profiled launch in the same way
- * as the profiled ones: within the profiled steps no rank replays graphs. */
+/* Sets up the profiler of rank number `rank`; borrows the setup. Ranks that are not profiled launch in the same way as
+ * the profiled ones: within the profiled steps no rank replays graphs. */
 void profiler_create(struct profiler *profiler, const struct setup *setup, int rank);
 
-/* Called before and after the launch of step number `step`, from 1. After the last profiled step, profiler_after
- * waits for the device and writes the profile. */
+/* Called before and after the launch of step number `step`, from 1. After the last profiled step, profiler_after waits
+ * for the device and writes the profile. */
 void profiler_before(struct profiler *profiler, struct executor *executor, int64_t step);
 void profiler_after(struct profiler *profiler, struct run_meter *meter, int64_t step);
 /* Called if the run ends after this step, for whatever reason: writes the profile that has been collected so far, if

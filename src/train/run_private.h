@@ -23,15 +23,15 @@ struct train_run {
     const struct tokenizer *tokenizer; /* open tokenizer of the stores; rank 0 */
     char *deck_text;
     int64_t step, tokens; /* of the run, including steps in flight */
-    int64_t unpadded;     /* this rank's share of the tokens without padding, of finished steps; the sum over ranks
-                           * is the run's */
+    int64_t unpadded;     /* this rank's share of the tokens without padding, of finished steps; the sum over ranks is
+                           * the run's */
     struct begun {
         int64_t step, tokens; /* number of the step, and the run's tokens including it */
         struct meter_work work;
         double rate;                 /* learning rate */
         double seconds;              /* host time spent launching the step */
-        double pause;                /* seconds between the end of the previous step and this launch; 0 if that step
-                                      * was in flight */
+        double pause;                /* seconds between the end of the previous step and this launch; 0 if that step was
+                                      * in flight */
         double data_wait;            /* seconds spent waiting for the loader */
         bool measured;               /* quantization errors are measured */
         struct blend_position after; /* position in the data after the step's rows; owned */
@@ -85,8 +85,8 @@ bool run_validation_due(const struct train_run *run);
 
 /* -- run_rewind.c ------------------------------------------------------------------------------------------------ */
 
-/* Handles a step with a non-finite loss or gradient norm, in which the engine made no update: ends the run, skips
- * the step or rewinds, as the deck says. Collective; an agreed code. */
+/* Handles a step with a non-finite loss or gradient norm, in which the engine made no update: ends the run, skips the
+ * step or rewinds, as the deck says. Collective; an agreed code. */
 int run_diverged(struct train_run *run, const struct meter_row *row, const struct begun *begun);
 
 /* -- run_save.c; collective, with agreed codes ------------------------------------------------------------------- */
@@ -103,8 +103,8 @@ int run_settle(struct train_run *run);
 int run_settle_when_ready(struct train_run *run);
 /* For a run that ends because a checkpoint could not be written: logs which step is not saved, and how to resume. */
 void run_tell_unsaved(const struct train_run *run);
-/* Allocates another piece of the snapshot's memory before the first snapshot needs it, in at most 1 % of the run
- * time. Local. */
+/* Allocates another piece of the snapshot's memory before the first snapshot needs it, in at most 1 % of the run time.
+ * Local. */
 void run_grow_snapshot(struct train_run *run);
 /* Writes the final model if the deck requests it, unless the file already has exactly this state. A run that was
  * extended, or killed at its very end, may have left another final model. */

@@ -53,8 +53,8 @@ static int rewind_to(struct train_run *run, const char *path, const struct begun
     return code;
 }
 
-/* Rewinds to the last checkpoint, and continues with the data after the rows of step `bad`. Later steps in flight
- * are discarded, and their rows are used again. Collective. */
+/* Rewinds to the last checkpoint, and continues with the data after the rows of step `bad`. Later steps in flight are
+ * discarded, and their rows are used again. Collective. */
 static int rewind_run(struct train_run *run, const struct begun *bad, const char *what)
 {
     struct session *s = &run->session;

@@ -18,8 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Computes the digest of the current step if it is unknown: at most once per step, because all weights and moments
- * pass through the host. Collective. */
+/* Computes the digest of the current step if it is unknown: at most once per step, because all weights and moments pass
+ * through the host. Collective. */
 static void update_digest(struct train_run *run)
 {
     if (run->digest_step != run->step)
@@ -228,8 +228,8 @@ static bool is_stale(const char *folder, uint64_t digest)
     return stale;
 }
 
-/* Writes the Hugging Face folder of checkpoint.export_final, unless it already has this final model. check_export
- * has refused models that cannot be exported, so a failure is ERROR_ENVIRONMENT. */
+/* Writes the Hugging Face folder of checkpoint.export_final, unless it already has this final model. check_export has
+ * refused models that cannot be exported, so a failure is ERROR_ENVIRONMENT. */
 static int export_final(struct train_run *run, const char *model)
 {
     const struct session *s = &run->session;

@@ -182,9 +182,9 @@ static int create_layout(struct session *s)
     return comm_agree(s->world, grid_create(&s->grid, s->world, &s->setup.shape));
 }
 
-/* Runs the first exchange of a group, which connects its ranks and for which the library allocates memory. After
- * this, the free memory is what a run may use. op: OP_ALL_TO_ALL or OP_SHIFT, on the stream of the group's
- * exchanges; group NULL: nothing. */
+/* Runs the first exchange of a group, which connects its ranks and for which the library allocates memory. After this,
+ * the free memory is what a run may use. op: OP_ALL_TO_ALL or OP_SHIFT, on the stream of the group's exchanges; group
+ * NULL: nothing. */
 static void connect_group(struct session *s, struct group *group, int stream_id, enum op op)
 {
     if (group == NULL)
@@ -233,8 +233,8 @@ static void connect_stages(struct session *s)
     s->executor->class->release(s->executor, memory, MEMORY_DEVICE);
 }
 
-/* Resolves memory.recompute = "fit" and memory.head_tokens = 0, on rank 0's device with the memory that every rank
- * may use. */
+/* Resolves memory.recompute = "fit" and memory.head_tokens = 0, on rank 0's device with the memory that every rank may
+ * use. */
 static int choose_by_memory(struct session *s)
 {
     const struct setup *setup = &s->setup;

@@ -25,8 +25,8 @@ struct session {
 };
 
 /* Makes the session; weights are zero. Destroy the session also after an error. checkpoint: the one to resume from,
- * whose tuned kernels the executor loads; NULL: none. make_executor: core/device.h. Collective over world; returns
- * an agreed code. */
+ * whose tuned kernels the executor loads; NULL: none. make_executor: core/device.h. Collective over world; returns an
+ * agreed code. */
 int session_create(struct session *session, const struct deck *deck, struct comm *world, const char *checkpoint,
                    device_make *make_executor);
 void session_destroy(struct session *session);
@@ -36,8 +36,8 @@ struct session_validation {
     double labels;
 };
 
-/* Evaluates the validation set. Before each batch every rank calls stopping(self); if that returns true, the
- * validation is abandoned and the result is false. stopping must return the same value on all ranks. Collective. */
+/* Evaluates the validation set. Before each batch every rank calls stopping(self); if that returns true, the validation
+ * is abandoned and the result is false. stopping must return the same value on all ranks. Collective. */
 bool session_validate(struct session *session, bool (*stopping)(void *self), void *self,
                       struct session_validation *result);
 

@@ -38,8 +38,8 @@ static int read_deck(struct comm *world, struct deck *deck, const char *path, ch
     return code;
 }
 
-/* Ignores the keys of a checkpoint's deck that say where a run writes, since the file may come from a stranger:
- * these keys count only from the command line, and output.folder defaults to the checkpoint's own folder. */
+/* Ignores the keys of a checkpoint's deck that say where a run writes, since the file may come from a stranger: these
+ * keys count only from the command line, and output.folder defaults to the checkpoint's own folder. */
 static int distrust(struct comm *world, struct deck *deck, const char *path, char *const overrides[], int count)
 {
     struct deck *given = deck_create();
@@ -226,8 +226,8 @@ int start_inherit_fit(struct comm *world, struct deck *deck, const char *path)
     return code;
 }
 
-/* Finds the newest checkpoint of output.folder when train.resume names another file. If the run there began from
- * that file, a stopped job that is started again with the same command resumes its own run. */
+/* Finds the newest checkpoint of output.folder when train.resume names another file. If the run there began from that
+ * file, a stopped job that is started again with the same command resumes its own run. */
 static int find_own(struct comm *world, const struct setup *setup, char **path, char **aside)
 {
     bool alike = false;

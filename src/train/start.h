@@ -6,8 +6,8 @@
 #include "checkpoint/checkpoint.h"
 #include "train/session.h"
 
-/* Reads the deck on rank 0, with overrides[count]. The deck is the file `path`, or if `from` is not NULL, the deck
- * with which the checkpoint or run folder `from` was trained; then train.resume names that checkpoint. Keys of a
+/* Reads the deck on rank 0, with overrides[count]. The deck is the file `path`, or if `from` is not NULL, the deck with
+ * which the checkpoint or run folder `from` was trained; then train.resume names that checkpoint. Keys of a
  * checkpoint's deck that say where a run writes are ignored: output.folder becomes the checkpoint's own folder. */
 int start_read_deck(struct comm *world, struct deck *deck, const char *path, const char *from, char *const overrides[],
                     int count);
@@ -19,10 +19,10 @@ int start_make_folder(struct comm *world, const char *folder, int *made);
  * folder's lock. */
 void start_clean_folder(struct comm *world, const char *folder);
 
-/* Finds and verifies the checkpoint that train.resume requests. *path is freed with free(), NULL for a fresh start.
- * If train.resume names a file or folder, the run begins there; once the run has a checkpoint of its own in
- * output.folder, that one is used. aside: as in checkpoint_find_to_load. ERROR_USER: there is no checkpoint, or
- * train.resume = "never" and the folder has a run. */
+/* Finds and verifies the checkpoint that train.resume requests. *path is freed with free(), NULL for a fresh start. If
+ * train.resume names a file or folder, the run begins there; once the run has a checkpoint of its own in output.folder,
+ * that one is used. aside: as in checkpoint_find_to_load. ERROR_USER: there is no checkpoint, or train.resume = "never"
+ * and the folder has a run. */
 int start_find(struct comm *world, const struct setup *setup, char **path, char **aside);
 
 /* For a deck that leaves something to fit_choose, in a run that resumes from the checkpoint `path`: copies what that

@@ -147,8 +147,8 @@ static struct choice_share deal(struct comm *world, struct executor *executor, i
     return (struct choice_share){times ? before : -1, ranks > 0 ? ranks : 1};
 }
 
-/* Copies one of rank 0's micro-batches to all ranks, since a rank may not have rows of its own. It is the middle one
- * of the first step, because the first one may have the longest segments (loader/deal.h). */
+/* Copies one of rank 0's micro-batches to all ranks, since a rank may not have rows of its own. It is the middle one of
+ * the first step, because the first one may have the longest segments (loader/deal.h). */
 static void share_batch(struct batch *batch, struct comm *world, const struct engine *engine, struct loader *loader)
 {
     const struct memory_settings *m = &engine->settings.memory;

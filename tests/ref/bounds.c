@@ -51,9 +51,9 @@ static void gemm_sum(struct trial *trial, const struct gemm_args *args, int64_t 
     }
 }
 
-/* k products and additions, four scalings, the addend, and the bias: gamma(k + 5) of the product of magnitudes, with
- * a bias gamma(k + 6). sum_a: k additions. A GPU adds products of 8-bit numbers with fewer bits; the bound holds
- * there too if no sum needs more bits, as for the numbers that tests choose. */
+/* k products and additions, four scalings, the addend, and the bias: gamma(k + 5) of the product of magnitudes, with a
+ * bias gamma(k + 6). sum_a: k additions. A GPU adds products of 8-bit numbers with fewer bits; the bound holds there
+ * too if no sum needs more bits, as for the numbers that tests choose. */
 static void gemm(struct trial *trial, const struct gemm_args *args)
 {
     struct tensor bound = trial_bound(trial, OP_GEMM, args, "d");
@@ -112,9 +112,9 @@ static void embedding_backward(struct trial *trial, const struct embedding_backw
         }
 }
 
-/* A row's largest element, the sum of exp(x - largest), and the sum's relative error: roundings of each term's
- * argument (subtraction, change of base), exp, and V additions. If the maximum is found while summing, two more exps
- * and products, whose arguments add up to at most the term's own range. */
+/* A row's largest element, the sum of exp(x - largest), and the sum's relative error: roundings of each term's argument
+ * (subtraction, change of base), exp, and V additions. If the maximum is found while summing, two more exps and
+ * products, whose arguments add up to at most the term's own range. */
 struct row_sum {
     double largest, sum, relative;
 };
@@ -182,8 +182,8 @@ static void xent_part(struct trial *trial, const struct xent_part_args *args)
     }
 }
 
-/* Each part's term has the errors of its argument's roundings, exp and a product; the sum those of its additions.
- * The sum of the targets is exact, since all but one are 0. */
+/* Each part's term has the errors of its argument's roundings, exp and a product; the sum those of its additions. The
+ * sum of the targets is exact, since all but one are 0. */
 static void xent_merge(struct trial *trial, const struct xent_merge_args *args)
 {
     const struct tensor *parts = &args->statistics;
@@ -215,8 +215,8 @@ static void xent_merge(struct trial *trial, const struct xent_merge_args *args)
     reference_store(&total, 0, 0, sum_of_errors + magnitude * (double)(parts->cols + 1) * 0x1p-53);
 }
 
-/* exp(x - lse): the argument's roundings (subtraction, change of base), the error of lse, and exp; then the
- * subtraction of one. */
+/* exp(x - lse): the argument's roundings (subtraction, change of base), the error of lse, and exp; then the subtraction
+ * of one. */
 static void bound_gradient(const struct tensor *logits, struct tensor bound, int64_t t, int64_t place, double lse,
                            double lse_error)
 {
@@ -271,8 +271,8 @@ static void sum_squares(struct trial *trial, const struct sum_squares_args *args
     reference_store(&bound, 0, 0, (double)tensor_count(&args->x) * 0x1p-53 * sum);
 }
 
-/* A root, an addition, a division, a minimum, a division; max_norm and the count may pass through fp32. The powers
- * are computed in double, and at most 1. */
+/* A root, an addition, a division, a minimum, a division; max_norm and the count may pass through fp32. The powers are
+ * computed in double, and at most 1. */
 static void gradient_scale(struct trial *trial, const struct gradient_scale_args *args)
 {
     struct tensor scale = trial_bound(trial, OP_GRADIENT_SCALE, args, "scale");
@@ -289,8 +289,8 @@ static void gradient_scale(struct trial *trial, const struct gradient_scale_args
         reference_store(&corrections, 0, i, 0x1p-50);
 }
 
-/* g: one rounding. m: products and an addition, gamma(4) of its terms' magnitudes. v: as m, without cancellation.
- * step: m's error, and relative errors of the root, two divisions and three products. */
+/* g: one rounding. m: products and an addition, gamma(4) of its terms' magnitudes. v: as m, without cancellation. step:
+ * m's error, and relative errors of the root, two divisions and three products. */
 static void adamw(struct trial *trial, const struct adamw_args *args)
 {
     struct tensor weight = trial_bound(trial, OP_ADAMW, args, "weight"), m = trial_bound(trial, OP_ADAMW, args, "m");

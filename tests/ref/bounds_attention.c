@@ -39,8 +39,8 @@ static void add(const struct tensor *x, int64_t row, int64_t col, double value)
     reference_store(x, row, col, reference_load(x, row, col) + value);
 }
 
-/* Returns how often a running maximum changes over s[0..n-1], from either end. Each change rescales the sum by one
- * more exp and one more product, whatever the number of keys that an executor processes at a time. */
+/* Returns how often a running maximum changes over s[0..n-1], from either end. Each change rescales the sum by one more
+ * exp and one more product, whatever the number of keys that an executor processes at a time. */
 static double rescalings(const double *s, int64_t n)
 {
     int64_t up = 0, down = 0;
@@ -55,10 +55,10 @@ static double rescalings(const double *s, int64_t n)
 }
 
 /* p_j = exp(s_j - m) has the relative error r_j: e_j; the roundings of the argument, whose magnitude is at most the
- * range of s, twice (subtraction, change of base), and once more for all rescalings, whose arguments add up to at
- * most the range; exp, once and once per rescaling. o = sum p v / sum p: the numerator has the error sum p |v| (r +
- * gamma(n)), the denominator sum p (r + gamma(n)). lse = m + log(sum p): the denominator's relative error becomes
- * log's absolute error; then log and the roundings. */
+ * range of s, twice (subtraction, change of base), and once more for all rescalings, whose arguments add up to at most
+ * the range; exp, once and once per rescaling. o = sum p v / sum p: the numerator has the error sum p |v| (r +
+ * gamma(n)), the denominator sum p (r + gamma(n)). lse = m + log(sum p): the denominator's relative error becomes log's
+ * absolute error; then log and the roundings. */
 static void forward_row(const struct attention_forward_args *args, const struct reference_span *span, int64_t head,
                         int64_t i, double *s, double *r, const struct tensor *o_bound, const struct tensor *lse_bound)
 {
@@ -109,11 +109,11 @@ void bounds_attention_forward(struct trial *trial, const struct attention_forwar
     memory_free(r);
 }
 
-/* p = exp(s - lse) with the stored lse has the error r p: e_j, the roundings of the argument, and exp. dp = d_o v'
- * and delta = d_o o' have errors of gamma(d + 1) of their magnitudes, so ds = p (dp - delta) has p (r |dp - delta| +
- * gamma(d + 1) (|d_o| |v|' + |d_o| |o|') + 3 u |dp - delta|), and both p and ds the floor of exp. dq, dk: scale
- * times sums of ds k and ds q; dv: a sum of p d_o. Each sum adds gamma(its length) of its magnitude; the length for
- * dk and dv is at most the rows of q times the heads that share a kv head. An old value is one more term. */
+/* p = exp(s - lse) with the stored lse has the error r p: e_j, the roundings of the argument, and exp. dp = d_o v' and
+ * delta = d_o o' have errors of gamma(d + 1) of their magnitudes, so ds = p (dp - delta) has p (r |dp - delta| +
+ * gamma(d + 1) (|d_o| |v|' + |d_o| |o|') + 3 u |dp - delta|), and both p and ds the floor of exp. dq, dk: scale times
+ * sums of ds k and ds q; dv: a sum of p d_o. Each sum adds gamma(its length) of its magnitude; the length for dk and dv
+ * is at most the rows of q times the heads that share a kv head. An old value is one more term. */
 static void backward_row(const struct attention_backward_args *args, const struct reference_span *span, int64_t head,
                          int64_t i, const struct tensor *dq, const struct tensor *dk, const struct tensor *dv)
 {
@@ -256,10 +256,10 @@ void bounds_attention_backward(struct trial *trial, const struct attention_backw
         rotate_bounds(args, &dq, &dk);
 }
 
-/* Let d = |lse - part_lse| and s = exp(-d), with the relative error r = 4 u d + BOUNDS_FUNCTION (subtraction and
- * change of base of the argument, and exp). The weights 1 / (1 + s) and s / (1 + s) have the sum's error r s / (1 +
- * s), a division and two roundings, the second one r as well; then two products and an addition. lse: the sum's
- * error and rounding, log, and the addition. If only one of the two has a weight, it is 1. */
+/* Let d = |lse - part_lse| and s = exp(-d), with the relative error r = 4 u d + BOUNDS_FUNCTION (subtraction and change
+ * of base of the argument, and exp). The weights 1 / (1 + s) and s / (1 + s) have the sum's error r s / (1 + s), a
+ * division and two roundings, the second one r as well; then two products and an addition. lse: the sum's error and
+ * rounding, log, and the addition. If only one of the two has a weight, it is 1. */
 void bounds_attention_merge(struct trial *trial, const struct attention_merge_args *args)
 {
     struct tensor o = trial_bound(trial, OP_ATTENTION_MERGE, args, "o"), to = o;

@@ -6,8 +6,8 @@ static double gain_of(const struct tensor *weight, bool one_plus, int64_t h)
     return fabs(reference_load(weight, 0, h) + (one_plus ? 1.0 : 0.0));
 }
 
-/* The sum of squares has no cancellation: relative error gamma(H + 2) with the mean and eps, halved by the root;
- * then the root and the reciprocal; then two products for y, and an addition if the gain is 1 + weight. */
+/* The sum of squares has no cancellation: relative error gamma(H + 2) with the mean and eps, halved by the root; then
+ * the root and the reciprocal; then two products for y, and an addition if the gain is 1 + weight. */
 void bounds_rmsnorm_forward(struct trial *trial, const struct rmsnorm_forward_args *args)
 {
     struct tensor y = trial_bound(trial, OP_RMSNORM_FORWARD, args, "y");
@@ -60,8 +60,8 @@ void bounds_rmsnorm_backward(struct trial *trial, const struct rmsnorm_backward_
 }
 
 /* Error of a row's mean: its rounding and a constant's, and the error of the sum of x - (first mean), with which an
- * executor may correct a first mean; the error of the first sum is then of second order. The error of a plain fp32
- * sum is not allowed: if the mean is far larger than the deviation, nothing else would be left. */
+ * executor may correct a first mean; the error of the first sum is then of second order. The error of a plain fp32 sum
+ * is not allowed: if the mean is far larger than the deviation, nothing else would be left. */
 struct moments {
     double mean, mean_error, deviation, variance; /* deviation: mean(|x - mean|) */
 };
@@ -83,9 +83,9 @@ static struct moments moments_of(const struct tensor *x, int64_t t)
     return m;
 }
 
-/* If the mean has the error e, the mean square of x - mean has e^2, and gamma(H + 5) for the subtraction, squares,
- * sum, mean and eps; the root halves that relative error. Then the root and the reciprocal. y: e and a rounding in x
- * - mean; two products and the bias. */
+/* If the mean has the error e, the mean square of x - mean has e^2, and gamma(H + 5) for the subtraction, squares, sum,
+ * mean and eps; the root halves that relative error. Then the root and the reciprocal. y: e and a rounding in x - mean;
+ * two products and the bias. */
 void bounds_layernorm_forward(struct trial *trial, const struct layernorm_forward_args *args)
 {
     struct tensor y = trial_bound(trial, OP_LAYERNORM_FORWARD, args, "y");
@@ -193,8 +193,8 @@ static double sigmoid(double gate)
     return 1.0 / (1.0 + exp(-gate));
 }
 
-/* Returns the relative error of sigmoid(g) = 1 / (1 + e), e = exp(-g). e has the error |g| u (its argument's change
- * of base) and that of exp, both with the weight e / (1 + e) = 1 - sigmoid(g); then an addition and a reciprocal. */
+/* Returns the relative error of sigmoid(g) = 1 / (1 + e), e = exp(-g). e has the error |g| u (its argument's change of
+ * base) and that of exp, both with the weight e / (1 + e) = 1 - sigmoid(g); then an addition and a reciprocal. */
 static double sigmoid_error(double gate)
 {
     return (1.0 - sigmoid(gate)) * (fabs(gate) * BOUNDS_U + BOUNDS_FUNCTION) + BOUNDS_FUNCTION + BOUNDS_U;
@@ -212,8 +212,8 @@ void bounds_swiglu_forward(struct trial *trial, const struct swiglu_forward_args
         }
 }
 
-/* d gate = dy up s (1 + g (1 - s)), where s has the error r s. The bracket has the error |g| (r s + u) from 1 - s,
- * and four roundings of its magnitude; three more products. d up = dy g s. */
+/* d gate = dy up s (1 + g (1 - s)), where s has the error r s. The bracket has the error |g| (r s + u) from 1 - s, and
+ * four roundings of its magnitude; three more products. d up = dy g s. */
 void bounds_swiglu_backward(struct trial *trial, const struct swiglu_backward_args *args)
 {
     struct tensor dx = trial_bound(trial, OP_SWIGLU_BACKWARD, args, "dx");
@@ -235,9 +235,9 @@ struct gelu {
     double share, share_error, slope, slope_error;
 };
 
-/* Phi and its density. In both tails, Phi is a function of its argument, or exp times another function. The
- * argument, x times a constant or its square, has two roundings, and exp's half of one (change of base): |x|
- * density. The density: exp of x^2 / 2, whose argument has two roundings; a constant. */
+/* Phi and its density. In both tails, Phi is a function of its argument, or exp times another function. The argument, x
+ * times a constant or its square, has two roundings, and exp's half of one (change of base): |x| density. The density:
+ * exp of x^2 / 2, whose argument has two roundings; a constant. */
 static struct gelu gelu_erf(double x)
 {
     double cumulative = 0.5 * erfc(-x / sqrt(2.0)), density = exp(-0.5 * x * x) / sqrt(2.0 * acos(-1.0));

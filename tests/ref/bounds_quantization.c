@@ -16,9 +16,9 @@ void bounds_quantize(struct trial *trial, const struct quantize_args *args)
     }
 }
 
-/* Terms in f32, sums in double. A quantized value is within twice |x| unless it is clipped, and has one rounding;
- * its difference from x has another. A scale may be a product; a reciprocal may be that of a rounded scale, or of
- * the number from which the scale was made. */
+/* Terms in f32, sums in double. A quantized value is within twice |x| unless it is clipped, and has one rounding; its
+ * difference from x has another. A scale may be a product; a reciprocal may be that of a rounded scale, or of the
+ * number from which the scale was made. */
 void bounds_quantization_statistic(struct trial *trial, const struct quantization_statistic_args *args)
 {
     struct tensor bound = trial_bound(trial, OP_QUANTIZATION_STATISTIC, args, "result");

@@ -1,6 +1,6 @@
-/* An executor that runs asynchronously, as a GPU does: launches wait in a queue until somebody waits for them, and
- * can be captured and replayed. It reveals code that relies on immediate execution. On the clock of this device,
- * which its stamps read, every launch takes a second. */
+/* An executor that runs asynchronously, as a GPU does: launches wait in a queue until somebody waits for them, and can
+ * be captured and replayed. It reveals code that relies on immediate execution. On the clock of this device, which its
+ * stamps read, every launch takes a second. */
 #ifndef TESTS_REF_LATE_H
 #define TESTS_REF_LATE_H
 

@@ -1,8 +1,8 @@
 /* A store in front of an engine's own that fills unused memory with NaN, for tests. Gathered weights become NaN when
- * their unit releases them; gradient contributions are NaN until their unit writes them; memory that lives within
- * one action (engine/memory.h) is NaN at its beginning. Whole weights that other ranks have updated become NaN at
- * the beginning of the action after the update. A unit that reads too late or too early, or does not write all of
- * its gradients, therefore makes the losses NaN. */
+ * their unit releases them; gradient contributions are NaN until their unit writes them; memory that lives within one
+ * action (engine/memory.h) is NaN at its beginning. Whole weights that other ranks have updated become NaN at the
+ * beginning of the action after the update. A unit that reads too late or too early, or does not write all of its
+ * gradients, therefore makes the losses NaN. */
 #ifndef TESTS_REF_POISON_H
 #define TESTS_REF_POISON_H
 

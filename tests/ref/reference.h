@@ -1,6 +1,6 @@
-/* The oracle: an executor that implements every op of core/op.h in plain loops of doubles, to be read next to the
- * op's definition. Elements are loaded as doubles, an op computes in double and rounds once on store, so all "f" and
- * "stat" tensors may have any float type, including f64. Other executors are compared with it. */
+/* The oracle: an executor that implements every op of core/op.h in plain loops of doubles, to be read next to the op's
+ * definition. Elements are loaded as doubles, an op computes in double and rounds once on store, so all "f" and "stat"
+ * tensors may have any float type, including f64. Other executors are compared with it. */
 #ifndef TESTS_REF_REFERENCE_H
 #define TESTS_REF_REFERENCE_H
 

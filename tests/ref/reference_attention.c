@@ -78,8 +78,8 @@ void reference_attention_forward(const struct attention_forward_args *args)
     }
 }
 
-/* Adds the contributions of one query row to dq, dk and dv, which are f64 here. With p = exp(s - lse), dp = d_o v'
- * and delta = d_o o': ds = p (dp - delta). lse and o are those that the forward stored. */
+/* Adds the contributions of one query row to dq, dk and dv, which are f64 here. With p = exp(s - lse), dp = d_o v' and
+ * delta = d_o o': ds = p (dp - delta). lse and o are those that the forward stored. */
 static void backward_row(const struct attention_backward_args *args, const struct reference_span *span, int64_t head,
                          int64_t i, const struct tensor *dq, const struct tensor *dk, const struct tensor *dv)
 {

@@ -132,8 +132,7 @@ void reference_rope(const struct rope_args *args)
 {
     int64_t half = args->head_dim / 2;
     int64_t step = args->interleaved ? 2 : 1,
-            apart = args->interleaved ? 1 : half; /* distance between pairs, and between
-                                                   * the two elements of a pair */
+            apart = args->interleaved ? 1 : half; /* distance between pairs, and between the two elements of a pair */
     for (int64_t t = 0; t < args->x.rows; t++) {
         int64_t position = reference_index(&args->positions, t);
         for (int64_t first = 0; first < args->x.cols; first += args->head_dim)
@@ -187,8 +186,8 @@ void reference_swiglu_backward(const struct swiglu_backward_args *args)
 
 static const double pi = 3.14159265358979323846;
 
-/* share: the factor of x in GELU; slope: the derivative of share, so that dy/dx = share + x slope. The tanh form is
- * a sigmoid, (1 + tanh(u)) / 2 = sigmoid(2 u), written without cancellation where the share is close to 0 or 1. */
+/* share: the factor of x in GELU; slope: the derivative of share, so that dy/dx = share + x slope. The tanh form is a
+ * sigmoid, (1 + tanh(u)) / 2 = sigmoid(2 u), written without cancellation where the share is close to 0 or 1. */
 struct gelu {
     double share, slope;
 };

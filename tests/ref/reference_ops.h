@@ -1,5 +1,5 @@
-/* The oracle's ops: reference_NAME runs the op NAME in double. Collectives of groups of several processes are not
- * here: the executor passes them to the group's table. */
+/* The oracle's ops: reference_NAME runs the op NAME in double. Collectives of groups of several processes are not here:
+ * the executor passes them to the group's table. */
 #ifndef TESTS_REF_REFERENCE_OPS_H
 #define TESTS_REF_REFERENCE_OPS_H
 
@@ -11,8 +11,8 @@ OP_DEVICE_TABLE(X)
 
 /* reference_matrix.c */
 
-/* Split an f32 number: reference_high returns the nearest bf16 (ties away from zero), reference_low the remainder,
- * in units in the last place of f32 numbers of that magnitude. reference_joined returns the number. */
+/* Split an f32 number: reference_high returns the nearest bf16 (ties away from zero), reference_low the remainder, in
+ * units in the last place of f32 numbers of that magnitude. reference_joined returns the number. */
 double reference_high(double x);
 double reference_low(double x);
 double reference_joined(double high, double low);
@@ -22,8 +22,8 @@ double reference_joined(double high, double low);
 double reference_scale(const struct tensor *scale, enum scaling scaling, int64_t row, int64_t col);
 /* Makes the quantized operands of x. */
 void reference_copies(const struct tensor *x, const struct quantized_copies *to);
-/* For ops that also quantize their result y. reference_made returns the tensor to write: y, or memory of its own if
- * y is absent. reference_made_end quantizes the tensor, and frees that memory. */
+/* For ops that also quantize their result y. reference_made returns the tensor to write: y, or memory of its own if y
+ * is absent. reference_made_end quantizes the tensor, and frees that memory. */
 struct tensor reference_made(const struct tensor *y, enum dtype dtype, int64_t rows, int64_t cols);
 void reference_made_end(const struct tensor *made, const struct tensor *y, const struct quantized_copies *to);
 

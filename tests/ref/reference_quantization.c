@@ -80,8 +80,8 @@ struct record_source {
     int64_t rows, cols;
 };
 
-/* Returns the sum over rows first .. first + count - 1 of the group of 16 of H[i][j] sign[j] x[j], halves first;
- * each sum is f32. */
+/* Returns the sum over rows first .. first + count - 1 of the group of 16 of H[i][j] sign[j] x[j], halves first; each
+ * sum is f32. */
 static double walsh(const struct record_source *source, int64_t i, int64_t group, int64_t feature, int64_t first,
                     int64_t count)
 {
@@ -195,8 +195,8 @@ double reference_scale(const struct tensor *scale, enum scaling scaling, int64_t
     return tensor_present(scale) ? reference_load(scale, place[0], place[1]) : 1.0;
 }
 
-/* Moves to the block after `part` of a quantized operand [rows, cols]; in the first call last_row is 0. Returns
- * false after the last block. */
+/* Moves to the block after `part` of a quantized operand [rows, cols]; in the first call last_row is 0. Returns false
+ * after the last block. */
 static bool next_part(enum scaling scaling, int64_t rows, int64_t cols, struct part *part)
 {
     const int64_t height = block[scaling].rows < 0 ? rows : block[scaling].rows;

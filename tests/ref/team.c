@@ -412,15 +412,15 @@ struct distances outcome_apart(const struct run_outcome *a, const struct run_out
 
 /* -- Comparison with one rank ------------------------------------------------------------------------------------- */
 
-/* A norm is an f32. The last gradients come after updates, which divide by roots of small numbers: 1.1e-5 was
- * observed with layers, rows and state divided at once, on a CPU without AVX-512, and 0.23e-5 for the first ones. */
+/* A norm is an f32. The last gradients come after updates, which divide by roots of small numbers: 1.1e-5 was observed
+ * with layers, rows and state divided at once, on a CPU without AVX-512, and 0.23e-5 for the first ones. */
 const struct distances bound_f32 = {.loss = 1e-6, .norm = 1e-5, .first = 1e-5, .last = 2e-5, .length = 0x1p-23};
 
-/* The other training may be 1.5 times as far from fp32 as `one`, as t_golden allows, so the two differ by at most
- * the sum. Distances of gradients are measured over many elements, hence reliable. Loss and norm are one number per
- * step, which may be close to fp32 by luck in all steps. Therefore at least half a unit of bf16 is allowed, for a
- * norm on both sides. An error orthogonal to the gradient lengthens it by half of the error's square. (The length
- * distance checks that norms are computed correctly.) */
+/* The other training may be 1.5 times as far from fp32 as `one`, as t_golden allows, so the two differ by at most the
+ * sum. Distances of gradients are measured over many elements, hence reliable. Loss and norm are one number per step,
+ * which may be close to fp32 by luck in all steps. Therefore at least half a unit of bf16 is allowed, for a norm on
+ * both sides. An error orthogonal to the gradient lengthens it by half of the error's square. (The length distance
+ * checks that norms are computed correctly.) */
 struct distances bound_of_rounding(const struct distances *one)
 {
     const double both = 1 + 1.5, half_unit = 0x1p-9, across = both * fmax(one->first, one->last);

@@ -1,5 +1,5 @@
-/* Toy models that the ranks of a comm train together, in any layout. The rows of a step are the same in every
- * layout, so that each can be compared with a single rank that owns everything. */
+/* Toy models that the ranks of a comm train together, in any layout. The rows of a step are the same in every layout,
+ * so that each can be compared with a single rank that owns everything. */
 #ifndef TESTS_REF_TEAM_H
 #define TESTS_REF_TEAM_H
 
@@ -45,8 +45,8 @@ struct form {
 /* Returns a description such as "4 ranks: 2 to a row by ring, 2 to a state, full; llama, ..."; a static string. */
 const char *team_text(int ranks, const struct layout *layout, const struct form *form);
 
-/* Returns the settings of the model, without its precision: as toy_settings, but with 24 heads, which many numbers
- * of ranks divide. A Llama has 2 key-value heads, fewer than some numbers of ranks. */
+/* Returns the settings of the model, without its precision: as toy_settings, but with 24 heads, which many numbers of
+ * ranks divide. A Llama has 2 key-value heads, fewer than some numbers of ranks. */
 struct model_settings team_settings(const struct layout *layout, const struct form *form);
 
 struct team {
@@ -84,8 +84,8 @@ void team_destroy(struct team *team);
 struct engine_result team_step(struct team *team, int number);
 
 /* Gathers one state tensor of every shard, in the order of the whole model's units, into whole: [team->elements].
- * Padding, and elements that no rank has, are minus infinity. Returns whether all ranks with the same elements have
- * the same bits. */
+ * Padding, and elements that no rank has, are minus infinity. Returns whether all ranks with the same elements have the
+ * same bits. */
 enum team_state { TEAM_GRADIENT, TEAM_WEIGHT, TEAM_M, TEAM_V, TEAM_STATES };
 bool team_gather(struct team *team, enum team_state state, float *whole);
 
@@ -124,8 +124,8 @@ struct run_outcome train_alone(struct comm *comm, struct executor *executor, con
 bool outcome_within(const struct run_outcome *outcome, const struct distances *apart, const struct run_outcome *alone,
                     const struct distances *bound);
 
-/* Returns whether the layout's training is within `bound` of the training on one rank. With form->replays it runs on
- * an asynchronous executor (ref/late.h), and it is fatal if nothing was replayed. */
+/* Returns whether the layout's training is within `bound` of the training on one rank. With form->replays it runs on an
+ * asynchronous executor (ref/late.h), and it is fatal if nothing was replayed. */
 bool layout_is_equal(struct comm *comm, struct executor *executor, const struct layout *layout, const struct form *form,
                      const struct run_outcome *alone, const struct distances *bound, struct distances *apart);
 

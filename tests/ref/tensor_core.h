@@ -24,17 +24,17 @@ struct tensor_core_sum {
     double bound;     /* bound for the error of a tensor core, for all points at which cuBLASLt may begin sums */
 };
 
-/* Returns a . b. A step adds 32 products to the sum so far. Let E be the largest exponent of these 33 numbers, where
- * a product's exponent is the sum of its elements' exponents, and an element's is at least that of the smallest
- * normal number. Each number is truncated towards zero below 2^(E - 13), and they are added exactly; the sum is
- * truncated 13 bits below its own exponent. A sum begins at each multiple of 128 and is then added in f32, or, when
- * fast, continues to the end. (Khattak and Mikaitis, arXiv 2512.07004; cuBLASLt on an H100 as found by the authors
- * of mmaemu, with which these bits agree.)
+/* Returns a . b. A step adds 32 products to the sum so far. Let E be the largest exponent of these 33 numbers, where a
+ * product's exponent is the sum of its elements' exponents, and an element's is at least that of the smallest normal
+ * number. Each number is truncated towards zero below 2^(E - 13), and they are added exactly; the sum is truncated 13
+ * bits below its own exponent. A sum begins at each multiple of 128 and is then added in f32, or, when fast, continues
+ * to the end. (Khattak and Mikaitis, arXiv 2512.07004; cuBLASLt on an H100 as found by the authors of mmaemu, with
+ * which these bits agree.)
  *
  * The bound adds what each step may truncate. For a product this is nothing if its last bit is not below 2^(E - 13),
- * else less than 2^(E - 13) and at most the product. For the sum so far and for the new sum it is one unit each. E
- * is the largest exponent that the sum so far may have. When fast, the sum may have begun at any multiple of 128,
- * since cuBLASLt may split k. The caller adds the errors of f32 additions: k / 128 additions and the scalings. */
+ * else less than 2^(E - 13) and at most the product. For the sum so far and for the new sum it is one unit each. E is
+ * the largest exponent that the sum so far may have. When fast, the sum may have begun at any multiple of 128, since
+ * cuBLASLt may split k. The caller adds the errors of f32 additions: k / 128 additions and the scalings. */
 struct tensor_core_sum tensor_core_dot(const struct tensor_core_row *a, const struct tensor_core_row *b, bool fast);
 
 #endif

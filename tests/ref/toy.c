@@ -167,8 +167,8 @@ static int64_t move(const struct tensor *t, char *state, int64_t bytes, bool res
     return bytes + size;
 }
 
-/* Copies the first `parts` tensors of each shard to or from `state`; if it is NULL, only counts bytes. With all
- * parts, also copies the count of updates and the state of delayed scaling. */
+/* Copies the first `parts` tensors of each shard to or from `state`; if it is NULL, only counts bytes. With all parts,
+ * also copies the count of updates and the state of delayed scaling. */
 static int64_t walk(const struct toy *toy, char *state, int parts, bool restore)
 {
     int64_t bytes = 0;

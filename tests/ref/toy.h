@@ -16,9 +16,8 @@ struct precision toy_precision(int recipe);
 /* Returns a deck of a Llama with 3 layers, hidden 64; 22 rows of 128 tokens per step, 4 per micro-batch. */
 struct deck toy_deck(void);
 
-/* Makes a batch of random tokens. Row r has 1 + r % 3 segments of random lengths, followed by padding. About one
- * label in five is ignored; about one token in five has the factor 0, the others 0.5 to 1.5. key selects the
- * content. */
+/* Makes a batch of random tokens. Row r has 1 + r % 3 segments of random lengths, followed by padding. About one label
+ * in five is ignored; about one token in five has the factor 0, the others 0.5 to 1.5. key selects the content. */
 void toy_batch(struct batch *batch, int64_t rows, int64_t row_tokens, uint64_t key);
 
 struct toy {
@@ -52,8 +51,8 @@ struct toy_options toy_options(struct executor *executor);
 void toy_create(struct toy *toy, const struct toy_options *options);
 void toy_destroy(struct toy *toy);
 
-/* Returns all state of a training engine as bytes in a fixed order: weights, gradients, m, v, the count of updates
- * and delayed scaling. Freed with free(). */
+/* Returns all state of a training engine as bytes in a fixed order: weights, gradients, m, v, the count of updates and
+ * delayed scaling. Freed with free(). */
 char *toy_state(const struct toy *toy, int64_t *bytes);
 /* As toy_state, with only the gradients. */
 char *toy_gradients(const struct toy *toy, int64_t *bytes);

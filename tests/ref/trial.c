@@ -206,8 +206,8 @@ static char *run_copy(const struct trial *trial, struct executor *executor, enum
 {
     _Alignas(16) char moved[ARGS_BYTES];
     char *copy = copy_create(trial), *device = executor->class->allocate(executor, trial->used, MEMORY_DEVICE);
-    const int64_t words = trial->used / (int64_t)sizeof(int32_t); /* integers, which no executor changes when it
-                                                                   * copies them */
+    const int64_t words = trial->used / (int64_t)sizeof(int32_t); /* integers, which no executor changes when it copies
+                                                                   * them */
     struct tensor host = tensor_vector(copy, DTYPE_I32, words), on_device = tensor_vector(device, DTYPE_I32, words);
     for (int64_t b = 0; b < trial->used; b++)
         if (map[b] == OP_WRITE)

@@ -1,7 +1,7 @@
 /* A trial runs one op on an executor and on the oracle, and compares the results. Its tensors are in one block of
- * memory, each followed by guard bytes, so that after a launch every byte that the op may not write can be checked.
- * The oracle gets the same values, and its results stay unrounded (f64). The allowed difference is therefore the
- * executor's own: an error bound per element (ref/bounds.h) plus half a unit in the last place of the storage type.
+ * memory, each followed by guard bytes, so that after a launch every byte that the op may not write can be checked. The
+ * oracle gets the same values, and its results stay unrounded (f64). The allowed difference is therefore the executor's
+ * own: an error bound per element (ref/bounds.h) plus half a unit in the last place of the storage type.
  *
  *   struct trial *trial = trial_create("T %d", 7);
  *   struct tensor x = trial_normal(trial, DTYPE_BF16, 7, 64, 1.0), y = trial_empty(trial, DTYPE_BF16, 7, 32);
@@ -65,11 +65,11 @@ struct tensor trial_bound(struct trial *trial, enum op op, const void *args, con
 /* Runs the oracle on the trial's values and keeps its results. */
 void trial_expect(struct trial *trial, enum op op, const void *args);
 
-/* Launches the op in the executor's memory, and compares with the results of trial_expect (with the same args,
- * unless a fault is injected on purpose). Returns the number of elements beyond their bounds, plus 1 if memory that
- * the op does not write has changed, plus 1 if a second launch gave other bits (unless unordered); prints the worst
- * of each. Outputs are NaN before the launch. Then it injects a fault into each f32 output, 1e-3 of the magnitude of
- * its largest finite element; planted_missed counts the faults that went unnoticed. */
+/* Launches the op in the executor's memory, and compares with the results of trial_expect (with the same args, unless a
+ * fault is injected on purpose). Returns the number of elements beyond their bounds, plus 1 if memory that the op does
+ * not write has changed, plus 1 if a second launch gave other bits (unless unordered); prints the worst of each.
+ * Outputs are NaN before the launch. Then it injects a fault into each f32 output, 1e-3 of the magnitude of its largest
+ * finite element; planted_missed counts the faults that went unnoticed. */
 int64_t trial_compare(struct trial *trial, struct executor *executor, enum op op, const void *args);
 
 /* Compares with the oracle on the executor's own dtypes, where every bit except those of NaN must agree. Returns the
