@@ -131,7 +131,7 @@ static int refuse_cuda(const struct device_request *request, const char *why)
     return comm_agree(request->world, error_user("key device.kind = \"cuda\": %s; use \"cpu\" or \"auto\"", why));
 }
 
-/* Makes the executor; "auto" chooses GPUs if every rank has one. */
+/* "auto" chooses GPUs if every rank has one. */
 static int make_kind(struct executor **executor, const struct device_request *request)
 {
 #ifdef CISTRON_CUDA

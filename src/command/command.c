@@ -265,7 +265,7 @@ static int parse(const struct command *command, int argc, char **argv, bool *hel
 
 /* -- Running ----------------------------------------------------------------------------------------------------- */
 
-/* Flushes standard output; an error is a failure of the command. */
+/* Flushes standard output; an error is a failure. */
 static int end(int code)
 {
     if ((fflush(stdout) != 0 || ferror(stdout)) && code == ERROR_NONE)

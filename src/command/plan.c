@@ -72,7 +72,6 @@ static int plan(struct setup *setup, int threads, struct executor *executor)
     return code;
 }
 
-/* Completes the sizes that the deck leaves to model.initialise_from. */
 static int complete(struct deck *deck)
 {
     if (!origin_named(deck))

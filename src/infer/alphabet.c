@@ -13,7 +13,6 @@ struct alphabet {
     int count;
 };
 
-/* Returns the bytes of the UTF-8 character with which the text begins. */
 static int64_t character_bytes(const char *text)
 {
     int64_t bytes = 1;

@@ -76,8 +76,7 @@ static void list_pieces(struct decoding *d)
 static void read_row(const struct tensor *logits, int64_t row, double *to)
 {
     const uint16_t *narrow = tensor_at(logits, row, 0);
-    for (int64_t v = 0; v < logits->cols && logits->dtype == DTYPE_BF16; v++) /* without tensor_get, for speed: a large
-                                                                               * vocabulary has many */
+    for (int64_t v = 0; v < logits->cols && logits->dtype == DTYPE_BF16; v++) /* directly, for speed */
         to[v] = (double)bf16_to_f32(narrow[v]);
     for (int64_t v = 0; v < logits->cols && logits->dtype != DTYPE_BF16; v++)
         to[v] = tensor_get(logits, row, v);
@@ -136,7 +135,6 @@ static void count_call(const struct decoding *d, struct decode_rates *rates, dou
     }
 }
 
-/* Runs one call, samples, and adds the tokens. */
 static bool go_on(struct decoding *d, struct decode_rates *rates)
 {
     const double start = clock_seconds();

@@ -78,7 +78,7 @@ static int check_settings(struct embedder *e)
     return ERROR_NONE;
 }
 
-/* Reads the input and opens the output. Rank 0. */
+/* Rank 0. */
 static int read_input(struct embedder *e)
 {
     const struct embed_settings *s = e->settings;
@@ -275,7 +275,7 @@ static int compute(struct embedder *e)
     return ERROR_NONE;
 }
 
-/* Writes the names and lengths of a batch. Rank 0. */
+/* Rank 0. */
 static int write_records(struct embedder *e, int rank)
 {
     const int64_t count = e->round.counts[rank];
@@ -292,7 +292,7 @@ static int write_records(struct embedder *e, int rank)
     return code;
 }
 
-/* Sends the vectors to rank 0, which writes them, batch by batch. */
+/* Rank 0 receives and writes the vectors batch by batch. */
 static int write_round(struct embedder *e)
 {
     const int64_t hidden = e->inference->setup.model.hidden;
@@ -363,7 +363,6 @@ static void release(struct embedder *e)
     sequences_destroy(&e->sequences);
 }
 
-/* Logs what is notable about the input. */
 static void report_input(const struct embedder *e)
 {
     const struct record_sequences *s = &e->sequences;

@@ -10,7 +10,7 @@
 struct embed_settings {
     const char *checkpoint, *fasta, *output;
     const char *pool;        /* a name in embeddings_pool_names */
-    int64_t max_length;      /* maximum tokens per record, special tokens included; longer records are truncated; 0 = no
+    int64_t max_length;      /* longer records are truncated to this many tokens, special tokens included; 0 = no
                               * limit */
     const char *letter_case; /* see prepare/census.h; may be NULL */
     bool replace;            /* replace an existing output */

@@ -180,7 +180,7 @@ static int check_objective(const struct inference *inference, const struct eval_
     return ERROR_NONE;
 }
 
-/* Fills in the settings of scoring. masking: storage, used for a masked model. */
+/* masking: storage, used for a masked model. */
 static int shape_of(const struct inference *inference, const struct eval_settings *s, struct score_settings *how,
                     struct token_masking *masking)
 {

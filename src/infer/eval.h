@@ -13,8 +13,7 @@ struct eval_settings {
     const char *checkpoint, *input, *output;
     const char *input_format, *field; /* as in struct record_settings */
     bool skip_bad;                    /* skip and count records whose field is missing or null */
-    int64_t overlap; /* tokens that a window shares with the previous one, which scored them; EVAL_OVERLAP = 200, or
-                      * half of a shorter context */
+    int64_t overlap; /* tokens shared with the previous window; EVAL_OVERLAP = 200, or half of a shorter context */
     int64_t context; /* tokens per window; 0 = as in training */
     int64_t batch;   /* windows per batch; 0 = a few thousand tokens */
     int64_t seed;    /* seed of a masked model's masks; EVAL_SEED = that of the training */

@@ -136,7 +136,7 @@ static void report_prompts(const struct generator *g)
                 (long long)g->prompts.skipped, plural(g->prompts.skipped));
 }
 
-/* Reads the prompts. Rank 0. */
+/* Rank 0. */
 static int read_prompts(struct generator *g)
 {
     const struct generate_settings *s = g->settings;
@@ -191,7 +191,6 @@ static int64_t positions_of(const struct generator *g)
     return MIN(g->context, g->longest + g->settings->tokens);
 }
 
-/* Returns the engine's shape for `batch` sequences at once. */
 static struct inference_shape shape_of(const struct generator *g, int64_t batch)
 {
     const int64_t of_prompts = MIN(g->longest, positions_of(g)) * batch;
@@ -369,7 +368,6 @@ static void round_destroy(struct generate_round *round)
     memory_free(round->sequences);
 }
 
-/* Prints the added token of the only sequence on standard output. */
 static void print_added(void *self, const struct decode_sequence *sequence, int32_t token)
 {
     struct generator *g = self;
@@ -377,7 +375,6 @@ static void print_added(void *self, const struct decode_sequence *sequence, int3
     results_put_token(&g->stream, g->inference->tokenizer, token);
 }
 
-/* Generates this team's part of the round. */
 static int compute(struct generator *g, struct generate_round *round)
 {
     const struct inference *inference = g->inference;
@@ -414,7 +411,7 @@ static void share_result(const struct generator *g, struct decode_sequence *sequ
     *sequence = made;
 }
 
-/* Writes the result of sequence number `number` of the whole run. */
+/* number: of the sequence, in the whole run. */
 static void write_result(struct generator *g, const struct decode_sequence *sequence, int64_t number)
 {
     FILE *out = g->output.file != NULL ? g->output.file : stdout;

@@ -14,7 +14,6 @@
 
 enum { MADE_EXECUTOR = 1, MADE_GRID, MADE_GROUPS, MADE_ENGINE };
 
-/* Reads the checkpoint's deck, and opens the tokenizer that it names. */
 static int read_deck(struct inference *inference, const struct checkpoint_meta *meta, struct deck *deck)
 {
     int code = deck_read_text(deck, meta->deck_text, inference->path, NULL, 0);
@@ -59,8 +58,7 @@ int inference_open(struct inference *inference, struct comm *world, const char *
                                            .threads = inference->threads,
                                            .world = world,
                                            .node = node,
-                                           .deterministic = true}; /* no kernels are timed, so none are chosen by
-                                                                    * timing */
+                                           .deterministic = true}; /* no kernels are timed */
     code = make_executor(&inference->executor, &request);
     comm_destroy(node);
     if (code != ERROR_NONE)
@@ -69,7 +67,6 @@ int inference_open(struct inference *inference, struct comm *world, const char *
     return comm_agree(world, model_settings_check(&inference->setup.model, inference->executor));
 }
 
-/* Returns the setup of an engine with the shape of the inference. */
 static struct setup setup_for(const struct inference *inference, const struct parallel_groups *groups)
 {
     const struct inference_shape *shape = &inference->shape;
@@ -139,7 +136,6 @@ static struct group *make_group(void *self, enum layout_axis axis, const char *n
     return comm_group_create(layout_comm(&inference->grid, axis), inference->executor, name);
 }
 
-/* Splits the layers over `tensor` ranks. */
 static int cut_layers(struct inference *inference, int64_t tensor)
 {
     const int ranks = inference->world->size;

@@ -12,8 +12,7 @@
 struct inference_shape {
     enum memory_use use;
     int64_t tokens, segments; /* maximum of one call */
-    int64_t positions;        /* MEMORY_GENERATE: tokens per sequence in the cache; segments is then the number of
-                               * sequences */
+    int64_t positions;        /* MEMORY_GENERATE: tokens per sequence, of which there are `segments` */
     int64_t least_rows;       /* MEMORY_GENERATE: as in engine_settings */
     bool shard;               /* shard the weights over the ranks even if each rank could own all of them */
     int64_t tensor;           /* number of tensor-parallel ranks; 0 and 1: no tensor parallelism */

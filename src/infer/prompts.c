@@ -19,7 +19,6 @@ struct prompts_reading {
 
 /* -- Growing ------------------------------------------------------------------------------------------------------ */
 
-/* Returns the array with room for `wanted` elements. */
 static void *grow(void *array, int64_t *room, int64_t wanted, size_t size)
 {
     if (wanted <= *room)

@@ -55,7 +55,7 @@ void results_put_token(struct text_stream *stream, const struct tokenizer *token
         text_stream_put(stream, printable ? bytes : "?", 1);
 }
 
-/* Returns the text of the added tokens, freed with free(). */
+/* Freed with free(). */
 static char *text_of(const struct generate_result *result, const struct tokenizer *tokenizer, size_t *bytes)
 {
     char *text;

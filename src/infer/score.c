@@ -41,7 +41,6 @@ struct scorer {
     uint64_t seen; /* hash of all windows so far; every rank reads them */
 };
 
-/* Returns whether token t of a window is scored. */
 static bool counts(const struct scorer *s, const struct sliding_window *window, int64_t t)
 {
     return t >= window->scored && (!s->settings->mask || tokenizer_base(window->tokens[t]) >= 0);
@@ -104,8 +103,7 @@ static void compute(struct scorer *s, const struct score_list *list)
     if (list->count == 0 && !s->settings->together)
         return;
     if (list->count == 0)
-        batch_append(&s->batch, &s->settings->windows.tokenizer->bos, 1); /* empty batch: the forward pass is
-                                                                           * collective */
+        batch_append(&s->batch, &s->settings->windows.tokenizer->bos, 1); /* the pass is collective */
     engine_score(s->engine, &s->batch, s->losses);
     for (int64_t i = 0; i < list->count; i++) {
         const struct score_place *place = &list->places[i];

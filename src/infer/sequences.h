@@ -15,8 +15,7 @@ struct sequences_settings {
     const struct tokenizer *tokenizer;
     bool end;                /* add EOS to each record */
     const char *letter_case; /* see prepare/census.h; may be NULL */
-    int64_t most; /* maximum tokens per record, special tokens included; longer records are truncated before EOS; 0 = no
-                   * limit */
+    int64_t most; /* longer records are truncated to this many tokens, special tokens included; 0 = no limit */
 };
 
 struct record_sequences {

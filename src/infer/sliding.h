@@ -15,8 +15,7 @@ struct sliding_settings {
     int64_t context;         /* tokens per window, special tokens included; at least 2, with `ends` 3 */
     int64_t overlap;         /* tokens; 1 <= overlap < context; with `ends` 0 */
     bool ends;               /* put BOS and EOS around each window */
-    bool bos;                /* without `ends`: begin each record with BOS, which counts as a token of the record; no
-                              * EOS */
+    bool bos;                /* without `ends`: BOS is the first token of each record; no EOS */
     const char *letter_case; /* see prepare/census.h; may be NULL */
 };
 

@@ -37,7 +37,6 @@ struct compared_run {
     double *hours;     /* [rows] hours trained until each row, owned */
 };
 
-/* A row of the table. */
 struct comparison_row {
     char *name;
     char *cells[COMPARISON_RUNS]; /* one per run; owned */
@@ -463,7 +462,7 @@ static struct deck *read_deck(const char *folder)
     return good ? deck : NULL;
 }
 
-/* Reads a run. name: its folder, or a file in it. */
+/* name: a folder, or a file in it. */
 static int read_run(struct compared_run *run, const char *name, int number, int64_t warm_up)
 {
     struct stat status;

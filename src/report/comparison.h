@@ -7,8 +7,7 @@
 struct comparison_settings {
     const char *out; /* path of the page */
     double target;   /* nats: report the time to this loss; NaN: do not */
-    double tokens;   /* report the days for this number of tokens too, besides those of architecture/flops.h; 0: do
-                      * not */
+    double tokens;   /* report the days for this number of tokens too; 0: do not */
     int64_t warm_up; /* first steps of a program that are left out of speeds */
 };
 

@@ -12,8 +12,7 @@ struct loss_curves {
     int64_t validations;
     double *marks; /* steps at which the run was resumed */
     int64_t mark_count;
-    double low, high;             /* y range of the losses after the first tenth of the steps; equal if there are no
-                                   * losses */
+    double low, high;             /* y range of the losses after the first tenth; equal if there are none */
     double norm_high, speed_high; /* as high; these ranges begin at 0 */
 };
 

@@ -86,7 +86,6 @@ static void add_start(struct run_history *history, const json_t *line)
         start->flops_per_token[c] = of_convention(line, "flops_per_token", c);
 }
 
-/* Returns the metrics of a line, or of an object in it. */
 static struct run_numbers metrics(const json_t *object)
 {
     struct run_numbers numbers;

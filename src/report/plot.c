@@ -99,8 +99,7 @@ static char *left_out(const struct line_plot *plot, struct range y)
     for (int s = 0; s < plot->series_count; s++)
         for (int64_t i = 0; i < plot->series[s].count; i++) {
             range_take(&all, plot->series[s].y[i]);
-            odd += s == 0 && !isfinite(plot->series[s].y[i]); /* the other series repeat these values or are
-                                                               * independent */
+            odd += s == 0 && !isfinite(plot->series[s].y[i]); /* the others repeat these values or are independent */
         }
     char above[64] = "", below[64] = "", none[64] = "";
     if (all.high > y.high)

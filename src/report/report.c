@@ -41,7 +41,7 @@ struct report {
 
 /* -- Facts ------------------------------------------------------------------------------------------------------- */
 
-/* Adds a fact. value: allocated text, which the report then owns. */
+/* value: allocated text, which the report then owns. */
 static void add_fact(struct report *report, const char *name, char *value)
 {
     CHECK_BUG(report->fact_count < MAXIMUM_FACTS);
@@ -173,7 +173,6 @@ static void add_step_time_fact(struct report *report)
                            quantile(h->step_seconds, h->step_count, 0.99), h->step_seconds[h->step_count - 1]));
 }
 
-/* Adds the numbers of tokens trained on. */
 static void add_token_facts(struct report *report)
 {
     const struct history_row *last = &report->history.rows[report->history.row_count - 1];

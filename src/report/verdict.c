@@ -18,7 +18,7 @@ static int64_t steps_total(const struct run_history *h)
     return h->start_count > 0 ? h->starts[h->start_count - 1].steps_total : 0;
 }
 
-/* Returns a text such as "step 269 of 1,800". */
+/* "step 269 of 1,800" */
 static char *where(const struct run_history *h, int64_t step)
 {
     char *at = thousands_text(step), *of = thousands_text(steps_total(h));

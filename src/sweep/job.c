@@ -203,8 +203,7 @@ static void write_training(FILE *file, const struct sweep_place *place, const st
 {
     char *command = training(place, c, run, preload), *path = sweep_job_path(place, c, out);
     char *launch = filled(c->group->launch, c, "{command}", command);
-    char *line = memory_format("trap exit INT TERM HUP\n%s", launch); /* takes effect when the current command has
-                                                                       * ended */
+    char *line = memory_format("trap exit INT TERM HUP\n%s", launch); /* when the current command has ended */
     fprintf(file, "timeout --kill-after=%d %g bash -c ", KILL_SECONDS, c->group->seconds);
     write_word(file, line);
     fputs(" </dev/null >", file);
@@ -301,8 +300,7 @@ static int run_shell(char *const arguments[], int *status)
     fflush(NULL);
     const pid_t child = fork();
     if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGTERM); /* else a training could outlive the sweep and slow down cases of the next
-                                           * one */
+        prctl(PR_SET_PDEATHSIG, SIGTERM); /* else a training could outlive the sweep, and slow down the next */
         execvp("bash", arguments);
         _exit(127);
     }

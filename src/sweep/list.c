@@ -43,7 +43,6 @@ struct list_reader {
 
 /* -- Settings ----------------------------------------------------------------------------------------------------- */
 
-/* A key of the deck and its values. */
 struct axis {
     char *key, **values;
     int count;
@@ -306,7 +305,7 @@ static int64_t combinations(const struct axes *axes)
 
 /* -- Cases -------------------------------------------------------------------------------------------------------- */
 
-/* Adds an override, which the case then owns. */
+/* text: the case then owns it. */
 static void add_override(struct sweep_case *c, char *text)
 {
     c->overrides = memory_grow(c->overrides, (c->override_count + 1) * (int64_t)sizeof *c->overrides);
@@ -333,7 +332,7 @@ static void add_combination(struct sweep_case *c, const struct axes *axes, int64
     c->varied = varied;
 }
 
-/* Returns the value of a key without its quotes. Freed with free(). */
+/* Freed with free(). */
 static char *unquoted(const struct deck *deck, const char *key)
 {
     char *text = deck_key_text(deck, key);
@@ -356,8 +355,7 @@ static char *name_case(const struct sweep_case *c, const struct deck *deck)
     char *stem = path_stem(c->deck), *effective = deck_print_effective(deck);
     char *all = memory_format("%s\n%lld %lld\n%s", effective, (long long)c->ranks, (long long)c->ranks_per_node,
                               c->group->launch);
-    const unsigned long long hash = XXH3_64bits(all, strlen(all)) & 0xffffffffffff; /* 48 bits suffice for thousands of
-                                                                                     * cases */
+    const unsigned long long hash = XXH3_64bits(all, strlen(all)) & 0xffffffffffff; /* enough for thousands */
     char *name = memory_format("%s-%lld-%012llx", stem, (long long)c->ranks, hash);
     for (char *at = name; *at != '\0'; at++) /* only characters that need no quoting in a shell, for {name} */
         if (!isalnum((unsigned char)*at) && strchr("-_.", *at) == NULL)
@@ -416,7 +414,7 @@ static int add_rows(const struct list_reader *reader, struct sweep_case *c, cons
     return ERROR_NONE;
 }
 
-/* Adds one case; deck: scratch. */
+/* deck: scratch. */
 static int add_case(const struct list_reader *reader, const struct sweep_group *group, const struct settings *s,
                     const struct axes *axes, const int place[4], struct deck *deck)
 {

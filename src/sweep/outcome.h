@@ -20,10 +20,9 @@ struct run_outcome {
     double waited;                        /* share of the time in which rank 0 waited for data */
     double exposed;                       /* exposed communication, share of the time, if the sweep measures it */
     double planned_step, planned_exposed; /* planned_step: seconds; planned_exposed: share of them */
-    double planned_memory, planned_host;  /* bytes of the rank that needs the most memory, and the part that is host
-                                           * memory  next to a GPU */
-    double device_memory, resident;       /* largest values, bytes: used on rank 0's GPU by all programs, and resident
-                                           * memory of rank 0's process */
+    double planned_memory, planned_host;  /* bytes, of the rank that needs the most; host: in host memory next to a
+                                           * GPU */
+    double device_memory, resident;       /* largest, bytes: used on rank 0's GPU by all programs; resident in rank 0 */
 };
 
 /* Reads the case's folder; call outcome_destroy also after an error. Local. ERROR_ENVIRONMENT: the log cannot be

@@ -102,7 +102,6 @@ static int read_outcomes(struct sweep *sweep)
 
 /* -- Results ------------------------------------------------------------------------------------------------------ */
 
-/* Writes the results known so far. */
 static int save(struct sweep *sweep)
 {
     const int count = sweep->list.case_count;

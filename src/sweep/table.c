@@ -75,7 +75,7 @@ static const void *value_at(const struct run_outcome *outcome, const struct colu
 
 /* -- CSV ---------------------------------------------------------------------------------------------------------- */
 
-/* Writes a text with the quoting of RFC 4180. */
+/* Quotes as in RFC 4180. */
 static void write_quoted(FILE *file, const char *text)
 {
     if (strpbrk(text, ",\"\n\r") == NULL) {

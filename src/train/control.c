@@ -81,8 +81,7 @@ void control_saved(struct run_control *control, double seconds)
 {
     control_written(control, seconds);
     control->save_seen = false;
-    signals_take_save(); /* launchers signal the ranks at different times: signals that arrived meanwhile are satisfied
-                          * too */
+    signals_take_save(); /* ranks get signals at different times: late ones are satisfied too */
 }
 
 /* The remaining time must suffice for 1.5 of the slowest step and two of the slowest checkpoint: if a save is in

@@ -32,7 +32,7 @@ static int read_model(struct comm *world, const char *path, struct deck *deck, s
 
 static void inherit(struct deck *deck, struct deck *from)
 {
-    /* these two keys are the run's own */
+    /* the run's own keys */
     strcpy(from->model.initialise_from, deck->model.initialise_from);
     from->model.initialise_optimizer = deck->model.initialise_optimizer;
     deck_inherit(deck, from, "model");

@@ -38,7 +38,7 @@ void profiler_before(struct profiler *profiler, struct executor *executor, int64
     profiler->steps = 0;
 }
 
-/* Writes one line for each collective, times in microseconds. */
+/* A line for each collective, times in microseconds. */
 static void print_collectives(FILE *file, int rank)
 {
     char host[256] = "";

@@ -68,7 +68,7 @@ static int compare_decks(struct train_run *run, const struct checkpoint_meta *me
     return code;
 }
 
-/* Describes the keys on which the state of delayed scaling depends. Freed with free(). */
+/* Freed with free(). */
 static char *describe_scaling(const struct deck *deck)
 {
     static const char *const keys[] = {"precision.recipe", "precision.history", "precision.format", "precision.margin"};
@@ -291,7 +291,6 @@ static void open_meter(struct train_run *run, const struct start *start)
         meter_note(&run->meter, run->step, "stretched", run->stretched);
 }
 
-/* Logs how the program ended, and closes the meter. */
 static void close_meter(struct train_run *run, int code)
 {
     char *done = memory_format("%lld step%s", (long long)run->step, plural(run->step));

@@ -195,7 +195,6 @@ static int one_step(struct train_run *run)
     return take_steps(run, s->executor->class->event_passed != NULL ? 1 : 0);
 }
 
-/* Does what is due at the current step: validation, checkpoint. */
 static int keep_up(struct train_run *run)
 {
     const struct setup *setup = &run->session.setup;

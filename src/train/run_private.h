@@ -13,8 +13,7 @@
 #include "train/session.h"
 
 struct train_run {
-    struct deck *deck; /* as given, completed from the checkpoint and with what was chosen to fit the memory;
-                        * borrowed */
+    struct deck *deck; /* as given, with the checkpoint's values and fitted choices; borrowed */
     struct session session;
     struct run_meter meter;
     struct run_control control;
@@ -23,15 +22,13 @@ struct train_run {
     const struct tokenizer *tokenizer; /* open tokenizer of the stores; rank 0 */
     char *deck_text;
     int64_t step, tokens; /* of the run, including steps in flight */
-    int64_t unpadded;     /* this rank's share of the tokens without padding, of finished steps; the sum over ranks is
-                           * the run's */
+    int64_t unpadded;     /* tokens without padding on this rank, of finished steps; the ranks' sum is the run's */
     struct begun {
         int64_t step, tokens; /* number of the step, and the run's tokens including it */
         struct meter_work work;
         double rate;                 /* learning rate */
         double seconds;              /* host time spent launching the step */
-        double pause;                /* seconds between the end of the previous step and this launch; 0 if that step was
-                                      * in flight */
+        double pause;                /* seconds from the previous step's end to this launch; 0 if it was in flight */
         double data_wait;            /* seconds spent waiting for the loader */
         bool measured;               /* quantization errors are measured */
         struct blend_position after; /* position in the data after the step's rows; owned */

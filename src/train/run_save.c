@@ -97,7 +97,6 @@ static void tell_save(struct train_run *run, const struct checkpoint_written *wr
     meter_checkpoint(&run->meter, saving->step, &save);
 }
 
-/* Removes checkpoints that the rule no longer keeps. */
 static int prune(struct train_run *run)
 {
     const struct setup *setup = &run->session.setup;

@@ -39,7 +39,6 @@ static int create_executor(struct session *s, device_make *make_executor)
     return code;
 }
 
-/* Makes the groups of the collectives. */
 static void create_groups(struct session *s)
 {
     const struct grid_shape shape = layout_shape_on(s->setup.deck, s->world->size, s->executor->node_block);
@@ -137,7 +136,7 @@ static int read_vocabulary(const struct session *s, int64_t *vocabulary)
     return comm_agree(s->world, code);
 }
 
-/* Reads the machine profile on rank 0 and sends it to all ranks. */
+/* Rank 0's file is used on all ranks. */
 static int read_rates(const struct session *s, struct machine_rates *rates)
 {
     const int code = s->world->rank == 0 ? rates_choose(rates, s->setup.rates_file, s->setup.peak) : ERROR_NONE;
@@ -208,7 +207,6 @@ static void connect_context(struct session *s, enum deck_context method)
         connect_group(s, s->groups.context, STREAM_EXCHANGE, method == DECK_CONTEXT_HEADS ? OP_ALL_TO_ALL : OP_SHIFT);
 }
 
-/* Connects the groups in which gradients are summed by all-to-alls. */
 static void connect_sums(struct session *s)
 {
     if (!sharding_exchanges(&s->setup.engine.sharding))
@@ -217,7 +215,6 @@ static void connect_sums(struct session *s)
     connect_group(s, s->groups.far, STREAM_REDUCE, OP_ALL_TO_ALL);
 }
 
-/* Connects the pipeline stages, in both directions. */
 static void connect_stages(struct session *s)
 {
     struct group *group = s->groups.stages;
@@ -252,7 +249,7 @@ static int choose_by_memory(struct session *s)
     return ERROR_NONE;
 }
 
-/* Makes the model, its engine and its schedule; nothing large is allocated before this. */
+/* Nothing large is allocated before this. */
 static int create_engine(struct session *s)
 {
     int code = comm_agree(s->world, fit_check_training(&s->setup, s->grid.node->size, s->executor));

@@ -104,7 +104,7 @@ int start_read_deck(struct comm *world, struct deck *deck, const char *path, con
                         : read_deck_from(world, deck, from, overrides, count);
 }
 
-/* Writes the deck's text. Rank 0. */
+/* Rank 0. */
 static int write_deck(const char *path, const char *text)
 {
     struct file_draft draft;
@@ -129,7 +129,7 @@ int start_write_deck(struct comm *world, const char *folder, const char *text)
 
 /* -- The folder -------------------------------------------------------------------------------------------------- */
 
-/* Makes the folder. Rank 0. */
+/* Rank 0. */
 static int make_folder(const char *folder)
 {
     char *at;
@@ -156,8 +156,7 @@ static void clean_folder(const char *folder)
                  {RUN_EXPORT TEMPORARY_OWN, true},          {RUN_EXPORT TEMPORARY_OLD, true}};
     char *exported = memory_format("%s/" RUN_EXPORT, folder);
     const size_t known = sizeof names / sizeof names[0];
-    const size_t count = access(exported, F_OK) == 0 ? known : known - 1; /* a moved-away export is kept if it is the
-                                                                           * only one */
+    const size_t count = access(exported, F_OK) == 0 ? known : known - 1; /* keep the only export, though moved away */
     for (size_t i = 0; i < count; i++) {
         char *beginning = memory_format("%s/%s", folder, names[i].beginning);
         disk_remove_leavings(beginning, names[i].folder);
@@ -174,7 +173,7 @@ void start_clean_folder(struct comm *world, const char *folder)
         clean_folder(folder);
 }
 
-/* Checks train.resume = "never". */
+/* For train.resume = "never". */
 static int refuse_old_run(struct comm *world, const char *folder)
 {
     int code = ERROR_NONE;

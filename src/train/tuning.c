@@ -37,7 +37,7 @@ static char *file_in(const char *folder, struct executor *executor)
     return memory_format("%s/tuning-%s", folder, identity);
 }
 
-/* Returns the path in the user's cache; NULL: the user has no home. */
+/* NULL: the user has no home. */
 static char *default_path(struct executor *executor)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -64,7 +64,7 @@ static char *shipped_path(struct executor *executor)
     return path;
 }
 
-/* Returns the path of the user's own tuning file; NULL: there is none. */
+/* The user's own file; NULL: none. */
 static char *own_path(struct executor *executor, const struct setup *setup)
 {
     const char *key = setup->tuning_file;
@@ -197,7 +197,7 @@ static void join(struct comm *world, struct executor *executor, const struct tun
 
 /* -- Saving (rank 0) -------------------------------------------------------------------------------------------- */
 
-/* Logs and saves the new choices of a tuning pass that took `seconds`. */
+/* seconds: duration of the tuning pass. */
 static void keep(const struct setup *setup, struct executor *executor, const struct tuning_bytes *before,
                  double seconds)
 {
@@ -244,8 +244,7 @@ int tuning_take(struct comm *world, struct executor *executor, const struct setu
     memory_free(kept.data);
     comm_broadcast(world, &known, sizeof known, 0);
     if (known)
-        share(world, executor); /* a rank that rejects these will reject the complete table too, which is reported
-                                 * then */
+        share(world, executor); /* a rank that rejects these will also reject the complete table */
     return code;
 }
 

@@ -16,7 +16,7 @@ double bounds_matrix_unit(const struct tensor *tensor)
     return tensor->dtype == DTYPE_BF16 ? matrix_unit_rounding : 0.0;
 }
 
-/* Return element (i, l) of op(a), and (l, j) of op(b), with their scales. */
+/* Element (i, l) of op(a), and (l, j) of op(b), with their scales. */
 static double left_operand(const struct gemm_args *args, int64_t i, int64_t l)
 {
     return args->transpose_a ? reference_load(&args->a, l, i)

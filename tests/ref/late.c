@@ -57,7 +57,6 @@ static void enqueue(struct wrapper *wrapper, struct stream *stream, enum op op, 
            (struct entry){op, stream->id, copy_of(op, args), NULL, 0, 0});
 }
 
-/* Runs the first `count` entries of the queue. */
 static void run(struct late *late, int64_t count)
 {
     struct list *queue = &late->queue;

@@ -158,8 +158,7 @@ static struct measure measure_of(const struct quantization *rule, double amax, d
         if (isinf(amax))
             return (struct measure){NAN, 1.0, 1.0};
         int exponent;
-        double fraction = frexp(f32(amax / largest), &exponent); /* frexp is in [0.5, 1): the next power of two, or the
-                                                                  * number itself */
+        double fraction = frexp(f32(amax / largest), &exponent); /* in [0.5, 1): the next power, or the number */
         exponent -= fraction == 0.5;
         exponent = fraction == 0.0 || exponent < -127 ? -127 : exponent;
         return (struct measure){ldexp(1.0, -exponent), ldexp(1.0, exponent), 1.0};

@@ -10,7 +10,7 @@ static double largest_of(const struct tensor *x, int64_t row)
     return largest;
 }
 
-/* Returns sum(exp(row - largest)), which does not overflow. */
+/* The sum does not overflow. */
 static double sum_of_exps(const struct tensor *x, int64_t row, double largest)
 {
     double sum = 0.0;
@@ -19,7 +19,6 @@ static double sum_of_exps(const struct tensor *x, int64_t row, double largest)
     return sum;
 }
 
-/* Returns log(sum(exp(row))). */
 static double log_sum_exp(const struct tensor *x, int64_t row)
 {
     double largest = largest_of(x, row);

@@ -81,7 +81,6 @@ static void fill_rows(struct batch *global, const struct form *form, int step)
     }
 }
 
-/* Copies row `from` of the global batch to row `to` of a micro-batch. */
 static void copy_row(struct batch *batch, int64_t to, const struct batch *global, int64_t from)
 {
     const int64_t here = to * TEAM_ROW_TOKENS, there = from * TEAM_ROW_TOKENS, n = TEAM_ROW_TOKENS;

@@ -206,8 +206,7 @@ static char *run_copy(const struct trial *trial, struct executor *executor, enum
 {
     _Alignas(16) char moved[ARGS_BYTES];
     char *copy = copy_create(trial), *device = executor->class->allocate(executor, trial->used, MEMORY_DEVICE);
-    const int64_t words = trial->used / (int64_t)sizeof(int32_t); /* integers, which no executor changes when it copies
-                                                                   * them */
+    const int64_t words = trial->used / (int64_t)sizeof(int32_t); /* integers, which a copy does not change */
     struct tensor host = tensor_vector(copy, DTYPE_I32, words), on_device = tensor_vector(device, DTYPE_I32, words);
     for (int64_t b = 0; b < trial->used; b++)
         if (map[b] == OP_WRITE)
@@ -333,8 +332,7 @@ void trial_expect(struct trial *trial, enum op op, const void *args)
     memory_free(trial->wanted);
     trial->wanted = wide_create(trial);
     move_args(trial, op, args, trial->wanted, in_wide, wide_args);
-    oracle->class->launch(oracle, NULL, op, wide_args); /* without launch(), whose check would reject f64 in place of
-                                                         * e4m3 */
+    oracle->class->launch(oracle, NULL, op, wide_args); /* without launch(), which would reject f64 in place of e4m3 */
 }
 
 int64_t trial_compare(struct trial *trial, struct executor *executor, enum op op, const void *args)
