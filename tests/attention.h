@@ -72,8 +72,8 @@ static inline int fill_chunks(int32_t table[5][SLOTS], int64_t tokens, bool seco
     return add_slot(table, slot, &q, row - next, next, row - next, 0);
 }
 
-/* Fills tables as in a ring, with chunks far apart: queries that see all keys, without and with an offset to spare;
- * queries without keys; queries that see none of their keys. Returns the number of keys. */
+/* Fills tables as in a ring, with chunks far apart: queries just or far after all of their keys, without keys, and
+ * before all of their keys. Returns the number of keys. */
 static inline int64_t fill_ahead(int32_t table[5][SLOTS], int64_t tokens, int *slots)
 {
     const int64_t part = tokens / 4, keys = part + 30;
@@ -99,13 +99,11 @@ static inline int fill_crossed(int32_t table[5][SLOTS], int64_t tokens)
  *
  *   one      a single segment
  *   many     contiguous segments of up to half of the rows, with empty slots between them
- *   holes    as many, with rows that no segment covers
+ *   holes    like `many`, with rows that no segment covers
  *   rows     a segment at the start of each of a few rows, one of them empty; or each row is a segment (of_full_rows)
  *   cache    few queries at the end of many keys, with separate rows of k and v
  *   mixed    unrelated lengths and offsets: queries that see no key, keys that no query sees, segments without keys
- *   chunks   see fill_chunks
- *   ahead    see fill_ahead
- *   crossed  see fill_crossed */
+ *   chunks, ahead, crossed   see above */
 static inline int64_t lay_out(struct trial *trial, enum layout layout, int64_t tokens, bool backward,
                               struct attention_segments *segments)
 {

@@ -1,4 +1,4 @@
-/* Checks for test programs: counts checks, prints failures, and ends with 1 if there was one.
+/* Checks for test programs: counts checks, prints failures, and exits with 1 if any check failed.
  *
  *   int main(void) { CHECK(1 + 1 == 2); ...; return check_end(); }
  *

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 static struct comm *world;
-static char *folder; /* folder of the test's files */
+static char *folder;
 
 /* Runs a shell command on rank 0; format gets the folder and the name. Returns its exit status on all ranks. */
 static inline int shell(const char *format, const char *name)

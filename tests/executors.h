@@ -66,7 +66,7 @@ static inline void executor_attention_as_trained(void)
 #endif
 }
 
-/* Returns the number of attention launches that cuDNN, else the one-pass backward, has served. */
+/* Returns the number of attention launches so far: by cuDNN, or with cudnn = false by the one-pass backward. */
 static inline int64_t executor_launches(bool cudnn)
 {
 #ifdef CISTRON_CUDA

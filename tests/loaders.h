@@ -6,7 +6,7 @@
 #include "loader/loader.h"
 #include "stores.h"
 
-static struct comm *world; /* made by the test */
+static struct comm *world;
 
 static inline struct loader *create(const struct loader_settings *settings, int data_rank, int data_ranks)
 {

@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-/* Reads a file, and writes all names (after '>') and texts into one string, as far as they fit. */
+/* Reads a file, and writes all names (each after '>') and texts into one string, as far as they fit. */
 static inline int records_read(const struct record_settings *settings, const char *path, char *text, size_t room)
 {
     struct record_source *source;

@@ -6,7 +6,7 @@
 
 /* Makes allowed[vocabulary], with the vocabulary of the model: true for text tokens that consist of characters of
  * `alphabet` (UTF-8), and for the end token. Freed with memory_free, also after an error. ERROR_USER: the alphabet is
- * empty, or the tokens have no text with one of its characters. */
+ * empty, or one of its characters is in no allowed token. */
 int alphabet_allow(const struct tokenizer *tokenizer, int64_t vocabulary, const char *alphabet, bool **allowed);
 
 #endif

@@ -2,9 +2,8 @@
  * sequence ends, the next one gets its place. A call takes one token of each sequence that is being generated, and as
  * many tokens of prompts as still fit.
  *
- * For the token after n tokens, the model sees those from decode_first(n) on, counted as positions from 0. These are
- * all tokens while n is at most the context; then the last half of the context, and the tokens added to it until the
- * context is full again. */
+ * After n tokens, the model sees those from decode_first(n) on, counted as positions from 0. While n is at most the
+ * context, these are all tokens. When the context is full, only its last half is kept, and new tokens fill it again. */
 #ifndef INFER_DECODE_H
 #define INFER_DECODE_H
 
@@ -24,23 +23,21 @@ struct decode_sequence {
 };
 
 struct decode_settings {
-    struct engine
-        *engine; /* for `sequences` sequences at once; its positions must be at least min(context, largest `most`) */
+    struct engine *engine;    /* for `sequences` sequences; positions: at least min(context, largest `most`) */
     int64_t sequences, chunk; /* chunk: maximum tokens of a call, at least one per sequence */
     int64_t context;          /* maximum number of tokens that the model sees, at least 2 */
     struct sampling sampling;
     const bool *ends;   /* [vocabulary] tokens that end a sequence */
     int threads;        /* CPU threads that sample tokens */
-    struct comm *agree; /* ranks that do the same work and must end together: they use rank 0's choices; NULL: none */
+    struct comm *agree; /* ranks that do the same work and use rank 0's choices; NULL: none */
     /* Called for each token that is added; may be NULL. */
     void (*added)(void *self, const struct decode_sequence *sequence, int32_t token);
     void *self;
 };
 
-/* Counts and times of two kinds of calls. A call that only adds a token to each sequence is a step; any other one reads
- * prompts, or reads tokens again after the context has moved. */
+/* Counts and times of calls. A call that adds a token to each sequence and reads nothing else is a step. */
 struct decode_rates {
-    int64_t read;                      /* tokens in calls that read */
+    int64_t read;                      /* tokens in other calls */
     int64_t added, steps;              /* tokens added by steps, and number of steps */
     double read_seconds, step_seconds; /* total time of each kind */
 };

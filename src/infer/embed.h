@@ -10,8 +10,7 @@
 struct embed_settings {
     const char *checkpoint, *fasta, *output;
     const char *pool;        /* a name in embeddings_pool_names */
-    int64_t max_length;      /* longer records are truncated to this many tokens, special tokens included; 0 = no
-                              * limit */
+    int64_t max_length;      /* maximum tokens per record, with special tokens; 0 = no limit */
     const char *letter_case; /* see prepare/census.h; may be NULL */
     bool replace;            /* replace an existing output */
     bool shard;              /* as in inference_shape */

@@ -29,14 +29,14 @@ struct embeddings_settings {
     int64_t step;
     enum embeddings_pool pool;
     int64_t hidden, records;
-    int64_t rows;       /* rows of /vectors */
+    int64_t rows;
     int64_t name_bytes; /* bytes of the longest name, at least 1 */
     int64_t begin_tokens, end_tokens, max_length, truncated;
 };
 
 struct embeddings;
 
-/* Allocates the file's whole space on the disk; later calls fill it in order. *embeddings is NULL after an error.
+/* Allocates the whole file on the disk, which later calls must fill in order. *embeddings is NULL after an error.
  * ERROR_ENVIRONMENT. Local, as all functions here. */
 int embeddings_create(struct embeddings **embeddings, const struct embeddings_settings *settings);
 /* Writes the next records: names[count], lengths[count]. ERROR_ENVIRONMENT. */

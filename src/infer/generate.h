@@ -14,24 +14,24 @@ struct generate_settings {
     const char *letter_case;            /* for the prompts (prepare/census.h); may be NULL */
     const char *alphabet;               /* characters that may be generated; NULL: any */
     int64_t tokens;                     /* maximum number of tokens to add to a prompt */
-    int64_t samples;                    /* number of samples per prompt */
-    int64_t batch;                      /* sequences computed at once; 0 = automatic */
-    int64_t context;                    /* as in decode_settings; 0 = that of the training */
-    struct sampling sampling;           /* `allowed` follows from the alphabet */
-    bool shard;                         /* as in inference_shape */
-    int64_t tensor;                     /* number of tensor-parallel ranks; 0: no tensor parallelism */
-    bool replace;                       /* replace an existing output */
+    int64_t samples;
+    int64_t batch;            /* sequences computed at once; 0 = automatic */
+    int64_t context;          /* as in decode_settings; 0 = that of the training */
+    struct sampling sampling; /* `allowed` follows from the alphabet */
+    bool shard;               /* as in inference_shape */
+    int64_t tensor;           /* number of tensor-parallel ranks; 0: no tensor parallelism */
+    bool replace;             /* replace an existing output */
 };
 
 /* Continues each prompt settings->samples times, by up to settings->tokens tokens or to the model's end token. BOS
- * precedes each prompt, unless the model was trained without it (data.bos); EOS is not added. Special tokens that are
- * spelled out in text prompts are encoded as such.
+ * precedes each prompt, unless the model was trained without it (data.bos). Special tokens that are spelled out in text
+ * prompts are encoded as such.
  *
  * With one prompt, one sample and no output option, rank 0 prints the prompt and each token as it is generated,
  * unprintable characters as '?'. Otherwise the results (infer/results.h) are written in prompt order: to standard
  * output as soon as they are known, or to a file that appears under its name when it is complete. The tokens of a
- * sample depend on the seed, the numbers of the sample and its prompt, and, through rounding in GEMMs, on the other
- * sequences of the batch. Teams of ranks divide the work. What was loaded, and the rates, go to standard error.
+ * sample depend only on the seed and the numbers of the sample and its prompt, except for rounding in GEMMs, which may
+ * depend on the batch. Teams of ranks divide the work. What was loaded, and the rates, go to standard error.
  *
  * Collective; returns an agreed code, after its message was printed. ERROR_USER: settings are out of range, or an error
  * of prompts_read, alphabet_allow, results_choose, output_check or inference_open. */

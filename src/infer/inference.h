@@ -30,11 +30,11 @@ struct inference {
     struct inference_shape shape;
     bool shares; /* weights are sharded over the ranks with the same part of the layers */
     struct grid grid;
-    int teams, team; /* number of teams, and this rank's; a team is the tensor-parallel ranks, which compute together */
+    int teams, team; /* number of teams, and this rank's; a team is the tensor-parallel ranks */
     struct parallel_groups groups;
     struct model model;
     struct engine engine;
-    int made; /* how far the set-up has come, for inference_close */
+    int made; /* how far the set-up has come */
 };
 
 /* Finds the checkpoint `where`: a file, or a run folder, of which final_model.h5 or a later good checkpoint is chosen.
@@ -46,10 +46,10 @@ int inference_open(struct inference *inference, struct comm *world, const char *
 /* Returns whether the model was trained on texts that begin with the begin token. Local. */
 bool inference_begins(const struct inference *inference);
 
-/* Decides what each rank owns. A rank owns all weights, or with tensor parallelism its part of each layer, if they fit
- * into memory together with what the shape needs. Otherwise the weights are sharded and gathered layer by layer; then
- * every forward pass of the engine is collective over all ranks. Forward passes are always collective over a team.
- * Collective; an agreed code. ERROR_USER: the layers cannot be divided among the ranks. */
+/* Decides what each rank owns: all weights, or with tensor parallelism its part of each layer, if they fit into memory
+ * together with what the shape needs. Otherwise, or with shape->shard, the weights are sharded and gathered layer by
+ * layer; then every forward pass of the engine is collective over all ranks. Forward passes are always collective over
+ * a team. Collective; an agreed code. ERROR_USER: the layers cannot be divided among the ranks. */
 int inference_lay_out(struct inference *inference, const struct inference_shape *shape);
 
 /* Returns the bytes that inference_start will allocate on this rank. Local. */

@@ -1,6 +1,5 @@
-/* Reads prompts as tokens: a given text, or the records of a file (records/record_reader.h; each line of a plain text
- * file is a prompt). All prompts are read before anything is computed, so that the longest is known; memory grows with
- * them. */
+/* Reads prompts as tokens: a given text, or the records of a file (records/record_reader.h; each line of plain text is
+ * a prompt). All are read before anything is computed, so that the longest is known; memory grows with them. */
 #ifndef INFER_PROMPTS_H
 #define INFER_PROMPTS_H
 
@@ -26,7 +25,7 @@ struct prompts {
     int64_t count, longest /* tokens */;
     char *text;
     int32_t *tokens;
-    int64_t skipped; /* skipped records */
+    int64_t skipped;
     int64_t text_bytes, text_room, token_count, token_room, room;
     int64_t begun; /* text prompts that spell out the begin token, which is not doubled */
     struct text_census census;

@@ -8,8 +8,8 @@
 enum results_format { RESULTS_FASTA, RESULTS_JSONL };
 
 struct generate_result {
-    const char *name; /* name of the prompt */
-    int64_t sample;   /* number of the sample, from 1 */
+    const char *name; /* of the prompt */
+    int64_t sample;   /* number, from 1 */
     const char *prompt;
     int64_t prompt_bytes;
     const int32_t *tokens; /* [count] tokens added to the prompt */
@@ -18,7 +18,7 @@ struct generate_result {
     bool ended;             /* by the end token; false: at the maximum length */
 };
 
-/* Finds the format called `name`. If name is NULL, the ending of the path decides, and if that does not, FASTA is
+/* Finds the format called `name`. If name is NULL, the ending of the path decides, and without a known ending FASTA is
  * chosen for characters and JSON lines for text. ERROR_USER: the name is unknown, or FASTA is requested for text. */
 int results_choose(enum results_format *format, const char *name, const char *path, const struct tokenizer *tokenizer);
 

@@ -167,8 +167,7 @@ static int run_round(struct scorer *s, bool *more)
     for (int t = 0; t < s->settings->teams; t++)
         for (int64_t i = 0; i < s->lists[t].count; i++) {
             const struct score_place *place = &s->lists[t].places[i];
-            const double sum =
-                s->all_sums[t * (s->world->size / s->settings->teams) * most + i]; /* of the team's first rank */
+            const double sum = s->all_sums[t * (s->world->size / s->settings->teams) * most + i]; /* its first rank's */
             if (!isfinite(sum))
                 return comm_agree(s->world, inference_diverged(s->settings->checkpoint));
             s->totals[place->record] += sum;

@@ -11,8 +11,8 @@ struct score_settings {
     const char *checkpoint; /* path, for messages */
     struct sliding_settings windows;
     bool mask; /* causal models: score only A C G T a c g t; false: every token */
-    /* Masked models; NULL for causal ones: selects and replaces tokens by this rule, with epoch 0 and the number of the
-     * record (from 0) as the window; the selected tokens are scored. */
+    /* NULL for causal models. Masked models: the rule that selects and replaces tokens, with epoch 0 and the number of
+     * the record (from 0) as the window; the selected tokens are scored. */
     const struct token_masking *masking;
     bool token_dropout;      /* the model uses token dropout */
     int64_t tokens;          /* tokens per batch: at least the context, at most as planned for the engine */
@@ -31,11 +31,11 @@ struct score_record {
 
 struct fasta_score {
     struct score_record *records;
-    int64_t count;             /* number of records */
+    int64_t count;
     int64_t windows;           /* computed windows */
     struct text_census census; /* characters of the records */
     int64_t stops;             /* symbols '*' dropped at the ends of records */
-    int64_t skipped;           /* skipped records: their field is missing or null */
+    int64_t skipped;           /* records whose field is missing or null */
 };
 
 /* Scores the file. Windows are put into batches in file order, independent of the number of ranks; team t computes

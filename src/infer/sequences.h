@@ -1,5 +1,5 @@
 /* The records of a FASTA file for inference on whole records: BOS, the sequence, and EOS for masked models. They are
- * read once into temporary files next to the output (file/spool.h). The longest record is thus known before anything is
+ * read once into temporary files next to the output (file/spool.h), so the longest is known before anything is
  * computed, the input may be standard input, and memory does not grow with the number of records. */
 #ifndef INFER_SEQUENCES_H
 #define INFER_SEQUENCES_H
@@ -11,16 +11,16 @@
 
 struct sequences_settings {
     const char *fasta;  /* path, as for source_open */
-    const char *beside; /* path of the output, next to which the temporary files are made */
+    const char *beside; /* the output, next to which the temporary files are made */
     const struct tokenizer *tokenizer;
     bool end;                /* add EOS to each record */
     const char *letter_case; /* see prepare/census.h; may be NULL */
-    int64_t most; /* longer records are truncated to this many tokens, special tokens included; 0 = no limit */
+    int64_t most;            /* maximum tokens per record, with special tokens; 0 = no limit */
 };
 
 struct record_sequences {
     struct sequences_settings settings;
-    struct spool *spool;      /* records of tokens, one byte each, special tokens included */
+    struct spool *spool;      /* tokens, one byte each, special tokens included */
     int64_t tokens;           /* tokens of all records */
     int64_t longest;          /* tokens of the longest record */
     char *longest_name;       /* its name */

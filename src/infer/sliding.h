@@ -38,8 +38,8 @@ int64_t sliding_records(const struct sliding *sliding);
 /* The first word of a record's header, and the number of its tokens so far, without those that `ends` adds. */
 const char *sliding_name(const struct sliding *sliding, int64_t record);
 int64_t sliding_length(const struct sliding *sliding, int64_t record);
-/* For a text record: its bytes, without those of a first token that is not scored, and its words, one more than the
- * number of runs of blanks, as lm-eval counts them for word perplexity. 0 for sequences. */
+/* For a text record: its bytes, without those of a first token that is not scored; and its words, one more than the
+ * runs of blanks, as lm-eval counts them for word perplexity. Both are 0 for sequences. */
 int64_t sliding_bytes(const struct sliding *sliding, int64_t record);
 int64_t sliding_words(const struct sliding *sliding, int64_t record);
 /* The census of the characters read so far, and the number of stop symbols '*' dropped at the ends of protein
@@ -48,7 +48,7 @@ const struct text_census *sliding_census(const struct sliding *sliding);
 int64_t sliding_stops(const struct sliding *sliding);
 /* Number of records skipped so far. */
 int64_t sliding_skipped(const struct sliding *sliding);
-/* Frees everything; sliding may be NULL. */
+/* sliding may be NULL. */
 void sliding_close(struct sliding *sliding);
 
 #endif

@@ -13,7 +13,7 @@ struct loss_curves {
     double *marks; /* steps at which the run was resumed */
     int64_t mark_count;
     double low, high;             /* y range of the losses after the first tenth; equal if there are none */
-    double norm_high, speed_high; /* as high; these ranges begin at 0 */
+    double norm_high, speed_high; /* upper ends of gradient norm and speed; their ranges begin at 0 */
 };
 
 void curves_create(struct loss_curves *curves, const struct run_history *history);

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the array with room for one element after `count`; its capacity doubles at powers of two. */
+/* Makes room for one element after `count`; the capacity doubles at powers of two. */
 static void *grow(void *array, int64_t count, size_t bytes)
 {
     bool full = (count & (count - 1)) == 0; /* 0, 1, 2, 4, 8, ... */

@@ -73,8 +73,7 @@ struct run_history {
     int64_t start_count, row_count, validation_count, checkpoint_count, end_count, layer_count, note_count, last_count,
         timer_count, step_count;
     double time;                    /* of the newest line */
-    int64_t damaged, first_damaged; /* lines, and the first one's number from 1; an incomplete last line does not
-                                     * count */
+    int64_t damaged, first_damaged; /* damaged lines, and the first one's number from 1; not an incomplete last line */
 };
 
 /* Reads a log; call history_destroy also after an error. ERROR_ENVIRONMENT: the file cannot be read. Local. */

@@ -133,7 +133,7 @@ static void take_exit(struct run_outcome *o, const struct sweep_place *place, co
                      : last_words(place, c);
 }
 
-/* Marks a case without steps as failed: a launcher may exit with 0 although the training failed or never began, as in
+/* Without steps the case failed: a launcher may exit with 0 although the training failed or never began, as in
  * `{command} | tee log`. */
 static void expect_steps(struct run_outcome *o, const struct sweep_place *place, const struct sweep_case *c)
 {

@@ -20,8 +20,7 @@ struct run_outcome {
     double waited;                        /* share of the time in which rank 0 waited for data */
     double exposed;                       /* exposed communication, share of the time, if the sweep measures it */
     double planned_step, planned_exposed; /* planned_step: seconds; planned_exposed: share of them */
-    double planned_memory, planned_host;  /* bytes, of the rank that needs the most; host: in host memory next to a
-                                           * GPU */
+    double planned_memory, planned_host;  /* bytes, on the rank with the largest need; host: in host memory */
     double device_memory, resident;       /* largest, bytes: used on rank 0's GPU by all programs; resident in rank 0 */
 };
 

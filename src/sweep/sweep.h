@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 struct sweep_settings {
-    const char *list;   /* path of the list (sweep/list.h) */
-    const char *folder; /* folder of the cases and results; NULL: in this folder, the list's name without its ending */
+    const char *list;   /* sweep/list.h */
+    const char *folder; /* for cases and results; NULL: in this folder, the list's name without its ending */
     const char
         *no_transfers;  /* bench/gpu/no_transfers.c, compiled: exposed communication is measured; NULL: it is not */
     int64_t most_ranks; /* cases with more ranks are not run in this call; 0: no limit */

@@ -40,7 +40,7 @@ static const char *const reasons[REASON_COUNT] = {
  * costly. */
 static const double LOOK_SECONDS = 1.0;
 
-/* Largest margin before the time limit, in addition to that of time_is_up; the margin is 1 % of train.walltime. */
+/* Largest margin before the time limit besides that of time_is_up: it is 1 % of train.walltime, at most this. */
 static const double LARGEST_MARGIN = 60.0;
 
 /* A timed checkpoint comes at the earliest after this multiple of the duration of the slowest one, so that checkpoints

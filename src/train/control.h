@@ -12,15 +12,15 @@ struct run_control {
     char *stop_file, *save_file;
     bool stop_seen, save_seen;   /* rank 0: the file was found and removed; the request is pending */
     double deadline;             /* clock_seconds() by which the program must have ended; 0 = none */
-    double every;                /* seconds between timed checkpoints; 0 = no timed checkpoints */
+    double every;                /* seconds between timed checkpoints; 0 = none */
     double next_save;            /* clock_seconds() of the next timed checkpoint */
-    double slow_step;            /* longest time so far between two polls, seconds */
-    double slow_save;            /* longest time so far of a checkpoint, seconds */
-    double last_poll, last_look; /* clock_seconds() of the last poll, and of the last look at the files */
+    double slow_step;            /* longest time between two polls so far */
+    double slow_save;            /* longest duration of a checkpoint so far */
+    double last_poll, last_look; /* clock of the last poll, and of the last look at the files */
 };
 
-/* control_open starts to watch for requests. walltime: seconds from the program's start, 0 = no limit; every: seconds
- * between timed checkpoints, 0 = none. control_close frees the control. Local. */
+/* walltime: seconds from the program's start, 0 = no limit; every: seconds between timed checkpoints, 0 = none.
+ * Local. */
 void control_open(struct run_control *control, struct comm *world, const char *folder, double walltime, double every);
 void control_close(struct run_control *control);
 
@@ -39,8 +39,8 @@ bool control_stopping(struct run_control *control);
 /* Notes that the state has been saved, or copied to be saved in the background, and that this blocked the steps for
  * `seconds`. It also satisfies requests to save that arrived meanwhile. */
 void control_saved(struct run_control *control, double seconds);
-/* Notes that the checkpoint's file is complete and older ones are removed. seconds: time from the beginning of the save
- * until now. */
+/* Notes that the checkpoint's file is complete and older ones are removed, `seconds` after the beginning of the
+ * save. */
 void control_written(struct run_control *control, double seconds);
 
 #endif

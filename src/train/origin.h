@@ -15,10 +15,9 @@ struct tokenizer;
 bool origin_named(const struct deck *deck);
 
 /* For a new run: finds and verifies the checkpoint that model.initialise_from names (the newest one of a run folder),
- * and completes the section `model` of the deck from it: keys that the deck does not give get the checkpoint's values.
- * Where the deck overrides another value of the checkpoint, both are logged. *path is freed with free(), NULL after an
- * error. ERROR_USER: there is no good checkpoint, or the deck gives another family or other sizes; the message names
- * each. */
+ * and completes the deck's section `model`: keys that the deck does not give get the checkpoint's values. Other keys
+ * that differ from the checkpoint are logged. *path is freed with free(), NULL after an error. ERROR_USER: there is no
+ * good checkpoint, or the deck gives another family or other sizes; the message names each. */
 int origin_take(struct comm *world, struct deck *deck, char **path);
 
 /* For a resumed run whose deck names an origin: completes the deck from the run's own checkpoint `path`, which has had
@@ -29,8 +28,7 @@ int origin_inherit(struct comm *world, struct deck *deck, const char *path);
  * training data have another tokenizer, or the checkpoint has no optimizer state. */
 int origin_read_weights(struct session *session, const char *path);
 
-/* Reads the carried tensors of the checkpoint (checkpoint/carried.h) on rank 0; empty on other ranks. The caller owns
- * them. */
+/* Reads the carried tensors of the checkpoint (checkpoint/carried.h) on rank 0; empty on other ranks. */
 int origin_read_carried(struct comm *world, const char *path, struct carried_files *carried);
 
 /* Completes rank 0's open tokenizer of the stores, which may be NULL. If the checkpoint has the same tokenizer, the

@@ -23,8 +23,7 @@ void profiler_create(struct profiler *profiler, const struct setup *setup, int r
  * for the device and writes the profile. */
 void profiler_before(struct profiler *profiler, struct executor *executor, int64_t step);
 void profiler_after(struct profiler *profiler, struct run_meter *meter, int64_t step);
-/* Called if the run ends after this step, for whatever reason: writes the profile that has been collected so far, if
- * one is in progress. */
+/* Called if the run ends after this step: writes a profile that is in progress. */
 void profiler_end(struct profiler *profiler, struct run_meter *meter, int64_t step);
 
 #endif

@@ -34,7 +34,7 @@ struct train_run {
         struct blend_position after; /* position in the data after the step's rows; owned */
     } begun[ENGINE_RETURNS];
     int64_t first_step;   /* step at which this program began */
-    int64_t unsaved_step; /* step whose checkpoint could not be written, with none written since; 0 = none */
+    int64_t unsaved_step; /* step whose checkpoint failed, and no later one succeeded; 0 = none */
     int64_t saved_step;   /* last step that has a checkpoint in the output folder; -1 = none */
     struct snapshot snapshot;
     bool damaged; /* the checkpoint to resume from is damaged; its error is recorded, not printed */
@@ -57,13 +57,13 @@ struct train_run {
     int64_t digest_step;         /* -1 = no digest has been computed */
     struct gradient_norms norms; /* of steps that made an update */
     int64_t skipped;             /* consecutive diverged steps */
-    const char *resumed;         /* checkpoint that this program resumed from, borrowed; NULL: none */
-    int64_t rewound_to, rewinds; /* target step of the last rewind, and number of consecutive rewinds to it */
+    const char *resumed;         /* checkpoint resumed from, borrowed; NULL: none */
+    int64_t rewound_to, rewinds; /* step of the last rewind, and number of consecutive rewinds to it */
     double load_seconds;         /* seconds spent reading the checkpoint to resume from */
     int64_t load_bytes;          /* bytes of that checkpoint's file */
     struct deck_changes changed; /* keys changed since the checkpoint to resume from */
-    char *blended;               /* message: how the stores changed; NULL: no change */
-    char *stretched;             /* message: how the changed train.steps changes the learning rate; NULL: not at all */
+    char *blended;               /* how the stores changed; NULL: not at all */
+    char *stretched;             /* how a changed train.steps changes the learning rate; NULL: not at all */
     char *stopped;               /* why the run ends early; NULL: it does not */
 };
 
@@ -74,8 +74,7 @@ void run_take_counts(struct train_run *run, const struct checkpoint_meta *meta, 
 
 /* Runs the remaining steps, with the validations and checkpoints between them. */
 int run_loop(struct train_run *run);
-/* Validates a run that has no steps left to train. The run's record of its best validation does not change, whatever
- * data.valid is now. */
+/* Validates a run that has no steps left to train. The run's best validation stays, whatever data.valid is now. */
 int run_evaluate(struct train_run *run);
 /* Returns whether the validation of this step is due. Local. */
 bool run_validation_due(const struct train_run *run);

@@ -36,8 +36,8 @@ struct session_validation {
     double labels;
 };
 
-/* Evaluates the validation set. Before each batch every rank calls stopping(self); if that returns true, the validation
- * is abandoned and the result is false. stopping must return the same value on all ranks. Collective. */
+/* Evaluates the validation set. Every rank calls stopping(self) before each batch; if it returns true, the validation
+ * is abandoned and returns false. stopping must return the same on all ranks. Collective. */
 bool session_validate(struct session *session, bool (*stopping)(void *self), void *self,
                       struct session_validation *result);
 

@@ -1,7 +1,7 @@
 /* Checks the rules of stream capture (CUDA C++ Programming Guide, "Stream Capture"), for an executor of the tests. A
- * stream joins a capture when it waits for an event that was recorded in it. The stream that began the capture must
- * wait for all launches of the joined streams before the end. Events of a capture must not be used outside of it, nor
- * other events inside. Breaking a rule is a fatal error that names it. */
+ * stream joins a capture by waiting for an event recorded in it, and the stream that began the capture must wait for
+ * all launches of the joined streams. Events of a capture must not be used outside, nor other events inside. Breaking a
+ * rule is a fatal error that names it. */
 #ifndef TESTS_REF_CAPTURE_H
 #define TESTS_REF_CAPTURE_H
 

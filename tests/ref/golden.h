@@ -35,8 +35,8 @@ void golden_load(const struct golden *golden, struct engine *engine);
 /* Returns the relative L2 distance of two arrays. */
 double golden_distance(const double *a, const double *b, int64_t count);
 
-/* Return the largest relative L2 distance over all parameters, and its name in `worst`: of the engine's gradients,
- * divided by the number of labels, and of the weights after all updates. */
+/* Return the largest relative L2 distance of a parameter from the case, and the parameter's name in `worst`: of
+ * gradients divided by the number of labels, and of weights after all updates. */
 double golden_gradient_distance(const struct golden *golden, struct engine *engine, double labels, char *worst);
 double golden_final_distance(const struct golden *golden, struct engine *engine, char *worst);
 

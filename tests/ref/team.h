@@ -105,7 +105,7 @@ void outcome_share(struct comm *comm, struct run_outcome *outcome);
 struct distances {
     double loss, norm;  /* largest relative difference over all steps */
     double first, last; /* largest relative L2 distance of a parameter's gradient in the first and in the last step */
-    double length;      /* relative: the training's norms from its gradients' lengths */
+    double length;      /* relative difference of norms and gradients' lengths */
 };
 struct distances outcome_apart(const struct run_outcome *a, const struct run_outcome *b, const struct model *model);
 

@@ -30,12 +30,12 @@ struct toy {
 struct toy_options {
     struct model_settings settings;
     struct executor *executor;
-    struct group *group;                  /* whose ranks own all state each; NULL: one rank alone */
+    struct group *group;                  /* ranks that each own all state; NULL: one rank */
     const struct parallel_groups *groups; /* NULL: only `group` */
     struct sharding sharding;
     enum dtype compute; /* statistics are f32 */
     int slots;
-    const struct schedule *schedule; /* the chunks' slots are its; NULL: one chunk with `slots` */
+    const struct schedule *schedule; /* gives the chunks their slots; NULL: one chunk with `slots` */
     bool split_backward, replays;
     enum deck_recompute recompute;                        /* for layers that settings.recompute does not name */
     int64_t rows, row_tokens, max_segments;               /* of a micro-batch */
