@@ -1,4 +1,4 @@
-/* What only the whole program knows: how ranks are started and which executors there are. */
+/* The main program. Only it knows how ranks are started and which executors exist. */
 #include "base/build.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -26,12 +26,12 @@ static void dump_launches(void)
     launch_dump(stderr);
 }
 
-/* MPI is the main thread's alone (FUNNELED). Where another one fails (a watchdog, the loader's, a checkpoint's), the
- * process ends without a word to MPI, of which its launcher takes notice, and ends the other ranks. */
+/* Ends all ranks. Only the main thread may call MPI (FUNNELED). If another thread fails (watchdog, loader, checkpoint
+ * writer), the process exits without MPI; the launcher notices this and ends the other ranks. */
 static void abort_all_ranks(void)
 {
     int main_thread;
-    MPI_Is_thread_main(&main_thread); /* any thread may ask this */
+    MPI_Is_thread_main(&main_thread); /* allowed in any thread */
     if (!main_thread)
         _exit(ERROR_ENVIRONMENT);
     MPI_Abort(MPI_COMM_WORLD, ERROR_ENVIRONMENT);
@@ -45,9 +45,9 @@ static void leave_alone(int number)
     _exit(ERROR_ENVIRONMENT);
 }
 
-enum { FINALIZE_SECONDS = 10 /* that MPI_Finalize may take by itself */ };
+enum { FINALIZE_SECONDS = 10 /* that MPI_Finalize itself may take */ };
 
-/* MPI_Finalize waits without a limit, and nothing else is left to do. */
+/* Calls MPI_Finalize with a time limit, because it may wait forever when all work is done. */
 static void finalize(void)
 {
     const double limit = comm_limit() + FINALIZE_SECONDS;
@@ -59,7 +59,8 @@ static void finalize(void)
     alarm(0);
 }
 
-/* Programs that were built differently need not agree on what they send each other. Collective; an agreed code. */
+/* Checks that all ranks run the same build; other builds may send messages of another form. Collective; an agreed
+ * code. */
 static int check_build(struct comm *world)
 {
     char mine[BUILD_ID_BYTES], first[BUILD_ID_BYTES], host[256] = "?";
@@ -74,7 +75,7 @@ static int check_build(struct comm *world)
                                               host, mine, first));
 }
 
-/* A mistake of the launch, which all processes find: place 0 says it. */
+/* Drops the message on all ranks but 0: all processes find the same mistake of the launch. */
 static void tell_once(void)
 {
     if (launcher_rank() != 0)
@@ -130,11 +131,11 @@ static int refuse_cuda(const struct device_request *request, const char *why)
     return comm_agree(request->world, error_user("key device.kind = \"cuda\": %s; use \"cpu\" or \"auto\"", why));
 }
 
-/* "auto" computes on GPUs where every rank has some. */
+/* "auto" chooses GPUs if every rank has one. */
 static int make_kind(struct executor **executor, const struct device_request *request)
 {
 #ifdef CISTRON_CUDA
-    /* asking starts the driver: not for a deck that wants none */
+    /* counting the GPUs starts the driver, which the kind "cpu" avoids */
     if (request->kind != DECK_DEVICE_CPU && comm_sum_i64(request->world, cuda_device_count() == 0) == 0)
         return cuda_executor_make(executor, request);
     const char *why = "a rank finds no GPU";
@@ -154,8 +155,8 @@ static int make_executor(struct executor **executor, const struct device_request
     return code;
 }
 
-/* A standard stream that is closed is given to /dev/null: else the next file or socket that the program or MPI opens
- * would have its number, and get what is printed. */
+/* Opens closed standard streams as /dev/null. Otherwise the next file or socket that the program or MPI opens would
+ * have the number of a standard stream, and receive its output. */
 static void open_standard_streams(void)
 {
     int descriptor;
@@ -171,7 +172,7 @@ int main(int argc, char **argv)
     static const struct command_environment environment = {features, make_executor, with_ranks};
     open_standard_streams();
     waiting_choose(argv);
-    signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit on a file's size fails instead, and is told */
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond the file size limit then fails with an error, which is reported */
     hdf5_prepare();
     clock_seconds();
     return command_main(&environment, argc, argv);

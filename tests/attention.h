@@ -1,5 +1,5 @@
-/* Attention against the oracle, for t_attention and t_attention_parts: tables of segments, a case with its forward and
- * backward, and loops over cases. */
+/* Compares attention with the oracle, for t_attention and t_attention_parts: segment tables, a case with its forward
+ * and backward, and loops over cases. */
 #ifndef TESTS_ATTENTION_H
 #define TESTS_ATTENTION_H
 
@@ -22,12 +22,12 @@ enum layout {
 enum { SLOTS = 12 };
 
 static bool of_cudnn, once;
-static bool of_full_rows; /* where a layout has rows, each is one segment */
-static bool in_parts;     /* several launches for each, with gradients in f32 */
-static bool adding;       /* to old gradients */
-static bool far_apart;    /* scores: sums of exp that are not taken from the largest are 0 or infinite */
+static bool of_full_rows; /* in layouts with rows, each row is one segment */
+static bool in_parts;     /* each op is split into several launches, with gradients in f32 */
+static bool adding;       /* add to old gradients */
+static bool far_apart;    /* large scores: exp(score) overflows or underflows unless the largest score is subtracted */
 
-/* At most four rows of equal lengths that hold `tokens` in all. */
+/* Returns a number of rows, at most four, that divides `tokens` evenly. */
 static inline int32_t rows_of(int64_t tokens)
 {
     int32_t rows = 4;
@@ -36,7 +36,7 @@ static inline int32_t rows_of(int64_t tokens)
     return rows;
 }
 
-/* A regular layout's tables: each row's segment begins where the row does. */
+/* Fills the tables of a regular layout: each row's segment begins where the row does. */
 static inline int fill_rows(int32_t table[5][SLOTS], int64_t tokens)
 {
     int32_t rows = rows_of(tokens), longest = (int32_t)(tokens / rows);
@@ -47,7 +47,7 @@ static inline int fill_rows(int32_t table[5][SLOTS], int64_t tokens)
     return rows;
 }
 
-/* Appends a slot: of queries from *q on, which it passes. */
+/* Appends a slot whose queries begin at *q, and advances *q. */
 static inline int add_slot(int32_t table[5][SLOTS], int slot, int64_t *q, int64_t length, int64_t kv, int64_t keys,
                            int64_t offset)
 {
@@ -58,9 +58,9 @@ static inline int add_slot(int32_t table[5][SLOTS], int slot, int64_t *q, int64_
     return slot + 1;
 }
 
-/* As a rank of context parallelism has it whose queries are two chunks of a row and whose keys are the whole row: 2
- * tokens + 3 keys, the queries from the 6th token on and the last. The second chunk ends in another sequence. Both
- * chunks see the first sequence's keys: a backward takes the second chunk alone. */
+/* Fills the tables of a context-parallel rank: the queries are two chunks of a row, the keys the whole row of 2 tokens
+ * + 3. The first chunk begins at the 6th token, the second ends with the row, in another sequence. Both chunks see the
+ * first sequence's keys; a backward uses only the second chunk. */
 static inline int fill_chunks(int32_t table[5][SLOTS], int64_t tokens, bool second_alone)
 {
     const int64_t row = 2 * tokens + 3, first = tokens / 2, second = tokens - first, next = row - (second + 1) / 2;
@@ -72,8 +72,8 @@ static inline int fill_chunks(int32_t table[5][SLOTS], int64_t tokens, bool seco
     return add_slot(table, slot, &q, row - next, next, row - next, 0);
 }
 
-/* As in a ring, where chunks are far apart: queries that see all keys, with one and with several to spare; that have
- * none; that see none of theirs. Returns the number of keys. */
+/* Fills tables as in a ring, with chunks far apart: queries just or far after all of their keys, without keys, and
+ * before all of their keys. Returns the number of keys. */
 static inline int64_t fill_ahead(int32_t table[5][SLOTS], int64_t tokens, int *slots)
 {
     const int64_t part = tokens / 4, keys = part + 30;
@@ -85,7 +85,7 @@ static inline int64_t fill_ahead(int32_t table[5][SLOTS], int64_t tokens, int *s
     return 3 * keys;
 }
 
-/* Two segments, whose keys stand in the other order. */
+/* Fills the tables of two segments whose keys are in the opposite order. */
 static inline int fill_crossed(int32_t table[5][SLOTS], int64_t tokens)
 {
     const int64_t first = tokens / 3, second = tokens - first;
@@ -94,14 +94,16 @@ static inline int fill_crossed(int32_t table[5][SLOTS], int64_t tokens)
     return add_slot(table, slot, &q, second, 0, second, 0);
 }
 
-/* Segment tables for `tokens` rows; returns the rows of k and v, whose tables are those of q but in the last two.
- *   one    a single segment
- *   many   segments of up to half of the rows back to back, with empty slots between them
- *   holes  the same with rows that no segment covers
- *   rows   a segment at the start of each of a few rows, one of them empty; or in all of each
- *   cache  few queries at the end of many keys, k and v with rows of their own
- *   mixed  lengths and offsets unrelated: queries that see no key, keys that no query sees, segments without keys
- *   chunks, ahead, crossed  see above; `backward`: no two segments have the same keys */
+/* Makes segment tables for `tokens` rows. Returns the number of rows of k and v. In the first four layouts, k and v
+ * have the tables of q. backward: no two segments have the same keys.
+ *
+ *   one      a single segment
+ *   many     contiguous segments of up to half of the rows, with empty slots between them
+ *   holes    like `many`, with rows that no segment covers
+ *   rows     a segment at the start of each of a few rows, one of them empty; or each row is a segment (of_full_rows)
+ *   cache    few queries at the end of many keys, with separate rows of k and v
+ *   mixed    unrelated lengths and offsets: queries that see no key, keys that no query sees, segments without keys
+ *   chunks, ahead, crossed   see above */
 static inline int64_t lay_out(struct trial *trial, enum layout layout, int64_t tokens, bool backward,
                               struct attention_segments *segments)
 {
@@ -149,7 +151,8 @@ struct attention_shape {
     int64_t heads, kv_heads, head_dim;
 };
 
-/* Tensors of a case: columns of one matrix where q and k have as many rows, as the fused projection leaves them. */
+/* Makes q, k and v of a case. If they have the same number of rows, they are columns of one matrix, as after the fused
+ * projection. */
 static inline void lay_tensors(struct trial *trial, enum dtype dtype, const struct attention_shape *shape,
                                int64_t queries, int64_t keys, double deviation, struct tensor qkv[3])
 {
@@ -166,7 +169,7 @@ static inline void lay_tensors(struct trial *trial, enum dtype dtype, const stru
     qkv[2] = trial_matrix(trial, dtype, keys, kv_cols, false, deviation);
 }
 
-/* Rows that no segment covers hold NaN: nobody reads them, or they count nothing. */
+/* Fills rows that no segment covers with NaN: ops must not read them, or must ignore them. */
 static inline void poison_holes(const struct attention_segments *segments, struct tensor qkv[3])
 {
     for (int i = 0; i < 3; i++) {
@@ -182,27 +185,27 @@ static inline void poison_holes(const struct attention_segments *segments, struc
     }
 }
 
-/* Some views begin at odd columns, which not every implementation takes. */
+/* Returns whether views begin at odd columns, which not every implementation supports. */
 static inline bool strided(enum layout layout)
 {
     return layout % 2 != 0 && !of_cudnn && !once;
 }
 
-/* Gradients have the type of what they belong to, or f32, as they must where a GPU adds to them. */
+/* Returns the type of gradients: that of their tensors, or f32, which is required where a GPU adds to them. */
 static inline enum dtype gradient_type(enum dtype dtype)
 {
     return in_parts || (adding && on_device) ? DTYPE_F32 : dtype;
 }
 
-/* How a backward may differ: cuDNN's, and ours that computes scores once, add in no fixed order, and a GPU rounds
- * probabilities and their gradients. */
+/* Allows differences of a backward: cuDNN's and our one-pass backward have no fixed order of additions, and a GPU
+ * rounds probabilities and their gradients. */
 static inline void allow_backward(struct trial *trial, const struct attention_backward_args *args)
 {
     trial->unordered = of_cudnn || once;
     trial->coarse = on_device && args->q.dtype == DTYPE_BF16;
 }
 
-/* check_op, by cuDNN or with scores computed once where that is wanted. */
+/* As check_op; with of_cudnn it also checks that cuDNN was used. */
 static inline void check_attention(struct trial *trial, enum op op, const void *args)
 {
     int64_t before = executor_launches(true);
@@ -213,17 +216,19 @@ static inline void check_attention(struct trial *trial, enum op op, const void *
         CHECK(executor_launches(true) > before);
 }
 
-/* Of rows that are said to be full and are not, cuDNN would take all tokens: it is asked without a mask. */
+/* Checks that cuDNN uses `full`: if rows that are not full are declared full, it runs without a mask, and the result
+ * must be wrong. */
 static inline void check_full_is_used(struct trial *trial, const struct attention_backward_args *args)
 {
     struct attention_backward_args mistaken = *args;
     mistaken.segments.full = true;
     allow_backward(trial, args);
-    if (of_cudnn && args->segments.regular && args->segments.q_start.cols > 1 && !of_full_rows) /* one is empty */
+    if (of_cudnn && args->segments.regular && args->segments.q_start.cols > 1 && !of_full_rows) /* one row is empty */
         check_noticed(trial, OP_ATTENTION_BACKWARD, args, &mistaken);
 }
 
-/* What rope would have made of queries and keys by any table. */
+/* Adds the rotation of the gradients by rope, with random positions and table, and checks that a missing or different
+ * rotation is noticed. */
 static inline void rotate_gradients(struct trial *trial, struct attention_backward_args *args, bool interleaved)
 {
     enum { POSITIONS = 9 };
@@ -246,7 +251,7 @@ static inline void rotate_gradients(struct trial *trial, struct attention_backwa
 static inline struct trial *create_trial(enum dtype dtype, const struct attention_shape *shape, int64_t tokens,
                                          enum layout layout, bool causal)
 {
-    enum { TENSORS = 12 /* as large as q, at most; f32 gradients of bf16 count twice */ };
+    enum { TENSORS = 12 /* at most, as large as q; f32 gradients of bf16 count twice */ };
     struct trial *trial =
         trial_create("%s T %d heads %d / %d of %d, layout %d, causal %d", dtype_name(dtype), (int)tokens,
                      (int)shape->heads, (int)shape->kv_heads, (int)shape->head_dim, (int)layout, causal);
@@ -327,7 +332,7 @@ static inline void test_attention_case(enum dtype dtype, const struct attention_
 static const struct attention_shape shapes[7] = {{1, 1, 8},  {4, 2, 16}, {4, 4, 20}, {2, 1, 24},
                                                  {4, 1, 32}, {2, 2, 64}, {2, 1, 128}};
 
-/* Half of all combinations but one of lengths. */
+/* Tests half of all combinations except lengths. */
 static inline void test_few(bool all_layouts)
 {
     for (int64_t d = 0; d < 2; d++)
@@ -340,7 +345,7 @@ static inline void test_few(bool all_layouts)
                                             causal != 0);
 }
 
-/* What ranks have that share rows, with heads of own and of shared keys. */
+/* Tests layouts of context-parallel ranks, with own and shared key heads. */
 static inline void test_ranks(void)
 {
     static const int64_t of_shapes[3] = {1, 5, 6};
@@ -350,7 +355,7 @@ static inline void test_ranks(void)
                 test_attention_case(storage[d], &shapes[of_shapes[s]], 129, (enum layout)layout, true);
 }
 
-/* A few, each launch made several ones by a wrapper. */
+/* Tests a few cases, with a wrapper that splits each launch into several. */
 static inline void test_wrapped(void (*launch)(struct wrapper *wrapper, struct stream *stream, enum op op,
                                                const void *args),
                                 bool all_layouts)
@@ -365,8 +370,8 @@ static inline void test_wrapped(void (*launch)(struct wrapper *wrapper, struct s
         executors[i] = wrappers[i].inner;
 }
 
-/* Chooses the executors, and what is special about them, by the arguments after "small": a number of threads, "cuda",
- * "cudnn", "once" or "mma". */
+/* Chooses executors and their modes from the arguments after "small": a number of threads, "cuda", "cudnn", "once" or
+ * "mma". */
 static inline void attention_open(int count, char **arguments)
 {
     of_cudnn = count > 1 && strcmp(arguments[1], "cudnn") == 0;

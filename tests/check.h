@@ -1,5 +1,7 @@
-/* Checks for test programs: count, print what failed, and end with 1 if anything did.
+/* Checks for test programs: counts checks, prints failures, and exits with 1 if any check failed.
+ *
  *   int main(void) { CHECK(1 + 1 == 2); ...; return check_end(); }
+ *
  * Under MPI each rank counts its own checks; a failing rank's exit status fails the whole run. */
 #ifndef TESTS_CHECK_H
 #define TESTS_CHECK_H
@@ -42,7 +44,7 @@ static inline int check_near(const char *file, int line, double a, double b, dou
     return ok;
 }
 
-/* The largest |a / b - 1| of `count` numbers; NaN where one is. */
+/* Returns the largest |a / b - 1| of `count` numbers; NaN if one is NaN. */
 static inline double check_apart(const double *a, const double *b, int count)
 {
     double largest = 0;
@@ -58,14 +60,14 @@ static inline int check_end(void)
     return check_failures != 0;
 }
 
-/* For the arguments of a program that is run by hand. */
+/* Ends a test program that got an unknown argument. */
 _Noreturn static inline void check_unknown_argument(const char *argument, const char *known)
 {
     fprintf(stderr, "unknown argument \"%s\": it may be %s\n", argument, known);
     exit(2);
 }
 
-/* What a test returns when it cannot run here (automake's SKIP). */
+/* exit status of a test that cannot run here (automake's SKIP) */
 enum { CHECK_SKIP = 77 };
 
 #endif

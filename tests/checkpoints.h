@@ -1,4 +1,4 @@
-/* For tests of checkpoints on several ranks: their folder and its files, and checkpoints of a tiny training. */
+/* For tests of checkpoints on several ranks: a folder of files, and checkpoints of a tiny training. */
 #ifndef TESTS_CHECKPOINTS_H
 #define TESTS_CHECKPOINTS_H
 
@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 static struct comm *world;
-static char *folder; /* of the test's files */
+static char *folder;
 
-/* Runs a command with the files of this test on rank 0; all get its exit status. */
+/* Runs a shell command on rank 0; format gets the folder and the name. Returns its exit status on all ranks. */
 static inline int shell(const char *format, const char *name)
 {
     int64_t status = 0;
@@ -47,7 +47,7 @@ static inline int64_t file_bytes(const char *path)
     return stat(path, &status) == 0 ? status.st_size : -1;
 }
 
-/* Exclusive-or of one byte with 0x20, on rank 0. Between barriers. */
+/* Flips a bit (0x20) of one byte on rank 0, between barriers. */
 static inline void flip(const char *path, int64_t offset)
 {
     comm_barrier(world);
@@ -94,7 +94,7 @@ static inline char *save_step(struct training *t)
     return path;
 }
 
-/* A training with checkpoints of its steps 2 and 3, as which it is left. The paths are freed with free(). */
+/* Trains to step 3, with checkpoints of steps 2 (before) and 3 (path). The paths are freed with free(). */
 static inline void save_two(struct training *t, char **before, char **path)
 {
     struct model_settings settings = toy_settings(TOY_LLAMA);
@@ -106,7 +106,7 @@ static inline void save_two(struct training *t, char **before, char **path)
     *path = save_step(t);
 }
 
-/* One bit of the file at `at` differs: is it noticed? */
+/* Checks that a flipped bit in the byte at `at` of the file `damaged` is noticed. */
 static inline void check_noticed(const char *path, const char *damaged, int64_t at)
 {
     flip(damaged, at);

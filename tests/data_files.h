@@ -1,4 +1,4 @@
-/* For tests of what reads and writes data: files of a scratch folder, and mistakes that the user is told. */
+/* For tests of reading and writing data: files in a scratch folder, and checks of user errors. */
 #ifndef TESTS_DATA_FILES_H
 #define TESTS_DATA_FILES_H
 
@@ -14,7 +14,7 @@ static inline void write_file(const char *path, const char *mode, const void *da
         error_fatal("cannot write %s", path);
 }
 
-/* The code must be an error of the user whose message holds the words. */
+/* Checks that the code is ERROR_USER, with a message that contains the words. */
 static inline void check_user_error(const char *file, int line, int code, const char *words)
 {
     if (!check_report(file, line, code == ERROR_USER && strstr(error_message(), words) != NULL, "user error"))

@@ -1,4 +1,4 @@
-/* For the tests of the oracle itself: launches on it, tensors of a case, and gradients by central differences. */
+/* For tests of the oracle itself: launches on it, tensors of a case, and gradients by central differences. */
 #ifndef TESTS_DIFFERENCES_H
 #define TESTS_DIFFERENCES_H
 
@@ -19,7 +19,7 @@ static inline void run(enum op op, const void *args)
     launch(&stream, op, args);
 }
 
-/* -- Tensors of a case: all released together ---------------------------------------------------------------------- */
+/* -- Tensors of a case, which case_end releases together ----------------------------------------------------------- */
 
 enum { CASE_TENSORS = 64 };
 static void *case_memory[CASE_TENSORS];
@@ -63,7 +63,7 @@ static inline struct tensor copy_of(const struct tensor *x)
     return to;
 }
 
-/* x, rounded to another type. */
+/* Returns x rounded to another type. */
 static inline struct tensor rounded_copy(enum dtype dtype, const struct tensor *x)
 {
     struct tensor to = zeros(dtype, x->rows, x->cols);
@@ -84,11 +84,11 @@ static inline double sum_of_products(const struct tensor *x, const struct tensor
 
 /* -- Finite differences -------------------------------------------------------------------------------------------- */
 
-/* A scalar of an op's outputs: the sum of outputs times fixed weights. */
+/* A scalar function of an op's outputs: the sum of outputs times fixed weights. */
 struct objective {
     enum op op;
     const void *args;
-    struct tensor output, weight;       /* same shape; weight plays the part of the gradient from above */
+    struct tensor output, weight;       /* same shape; weight is the output's gradient */
     struct tensor restore, restored_to; /* optional: copied before each run, for ops that work in place */
 };
 
@@ -100,8 +100,8 @@ static inline double evaluate(const struct objective *f)
     return sum_of_products(&f->output, &f->weight);
 }
 
-/* Checks gradient = base + d objective / d x elementwise, to 1e-6 of the gradient's largest element. With step 1e-4
- * a difference of order four leaves about 1e-12 from rounding and 1e-16 f'''''. base is absent for zero. */
+/* Checks gradient = base + d objective / d x elementwise, to 1e-6 of the gradient's largest element. With step 1e-4 a
+ * fourth-order difference has errors of about 1e-12 from rounding and 1e-16 f'''''. base: NULL for zero. */
 static inline void check_gradient(const char *what, const struct objective *f, const struct tensor *x,
                                   const struct tensor *gradient, const struct tensor *base)
 {

@@ -1,4 +1,4 @@
-/* Executors by name, for tests that run on several kinds. */
+/* Makes executors by name, for tests that run on several kinds. */
 #ifndef TESTS_EXECUTORS_H
 #define TESTS_EXECUTORS_H
 
@@ -16,11 +16,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "cuda": the first GPU, deterministic, attention's backward in two passes; "mma": the same, attention by the products
- * of single warps that every GPU has; "gradients": the same, gradients of weights by our own products where they fit;
- * "once" and "cudnn": not deterministic, and attention is that of the own backward that computes scores once, or
- * cuDNN's, where it takes it; a test without a GPU, or a build without cuDNN, is skipped. Else the CPU's with so many
- * threads. */
+/* Makes the executor of a name; skips the test if there is no GPU, or no cuDNN where it is needed.
+ *
+ *   NUMBER     the CPU, with this number of threads
+ *   cuda       the first GPU, deterministic, attention with the two-pass backward
+ *   mma        as cuda, attention with warp-level mma.sync, which all GPUs have
+ *   gradients  as cuda, weight gradients by our own GEMM where it fits
+ *   once       not deterministic, attention with the one-pass backward where possible
+ *   cudnn      not deterministic, attention by cuDNN where possible */
 static inline struct executor *executor_named(const char *name)
 {
     const bool cudnn = strcmp(name, "cudnn") == 0, once = strcmp(name, "once") == 0, mma = strcmp(name, "mma") == 0;
@@ -42,7 +45,8 @@ static inline struct executor *executor_named(const char *name)
     exit(CHECK_SKIP);
 }
 
-/* How many products "gradients" has made by itself; from now on by so many clusters of blocks. */
+/* Returns the number of GEMMs that "gradients" has run with our own kernel; later ones use `clusters` clusters of
+ * blocks. */
 static inline int64_t executor_gradients(int clusters)
 {
 #ifdef CISTRON_CUDA
@@ -54,7 +58,7 @@ static inline int64_t executor_gradients(int clusters)
 #endif
 }
 
-/* From now on attention of any executor here is as a training has it. */
+/* Sets attention of all executors to the training's choice from now on. */
 static inline void executor_attention_as_trained(void)
 {
 #ifdef CISTRON_CUDA
@@ -62,7 +66,7 @@ static inline void executor_attention_as_trained(void)
 #endif
 }
 
-/* Launches of attention that what "once" or "cudnn" name has served. */
+/* Returns the number of attention launches so far: by cuDNN, or with cudnn = false by the one-pass backward. */
 static inline int64_t executor_launches(bool cudnn)
 {
 #ifdef CISTRON_CUDA

@@ -1,4 +1,4 @@
-/* Hugging Face folders for tests: in memory, changed, saved, imported, exported, compared. */
+/* Hugging Face folders for tests: makes, changes, saves, imports, exports and compares them. */
 #ifndef TESTS_FOLDERS_H
 #define TESTS_FOLDERS_H
 
@@ -68,7 +68,7 @@ static inline int64_t find(const struct folder *f, const char *name)
     return -1;
 }
 
-/* An entry like number `from`, with a copy of its data, under a new name. */
+/* Adds a copy of entry number `from`, with its data, under a new name. */
 static inline void duplicate(struct folder *f, int64_t from, const char *name)
 {
     f->entries[f->count] = f->entries[from];
@@ -121,7 +121,7 @@ static inline bool is_there(const char *path)
     return stat(path, &status) == 0;
 }
 
-/* The name of today for gamma and beta. */
+/* Returns the modern name of parameters called gamma or beta. */
 static inline char *todays_name(const char *name)
 {
     size_t length = strlen(name);
@@ -132,7 +132,7 @@ static inline char *todays_name(const char *name)
     return memory_string(name);
 }
 
-/* All of `before` but `dropped` is in `after`, bit by bit; what else is there is counted. */
+/* Checks that `after` has all entries of `before` except `dropped`, bit by bit, and `more` others. */
 static inline void check_same(const struct folder *before, const struct folder *after, const char *dropped,
                               int64_t more)
 {

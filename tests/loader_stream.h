@@ -1,4 +1,4 @@
-/* What a loader gives as a stream of tokens and labels, and the same stream by its definition. */
+/* A loader's output as a stream of tokens and labels, and the same stream computed from its definition. */
 #ifndef TESTS_LOADER_STREAM_H
 #define TESTS_LOADER_STREAM_H
 
@@ -22,7 +22,7 @@ static inline void push(struct read_stream *stream, int32_t token, int32_t label
     stream->pairs[2 * stream->count++ + 1] = label;
 }
 
-/* Upper-casing, then masking, as GenomicDataCollator orders them. */
+/* Converts a token to a label: upper-cases, then masks, in the order of GenomicDataCollator. */
 static inline int32_t as_label(const struct loader_settings *settings, int32_t token)
 {
     if (settings->uppercase_labels && token >= 97 && token <= 122)
@@ -32,7 +32,8 @@ static inline int32_t as_label(const struct loader_settings *settings, int32_t t
     return token;
 }
 
-/* One epoch by the definition of windows, straight from the texts; `epoch` also tells stores of a blend apart. */
+/* Appends one epoch by the definition of windows, directly from the texts. `epoch` also distinguishes stores of a
+ * blend. */
 static inline void push_epoch(struct read_stream *stream, const struct loader_settings *settings,
                               char *const *sequences, int64_t count, int64_t epoch)
 {
@@ -40,7 +41,7 @@ static inline void push_epoch(struct read_stream *stream, const struct loader_se
         int64_t begin, length;
     } *windows = NULL;
     int64_t found = 0, room = 0, bytes = 0;
-    int32_t *all = NULL; /* all windows' tokens, one window behind the other */
+    int32_t *all = NULL; /* tokens of all windows, concatenated */
     for (int64_t s = 0; s < count; s++) {
         int64_t length = (int64_t)strlen(sequences[s]);
         bool ends = settings->special == LOADER_SPECIAL_SEQUENCE;
@@ -81,7 +82,7 @@ static inline void push_epoch(struct read_stream *stream, const struct loader_se
     free(windows);
 }
 
-/* Checks a step's tables and padding; appends its real tokens in the order of rows. */
+/* Checks a step's tables and padding, and appends its tokens without padding in the order of rows. */
 static inline void push_step(struct read_stream *stream, const struct batch *batches, int64_t micro_batches,
                              const struct loader_settings *settings)
 {
@@ -118,7 +119,7 @@ static inline void push_step(struct read_stream *stream, const struct batch *bat
 
 enum { TEXTS = 9, SECOND = 5 /* the first text of the second store */ };
 
-/* Sequences of many lengths, 0 among them, with lower case and N. */
+/* Makes sequences of many lengths, including 0, with lower case and N. */
 static inline void make_texts(char *texts[TEXTS])
 {
     static const int lengths[TEXTS] = {700, 0, 1, 61, 62, 63, 400, 2, 1500};
@@ -131,7 +132,7 @@ static inline void make_texts(char *texts[TEXTS])
     }
 }
 
-/* A test program's scratch folder, its world, the texts, a store of all and one of those from SECOND on. */
+/* A test program's scratch folder, its world, the texts, a store of all texts and one of those from SECOND on. */
 struct texts {
     char *all[TEXTS], *first, *second, *both; /* both: a list of the two stores */
 };
@@ -148,7 +149,7 @@ static inline void texts_begin(struct texts *texts)
     stores_write(texts->second, texts->all + SECOND, TEXTS - SECOND);
 }
 
-/* What main returns. */
+/* Frees everything; returns the exit status for main. */
 static inline int texts_end(struct texts *texts)
 {
     stores_free(texts->all, TEXTS);

@@ -1,4 +1,4 @@
-/* For tests of the loader: loaders of this process alone, over small rows. */
+/* For tests of the loader: makes loaders of one process, with small rows. */
 #ifndef TESTS_LOADERS_H
 #define TESTS_LOADERS_H
 
@@ -6,7 +6,7 @@
 #include "loader/loader.h"
 #include "stores.h"
 
-static struct comm *world; /* the test's own */
+static struct comm *world;
 
 static inline struct loader *create(const struct loader_settings *settings, int data_rank, int data_ranks)
 {
@@ -16,7 +16,7 @@ static inline struct loader *create(const struct loader_settings *settings, int 
     return loader;
 }
 
-/* Rows of 96, windows of 64 that overlap. */
+/* Returns settings with rows of 96 tokens and overlapping windows of 64. */
 static inline struct loader_settings small_settings(const char *store)
 {
     return (struct loader_settings){.stores = store,

@@ -1,4 +1,4 @@
-/* The logits that a checkpoint's model gives, on the CPU. */
+/* Computes the logits of a checkpoint's model on the CPU. */
 #ifndef TESTS_LOGITS_H
 #define TESTS_LOGITS_H
 
@@ -21,8 +21,8 @@ static inline double *logits_read(const struct engine *engine, int64_t tokens)
     return out;
 }
 
-/* Of a batch of one row: *out, [row_tokens, *vocabulary], is allocated, and the caller's. Errors: inference_open's and
- * inference_start's. */
+/* Computes the logits of a batch of one row: *out, [row_tokens, *vocabulary], freed with free(). Errors of
+ * inference_open and inference_start. */
 static inline int logits_compute(const char *checkpoint, struct batch *batch, double **out, int64_t *vocabulary)
 {
     struct comm *self = comm_self();

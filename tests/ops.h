@@ -1,6 +1,6 @@
-/* For test programs that compare an executor's ops with the oracle: the CPU's on as many threads as the program's
- * arguments say (default: 1 and 2), or "cuda". Bounds are derived in ref/bounds*.c; what else a comparison checks is in
- * ref/trial.h. */
+/* For test programs that compare an executor's ops with the oracle. The program's arguments name executors: numbers of
+ * CPU threads (default: 1 and 2), or a name of executors.h. Bounds are derived in ref/bounds*.c; ref/trial.h says what
+ * else a comparison checks. */
 #ifndef TESTS_OPS_H
 #define TESTS_OPS_H
 
@@ -16,7 +16,7 @@
 enum { EXECUTORS = 4 };
 static struct executor *executors[EXECUTORS];
 static int executor_count;
-static bool on_device; /* the executors' memory is not the host's */
+static bool on_device; /* the executors have their own memory */
 
 static const enum dtype storage[2] = {DTYPE_F32, DTYPE_BF16};
 static const int64_t lengths[4] = {1, 7, 64, 129};
@@ -40,7 +40,7 @@ static inline void executors_close(void)
         executors[i]->class->destroy(executors[i]);
 }
 
-/* Compares on every executor and checks that planted faults were noticed. */
+/* Compares on every executor, and checks that injected faults were noticed. */
 static inline void compare_op(struct trial *trial, enum op op, const void *args)
 {
     bounds_set(trial, op, args);
@@ -50,14 +50,14 @@ static inline void compare_op(struct trial *trial, enum op op, const void *args)
     check_report(__FILE__, __LINE__, trial->planted_missed == 0, "planted faults are noticed");
 }
 
-/* The same as the trial's last comparison. */
+/* As compare_op, and destroys the trial. */
 static inline void check_op(struct trial *trial, enum op op, const void *args)
 {
     compare_op(trial, op, args);
     trial_destroy(trial);
 }
 
-/* Bit for bit, for ops that round once or not at all; ends the trial. */
+/* Compares bit by bit, for ops that round at most once; destroys the trial. */
 static inline void check_op_exact(struct trial *trial, enum op op, const void *args)
 {
     for (int i = 0; i < executor_count; i++)
@@ -65,7 +65,7 @@ static inline void check_op_exact(struct trial *trial, enum op op, const void *a
     trial_destroy(trial);
 }
 
-/* The comparison must fail when the executor is given other arguments than the oracle. */
+/* Checks that the comparison fails if the executor gets other arguments than the oracle. */
 static inline void check_noticed(struct trial *trial, enum op op, const void *args, const void *mistaken)
 {
     bounds_set(trial, op, args);

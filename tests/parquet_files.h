@@ -1,4 +1,4 @@
-/* Parquet files made byte by byte, right or wrong: one row group, one column of strings, "text". */
+/* Makes valid and invalid Parquet files byte by byte: one row group, with one column of strings, "text". */
 #ifndef TESTS_PARQUET_FILES_H
 #define TESTS_PARQUET_FILES_H
 
@@ -14,18 +14,18 @@ struct parquet_out {
     size_t size;
 };
 
-/* A page's header; what is 0 and not needed is left out. */
+/* A page's header; optional fields that are 0 are omitted. */
 struct parquet_page_text {
     int64_t kind; /* 0: data, 2: a dictionary, 3: data of version 2 */
     int64_t plain, packed, entries, encoding;
-    int64_t definition, repetition; /* bytes of levels, version 2 */
+    int64_t definition, repetition; /* bytes of levels, only in version 2 */
     int64_t checksum;
 };
 
 struct parquet_file_text {
     int64_t codec, entries, rows;
     int64_t required;     /* 0: required, 1: optional, 2: repeated */
-    int64_t start, bytes; /* of the column; 0: where it is */
+    int64_t start, bytes; /* of the column; 0: the actual values */
     int64_t encrypted;
 };
 
@@ -48,7 +48,7 @@ static inline void parquet_put_varint(struct parquet_out *out, uint64_t value)
     }
 }
 
-/* A field's head, `step` after the one before. */
+/* Writes the head of a field whose number is `step` above that of the previous field. */
 static inline void parquet_put_head(struct parquet_out *out, int step, int type)
 {
     const uint8_t byte = (uint8_t)(step << 4 | type);
@@ -88,12 +88,12 @@ static inline void parquet_put_page(struct parquet_out *out, const struct parque
         parquet_put_integer(out, 1, 3);
         parquet_put_integer(out, 1, 3);
     }
-    parquet_put(out, "\0", 2); /* ends of two structs */
+    parquet_put(out, "\0", 2); /* end markers of two structs */
     if (data != NULL)
         parquet_put(out, data, (size_t)page->packed);
 }
 
-/* `footer` between the column's bytes and the file's end. */
+/* Writes a file: the column's bytes, then `footer`. */
 static inline void parquet_put_file(struct parquet_out *out, const struct parquet_out *pages,
                                     const struct parquet_out *footer)
 {
@@ -110,7 +110,7 @@ static inline void parquet_put_footer(struct parquet_out *out, const struct parq
 {
     out->size = 0;
     parquet_put_integer(out, 1, 1);
-    parquet_put_head(out, 1, 9); /* schema: */
+    parquet_put_head(out, 1, 9); /* schema */
     parquet_put(out, "\x2c", 1); /* two structs */
     parquet_put_text(out, 4, "root");
     parquet_put_integer(out, 1, 1); /* children */
@@ -121,8 +121,8 @@ static inline void parquet_put_footer(struct parquet_out *out, const struct parq
     parquet_put(out, "", 1);
     parquet_put_integer(out, 1, file->rows);
     parquet_put_head(out, 1, 9); /* row groups: */
-    parquet_put(out, "\x1c", 1); /* one struct, */
-    parquet_put_head(out, 1, 9); /* of columns: */
+    parquet_put(out, "\x1c", 1); /* one struct */
+    parquet_put_head(out, 1, 9); /* columns */
     parquet_put(out, "\x1c", 1);
     parquet_put_head(out, 3, 12);
     parquet_put_integer(out, 1, 6);

@@ -1,4 +1,4 @@
-/* Small programs for tests of src/plan: launches on two streams, of an executor that runs, plans or records. */
+/* Small programs for tests of src/plan: launches on two streams of an executor that runs, plans or records. */
 #ifndef TESTS_PROGRAMS_H
 #define TESTS_PROGRAMS_H
 
@@ -9,7 +9,7 @@
 
 static uint64_t draws;
 
-/* Uniform in 0 .. n - 1. */
+/* Returns a uniform number in 0 .. n - 1. */
 static inline int64_t draw(int64_t n)
 {
     struct random_key key = {17, RANDOM_TEST, 4};
@@ -22,7 +22,7 @@ static inline struct tensor matrix(struct executor *executor, int64_t rows, int6
     return tensor_matrix(executor->class->allocate(executor, bytes, MEMORY_DEVICE), DTYPE_F32, rows, cols);
 }
 
-/* -- Two streams: weights are gathered ahead of their use, into two buffers --------------------------------------- */
+/* -- Two streams: weights are gathered ahead of use, into two buffers ---------------------------------------------- */
 
 enum { LAYERS = 6, WIDTH = 8, ROWS = 4 };
 

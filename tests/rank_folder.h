@@ -1,4 +1,4 @@
-/* A folder for a test's files, the same on all ranks. */
+/* A folder for a test's files, shared by all ranks. */
 #ifndef TESTS_RANK_FOLDER_H
 #define TESTS_RANK_FOLDER_H
 
@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Rank 0 makes it below TMPDIR, or here; rank_folder_remove frees the path too. Both are collective. */
+/* rank_folder_create makes the folder on rank 0, below TMPDIR or in the current folder; rank_folder_remove removes it
+ * and frees the path. Both are collective. */
 static inline char *rank_folder_create(struct comm *world, const char *test)
 {
     const char *base = getenv("TMPDIR");

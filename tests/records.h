@@ -1,4 +1,4 @@
-/* Files of records in tests: read as prepare reads them, or prepared. */
+/* Reads files of records as `cistron prepare` does, or prepares them. */
 #ifndef TESTS_RECORDS_H
 #define TESTS_RECORDS_H
 
@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-/* All names ('>' in front) and texts of a file in one string, as far as they fit. */
+/* Reads a file, and writes all names (each after '>') and texts into one string, as far as they fit. */
 static inline int records_read(const struct record_settings *settings, const char *path, char *text, size_t room)
 {
     struct record_source *source;
@@ -31,7 +31,7 @@ static inline int records_read(const struct record_settings *settings, const cha
     return code;
 }
 
-/* Prepares a file of nucleotides, letters as they are; format and split may be NULL. */
+/* Prepares a file of nucleotides without changing case; format and split may be NULL. */
 static inline int records_prepare(const char *format, bool append_eod, const char *output, const char *split,
                                   const char *input)
 {

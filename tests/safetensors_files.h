@@ -1,4 +1,4 @@
-/* Safetensors files for tests: made by hand, opened, read. */
+/* Makes, opens and reads safetensors files for tests. */
 #ifndef TESTS_SAFETENSORS_FILES_H
 #define TESTS_SAFETENSORS_FILES_H
 
@@ -18,7 +18,7 @@ static inline void write_file(const char *path, const void *data, int64_t bytes)
         error_fatal("%s: cannot write", path);
 }
 
-/* A file with this header, its right length in front, and `data` bytes behind. */
+/* Writes a file: the correct header length, the header, and `data` bytes. */
 static inline void write_model(const char *path, const char *header, int64_t data)
 {
     uint64_t length = strlen(header);
@@ -29,7 +29,7 @@ static inline void write_model(const char *path, const char *header, int64_t dat
     memory_free(all);
 }
 
-/* What must open. */
+/* Opens a file that must be valid. */
 static inline struct safetensors *open_good(const char *where)
 {
     struct safetensors *st;
@@ -46,7 +46,7 @@ static inline void *read_whole(const struct safetensors *st, const struct safete
     return data;
 }
 
-/* A path below a folder; good until the fourth call after it. */
+/* Returns the path of a file in a folder, valid until the fourth later call. */
 static inline const char *in_folder(const char *folder, const char *name)
 {
     static char paths[4][600];

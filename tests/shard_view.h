@@ -1,6 +1,5 @@
-/* A sharded view of a store, for tests of what goes by shards: it shows of each flat buffer one of `shards` cuts alone,
- * as a sharded store would: uneven cuts that fall inside rows. Rank r has cut r % shards, and several ranks may have
- * the same. */
+/* A sharded view of a whole store, for tests of code that works on shards. Of each flat buffer it shows one of `shards`
+ * uneven shards, whose ends are inside rows. Rank r has shard r % shards, so several ranks may have the same one. */
 #ifndef TESTS_SHARD_VIEW_H
 #define TESTS_SHARD_VIEW_H
 
@@ -12,7 +11,7 @@ struct view {
     struct store_class class;
     struct weight_store *whole;
     int rank, size, shards;
-    bool forgets_others; /* a planted fault: it does not tell that several ranks have the same */
+    bool forgets_others; /* an injected fault: other ranks with the same shard are not reported */
 };
 
 static inline int64_t view_cut(const struct view *view, int64_t count, int shard)

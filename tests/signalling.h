@@ -1,4 +1,4 @@
-/* Signals for tests of what polls them. */
+/* Sends signals, for tests of code that polls them. */
 #ifndef TESTS_SIGNALLING_H
 #define TESTS_SIGNALLING_H
 
@@ -8,7 +8,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-/* A signal to this process, as from outside; its wish stands when this returns. */
+/* Sends a signal to this process, and returns when its request is pending. */
 static inline void signal_send(int number, int wish)
 {
     kill(getpid(), number);

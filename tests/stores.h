@@ -1,4 +1,4 @@
-/* Small token stores for tests: a scratch folder, sequences written as a store, the five periodic sequences. */
+/* Small token stores for tests: a scratch folder, sequences written as a store, and five periodic sequences. */
 #ifndef TESTS_STORES_H
 #define TESTS_STORES_H
 
@@ -14,7 +14,7 @@
 
 static char stores_folder[256];
 
-/* A fresh folder under TMPDIR, gone with stores_end. */
+/* Makes a new folder under TMPDIR; stores_end removes it. */
 static inline void stores_begin(void)
 {
     const char *base = getenv("TMPDIR");
@@ -31,7 +31,7 @@ static inline void stores_end(void)
         fprintf(stderr, "%s stays behind\n", stores_folder);
 }
 
-/* The same folder for all ranks: rank 0 makes it and fills it. Collective. */
+/* Makes one folder for all ranks, which rank 0 makes and fills. Collective. */
 static inline void stores_begin_on_ranks(struct comm *world, void (*fill)(void))
 {
     if (world->rank == 0) {
@@ -41,7 +41,7 @@ static inline void stores_begin_on_ranks(struct comm *world, void (*fill)(void))
     comm_broadcast(world, stores_folder, sizeof stores_folder, 0);
 }
 
-/* The path of a file in the scratch folder; good until the eighth call after it. */
+/* Returns the path of a file in the scratch folder, valid until the eighth later call. */
 static inline const char *stores_path(const char *name)
 {
     static char paths[8][400];
@@ -51,7 +51,8 @@ static inline const char *stores_path(const char *name)
     return path;
 }
 
-/* Writes sequences s0, s1, ... to a writer of that tokenizer's, if it could be made, and destroys it. */
+/* Writes sequences s0, s1, ... with a writer for that tokenizer, and destroys the writer. code: the result of making
+ * it; a failure is fatal. */
 static inline void stores_fill(int code, struct store_writer *writer, const char *tokenizer, char *const *sequences,
                                int64_t count)
 {
@@ -76,7 +77,7 @@ static inline void stores_fill(int code, struct store_writer *writer, const char
     writer->class->destroy(writer);
 }
 
-/* As a store of that tokenizer. */
+/* Writes sequences as a token store of that tokenizer. */
 static inline void stores_write_as(const char *tokenizer, const char *path, char *const *sequences, int64_t count)
 {
     int64_t tokens = 0, names = 0;
@@ -90,7 +91,7 @@ static inline void stores_write_as(const char *tokenizer, const char *path, char
     stores_fill(code, writer, tokenizer, sequences, count);
 }
 
-/* As a Megatron data set of nucleotides, the end token behind each. */
+/* Writes sequences as a Megatron data set of nucleotides, each with an end token. */
 static inline void stores_write_megatron(const char *prefix, char *const *sequences, int64_t count)
 {
     int64_t tokens = 0;
@@ -108,7 +109,7 @@ static inline void stores_write(const char *path, char *const *sequences, int64_
 
 enum { STORES_PERIODIC = 5 };
 
-/* The five periodic sequences of the recipes' test data (spec/recipes.md 10.2); free each with free(). */
+/* Makes the five periodic sequences of the recipes' test data (spec/recipes.md 10.2); free each with free(). */
 static inline void stores_periodic(char *sequences[STORES_PERIODIC])
 {
     static const char *const periods[STORES_PERIODIC] = {"ATCG", "GCTA", "TTAA", "CCGG", "AT"};
@@ -136,7 +137,7 @@ static inline void stores_write_periodic(const char *path)
     stores_free(sequences, STORES_PERIODIC);
 }
 
-/* The digest that a run's log names for a step, "" when there is none. */
+/* Reads the digest of a step's checkpoint from a run's log; "" if there is none. */
 static inline void stores_digest(const char *name, int step, char out[32])
 {
     char path[500], line[8192], key[100];

@@ -1,4 +1,4 @@
-/* A toy training on the oracle, for tests of what surrounds a training: made, stepped, compared. */
+/* A toy training on the oracle, for tests of checkpoints and the like: makes, trains and compares it. */
 #ifndef TESTS_TINY_TRAINING_H
 #define TESTS_TINY_TRAINING_H
 
@@ -34,7 +34,7 @@ static inline void training_destroy(struct training *t)
     t->executor->class->destroy(t->executor);
 }
 
-/* Steps on random tokens, other ones on each rank; returns the last loss. */
+/* Trains on random tokens, which differ between ranks; returns the last loss. */
 static inline double train(struct training *t, int steps)
 {
     struct schedule schedule = schedule_create(1, 1, false);
@@ -50,7 +50,7 @@ static inline double train(struct training *t, int steps)
     return loss;
 }
 
-/* Bits of weights and moments, compared parameter by parameter; padding is nobody's. */
+/* Compares the bits of weights and moments parameter by parameter, without padding. */
 static inline bool same_bits(struct engine *a, struct engine *b)
 {
     bool same = true;

@@ -1,4 +1,4 @@
-/* Small tokenizer files for tests: a tokenizer.json and a rank file. */
+/* Makes small tokenizer files for tests: a tokenizer.json and a rank file. */
 #ifndef TESTS_TOKENIZER_FILES_H
 #define TESTS_TOKENIZER_FILES_H
 
@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Ids 0 to 255 of the tokenizer.json are the bytes; then come the tokens of these merges, in their order, and the added
- * ones. */
+/* Ids 0 to 255 of the tokenizer.json are bytes; then follow the tokens of these merges, in order, and the added
+ * tokens. */
 static const char *const merge_texts[] = {"h e", "l l", "he ll", "hell o", "a a", "\xc4\xa0 w", "1 2", "12 3", "a b"};
 enum { MERGES = sizeof merge_texts / sizeof *merge_texts, FIRST_ADDED = 256 + MERGES };
 
@@ -21,7 +21,7 @@ static const char added_tokens[] = "{\"id\":265,\"content\":\"<s>\",\"special\":
                                    "{\"id\":268,\"content\":\"word\",\"single_word\":true},"
                                    "{\"id\":269,\"content\":\"  \",\"normalized\":true}";
 
-/* How tokenizer.json writes a byte (encoder.py of GPT-2); bytes of the character. */
+/* Writes a byte as tokenizer.json does (encoder.py of GPT-2); returns the number of bytes written. */
 static inline int byte_character(char out[UTF8_MOST], int byte)
 {
     bool printable = (byte > 0x20 && byte < 0x7f) || (byte > 0xa0 && byte != 0xad);
@@ -29,7 +29,7 @@ static inline int byte_character(char out[UTF8_MOST], int byte)
     return utf8_write((unsigned char *)out, printable ? (uint32_t)byte : shifted);
 }
 
-/* Adds printf's text at *end. */
+/* Appends formatted text at *end. */
 static inline void put(char **end, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static inline void put(char **end, const char *format, ...)
 {
@@ -39,7 +39,7 @@ static inline void put(char **end, const char *format, ...)
     va_end(arguments);
 }
 
-/* The bytes as members of "vocab", each with a comma behind it. */
+/* Appends the bytes as members of "vocab", each followed by a comma. */
 static inline void put_bytes(char **end)
 {
     for (int byte = 0; byte < 256; byte++) {
@@ -49,7 +49,7 @@ static inline void put_bytes(char **end)
     }
 }
 
-/* Room of 16 KiB is enough. */
+/* Appends the tokenizer.json, less than 16 KiB. */
 static inline void put_json(char **end)
 {
     put(end, "{\"added_tokens\":[%s],\"normalizer\":null,", added_tokens);
@@ -71,7 +71,7 @@ static inline void put_json(char **end)
     put(end, "]}}");
 }
 
-/* Bytes 0 to 255 as ranks 0 to 255, then `more`. */
+/* Writes bytes 0 to 255 as ranks 0 to 255, then `more`. */
 static inline void put_ranks(char *out, const char *more)
 {
     static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -1,4 +1,4 @@
-/* BPE tokenizers of tests, opened from the tokenizer.json of tokenizer_files.h or from changes of it. */
+/* Opens BPE tokenizers for tests, from the tokenizer.json of tokenizer_files.h or variants of it. */
 #ifndef TESTS_TOKENIZERS_H
 #define TESTS_TOKENIZERS_H
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The file, with `from` replaced by `to`; freed with free(). */
+/* Returns the file with `from` replaced by `to`; freed with free(). */
 static inline char *json_with(const char *from, const char *to)
 {
     static char text[1 << 14];
@@ -40,7 +40,7 @@ static inline struct bpe *open_changed(const char *from, const char *to)
     return bpe;
 }
 
-/* The tokens of a text, with | between them; special ones as their names. */
+/* Returns the tokens of a text, separated by |; special tokens appear as their names. */
 static inline const char *tokens_of(const struct bpe *bpe, const char *text, bool specials)
 {
     static char out[1 << 12];
@@ -48,7 +48,7 @@ static inline const char *tokens_of(const struct bpe *bpe, const char *text, boo
     const int32_t *ids;
     int64_t count;
     struct bpe_encoder *encoder = bpe_encoder_open(bpe);
-    for (int pass = 0; pass < 2; pass++) /* the second time from the cache */
+    for (int pass = 0; pass < 2; pass++) /* the second pass uses the cache */
         if (bpe_encode(encoder, text, (int64_t)strlen(text), specials, &ids, &count) != ERROR_NONE)
             error_fatal("%s", error_message());
     out[0] = '\0';

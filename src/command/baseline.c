@@ -16,7 +16,7 @@ static void print(const char *name, double nats, int64_t symbols, const struct t
            tokenizer_unit(store->tokenizer));
 }
 
-/* All of them, before the first is computed. */
+/* Checks all orders before the first is computed. */
 static int check_orders(const struct tokenizer *tokenizer)
 {
     if (orders[0] == '\0')
@@ -54,7 +54,7 @@ static int print_orders(const struct token_store *train, const struct token_stor
     return code;
 }
 
-/* It is read whole in any case. */
+/* Opens and verifies a store; all of it is read anyway. */
 static int open_store(struct token_store **store, const char *path)
 {
     int code = token_store_open(store, path);

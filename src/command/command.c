@@ -55,12 +55,12 @@ static char *option_form(const struct command_option *option, bool brief)
     return brackets;
 }
 
-/* A line that is being printed: `at` columns of it are there, and those after it begin with `indent` blanks. */
+/* A line that is being printed. at: its columns so far; indent: blanks at the beginning of later lines. */
 struct help_line {
     int at, indent;
 };
 
-/* A word, on the next line where this one would have more than WIDTH columns with it. */
+/* Prints a word, on a new line if this one would exceed WIDTH columns. */
 static void put_word(struct help_line *line, const char *word, int length)
 {
     enum { WIDTH = 100 };
@@ -80,7 +80,7 @@ static void put_words(struct help_line *line, const char *text, const char *end)
     }
 }
 
-/* What follows `cistron NAME`: options, then "FILES...". */
+/* Prints the form of a command: options, then arguments. */
 static void print_form(const struct command *command)
 {
     const int indent = printf("usage: cistron %s ", command->name);
@@ -94,7 +94,7 @@ static void print_form(const struct command *command)
     printf("\n");
 }
 
-/* Paragraphs, with empty lines between them. */
+/* Prints paragraphs, separated by empty lines. */
 static void print_text(const char *text)
 {
     while (*text != '\0') {
@@ -141,7 +141,7 @@ int command_mistake(const struct command *command, const char *what)
 {
     int code = error_user("%s: %s; cistron %s --help tells more", command->name, what, command->name);
     if (launcher_rank() != 0)
-        error_clear(); /* place 0 says it */
+        error_clear(); /* rank 0 prints it */
     return code;
 }
 
@@ -154,7 +154,7 @@ static int set_value(const struct command_option *option, const char *text)
     else if (option->kind == COMMAND_TEXT)
         *(const char **)option->value = text;
     else if (option->kind == COMMAND_PATH)
-        *(const char **)option->value = path_home(text); /* for as long as the program runs */
+        *(const char **)option->value = path_home(text); /* stays allocated until the program ends */
     else if (option->kind == COMMAND_INTEGER)
         *(int64_t *)option->value = strtoll(text, &rest, 10);
     else
@@ -167,8 +167,7 @@ static int set_value(const struct command_option *option, const char *text)
     return ERROR_NONE;
 }
 
-/* The options and arguments that must be there and are not, as the usage has them; NULL: none. given: of the options.
- */
+/* Returns the missing required options and arguments in the form of the usage; NULL: none. given: [options]. */
 static char *missing(const struct command *command, const bool *given, int count)
 {
     char *all = memory_string("missing:");
@@ -176,7 +175,7 @@ static char *missing(const struct command *command, const bool *given, int count
         const bool option = i < option_count(command);
         if (option ? !command->options[i].required || given[i] : count >= command->least)
             continue;
-        const char *more = strstr(command->arguments, " ["); /* that may be there */
+        const char *more = strstr(command->arguments, " ["); /* optional arguments */
         char *form = option ? option_form(&command->options[i], true)
                             : memory_format("%.*s", more != NULL ? (int)(more - command->arguments) : INT_MAX,
                                             command->arguments);
@@ -191,7 +190,7 @@ static char *missing(const struct command *command, const bool *given, int count
     return NULL;
 }
 
-/* Is all there that must be, and no more? */
+/* Checks that all required options and arguments are given, and not too many. */
 static int check_complete(const struct command *command, const bool *given, int count, char **arguments)
 {
     char *what = missing(command, given, count);
@@ -205,7 +204,7 @@ static int check_complete(const struct command *command, const bool *given, int 
     return code;
 }
 
-/* "; did you mean --ranks?" or "", freed with free(). */
+/* Returns "; did you mean --ranks?" or "", freed with free(). */
 static char *meant_option(const struct command *command, const char *given)
 {
     if (strncmp(given, "--", 2) != 0)
@@ -218,15 +217,15 @@ static char *meant_option(const struct command *command, const char *given)
     return nearest.name != NULL ? memory_format("; did you mean --%s?", nearest.name) : memory_string("");
 }
 
-/* Fills the options' values; the other arguments end up from argv[optind] on. *help: that is asked for, and nothing
- * else counts. */
+/* Sets the options' values; the other arguments are then argv[optind] and later. *help: help is requested, and
+ * everything else is ignored. */
 static int parse(const struct command *command, int argc, char **argv, bool *help)
 {
-    enum { FIRST = 256 /* behind all letters */ };
+    enum { FIRST = 256 /* above all letters */ };
     int count = option_count(command), chosen, code = ERROR_NONE;
     struct option *table = memory_allocate((count + 2) * (int64_t)sizeof *table);
     bool *given = memory_allocate(count + 1);
-    char letters[2 * 64 + 2] = ":"; /* says nothing itself */
+    char letters[2 * 64 + 2] = ":"; /* getopt must not print messages */
     for (int i = 0; i < count; i++) {
         const struct command_option *option = &command->options[i];
         table[i] = (struct option){option->name, option->argument ? required_argument : no_argument, NULL, FIRST + i};
@@ -266,7 +265,7 @@ static int parse(const struct command *command, int argc, char **argv, bool *hel
 
 /* -- Running ----------------------------------------------------------------------------------------------------- */
 
-/* What was printed must have arrived. */
+/* Flushes standard output; an error is a failure. */
 static int end(int code)
 {
     if ((fflush(stdout) != 0 || ferror(stdout)) && code == ERROR_NONE)
@@ -282,7 +281,7 @@ static int run_command(const struct command *command, const struct command_envir
     bool help;
     int code = parse(command, argc, argv, &help);
     if (code != ERROR_NONE && launcher_rank() != 0)
-        error_clear(); /* place 0 says it */
+        error_clear(); /* rank 0 prints it */
     if (help)
         print_help(command);
     else if (code == ERROR_NONE)

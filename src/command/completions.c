@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A text between the single quotes of a shell. */
+/* Prints a text inside single quotes of a shell. */
 static void print_inside_quotes(const char *text)
 {
     for (const char *p = text; *p != '\0'; p++)
@@ -36,14 +36,14 @@ static void print_bash(void)
         print_options(commands[i]);
         printf("' ;;\n");
     }
-    /* the first argument is a deck, so a file */
+    /* the first argument is a deck: complete files */
     printf("        esac\n    elif [[ $COMP_CWORD -gt 2 && ${COMP_WORDS[1]} == @(train|plan) ]]; then\n"
            "        compopt -o nospace\n        words='");
     deck_print_keys(stdout, "=");
     printf("'\n    fi\n    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n}\ncomplete -F _cistron cistron\n");
 }
 
-/* In a folder of fpath, under the name _cistron, its body is the function's. */
+/* Prints the zsh completion. As the file _cistron in a folder of fpath, it is the body of the function. */
 static void print_zsh(void)
 {
     printf("#compdef cistron\n"

@@ -18,7 +18,7 @@ enum { LEAST = 128, MOST = 32768 };
 static const char *output;
 static bool replace;
 static struct measure_settings settings;
-static struct setup setup; /* of the keys on the command line */
+static struct setup setup; /* from the keys on the command line */
 static char **overrides;
 static int override_count;
 static device_make *make_executor;
@@ -34,7 +34,7 @@ static int write_rates(struct comm *world, struct executor *executor)
     static struct machine_rates rates;
     struct file_draft draft = {0};
     int code = comm_agree(world, world->rank == 0 ? open_output(&draft) : ERROR_NONE);
-    if (code != ERROR_NONE) /* before what takes minutes */
+    if (code != ERROR_NONE) /* checked first: measuring takes minutes */
         return code;
     rates_default(&rates, setup.peak);
     measure_rates(&rates, world, executor, &settings);
@@ -83,7 +83,7 @@ static int measure(struct comm *world, void *self)
 
 static int run(const struct command_environment *environment, char **arguments, int count)
 {
-    const int64_t largest = settings.largest; /* halves and eighths of it are measured too */
+    const int64_t largest = settings.largest; /* halves and eighths of this size are measured too */
     if (largest != 0 && (largest < LEAST || largest > MOST || (largest & (largest - 1)) != 0))
         return error_user("--largest %lld: must be a power of two between %d and %d", (long long)largest, LEAST, MOST);
     make_executor = environment->make_executor;

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { USUAL_NODE = 8 /* GPUs */ };
+enum { USUAL_NODE = 8 /* GPUs per node */ };
 
 static int64_t ranks = 1, node = USUAL_NODE;
 static bool json;
@@ -58,12 +58,12 @@ static int plan(struct setup *setup, int threads, struct executor *executor)
         code = fit_check(&fit, own, forecast_neediest(&forecast)->need, node, executor);
     if (code == ERROR_NONE) {
         const bool elsewhere = own->device.kind == DECK_DEVICE_AUTO && own->memory > 0;
-        const bool gpus = executor->device != NULL || elsewhere; /* doc/parallel.md */
+        const bool gpus = executor->device != NULL || elsewhere; /* see doc/parallel.md */
         const struct forecast_report report = {&forecast, &choice, &rates, rates_tell(&rates, gpus, ranks), &fit};
         (json ? forecast_print_json : forecast_print)(&report);
-        fflush(stdout); /* before what is said on standard error */
+        fflush(stdout); /* before messages on standard error */
         code = fit_refuse(&fit);
-        if (code == ERROR_NONE && own->memory == 0) /* this machine is meant */
+        if (code == ERROR_NONE && own->memory == 0) /* the plan is for this machine */
             code =
                 fit_check_host(own, forecast_neediest(&forecast)->memory[BUDGET_HOST], fit_host(own, node), executor);
     }
@@ -72,7 +72,6 @@ static int plan(struct setup *setup, int threads, struct executor *executor)
     return code;
 }
 
-/* Sizes that the deck leaves to model.initialise_from. */
 static int complete(struct deck *deck)
 {
     if (!origin_named(deck))

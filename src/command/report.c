@@ -16,7 +16,7 @@ static bool replace;
 static double target = NAN, tokens;
 static int64_t warm_up = 10;
 
-/* The report in the run's own folder is the run's, and is written again with each call. */
+/* Checks the path of the page. A page in the run's own folder may be overwritten by each call. */
 static int check_page(const char *page, bool own, char **arguments, int count)
 {
     const int how = DISK_STREAM | (replace || (own && page_is_own(page)) ? DISK_REPLACE : 0);

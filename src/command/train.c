@@ -28,7 +28,7 @@ static int run(const struct command_environment *environment, char **arguments, 
     given.override_count = count - first;
     if (given.from == NULL && given.deck == NULL)
         return command_mistake(&command_train, "missing: DECK, such as quickstart.cfg, or --from CHECKPOINT");
-    signals_catch(); /* before MPI starts, which may take long on many ranks */
+    signals_catch(); /* before MPI starts, which may take long with many ranks */
     return environment->with_ranks(train, &given);
 }
 

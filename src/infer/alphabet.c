@@ -9,11 +9,10 @@ enum { CHARACTERS = 1024 };
 struct alphabet {
     const char *character[CHARACTERS];
     int64_t bytes[CHARACTERS];
-    bool found[CHARACTERS]; /* in a token that is allowed */
+    bool found[CHARACTERS]; /* an allowed token has the character */
     int count;
 };
 
-/* Bytes of the UTF-8 character that the text begins with. */
 static int64_t character_bytes(const char *text)
 {
     int64_t bytes = 1;
@@ -35,7 +34,7 @@ static int split(struct alphabet *a, const char *text)
     return a->count > 0 ? ERROR_NONE : error_user("--alphabet \"\": must name the characters that a text may have");
 }
 
-/* The number of the character that bytes[count] begin with; -1: none. */
+/* Returns the number of the character with which bytes[count] begin; -1: none of the alphabet. */
 static int number_of(const struct alphabet *a, const char *bytes, int64_t count)
 {
     for (int c = 0; c < a->count; c++)

@@ -5,13 +5,13 @@
 
 #include <stdlib.h>
 
-/* A place of the cache. */
+/* A place of the key-value cache. */
 struct cache_place {
     struct decode_sequence *sequence; /* NULL: free */
-    int64_t first;                    /* of its tokens, that the cache begins with */
+    int64_t first;                    /* index of the sequence's first token in the cache */
 };
 
-/* What is known of the token behind a piece. */
+/* The sampled token after a piece. */
 struct decode_choice {
     int64_t place;
     int32_t token;
@@ -22,7 +22,7 @@ struct decoding {
     const struct decode_settings *settings;
     struct cache_place *places;    /* [sequences] */
     struct engine_piece *pieces;   /* [sequences] of a call */
-    struct decode_choice *choices; /* [sequences]: of the pieces that end */
+    struct decode_choice *choices; /* [sequences] for the pieces whose logits are requested */
     int64_t piece_count, choice_count, tokens;
 };
 
@@ -32,7 +32,8 @@ int64_t decode_first(int64_t n, int64_t context)
     return n <= context ? 0 : (n - context + half - 1) / half * half;
 }
 
-/* Tokens of a place that the cache lacks; those that the model must not see any more are forgotten first. */
+/* Returns the number of tokens of a place that are not in the cache yet. If the first token that the model may see has
+ * moved, the place is emptied first. */
 static int64_t lacking(const struct decoding *d, int64_t at)
 {
     struct cache_place *place = &d->places[at];
@@ -60,7 +61,7 @@ static void add_piece(struct decoding *d, int64_t at, int64_t lacks)
         d->choices[d->choice_count++] = (struct decode_choice){.place = at};
 }
 
-/* Sequences that lack one token come first: none waits for prompts that are long. */
+/* Lists the pieces of a call. Sequences that lack one token come first, so that they do not wait for long prompts. */
 static void list_pieces(struct decoding *d)
 {
     d->piece_count = d->choice_count = d->tokens = 0;
@@ -75,7 +76,7 @@ static void list_pieces(struct decoding *d)
 static void read_row(const struct tensor *logits, int64_t row, double *to)
 {
     const uint16_t *narrow = tensor_at(logits, row, 0);
-    for (int64_t v = 0; v < logits->cols && logits->dtype == DTYPE_BF16; v++) /* a large vocabulary's are many */
+    for (int64_t v = 0; v < logits->cols && logits->dtype == DTYPE_BF16; v++) /* directly, for speed */
         to[v] = (double)bf16_to_f32(narrow[v]);
     for (int64_t v = 0; v < logits->cols && logits->dtype != DTYPE_BF16; v++)
         to[v] = tensor_get(logits, row, v);
@@ -84,7 +85,7 @@ static void read_row(const struct tensor *logits, int64_t row, double *to)
 static void choose(const struct decoding *d, const struct tensor *logits)
 {
     const struct decode_settings *s = d->settings;
-    enum { FEW = 1 << 12 }; /* numbers that one thread goes through before others would have begun */
+    enum { FEW = 1 << 12 }; /* values below which starting threads costs more than it saves */
 #pragma omp parallel for num_threads(s->threads) if (tensor_count(logits) > FEW)
     for (int64_t i = 0; i < d->choice_count; i++) {
         struct decode_choice *choice = &d->choices[i];
@@ -100,7 +101,7 @@ static void choose(const struct decoding *d, const struct tensor *logits)
         comm_broadcast(s->agree, d->choices, d->choice_count * (int64_t)sizeof *d->choices, 0);
 }
 
-/* False: there was nothing to choose. */
+/* Adds the sampled token to its sequence. Returns false if a logit was not finite. */
 static bool take(struct decoding *d, const struct decode_choice *choice)
 {
     const struct decode_settings *s = d->settings;
@@ -134,7 +135,6 @@ static void count_call(const struct decoding *d, struct decode_rates *rates, dou
     }
 }
 
-/* A call, and what follows from it. */
 static bool go_on(struct decoding *d, struct decode_rates *rates)
 {
     const double start = clock_seconds();

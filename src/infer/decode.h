@@ -1,8 +1,9 @@
-/* Sequences that go on, many at once: a place of the engine's cache for each, and the next one takes a place that is
- * free again. A call takes one token of each sequence that is under way, and of prompts as much as there is room for.
+/* Continuous batching: generates many sequences at once. Each has a place of the engine's key-value cache; when a
+ * sequence ends, the next one gets its place. A call takes one token of each sequence that is being generated, and as
+ * many tokens of prompts as still fit.
  *
- * Of a sequence of n tokens the model sees those from decode_first(n) on, counted from position 0: all as long as they
- * are no more than the context; then the last half of the context, and what is added, until that is full again. */
+ * After n tokens, the model sees those from decode_first(n) on, counted as positions from 0. While n is at most the
+ * context, these are all tokens. When the context is full, only its last half is kept, and new tokens fill it again. */
 #ifndef INFER_DECODE_H
 #define INFER_DECODE_H
 
@@ -13,40 +14,40 @@
 enum decode_end { DECODE_LENGTH, DECODE_END_TOKEN };
 
 struct decode_sequence {
-    uint64_t number;        /* keys its random numbers */
-    int32_t *tokens;        /* [most]: the prompt, then what is added; without the end token */
-    int64_t prompt, count;  /* tokens: of the prompt, at least 1; of all so far */
-    int64_t most;           /* of all */
-    double log_probability; /* nats, of what was added, and of the end token where it came */
+    uint64_t number;        /* key of the sequence's random numbers */
+    int32_t *tokens;        /* [most]: the prompt, then the added tokens, without the end token */
+    int64_t prompt, count;  /* tokens of the prompt, at least 1, and of the sequence so far */
+    int64_t most;           /* maximum number of tokens, prompt included */
+    double log_probability; /* nats: of the added tokens, and of the end token if it came */
     enum decode_end end;
 };
 
 struct decode_settings {
-    struct engine
-        *engine; /* of `sequences` sequences at once; positions: at least the least of context and all `most` */
-    int64_t sequences, chunk; /* tokens of a call, at least one for each sequence */
-    int64_t context;          /* tokens that the model sees at most, at least 2 */
+    struct engine *engine;    /* for `sequences` sequences; positions: at least min(context, largest `most`) */
+    int64_t sequences, chunk; /* chunk: maximum tokens of a call, at least one per sequence */
+    int64_t context;          /* maximum number of tokens that the model sees, at least 2 */
     struct sampling sampling;
     const bool *ends;   /* [vocabulary] tokens that end a sequence */
-    int threads;        /* that choose tokens */
-    struct comm *agree; /* ranks that do the same, and must end together, take rank 0's choices; NULL: there are none */
-    /* Called for each token that is added; NULL: nobody wants to know. */
+    int threads;        /* CPU threads that sample tokens */
+    struct comm *agree; /* ranks that do the same work and use rank 0's choices; NULL: none */
+    /* Called for each token that is added; may be NULL. */
     void (*added)(void *self, const struct decode_sequence *sequence, int32_t token);
     void *self;
 };
 
-/* Of calls that took parts of prompts, or of a context that was begun anew, and of the others. */
+/* Counts and times of calls. A call that adds a token to each sequence and reads nothing else is a step. */
 struct decode_rates {
-    int64_t read;                      /* tokens that the model was given of these */
-    int64_t added, steps;              /* tokens, calls, of the others */
-    double read_seconds, step_seconds; /* of all of a kind */
+    int64_t read;                      /* tokens in other calls */
+    int64_t added, steps;              /* tokens added by steps, and number of steps */
+    double read_seconds, step_seconds; /* total time of each kind */
 };
 
-/* The first of n tokens that the model sees: 0, or the least multiple of context / 2 that leaves `context` of them. */
+/* Returns the first of n tokens that the model sees: 0, or the least multiple of context / 2 with at most `context`
+ * tokens from there on. */
 int64_t decode_first(int64_t n, int64_t context);
 
-/* Goes on with each sequence up to its end. *rates is added to. Collective over the engine's ranks that share layers,
- * and over `agree`. False: the model gives no finite numbers. */
+/* Generates each sequence to its end, and adds to *rates. Collective over the engine's tensor-parallel ranks and over
+ * `agree`. Returns false if a logit is not finite. */
 bool decode(const struct decode_settings *settings, struct decode_sequence *sequences, int64_t count,
             struct decode_rates *rates);
 

@@ -23,13 +23,13 @@
 
 enum { BATCH_TOKENS = 4096, TOKENS_PER_RECORD = 8, MOST_TOKENS = 1 << 28, SENT_BYTES = 4 << 20 };
 
-/* A batch for each team of ranks. What is read of the file goes from rank 0 to all; tokens of all batches lie end to
- * end. */
+/* One batch for each team. Rank 0 reads the file and sends the round to all ranks; the tokens of all batches are
+ * contiguous. */
 struct embed_round {
     int64_t *counts;  /* [teams]: records of each batch */
-    int64_t *lengths; /* [teams * most_records] tokens of each record; those of batch r from r * most_records on */
+    int64_t *lengths; /* [teams * most_records] tokens of each record; batch t begins at t * most_records */
     uint8_t *tokens;  /* [teams * batch_tokens] */
-    char **names;     /* [teams * most_records], rank 0's, as lengths */
+    char **names;     /* [teams * most_records] as lengths; rank 0 */
 };
 
 struct embedder {
@@ -38,20 +38,20 @@ struct embedder {
     struct comm *world;
     enum embeddings_pool pool;
     bool masked;
-    int64_t begin, end;                 /* special tokens before and behind a record */
-    int64_t longest;                    /* tokens of a record */
-    int64_t batch_tokens, most_records; /* of a batch */
-    struct record_sequences sequences;  /* rank 0's */
-    struct file_draft output;           /* rank 0's */
-    struct embeddings *file;            /* rank 0's */
-    struct spool_record waiting;        /* read by rank 0, but in no batch yet */
-    int more;                           /* whether there is one */
+    int64_t begin, end;                 /* special tokens before and after a record */
+    int64_t longest;                    /* tokens of the longest record */
+    int64_t batch_tokens, most_records; /* maxima of a batch */
+    struct record_sequences sequences;  /* rank 0 */
+    struct file_draft output;           /* rank 0 */
+    struct embeddings *file;            /* rank 0 */
+    struct spool_record waiting;        /* rank 0: the next record, not yet in a batch */
+    int more;                           /* waiting is valid */
     struct embed_round round;
-    struct batch batch; /* this team's */
-    int32_t *tokens;    /* [batch_tokens] of one record */
-    float *vectors;     /* [batch_tokens][hidden] of this team's batch */
-    float *sent;        /* [SENT_BYTES]: a part of any rank's */
-    double *sum;        /* [hidden] */
+    struct batch batch; /* this team's batch */
+    int32_t *tokens;    /* [batch_tokens] tokens of one record */
+    float *vectors;     /* [batch_tokens][hidden] for this team's batch */
+    float *sent;        /* [SENT_BYTES] piece of a rank's vectors */
+    double *sum;        /* [hidden] sum for the mean */
 };
 
 /* -- Before computing --------------------------------------------------------------------------------------------- */
@@ -78,7 +78,7 @@ static int check_settings(struct embedder *e)
     return ERROR_NONE;
 }
 
-/* Rank 0's. */
+/* Rank 0. */
 static int read_input(struct embedder *e)
 {
     const struct embed_settings *s = e->settings;
@@ -112,8 +112,8 @@ static int check_room(const struct embedder *e, int64_t need, int64_t available,
                       bytes_text(has, (double)available));
 }
 
-/* Every rank of the node asks before one of them allocates. The engine is in the memory of the device, if that has its
- * own; the vectors are in the host's. */
+/* Checks the memory before any rank of the node allocates. The engine is in the device's own memory, if there is one;
+ * the vectors are in host memory. */
 static int check_memory(const struct embedder *e)
 {
     struct executor *executor = e->inference->executor;
@@ -121,11 +121,11 @@ static int check_memory(const struct embedder *e)
     struct comm *node = comm_split_node(e->world);
     int64_t machine = available_memory("") / node->size, free_for_engine = fit_free(executor, node->size);
     comm_destroy(node);
-    /* engine_embed copies them once */
+    /* twice, since engine_embed copies them */
     int64_t vectors = 2 * e->batch_tokens * e->inference->setup.model.hidden * (int64_t)sizeof(float);
     int64_t engine = inference_need(e->inference);
     int code = apart ? check_room(e, engine, free_for_engine, "the GPU") : ERROR_NONE;
-    if (code == ERROR_NONE && machine > 0) /* else it does not say */
+    if (code == ERROR_NONE && machine > 0) /* 0: the free memory is unknown */
         code = check_room(e, apart ? vectors : engine + vectors, machine, "this machine");
     return code;
 }
@@ -162,7 +162,7 @@ static int close_file(struct embedder *e)
 
 /* -- A round ------------------------------------------------------------------------------------------------------ */
 
-/* Whole records one behind the other until the next one does not fit. */
+/* Appends whole records to a batch until the next one does not fit. */
 static int fill_batch(struct embedder *e, int rank, uint8_t *tokens, int64_t *used)
 {
     int64_t count = 0, left = e->batch_tokens;
@@ -212,13 +212,13 @@ static int64_t tokens_of(const struct embedder *e, int rank)
     return sum;
 }
 
-/* Rows of /vectors that a batch makes. */
+/* Returns the number of rows of /vectors that a batch makes. */
 static int64_t rows_of(const struct embedder *e, int rank)
 {
     return e->pool == EMBEDDINGS_NONE ? tokens_of(e, rank) : e->round.counts[rank];
 }
 
-/* The record's row of what is pooled; it may lie where the record's states begin, or before. */
+/* Pools a record's states into its row, which may overlap the states: it begins at or before them. */
 static void pool_record(struct embedder *e, const float *states, int64_t tokens, float *row)
 {
     const int64_t hidden = e->inference->setup.model.hidden, residues = tokens - e->begin - e->end;
@@ -261,7 +261,7 @@ static int compute(struct embedder *e)
         return ERROR_NONE;
     fill_own(e);
     if (e->round.counts[own] == 0)
-        batch_append(&e->batch, &e->inference->tokenizer->bos, 1); /* for the others' sake */
+        batch_append(&e->batch, &e->inference->tokenizer->bos, 1); /* empty batch: the forward pass is collective */
     engine_embed(&e->inference->engine, &e->batch, e->vectors);
     for (int64_t i = 0; i < e->batch.row_tokens * hidden; i++)
         if (!isfinite(e->vectors[i]))
@@ -275,7 +275,7 @@ static int compute(struct embedder *e)
     return ERROR_NONE;
 }
 
-/* Rank 0's. */
+/* Rank 0. */
 static int write_records(struct embedder *e, int rank)
 {
     const int64_t count = e->round.counts[rank];
@@ -292,7 +292,7 @@ static int write_records(struct embedder *e, int rank)
     return code;
 }
 
-/* Batch by batch to rank 0, which writes. */
+/* Rank 0 receives and writes the vectors batch by batch. */
 static int write_round(struct embedder *e)
 {
     const int64_t hidden = e->inference->setup.model.hidden;
@@ -330,7 +330,7 @@ static int run_rounds(struct embedder *e)
     }
 }
 
-/* -- All of it ---------------------------------------------------------------------------------------------------- */
+/* -- The whole command -------------------------------------------------------------------------------------------- */
 
 static void allocate(struct embedder *e)
 {
@@ -351,7 +351,7 @@ static void release(struct embedder *e)
 {
     batch_destroy(&e->batch);
     for (int64_t i = 0; e->round.names != NULL && i < e->inference->teams * e->most_records; i++)
-        free(e->round.names[i]); /* of a round that failed */
+        free(e->round.names[i]); /* names left by a failed round */
     memory_free(e->round.counts);
     memory_free(e->round.lengths);
     memory_free(e->round.names);
@@ -363,7 +363,6 @@ static void release(struct embedder *e)
     sequences_destroy(&e->sequences);
 }
 
-/* What the owner of the records should hear. */
 static void report_input(const struct embedder *e)
 {
     const struct record_sequences *s = &e->sequences;
@@ -394,7 +393,7 @@ static void report(const struct embedder *e, double seconds)
              (double)s->tokens / seconds);
 }
 
-/* The batch holds the longest record, and no more than all of them. */
+/* Chooses the size of a batch: at least the longest record, at most all records. */
 static void choose_batch(struct embedder *e)
 {
     int64_t sizes[2] = {e->sequences.longest, e->sequences.tokens};
@@ -446,7 +445,7 @@ static int embed(struct embedder *e)
         if (code == ERROR_NONE && e->world->rank == 0)
             report(e, clock_seconds() - start);
     }
-    embeddings_close(e->file, code); /* both are open after a failure alone */
+    embeddings_close(e->file, code); /* still open only after a failure */
     output_close(&e->output, code);
     release(e);
     return code;

@@ -1,4 +1,4 @@
-/* `cistron embed`: the vectors that a model gives the records of a FASTA file (infer/embeddings.h). */
+/* `cistron embed`: writes a model's vectors of the records of a FASTA file (infer/embeddings.h). */
 #ifndef INFER_EMBED_H
 #define INFER_EMBED_H
 
@@ -9,21 +9,25 @@
 
 struct embed_settings {
     const char *checkpoint, *fasta, *output;
-    const char *pool;   /* a name of infer/embeddings.h */
-    int64_t max_length; /* tokens of a record, special tokens included, beyond which it is cut short; 0 = no limit */
-    const char *letter_case; /* of prepare/census.h; NULL */
-    bool replace;            /* an output that is there */
-    bool shard;              /* as inference_shape has it */
-    int64_t tensor;          /* ranks that have a part of each layer; 0: each has all */
+    const char *pool;        /* a name in embeddings_pool_names */
+    int64_t max_length;      /* maximum tokens per record, with special tokens; 0 = no limit */
+    const char *letter_case; /* see prepare/census.h; may be NULL */
+    bool replace;            /* replace an existing output */
+    bool shard;              /* as in inference_shape */
+    int64_t tensor;          /* number of tensor-parallel ranks; 0: no tensor parallelism */
 };
 
-/* Masked models are given BOS, record and EOS, causal ones BOS and record: so the last token, for pool "last", is EOS
- * or the last residue. Nothing is masked, which for token dropout is a factor too (loader/masking.h).
- * Rank 0 reads and writes. Records are put into batches in the order of the file, whatever the ranks; rank r computes
- * batches r, r + size, ...: so the file is the same on any number of ranks, up to what the executor's rounding makes
- * of other numbers of threads. Collective; an agreed code, its message printed. The output appears under its name when
- * it is whole. ERROR_USER: settings out of range, no such file, no FASTA, a record that needs more memory than there
- * is; inference_open's; ERROR_ENVIRONMENT: it cannot be written. */
+/* Computes and writes the vectors. The input of a masked model is BOS, record and EOS, that of a causal model BOS and
+ * record; so the last token, for pool "last", is EOS or the last residue. Nothing is masked, which token dropout takes
+ * into account (loader/masking.h).
+ *
+ * Rank 0 reads and writes. Records are put into batches in file order, independent of the number of ranks; team t
+ * computes batches t, t + teams, ... The file is therefore the same on any number of ranks, up to rounding that depends
+ * on the number of threads. The output appears under its name when it is complete.
+ *
+ * Collective; returns an agreed code, after its message was printed. ERROR_USER: settings are out of range, the input
+ * is missing or not FASTA, a record needs more memory than is available, or an error of inference_open;
+ * ERROR_ENVIRONMENT: the output cannot be written. */
 int embed_run(struct comm *world, const struct embed_settings *settings, device_make *make_executor);
 
 #endif

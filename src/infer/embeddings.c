@@ -15,20 +15,20 @@ enum { COLUMN_NAMES, COLUMN_LENGTHS, COLUMN_VECTORS, COLUMN_OFFSETS, COLUMNS };
 
 static const char *const column_names[COLUMNS] = {"names", "lengths", "vectors", "offsets"};
 
-/* A dataset that is filled from its front. */
+/* A dataset that is filled from its beginning. */
 struct embeddings_column {
     int64_t row_bytes;
-    int64_t position; /* in the file, of the next row */
+    int64_t position; /* file offset of the next row */
 };
 
 struct embeddings {
     char *path;
-    int64_t tokens_beside; /* special tokens of a record */
+    int64_t tokens_beside; /* special tokens per record */
     int descriptor;
     int columns;
     struct embeddings_column column[COLUMNS];
     int64_t offset;
-    const struct embeddings_settings *settings; /* while the file is laid out */
+    const struct embeddings_settings *settings; /* valid while the file is laid out */
 };
 
 const char *const embeddings_pool_names[EMBEDDINGS_POOLS] = {"mean", "last", "none"};
@@ -103,7 +103,7 @@ int embeddings_create(struct embeddings **out, const struct embeddings_settings 
     return code;
 }
 
-/* What is left of a name's place is a hole, which reads as zeros. */
+/* Writes a name. The rest of its space is a hole, which reads as zeros. */
 static int put_name(struct embeddings *e, const char *name)
 {
     struct embeddings_column *c = &e->column[COLUMN_NAMES];

@@ -18,11 +18,11 @@
 #include <string.h>
 
 enum { BATCH_TOKENS = 4096, WINDOWS_PER_CONTEXT = 64, MOST_TOKENS = 1 << 28, OVERLAP = 200 };
-enum { LEAST_CAUSAL = 2, LEAST_MASKED = 3 }; /* tokens of a window of which one can be scored */
+enum { LEAST_CAUSAL = 2, LEAST_MASKED = 3 }; /* minimum tokens of a window with a token to score */
 
 /* -- The JSON ----------------------------------------------------------------------------------------------------- */
 
-/* Infinity and NaN are no JSON. */
+/* Returns a JSON number, or null: JSON has neither infinity nor NaN. */
 static json_t *real(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();
@@ -54,9 +54,9 @@ static json_t *describe_record(const struct score_record *record, int64_t index)
 }
 
 struct totals {
-    double token_loss, sequence_loss; /* nats: mean over tokens; mean of the records' means */
+    double token_loss, sequence_loss; /* nats: mean over tokens, and mean over records of their means */
     int64_t tokens;
-    double bits_per_byte, word_perplexity; /* of text; a word as sliding_words counts it */
+    double bits_per_byte, word_perplexity; /* for text; words are those of sliding_words */
     int64_t bytes, words;
 };
 
@@ -106,7 +106,7 @@ static int64_t seed_of(const struct inference *inference, const struct eval_sett
     return s->seed == EVAL_SEED ? inference->seed : s->seed;
 }
 
-/* The recipe's fields in its order, then what this program adds. */
+/* Makes the JSON: the recipe's fields in its order, then those that this program adds. */
 static json_t *describe(const struct inference *inference, const struct eval_settings *s,
                         const struct score_settings *how, const struct fasta_score *score)
 {
@@ -137,7 +137,7 @@ static json_t *describe(const struct inference *inference, const struct eval_set
     return object;
 }
 
-/* -- All of it ---------------------------------------------------------------------------------------------------- */
+/* -- The whole command -------------------------------------------------------------------------------------------- */
 
 static int choose_context(const struct inference *inference, const struct eval_settings *s, int64_t least,
                           int64_t *context)
@@ -161,7 +161,7 @@ static int choose_overlap(const struct eval_settings *s, int64_t context, int64_
     return ERROR_NONE;
 }
 
-/* Options that have a meaning for the other kind of model alone. */
+/* Refuses options that are only for the other kind of model. */
 static int check_objective(const struct inference *inference, const struct eval_settings *s, bool masked)
 {
     const char *family = inference->setup.model.family->name;
@@ -180,7 +180,7 @@ static int check_objective(const struct inference *inference, const struct eval_
     return ERROR_NONE;
 }
 
-/* masking: filled in and pointed to for a masked model. */
+/* masking: storage, used for a masked model. */
 static int shape_of(const struct inference *inference, const struct eval_settings *s, struct score_settings *how,
                     struct token_masking *masking)
 {
@@ -193,7 +193,7 @@ static int shape_of(const struct inference *inference, const struct eval_setting
         code = choose_overlap(s, context, &overlap);
     if (code != ERROR_NONE)
         return code;
-    /* of text the begin token stands where it did in training */
+    /* text begins with the begin token if it did in training */
     const bool bos = s->bos || (tokenizer_is_text(inference->tokenizer) && inference_begins(inference));
     if (bos && inference->tokenizer->bos < 0)
         return error_user("--bos: the tokenizer of %s, %s, has no begin token", inference->path,
@@ -300,7 +300,7 @@ int eval_run(struct comm *world, const struct eval_settings *settings, device_ma
     int code = inference_open(inference, world, settings->checkpoint, make_executor);
     if (code == ERROR_NONE)
         code = evaluate(inference, settings, &output);
-    code = output_close(&output, code); /* open after a failure alone */
+    code = output_close(&output, code); /* still open only after a failure */
     inference_close(inference);
     memory_free(inference);
     return code;

@@ -20,21 +20,21 @@
 #include <string.h>
 
 enum {
-    CHUNK = 256,        /* tokens of a call, of one sequence */
-    BATCH_CHUNK = 2048, /* the same of many */
-    BATCH = 32,         /* sequences at once, where the user does not say */
+    CHUNK = 256,        /* tokens per call for one sequence */
+    BATCH_CHUNK = 2048, /* tokens per call for several sequences */
+    BATCH = 32,         /* default number of sequences at once */
     MOST_BATCH = 1 << 16,
-    ROUND_BATCHES = 8, /* of a round of work */
-    HOST_ROWS = 16,    /* oneDNN's products of so many rows or more are the same to the bit, row by row */
+    ROUND_BATCHES = 8, /* batches per round */
+    HOST_ROWS = 16,    /* from this many rows on, oneDNN computes each row of a GEMM to the same bits */
     MOST_POSITIONS = 1 << 30,
     MOST_SAMPLES = 1 << 30
 };
 
-/* A part of the work: consecutive samples of consecutive prompts, which teams take in turn. Sequence i of all is sample
- * i % samples of prompt i / samples. */
+/* A round of work: consecutive samples of consecutive prompts, divided round-robin among the teams. Of the whole run,
+ * sequence i is sample i % samples of prompt i / samples. */
 struct generate_round {
-    int64_t first;                     /* of all */
-    struct decode_sequence *sequences; /* [count]; this team has the tokens of its own alone */
+    int64_t first;                     /* number of the round's first sequence */
+    struct decode_sequence *sequences; /* [count]; only this team's sequences have tokens */
     int64_t count;
 };
 
@@ -42,18 +42,18 @@ struct generator {
     const struct generate_settings *settings;
     struct inference *inference;
     struct comm *world;
-    bool alone;             /* one sequence, printed as it comes */
-    struct prompts prompts; /* rank 0's */
-    int64_t count, longest; /* of the prompts; tokens */
+    bool alone;             /* one sequence, printed while it is generated */
+    struct prompts prompts; /* rank 0 */
+    int64_t count, longest; /* number of prompts, and tokens of the longest */
     int64_t context, batch;
     int teams, team;
-    bool *allowed, *ends; /* [vocabulary] tokens; allowed NULL: all */
+    bool *allowed, *ends; /* [vocabulary] tokens that may be sampled (NULL: all), and tokens that end a sequence */
     enum results_format format;
-    struct file_draft output; /* rank 0's; not open: standard output */
+    struct file_draft output; /* rank 0; not open: standard output */
     struct text_stream stream;
     struct decode_rates rates;
-    int64_t added;    /* tokens, by all teams */
-    int64_t replaced; /* characters that cannot stand in the output */
+    int64_t added;    /* tokens added by all teams */
+    int64_t replaced; /* characters that the output format cannot represent */
 };
 
 /* -- Before computing --------------------------------------------------------------------------------------------- */
@@ -117,7 +117,7 @@ static void report_specials(const struct prompts *prompts)
     free(line);
 }
 
-/* What the owner of the prompts should hear, on standard error: results alone go to standard output. */
+/* Prints what is notable about the prompts on standard error, because standard output has only results. */
 static void report_prompts(const struct generator *g)
 {
     const long long lowered = (long long)census_lowered(&g->prompts.census);
@@ -136,7 +136,7 @@ static void report_prompts(const struct generator *g)
                 (long long)g->prompts.skipped, plural(g->prompts.skipped));
 }
 
-/* Rank 0's. */
+/* Rank 0. */
 static int read_prompts(struct generator *g)
 {
     const struct generate_settings *s = g->settings;
@@ -179,7 +179,7 @@ static void report_start(const struct generator *g)
                  (long long)most, (long long)inference->context);
 }
 
-/* So that products on a CPU, which are the same from so many rows on, give the same in every batch. */
+/* Returns the minimum number of rows of a call, with which GEMMs on a CPU give the same bits in every batch. */
 static int64_t least_rows(const struct generator *g)
 {
     const bool host = g->inference->executor->device == NULL;
@@ -191,7 +191,6 @@ static int64_t positions_of(const struct generator *g)
     return MIN(g->context, g->longest + g->settings->tokens);
 }
 
-/* Of so many sequences at once. */
 static struct inference_shape shape_of(const struct generator *g, int64_t batch)
 {
     const int64_t of_prompts = MIN(g->longest, positions_of(g)) * batch;
@@ -207,7 +206,7 @@ static struct inference_shape shape_of(const struct generator *g, int64_t batch)
                                     .tensor = g->settings->tensor};
 }
 
-/* Every rank of the node asks before one of them allocates. */
+/* Checks the memory before any rank of the node allocates. */
 static int check_room(const struct generator *g)
 {
     char needs[BYTES_TEXT], has[BYTES_TEXT];
@@ -215,7 +214,7 @@ static int check_room(const struct generator *g)
     const int64_t unused = fit_free(g->inference->executor, node->size);
     comm_destroy(node);
     const int64_t need = inference_need(g->inference);
-    if (unused == 0 || need <= unused) /* 0: nobody says */
+    if (unused == 0 || need <= unused) /* 0: the free memory is unknown */
         return ERROR_NONE;
     return error_user("--batch %lld: this many sequences of up to %lld tokens need %s on each rank, which has %s free; "
                       "a smaller --batch, fewer --tokens or a smaller --context needs less",
@@ -223,7 +222,7 @@ static int check_room(const struct generator *g)
                       bytes_text(has, (double)unused));
 }
 
-/* No more places than there are sequences for them. The cache has an int32 for each token's row. */
+/* Chooses the batch: not more places than sequences. The cache numbers the rows of its tokens with int32. */
 static int choose_batch(struct generator *g)
 {
     const int64_t tensor = MAX(g->settings->tensor, 1);
@@ -244,7 +243,7 @@ static void add_ends(struct generator *g, const struct end_tokens *ends)
             g->ends[ends->ids[i]] = true;
 }
 
-/* A text ends with the tokenizer's end token, or one of those that its files or the model's name. */
+/* Finds the tokens that end a text: the tokenizer's end token, and those that its files or the model's name. */
 static int find_ends(struct generator *g)
 {
     const struct tokenizer *tokenizer = g->inference->tokenizer;
@@ -261,7 +260,7 @@ static int find_ends(struct generator *g)
     return ERROR_NONE;
 }
 
-/* Letters of the alphabet are read as those of prompts are. */
+/* Makes the list of allowed tokens. Letters of the alphabet are converted like those of prompts. */
 static int allow_alphabet(struct generator *g)
 {
     const struct inference *inference = g->inference;
@@ -316,7 +315,7 @@ static int prepare(struct generator *g)
 
 /* -- A round ------------------------------------------------------------------------------------------------------ */
 
-/* What a round's sequences start with, from rank 0 to all: tokens[the sum of lengths[prompts]]. */
+/* Sends the prompts of a round from rank 0 to all ranks: lengths[prompts], and the returned tokens[sum of lengths]. */
 static int32_t *share_prompts(const struct generator *g, int64_t first, int64_t prompts, int64_t *lengths)
 {
     int64_t all = 0;
@@ -369,7 +368,6 @@ static void round_destroy(struct generate_round *round)
     memory_free(round->sequences);
 }
 
-/* One sequence goes to standard output as it comes. */
 static void print_added(void *self, const struct decode_sequence *sequence, int32_t token)
 {
     struct generator *g = self;
@@ -377,7 +375,6 @@ static void print_added(void *self, const struct decode_sequence *sequence, int3
     results_put_token(&g->stream, g->inference->tokenizer, token);
 }
 
-/* This team's part of the round. */
 static int compute(struct generator *g, struct generate_round *round)
 {
     const struct inference *inference = g->inference;
@@ -403,7 +400,7 @@ static int compute(struct generator *g, struct generate_round *round)
     return finite ? ERROR_NONE : inference_diverged(inference->path);
 }
 
-/* What a team has made of a sequence, to all ranks. */
+/* Sends a sequence's result from its team to all ranks. */
 static void share_result(const struct generator *g, struct decode_sequence *sequence, int team)
 {
     const int first_rank = team * (g->world->size / g->teams);
@@ -414,7 +411,7 @@ static void share_result(const struct generator *g, struct decode_sequence *sequ
     *sequence = made;
 }
 
-/* Of sequence number `number` of all. */
+/* number: of the sequence, in the whole run. */
 static void write_result(struct generator *g, const struct decode_sequence *sequence, int64_t number)
 {
     FILE *out = g->output.file != NULL ? g->output.file : stdout;
@@ -460,14 +457,14 @@ static int run_rounds(struct generator *g)
     return code;
 }
 
-/* -- All of it ---------------------------------------------------------------------------------------------------- */
+/* -- The whole command -------------------------------------------------------------------------------------------- */
 
 static double rate(int64_t count, double seconds)
 {
     return seconds > 0 ? (double)count / seconds : 0;
 }
 
-/* Of rank 0's team; but for the number of tokens. */
+/* Prints the rates. Times are those of rank 0's team; the number of tokens is that of all teams. */
 static void report(const struct generator *g)
 {
     const struct decode_rates *r = &g->rates;
@@ -513,7 +510,7 @@ int generate_run(struct comm *world, const struct generate_settings *settings, d
     int code = comm_agree(world, check_settings(settings));
     if (code != ERROR_NONE)
         return code;
-    log_to_errors(); /* such as which GPU it is */
+    log_to_errors(); /* messages about the device and the like */
     struct inference *inference = memory_allocate(sizeof *inference);
     struct generator *g = memory_allocate(sizeof *g);
     *g = (struct generator){.settings = settings, .inference = inference, .world = world, .stream = {.out = stdout}};
@@ -524,7 +521,7 @@ int generate_run(struct comm *world, const struct generate_settings *settings, d
         code = prepare(g);
     if (code == ERROR_NONE)
         code = generate(g);
-    output_close(&g->output, code); /* open after a failure alone */
+    output_close(&g->output, code); /* still open only after a failure */
     prompts_destroy(&g->prompts);
     memory_free(g->allowed);
     memory_free(g->ends);

@@ -1,4 +1,4 @@
-/* `cistron generate`: texts that go on from prompts. */
+/* `cistron generate`: continues prompts. */
 #ifndef INFER_GENERATE_H
 #define INFER_GENERATE_H
 
@@ -8,33 +8,33 @@
 
 struct generate_settings {
     const char *checkpoint, *prompt;
-    const char *input, *input_format, *field; /* prompts of a file, as struct prompts_settings has them; NULL: prompt */
+    const char *input, *input_format, *field; /* a file of prompts, as in struct prompts_settings; NULL: use prompt */
     bool skip_bad;
-    const char *output, *output_format; /* NULL, or "-": standard output; as results_choose has it */
-    const char *letter_case;            /* of the prompts (prepare/census.h); NULL */
-    const char *alphabet;               /* characters that may be added; NULL: any */
-    int64_t tokens;                     /* to add to a prompt, at most */
-    int64_t samples;                    /* of a prompt */
-    int64_t batch;                      /* sequences that are computed at once; 0 = chosen */
-    int64_t context;                    /* as in decode_settings; 0 = as many tokens as the model was trained on */
-    struct sampling sampling;           /* `allowed` follows from the alphabet */
-    bool shard;                         /* as inference_shape has it */
-    int64_t tensor;                     /* ranks that have a part of each layer; 0: each has all */
-    bool replace;                       /* an output that is there */
+    const char *output, *output_format; /* NULL or "-": standard output; formats as in results_choose */
+    const char *letter_case;            /* for the prompts (prepare/census.h); may be NULL */
+    const char *alphabet;               /* characters that may be generated; NULL: any */
+    int64_t tokens;                     /* maximum number of tokens to add to a prompt */
+    int64_t samples;
+    int64_t batch;            /* sequences computed at once; 0 = automatic */
+    int64_t context;          /* as in decode_settings; 0 = that of the training */
+    struct sampling sampling; /* `allowed` follows from the alphabet */
+    bool shard;               /* as in inference_shape */
+    int64_t tensor;           /* number of tensor-parallel ranks; 0: no tensor parallelism */
+    bool replace;             /* replace an existing output */
 };
 
-/* Goes on with each prompt, settings->samples times, up to settings->tokens tokens or to the end of sequence that the
- * model gives. BOS stands before a prompt, nothing behind it; where the model learned without BOS (data.bos), it has
- * none. In prompts of text, special tokens that are written out count as such.
+/* Continues each prompt settings->samples times, by up to settings->tokens tokens or to the model's end token. BOS
+ * precedes each prompt, unless the model was trained without it (data.bos). Special tokens that are spelled out in text
+ * prompts are encoded as such.
  *
- * Of one prompt and one sample, with no word about an output, rank 0 prints the prompt and what is added as it comes,
- * characters that cannot be printed as '?'. Else the results (infer/results.h) are written in the order of the prompts:
- * to standard output as they are there, to a file that appears under its name when it is whole. A sample's tokens hang
- * on the seed, its number and its prompt's, not on what is computed beside it, but for the rounding of products. Teams
- * of ranks share the work. What was loaded and the rates go to standard error.
+ * With one prompt, one sample and no output option, rank 0 prints the prompt and each token as it is generated,
+ * unprintable characters as '?'. Otherwise the results (infer/results.h) are written in prompt order: to standard
+ * output as soon as they are known, or to a file that appears under its name when it is complete. The tokens of a
+ * sample depend only on the seed and the numbers of the sample and its prompt, except for rounding in GEMMs, which may
+ * depend on the batch. Teams of ranks divide the work. What was loaded, and the rates, go to standard error.
  *
- * Collective; an agreed code, its message printed. ERROR_USER: settings out of range; errors of prompts_read,
- * alphabet_allow, results_choose, output_check and inference_open. */
+ * Collective; returns an agreed code, after its message was printed. ERROR_USER: settings are out of range, or an error
+ * of prompts_read, alphabet_allow, results_choose, output_check or inference_open. */
 int generate_run(struct comm *world, const struct generate_settings *settings, device_make *make_executor);
 
 #endif

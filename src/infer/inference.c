@@ -14,7 +14,6 @@
 
 enum { MADE_EXECUTOR = 1, MADE_GRID, MADE_GROUPS, MADE_ENGINE };
 
-/* The checkpoint's deck and the tokenizer that it names. */
 static int read_deck(struct inference *inference, const struct checkpoint_meta *meta, struct deck *deck)
 {
     int code = deck_read_text(deck, meta->deck_text, inference->path, NULL, 0);
@@ -47,7 +46,7 @@ static int read_meta(struct inference *inference)
 int inference_open(struct inference *inference, struct comm *world, const char *where, device_make *make_executor)
 {
     *inference = (struct inference){.world = world};
-    comm_begin_long_work(); /* rank 0 reads and writes between the collectives */
+    comm_begin_long_work(); /* rank 0 does I/O between the collectives */
     int code = checkpoint_find_model(world, where, &inference->path);
     if (code == ERROR_NONE)
         code = read_meta(inference);
@@ -59,7 +58,7 @@ int inference_open(struct inference *inference, struct comm *world, const char *
                                            .threads = inference->threads,
                                            .world = world,
                                            .node = node,
-                                           .deterministic = true}; /* nothing is timed, to choose by */
+                                           .deterministic = true}; /* no kernels are timed */
     code = make_executor(&inference->executor, &request);
     comm_destroy(node);
     if (code != ERROR_NONE)
@@ -68,11 +67,10 @@ int inference_open(struct inference *inference, struct comm *world, const char *
     return comm_agree(world, model_settings_check(&inference->setup.model, inference->executor));
 }
 
-/* The setup of an engine for the inference's shape. */
 static struct setup setup_for(const struct inference *inference, const struct parallel_groups *groups)
 {
     const struct inference_shape *shape = &inference->shape;
-    struct setup setup = inference->setup; /* its deck stays the inference's */
+    struct setup setup = inference->setup; /* shares the deck, which the inference owns */
     const int64_t ends = shape->segments > shape->least_rows ? shape->segments : shape->least_rows;
     setup.tokens = shape->tokens;
     if (shape->use == MEMORY_GENERATE)
@@ -103,7 +101,7 @@ static int64_t need_with(const struct inference *inference, const struct paralle
     return need;
 }
 
-/* The groups of a plan. */
+/* Groups for planning, without communicators. */
 struct planned {
     struct grid_numbers sizes, place;
     struct group made[LAYOUT_AXES + 2];
@@ -119,7 +117,7 @@ static struct group *plan_group(void *self, enum layout_axis axis, const char *n
     return group;
 }
 
-/* Has this rank no room for all weights of its part beside what the shape takes? */
+/* Returns whether this rank lacks the memory for all weights of its part, together with what the shape needs. */
 static bool lacks_room(const struct inference *inference, const struct grid_shape *shape)
 {
     const struct comm *world = inference->world;
@@ -129,7 +127,7 @@ static bool lacks_room(const struct inference *inference, const struct grid_shap
     struct planned planned = {.sizes = grid_sizes(shape, world->size),
                               .place = grid_place(shape, world->size, world->rank)};
     const struct parallel_groups groups = layout_groups(&planned.sizes, NULL, plan_group, &planned);
-    return unused > 0 && need_with(inference, &groups) > unused; /* 0: nobody says */
+    return unused > 0 && need_with(inference, &groups) > unused; /* 0: the free memory is unknown */
 }
 
 static struct group *make_group(void *self, enum layout_axis axis, const char *name)
@@ -138,7 +136,6 @@ static struct group *make_group(void *self, enum layout_axis axis, const char *n
     return comm_group_create(layout_comm(&inference->grid, axis), inference->executor, name);
 }
 
-/* How the model is cut among so many ranks. */
 static int cut_layers(struct inference *inference, int64_t tensor)
 {
     const int ranks = inference->world->size;

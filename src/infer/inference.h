@@ -1,5 +1,5 @@
-/* A checkpoint made ready for inference: its deck, tokenizer and model, an executor, and an engine that holds the
- * weights and nothing of training. */
+/* Makes a checkpoint ready for inference: its deck, tokenizer and model, an executor, and an engine that has weights
+ * but no gradients or moments. */
 #ifndef INFER_INFERENCE_H
 #define INFER_INFERENCE_H
 
@@ -8,58 +8,58 @@
 #include "tokenizer/tokenizer.h"
 #include "setup/setup.h"
 
-/* What an engine is to do; as in memory_settings and engine_settings. */
+/* What the engine must be able to do; fields as in memory_settings and engine_settings. */
 struct inference_shape {
     enum memory_use use;
-    int64_t tokens, segments; /* of one call */
-    int64_t positions;        /* MEMORY_GENERATE: of a sequence; segments: of all sequences at once */
+    int64_t tokens, segments; /* maximum of one call */
+    int64_t positions;        /* MEMORY_GENERATE: tokens per sequence, of which there are `segments` */
     int64_t least_rows;       /* MEMORY_GENERATE: as in engine_settings */
-    bool shard;               /* cut the weights over the ranks, even if each can hold all */
-    int64_t tensor;           /* ranks that have a part of each layer and compute together; 0 and 1: each has all */
+    bool shard;               /* shard the weights over the ranks even if each rank could own all of them */
+    int64_t tensor;           /* number of tensor-parallel ranks; 0 and 1: no tensor parallelism */
 };
 
 struct inference {
     struct comm *world; /* borrowed */
-    struct setup setup; /* of the checkpoint's deck */
-    char *path;         /* of the checkpoint; owned */
+    struct setup setup; /* compiled from the checkpoint's deck */
+    char *path;         /* path of the checkpoint; owned */
     const struct tokenizer *tokenizer;
     int64_t step, seed; /* of the training */
-    int64_t context;    /* tokens of the longest piece that it was trained on */
+    int64_t context;    /* tokens per window in training */
     struct executor *executor;
-    int threads; /* of the CPU, this rank's share */
+    int threads; /* CPU threads of this rank */
     struct inference_shape shape;
-    bool shares; /* ranks with the same parts of layers hold their weights once between them, each a cut */
+    bool shares; /* weights are sharded over the ranks with the same part of the layers */
     struct grid grid;
-    int teams, team; /* ranks that compute together are a team; how many there are, and which is this rank's */
+    int teams, team; /* number of teams, and this rank's; a team is the tensor-parallel ranks */
     struct parallel_groups groups;
     struct model model;
     struct engine engine;
-    int made; /* how far it came */
+    int made; /* how far the set-up has come */
 };
 
-/* Finds the checkpoint `where`: a file, or a run folder, of which it takes final_model.h5 or a later good
- * checkpoint. Reads what it says of itself and makes an executor on this rank's share of the CPUs. Collective; an
- * agreed code; inference_close in any case. ERROR_USER: there is none, it is damaged, its deck or tokenizer is none of
- * this program's. */
+/* Finds the checkpoint `where`: a file, or a run folder, of which final_model.h5 or a later good checkpoint is chosen.
+ * Reads its metadata, and makes an executor on this rank's share of the CPUs. Collective; an agreed code. Call
+ * inference_close also after an error. ERROR_USER: there is no checkpoint, it is damaged, or its deck or tokenizer is
+ * not supported by this program. */
 int inference_open(struct inference *inference, struct comm *world, const char *where, device_make *make_executor);
 
-/* Did the model learn texts that begin with the begin token? Local. */
+/* Returns whether the model was trained on texts that begin with the begin token. Local. */
 bool inference_begins(const struct inference *inference);
 
-/* Decides what the ranks hold: all weights each, or a part of each layer, where there is room for them and for what the
- * shape takes; else each a cut, and they are gathered layer by layer. Every forward pass of the engine is then
- * collective; it always is among the ranks of a team. Collective; an agreed code. ERROR_USER: ranks cannot divide the
- * layers. */
+/* Decides what each rank owns: all weights, or with tensor parallelism its part of each layer, if they fit into memory
+ * together with what the shape needs. Otherwise, or with shape->shard, the weights are sharded and gathered layer by
+ * layer; then every forward pass of the engine is collective over all ranks. Forward passes are always collective over
+ * a team. Collective; an agreed code. ERROR_USER: the layers cannot be divided among the ranks. */
 int inference_lay_out(struct inference *inference, const struct inference_shape *shape);
 
-/* Bytes that inference_start will take of this rank. Local. */
+/* Returns the bytes that inference_start will allocate on this rank. Local. */
 int64_t inference_need(const struct inference *inference);
 
-/* Makes the model and an engine of that shape, and reads the weights; they are stored as the checkpoint's deck says
+/* Makes the model and the engine, and reads the weights, in the type that the checkpoint's deck names
  * (precision.compute). Collective; an agreed code. ERROR_USER: the tensors do not fit the deck. */
 int inference_start(struct inference *inference);
 
-/* Records and returns ERROR_DIVERGED: the model of that checkpoint computes NaN or infinity. */
+/* Records the error that the model of this checkpoint computes NaN or infinity; returns ERROR_DIVERGED. */
 int inference_diverged(const char *checkpoint);
 
 void inference_close(struct inference *inference);

@@ -1,12 +1,12 @@
-/* The file that a command of inference writes: made by rank 0 before hours of computing are spent, under its name when
- * it is whole, and gone when a failure or a signal ends the command before. */
+/* The output file of an inference command. Rank 0 makes it before the long computation starts. It appears under its
+ * name when it is complete, and is removed if a failure or a signal ends the command earlier. */
 #ifndef INFER_OUTPUT_H
 #define INFER_OUTPUT_H
 
 #include "file/draft.h"
 
-/* block_check_output of `path`, which is neither `input` nor `checkpoint`; how: of enum disk_output (file/disk.h).
- * Local, as all here. */
+/* As block_check_output for `path`; the path must also differ from `input` and `checkpoint`. how: flags of enum
+ * disk_output (file/disk.h). Local, as all functions here. */
 int output_check(const char *path, int how, const char *input, const char *checkpoint);
 
 /* As draft_open_output and draft_close. output_close does nothing without an open draft. */

@@ -14,12 +14,11 @@ struct prompts_reading {
     struct prompts *prompts;
     const struct prompts_settings *settings;
     struct encoder *encoder;
-    bool open; /* the last of the list is being read */
+    bool open; /* the last prompt of the list is being read */
 };
 
 /* -- Growing ------------------------------------------------------------------------------------------------------ */
 
-/* An array with room for `wanted` elements. */
 static void *grow(void *array, int64_t *room, int64_t wanted, size_t size)
 {
     if (wanted <= *room)
@@ -31,7 +30,7 @@ static void *grow(void *array, int64_t *room, int64_t wanted, size_t size)
 static void add_text(struct prompts *p, const char *text, int64_t bytes)
 {
     p->text = grow(p->text, &p->text_room, p->text_bytes + bytes, 1);
-    if (bytes > 0) /* else there may be no array yet */
+    if (bytes > 0) /* the arrays may not exist yet */
         memcpy(p->text + p->text_bytes, text, (size_t)bytes);
     p->text_bytes += bytes;
     p->list[p->count - 1].bytes += bytes;
@@ -69,7 +68,8 @@ static void encode_characters(struct prompts_reading *r, const struct prompt *pr
     memory_free(ids);
 }
 
-/* Special tokens may be written in a text. A begin token at its start is the one that was put there already. */
+/* Encodes a text, in which special tokens may be spelled out. A begin token at its start is dropped, since one was
+ * added already. */
 static int encode_text(struct prompts_reading *r, const struct prompt *prompt)
 {
     const int32_t *ids;
@@ -155,7 +155,7 @@ static int read_file(struct prompts_reading *r)
     return code;
 }
 
-/* A prompt of characters is cleaned like a record's sequence; one of text stays as it is, line ends included. */
+/* Reads the given prompt. Characters are cleaned like a record's sequence; text stays as it is, line ends included. */
 static int read_given(struct prompts_reading *r)
 {
     char *text = memory_string(r->settings->given);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE = 80 /* characters of a line of FASTA */ };
+enum { LINE = 80 /* characters per line of FASTA */ };
 
 static bool ends_with(const char *path, const char *ending)
 {
@@ -55,7 +55,7 @@ void results_put_token(struct text_stream *stream, const struct tokenizer *token
         text_stream_put(stream, printable ? bytes : "?", 1);
 }
 
-/* Of the tokens that were added; freed with free(). */
+/* Freed with free(). */
 static char *text_of(const struct generate_result *result, const struct tokenizer *tokenizer, size_t *bytes)
 {
     char *text;
@@ -67,13 +67,13 @@ static char *text_of(const struct generate_result *result, const struct tokenize
     return text;
 }
 
-/* The sequence of a record that is being written. */
+/* The sequence of a FASTA record that is being written. */
 struct fasta_record {
     FILE *out;
     int64_t column, replaced;
 };
 
-/* A character, one of `count` bytes. '>' would begin another record, and ';' a comment. */
+/* Writes a character of `count` bytes. '>' would begin another record, and ';' a comment. */
 static void put_character(struct fasta_record *fasta, const char *character, int64_t count)
 {
     const bool stands = count == 1 && *character > ' ' && *character <= '~' && strchr(">;", *character) == NULL;
@@ -102,7 +102,7 @@ static int64_t write_fasta(FILE *out, const struct generate_result *r, const str
     return fasta.replaced;
 }
 
-/* Infinity and NaN are no JSON. */
+/* Returns a JSON number, or null: JSON has neither infinity nor NaN. */
 static json_t *real(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();

@@ -15,9 +15,9 @@ static bool is_likelier(const struct candidate *a, const struct candidate *b)
     return a->weight != b->weight ? a->weight > b->weight : a->token < b->token;
 }
 
-/* Candidates by rank: only those that are asked for are put in order. */
+/* Candidates in the order of their probability. Only the requested ranks are sorted. */
 struct ranking {
-    struct candidate *heap; /* [count]: the likeliest of those not ranked yet is the first */
+    struct candidate *heap; /* [count] candidates without a rank; the likeliest one is first */
     int64_t count;
     struct candidate *ranked; /* [ranked_count], likeliest first */
     int64_t ranked_count;
@@ -37,7 +37,7 @@ static void sink(struct candidate *heap, int64_t count, int64_t at)
     heap[at] = moved;
 }
 
-/* The candidate of that rank, which is at most one behind those that have been asked for. */
+/* Returns the candidate of a rank, which is at most the number of ranks requested so far. */
 static const struct candidate *at_rank(struct ranking *r, int64_t rank)
 {
     if (rank == r->ranked_count) {
@@ -53,7 +53,7 @@ static bool is_allowed(const struct sampling *s, int64_t token)
     return s->allowed == NULL || s->allowed[token];
 }
 
-/* Of the allowed tokens. -1: a logit, of any token, is not finite. */
+/* Returns the likeliest of the allowed tokens; -1 if any token's logit is not finite. */
 static int32_t likeliest(const struct sampling *s, const double *logits, int64_t vocabulary)
 {
     int32_t best = -1;
@@ -66,7 +66,7 @@ static int32_t likeliest(const struct sampling *s, const double *logits, int64_t
     return best;
 }
 
-/* Those whose weight is not 0; returns their sum. */
+/* Lists the candidates whose weight is not 0; returns the sum of their weights. */
 static double list_candidates(const struct sampling *s, const double *logits, int64_t vocabulary, double largest,
                               struct ranking *r)
 {
@@ -83,7 +83,7 @@ static double list_candidates(const struct sampling *s, const double *logits, in
     return sum;
 }
 
-/* How many of the candidates, likeliest first, are to be drawn from; *sum becomes theirs. */
+/* Returns how many of the likeliest candidates to sample from; *sum becomes the sum of their weights. */
 static int64_t kept_of(const struct sampling *s, struct ranking *r, double *sum)
 {
     int64_t kept = r->count;

@@ -11,11 +11,11 @@
 /* xxhash: see file/block.c */
 #include <xxhash.h>
 
-/* A window in its batch. */
+/* The place of a window in its batch. */
 struct score_place {
     int64_t record;
-    int64_t first, count; /* tokens, from `first` of the batch on */
-    int64_t scored;       /* labels that count */
+    int64_t first, count; /* its tokens in the batch: offset and number */
+    int64_t scored;       /* number of scored tokens */
 };
 
 struct score_list {
@@ -28,26 +28,25 @@ struct scorer {
     struct comm *world;
     struct engine *engine;
     struct sliding *windows;
-    struct sliding_window waiting; /* read, but in no batch yet */
-    int32_t *tokens, *labels;      /* [context] of one window */
-    struct batch batch;            /* this team's */
+    struct sliding_window waiting; /* the next window, not yet in a batch */
+    int32_t *tokens, *labels;      /* [context] tokens and labels of one window */
+    struct batch batch;            /* this team's batch */
     struct score_list *lists;      /* [teams]: the batches of one round */
     double *losses;                /* [tokens] */
-    double *sums;                  /* [windows_at_once] of this team's batch */
+    double *sums;                  /* [windows_at_once] for this team's batch */
     double *all_sums;              /* [ranks * windows_at_once] */
-    double *totals;                /* [records so far] */
-    int64_t *scored;               /* the same */
+    double *totals;                /* [records so far] loss */
+    int64_t *scored;               /* [records so far] scored tokens */
     int64_t records, computed;
-    uint64_t seen; /* a hash of all windows so far, which each rank reads */
+    uint64_t seen; /* hash of all windows so far; every rank reads them */
 };
 
-/* Whether token t of a window is scored. */
 static bool counts(const struct scorer *s, const struct sliding_window *window, int64_t t)
 {
     return t >= window->scored && (!s->settings->mask || tokenizer_base(window->tokens[t]) >= 0);
 }
 
-/* Labels of the tokens in s->tokens: each is the next token where that counts; how many. */
+/* Sets the label of each token in s->tokens: the next token, if that is scored. Returns the number of labels. */
 static int64_t label_next(struct scorer *s, const struct sliding_window *window)
 {
     int64_t scored = 0;
@@ -78,7 +77,7 @@ static void put_window(struct scorer *s, const struct sliding_window *window, st
         masking_scale(settings->windows.tokenizer, s->tokens, count, s->batch.scale + first);
 }
 
-/* Whole windows one behind the other until the next one does not fit. */
+/* Appends whole windows to a batch until the next one does not fit. */
 static int fill_batch(struct scorer *s, struct score_list *list, bool own)
 {
     int64_t used = 0;
@@ -104,7 +103,7 @@ static void compute(struct scorer *s, const struct score_list *list)
     if (list->count == 0 && !s->settings->together)
         return;
     if (list->count == 0)
-        batch_append(&s->batch, &s->settings->windows.tokenizer->bos, 1); /* for the others' sake */
+        batch_append(&s->batch, &s->settings->windows.tokenizer->bos, 1); /* the pass is collective */
     engine_score(s->engine, &s->batch, s->losses);
     for (int64_t i = 0; i < list->count; i++) {
         const struct score_place *place = &list->places[i];
@@ -114,7 +113,7 @@ static void compute(struct scorer *s, const struct score_list *list)
     }
 }
 
-/* Records that have come into sight have nothing yet. */
+/* Adds zeros for records that have been read since the last call. */
 static void extend_totals(struct scorer *s)
 {
     int64_t records = sliding_records(s->windows);
@@ -126,7 +125,7 @@ static void extend_totals(struct scorer *s)
     }
 }
 
-/* Each rank reads all records, and what one has read the others cannot know. */
+/* Checks that the input is a regular file if there are several ranks, since each reads all records. */
 static int check_file(const struct scorer *s)
 {
     const char *input = s->settings->windows.input;
@@ -137,7 +136,7 @@ static int check_file(const struct scorer *s)
                       strcmp(input, "-") != 0 ? input : "standard input", s->world->size);
 }
 
-/* Collective. */
+/* Checks that all ranks have read the same records. Collective. */
 static int compare_seen(const struct scorer *s)
 {
     const int64_t own = (int64_t)s->seen, most = comm_max_i64(s->world, own), least = ~comm_max_i64(s->world, ~own);
@@ -149,7 +148,7 @@ static int compare_seen(const struct scorer *s)
     return comm_agree(s->world, code);
 }
 
-/* A batch for each rank; *more is false when the file is at its end. */
+/* Computes one batch per team; *more is false at the end of the file. */
 static int run_round(struct scorer *s, bool *more)
 {
     const int64_t most = s->settings->windows_at_once;

@@ -9,13 +9,13 @@
 
 enum { PART_BYTES = 1 << 16 };
 
-/* The record being read. */
+/* The record that is being read. */
 struct sequences_reading {
-    char *name;     /* NULL before the first */
-    int64_t length; /* residues kept */
-    int64_t left;   /* room for more */
+    char *name;     /* NULL before the first record */
+    int64_t length; /* residues kept so far */
+    int64_t left;   /* residues that may still be added */
     bool truncated;
-    struct record_stops stops; /* of proteins */
+    struct record_stops stops; /* for proteins */
 };
 
 static int put_special(struct record_sequences *s, int32_t token)

@@ -1,6 +1,6 @@
-/* The records of a FASTA file for inference over whole records: BOS, the sequence, and for masked models EOS. They are
- * read once into temporary files beside the output (file/spool.h). So the longest is known before anything is
- * computed, input may be standard input, and memory does not grow with the number of records. */
+/* The records of a FASTA file for inference on whole records: BOS, the sequence, and EOS for masked models. They are
+ * read once into temporary files next to the output (file/spool.h), so the longest is known before anything is
+ * computed, the input may be standard input, and memory does not grow with the number of records. */
 #ifndef INFER_SEQUENCES_H
 #define INFER_SEQUENCES_H
 
@@ -10,27 +10,27 @@
 #include <stdbool.h>
 
 struct sequences_settings {
-    const char *fasta;  /* path, as source_open takes it */
-    const char *beside; /* the output */
+    const char *fasta;  /* path, as for source_open */
+    const char *beside; /* the output, next to which the temporary files are made */
     const struct tokenizer *tokenizer;
-    bool end;                /* EOS behind each */
-    const char *letter_case; /* of prepare/census.h; NULL */
-    int64_t most; /* tokens of one, specials included: what is beyond is left out, before EOS; 0 = no limit */
+    bool end;                /* add EOS to each record */
+    const char *letter_case; /* see prepare/census.h; may be NULL */
+    int64_t most;            /* maximum tokens per record, with special tokens; 0 = no limit */
 };
 
 struct record_sequences {
     struct sequences_settings settings;
-    struct spool *spool;      /* records of tokens, one byte each, specials included */
-    int64_t tokens;           /* of all records */
-    int64_t longest;          /* tokens */
-    char *longest_name;       /* of that record */
-    int64_t name_bytes;       /* of the longest name */
-    int64_t truncated, empty; /* records cut short; without residues */
-    int64_t stops;            /* symbols '*' dropped at ends of protein records */
+    struct spool *spool;      /* tokens, one byte each, special tokens included */
+    int64_t tokens;           /* tokens of all records */
+    int64_t longest;          /* tokens of the longest record */
+    char *longest_name;       /* its name */
+    int64_t name_bytes;       /* bytes of the longest name */
+    int64_t truncated, empty; /* truncated records, and records without residues */
+    int64_t stops;            /* symbols '*' dropped at the ends of protein records */
     struct text_census census;
 };
 
-/* Reads the file to its end. Local; sequences_destroy in any case. Errors: those of census_start, source_open,
+/* Reads the whole file; call sequences_destroy also after an error. Local. Errors as in census_start, source_open,
  * record_reader_next and spool_create. */
 int sequences_read(struct record_sequences *sequences, const struct sequences_settings *settings);
 void sequences_destroy(struct record_sequences *sequences);

@@ -13,7 +13,7 @@
 struct sliding_record {
     char *name;
     int64_t length;
-    int64_t bytes, words; /* of text */
+    int64_t bytes, words; /* for text */
 };
 
 struct sliding {
@@ -22,22 +22,22 @@ struct sliding {
     struct record_reader *reader;
     struct sliding_record *records; /* [count] */
     int64_t count, capacity;
-    int64_t skipped;           /* records */
-    struct record_piece piece; /* what of it is not used yet */
+    int64_t skipped;           /* skipped records */
+    struct record_piece piece; /* its unused rest */
     bool has_piece;
-    struct record_piece next; /* waits for a '*' that stands before it, or for the text before it */
+    struct record_piece next; /* the piece that follows once an inserted '*', or the ids of a text, are used */
     bool has_next;
-    struct encoder *encoder; /* of text; NULL for characters */
-    char *text;              /* [text_room] of the present record */
+    struct encoder *encoder; /* for text; NULL for characters */
+    char *text;              /* [text_room] the current record's text */
     int64_t text_room;
-    const int32_t *text_ids;   /* what of the text's ids is not used yet: piece.length of them */
-    struct record_stops stops; /* of proteins */
+    const int32_t *text_ids;   /* unused ids of the text, [piece.length] */
+    struct record_stops stops; /* for proteins */
     struct text_census census;
-    int32_t *tokens; /* [context]: the window that is being filled */
+    int32_t *tokens; /* [context] the window that is being filled */
     uint8_t *ids;    /* [context] */
     int64_t filled;
     int64_t scored; /* tokens[scored ..] have not been in a window yet */
-    int64_t before; /* tokens of the record's windows before this one */
+    int64_t before; /* tokens of the record's earlier windows */
 };
 
 int sliding_open(struct sliding **sliding, const struct sliding_settings *settings)
@@ -98,7 +98,7 @@ static void start_record(struct sliding *w)
     record->length = w->settings.bos;
 }
 
-/* The next window of the same record: it begins with the end of the full one that was handed out, or with BOS. */
+/* Begins the record's next window with the last tokens of the previous, full one, or with BOS. */
 static void continue_record(struct sliding *w)
 {
     int64_t overlap = w->settings.overlap;
@@ -133,14 +133,14 @@ static void take_sequence(struct sliding *w)
 
 static void hand_out(struct sliding *w, struct sliding_window *window)
 {
-    int64_t scored = w->scored > 0 ? w->scored : 1; /* nothing tells of a record's first token */
+    int64_t scored = w->scored > 0 ? w->scored : 1; /* a record's first token has no context and is not scored */
     if (w->settings.ends)
         w->tokens[w->filled++] = w->settings.tokenizer->eos;
     *window = (struct sliding_window){w->count - 1, w->tokens, w->filled, scored, w->before};
     w->scored = w->filled;
 }
 
-/* Reads what follows a text's first piece, to the record's end. */
+/* Appends the remaining pieces of a text record to w->text. */
 static int gather_text(struct sliding *w, int64_t *bytes)
 {
     int code = ERROR_NONE;
@@ -152,7 +152,7 @@ static int gather_text(struct sliding *w, int64_t *bytes)
             w->text_room = 2 * (*bytes + w->piece.length);
             w->text = memory_grow(w->text, w->text_room);
         }
-        if (w->piece.length > 0) /* else there may be no array yet */
+        if (w->piece.length > 0) /* the arrays may not exist yet */
             memcpy(w->text + *bytes, w->piece.text, (size_t)w->piece.length);
         *bytes += w->piece.length;
         code = record_reader_next(w->reader, &w->piece);
@@ -160,7 +160,7 @@ static int gather_text(struct sliding *w, int64_t *bytes)
     return code;
 }
 
-/* The piece becomes the ids of its record's whole text; what comes behind it waits. */
+/* Replaces the piece by the ids of its record's whole text; the piece after the record waits in w->next. */
 static int read_text(struct sliding *w)
 {
     struct sliding_record *record = &w->records[w->count - 1];
@@ -228,7 +228,7 @@ int sliding_next(struct sliding *w, struct sliding_window *window)
             w->has_piece = false;
             continue;
         }
-        if (w->filled == w->settings.context) /* it was handed out */
+        if (w->filled == w->settings.context) /* the full window was handed out */
             continue_record(w);
         take_sequence(w);
         if (is_full(w)) {

@@ -2,14 +2,14 @@
 
 #include <stdbool.h>
 
-/* Bytes of the character that begins so; 0: none does (RFC 3629). */
+/* Returns the bytes of the character that begins with this byte; 0: invalid (RFC 3629). */
 static int length_of(unsigned char first)
 {
     return first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
 }
 
-/* May a character that begins with begun[0] have this second byte? No surrogates, nothing beyond U+10FFFF, nothing that
- * fewer bytes can say. */
+/* Returns whether a character that begins with `first` may have this second byte: no surrogates, nothing above
+ * U+10FFFF, no overlong encodings. */
 static bool fits_second(unsigned char first, unsigned char second)
 {
     const unsigned char least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;

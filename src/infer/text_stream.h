@@ -1,5 +1,5 @@
-/* Text that comes in pieces, printed as it comes, but never half a character of UTF-8. Bytes that are no UTF-8 are
- * printed as U+FFFD, control characters other than tabs and line ends as '?'. */
+/* Prints text that arrives in pieces, but only complete UTF-8 characters. Invalid bytes are printed as U+FFFD, control
+ * characters other than tabs and line ends as '?'. */
 #ifndef INFER_TEXT_STREAM_H
 #define INFER_TEXT_STREAM_H
 
@@ -8,12 +8,12 @@
 
 struct text_stream {
     FILE *out;
-    unsigned char begun[4]; /* [count] the first bytes of a character */
+    unsigned char begun[4]; /* [count] the first bytes of an incomplete character */
     int count;
 };
 
 void text_stream_put(struct text_stream *stream, const char *bytes, int64_t count);
-/* Nothing more comes: half a character is no UTF-8. */
+/* Ends the text: an incomplete character is printed as invalid. */
 void text_stream_end(struct text_stream *stream);
 
 #endif

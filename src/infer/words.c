@@ -3,10 +3,10 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Bytes of the blank that a text begins with, 0 for none. */
+/* Returns the bytes of the blank with which the text begins, 0 if there is none. */
 static int64_t blank_length(const unsigned char *text, int64_t bytes)
 {
-    /* U+0085, U+00A0; U+1680, U+2028, U+2029, U+202F, U+205F, U+3000; U+2000 to U+200A are told by the range below */
+    /* U+0085, U+00A0; U+1680, U+2028, U+2029, U+202F, U+205F, U+3000; the range below covers U+2000 to U+200A */
     static const char *const blanks[] = {"\xc2\x85",     "\xc2\xa0",     "\xe1\x9a\x80", "\xe2\x80\xa8",
                                          "\xe2\x80\xa9", "\xe2\x80\xaf", "\xe2\x81\x9f", "\xe3\x80\x80"};
     if ((*text >= '\t' && *text <= '\r') || (*text >= 0x1c && *text <= ' '))

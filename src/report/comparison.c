@@ -33,14 +33,13 @@ struct compared_run {
     struct loss_curves curves;
     struct throughput speed;
     struct run_verdict verdict;
-    struct deck *deck; /* NULL: it has none that can be read */
-    double *hours;     /* trained until each row, owned */
+    struct deck *deck; /* NULL: missing or unreadable */
+    double *hours;     /* [rows] hours trained until each row, owned */
 };
 
-/* A line of the table. */
 struct comparison_row {
     char *name;
-    char *cells[COMPARISON_RUNS]; /* of each run; owned */
+    char *cells[COMPARISON_RUNS]; /* one per run; owned */
 };
 
 struct rows {
@@ -57,7 +56,7 @@ struct comparison {
 
 /* -- Rows --------------------------------------------------------------------------------------------------------- */
 
-/* A new row, whose cells are to be filled before the next one is added; name: from memory_format, taken over. */
+/* Adds a row. Fill its cells before adding the next one. name: allocated text, which the row then owns. */
 static struct comparison_row *add_row(struct rows *rows, char *name)
 {
     rows->rows = memory_grow(rows->rows, (rows->count + 1) * (int64_t)sizeof *rows->rows);
@@ -76,7 +75,7 @@ static void destroy_rows(struct rows *rows, int runs)
     free(rows->rows);
 }
 
-/* "1,234,567", or with so many digits behind the point; "-" for what is not known. */
+/* Returns "1,234,567", or the value with `digits` decimals; "-" if it is not finite. */
 static char *number_text(double value, int digits)
 {
     if (!isfinite(value))
@@ -92,7 +91,7 @@ static char *duration_text(double seconds)
     return memory_string(text);
 }
 
-/* A number of each run: `of` finds it. */
+/* Returns a number of a run, for a row of the table. */
 typedef double number_of(const struct compared_run *run, int which);
 
 static void add_numbers(struct comparison *c, const char *name, number_of *of, int which, int digits)
@@ -113,7 +112,7 @@ static double size_of(const struct compared_run *run, int which)
     return start == NULL ? NAN : which == 0 ? (double)start->ranks : (double)start->parameters;
 }
 
-/* Of the last row: the step, the loss, tokens learnt from without padding. */
+/* Returns a number of the last row: the step, the loss, or the tokens without padding. */
 static double last_of(const struct compared_run *run, int which)
 {
     if (run->history.row_count == 0)
@@ -198,7 +197,7 @@ static void add_speeds(struct comparison *c)
     add_numbers(c, "GPU memory, MiB", memory_of, 1, 0);
 }
 
-/* "1:02:03 (step 1,200)"; with a star where the training loss tells it. */
+/* Returns "1:02:03 (step 1,200)", with a star if it is from the training loss. */
 static char *reached_text(const struct compared_run *run, double target)
 {
     const struct time_to_loss t = time_to_loss(&run->history, &run->curves, target);
@@ -281,10 +280,10 @@ static void gather_keys(struct comparison *c)
 
 /* -- Curves ------------------------------------------------------------------------------------------------------- */
 
-/* For each run its smoothed training loss, and behind these their validations. x: steps, or hours trained. */
+/* The smoothed training losses of all runs, followed by their validations. x: steps, or hours trained. */
 struct overlay {
     struct plot_series series[2 * COMPARISON_RUNS];
-    double *validations[COMPARISON_RUNS]; /* hours trained until each; owned */
+    double *validations[COMPARISON_RUNS]; /* hours trained until each validation; owned */
     struct line_plot plot;
 };
 
@@ -438,7 +437,7 @@ static void print_text(const struct comparison *c)
     struct overlay *overlay = memory_allocate(sizeof *overlay);
     create_overlay(overlay, c, false);
     overlay->plot.title = "training loss, nats per label";
-    overlay->plot.series_count = c->count; /* as characters, points would hide lines */
+    overlay->plot.series_count = c->count; /* only lines: in the text plot, points would hide them */
     printf("\n");
     plot_write_text(stdout, &overlay->plot, TEXT_WIDTH, TEXT_HEIGHT);
     destroy_overlay(overlay, c);
@@ -448,9 +447,9 @@ static void print_text(const struct comparison *c)
         print_rows(c, &c->keys);
 }
 
-/* -- All ---------------------------------------------------------------------------------------------------------- */
+/* -- The whole command ------------------------------------------------------------------------------------------- */
 
-/* The deck beside a log; NULL: there is none that can be read, and the log says enough without it. */
+/* Reads the deck next to a log; NULL: missing or unreadable. The log suffices without it. */
 static struct deck *read_deck(const char *folder)
 {
     struct deck *deck = deck_create();

@@ -11,8 +11,8 @@ static double *column(int64_t count)
     return memory_allocate((count > 0 ? count : 1) * (int64_t)sizeof(double));
 }
 
-/* Means of the finite values among the `window` around each; the sum moves along, so that a million rows take no time.
- */
+/* Computes the means of the finite values in a window around each value, with a running sum, so that a million rows
+ * take no noticeable time. */
 static void smooth(double *out, const double *values, int64_t count, int64_t window)
 {
     long double sum = 0;
@@ -33,8 +33,8 @@ static void smooth(double *out, const double *values, int64_t count, int64_t win
     }
 }
 
-/* The first steps fall from ln(vocabulary), and would press all that follows into a line: the ranges of loss and
- * gradient norm are those after the first tenth. The plots say what lies outside. */
+/* Finds the ranges of the plots after the first tenth of the steps: the loss falls from ln(vocabulary) at first, and
+ * would flatten everything later into a line. The plots say what is outside. */
 static void find_ranges(struct loss_curves *c)
 {
     double low = INFINITY, high = -INFINITY, from = c->rows > 0 ? c->step[c->rows - 1] / 10 : 0;

@@ -1,4 +1,4 @@
-/* The curves of a run, as columns that plots read. */
+/* The curves of a run, as columns for plots. */
 #ifndef REPORT_CURVES_H
 #define REPORT_CURVES_H
 
@@ -6,20 +6,21 @@
 #include "report/plot.h"
 
 struct loss_curves {
-    double *step, *loss, *smooth, *rate, *norm, *speed; /* of each row of the log, owned */
+    double *step, *loss, *smooth, *rate, *norm, *speed; /* [rows] of the log, owned */
     int64_t rows, window;                               /* window: rows that a smoothed loss averages */
     double *validation_step, *validation;
     int64_t validations;
-    double *marks; /* steps at which a later program went on */
+    double *marks; /* steps at which the run was resumed */
     int64_t mark_count;
-    double low, high;             /* of the losses but for the fall at the beginning; equal when there are none */
-    double norm_high, speed_high; /* likewise; they begin at 0 */
+    double low, high;             /* y range of the losses after the first tenth; equal if there are none */
+    double norm_high, speed_high; /* upper ends of gradient norm and speed; their ranges begin at 0 */
 };
 
 void curves_create(struct loss_curves *curves, const struct run_history *history);
 void curves_destroy(struct loss_curves *curves);
 
-/* The losses: training, the same smoothed where there are enough rows, validation. Both borrow the curves. */
+/* Returns a plot of the losses: training, smoothed training if there are enough rows, and validation. The plot and the
+ * series borrow the curves. */
 enum { CURVES_LOSSES = 3 };
 struct line_plot curves_loss_plot(const struct loss_curves *curves, struct plot_series series[CURVES_LOSSES]);
 

@@ -13,14 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Room for one more element behind `count`; arrays double at powers of two. */
+/* Makes room for one element after `count`; the capacity doubles at powers of two. */
 static void *grow(void *array, int64_t count, size_t bytes)
 {
     bool full = (count & (count - 1)) == 0; /* 0, 1, 2, 4, 8, ... */
     return full ? memory_grow(array, (count > 0 ? 2 * count : 1) * (int64_t)bytes) : array;
 }
 
-/* The next element of history->ARRAY. */
+/* Appends an element to history->ARRAY; the value is the element. */
 #define APPEND(array, count) ((array) = grow((array), (count), sizeof *(array)), &(array)[(count)++])
 
 static double number(const json_t *object, const char *key)
@@ -29,7 +29,7 @@ static double number(const json_t *object, const char *key)
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-/* The number of a key that ends with a convention's name: "mfu_causal". */
+/* Returns the number of a key that ends with a convention's name, such as "mfu_causal". */
 static double of_convention(const json_t *object, const char *begin, int convention)
 {
     char *key = memory_format("%s_%s", begin, flops_name((enum flops_convention)convention));
@@ -43,7 +43,7 @@ static int64_t integer(const json_t *object, const char *key)
     return json_integer_value(json_object_get(object, key));
 }
 
-/* Made printable: it goes to a terminal. */
+/* Returns a text of the line, made printable because it may go to a terminal. */
 static char *text(const json_t *object, const char *key)
 {
     const char *value = json_string_value(json_object_get(object, key));
@@ -86,7 +86,6 @@ static void add_start(struct run_history *history, const json_t *line)
         start->flops_per_token[c] = of_convention(line, "flops_per_token", c);
 }
 
-/* The members of a line, or of an object in it, that are metrics. */
 static struct run_numbers metrics(const json_t *object)
 {
     struct run_numbers numbers;
@@ -109,7 +108,7 @@ static void add_last_steps(struct run_history *history, const json_t *line)
     }
 }
 
-/* Of all GPUs together; NaN where the line has no list, or one of it is not a number. */
+/* Combines a metric of all GPUs; NaN if the line does not have it, or a value is not a number. */
 static double gpus_together(const struct gpu_metric *metric, const json_t *line)
 {
     const json_t *list = json_object_get(line, metric->key);
@@ -158,7 +157,7 @@ static void add_timers(struct run_history *history, const json_t *line)
     }
 }
 
-/* Operands of a layer follow each other. */
+/* Adds the layers of a line "statistics", in which operands of a layer are consecutive. */
 static void add_statistics(struct run_history *history, const json_t *line)
 {
     const int64_t step = integer(line, "step");
@@ -186,7 +185,7 @@ static void add_statistics(struct run_history *history, const json_t *line)
     }
 }
 
-/* An end is told with how it was: "stopped: a signal asks to stop". */
+/* Adds a note. The text of an end begins with its kind: "stopped: a signal asks to stop". */
 static void add_note(struct run_history *history, const json_t *line, const char *event)
 {
     bool ends = strcmp(event, "end") == 0;
@@ -305,7 +304,7 @@ const struct history_validation *history_best(const struct run_history *history)
 struct history_peaks history_peaks(const struct run_history *history)
 {
     struct history_peaks peaks = {NAN, NAN};
-    for (int64_t i = 0; i < history->row_count; i++) { /* of NaN and a number fmax takes the number */
+    for (int64_t i = 0; i < history->row_count; i++) { /* fmax(NaN, number) is the number */
         peaks.memory = fmax(peaks.memory, history->rows[i].numbers.memory);
         peaks.device_memory = fmax(peaks.device_memory, history->rows[i].numbers.device_memory);
     }

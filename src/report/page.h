@@ -1,15 +1,15 @@
-/* Pages on runs: HTML that is XHTML too, without scripts or other files. */
+/* HTML pages about runs, which are also XHTML, without scripts or other files. */
 #ifndef REPORT_PAGE_H
 #define REPORT_PAGE_H
 
 #include <stdbool.h>
 #include <stdio.h>
 
-/* What stands before the content, the title as its heading included, and behind it. */
+/* page_begin writes everything before the content, including the title as a heading; page_end everything after it. */
 void page_begin(FILE *file, const char *title);
 void page_end(FILE *file);
 
-/* Does the file begin as page_begin writes it, in this version or an earlier one? */
+/* Returns whether the file begins as page_begin writes it, in this version or an earlier one. */
 bool page_is_own(const char *path);
 
 #endif

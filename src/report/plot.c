@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Pixels: the picture, and the frame of the axes in it. */
+/* Pixels: size of the picture, and the frame of the axes in it. */
 enum { PICTURE_WIDTH = 720, PICTURE_HEIGHT = 270, LEFT = 76, TOP = 30, WIDTH = 630, HEIGHT = 190 };
 enum { TICKS = 6, BARS = 40, TEXT_MARGIN = 10 };
 
@@ -24,12 +24,12 @@ const char *plot_color(int series)
 
 /* -- Ranges and ticks -------------------------------------------------------------------------------------------- */
 
-/* A log may say anything: differences of what is drawn must be numbers, and products of them. */
+/* Larger values are not drawn, so that differences and products of drawn values are finite whatever the log says. */
 static const double LARGEST = 1e100;
 
 static bool is_drawn(double value)
 {
-    return fabs(value) <= LARGEST; /* of NaN it is false */
+    return fabs(value) <= LARGEST; /* false for NaN */
 }
 
 static void range_take(struct range *range, double value)
@@ -40,7 +40,7 @@ static void range_take(struct range *range, double value)
     range->high = fmax(range->high, value);
 }
 
-/* A range of no width that ticks could tell apart, or of nothing, is given one. */
+/* Widens a range that is empty or too narrow for ticks. */
 static struct range range_open(struct range range)
 {
     if (range.low > range.high)
@@ -65,13 +65,12 @@ static void plot_ranges(const struct line_plot *plot, struct range *x, struct ra
     const bool given = plot->low < plot->high && is_drawn(plot->low) && is_drawn(plot->high);
     *y = range_open(given ? (struct range){plot->low, plot->high} : *y);
     double margin = given ? 0 : (y->high - y->low) / 20;
-    if (y->low < 0 || y->low > margin) /* what begins at zero keeps it */
+    if (y->low < 0 || y->low > margin) /* a range that begins at 0 still does */
         y->low -= margin;
     y->high += margin;
 }
 
-/* The distance of ticks, 1, 2 or 5 times a power of ten, that puts at most TICKS of them into the range; whole:
- * they are whole numbers. */
+/* Returns a distance of ticks, 1, 2 or 5 times a power of ten, with at most TICKS in the range. whole: an integer. */
 static double tick_distance(struct range range, bool whole)
 {
     double least = (range.high - range.low) / TICKS, power = pow(10, floor(log10(least)));
@@ -84,7 +83,7 @@ static double place(struct range range, double value)
     return (value - range.low) / (range.high - range.low);
 }
 
-/* A tick's number; whole ones from 1,000 on with commas. Freed with free(). */
+/* Returns a tick's number; integers from 1,000 on with commas. Freed with free(). */
 static char *tick_text(double tick, double distance)
 {
     double value = fabs(tick) < distance * 1e-6 ? 0 : tick;
@@ -92,8 +91,7 @@ static char *tick_text(double tick, double distance)
     return whole ? thousands_text(llround(value)) : memory_format("%.6g", value);
 }
 
-/* "values up to 5.582 lie above", "2 values are no numbers": what the axis y leaves out. Freed with free(); NULL:
- * nothing. */
+/* Returns what the axis y leaves out, such as "values up to 5.582 lie above"; NULL: nothing. Freed with free(). */
 static char *left_out(const struct line_plot *plot, struct range y)
 {
     struct range all = {INFINITY, -INFINITY};
@@ -101,7 +99,7 @@ static char *left_out(const struct line_plot *plot, struct range y)
     for (int s = 0; s < plot->series_count; s++)
         for (int64_t i = 0; i < plot->series[s].count; i++) {
             range_take(&all, plot->series[s].y[i]);
-            odd += s == 0 && !isfinite(plot->series[s].y[i]); /* the others show the same, or are other values */
+            odd += s == 0 && !isfinite(plot->series[s].y[i]); /* the others repeat these values or are independent */
         }
     char above[64] = "", below[64] = "", none[64] = "";
     if (all.high > y.high)
@@ -131,7 +129,8 @@ void plot_write_escaped(FILE *file, const char *text)
         else if (*text == '"')
             fputs("&quot;", file);
         else
-            fputc((unsigned char)*text < ' ' && *text != '\n' ? ' ' : *text, file); /* XML forbids most of these */
+            fputc((unsigned char)*text < ' ' && *text != '\n' ? ' ' : *text,
+                  file); /* XML forbids most control characters */
 }
 
 static void write_label(FILE *file, double x, double y, const char *anchor, const char *class, const char *text)
@@ -147,8 +146,8 @@ static void write_segment(FILE *file, double x1, double y1, double x2, double y2
             more);
 }
 
-/* The picture's frame, title, ticks and labels; what is drawn next is clipped to the frame and counted from its upper
- * left corner. */
+/* Writes the picture's frame, title, ticks and labels. Later elements are clipped to the frame, with its upper left
+ * corner as the origin. */
 static void begin_picture(FILE *file, const char *title, const char *x_label, bool whole, struct range x,
                           struct range y)
 {
@@ -182,7 +181,7 @@ static void end_picture(FILE *file)
     fputs("</svg>\n", file);
 }
 
-/* Means of the points that share a pixel column; returns how many there are. x and y hold `count` values each. */
+/* Averages the points that share a pixel column; returns the number of means. x, y: [count] results. */
 static int64_t thin(const struct plot_series *series, struct range range, double *x, double *y)
 {
     int64_t kept = 0, members = 0;
@@ -229,11 +228,11 @@ static void write_points(FILE *file, const struct plot_series *series, struct ra
                     HEIGHT * (1 - place(y, series->y[i])), series->color);
 }
 
-/* Above the frame, up to its right edge: for each series a piece of it, and its name right behind. */
+/* Writes the legend right-aligned above the frame: for each series a sample and its name. */
 static void write_legend(FILE *file, const struct line_plot *plot)
 {
     enum { SAMPLE = 18, GAP = 5, APART = 14 };
-    const double letter = 5.6; /* the width of an average one */
+    const double letter = 5.6; /* average width of a letter */
     double at = LEFT + WIDTH + APART;
     for (int s = 0; s < plot->series_count; s++)
         if (plot->series[s].name != NULL && plot->series[s].count > 0)
@@ -322,7 +321,7 @@ static int band_of(const struct plot_map *map, double value)
     return band;
 }
 
-/* Cells of a row that follow each other and have the same colour are one rectangle. */
+/* Writes the cells; consecutive cells of a row with the same colour are one rectangle. */
 static void write_cells(FILE *file, const struct plot_map *map, double height)
 {
     const double width = (double)WIDTH / (double)map->columns;
@@ -342,7 +341,7 @@ static void write_cells(FILE *file, const struct plot_map *map, double height)
     }
 }
 
-/* At most `most` numbers of an axis, each at the middle of its cell. */
+/* Writes at most `most` numbers of an axis, each at the centre of its cell. */
 static void write_numbers(FILE *file, const int64_t *numbers, int64_t count, int64_t most, double x, double y,
                           double dx, double dy, const char *anchor)
 {
@@ -385,7 +384,7 @@ void plot_write_map(FILE *file, const struct plot_map *map)
 
 static void put_character(char *grid, int width, int height, double x, double y, char character)
 {
-    if (!(x >= 0 && x <= 1 && y >= 0 && y <= 1)) /* not for NaN either */
+    if (!(x >= 0 && x <= 1 && y >= 0 && y <= 1)) /* also rejects NaN */
         return;
     int column = (int)(x * (width - 1) + 0.5), row = (int)((1 - y) * (height - 1) + 0.5);
     grid[row * width + column] = character;

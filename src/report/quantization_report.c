@@ -7,9 +7,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { COLUMNS = 120 /* of a map, at most */ };
+enum { COLUMNS = 120 /* maximum of a map */ };
 
-/* What shares of gradients that underflow mean for a training. (The guidance of NVIDIA's fp8_analysis recipe.) */
+/* What the share of underflowing gradients means for a training (guidance of NVIDIA's fp8_analysis recipe). */
 static const struct plot_band underflow_bands[] = {{0.005, "#a6d8b4", "good: below 0.5 %"},
                                                    {0.02, "#ead96b", "warning: to 2 %"},
                                                    {0.04, "#ee8a3c", "critical: to 4 %"},
@@ -35,7 +35,7 @@ static const char *guidance(double underflow)
     return words[band];
 }
 
-/* Of the gradients of layers[first, end); NULL: none is a number. */
+/* Returns the worst of layers[first .. end - 1] by underflow; NULL: none has a number. */
 static const struct history_layer *worst_of(const struct run_history *history, int64_t first, int64_t end)
 {
     const struct history_layer *worst = NULL;
@@ -72,7 +72,7 @@ static int compare_integers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sorts values and leaves each once; returns how many. */
+/* Sorts values and removes duplicates; returns the number left. */
 static int64_t sort_once(int64_t *values, int64_t count)
 {
     int64_t kept = 0;
@@ -89,9 +89,10 @@ static int64_t place_of(const int64_t *values, int64_t count, int64_t value)
     return found - values;
 }
 
-/* Layers are the rows. Steps are the columns, or of many a few each: then a cell is the worst of them. */
+/* A map: rows are layers, columns are steps. If there are many steps, a column is a few consecutive ones, and a cell
+ * their worst value. */
 struct cells {
-    int64_t *layers, *steps, *columns; /* each once, rising; columns: the first step of each */
+    int64_t *layers, *steps, *columns; /* unique, ascending; columns: the first step of each */
     int64_t rows, step_count, column_count;
     double *underflow, *error; /* [rows][column_count] */
 };

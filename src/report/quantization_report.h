@@ -1,4 +1,4 @@
-/* What quantization lost in a run, for its report: from the lines "statistics" of its log. */
+/* Reports the quantization errors of a run, from the lines "statistics" of its log. */
 #ifndef REPORT_QUANTIZATION_REPORT_H
 #define REPORT_QUANTIZATION_REPORT_H
 
@@ -6,11 +6,11 @@
 
 #include <stdio.h>
 
-/* One sentence on the gradients' underflow: the worst of all steps, and the last one measured. Freed with free(); NULL:
- * nothing was measured. */
+/* Returns a sentence on the gradients' underflow: the worst of all steps, and that of the last measured one. Freed with
+ * free(); NULL: nothing was measured. */
 char *quantization_report_text(const struct run_history *history);
 
-/* A section of the page with maps, layer by step; nothing where nothing was measured. */
+/* Writes a section of the page with maps of layer by step; nothing if nothing was measured. */
 void quantization_report_write(FILE *file, const struct run_history *history);
 
 #endif

@@ -33,7 +33,7 @@ struct report {
     const char *folder;
     struct run_history history;
     struct run_verdict verdict;
-    char *settings; /* deck_print_changed, or why there are none */
+    char *settings; /* result of deck_print_changed, or why it is missing */
     struct fact facts[MAXIMUM_FACTS];
     int fact_count;
     struct loss_curves curves;
@@ -41,14 +41,14 @@ struct report {
 
 /* -- Facts ------------------------------------------------------------------------------------------------------- */
 
-/* value: from memory_format, taken over. */
+/* value: allocated text, which the report then owns. */
 static void add_fact(struct report *report, const char *name, char *value)
 {
     CHECK_BUG(report->fact_count < MAXIMUM_FACTS);
     report->facts[report->fact_count++] = (struct fact){memory_string(name), value};
 }
 
-/* Rounded, with commas. Freed with free(). */
+/* Returns the rounded value with commas. Freed with free(). */
 static char *count_text(double value)
 {
     return fabs(value) < 1e15 ? thousands_text(llround(value)) : memory_format("%g", value);
@@ -118,7 +118,7 @@ static void add_loss_facts(struct report *report)
                            (long long)newest->step, exp(newest->loss), best->loss, (long long)best->step));
 }
 
-/* Of the rows since the last start: tokens/s, waiting, utilisation. */
+/* Adds the speed since the last start: tokens/s, time waiting for data, utilisation. */
 static void add_speed_facts(struct report *report)
 {
     const struct run_history *h = &report->history;
@@ -173,7 +173,6 @@ static void add_step_time_fact(struct report *report)
                            quantile(h->step_seconds, h->step_count, 0.99), h->step_seconds[h->step_count - 1]));
 }
 
-/* What the run has learnt from. */
 static void add_token_facts(struct report *report)
 {
     const struct history_row *last = &report->history.rows[report->history.row_count - 1];
@@ -187,13 +186,13 @@ static void add_token_facts(struct report *report)
     free(rows);
 }
 
-/* Of the GPUs since the last start, and of a token that is no padding. */
+/* Adds the GPUs' energy since the last start, in total and per token without padding. */
 static void add_energy_fact(struct report *report)
 {
     const struct run_history *h = &report->history;
     const int64_t from = h->start_count > 0 ? h->starts[h->start_count - 1].step : 0;
     const struct history_row *last = NULL;
-    double before = 0; /* tokens of the programs before */
+    double before = 0; /* tokens of earlier programs */
     for (int64_t i = 0; i < h->row_count; i++) {
         const struct history_row *row = &h->rows[i];
         if (row->step <= from && isfinite(row->numbers.unpadded))
@@ -246,7 +245,7 @@ static void write_facts(FILE *file, const struct report *report)
     fprintf(file, "<p class=\"verdict %s\"><b>%s</b>: ", report->verdict.word, report->verdict.word);
     plot_write_escaped(file, report->verdict.text);
     fputs("</p>\n<table>\n", file);
-    for (int i = 1; i < report->fact_count; i++) { /* the first one is the verdict */
+    for (int i = 1; i < report->fact_count; i++) { /* the first fact is the verdict */
         fputs("<tr><th>", file);
         plot_write_escaped(file, report->facts[i].name);
         fputs("</th><td>", file);
@@ -424,7 +423,7 @@ static void print_text(const struct report *report)
     text_print(stdout, report->settings);
 }
 
-/* -- All of it --------------------------------------------------------------------------------------------------- */
+/* -- The whole command ------------------------------------------------------------------------------------------ */
 
 static char *read_settings(const char *folder)
 {
@@ -434,7 +433,7 @@ static char *read_settings(const char *folder)
         settings = deck_print_changed(deck);
     else
         settings = memory_format("unknown: %s\n", error_message());
-    error_clear(); /* the log says enough without the deck */
+    error_clear(); /* the log suffices without the deck */
     free(path);
     memory_free(deck);
     return settings;
@@ -457,7 +456,7 @@ int report_run(const char *folder, const char *out)
         gather_facts(report);
         history_warn(&report->history, log);
         code = save_page(report, out);
-        print_text(report); /* a page that cannot be written takes nothing from it */
+        print_text(report); /* also if the page could not be written */
         if (code == ERROR_NONE)
             log_print(stdout, "\nwritten: %s\n", out);
         curves_destroy(&report->curves);

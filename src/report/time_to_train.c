@@ -2,13 +2,13 @@
 
 #include <math.h>
 
-/* The later of two times, if the second lies before a limit. */
+/* Returns the later of two times, but `time` if `other` is not before the limit. */
 static double later(double time, double other, double limit)
 {
     return other < limit && other > time ? other : time;
 }
 
-/* The time of the last line before `limit` of the program that began at `start`. */
+/* Returns the time of the last line before `limit` of the program that began at `start`. */
 static double last_line(const struct run_history *h, double start, double limit)
 {
     double time = start;

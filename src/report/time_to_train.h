@@ -1,5 +1,5 @@
-/* How long a run took to become as good as is wanted, as training benchmarks tell it (MLPerf Training: the time from
- * the start to the first validation that reaches the target). */
+/* The time that a run took to reach a loss, as in MLPerf Training: from the start to the first validation that reaches
+ * the target. */
 #ifndef REPORT_TIME_TO_TRAIN_H
 #define REPORT_TIME_TO_TRAIN_H
 
@@ -7,15 +7,15 @@
 
 #include <stdbool.h>
 
-/* Seconds that the run's programs have been at work until `time` (unix; INFINITY: until now), starts, validations and
- * checkpoints included; nothing counts between the last line of a program and the next one's first. Steps that were
- * lost with a program are no lines any more, so their time is missing. */
+/* Returns the seconds that the run's programs have worked until `time` (unix; INFINITY: until now), including starts,
+ * validations and checkpoints. The time between the last line of a program and the first of the next does not count.
+ * Steps that were lost with a program have no lines, so their time is missing. */
 double time_trained(const struct run_history *history, double time);
 
-/* When the loss was reached: by the first validation of that loss or a lower one; by the smoothed training loss where
- * the log has no validation. */
+/* When the loss was reached: at the first validation with at most this loss, or if the log has no validations, at the
+ * first row whose smoothed training loss is at most this loss. */
 struct time_to_loss {
-    bool reached, validated; /* validated: told by validations */
+    bool reached, validated; /* validated: by a validation */
     int64_t step;
     double seconds;
 };

@@ -28,12 +28,12 @@ static char *where(const struct run_history *h, int64_t step)
     return text;
 }
 
-/* Where the last program has left no line on its end. */
+/* Returns the verdict if the last program has not logged its end. */
 static struct run_verdict without_end(const struct run_history *h, const char *at)
 {
     if (h->start_count == 0)
         return (struct run_verdict){"unknown", memory_string("the log does not say that a program began")};
-    if (last_step(h) >= steps_total(h) && h->timer_count > 0) /* of versions that wrote no end */
+    if (last_step(h) >= steps_total(h) && h->timer_count > 0) /* old versions did not log an end */
         return (struct run_verdict){"finished", memory_string(at)};
     if (h->timer_count > 0)
         return (struct run_verdict){"stopped", memory_format("%s; the log does not say why", at)};
@@ -61,7 +61,7 @@ struct run_verdict verdict_of(const struct run_history *h, bool held)
         found.text = strcmp(end->how, "finished") == 0 ? memory_string(at)
                      : strcmp(end->how, "stopped") == 0
                          ? memory_format("at %s: %s. The same command resumes it", at, end->text)
-                     : strcmp(end->how, "diverged") == 0 ? memory_string(end->text) /* which names the step */
+                     : strcmp(end->how, "diverged") == 0 ? memory_string(end->text) /* the text names the step */
                                                          : memory_format("at %s: %s", at, end->text);
     }
     free(at);

@@ -1,4 +1,4 @@
-/* What has become of a run, in one word and one sentence. */
+/* The outcome of a run, as one word and one sentence. */
 #ifndef REPORT_VERDICT_H
 #define REPORT_VERDICT_H
 
@@ -11,7 +11,7 @@ struct run_verdict {
     char *text;       /* owned */
 };
 
-/* held: a program is at work in the run's folder (checkpoint/lock.h). */
+/* Returns the verdict. held: a program is running in the run's folder (checkpoint/lock.h). */
 struct run_verdict verdict_of(const struct run_history *history, bool held);
 
 #endif

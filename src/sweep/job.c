@@ -92,7 +92,7 @@ bool sweep_job_was_freed(const struct sweep_place *place, const struct sweep_cas
 
 static void remove_leavings(const struct sweep_place *place, const struct sweep_case *c)
 {
-    static const char *const folders[] = {"run", "free", ""}; /* the last one is the case's own */
+    static const char *const folders[] = {"run", "free", ""}; /* the last one is the case's own folder */
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         char *path = sweep_job_path(place, c, folders[i]);
         disk_remove_folder(path);
@@ -114,7 +114,7 @@ static void write_word(FILE *file, const char *text)
     fputc('\'', file);
 }
 
-/* A word of a shell, freed with free(). */
+/* Returns a text as one word of a shell, freed with free(). */
 static char *word(const char *text)
 {
     char *bytes = NULL;
@@ -135,7 +135,8 @@ static void write_keys(FILE *file, const struct sweep_case *c)
     }
 }
 
-/* The training's command line, into the folder `run` of the case; freed with free(). preload: a library; "": none. */
+/* Returns the training's command line, with the run folder `run` in the case's folder; freed with free(). preload: path
+ * of a library; "": none. */
 static char *training(const struct sweep_place *place, const struct sweep_case *c, const char *run, const char *preload)
 {
     char *bytes = NULL, *path = sweep_job_path(place, c, run), *folder = memory_format("output.folder=%s", path);
@@ -160,7 +161,7 @@ static char *training(const struct sweep_place *place, const struct sweep_case *
 }
 
 struct replacement {
-    const char *name; /* with its braces */
+    const char *name; /* with braces */
     const char *text;
 };
 
@@ -176,7 +177,8 @@ static void write_replaced(FILE *file, const char *line, const struct replacemen
     }
 }
 
-/* `launch` or `submit` of a case; what: {command}, or {script}, and its text. Freed with free(). */
+/* Returns `launch` or `submit` filled in for a case. what: {command} or {script}; text: its value. Freed with
+ * free(). */
 static char *filled(const char *line, const struct sweep_case *c, const char *what, const char *text)
 {
     char ranks[24], nodes[24], on_node[24], *bytes = NULL;
@@ -194,14 +196,14 @@ static char *filled(const char *line, const struct sweep_case *c, const char *wh
 
 /* -- The script --------------------------------------------------------------------------------------------------- */
 
-/* One training, within the time that a case may take. `launch` may be several commands, so it has a shell of its own.
- * What it starts is a process group of its own, which the time's end reaches as a whole, and Ctrl-C by write_traps. */
+/* Writes one training with the time limit of a case. `launch` may be several commands, so it has its own shell. Its
+ * processes form a process group, to all of which the time limit applies, and Ctrl-C by write_traps. */
 static void write_training(FILE *file, const struct sweep_place *place, const struct sweep_case *c, const char *run,
                            const char *out, const char *preload)
 {
     char *command = training(place, c, run, preload), *path = sweep_job_path(place, c, out);
     char *launch = filled(c->group->launch, c, "{command}", command);
-    char *line = memory_format("trap exit INT TERM HUP\n%s", launch); /* when what it waits for has ended */
+    char *line = memory_format("trap exit INT TERM HUP\n%s", launch); /* when the current command has ended */
     fprintf(file, "timeout --kill-after=%d %g bash -c ", KILL_SECONDS, c->group->seconds);
     write_word(file, line);
     fputs(" </dev/null >", file);
@@ -213,9 +215,9 @@ static void write_training(FILE *file, const struct sweep_place *place, const st
     free(command);
 }
 
-/* A signal ends the training, and then the script by that signal: what launchers make of Ctrl-C would else be the
- * case's exit code, and it would have failed. While the training ends, the others count for nothing: Ctrl-C ends the
- * sweep too, which then sends TERM (run_shell). */
+/* Writes the signal traps: a signal ends the training, then the script by the same signal. Otherwise the exit code that
+ * a launcher makes of Ctrl-C would count as a failed case. While the training ends, further signals are ignored,
+ * because Ctrl-C also ends the sweep, which then sends TERM (run_shell). */
 static void write_traps(FILE *file)
 {
     fputs("for s in INT TERM HUP; do\n"
@@ -250,7 +252,7 @@ static void write_script(FILE *file, const struct sweep_place *place, const stru
     fputs(" || exit\n", file);
     write_plan(file, place, c);
     write_training(file, place, c, "run", "out.txt", "");
-    fputs("code=$?\nrm -f ", file); /* what a training that was ended has saved */
+    fputs("code=$?\nrm -f ", file); /* remove checkpoints of an interrupted training */
     write_word(file, run);
     fputs("/*.h5*\n", file);
     if (sweep_job_is_freed(place, c)) {
@@ -258,7 +260,7 @@ static void write_script(FILE *file, const struct sweep_place *place, const stru
         write_training(file, place, c, "free", "free.txt", place->no_transfers);
         fputs("fi\n", file);
     }
-    fputs("end=", file); /* appears whole */
+    fputs("end=", file); /* written atomically */
     write_word(file, end);
     fputs("\necho $code >\"$end.part\" && mv \"$end.part\" \"$end\"\n", file);
     free(end);
@@ -292,13 +294,13 @@ static int write_files(const struct sweep_place *place, const struct sweep_case 
 
 /* -- Running ------------------------------------------------------------------------------------------------------ */
 
-/* bash with these arguments, to its end; its status as of waitpid. */
+/* Runs bash with these arguments to its end. status: as from waitpid. */
 static int run_shell(char *const arguments[], int *status)
 {
     fflush(NULL);
     const pid_t child = fork();
     if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGTERM); /* a training that outlived the sweep would slow down the next one's cases */
+        prctl(PR_SET_PDEATHSIG, SIGTERM); /* else a training could outlive the sweep, and slow down the next */
         execvp("bash", arguments);
         _exit(127);
     }

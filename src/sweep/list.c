@@ -21,10 +21,10 @@ enum { MOST_CASES = 4096 };
 
 const char *const sweep_scaling_names[SWEEP_SCALINGS] = {"none", "weak", "strong"};
 
-/* mpirun on this machine; the environment may name another, as for bench/gpu/step_speed */
+/* mpirun on this machine; the environment variable MPIRUN may name another one, as in bench/gpu/step_speed */
 static const char usual_launch[] = "${MPIRUN:-mpirun --bind-to none} -n {ranks} {command}";
 
-/* What every case has: nothing beside the steps, and a line of the log for each. */
+/* Keys of all cases: no work besides the steps, and a log line for each step. */
 static const char *const fixed_keys[] = {"log.every=1",
                                          "log.tensorboard=false",
                                          "checkpoint.at_end=false",
@@ -43,7 +43,6 @@ struct list_reader {
 
 /* -- Settings ----------------------------------------------------------------------------------------------------- */
 
-/* A key of the deck and the values that it takes in turn. */
 struct axis {
     char *key, **values;
     int count;
@@ -54,14 +53,14 @@ struct axes {
     int count;
 };
 
-/* The settings of a group, those at the top included. */
+/* The settings of a group, including those at the top. */
 struct settings {
     const config_setting_t *deck, *ranks, *rows; /* one value or several */
     const config_setting_t *launch, *submit, *scaling, *steps, *warm_up, *ranks_per_node, *seconds;
-    const config_setting_t *keys[2]; /* the top's, the group's */
+    const config_setting_t *keys[2]; /* at the top, and in the group */
 };
 
-/* One of several values has no name of its own. */
+/* Records a mistake in a setting. One of several values does not have a name, so its parent's is used. */
 static int wrong(const struct list_reader *reader, const config_setting_t *setting, const char *what)
 {
     const char *name = config_setting_name(setting);
@@ -117,7 +116,7 @@ static const config_setting_t *value_of(const config_setting_t *setting, int i)
     return is_several(setting) ? config_setting_get_elem(setting, (unsigned)i) : setting;
 }
 
-/* As an override has it; NULL: neither number, truth nor text. Freed with free(). */
+/* Returns a value in the form of an override; NULL: not a number, boolean or text. Freed with free(). */
 static char *value_text(const config_setting_t *value)
 {
     switch (config_setting_type(value)) {
@@ -223,7 +222,7 @@ static void axes_destroy(struct axes *axes)
     free(axes->axes);
 }
 
-/* A key that the top gives, too, has the group's values. */
+/* Returns the axis of a key, whose values in the group replace those at the top. */
 static struct axis *axes_place(struct axes *axes, const char *key)
 {
     for (int a = 0; a < axes->count; a++)
@@ -235,7 +234,7 @@ static struct axis *axes_place(struct axes *axes, const char *key)
     return &axes->axes[axes->count++];
 }
 
-/* Whether a sweep sets this key itself, in every case. */
+/* Returns whether the sweep itself sets this key in every case. */
 static bool is_fixed(const char *key)
 {
     const size_t length = strlen(key);
@@ -276,7 +275,7 @@ static int add_axes(const struct list_reader *reader, struct axes *axes, const c
     return code;
 }
 
-/* The key that `rows` sets. */
+/* Refuses `rows` together with the key that it sets. */
 static int check_rows(const struct list_reader *reader, const struct settings *s, const struct axes *axes)
 {
     for (int a = 0; a < axes->count && s->rows != NULL; a++)
@@ -306,14 +305,14 @@ static int64_t combinations(const struct axes *axes)
 
 /* -- Cases -------------------------------------------------------------------------------------------------------- */
 
-/* text: taken over. */
+/* text: the case then owns it. */
 static void add_override(struct sweep_case *c, char *text)
 {
     c->overrides = memory_grow(c->overrides, (c->override_count + 1) * (int64_t)sizeof *c->overrides);
     c->overrides[c->override_count++] = text;
 }
 
-/* The last axis' values change from each combination to the next. */
+/* Adds the overrides of combination `number`; the last axis varies fastest. */
 static void add_combination(struct sweep_case *c, const struct axes *axes, int64_t number)
 {
     char *varied = memory_string("");
@@ -333,7 +332,7 @@ static void add_combination(struct sweep_case *c, const struct axes *axes, int64
     c->varied = varied;
 }
 
-/* A choice or text without the quotes of a deck. Freed with free(). */
+/* Freed with free(). */
 static char *unquoted(const struct deck *deck, const char *key)
 {
     char *text = deck_key_text(deck, key);
@@ -350,7 +349,7 @@ static int64_t number(const struct deck *deck, const char *key)
     return value;
 }
 
-/* "lingua1b-2-0123456789ab": what decides what is computed is hashed. */
+/* Returns a name such as "lingua1b-2-0123456789ab", with a hash of everything that determines the computation. */
 static char *name_case(const struct sweep_case *c, const struct deck *deck)
 {
     char *stem = path_stem(c->deck), *effective = deck_print_effective(deck);
@@ -358,7 +357,7 @@ static char *name_case(const struct sweep_case *c, const struct deck *deck)
                               c->group->launch);
     const unsigned long long hash = XXH3_64bits(all, strlen(all)) & 0xffffffffffff; /* enough for thousands */
     char *name = memory_format("%s-%lld-%012llx", stem, (long long)c->ranks, hash);
-    for (char *at = name; *at != '\0'; at++) /* a word of any shell, as {name} */
+    for (char *at = name; *at != '\0'; at++) /* only characters that need no quoting in a shell, for {name} */
         if (!isalnum((unsigned char)*at) && strchr("-_.", *at) == NULL)
             *at = '_';
     free(stem);
@@ -367,7 +366,7 @@ static char *name_case(const struct sweep_case *c, const struct deck *deck)
     return name;
 }
 
-/* Reads the deck with the case's keys, and notes what the table shows of it. */
+/* Reads the deck with the case's keys, and copies the values that the table shows. */
 static int complete_case(const struct list_reader *reader, struct sweep_case *c, struct deck *deck)
 {
     char *notes = NULL;
@@ -415,7 +414,7 @@ static int add_rows(const struct list_reader *reader, struct sweep_case *c, cons
     return ERROR_NONE;
 }
 
-/* One case; deck: room for one. */
+/* deck: scratch. */
 static int add_case(const struct list_reader *reader, const struct sweep_group *group, const struct settings *s,
                     const struct axes *axes, const int place[4], struct deck *deck)
 {
@@ -442,7 +441,7 @@ static int add_case(const struct list_reader *reader, const struct sweep_group *
     return code == ERROR_NONE ? complete_case(reader, c, deck) : code;
 }
 
-/* Decks x rows x keys x ranks; cases that differ in ranks alone follow each other. */
+/* Adds the cases decks x rows x keys x ranks; cases that differ only in ranks are consecutive. */
 static int add_cases(const struct list_reader *reader, const struct sweep_group *group, const struct settings *s,
                      const struct axes *axes, struct deck *deck)
 {
@@ -459,7 +458,7 @@ static int add_cases(const struct list_reader *reader, const struct sweep_group 
     return code;
 }
 
-/* top: settings of the file; from: those of the group, NULL where the file is one group. */
+/* Adds a group. top: settings of the file; from: those of the group, NULL if the file is one group. */
 static int add_group(const struct list_reader *reader, const struct settings *top, const config_setting_t *from,
                      struct sweep_group *group)
 {

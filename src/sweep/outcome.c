@@ -14,9 +14,9 @@
 
 enum { TIMED_OUT = 124, KILLED = 137 /* exit codes of timeout */ };
 
-/* -- Of the files ------------------------------------------------------------------------------------------------- */
+/* -- Reading files ------------------------------------------------------------------------------------------------ */
 
-/* By `cistron plan`; an empty or damaged file says nothing. */
+/* Reads the output of `cistron plan`; an empty or damaged file is ignored. */
 static void take_plan(struct run_outcome *o, const struct sweep_place *place, const struct sweep_case *c)
 {
     char *path = sweep_job_path(place, c, "plan.json");
@@ -33,7 +33,7 @@ static void take_plan(struct run_outcome *o, const struct sweep_place *place, co
     free(path);
 }
 
-/* The log of one of the case's trainings; not there: false. */
+/* Reads the log of one of the case's trainings. Returns false if there is none. */
 static bool read_log(struct run_history *history, const struct sweep_place *place, const struct sweep_case *c,
                      const char *run, int *code)
 {
@@ -75,7 +75,7 @@ static int take_log(struct run_outcome *o, const struct sweep_place *place, cons
     return code;
 }
 
-/* What of a step are transfers: beside that of a training whose transfers take no time. */
+/* Computes the exposed communication, from the step time of the training whose transfers take no time. */
 static int take_exposed(struct run_outcome *o, const struct sweep_place *place, const struct sweep_case *c)
 {
     struct run_history history = {0};
@@ -87,14 +87,14 @@ static int take_exposed(struct run_outcome *o, const struct sweep_place *place, 
     return code;
 }
 
-/* The program's own message, or the last words of what started it. Freed with free(). */
+/* Returns the program's own error message, else the last line of the launcher. Freed with free(). */
 static char *last_words(const struct sweep_place *place, const struct sweep_case *c)
 {
     static const char begin[] = "cistron: ";
     char *path = sweep_job_path(place, c, "out.txt"), *line = NULL, *words = memory_string("");
     FILE *file = open_stream(path);
     size_t room = 0;
-    bool found = false, framed = false, first = true; /* mpirun's messages stand between lines of dashes */
+    bool found = false, framed = false, first = true; /* mpirun frames its messages with lines of dashes */
     while (file != NULL && !found && getline(&line, &room, file) > 0) {
         line[strcspn(line, "\n")] = '\0';
         found = strncmp(line, begin, strlen(begin)) == 0 && strncmp(line + strlen(begin), "warning", 7) != 0;
@@ -117,7 +117,7 @@ static char *last_words(const struct sweep_place *place, const struct sweep_case
     return text;
 }
 
-/* -- All ---------------------------------------------------------------------------------------------------------- */
+/* -- The whole outcome -------------------------------------------------------------------------------------------- */
 
 static void take_exit(struct run_outcome *o, const struct sweep_place *place, const struct sweep_case *c)
 {
@@ -133,7 +133,8 @@ static void take_exit(struct run_outcome *o, const struct sweep_place *place, co
                      : last_words(place, c);
 }
 
-/* A launcher may end with 0 though the training has failed or never began: `{command} | tee log`. */
+/* Without steps the case failed: a launcher may exit with 0 although the training failed or never began, as in
+ * `{command} | tee log`. */
 static void expect_steps(struct run_outcome *o, const struct sweep_place *place, const struct sweep_case *c)
 {
     if (o->steps > 0)

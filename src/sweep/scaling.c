@@ -12,7 +12,7 @@
 
 struct scaling_line {
     char *name;
-    double *ranks, *values; /* count of each, owned */
+    double *ranks, *values; /* [count] each, owned */
     int64_t count;
 };
 
@@ -20,7 +20,7 @@ struct picture {
     enum sweep_scaling scaling;
     struct scaling_line *lines;
     int count;
-    double ideal_ranks[2], ideal[2]; /* its ends */
+    double ideal_ranks[2], ideal[2]; /* end points of the ideal line */
 };
 
 static int compare_ranks(const void *a, const void *b)
@@ -42,7 +42,7 @@ static char *name_of(const struct run_outcome *o)
     return name;
 }
 
-/* Those measured, sorted: first[count]. */
+/* Adds the line of a series with first[count] measured cases, which it sorts. */
 static void add_line(struct picture *picture, const struct run_outcome **first, int64_t count)
 {
     picture->lines = memory_grow(picture->lines, (picture->count + 1) * (int64_t)sizeof *picture->lines);
@@ -62,7 +62,7 @@ static void add_line(struct picture *picture, const struct run_outcome **first, 
         picture->ideal[end] = strong ? picture->ideal_ranks[end] : 100;
 }
 
-/* The lines of one kind of scaling; series have rising numbers. */
+/* Gathers the lines of one kind of scaling; the cases of a series are consecutive. */
 static void gather(struct picture *picture, const struct run_outcome *outcomes, int count)
 {
     const struct run_outcome **members = memory_allocate((count + 1) * (int64_t)sizeof *members);

@@ -23,7 +23,7 @@ struct sweep {
     const struct sweep_settings *settings;
     struct sweep_list list;
     struct sweep_place place;
-    struct run_outcome *outcomes; /* of all cases */
+    struct run_outcome *outcomes; /* [cases] */
 };
 
 static bool failed(const struct run_outcome *o)
@@ -36,7 +36,7 @@ static bool is_too_large(const struct sweep *sweep, const struct sweep_case *c)
     return sweep->settings->most_ranks > 0 && c->ranks > sweep->settings->most_ranks;
 }
 
-/* Of a case that has run: is its second training missing, or to be tried again? */
+/* Returns whether the second training of a completed case is missing or should be repeated. */
 static bool lacks_exposed(const struct sweep *sweep, const struct run_outcome *o, const struct sweep_case *c)
 {
     return sweep_job_is_freed(&sweep->place, c) && isnan(o->exposed) &&
@@ -64,7 +64,7 @@ static int check_build(const struct sweep *sweep, const struct run_outcome *o)
         sweep->place.folder, o->name, o->build, sweep->place.build);
 }
 
-/* A case whose device is known; NULL: there is none. */
+/* Returns a case whose device is known; NULL: none. */
 static const struct run_outcome *with_device(const struct sweep *sweep)
 {
     for (int i = 0; i < sweep->list.case_count; i++)
@@ -102,7 +102,6 @@ static int read_outcomes(struct sweep *sweep)
 
 /* -- Results ------------------------------------------------------------------------------------------------------ */
 
-/* Of what is known so far. */
 static int save(struct sweep *sweep)
 {
     const int count = sweep->list.case_count;
@@ -146,7 +145,7 @@ static int run_case(struct sweep *sweep, int i)
     return save(sweep);
 }
 
-/* Two groups may have the same case. */
+/* Returns whether the case has not appeared earlier in the list: two groups may have the same case. */
 static bool is_first(const struct sweep *sweep, int i)
 {
     for (int before = 0; before < i; before++)
@@ -164,7 +163,7 @@ static int run_cases(struct sweep *sweep)
     return code;
 }
 
-/* -- All ---------------------------------------------------------------------------------------------------------- */
+/* -- The whole command -------------------------------------------------------------------------------------------- */
 
 static int sum_up(const struct sweep *sweep)
 {
@@ -190,7 +189,7 @@ static int run_in_folder(struct sweep *sweep)
     if (code == ERROR_NONE && !sweep->settings->only_show)
         code = run_cases(sweep);
     if (code == ERROR_NONE)
-        code = read_outcomes(sweep); /* cases that stand in the list twice, and those of a batch system */
+        code = read_outcomes(sweep); /* updates cases that are twice in the list, and those of a batch system */
     if (code != ERROR_NONE)
         return code;
     code = save(sweep);
@@ -199,8 +198,8 @@ static int run_in_folder(struct sweep *sweep)
     return code == ERROR_NONE ? sum_up(sweep) : code;
 }
 
-/* A sweep writes its results again with each call, of the cases in its folder, which has its lock. In another folder,
- * files with its names are not a sweep's. */
+/* Checks that the folder is a sweep's if it has files with the names of results, which each call overwrites. The folder
+ * of a sweep has a sweep's lock. */
 static int check_folder(const char *folder)
 {
     static const char *const names[] = {"results.csv", "results.h5", "weak.svg", "strong.svg"};
@@ -218,7 +217,7 @@ static int check_folder(const char *folder)
     return code;
 }
 
-/* The folder, made and locked; *path: its absolute path, freed with free(). */
+/* Makes and locks the folder. *path: its absolute path, freed with free(). */
 static int enter_folder(const char *folder, struct comm *self, struct folder_lock *lock, char **path)
 {
     const int failure = disk_make_folder(folder, NULL);

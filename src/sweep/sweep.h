@@ -1,4 +1,4 @@
-/* `cistron sweep LIST`: runs every case of a list that has not been run yet, and writes what all of them took. */
+/* `cistron sweep LIST`: runs each case of a list that has not been run yet, and writes a table of all results. */
 #ifndef SWEEP_SWEEP_H
 #define SWEEP_SWEEP_H
 
@@ -7,17 +7,17 @@
 
 struct sweep_settings {
     const char *list;   /* sweep/list.h */
-    const char *folder; /* of the cases and the results; NULL: the list's name without its ending, in this folder */
+    const char *folder; /* for cases and results; NULL: in this folder, the list's name without its ending */
     const char
-        *no_transfers;  /* bench/gpu/no_transfers.c, compiled: what transfers add to a step is measured; or NULL */
-    int64_t most_ranks; /* cases of more are left for later; 0: none */
-    bool retry;         /* run again what failed, or was submitted and has not ended */
-    bool only_show;     /* start nothing */
+        *no_transfers;  /* bench/gpu/no_transfers.c, compiled: exposed communication is measured; NULL: it is not */
+    int64_t most_ranks; /* cases with more ranks are not run in this call; 0: no limit */
+    bool retry;         /* run cases again that have failed, or were submitted and have not ended */
+    bool only_show;     /* do not start cases */
 };
 
-/* A case that fails is noted, and the sweep goes on. One process, no MPI. ERROR_USER: mistakes of the list; cases of
- * another build, or of several devices, which one table does not mix. ERROR_ENVIRONMENT: files, the shell, the batch
- * system; in the end, that cases have failed. */
+/* Runs the sweep. A failed case is noted, and the sweep continues. One process, no MPI. ERROR_USER: mistakes in the
+ * list, cases of another build, or cases of several devices, which a table does not mix. ERROR_ENVIRONMENT: files, the
+ * shell or the batch system failed; or, after all cases have run, that some have failed. */
 int sweep_run(const struct sweep_settings *settings);
 
 #endif

@@ -75,7 +75,7 @@ static const void *value_at(const struct run_outcome *outcome, const struct colu
 
 /* -- CSV ---------------------------------------------------------------------------------------------------------- */
 
-/* As RFC 4180 quotes. */
+/* Quotes as in RFC 4180. */
 static void write_quoted(FILE *file, const char *text)
 {
     if (strpbrk(text, ",\"\n\r") == NULL) {
@@ -131,7 +131,7 @@ struct table_content {
     int count;
 };
 
-/* A row: as outcomes hold it, or without gaps and in the order of the columns. */
+/* Returns the type of a row. packed: without gaps, in the order of the columns; else as in struct run_outcome. */
 static hid_t row_type(hid_t text, bool packed)
 {
     size_t bytes = 0;
@@ -183,10 +183,10 @@ static bool create(hid_t file, void *self)
     return good;
 }
 
-/* Bytes that the file takes, and more. */
+/* Returns an upper bound of the file's size, bytes. */
 static int64_t most_bytes(const struct table_content *content)
 {
-    enum { TEXT_BYTES = 64 /* beside its characters */ };
+    enum { TEXT_BYTES = 64 /* besides its characters */ };
     int64_t bytes = 4 * HDF5_LAYOUT_FIXED + HDF5_LAYOUT_DATASET;
     for (int row = 0; row < content->count; row++)
         for (int i = 0; i < COLUMNS; i++)

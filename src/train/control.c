@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Reasons, the more urgent the higher: the ranks' largest counts. */
+/* Reasons for a request, in order of urgency. The ranks agree on the largest. */
 enum reason {
     REASON_NONE,
     REASON_SAVE_TIME,
@@ -36,13 +36,15 @@ static const char *const reasons[REASON_COUNT] = {
     [REASON_STOP_SIGNAL] = "a signal asks to stop",
 };
 
-/* Files are looked for so often at most: metadata of a shared file system is no place to poll at every step. */
+/* Minimum time between two looks at the files: polling the metadata of a shared file system at every step is too
+ * costly. */
 static const double LOOK_SECONDS = 1.0;
 
-/* What is kept in hand beside that (time_is_up): a hundredth of train.walltime, at most this. */
+/* Largest margin before the time limit besides that of time_is_up: it is 1 % of train.walltime, at most this. */
 static const double LARGEST_MARGIN = 60.0;
 
-/* A checkpoint by time comes no sooner than after so many times what the slowest one took: 5 % of the time at most. */
+/* A timed checkpoint comes at the earliest after this multiple of the duration of the slowest one, so that checkpoints
+ * take at most 5 % of the time. */
 static const double SAVES_APART = 20.0;
 
 void control_open(struct run_control *control, struct comm *world, const char *folder, double walltime, double every)
@@ -71,7 +73,7 @@ void control_written(struct run_control *control, double seconds)
 {
     if (seconds > control->slow_save)
         control->slow_save = seconds;
-    control->last_poll = clock_seconds(); /* the time between polls counts steps alone */
+    control->last_poll = clock_seconds(); /* the time between polls must not include checkpoints */
     set_next_save(control, control->last_poll);
 }
 
@@ -79,11 +81,11 @@ void control_saved(struct run_control *control, double seconds)
 {
     control_written(control, seconds);
     control->save_seen = false;
-    signals_take_save(); /* launchers signal all ranks, and not all at once: those that came meanwhile are served */
+    signals_take_save(); /* ranks get signals at different times: late ones are satisfied too */
 }
 
-/* Half as long again as the slowest step must be left, and the slowest checkpoint twice: where one is under way beside
- * the steps, the end waits for it and then writes the last one. */
+/* The remaining time must suffice for 1.5 of the slowest step and two of the slowest checkpoint: if a save is in
+ * flight, the run waits for it before it writes the last checkpoint. */
 static bool time_is_up(struct run_control *control, double now)
 {
     if (now - control->last_poll > control->slow_step)
@@ -92,7 +94,7 @@ static bool time_is_up(struct run_control *control, double now)
     return control->deadline > 0 && now + 1.5 * control->slow_step + 2 * control->slow_save > control->deadline;
 }
 
-/* What cannot be removed would ask again and again. */
+/* Removes a request file. One that cannot be removed is ignored, since it would repeat its request forever. */
 static bool take_request(const char *path)
 {
     if (access(path, F_OK) != 0)
@@ -114,7 +116,7 @@ static void look_for_files(struct run_control *control, double now)
         control->save_seen = take_request(control->save_file);
 }
 
-/* What rank 0 alone looks for. */
+/* Reasons that only rank 0 checks. */
 static enum reason first_reason(struct run_control *control)
 {
     double now = clock_seconds();
@@ -149,7 +151,7 @@ enum control_wish control_poll(struct run_control *control, const char **why)
         signals_take_save();
     if (reason == REASON_SAVE_FILE)
         control->save_seen = false;
-    if (reason == REASON_SAVE_TIME) /* also where it cannot be written: the next is tried when it is due */
+    if (reason == REASON_SAVE_TIME) /* also if the write then fails: the next attempt is at the next regular time */
         set_next_save(control, clock_seconds());
     if (reason == REASON_LOST_OUTPUT)
         return CONTROL_ABANDON;

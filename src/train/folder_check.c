@@ -14,7 +14,7 @@
 
 const char folder_deck_head[] = "# a run's effective deck; rewritten at each start\n";
 
-/* -- What is there ------------------------------------------------------------------------------------------------ */
+/* -- Content of the folder --------------------------------------------------------------------------------------- */
 
 static bool is_own_deck(const char *path)
 {
@@ -28,11 +28,11 @@ static bool is_own_deck(const char *path)
     return own;
 }
 
-/* What a log.jsonl tells; from: a checkpoint that may be of this run, or NULL. */
+/* What a log.jsonl says about its run. from: a checkpoint that may belong to that run, or NULL. */
 struct log_record {
-    bool own;   /* a run has written it */
-    bool saved; /* that has saved a checkpoint */
-    bool from;  /* namely this one */
+    bool own;   /* written by a run */
+    bool saved; /* the run has saved a checkpoint */
+    bool from;  /* the run has saved `from` */
 };
 
 static struct log_record read_record(const char *path, const struct checkpoint_meta *from)
@@ -57,7 +57,7 @@ static struct log_record read_record(const char *path, const struct checkpoint_m
     return record;
 }
 
-/* A file with content, or whatever a link of this name leads to. */
+/* Returns whether the path, links followed, is a regular file that is not empty. */
 static bool is_filled_file(const char *path)
 {
     struct stat status;
@@ -94,7 +94,7 @@ bool folder_holds_run(const char *folder)
 
 /* -- What may not be replaced ------------------------------------------------------------------------------------- */
 
-/* The names in output.folder that a check needs. */
+/* Paths in output.folder that the checks need. */
 struct names {
     const char *folder;
     char *log, *deck, *board, *model, *exported, *requests[2];
@@ -116,7 +116,7 @@ static int refuse(const struct names *names, const char *path, const char *what)
                       what);
 }
 
-/* A request to stop or to save is an empty file, and is removed. */
+/* Requests to stop or to save must be empty files, because they are removed. */
 static int check_requests(const struct names *names)
 {
     for (int i = 0; i < 2; i++)
@@ -126,7 +126,7 @@ static int check_requests(const struct names *names)
     return ERROR_NONE;
 }
 
-/* checkpoint.export_final replaces an export and nothing else. */
+/* checkpoint.export_final may replace only an export. */
 static int check_exported(const struct names *names)
 {
     if (folder_check(names->exported, true) == ERROR_NONE)
@@ -138,7 +138,7 @@ static int check_exported(const struct names *names)
     return code;
 }
 
-/* The result of a run that this one does not go on from. */
+/* Refuses to replace the result of a run that this one does not resume. */
 static int check_result(const struct names *names, const struct setup *setup, const char *path,
                         const struct log_record *record)
 {
@@ -159,7 +159,7 @@ static int check_result(const struct names *names, const struct setup *setup, co
     return code;
 }
 
-/* In a folder that is not a run's, files with a run's names are not a run's either. */
+/* In a folder without a run, files with a run's names do not belong to a run, and are refused. */
 static int check_strangers(const struct names *names, const struct setup *setup)
 {
     static const char what[] = "is there and is not of a run, which would write its own";

@@ -14,7 +14,7 @@
 
 /* -- The deck ---------------------------------------------------------------------------------------------------- */
 
-/* A checkpoint's deck with every key of the model at the value that it comes to; and its settings. */
+/* Reads a checkpoint's deck, gives every key of the section model its effective value, and returns the settings. */
 static int read_model(struct comm *world, const char *path, struct deck *deck, struct model_settings *settings)
 {
     struct checkpoint_meta meta;
@@ -32,11 +32,11 @@ static int read_model(struct comm *world, const char *path, struct deck *deck, s
 
 static void inherit(struct deck *deck, struct deck *from)
 {
-    /* these two are the run's own, whatever the origin's were */
+    /* the run's own keys */
     strcpy(from->model.initialise_from, deck->model.initialise_from);
     from->model.initialise_optimizer = deck->model.initialise_optimizer;
     deck_inherit(deck, from, "model");
-    if (deck->model.vocabulary == 0) /* given so, it would be that of the store */
+    if (deck->model.vocabulary == 0) /* an explicit 0 would mean the size of the store's vocabulary */
         deck->model.vocabulary = from->model.vocabulary;
 }
 
@@ -51,7 +51,7 @@ int origin_inherit(struct comm *world, struct deck *deck, const char *path)
     return code;
 }
 
-/* What the weights' shapes and meaning hang on must agree. */
+/* Checks the settings that determine the shapes and meaning of the weights; they must agree. */
 static int check_sizes(const char *path, const struct model_settings *wanted, const struct model_settings *found)
 {
     const struct {
@@ -81,7 +81,7 @@ static int check_sizes(const char *path, const struct model_settings *wanted, co
     return faults_verdict(&faults, "key model.initialise_from: the model of %s is not the deck's", path);
 }
 
-/* Keys that weights of one shape may be trained on with other values. */
+/* Logs keys that differ from the checkpoint's although the weights' shapes agree. */
 static void tell_overruled(const struct deck *deck, const struct deck *found, const char *path)
 {
     static const char *const keys[] = {"model.gelu",
@@ -102,8 +102,8 @@ static void tell_overruled(const struct deck *deck, const struct deck *found, co
     }
 }
 
-/* Of a deck that was completed: sizes that it gave and those of the checkpoint together may make no model at all, so
- * they are compared before anything is made of them. */
+/* Compares the sizes that the deck gave. This comes first, because a mix of the deck's and the checkpoint's sizes may
+ * not describe a valid model. */
 static int check_given_sizes(const char *path, const struct deck *deck, const struct model_settings *found)
 {
     struct model_settings given = *found;
@@ -117,7 +117,7 @@ static int check_given_sizes(const char *path, const struct deck *deck, const st
     return check_sizes(path, &given, found);
 }
 
-/* Completes the deck from the checkpoint, and checks that what the deck itself gives fits. from, given: scratch. */
+/* Completes the deck from the checkpoint, and checks that the values that the deck gives fit. from, given: scratch. */
 static int complete(struct comm *world, struct deck *deck, const char *path, struct deck *from, struct deck *given)
 {
     struct model_settings found, wanted;
@@ -126,7 +126,7 @@ static int complete(struct comm *world, struct deck *deck, const char *path, str
     if (code != ERROR_NONE)
         return code;
     inherit(deck, from);
-    /* the sizes of a preset that the deck names are given too, though not each by its key */
+    /* a preset in the deck gives its sizes too, though not key by key */
     const bool preset = given->model.preset[0] != '\0';
     code = preset ? ERROR_NONE : check_given_sizes(path, deck, &found);
     if (code == ERROR_NONE)
@@ -215,7 +215,7 @@ static int merge_tokenizer(const char *path, const struct tokenizer **tokenizer)
     if (*tokenizer == NULL || !tokenizer_is_text(*tokenizer))
         return ERROR_NONE;
     if (tokenizer_member_open(&own, path, (*tokenizer)->name) != ERROR_NONE) {
-        error_clear(); /* an imported model may have none */
+        error_clear(); /* an imported model may not have one */
         return ERROR_NONE;
     }
     struct tokenizer_bundle files = bundle_copy(&own->bundle);

@@ -38,7 +38,7 @@ void profiler_before(struct profiler *profiler, struct executor *executor, int64
     profiler->steps = 0;
 }
 
-/* One line for each, times in microseconds. */
+/* A line for each collective, times in microseconds. */
 static void print_collectives(FILE *file, int rank)
 {
     char host[256] = "";
@@ -55,7 +55,7 @@ static void print_collectives(FILE *file, int rank)
     free(collectives);
 }
 
-/* Where it cannot be written the run goes on. */
+/* Writes the collectives' file. A failure is a warning, and the run continues. */
 static void write_collectives(const struct profiler *profiler, int64_t step)
 {
     struct file_draft draft;

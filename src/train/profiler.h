@@ -1,4 +1,4 @@
-/* The profile of a run: which steps of which ranks are timed launch by launch. */
+/* The profiler of a run: decides in which steps and on which ranks each launch is timed. */
 #ifndef TRAIN_PROFILER_H
 #define TRAIN_PROFILER_H
 
@@ -7,23 +7,23 @@
 #include "setup/setup.h"
 
 struct profiler {
-    int64_t start, stop; /* first and last step; 0 = none */
+    int64_t start, stop; /* first and last profiled step; 0 = none */
     int rank;
-    bool listed;        /* it is one of profile.ranks */
-    const char *folder; /* where it writes its collectives, borrowed; NULL: it does not */
-    int64_t steps;      /* so far, those that are made again behind a return to a checkpoint included */
+    bool listed;        /* this rank is one of profile.ranks */
+    const char *folder; /* where this rank writes its collectives, borrowed; NULL: nowhere */
+    int64_t steps;      /* profiled so far, including steps that are repeated after a rewind */
     bool on;
 };
 
-/* Ranks that are not to be profiled launch as those that are: within the profile's steps nothing is replayed on any.
- * Borrows the setup. */
+/* Sets up the profiler of rank number `rank`; borrows the setup. Ranks that are not profiled launch in the same way as
+ * the profiled ones: within the profiled steps no rank replays graphs. */
 void profiler_create(struct profiler *profiler, const struct setup *setup, int rank);
 
-/* Around step number `step`, from 1. The end of the last step, or of the run's last one where that comes before, waits
- * for the device and shows what was found. */
+/* Called before and after the launch of step number `step`, from 1. After the last profiled step, profiler_after waits
+ * for the device and writes the profile. */
 void profiler_before(struct profiler *profiler, struct executor *executor, int64_t step);
 void profiler_after(struct profiler *profiler, struct run_meter *meter, int64_t step);
-/* Where the run ends after this step, for whatever reason: shows what a profile that is on has found so far. */
+/* Called if the run ends after this step: writes a profile that is in progress. */
 void profiler_end(struct profiler *profiler, struct run_meter *meter, int64_t step);
 
 #endif

@@ -36,14 +36,14 @@
 
 /* -- Start weights ----------------------------------------------------------------------------------------------- */
 
-/* Where a run starts from; NULL for what it does not start from. */
+/* What a run starts from; all NULL: from the seed. */
 struct start {
-    char *resumed; /* the checkpoint that it goes on from */
-    char *origin;  /* that of model.initialise_from, when it is new */
-    char *aside;   /* which checkpoints were found to be bad; rank 0 */
+    char *resumed; /* checkpoint to resume from */
+    char *origin;  /* checkpoint of model.initialise_from, for a new run */
+    char *aside;   /* message: which checkpoints were found to be damaged; rank 0 */
 };
 
-/* Does the learning rate go by train.steps, which has changed? Freed with free(); NULL: no. */
+/* Describes how a changed train.steps changes the learning rate; NULL: it does not. Freed with free(). */
 static char *describe_stretch(const struct deck *old_deck, const struct learning_rate_settings *now, int64_t step)
 {
     const struct learning_rate_settings old = setup_learning_rate(old_deck);
@@ -68,7 +68,7 @@ static int compare_decks(struct train_run *run, const struct checkpoint_meta *me
     return code;
 }
 
-/* The keys that the state of delayed scaling hangs on. Freed with free(). */
+/* Freed with free(). */
 static char *describe_scaling(const struct deck *deck)
 {
     static const char *const keys[] = {"precision.recipe", "precision.history", "precision.format", "precision.margin"};
@@ -78,7 +78,7 @@ static char *describe_scaling(const struct deck *deck)
     return deck_keys_text(deck, keys, delayed ? 4 : 1, ", ");
 }
 
-/* Of a state of delayed scaling that is not taken over, or that the checkpoint has not. */
+/* Logs that the checkpoint's state of delayed scaling is not used, or that the checkpoint does not have one. */
 static void tell_scaling(const struct train_run *run, const struct checkpoint_meta *meta, const char *path)
 {
     const struct session *s = &run->session;
@@ -164,7 +164,7 @@ static int start_weights(struct train_run *run, const struct start *start)
     return code == ERROR_NONE ? origin_read_carried(s->world, path, &run->carried) : code;
 }
 
-/* -- All of it --------------------------------------------------------------------------------------------------- */
+/* -- The whole run ----------------------------------------------------------------------------------------------- */
 
 static char *describe_data(const struct session *s)
 {
@@ -178,7 +178,7 @@ static char *describe_data(const struct session *s)
                          (long long)random->mean);
 }
 
-/* Where weights say what is drawn from each store, how often each is repeated does not show in the deck. */
+/* Logs the epochs of each store. With weights the deck does not show how often a store is repeated. */
 static void describe_stores(const struct session *s)
 {
     int stores;
@@ -226,7 +226,7 @@ static void describe(const struct train_run *run)
                  (double)snapshot_bytes(run->snapshot.engine) / (1 << 20));
 }
 
-/* Whether checkpoints are written beside steps: their snapshots need host memory. Collective. */
+/* Decides whether checkpoints are written in the background: their snapshots need host memory. Collective. */
 static void choose_beside(struct train_run *run)
 {
     struct session *s = &run->session;
@@ -243,7 +243,7 @@ static void choose_beside(struct train_run *run)
                  bytes_text(need, (double)bytes), bytes_text(limit, room > 0 ? (double)room : 0));
 }
 
-/* The journal has all changes in its line "start". */
+/* Logs a change that concerns the user. The event log has all changes in its line "start". */
 static void tell_change(const struct deck_change *change)
 {
     if (!change->told)
@@ -291,7 +291,6 @@ static void open_meter(struct train_run *run, const struct start *start)
         meter_note(&run->meter, run->step, "stretched", run->stretched);
 }
 
-/* The program's last words in the log. */
 static void close_meter(struct train_run *run, int code)
 {
     char *done = memory_format("%lld step%s", (long long)run->step, plural(run->step));
@@ -306,7 +305,7 @@ static void close_meter(struct train_run *run, int code)
     free(done);
 }
 
-/* A run that could not be exported at its end is refused at its start. */
+/* Refuses a run at its start if its final model could not be exported. */
 static int check_export(const struct setup *setup)
 {
     if (!setup->saving.at_end)
@@ -376,7 +375,7 @@ static int train_with(struct train_run *run, struct deck *deck, struct comm *wor
     return code;
 }
 
-/* Of the checkpoint `path`, or NULL. */
+/* Checks the output folder on rank 0, for a run that resumes from the checkpoint `path`; NULL: a fresh start. */
 static int check_folder(struct comm *world, const struct setup *setup, const char *path)
 {
     struct checkpoint_meta meta = {0};
@@ -390,7 +389,8 @@ static int check_folder(struct comm *world, const struct setup *setup, const cha
     return comm_agree(world, code);
 }
 
-/* Finds what the run starts from, and completes the deck from it where it names an origin or chooses by itself. */
+/* Finds what the run starts from. If the deck names an origin or leaves choices to the program, completes it from
+ * there. */
 static int find_start(struct comm *world, const struct setup *setup, struct deck *deck, struct start *start)
 {
     int code = start_find(world, setup, &start->resumed, &start->aside);
@@ -404,13 +404,13 @@ static int find_start(struct comm *world, const struct setup *setup, struct deck
     return code;
 }
 
-/* Of a run to begin: a checkpoint may prove to be damaged when it is read. */
+/* One attempt to begin a run: only reading a checkpoint may show that it is damaged. */
 struct attempt {
-    bool again;  /* it is set aside: with the one before */
-    char *aside; /* which were set aside so far; rank 0, owned */
+    bool again;  /* the damaged checkpoint is set aside: try again with the previous one */
+    char *aside; /* message: which checkpoints were set aside so far; rank 0, owned */
 };
 
-/* Two texts, both consumed, either of which may be NULL, on lines of their own. */
+/* Joins two texts, each on its own line. Consumes both; either may be NULL. */
 static char *join_lines(char *first, char *second)
 {
     if (first == NULL || second == NULL)
@@ -421,7 +421,7 @@ static char *join_lines(char *first, char *second)
     return both;
 }
 
-/* Where the damaged file was the program's choice it is set aside, else that is the user's to mend. Collective. */
+/* Sets a damaged file aside if the program chose it. If the user named it, the error stands. Collective. */
 static int leave_damaged(struct comm *world, const char *resume, const char *path, struct attempt *attempt)
 {
     attempt->again = strcmp(path, resume) != 0;
@@ -433,7 +433,7 @@ static int leave_damaged(struct comm *world, const char *resume, const char *pat
 
 static int try_run(struct comm *world, const struct setup *setup, struct attempt *attempt, device_make *make_executor)
 {
-    struct deck *deck = deck_copy(setup->deck); /* which the checkpoint may complete */
+    struct deck *deck = deck_copy(setup->deck); /* a copy, which the checkpoint may complete */
     struct start start = {NULL, NULL, NULL};
     attempt->again = false;
     int code = find_start(world, setup, deck, &start);
@@ -470,8 +470,8 @@ int run_train(struct comm *world, const char *deck_path, const char *from, char 
               device_make *make_executor)
 {
     struct deck *deck = deck_create();
-    struct setup setup = {0}; /* of the deck as read, for what needs no session */
-    comm_begin_long_work();   /* all but the loop */
+    struct setup setup = {0}; /* compiled from the deck as read, for work without a session */
+    comm_begin_long_work();   /* everything but the loop */
     int code = start_read_deck(world, deck, deck_path, from, overrides, override_count);
     if (code == ERROR_NONE)
         code = comm_agree(world, setup_create(&setup, deck, world->size));

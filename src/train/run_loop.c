@@ -1,4 +1,4 @@
-/* The steps of a run, and what is due between them. */
+/* The loop of a run: its steps, and the validations and checkpoints between them. */
 #include "train/run_private.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -13,7 +13,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Ends the run early, with everything saved. */
+/* Ends the run early, with its state saved. */
 static int stop(struct train_run *run, enum control_wish wish, const char *why)
 {
     meter_note(&run->meter, run->step, "stop", why);
@@ -49,8 +49,8 @@ static bool has_loss(const struct train_run *run, const struct session_validatio
     return found->labels > 0;
 }
 
-/* A validation that is given up for a stop is made again where the run goes on, since the checkpoint does not count it.
- */
+/* Validates. A validation that a stop request interrupts is repeated after resuming, because the checkpoint does not
+ * count it. */
 static int validate(struct train_run *run)
 {
     struct session_validation found;
@@ -71,7 +71,7 @@ static int validate(struct train_run *run)
     run->best_loss = found.loss;
     int code = run->session.setup.saving.keep_best ? run_try_save_step(run) : ERROR_NONE;
     if (run->session.setup.saving.keep_best && run->saved_step != run->step) {
-        run->best_step = best_step; /* the file of the best before is the best there is */
+        run->best_step = best_step; /* the save failed: the previous best step is the best one that has a file */
         run->best_loss = best_loss;
     }
     return code;
@@ -100,13 +100,13 @@ bool run_validation_due(const struct train_run *run)
            (run->step == setup->steps || due(run->step, setup->validation_every));
 }
 
-/* "nan" in messages, whatever its sign. */
+/* Removes the sign of a NaN, so that messages say "nan". */
 static double unsigned_nan(double value)
 {
     return isnan(value) ? (double)NAN : value;
 }
 
-/* Tells what quantization lost in the step that was taken last. Collective. */
+/* Logs the quantization errors of the step that was finished last. Collective. */
 static void tell_statistics(struct train_run *run, int64_t step, double labels)
 {
     struct statistics_row *rows;
@@ -117,7 +117,7 @@ static void tell_statistics(struct train_run *run, int64_t step, double labels)
     free(rows);
 }
 
-/* Takes the oldest step that is on its way, and tells of it. */
+/* Waits for the oldest step in flight and logs it. */
 static int take_step(struct train_run *run)
 {
     struct session *s = &run->session;
@@ -154,7 +154,7 @@ static int take_step(struct train_run *run)
     return ERROR_NONE;
 }
 
-/* Takes steps until no more than `left` are on their way. */
+/* Waits for steps until at most `left` are in flight. */
 static int take_steps(struct train_run *run, int64_t left)
 {
     const struct engine *engine = &run->session.engine;
@@ -164,7 +164,7 @@ static int take_steps(struct train_run *run, int64_t left)
     return code;
 }
 
-/* Begins a step, and takes the one before, so that a device has work while the host tells of it. */
+/* Launches a step, then waits for the previous one, so that the device has work while the host logs. */
 static int one_step(struct train_run *run)
 {
     struct session *s = &run->session;
@@ -196,14 +196,13 @@ static int one_step(struct train_run *run)
     return take_steps(run, s->executor->class->event_passed != NULL ? 1 : 0);
 }
 
-/* What is due at the step that the run has come to. */
 static int keep_up(struct train_run *run)
 {
     const struct setup *setup = &run->session.setup;
     const int64_t step = run->step;
     const bool ends = step >= setup->steps, saves = due(step, setup->saving.every);
     int code = ends || saves || run_validation_due(run) ? take_steps(run, 0) : ERROR_NONE;
-    if (run->step != step) /* a rewind */
+    if (run->step != step) /* take_steps has rewound the run */
         return code;
     if (code == ERROR_NONE && run_validation_due(run))
         code = validate(run);

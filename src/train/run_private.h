@@ -1,4 +1,5 @@
-/* Shared by the files of train/run_*.c: one training, from the first step of this program to its end. */
+/* State and functions that the files train/run_*.c share: one training, from the first step of this program to its
+ * end. */
 #ifndef TRAIN_RUN_PRIVATE_H
 #define TRAIN_RUN_PRIVATE_H
 
@@ -12,98 +13,97 @@
 #include "train/session.h"
 
 struct train_run {
-    struct deck *deck; /* as given, completed by the checkpoint, with what was chosen by memory; borrowed */
+    struct deck *deck; /* as given, with the checkpoint's values and fitted choices; borrowed */
     struct session session;
     struct run_meter meter;
     struct run_control control;
     struct profiler profiler;
-    struct carried_files carried;      /* what every checkpoint holds besides the model; rank 0 */
-    const struct tokenizer *tokenizer; /* of the stores, open; rank 0 */
+    struct carried_files carried;      /* carried tensors that every checkpoint has besides the model; rank 0 */
+    const struct tokenizer *tokenizer; /* open tokenizer of the stores; rank 0 */
     char *deck_text;
-    int64_t step, tokens; /* done, or on their way in the engine */
-    int64_t unpadded;     /* this rank's part of the tokens that are no padding, of steps that were taken; the ranks'
-                             sum is the run's */
+    int64_t step, tokens; /* of the run, including steps in flight */
+    int64_t unpadded;     /* tokens without padding on this rank, of finished steps; the ranks' sum is the run's */
     struct begun {
-        int64_t step, tokens; /* number; the run's tokens with it */
+        int64_t step, tokens; /* number of the step, and the run's tokens including it */
         struct meter_work work;
-        double rate;                 /* of learning */
-        double seconds;              /* that the host was busy with it */
-        double pause;                /* seconds since the step before was counted; 0 where that was in flight */
-        double data_wait;            /* seconds */
-        bool measured;               /* what quantization loses */
-        struct blend_position after; /* of the data, behind its rows; owned */
+        double rate;                 /* learning rate */
+        double seconds;              /* host time spent launching the step */
+        double pause;                /* seconds from the previous step's end to this launch; 0 if it was in flight */
+        double data_wait;            /* seconds spent waiting for the loader */
+        bool measured;               /* quantization errors are measured */
+        struct blend_position after; /* position in the data after the step's rows; owned */
     } begun[ENGINE_RETURNS];
-    int64_t first_step;   /* where this program began */
-    int64_t unsaved_step; /* whose checkpoint could not be written, and none since; 0 = none */
-    int64_t saved_step;   /* that has a checkpoint in the output folder; -1 = none */
+    int64_t first_step;   /* step at which this program began */
+    int64_t unsaved_step; /* step whose checkpoint failed, and no later one succeeded; 0 = none */
+    int64_t saved_step;   /* last step that has a checkpoint in the output folder; -1 = none */
     struct snapshot snapshot;
-    bool damaged; /* the checkpoint to go on from is; its error is recorded, not told */
-    bool beside;  /* checkpoints may be written beside steps */
-    double grown; /* seconds that the snapshot's memory has taken */
+    bool damaged; /* the checkpoint to resume from is damaged; its error is recorded, not printed */
+    bool beside;  /* checkpoints may be written in the background */
+    double grown; /* seconds spent allocating the snapshot's memory */
     struct saving {
-        struct checkpoint_save *save; /* NULL: none is under way */
-        struct checkpoint_meta meta;  /* its place in the data and choices are its own */
+        struct checkpoint_save *save; /* NULL: no save is in flight */
+        struct checkpoint_meta meta;  /* owns its position and choices */
         void *choices;
         char *path;
         int64_t step;
-        double waited; /* by the run, seconds */
-        bool of_step;  /* with moments, under the step's name */
-        bool beside;   /* the steps, by a thread */
+        double waited; /* seconds that the run has waited for the save */
+        bool of_step;  /* a checkpoint of a step, with moments; false: the final model */
+        bool beside;   /* written by a thread in the background */
     } saving;
-    int64_t validated_step; /* of the last validation; 0 = none */
-    int64_t best_step;      /* of the lowest validation loss; 0 = none */
+    int64_t validated_step; /* step of the last validation; 0 = none */
+    int64_t best_step;      /* step of the lowest validation loss; 0 = none */
     double best_loss;
-    uint64_t digest;             /* of the state after step digest_step */
-    int64_t digest_step;         /* -1 = none has been computed */
+    uint64_t digest;             /* digest of the state after step digest_step */
+    int64_t digest_step;         /* -1 = no digest has been computed */
     struct gradient_norms norms; /* of steps that made an update */
-    int64_t skipped;             /* diverged steps in a row */
-    const char *resumed;         /* the checkpoint that this program began from, borrowed; NULL: none */
-    int64_t rewound_to, rewinds; /* the step of the last rewind, and how many in a row went there */
-    double load_seconds;         /* of reading the checkpoint that the run goes on from */
-    int64_t load_bytes;          /* of its file */
-    struct deck_changes changed; /* keys, since the checkpoint that the run goes on from */
-    char *blended;               /* what became of the stores; NULL: they are the same */
-    char *stretched;             /* what became of the learning rate by them; NULL: nothing by train.steps */
+    int64_t skipped;             /* consecutive diverged steps */
+    const char *resumed;         /* checkpoint resumed from, borrowed; NULL: none */
+    int64_t rewound_to, rewinds; /* step of the last rewind, and number of consecutive rewinds to it */
+    double load_seconds;         /* seconds spent reading the checkpoint to resume from */
+    int64_t load_bytes;          /* bytes of that checkpoint's file */
+    struct deck_changes changed; /* keys changed since the checkpoint to resume from */
+    char *blended;               /* how the stores changed; NULL: not at all */
+    char *stretched;             /* how a changed train.steps changes the learning rate; NULL: not at all */
     char *stopped;               /* why the run ends early; NULL: it does not */
 };
 
-/* What the host counts, as it was when the checkpoint `path` was written. Collective. */
+/* Sets the host's counters to those of the checkpoint `path`. Collective. */
 void run_take_counts(struct train_run *run, const struct checkpoint_meta *meta, const char *path);
 
 /* -- run_loop.c; collective, with agreed codes ------------------------------------------------------------------- */
 
-/* The steps that are left, and what is due between them. */
+/* Runs the remaining steps, with the validations and checkpoints between them. */
 int run_loop(struct train_run *run);
-/* Of a run that has nothing left to train: its record stays as it is, whatever data.valid is now. */
+/* Validates a run that has no steps left to train. The run's best validation stays, whatever data.valid is now. */
 int run_evaluate(struct train_run *run);
-/* Is the validation of this step due? Local. */
+/* Returns whether the validation of this step is due. Local. */
 bool run_validation_due(const struct train_run *run);
 
 /* -- run_rewind.c ------------------------------------------------------------------------------------------------ */
 
-/* The engine makes no update from what is not finite; what the run makes of it is decided here. Collective; an agreed
- * code. */
+/* Handles a step with a non-finite loss or gradient norm, in which the engine made no update: ends the run, skips the
+ * step or rewinds, as the deck says. Collective; an agreed code. */
 int run_diverged(struct train_run *run, const struct meter_row *row, const struct begun *begun);
 
 /* -- run_save.c; collective, with agreed codes ------------------------------------------------------------------- */
 
 /* Writes this step's checkpoint, unless there is one. */
 int run_save_step(struct train_run *run);
-/* The same where the run could do without (checkpoint.on_failure). */
+/* As run_save_step, but a failure is tolerated when checkpoint.on_failure = "continue". */
 int run_try_save_step(struct train_run *run);
-/* The same beside the steps that follow, where that can be. */
+/* As run_try_save_step, but writes the checkpoint in the background where that is possible. */
 int run_try_begin_step(struct train_run *run);
-/* Ends the save of an earlier step, if one is under way. */
+/* Finishes the save of an earlier step, if one is in flight. */
 int run_settle(struct train_run *run);
-/* Settles it once no rank has to wait. */
+/* As run_settle, but only if no rank would have to wait. */
 int run_settle_when_ready(struct train_run *run);
-/* Logs what is left of a run that ends since a checkpoint could not be written, and how to resume it. */
+/* For a run that ends because a checkpoint could not be written: logs which step is not saved, and how to resume. */
 void run_tell_unsaved(const struct train_run *run);
-/* Memory for snapshots is taken little by little, for at most a hundredth of the time, before the first needs it.
+/* Allocates another piece of the snapshot's memory before the first snapshot needs it, in at most 1 % of the run time.
  * Local. */
 void run_grow_snapshot(struct train_run *run);
-/* Writes the final model where the deck wants it, unless that of this very state is there: a run that was extended, or
- * killed at its very end, may have left another. */
+/* Writes the final model if the deck requests it, unless the file already has exactly this state. A run that was
+ * extended, or killed at its very end, may have left another final model. */
 int run_finish(struct train_run *run);
 
 #endif

@@ -1,4 +1,4 @@
-/* What becomes of a run that diverges: it ends, skips the step, or goes back. */
+/* Handles a run that diverges: it ends, skips the step, or rewinds. */
 #include "train/run_private.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -9,11 +9,11 @@
 #include <stdlib.h>
 
 enum {
-    SKIPS_IN_A_ROW = 10, /* diverged steps after which a run ends that skips them */
-    MOST_REWINDS = 5     /* to one checkpoint; at the next divergence the run ends */
+    SKIPS_IN_A_ROW = 10, /* consecutive diverged steps at which a run that skips them ends */
+    MOST_REWINDS = 5     /* to one checkpoint; the next divergence ends the run */
 };
 
-/* The run's newest good checkpoint, or that which it began from; NULL: it has none. Freed with free(). */
+/* Finds the run's newest good checkpoint, else the one that it resumed from; NULL: none. Freed with free(). */
 static int find_last(struct train_run *run, char **path)
 {
     char *aside = NULL;
@@ -29,7 +29,7 @@ static int find_last(struct train_run *run, char **path)
     return code;
 }
 
-/* Reads the checkpoint `path` into the engine, and goes on behind the rows of the step `bad`. */
+/* Reads the checkpoint `path` into the engine, and continues with the rows after those of step `bad`. */
 static int rewind_to(struct train_run *run, const char *path, const struct begun *bad)
 {
     struct session *s = &run->session;
@@ -53,8 +53,8 @@ static int rewind_to(struct train_run *run, const char *path, const struct begun
     return code;
 }
 
-/* Back to the last checkpoint, past the rows of the steps since then, up to the step `bad`. Steps behind it that are on
- * their way are given up, and their rows come again. Collective. */
+/* Rewinds to the last checkpoint, and continues with the data after the rows of step `bad`. Later steps in flight are
+ * discarded, and their rows are used again. Collective. */
 static int rewind_run(struct train_run *run, const struct begun *bad, const char *what)
 {
     struct session *s = &run->session;
@@ -64,7 +64,7 @@ static int rewind_run(struct train_run *run, const struct begun *bad, const char
     int code = run_settle(run);
     if (code != ERROR_NONE)
         return code;
-    const double start = clock_seconds(); /* a save has counted its own time */
+    const double start = clock_seconds(); /* run_settle has counted its own time */
     comm_begin_long_work();
     code = find_last(run, &path);
     if (code == ERROR_NONE && path == NULL)

@@ -18,7 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All weights and moments pass through the host for it, so once for each step that is written. Collective. */
+/* Computes the digest of the current step if it is unknown: at most once per step, because all weights and moments pass
+ * through the host. Collective. */
 static void update_digest(struct train_run *run)
 {
     if (run->digest_step != run->step)
@@ -26,7 +27,7 @@ static void update_digest(struct train_run *run)
     run->digest_step = run->step;
 }
 
-/* What the checkpoint of this step says of the run. Its position and choices are saving's own. */
+/* Fills the metadata of this step's checkpoint. The saving owns the position and the choices. */
 static void fill_meta(struct train_run *run, struct saving *saving)
 {
     struct session *s = &run->session;
@@ -48,7 +49,7 @@ static void fill_meta(struct train_run *run, struct saving *saving)
                                             .carried = &run->carried,
                                             .opened = run->tokenizer};
     snprintf(saving->meta.tokenizer, sizeof saving->meta.tokenizer, "%s", loader_tokenizer(s->train)->name);
-    if (saving->of_step && s->executor->tuning != NULL) { /* what goes on from here computes alike */
+    if (saving->of_step && s->executor->tuning != NULL) { /* so that a resumed run uses the same kernels */
         const void *choices = s->executor->tuning->choices(s->executor->owner, &saving->meta.choices_bytes);
         saving->choices = memory_allocate(saving->meta.choices_bytes);
         memcpy(saving->choices, choices, (size_t)saving->meta.choices_bytes);
@@ -64,7 +65,7 @@ static void destroy_saving(struct saving *saving)
     *saving = (struct saving){0};
 }
 
-/* Begins a checkpoint at `path`, which becomes saving's. `beside`: it is written while steps go on. */
+/* Begins a checkpoint at `path`, which the saving then owns. beside: it is written in the background. */
 static int begin_save(struct train_run *run, char *path, bool of_step, bool beside)
 {
     struct session *s = &run->session;
@@ -96,7 +97,6 @@ static void tell_save(struct train_run *run, const struct checkpoint_written *wr
     meter_checkpoint(&run->meter, saving->step, &save);
 }
 
-/* Removes checkpoints that are no longer kept beside the one that was saved. */
 static int prune(struct train_run *run)
 {
     const struct setup *setup = &run->session.setup;
@@ -104,14 +104,14 @@ static int prune(struct train_run *run)
     const struct checkpoint_rule rule = {
         .keep = setup->saving.keep,
         .keep_every = setup->saving.keep_every,
-        /* as of this save: a validation since then may have found a better step, whose file is yet to be written */
+        /* at the time of this save: a later validation may have found a better step, whose file is not written yet */
         .best_step = setup->saving.keep_best ? run->saving.meta.best_step : 0};
     const int code = checkpoint_prune(run->session.world, setup->folder, &rule);
     meter_add_wait(&run->meter, METER_CHECKPOINT, clock_seconds() - start);
     return code;
 }
 
-/* Ends the save that is under way, and removes checkpoints that are no longer kept. */
+/* Finishes the save in flight, and removes checkpoints that the rule no longer keeps. */
 static int end_save(struct train_run *run)
 {
     struct saving *saving = &run->saving;
@@ -136,7 +136,7 @@ static int end_save(struct train_run *run)
     return code;
 }
 
-/* Where the run could do without the checkpoint of a step. */
+/* Turns a failed checkpoint of a step into a note if the deck tolerates it. */
 static int tolerate(struct train_run *run, int64_t step, int code)
 {
     if (code != ERROR_ENVIRONMENT || !run->session.setup.saving.tolerated)
@@ -158,13 +158,13 @@ int run_settle_when_ready(struct train_run *run)
     return run->saving.save != NULL && checkpoint_ready(run->saving.save) ? run_settle(run) : ERROR_NONE;
 }
 
-/* Begins this step's checkpoint, unless there is one or it is under way. */
+/* Begins this step's checkpoint, unless there is one or it is in flight. */
 static int begin_step(struct train_run *run, bool beside)
 {
     if (run->saved_step == run->step || (run->saving.save != NULL && run->saving.step == run->step))
         return ERROR_NONE;
     int code = run_settle(run);
-    if (code == ERROR_NONE) /* what was learned of other data is not saved */
+    if (code == ERROR_NONE) /* a state trained on overwritten data is not saved */
         code = loader_recheck(run->session.train, run->session.world);
     if (code == ERROR_NONE)
         code = begin_save(run, checkpoint_path(run->session.setup.folder, run->step), true, beside);
@@ -209,14 +209,14 @@ void run_tell_unsaved(const struct train_run *run)
 
 void run_grow_snapshot(struct train_run *run)
 {
-    enum { HOPED = 4 /* chunks a second */ };
+    enum { HOPED = 4 /* assumed chunks per second, before the first was measured */ };
     const double start = clock_seconds(),
                  chunk = run->snapshot.grown > 0 ? run->grown / run->snapshot.grown : 1.0 / HOPED;
     if (run->beside && run->grown + chunk < (start - run->meter.started) / 100 && snapshot_grow(&run->snapshot))
         run->grown += clock_seconds() - start;
 }
 
-/* Is the folder of another state than this one, or not there? */
+/* Returns whether the folder is missing or has another state than `digest`. */
 static bool is_stale(const char *folder, uint64_t digest)
 {
     struct safetensors *st;
@@ -227,8 +227,8 @@ static bool is_stale(const char *folder, uint64_t digest)
     return stale;
 }
 
-/* The Hugging Face folder of checkpoint.export_final, unless this final model's is there. Could the model not be said
- * in one, the run would not have begun: a failure is the environment's. */
+/* Writes the Hugging Face folder of checkpoint.export_final, unless it already has this final model. check_export has
+ * refused models that cannot be exported, so a failure is ERROR_ENVIRONMENT. */
 static int export_final(struct train_run *run, const char *model)
 {
     const struct session *s = &run->session;
@@ -257,7 +257,7 @@ static int save_final(struct train_run *run, const char *path)
 int run_finish(struct train_run *run)
 {
     struct session *s = &run->session;
-    /* fewer steps than this folder's run has done: it was evaluated alone */
+    /* train.steps is below the steps that this run has done: it was only evaluated */
     if (!s->setup.saving.at_end || (run->step > s->setup.steps && run->saved_step == run->step))
         return ERROR_NONE;
     char *path = memory_format("%s/" RUN_FINAL_MODEL, s->setup.folder);

@@ -39,7 +39,6 @@ static int create_executor(struct session *s, device_make *make_executor)
     return code;
 }
 
-/* The groups of its collectives. */
 static void create_groups(struct session *s)
 {
     const struct grid_shape shape = layout_shape_on(s->setup.deck, s->world->size, s->executor->node_block);
@@ -72,7 +71,7 @@ static int create_loaders(struct session *s)
     return ERROR_NONE;
 }
 
-/* Who thinks that the key parts token stores would validate on what is learned from. */
+/* Warns that data.parts does not split token stores: whoever expects it to would validate on training data. */
 static void warn_of_parts(const struct session *s)
 {
     const bool used = loader_has_megatron(s->train) || (s->valid != NULL && loader_has_megatron(s->valid));
@@ -82,13 +81,13 @@ static void warn_of_parts(const struct session *s)
                  s->setup.parts);
 }
 
-/* Are the stores' tokens those that the model's family is made for? */
+/* Checks that the stores have the tokens that the model's family is made for. */
 static int check_tokens(const struct session *s)
 {
     const struct family *family = model_family_from_deck(s->setup.deck);
     const struct tokenizer *tokenizer = loader_tokenizer(s->train);
     const char *tokens = tokenizer->name;
-    /* what predicts the next token takes any id */
+    /* a causal model accepts any text tokenizer */
     if (strcmp(tokens, family->learns_from) != 0 && !(family->causal && tokenizer_is_text(tokenizer)))
         return error_user("key data.train = \"%s\": has %s tokens, but model.family = \"%s\" learns from %s tokens",
                           s->setup.train_stores, tokens, family->name, family->learns_from);
@@ -98,7 +97,7 @@ static int check_tokens(const struct session *s)
     return ERROR_NONE;
 }
 
-/* What every rank may use. */
+/* Returns the device memory that every rank may use. */
 static int agree_limit(const struct session *s, int64_t *limit)
 {
     int code = comm_agree(s->world, fit_limit(limit, &s->setup, s->grid.node->size, s->executor));
@@ -128,7 +127,7 @@ static void tell_choice(const struct layout_choice *choice, int64_t limit, bool 
     }
 }
 
-/* Rank 0: the stores are the same for all. */
+/* Reads the vocabulary on rank 0: the stores are the same for all ranks. */
 static int read_vocabulary(const struct session *s, int64_t *vocabulary)
 {
     const int code = s->world->rank == 0 ? settings_vocabulary(vocabulary, s->setup.deck) : ERROR_NONE;
@@ -136,7 +135,7 @@ static int read_vocabulary(const struct session *s, int64_t *vocabulary)
     return comm_agree(s->world, code);
 }
 
-/* Rank 0's file is all ranks'. */
+/* Rank 0's file is used on all ranks. */
 static int read_rates(const struct session *s, struct machine_rates *rates)
 {
     const int code = s->world->rank == 0 ? rates_choose(rates, s->setup.rates_file, s->setup.peak) : ERROR_NONE;
@@ -145,7 +144,7 @@ static int read_rates(const struct session *s, struct machine_rates *rates)
     return comm_agree(s->world, code);
 }
 
-/* What the deck leaves open, on rank 0's device with what every rank may use. */
+/* Chooses the layout that the deck leaves open, on rank 0's device with the memory that every rank may use. */
 static int choose_layout(struct session *s)
 {
     struct layout_choice choice = {0};
@@ -157,7 +156,7 @@ static int choose_layout(struct session *s)
     if (code == ERROR_NONE)
         code = read_rates(s, &rates);
     if (s->setup.memory == 0 && s->executor->device != NULL)
-        place.limit -= place.limit / 64; /* for the groups, which are made for what is chosen */
+        place.limit -= place.limit / 64; /* margin for the groups, which are made after the choice */
     if (code == ERROR_NONE)
         code = read_vocabulary(s, &vocabulary);
     if (code == ERROR_NONE)
@@ -169,7 +168,7 @@ static int choose_layout(struct session *s)
     return code;
 }
 
-/* Numbers the ranks as the layout has them, which may be chosen only now. */
+/* Numbers the ranks by the layout, which may have been chosen just now. */
 static int create_layout(struct session *s)
 {
     if (!s->setup.open)
@@ -181,8 +180,9 @@ static int create_layout(struct session *s)
     return comm_agree(s->world, grid_create(&s->grid, s->world, &s->setup.shape));
 }
 
-/* The first exchange of a group connects its ranks, for which a library takes memory: now, so that what is free
- * afterwards is what a run may use. OP_ALL_TO_ALL or OP_SHIFT, on the stream of a group's exchanges; NULL: no group. */
+/* Runs the first exchange of a group, which connects its ranks and for which the library allocates memory. After this,
+ * the free memory is what a run may use. op: OP_ALL_TO_ALL or OP_SHIFT, on the stream of the group's exchanges; group
+ * NULL: nothing. */
 static void connect_group(struct session *s, struct group *group, int stream_id, enum op op)
 {
     if (group == NULL)
@@ -206,7 +206,6 @@ static void connect_context(struct session *s, enum deck_context method)
         connect_group(s, s->groups.context, STREAM_EXCHANGE, method == DECK_CONTEXT_HEADS ? OP_ALL_TO_ALL : OP_SHIFT);
 }
 
-/* Where gradients are summed by all-to-alls. */
 static void connect_sums(struct session *s)
 {
     if (!sharding_exchanges(&s->setup.engine.sharding))
@@ -215,7 +214,6 @@ static void connect_sums(struct session *s)
     connect_group(s, s->groups.far, STREAM_REDUCE, OP_ALL_TO_ALL);
 }
 
-/* Likewise, both ways. */
 static void connect_stages(struct session *s)
 {
     struct group *group = s->groups.stages;
@@ -231,7 +229,8 @@ static void connect_stages(struct session *s)
     s->executor->class->release(s->executor, memory, MEMORY_DEVICE);
 }
 
-/* What memory.recompute = "fit" and memory.head_tokens = 0 come to, on rank 0's device with what every rank may use. */
+/* Resolves memory.recompute = "fit" and memory.head_tokens = 0, on rank 0's device with the memory that every rank may
+ * use. */
 static int choose_by_memory(struct session *s)
 {
     const struct setup *setup = &s->setup;
@@ -249,7 +248,7 @@ static int choose_by_memory(struct session *s)
     return ERROR_NONE;
 }
 
-/* The model, an engine for it and what it runs; nothing large is allocated before. */
+/* Nothing large is allocated before this. */
 static int create_engine(struct session *s)
 {
     int code = comm_agree(s->world, fit_check_training(&s->setup, s->grid.node->size, s->executor));
@@ -262,7 +261,7 @@ static int create_engine(struct session *s)
     return ERROR_NONE;
 }
 
-/* Rows that are computed in vain change nothing but the time, so nobody would notice. */
+/* Warns about empty rows: they change only the time of a step, so nobody would notice them. */
 static void warn_of_waste(const struct setup *setup)
 {
     const int64_t rows = setup->train.global_rows, batch = setup->train.micro_rows, ranks = setup->ranks;
@@ -279,7 +278,7 @@ static void warn_of_waste(const struct setup *setup)
 int session_create(struct session *s, const struct deck *deck, struct comm *world, const char *checkpoint,
                    device_make *make_executor)
 {
-    memset(s, 0, sizeof *s); /* not by a compound literal, which would lie on the stack */
+    memset(s, 0, sizeof *s); /* not a compound literal, which would be on the stack */
     s->world = world;
     int code = comm_agree(world, setup_create(&s->setup, deck, world->size));
     if (code == ERROR_NONE)

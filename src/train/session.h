@@ -1,4 +1,5 @@
-/* A session: everything that a setup describes, made and ready to run: ranks, device, model, data, weights. */
+/* A session: everything that a setup describes, made and ready to run: process grid, executor, loaders, model and
+ * engine. */
 #ifndef TRAIN_SESSION_H
 #define TRAIN_SESSION_H
 
@@ -8,24 +9,24 @@
 #include "setup/setup.h"
 
 struct session {
-    struct setup setup; /* with the layout and what blocks recompute, where the deck left them to the program */
+    struct setup setup; /* with the layout and the recompute policy, if the deck left them to the program */
     struct comm *world; /* borrowed */
     struct grid grid;
     struct parallel_groups groups; /* owned */
     struct executor *executor;
     int threads;
     struct loader *train;
-    struct loader *valid; /* NULL when the deck names no data.valid */
-    int64_t valid_steps;  /* loader_next calls of one validation */
+    struct loader *valid; /* NULL if the deck does not name data.valid */
+    int64_t valid_steps;  /* loader_next calls per validation */
     struct model model;
     struct engine engine;
     struct schedule schedule;
-    int made; /* how far session_create came */
+    int made; /* how far session_create has come, for session_destroy */
 };
 
-/* Collective over world. Makes all of it; weights are zero. Returns an agreed code; destroy the session in any case.
- * checkpoint: that the run goes on from, whose choices the executor takes over; NULL: none. make_executor: as
- * core/device.h has it. */
+/* Makes the session; weights are zero. Destroy the session also after an error. checkpoint: the one to resume from,
+ * whose tuned kernels the executor loads; NULL: none. make_executor: core/device.h. Collective over world; returns an
+ * agreed code. */
 int session_create(struct session *session, const struct deck *deck, struct comm *world, const char *checkpoint,
                    device_make *make_executor);
 void session_destroy(struct session *session);
@@ -35,8 +36,8 @@ struct session_validation {
     double labels;
 };
 
-/* Evaluates the validation set. stopping is asked before each of its batches, on every rank alike, whether to give up;
- * false when it was. Collective. */
+/* Evaluates the validation set. Every rank calls stopping(self) before each batch; if it returns true, the validation
+ * is abandoned and returns false. stopping must return the same on all ranks. Collective. */
 bool session_validate(struct session *session, bool (*stopping)(void *self), void *self,
                       struct session_validation *result);
 

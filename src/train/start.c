@@ -21,7 +21,7 @@
 
 /* -- The deck ---------------------------------------------------------------------------------------------------- */
 
-/* Rank 0 reads; the deck is plain data, so its bytes are the message. */
+/* Reads the deck on rank 0 and sends its bytes: a deck is plain data. */
 static int read_deck(struct comm *world, struct deck *deck, const char *path, char *const overrides[], int count)
 {
     int code = ERROR_NONE;
@@ -38,8 +38,8 @@ static int read_deck(struct comm *world, struct deck *deck, const char *path, ch
     return code;
 }
 
-/* A checkpoint may come from a stranger, so its deck does not say where a run writes: those keys count from the command
- * line alone, and output.folder is else the checkpoint's own folder. */
+/* Ignores the keys of a checkpoint's deck that say where a run writes, since the file may come from a stranger: these
+ * keys count only from the command line, and output.folder defaults to the checkpoint's own folder. */
 static int distrust(struct comm *world, struct deck *deck, const char *path, char *const overrides[], int count)
 {
     struct deck *given = deck_create();
@@ -72,7 +72,7 @@ static int distrust(struct comm *world, struct deck *deck, const char *path, cha
     return code;
 }
 
-/* The deck that a checkpoint or run folder was trained with; the run goes on from there. */
+/* Reads the deck with which a checkpoint or run folder was trained; the run resumes from there. */
 static int read_deck_from(struct comm *world, struct deck *deck, const char *from, char *const overrides[], int count)
 {
     char *path;
@@ -156,7 +156,7 @@ static void clean_folder(const char *folder)
                  {RUN_EXPORT TEMPORARY_OWN, true},          {RUN_EXPORT TEMPORARY_OLD, true}};
     char *exported = memory_format("%s/" RUN_EXPORT, folder);
     const size_t known = sizeof names / sizeof names[0];
-    const size_t count = access(exported, F_OK) == 0 ? known : known - 1; /* the old one may be the only one */
+    const size_t count = access(exported, F_OK) == 0 ? known : known - 1; /* keep the only export, though moved away */
     for (size_t i = 0; i < count; i++) {
         char *beginning = memory_format("%s/%s", folder, names[i].beginning);
         disk_remove_leavings(beginning, names[i].folder);
@@ -186,7 +186,7 @@ static int refuse_old_run(struct comm *world, const char *folder)
 
 /* -- The checkpoint ---------------------------------------------------------------------------------------------- */
 
-/* The deck that a checkpoint's run had, and how many ranks. */
+/* Reads the deck and the number of ranks of the run that wrote a checkpoint. */
 static int read_old_deck(struct comm *world, struct deck *old, int64_t *ranks, const char *path)
 {
     struct checkpoint_meta meta;
@@ -199,7 +199,7 @@ static int read_old_deck(struct comm *world, struct deck *old, int64_t *ranks, c
     return code;
 }
 
-/* Was the checkpoint written by a run that began from the same train.resume? */
+/* Finds out whether the checkpoint's run began from the same train.resume. */
 static int began_alike(struct comm *world, const char *resume, const char *path, bool *alike)
 {
     struct deck *old = deck_create();
@@ -225,8 +225,8 @@ int start_inherit_fit(struct comm *world, struct deck *deck, const char *path)
     return code;
 }
 
-/* The newest checkpoint of output.folder where train.resume names another file: if the run there began from that, a job
- * that was stopped is started again with the same command, and goes on where it was. */
+/* Finds the newest checkpoint of output.folder when train.resume names another file. If the run there began from that
+ * file, a stopped job that is started again with the same command resumes its own run. */
 static int find_own(struct comm *world, const struct setup *setup, char **path, char **aside)
 {
     bool alike = false;
@@ -240,7 +240,7 @@ static int find_own(struct comm *world, const struct setup *setup, char **path, 
     return code;
 }
 
-/* A word for yes or no, and no file of that name. */
+/* Returns whether the text is a word for yes or no, and not the name of a file. */
 static bool is_truth(const char *text)
 {
     static const char *const words[] = {"yes", "no", "on", "off", "true", "false", "1", "0", ""};
@@ -275,7 +275,7 @@ int start_find(struct comm *world, const struct setup *setup, char **path, char 
     return code;
 }
 
-/* Keys that may not change between the checkpoint's run and this one are named. */
+/* Checks that no key that must stay the same has changed since the checkpoint's run; the message names each. */
 static int check_same_run(const struct session *s, const struct deck *deck, const struct checkpoint_meta *meta,
                           const char *path)
 {
@@ -309,7 +309,8 @@ static int refuse_other_data(const struct session *s, const char *path)
                       path);
 }
 
-/* Where the loader's blend goes on, of which stores have gone on from another one's place. */
+/* Carries the position over to the loader's blend. Some of its stores may continue from the position of another
+ * store. */
 static int carry_place(const struct session *s, const struct checkpoint_meta *meta, const char *path,
                        struct blend_position *place, char **told)
 {
@@ -362,7 +363,7 @@ int start_place(const struct session *s, const struct checkpoint_meta *meta, con
     return comm_agree(s->world, find_place(s, meta, path, place, told));
 }
 
-/* Going on in a folder from a checkpoint that is not its newest would leave files of two different runs in it. */
+/* Checks that the run resumes from the folder's newest checkpoint; else the folder would have files of two runs. */
 static int check_newest(const struct session *s, const struct checkpoint_meta *meta, const char *path)
 {
     const char *folder = s->setup.folder;

@@ -24,7 +24,7 @@ static struct tuning_bytes copy_of(struct executor *executor)
 
 /* -- The tuning files (rank 0) ----------------------------------------------------------------------------------- */
 
-/* In a folder there is one file for each kind of device and library, by what the executor's choices are good for. */
+/* Returns the path of the tuning file in a folder, which has one file for each kind of device and library. */
 static char *file_in(const char *folder, struct executor *executor)
 {
     int64_t bytes;
@@ -37,7 +37,7 @@ static char *file_in(const char *folder, struct executor *executor)
     return memory_format("%s/tuning-%s", folder, identity);
 }
 
-/* In the user's cache; NULL where the user has no home. */
+/* NULL: the user has no home. */
 static char *default_path(struct executor *executor)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -64,14 +64,14 @@ static char *shipped_path(struct executor *executor)
     return path;
 }
 
-/* The user's own; NULL: there is none. */
+/* The user's own file; NULL: none. */
 static char *own_path(struct executor *executor, const struct setup *setup)
 {
     const char *key = setup->tuning_file;
     return key[0] != '\0' ? memory_string(key) : default_path(executor);
 }
 
-/* A run does not end because its next one will have to time again. */
+/* Saves the choices. A failure is only a warning: then the next run has to time again. */
 static bool write_file(const char *path, bool in_cache, const struct tuning_bytes *made)
 {
     char *folder = in_cache ? disk_folder(path) : NULL;
@@ -105,7 +105,7 @@ static bool add_file(struct executor *executor, const char *path)
     return fits;
 }
 
-/* What comes later goes before what comes earlier. kept: the checkpoint's. */
+/* Adds the known choices; later ones take precedence. kept: those of the checkpoint. */
 static bool add_known(struct executor *executor, const struct setup *setup, const struct tuning_bytes *kept)
 {
     bool known = false;
@@ -124,9 +124,9 @@ static bool add_known(struct executor *executor, const struct setup *setup, cons
 
 /* -- Timing (all ranks) ------------------------------------------------------------------------------------------ */
 
-/* Ranks whose device is of rank 0's kind deal out what is to be timed: those of each stage of a pipeline for
- * themselves, since other stages have other products. Where they may share a device, rank 0 times all: times that are
- * taken side by side on one are wrong. */
+/* Assigns the timings to the ranks whose device is of rank 0's kind. Each pipeline stage does its own, since stages
+ * have different GEMMs. If ranks may share a device, rank 0 times everything: concurrent timings on one device are
+ * wrong. */
 static struct choice_share deal(struct comm *world, struct executor *executor, int stage, bool sharing)
 {
     int64_t bytes;
@@ -147,8 +147,8 @@ static struct choice_share deal(struct comm *world, struct executor *executor, i
     return (struct choice_share){times ? before : -1, ranks > 0 ? ranks : 1};
 }
 
-/* A copy, on all ranks, of a micro-batch that rank 0 will learn from: a rank may have no row of its own. The middle one
- * of its first step, for the first may have the longest segments (loader/deal.h). */
+/* Copies one of rank 0's micro-batches to all ranks, since a rank may not have rows of its own. It is the middle one of
+ * the first step, because the first one may have the longest segments (loader/deal.h). */
 static void share_batch(struct batch *batch, struct comm *world, const struct engine *engine, struct loader *loader)
 {
     const struct memory_settings *m = &engine->settings.memory;
@@ -174,7 +174,7 @@ static void rehearse(struct comm *world, const struct setup *setup, struct engin
     batch_destroy(&batch);
 }
 
-/* Rank 0 adds to its choices those that others have made, which are what differs from `before`. */
+/* Adds the choices that the other ranks have made, which are the differences from `before`, to those of rank 0. */
 static void join(struct comm *world, struct executor *executor, const struct tuning_bytes *before)
 {
     struct tuning_bytes after = copy_of(executor);
@@ -195,9 +195,9 @@ static void join(struct comm *world, struct executor *executor, const struct tun
     memory_free(after.data);
 }
 
-/* -- Keeping (rank 0) -------------------------------------------------------------------------------------------- */
+/* -- Saving (rank 0) -------------------------------------------------------------------------------------------- */
 
-/* Tells of what a rehearsal of so many seconds has made, and keeps it. */
+/* seconds: duration of the tuning pass. */
 static void keep(const struct setup *setup, struct executor *executor, const struct tuning_bytes *before,
                  double seconds)
 {
@@ -216,7 +216,7 @@ static void keep(const struct setup *setup, struct executor *executor, const str
 
 /* -- All ranks --------------------------------------------------------------------------------------------------- */
 
-/* All take rank 0's choices; how many could not. */
+/* Sends rank 0's choices to all ranks; returns the number of ranks that could not accept them. */
 static int64_t share(struct comm *world, struct executor *executor)
 {
     struct tuning_bytes bytes = {NULL, 0};
@@ -244,7 +244,7 @@ int tuning_take(struct comm *world, struct executor *executor, const struct setu
     memory_free(kept.data);
     comm_broadcast(world, &known, sizeof known, 0);
     if (known)
-        share(world, executor); /* who cannot take these cannot take the complete ones, which is told then */
+        share(world, executor); /* a rank that rejects these will also reject the complete table */
     return code;
 }
 

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* At most as many as a table has: a longer file is none of ours, whatever it begins with. */
+/* Reads at most the bytes of a full table: a longer file is not a tuning file, whatever it begins with. */
 static struct tuning_bytes read_open(int descriptor)
 {
     struct tuning_bytes bytes = {memory_allocate(sizeof(struct choice_table)), 0};
@@ -40,7 +40,7 @@ struct tuning_bytes tuning_file_read(const char *path)
 
 /* -- Adding ------------------------------------------------------------------------------------------------------ */
 
-/* Waits as long as others have the lock, but not for ever. A file system without locks does without. */
+/* Waits for the lock for a limited time. A file system without locks is used without. */
 static int wait_for_lock(int descriptor, const char *path)
 {
     enum { TRIES = 1000 };
@@ -74,11 +74,11 @@ static int replace(const char *path, const void *data, int64_t bytes)
     int code = draft_open(&draft, path);
     if (code != ERROR_NONE)
         return code;
-    fwrite(data, 1, (size_t)bytes, draft.file); /* a failure is found when it is flushed */
+    fwrite(data, 1, (size_t)bytes, draft.file); /* an error is found at the flush */
     return draft_close(&draft, ERROR_NONE);
 }
 
-/* Writes both, the choices in place of those that are there. */
+/* Writes the file: the choices, and the existing ones that they do not replace. */
 static int write_both(const char *path, const struct tuning_bytes *there, const struct tuning_bytes *choices)
 {
     struct choice_table *table = memory_allocate(sizeof *table);
@@ -105,6 +105,6 @@ int tuning_file_add(const char *path, const struct tuning_bytes *choices)
     else
         code = error_user("%s: is not a tuning file, and is left unchanged", path);
     memory_free(there.data);
-    close(descriptor); /* and with it the lock */
+    close(descriptor); /* releases the lock too */
     return code;
 }

@@ -1,24 +1,24 @@
-/* Files of choices of kernels (core/choice.h), for later runs: the user's own, and those that come with the program. A
- * file is opened by its own name alone, not through a link, and only if it belongs to somebody who may change this
- * program (open_trusted). What it holds may still be anything: who takes it checks it. */
+/* Tuning files keep tuned kernels (core/choice.h) for later runs: the user's own, and those installed with the program.
+ * A file is opened only if its name is not a link and it belongs to somebody who may change this program
+ * (open_trusted). Its content may still be anything: whoever loads it must check it. */
 #ifndef TRAIN_TUNING_FILE_H
 #define TRAIN_TUNING_FILE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Bytes of choices; data is freed with memory_free. */
+/* Choices as bytes; data is freed with memory_free. */
 struct tuning_bytes {
     void *data;
     int64_t count;
 };
 
-/* What the file holds that may be choices; nothing where there is none. Warns of a file that is refused. */
+/* Reads the bytes of the file that may be choices; empty if there is no file. Warns about a file that is refused. */
 struct tuning_bytes tuning_file_read(const char *path);
 
-/* Adds choices to those of the file, which is made if it is not there; choices for another device are replaced. Runs
- * that do so at the same time wait for each other, and a kill leaves the choices that were there. ERROR_ENVIRONMENT;
- * ERROR_USER: refused, no tuning file, or its folder cannot be written. */
+/* Adds choices to the file, and makes the file if there is none; choices for another device are replaced. Concurrent
+ * calls of several runs wait for each other, and a kill leaves the old choices intact. ERROR_ENVIRONMENT: an I/O error;
+ * ERROR_USER: the file is refused or not a tuning file, or its folder is not writable. */
 int tuning_file_add(const char *path, const struct tuning_bytes *choices);
 
 #endif

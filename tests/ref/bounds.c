@@ -29,7 +29,8 @@ static double right_operand(const struct gemm_args *args, int64_t l, int64_t j)
                              : reference_load(&args->b, l, j);
 }
 
-/* The product, and its sums with the bias or the addend alone, whichever comes first. */
+/* Returns the magnitude of intermediate sums: the product, and its sum with either the bias or the addend, whichever
+ * may be added first. */
 static double sums_on_the_way(const struct gemm_args *args, double value, int64_t i, int64_t j)
 {
     const struct tensor *addend = args->accumulate ? &args->d : &args->c;
@@ -50,9 +51,9 @@ static void gemm_sum(struct trial *trial, const struct gemm_args *args, int64_t 
     }
 }
 
-/* k products and additions, four scalings and the addend, and the bias: gamma(k + 5) of the magnitudes' product, with a
- * bias gamma(k + 6). sum_a: k additions. A GPU adds products of 8-bit numbers in fewer bits: of numbers whose sums need
- * no more than those, as tests choose them, this holds there too. */
+/* k products and additions, four scalings, the addend, and the bias: gamma(k + 5) of the product of magnitudes, with a
+ * bias gamma(k + 6). sum_a: k additions. A GPU adds products of 8-bit numbers with fewer bits; the bound holds there
+ * too if no sum needs more bits, as for the numbers that tests choose. */
 static void gemm(struct trial *trial, const struct gemm_args *args)
 {
     struct tensor bound = trial_bound(trial, OP_GEMM, args, "d");
@@ -67,7 +68,7 @@ static void gemm(struct trial *trial, const struct gemm_args *args)
                 sum += fabs(term);
                 product += term;
             }
-            if (added) /* what is rounded are the sums on the way, not their magnitudes */
+            if (added) /* intermediate sums are rounded, not their magnitudes */
                 rounded = bounds_matrix_unit(&args->d) * sums_on_the_way(args, product, i, j);
             if (tensor_present(&args->bias))
                 sum += bounds_absolute(&args->bias, 0, j);
@@ -81,7 +82,7 @@ static void gemm(struct trial *trial, const struct gemm_args *args)
         gemm_sum(trial, args, k);
 }
 
-/* One product, where there is a scale. */
+/* One product, if there is a scale. */
 static void embedding_forward(struct trial *trial, const struct embedding_forward_args *args)
 {
     struct tensor bound = trial_bound(trial, OP_EMBEDDING_FORWARD, args, "y");
@@ -93,7 +94,7 @@ static void embedding_forward(struct trial *trial, const struct embedding_forwar
     }
 }
 
-/* A sum of as many rows as hold the token, each perhaps scaled, and the old value. */
+/* A sum of the rows with the token, each possibly scaled, and the old value. */
 static void embedding_backward(struct trial *trial, const struct embedding_backward_args *args)
 {
     struct tensor bound = trial_bound(trial, OP_EMBEDDING_BACKWARD, args, "dweight");
@@ -111,9 +112,9 @@ static void embedding_backward(struct trial *trial, const struct embedding_backw
         }
 }
 
-/* A row's largest element, the sum of exp(x - largest), and what that may be off by, relatively: each term by the
- * roundings of its argument (subtraction, change of base), exp, V additions and, where the maximum is found while
- * summing, two exps and products more, whose arguments add up to the term's own range. */
+/* A row's largest element, the sum of exp(x - largest), and the sum's relative error: roundings of each term's argument
+ * (subtraction, change of base), exp, and V additions. If the maximum is found while summing, two more exps and
+ * products, whose arguments add up to at most the term's own range. */
 struct row_sum {
     double largest, sum, relative;
 };
@@ -132,7 +133,7 @@ static struct row_sum row_sum_of(const struct tensor *logits, int64_t t)
     return (struct row_sum){largest, sum, relative};
 }
 
-/* lse = largest + log(sum): log and the roundings of the result. */
+/* lse = largest + log(sum): the error of log, and the roundings of the result. */
 static double lse_bound(const struct row_sum *row)
 {
     double value = row->largest + log(row->sum);
@@ -140,7 +141,7 @@ static double lse_bound(const struct row_sum *row)
            4.0 * BOUNDS_U * (fabs(row->largest) + fabs(value));
 }
 
-/* Of losses of rows of logits; total adds in double. */
+/* Bounds the losses of rows of logits; total adds in double. */
 static void bound_losses(const struct tensor *logits, const struct tensor *labels, const struct tensor *old,
                          struct tensor loss, struct tensor total)
 {
@@ -181,8 +182,8 @@ static void xent_part(struct trial *trial, const struct xent_part_args *args)
     }
 }
 
-/* Each part's term is off by the roundings of its argument, exp and a product, and the sum by additions. Targets are
- * added, of which all but one are 0. */
+/* Each part's term has the errors of its argument's roundings, exp and a product; the sum those of its additions. The
+ * sum of the targets is exact, since all but one are 0. */
 static void xent_merge(struct trial *trial, const struct xent_merge_args *args)
 {
     const struct tensor *parts = &args->statistics;
@@ -214,8 +215,8 @@ static void xent_merge(struct trial *trial, const struct xent_merge_args *args)
     reference_store(&total, 0, 0, sum_of_errors + magnitude * (double)(parts->cols + 1) * 0x1p-53);
 }
 
-/* exp(x - lse): the argument's roundings (subtraction, change of base) and what lse itself is off by, exp; then the
- * subtraction of one. */
+/* exp(x - lse): the argument's roundings (subtraction, change of base), the error of lse, and exp; then the subtraction
+ * of one. */
 static void bound_gradient(const struct tensor *logits, struct tensor bound, int64_t t, int64_t place, double lse,
                            double lse_error)
 {
@@ -249,7 +250,7 @@ static void xent_both(struct trial *trial, const struct xent_both_args *args)
                  trial_bound(trial, OP_XENT_BOTH, args, "total"));
 }
 
-/* Both may be rounded to f32 only once they are added. */
+/* The sum of both may be rounded to f32 only once. */
 static void add(struct trial *trial, const struct add_args *args)
 {
     struct tensor bound = trial_bound(trial, OP_ADD, args, "to");
@@ -259,7 +260,7 @@ static void add(struct trial *trial, const struct add_args *args)
                             BOUNDS_U * fabs(reference_load(&args->from, i, j) + reference_load(&args->to, i, j)));
 }
 
-/* In double throughout: the squares of f32 are exact. */
+/* Everything is double: squares of f32 are exact. */
 static void sum_squares(struct trial *trial, const struct sum_squares_args *args)
 {
     struct tensor bound = trial_bound(trial, OP_SUM_SQUARES, args, "sum");
@@ -271,7 +272,7 @@ static void sum_squares(struct trial *trial, const struct sum_squares_args *args
 }
 
 /* A root, an addition, a division, a minimum, a division; max_norm and the count may pass through fp32. The powers are
- * double ones, of at most 1. */
+ * computed in double, and at most 1. */
 static void gradient_scale(struct trial *trial, const struct gradient_scale_args *args)
 {
     struct tensor scale = trial_bound(trial, OP_GRADIENT_SCALE, args, "scale");
@@ -288,8 +289,8 @@ static void gradient_scale(struct trial *trial, const struct gradient_scale_args
         reference_store(&corrections, 0, i, 0x1p-50);
 }
 
-/* g: one rounding; m: products and an addition, gamma(4) of its terms' magnitudes; v the same with no cancellation; the
- * step: m's error, and relative errors of the root, two divisions and three products. */
+/* g: one rounding. m: products and an addition, gamma(4) of its terms' magnitudes. v: as m, without cancellation. step:
+ * m's error, and relative errors of the root, two divisions and three products. */
 static void adamw(struct trial *trial, const struct adamw_args *args)
 {
     struct tensor weight = trial_bound(trial, OP_ADAMW, args, "weight"), m = trial_bound(trial, OP_ADAMW, args, "m");
@@ -308,20 +309,19 @@ static void adamw(struct trial *trial, const struct adamw_args *args)
         double quotient = lr * m_size / correction_1 / (sqrt(v_size / correction_2) + (double)args->eps);
         double w_error = bounds_gamma(4.0) * w + bounds_gamma(5.0) * quotient +
                          (bounds_gamma(6.0) + 3.0 * BOUNDS_FUNCTION + bounds_gamma(6.0)) * quotient;
-        if (tensor_present(&low)) /* the oracle rounds the weight to its two parts, too, and a tie may go either way */
+        if (tensor_present(&low)) /* the oracle splits the weight into two parts too, and a tie may go either way */
             w_error += 0x1p-8 * (w + quotient);
         reference_store(&m, 0, i, m_error);
         reference_store(&v, 0, i, v_error);
         reference_store(&weight, 0, i, w_error);
-        if (tensor_present(
-                &low)) /* the last bits, whatever they are: t_ops compares them with those of whole weights */
+        if (tensor_present(&low)) /* the remainder may have any bits: t_ops compares it with that of whole weights */
             reference_store(&low, 0, i, 0x1p16);
     }
 }
 
 void bounds_set(struct trial *trial, enum op op, const void *args)
 {
-    for (int i = 0; i < TRIAL_FIELDS; i++) { /* of an op that the trial was used for before */
+    for (int i = 0; i < TRIAL_FIELDS; i++) { /* bounds of an earlier op of this trial */
         memory_free(trial->bounds[i].data);
         trial->bounds[i] = (struct tensor){0};
     }
@@ -357,7 +357,7 @@ void bounds_set(struct trial *trial, enum op op, const void *args)
         CASE(GRADIENT_SCALE, gradient_scale)
         CASE(ADAMW, adamw)
 #undef CASE
-    default: /* the others only round to the storage type */
+    default: /* other ops only round to the storage type */
         return;
     }
 }

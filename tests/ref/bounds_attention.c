@@ -1,5 +1,5 @@
-/* Error bounds of attention. Notation for one query row: s_j = scale q k_j' with computed value off by at most
- * e_j = gamma(d + 3) scale |q| |k_j|' (d products and additions, the scale, and a change of base for exp2). */
+/* Error bounds of attention. Notation for one query row: s_j = scale q k_j', whose computed value has an error of at
+ * most e_j = gamma(d + 3) scale |q| |k_j|' (d products and additions, the scale, and a change of base for exp2). */
 #include "bounds_internal.h"
 #include "reference.h"
 #include "reference_ops.h"
@@ -13,10 +13,10 @@ void bounds_of_separate_heads(void)
     separate_heads = true;
 }
 
-/* First-order bounds are enlarged by this for the products of errors, each of which is below 1e-2. */
+/* Factor on first-order bounds, for the products of errors, each of which is below 1e-2. */
 static const double second_order = 1.02;
 
-/* Rows of two matrices, one head each, and the sums of their products and of the products' magnitudes. */
+/* The dot product of a head in rows of two matrices, and the sum of its terms' magnitudes. */
 struct pair {
     double sum, magnitude;
 };
@@ -39,8 +39,8 @@ static void add(const struct tensor *x, int64_t row, int64_t col, double value)
     reference_store(x, row, col, reference_load(x, row, col) + value);
 }
 
-/* How often a running maximum changes over s[0..n-1] taken from either end: each change rescales what has been summed
- * by one more exp and one more product, whatever number of keys an executor takes at a time. */
+/* Returns how often a running maximum changes over s[0..n-1], from either end. Each change rescales the sum by one more
+ * exp and one more product, whatever the number of keys that an executor processes at a time. */
 static double rescalings(const double *s, int64_t n)
 {
     int64_t up = 0, down = 0;
@@ -54,11 +54,11 @@ static double rescalings(const double *s, int64_t n)
     return (double)(up > down ? up : down);
 }
 
-/* p_j = exp(s_j - m), off by r_j relatively: e_j; the roundings of the argument, of magnitude at most the range of s,
- * twice (subtraction, change of base), and the same again summed over the rescalings, whose arguments add up to at
- * most the range; exp itself, once and once per rescaling.
- * o = sum p v / sum p: the numerator is off by sum p |v| (r + gamma(n)), the denominator by sum p (r + gamma(n)).
- * lse = m + log(sum p): the denominator's relative error is log's absolute one; then log and the roundings. */
+/* p_j = exp(s_j - m) has the relative error r_j: e_j; the roundings of the argument, whose magnitude is at most the
+ * range of s, twice (subtraction, change of base), and once more for all rescalings, whose arguments add up to at most
+ * the range; exp, once and once per rescaling. o = sum p v / sum p: the numerator has the error sum p |v| (r +
+ * gamma(n)), the denominator sum p (r + gamma(n)). lse = m + log(sum p): the denominator's relative error becomes log's
+ * absolute error; then log and the roundings. */
 static void forward_row(const struct attention_forward_args *args, const struct reference_span *span, int64_t head,
                         int64_t i, double *s, double *r, const struct tensor *o_bound, const struct tensor *lse_bound)
 {
@@ -109,12 +109,11 @@ void bounds_attention_forward(struct trial *trial, const struct attention_forwar
     memory_free(r);
 }
 
-/* p = exp(s - lse) with the stored lse, off by r p: e_j, the roundings of the argument and exp. dp = d_o v' and
- * delta = d_o o' are off by gamma(d + 1) of their magnitudes, so ds = p (dp - delta) by
- * p (r |dp - delta| + gamma(d + 1) (|d_o| |v|' + |d_o| |o|') + 3 u |dp - delta|), and both by what is left of exp's
- * smallest numbers.
- * dq, dk: scale times sums of ds k and ds q; dv: a sum of p d_o. Each sum adds gamma(its length) of its magnitude; the
- * length for dk and dv is at most the rows of q times the heads that share a kv head. An old value is one more term. */
+/* p = exp(s - lse) with the stored lse has the error r p: e_j, the roundings of the argument, and exp. dp = d_o v' and
+ * delta = d_o o' have errors of gamma(d + 1) of their magnitudes, so ds = p (dp - delta) has p (r |dp - delta| +
+ * gamma(d + 1) (|d_o| |v|' + |d_o| |o|') + 3 u |dp - delta|), and both p and ds the floor of exp. dq, dk: scale times
+ * sums of ds k and ds q; dv: a sum of p d_o. Each sum adds gamma(its length) of its magnitude; the length for dk and dv
+ * is at most the rows of q times the heads that share a kv head. An old value is one more term. */
 static void backward_row(const struct attention_backward_args *args, const struct reference_span *span, int64_t head,
                          int64_t i, const struct tensor *dq, const struct tensor *dk, const struct tensor *dv)
 {
@@ -151,7 +150,7 @@ static struct tensor double_matrix(int64_t rows, int64_t cols)
     return tensor_matrix(memory_allocate(rows * cols * dtype_size(DTYPE_F64)), DTYPE_F64, rows, cols);
 }
 
-/* Each query head with a copy of its own of its kv head. */
+/* Returns a tensor in which each query head has its own copy of its kv head. */
 static struct tensor spread_heads(const struct tensor *x, int64_t heads, int64_t share, int64_t dim)
 {
     struct tensor wide = double_matrix(x->rows, heads * dim);
@@ -161,7 +160,7 @@ static struct tensor spread_heads(const struct tensor *x, int64_t heads, int64_t
     return wide;
 }
 
-/* One rounding of what each query head gives. */
+/* Adds one rounding of each query head's contribution to the bound. */
 static void round_heads(const struct attention_backward_args *args, const struct tensor *bound,
                         const struct tensor *of_heads, double rounding)
 {
@@ -191,7 +190,7 @@ static void add_separate_heads(const struct attention_backward_args *args, const
         memory_free(made[i]->data);
 }
 
-/* What a sum of so many terms onto an old value adds to its error. */
+/* Adds the error of a sum of `terms` terms onto an old value to the bound. */
 static void bound_old(const struct tensor *old, int64_t terms, const struct tensor *bound)
 {
     for (int64_t row = 0; row < old->rows; row++)
@@ -199,7 +198,7 @@ static void bound_old(const struct tensor *old, int64_t terms, const struct tens
             add(bound, row, col, bounds_gamma((double)terms + 3.0) * bounds_absolute(old, row, col));
 }
 
-/* Of a gradient that is rotated: two products and an addition of numbers that are off and perhaps rounded. */
+/* Bounds a rotated gradient: two products and an addition of numbers with errors, which may also be rounded. */
 static void rotate_bound(const struct attention_backward_args *args, const struct tensor *unrotated,
                          const struct tensor *bound)
 {
@@ -257,10 +256,10 @@ void bounds_attention_backward(struct trial *trial, const struct attention_backw
         rotate_bounds(args, &dq, &dk);
 }
 
-/* With d = |lse - part_lse| and s = exp(-d), off by r = 4 u d + BOUNDS_FUNCTION (the argument's subtraction and change
- * of base, and exp): the weights 1 / (1 + s) and s / (1 + s) are off by the sum's r s / (1 + s), a division and two
- * roundings, the second by r as well; two products and an addition. lse: the sum's error and rounding, log, and the
- * addition. Where only one of the two has a weight, it is 1. */
+/* Let d = |lse - part_lse| and s = exp(-d), with the relative error r = 4 u d + BOUNDS_FUNCTION (subtraction and change
+ * of base of the argument, and exp). The weights 1 / (1 + s) and s / (1 + s) have the sum's error r s / (1 + s), a
+ * division and two roundings, the second one r as well; then two products and an addition. lse: the sum's error and
+ * rounding, log, and the addition. If only one of the two has a weight, it is 1. */
 void bounds_attention_merge(struct trial *trial, const struct attention_merge_args *args)
 {
     struct tensor o = trial_bound(trial, OP_ATTENTION_MERGE, args, "o"), to = o;

@@ -1,4 +1,4 @@
-/* Shared by the bounds of all ops. */
+/* Definitions that the bounds of all ops share. */
 #ifndef TESTS_REF_BOUNDS_INTERNAL_H
 #define TESTS_REF_BOUNDS_INTERNAL_H
 
@@ -7,17 +7,16 @@
 
 #include <math.h>
 
-/* Unit roundoff of fp32: one operation is off by at most this, relatively. */
+/* Unit roundoff of fp32: the relative error of one operation is at most this. */
 #define BOUNDS_U 0x1p-24
 
-/* What exp, log, sqrt and 1 / x of an executor may be off by, relatively: four units in the last place. */
+/* Allowed relative error of an executor's exp, log, sqrt and 1 / x: four units in the last place. */
 #define BOUNDS_FUNCTION (8.0 * BOUNDS_U)
 
-/* Where exp is smaller than this, an executor that keeps the argument within fp32's range (+-88) may give up to this.
- */
+/* An executor that clamps the argument of exp to fp32's range (+-88) may return up to this where exp is smaller. */
 #define BOUNDS_EXP_FLOOR 0x1p-120
 
-/* n roundings one after the other, and so any sum of n products with its multiplications. */
+/* Error factor of n consecutive roundings, and hence of any sum of n products including the multiplications. */
 static inline double bounds_gamma(double n)
 {
     return n * BOUNDS_U / (1.0 - n * BOUNDS_U);
@@ -28,7 +27,8 @@ static inline double bounds_absolute(const struct tensor *x, int64_t row, int64_
     return fabs(reference_load(x, row, col));
 }
 
-/* What matrix units may round a value by on its way to or from a tensor of this type; 0 without them. */
+/* Returns the relative rounding of a value by matrix units on its way to or from a tensor of this type; 0 without
+ * bounds_of_matrix_units. */
 double bounds_matrix_unit(const struct tensor *tensor);
 
 /* bounds_layer.c */

@@ -6,8 +6,8 @@ static double gain_of(const struct tensor *weight, bool one_plus, int64_t h)
     return fabs(reference_load(weight, 0, h) + (one_plus ? 1.0 : 0.0));
 }
 
-/* The sum of squares has no cancellation: relative gamma(H + 2) with the mean and eps, halved by the root; then the
- * root and the reciprocal; then two products for y, and the gain's sum where it is 1 + weight. */
+/* The sum of squares has no cancellation: relative error gamma(H + 2) with the mean and eps, halved by the root; then
+ * the root and the reciprocal; then two products for y, and an addition if the gain is 1 + weight. */
 void bounds_rmsnorm_forward(struct trial *trial, const struct rmsnorm_forward_args *args)
 {
     struct tensor y = trial_bound(trial, OP_RMSNORM_FORWARD, args, "y");
@@ -59,9 +59,9 @@ void bounds_rmsnorm_backward(struct trial *trial, const struct rmsnorm_backward_
     }
 }
 
-/* What a row's mean may be off by: its rounding and a constant's, and, as it may be mended by the mean of what
- * subtracting a first mean leaves, the error of that sum; the first sum's own error, mended, is of second order. That
- * of a plain fp32 sum is not allowed: where the mean is far larger than the deviation it would be all that is left. */
+/* Error of a row's mean: its rounding and a constant's, and the error of the sum of x - (first mean), with which an
+ * executor may correct a first mean; the error of the first sum is then of second order. The error of a plain fp32 sum
+ * is not allowed: if the mean is far larger than the deviation, nothing else would be left. */
 struct moments {
     double mean, mean_error, deviation, variance; /* deviation: mean(|x - mean|) */
 };
@@ -83,9 +83,9 @@ static struct moments moments_of(const struct tensor *x, int64_t t)
     return m;
 }
 
-/* With the mean off by e, the mean square of x - mean is off by e^2, and by gamma(H + 5) for the subtraction, squares,
- * sum, mean and eps; the root halves that relative error. Then the root and the reciprocal. y: e and a rounding in
- * x - mean; two products and the bias. */
+/* If the mean has the error e, the mean square of x - mean has e^2, and gamma(H + 5) for the subtraction, squares, sum,
+ * mean and eps; the root halves that relative error. Then the root and the reciprocal. y: e and a rounding in x - mean;
+ * two products and the bias. */
 void bounds_layernorm_forward(struct trial *trial, const struct layernorm_forward_args *args)
 {
     struct tensor y = trial_bound(trial, OP_LAYERNORM_FORWARD, args, "y");
@@ -115,8 +115,8 @@ static double normalised(const struct layernorm_backward_args *args, int64_t t, 
            bounds_absolute(&args->rstd, 0, t);
 }
 
-/* One row of dx: sums of H terms of at most four factors, one of them a difference; at most eight more roundings. Adds
- * to sum, where present, what its terms may be off, and each one's rounding among them. */
+/* Bounds one row of dx: sums of H terms of at most four factors, one of them a difference; at most eight more
+ * roundings. Adds the errors of the row's terms, each with its rounding, to sum if present. */
 static void layernorm_input_gradient(const struct layernorm_backward_args *args, int64_t t, const struct tensor *dx,
                                      const struct tensor *sum)
 {
@@ -139,7 +139,8 @@ static void layernorm_input_gradient(const struct layernorm_backward_args *args,
     }
 }
 
-/* dweight: sums of T terms, each a difference and two products; dbias and sum: of T terms; all with the old value. */
+/* dweight: sums of T terms, each a difference and two products. dbias and sum: sums of T terms. All include the old
+ * value. */
 void bounds_layernorm_backward(struct trial *trial, const struct layernorm_backward_args *args)
 {
     int64_t tokens = args->x.rows;
@@ -192,8 +193,8 @@ static double sigmoid(double gate)
     return 1.0 / (1.0 + exp(-gate));
 }
 
-/* sigmoid(g) = 1 / (1 + e) with e = exp(-g): e is off by |g| u (its argument's change of base) and exp itself, which
- * weighs e / (1 + e) = 1 - sigmoid(g); then an addition and a reciprocal. */
+/* Returns the relative error of sigmoid(g) = 1 / (1 + e), e = exp(-g). e has the error |g| u (its argument's change of
+ * base) and that of exp, both with the weight e / (1 + e) = 1 - sigmoid(g); then an addition and a reciprocal. */
 static double sigmoid_error(double gate)
 {
     return (1.0 - sigmoid(gate)) * (fabs(gate) * BOUNDS_U + BOUNDS_FUNCTION) + BOUNDS_FUNCTION + BOUNDS_U;
@@ -211,8 +212,8 @@ void bounds_swiglu_forward(struct trial *trial, const struct swiglu_forward_args
         }
 }
 
-/* d gate = dy up s (1 + g (1 - s)) with s off by r s: the bracket is off by |g| (r s + u) from 1 - s and by four
- * roundings of its magnitude; three more products. d up = dy g s. */
+/* d gate = dy up s (1 + g (1 - s)), where s has the error r s. The bracket has the error |g| (r s + u) from 1 - s, and
+ * four roundings of its magnitude; three more products. d up = dy g s. */
 void bounds_swiglu_backward(struct trial *trial, const struct swiglu_backward_args *args)
 {
     struct tensor dx = trial_bound(trial, OP_SWIGLU_BACKWARD, args, "dx");
@@ -234,9 +235,9 @@ struct gelu {
     double share, share_error, slope, slope_error;
 };
 
-/* Phi and its density. Phi, in both tails, is one function of its argument or exp times another; the argument, x times
- * a constant or its square, is off by two roundings, and exp's by half of one (change of base): of |x| density.
- * The density: exp of x^2 / 2, whose argument is off by two roundings; a constant. */
+/* Phi and its density. In both tails, Phi is a function of its argument, or exp times another function. The argument, x
+ * times a constant or its square, has two roundings, and exp's half of one (change of base): |x| density. The density:
+ * exp of x^2 / 2, whose argument has two roundings; a constant. */
 static struct gelu gelu_erf(double x)
 {
     double cumulative = 0.5 * erfc(-x / sqrt(2.0)), density = exp(-0.5 * x * x) / sqrt(2.0 * acos(-1.0));
@@ -245,8 +246,8 @@ static struct gelu gelu_erf(double x)
                          density, density * (BOUNDS_U * x * x + BOUNDS_FUNCTION + 2.0 * BOUNDS_U)};
 }
 
-/* s = sigmoid(v), v = x (k + l x^2) with terms of one sign, off by gamma(7): two constants, square, two products, sum
- * and product. ds/dx = s (1 - s) v', v' = k + 3 l x^2 off by gamma(7) as well; two products. */
+/* s = sigmoid(v), v = x (k + l x^2) with terms of one sign, error gamma(7): two constants, square, two products, sum
+ * and product. ds/dx = s (1 - s) v', v' = k + 3 l x^2 with error gamma(7) as well; two products. */
 static struct gelu gelu_tanh(double x)
 {
     double k = 2.0 * sqrt(2.0 / acos(-1.0)), v = k * (x + 0.044715 * x * x * x), s = sigmoid(v), c = sigmoid(-v);
@@ -260,13 +261,13 @@ static struct gelu gelu_at(double x, bool tanh_form)
     return tanh_form ? gelu_tanh(x) : gelu_erf(x);
 }
 
-/* From 16 on share and slope are 0 or 1 to fp32's last denormal, so the floor of exp is no excuse there. */
+/* From 16 on, share and slope are 0 or 1 to fp32's last denormal, so the floor of exp does not apply. */
 static double gelu_floor(double x, double power)
 {
     return BOUNDS_EXP_FLOOR * (1.0 + pow(fmin(fabs(x), 16.0), power));
 }
 
-/* Off by share's error times x; a product. */
+/* The error of share times x, and a product. */
 void bounds_gelu_forward(struct trial *trial, const struct gelu_forward_args *args)
 {
     struct tensor y = trial_bound(trial, OP_GELU_FORWARD, args, "y");
@@ -278,7 +279,7 @@ void bounds_gelu_forward(struct trial *trial, const struct gelu_forward_args *ar
         }
 }
 
-/* A product, a sum, a product. The slope's factor v' is of degree two, times x: the floor's power. sum: of T such
+/* A product, a sum, a product. The slope's factor v' has degree two, times x: the power of the floor. sum: T such
  * values, rounded to f32, and the old one. */
 void bounds_gelu_backward(struct trial *trial, const struct gelu_backward_args *args)
 {

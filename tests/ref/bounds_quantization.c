@@ -1,4 +1,4 @@
-/* Error bounds of quantization: copies and scales have none, since each of their roundings is defined. */
+/* Error bounds of quantization. Quantized operands and scales have none, since each of their roundings is defined. */
 #include "bounds_internal.h"
 #include "reference_ops.h"
 
@@ -16,10 +16,9 @@ void bounds_quantize(struct trial *trial, const struct quantize_args *args)
     }
 }
 
-/* Terms in f32, sums in double. A copy's value is within twice |x| where nothing is clipped, and off by one rounding;
- * its difference from x by another. A scale may be a product; a reciprocal one of a rounded one, or what that was made
- * of.
- */
+/* Terms in f32, sums in double. A quantized value is within twice |x| unless it is clipped, and has one rounding; its
+ * difference from x has another. A scale may be a product; a reciprocal may be that of a rounded scale, or of the
+ * number from which the scale was made. */
 void bounds_quantization_statistic(struct trial *trial, const struct quantization_statistic_args *args)
 {
     struct tensor bound = trial_bound(trial, OP_QUANTIZATION_STATISTIC, args, "result");

@@ -9,7 +9,7 @@
 struct capture_mark {
     const struct event *event;
     uint64_t serial;
-    int64_t number; /* of the recording */
+    int64_t number; /* of the capture */
     int64_t reached[STREAM_COUNT];
 };
 

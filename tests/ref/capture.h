@@ -1,7 +1,7 @@
-/* What CUDA asks of a recording (CUDA C++ Programming Guide, "Stream Capture"), for an executor of tests: a stream is
- * part of it once it has waited for an event that was recorded in it, and all that is launched on it must be waited for
- * by the stream with which it began; events of a recording mean nothing outside it, nor others within. Breaking a rule
- * is fatal and named. */
+/* Checks the rules of stream capture (CUDA C++ Programming Guide, "Stream Capture"), for an executor of the tests. A
+ * stream joins a capture by waiting for an event recorded in it, and the stream that began the capture must wait for
+ * all launches of the joined streams. Events of a capture must not be used outside, nor other events inside. Breaking a
+ * rule is a fatal error that names it. */
 #ifndef TESTS_REF_CAPTURE_H
 #define TESTS_REF_CAPTURE_H
 
@@ -9,24 +9,24 @@
 
 struct capture_mark;
 
-/* Zeros: no recording yet. */
+/* State of a capture; zero = none yet. */
 struct capture {
     bool open;
-    int origin;                                  /* stream */
-    bool joined[STREAM_COUNT];                   /* streams that are part of it */
-    int64_t reached[STREAM_COUNT][STREAM_COUNT]; /* [a][b]: of b's launches, how many a stands behind */
-    int64_t number;                              /* of this recording */
-    struct capture_mark *marks;                  /* events that were recorded in this recording or one before */
+    int origin;                                  /* stream that began the capture */
+    bool joined[STREAM_COUNT];                   /* streams that take part */
+    int64_t reached[STREAM_COUNT][STREAM_COUNT]; /* [a][b]: number of b's launches for which a has waited */
+    int64_t number;                              /* number of this capture */
+    struct capture_mark *marks;                  /* events recorded in this capture or an earlier one */
     int count, capacity;
 };
 
 void capture_opens(struct capture *capture, int stream);
 void capture_closes(struct capture *capture);
-/* Of streams in and outside a recording. */
+/* Note a launch, a recorded event or a wait on a stream, inside or outside a capture. */
 void capture_launches(struct capture *capture, int stream);
 void capture_records(struct capture *capture, const struct event *event, int stream);
 void capture_waits(struct capture *capture, const struct event *event, int stream);
-/* Frees what it owns. */
+/* Frees what the struct owns. */
 void capture_destroy(struct capture *capture);
 
 #endif

@@ -92,7 +92,7 @@ void golden_open(struct golden *g, const char *name)
         error_fatal("%s: cannot be opened", g->path);
     g->file = file;
     g->settings = (struct model_settings){
-        .family = &family_llama, /* those files do not say it */
+        .family = &family_llama, /* these files do not name the family */
         .layers = (int64_t)attribute(file, "layers"),
         .hidden = (int64_t)attribute(file, "hidden"),
         .ffn = (int64_t)attribute(file, "ffn"),
@@ -184,7 +184,7 @@ static double worst_distance(const struct golden *g, struct engine *engine, cons
                 own[k] = reference_load(&host, 0, k) / divisor;
             memory_free(host.data);
             double distance = golden_distance(own, expected, host.cols);
-            if (!(distance <= largest)) { /* NaN too */
+            if (!(distance <= largest)) { /* also for NaN */
                 largest = distance;
                 strcpy(worst, p->name);
             }

@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A launch, or a place that an event or a stamp marks. */
+/* A launch, or a position that an event or a stamp marks. */
 struct entry {
     enum op op;
     int stream;
-    void *args;          /* owned by the list that made it; NULL: a mark */
-    struct event *event; /* of a mark */
+    void *args;          /* owned by the entry's list; NULL: a mark */
+    struct event *event; /* for a mark */
     uint64_t serial;
-    int stamp; /* its number + 1; 0: none */
+    int stamp; /* number of the stamp + 1; 0: none */
 };
 
 struct list {
@@ -27,10 +27,10 @@ struct late {
     struct wrapper wrapper; /* first, so that a pointer to it is a pointer to this */
     struct executor_class class;
     struct list queue;
-    struct list *recording; /* NULL: launches go to the queue */
-    struct capture capture; /* of this recording */
+    struct list *recording; /* the capture in progress; NULL: launches go to the queue */
+    struct capture capture; /* rules of the capture in progress */
     int64_t replays;
-    int64_t launched; /* launches that have run: this device's clock */
+    int64_t launched; /* number of launches that have run: this device's clock */
     int64_t stamps[STAMP_PROFILE];
 };
 
@@ -57,7 +57,6 @@ static void enqueue(struct wrapper *wrapper, struct stream *stream, enum op op, 
            (struct entry){op, stream->id, copy_of(op, args), NULL, 0, 0});
 }
 
-/* Does the first `count` of the queue. */
 static void run(struct late *late, int64_t count)
 {
     struct list *queue = &late->queue;
@@ -82,7 +81,7 @@ static void event_is_recorded(struct executor *executor, struct event *event, st
            (struct entry){OP_COUNT, stream->id, NULL, event, event->serial, 0});
 }
 
-/* No stamp is recorded. */
+/* Appends a stamp; captures must not contain stamps. */
 static void stamp(struct executor *executor, struct stream *stream, int64_t number)
 {
     struct late *late = (struct late *)executor;
@@ -108,7 +107,7 @@ static void no_range(struct executor *executor, const char *name)
     (void)executor, (void)name;
 }
 
-/* One queue is in order: there is nothing to do. */
+/* Checks the rules of capture. The queue is in order, so there is nothing to wait for. */
 static void event_is_waited_for(struct executor *executor, struct event *event, struct stream *stream)
 {
     capture_waits(&((struct late *)executor)->capture, event, stream->id);

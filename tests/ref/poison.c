@@ -9,8 +9,7 @@ static void spoil(struct stream *stream, void *at, enum dtype dtype, int64_t cou
         LAUNCH(stream, FILL, fill, .x = tensor_vector(at, dtype, count), .value = NAN);
 }
 
-/* After an update: what was collected of the last weights, and, where values are whole, what other ranks have updated.
- */
+/* Spoils, after an update, the gathered rows of the old weights, and whole weights that other ranks have updated. */
 static void spoil_others(const struct poison *p, struct stream *stream)
 {
     const struct flat_store *own = p->inner->self;

@@ -1,7 +1,8 @@
-/* A store in front of an engine's own, for tests: what is gathered is NaN once its unit has released it, a contribution
- * to gradients is NaN until its unit writes it, and so is whatever lives inside one action (engine/memory.h) when that
- * begins. Where weights are whole, those that other ranks have updated are NaN when the action after the update begins.
- * So a unit that reads too late or too early, or leaves some of its gradients alone, ruins the losses. */
+/* A store in front of an engine's own that fills unused memory with NaN, for tests. Gathered weights become NaN when
+ * their unit releases them; gradient contributions are NaN until their unit writes them; memory that lives within one
+ * action (engine/memory.h) is NaN at its beginning. Whole weights that other ranks have updated become NaN at the
+ * beginning of the action after the update. A unit that reads too late or too early, or does not write all of its
+ * gradients, therefore makes the losses NaN. */
 #ifndef TESTS_REF_POISON_H
 #define TESTS_REF_POISON_H
 
@@ -14,7 +15,7 @@ struct poison {
     const struct engine *engine;
 };
 
-/* Before the engine's first step. `poison` must live as long as the engine. */
+/* Installs the store; call it before the engine's first step. `poison` must live as long as the engine. */
 void poison_store(struct poison *poison, struct engine *engine);
 
 #endif

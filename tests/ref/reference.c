@@ -28,8 +28,8 @@ double reference_load(const struct tensor *tensor, int64_t row, int64_t col)
     error_fatal("reference: a tensor of unknown dtype %d", (int)tensor->dtype);
 }
 
-/* double -> f32 rounded to odd: cut towards zero, and the last bit set when anything was lost. A second rounding to
- * a type at least two bits shorter then gives what one rounding from the double would have given. */
+/* Rounds a double to f32 to odd: truncates, and sets the last bit if anything was lost. A second rounding to a type at
+ * least two bits shorter then gives the same as a single rounding from the double. */
 static float narrow_to_odd(double value)
 {
     float narrow = (float)value;
@@ -80,8 +80,8 @@ int64_t reference_index(const struct tensor *tensor, int64_t i)
     return *(const int32_t *)tensor_at(tensor, 0, i);
 }
 
-/* A collective of a group of one: what is sent is received. By the op's row, a tensor that is only written gets what
- * the tensor right before it holds, if that one is only read; all others (sums, room for them) stay as they are. */
+/* Runs a collective of a group of one: what is sent is received. By the op's row, a tensor that is only written gets a
+ * copy of the tensor directly before it, if that is only read; all others (sums, scratch) stay unchanged. */
 static void collective_alone(enum op op, const void *args)
 {
     for (int i = 1; i < op_info(op)->field_count; i++) {

@@ -20,7 +20,7 @@ int64_t reference_visible_keys(const struct reference_span *span, int64_t i, boo
     return visible < span->kv_length ? visible : span->kv_length;
 }
 
-/* Dot product of head `x_head` of a row of x with head `y_head` of a row of y. */
+/* Returns the dot product of head `x_head` of a row of x and head `y_head` of a row of y. */
 static double dot(const struct tensor *x, int64_t x_row, int64_t x_head, const struct tensor *y, int64_t y_row,
                   int64_t y_head, int64_t head_dim)
 {
@@ -78,8 +78,8 @@ void reference_attention_forward(const struct attention_forward_args *args)
     }
 }
 
-/* Contributions of one query row; dq, dk and dv are f64 here. With p = exp(s - lse), dp = d_o v' and
- * delta = d_o o': ds = p (dp - delta). lse and o are the forward's, as stored. */
+/* Adds the contributions of one query row to dq, dk and dv, which are f64 here. With p = exp(s - lse), dp = d_o v' and
+ * delta = d_o o': ds = p (dp - delta). lse and o are those that the forward stored. */
 static void backward_row(const struct attention_backward_args *args, const struct reference_span *span, int64_t head,
                          int64_t i, const struct tensor *dq, const struct tensor *dk, const struct tensor *dv)
 {
@@ -101,7 +101,7 @@ static void backward_row(const struct attention_backward_args *args, const struc
 void reference_attention_backward(const struct attention_backward_args *args)
 {
     const struct tensor *to[3] = {&args->dq, &args->dk, &args->dv};
-    struct tensor sum[3]; /* f64, since rounding is done once, at the end */
+    struct tensor sum[3]; /* f64, because rounding comes only once, at the end */
     for (int i = 0; i < 3; i++) {
         sum[i] = tensor_matrix(memory_allocate(tensor_count(to[i]) * 8), DTYPE_F64, to[i]->rows, to[i]->cols);
         if (i == 0 ? args->accumulate_q : args->accumulate_kv)
@@ -126,7 +126,7 @@ void reference_attention_backward(const struct attention_backward_args *args)
     }
 }
 
-/* One head of one row. A part without weight is left out, whatever its o holds. */
+/* Merges one head of one row. A part with weight 0 is skipped, whatever its o contains. */
 static void merge_head(const struct attention_merge_args *args, int64_t row, int64_t head)
 {
     double old = args->first ? -INFINITY : reference_load(&args->lse, head, row);

@@ -1,4 +1,4 @@
-/* The oracle's norm, rotary positions and activation. */
+/* The oracle's norms, rotary positions and activations. */
 #include "reference.h"
 #include "reference_ops.h"
 
@@ -29,7 +29,7 @@ static void rmsnorm_input_gradient(const struct rmsnorm_backward_args *args)
     int64_t hidden = args->x.cols;
     for (int64_t t = 0; t < args->x.rows; t++) {
         double rstd = reference_load(&args->rstd, 0, t);
-        double mean = 0.0; /* of weight * dy * x */
+        double mean = 0.0; /* mean of weight * dy * x */
         for (int64_t h = 0; h < hidden; h++)
             mean += gain_at(&args->weight, args->one_plus, h) * reference_load(&args->dy, t, h) *
                     reference_load(&args->x, t, h) / (double)hidden;
@@ -89,7 +89,7 @@ static void layernorm_input_gradient(const struct layernorm_backward_args *args)
 {
     int64_t hidden = args->x.cols;
     for (int64_t t = 0; t < args->x.rows; t++) {
-        double mean = 0.0, mean_n = 0.0; /* of weight * dy, and of that times the normalised input */
+        double mean = 0.0, mean_n = 0.0; /* means of weight * dy, and of weight * dy times the normalised input */
         for (int64_t h = 0; h < hidden; h++) {
             double d = gain_at(&args->weight, args->one_plus, h) * reference_load(&args->dy, t, h);
             mean += d / (double)hidden;
@@ -131,7 +131,8 @@ void reference_layernorm_backward(const struct layernorm_backward_args *args)
 void reference_rope(const struct rope_args *args)
 {
     int64_t half = args->head_dim / 2;
-    int64_t step = args->interleaved ? 2 : 1, apart = args->interleaved ? 1 : half; /* of pairs; of a pair's two */
+    int64_t step = args->interleaved ? 2 : 1,
+            apart = args->interleaved ? 1 : half; /* distance between pairs, and between the two elements of a pair */
     for (int64_t t = 0; t < args->x.rows; t++) {
         int64_t position = reference_index(&args->positions, t);
         for (int64_t first = 0; first < args->x.cols; first += args->head_dim)
@@ -185,8 +186,8 @@ void reference_swiglu_backward(const struct swiglu_backward_args *args)
 
 static const double pi = 3.14159265358979323846;
 
-/* The share of x that GELU lets through, and the share's slope: dy/dx = share + x slope. The tanh form is a sigmoid,
- * (1 + tanh(u)) / 2 = sigmoid(2 u), written so that nothing cancels where the share is next to 0 or 1. */
+/* share: the factor of x in GELU; slope: the derivative of share, so that dy/dx = share + x slope. The tanh form is a
+ * sigmoid, (1 + tanh(u)) / 2 = sigmoid(2 u), written without cancellation where the share is close to 0 or 1. */
 struct gelu {
     double share, slope;
 };

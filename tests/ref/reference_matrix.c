@@ -1,15 +1,15 @@
-/* The oracle's matrix product, embedding, and moves between tensors. */
+/* The oracle's GEMM, embedding, and copies between tensors. */
 #include "reference.h"
 #include "reference_ops.h"
 
-/* Element of op(a): row i, column l of k, with its scale. */
+/* Returns element (i, l) of op(a), with its scale. */
 static double left_operand(const struct gemm_args *args, int64_t i, int64_t l)
 {
     return args->transpose_a ? reference_load(&args->a, l, i)
                              : reference_load(&args->a, i, l) * reference_scale(&args->scale_a, args->scaling_a, i, l);
 }
 
-/* Element of op(b): row l of k, column j. */
+/* Returns element (l, j) of op(b), with its scale. */
 static double right_operand(const struct gemm_args *args, int64_t l, int64_t j)
 {
     return args->transpose_b ? reference_load(&args->b, j, l) * reference_scale(&args->scale_b, args->scaling_b, j, l)
@@ -78,7 +78,7 @@ void reference_embedding_backward(const struct embedding_backward_args *args)
         }
 }
 
-/* Rounds where the types differ. */
+/* Rounds if the types differ. */
 void reference_copy(const struct copy_args *args)
 {
     for (int64_t i = 0; i < args->to.rows; i++)
@@ -100,7 +100,7 @@ void reference_transpose(const struct transpose_args *args)
             reference_store(&args->to, j, i, reference_load(&args->from, i, j));
 }
 
-/* The distance of f32 numbers just below x in magnitude, or, `above`, just above. */
+/* Returns the distance of f32 numbers just below x in magnitude, or with `above` just above. */
 static double f32_unit(double x, bool above)
 {
     int exponent; /* x = f * 2^exponent, 0.5 <= f < 1 */
@@ -131,7 +131,7 @@ void reference_split(const struct split_args *args)
 {
     for (int64_t i = 0; i < args->from.cols; i++) {
         double x = reference_load(&args->from, 0, i);
-        const bool lost = tensor_present(&args->low) || !isnan(x); /* a NaN */
+        const bool lost = tensor_present(&args->low) || !isnan(x); /* NaN */
         reference_store(&args->high, 0, i, lost ? reference_high(x) : x);
         if (tensor_present(&args->low))
             reference_store(&args->low, 0, i, reference_low(x));

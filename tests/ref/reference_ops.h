@@ -1,5 +1,5 @@
-/* The oracle's ops: reference_NAME runs the op NAME in double. Collectives of groups larger than one process are not
- * here: the executor hands them to the group's table. */
+/* The oracle's ops: reference_NAME runs the op NAME in double. Collectives of groups of several processes are not here:
+ * the executor passes them to the group's table. */
 #ifndef TESTS_REF_REFERENCE_OPS_H
 #define TESTS_REF_REFERENCE_OPS_H
 
@@ -11,30 +11,30 @@ OP_DEVICE_TABLE(X)
 
 /* reference_matrix.c */
 
-/* An f32 number as the nearest bf16 (ties away from zero) and what that is short of it, in units of the last place of
- * the f32 numbers between them; and back. */
+/* Split an f32 number: reference_high returns the nearest bf16 (ties away from zero), reference_low the remainder, in
+ * units in the last place of f32 numbers of that magnitude. reference_joined returns the number. */
 double reference_high(double x);
 double reference_low(double x);
 double reference_joined(double high, double low);
 
 /* reference_quantization.c */
-/* The scale of element (row, col) of a copy; 1 where `scale` is absent. */
+/* Returns the scale of element (row, col) of a quantized operand; 1 where `scale` is absent. */
 double reference_scale(const struct tensor *scale, enum scaling scaling, int64_t row, int64_t col);
-/* The copies of x. */
+/* Makes the quantized operands of x. */
 void reference_copies(const struct tensor *x, const struct quantized_copies *to);
-/* Where an op with copies writes y: to y, or, where that is absent, to memory of its own. reference_made_end makes the
- * copies of it, and frees that memory. */
+/* For ops that also quantize their result y. reference_made returns the tensor to write: y, or memory of its own if y
+ * is absent. reference_made_end quantizes the tensor, and frees that memory. */
 struct tensor reference_made(const struct tensor *y, enum dtype dtype, int64_t rows, int64_t cols);
 void reference_made_end(const struct tensor *made, const struct tensor *y, const struct quantized_copies *to);
 
 /* reference_attention.c */
 
-/* One segment slot, read from the tables. */
+/* One slot of the segment tables. */
 struct reference_span {
     int64_t q_start, q_length, kv_start, kv_length, q_offset;
 };
 struct reference_span reference_span(const struct attention_segments *segments, int64_t slot);
-/* Keys 0 .. this - 1 of the slot's segment are seen by its query i. */
+/* Returns n such that query i of the slot's segment sees keys 0 .. n - 1. */
 int64_t reference_visible_keys(const struct reference_span *span, int64_t i, bool causal);
 
 #endif

@@ -1,5 +1,5 @@
 /* The oracle's quantization. It shares no function with core/quantization.h: values are doubles, and where the rules
- * say f32, a result is rounded to f32. (A quotient or a product of two f32 numbers, rounded to double first, rounds to
+ * say f32, a result is rounded to f32. (A quotient or product of two f32 numbers, first rounded to double, rounds to
  * the same f32.) */
 #include "reference.h"
 #include "reference_ops.h"
@@ -15,19 +15,19 @@ static double f32(double x)
 
 static const double largest_of[] = {[FORMAT_E4M3] = 448.0, [FORMAT_E5M2] = 57344.0, [FORMAT_E2M1] = 6.0};
 
-/* The numbers of a format: bits of the mantissa that are stored, exponent of the smallest that is not a denormal. */
+/* The formats: stored bits of the mantissa, and exponent of the smallest normal number. */
 static const struct {
     int mantissa, lowest;
 } grid[] = {[FORMAT_E4M3] = {3, -6}, [FORMAT_E5M2] = {2, -14}, [FORMAT_E2M1] = {1, 0}};
 
-/* The distance from |x| to the next larger number of the format, if |x| is one. */
+/* Returns the distance from |x| to the next larger number of the format, if |x| is one. */
 static double unit_at(double x, enum number_format format)
 {
     int exponent = x != 0.0 ? ilogb(x) : grid[format].lowest;
     return ldexp(1.0, (exponent < grid[format].lowest ? grid[format].lowest : exponent) - grid[format].mantissa);
 }
 
-/* x * multiplier within the format's range; NaN for inf. */
+/* Returns x * multiplier clipped to the format's range; NaN for inf. */
 static double within_range(double x, double multiplier, enum number_format format)
 {
     if (!isfinite(x) || isnan(multiplier))
@@ -41,7 +41,7 @@ static double to_nearest(double x, enum number_format format)
     return isnan(x) ? x : nearbyint(x / unit_at(x, format)) * unit_at(x, format);
 }
 
-/* Up with the probability of the share of the way up that x has come. */
+/* Rounds stochastically: up with a probability equal to the fraction of the interval below x. */
 static double at_random(double x, uint64_t word)
 {
     if (isnan(x))
@@ -51,7 +51,7 @@ static double at_random(double x, uint64_t word)
     return copysign((below + (up ? 1.0 : 0.0)) * unit, x);
 }
 
-/* One to one on 32-bit words. */
+/* Mixes a 32-bit word; one to one. */
 static uint64_t mixed(uint64_t word)
 {
     const uint64_t words = (uint64_t)1 << 32;
@@ -73,15 +73,15 @@ static uint64_t random_word(const struct quantized_copies *to, bool column, int6
     return mixed(mixed((key + (uint64_t)row) % words) ^ (uint64_t)col * 3266489909u % words);
 }
 
-/* What a copy is made of: x, or x transposed, padded with zeros and perhaps transformed. */
+/* The source of a quantized operand: x, or x transposed, padded with zeros and possibly transformed. */
 struct record_source {
     const struct tensor *x;
     bool column, hadamard;
     int64_t rows, cols;
 };
 
-/* Sum over rows first .. first + count - 1 of the group of 16 of H[i][j] sign[j] x[j], halves first; each sum is f32.
- */
+/* Returns the sum over rows first .. first + count - 1 of the group of 16 of H[i][j] sign[j] x[j], halves first; each
+ * sum is f32. */
 static double walsh(const struct record_source *source, int64_t i, int64_t group, int64_t feature, int64_t first,
                     int64_t count)
 {
@@ -105,7 +105,7 @@ static double source_at(const struct record_source *source, int64_t row, int64_t
     return col < source->x->rows ? reference_load(source->x, col, row) : 0.0;
 }
 
-/* A part of a copy, first .. last - 1 each way. */
+/* A block of a quantized operand: first .. last - 1 in each direction. */
 struct part {
     int64_t row, last_row, col, last_col;
 };
@@ -121,21 +121,21 @@ static double amax_of(const struct record_source *source, const struct part *par
     return amax;
 }
 
-/* Elements with a scale of their own lie in blocks of so many rows and columns; -1: all. */
+/* Rows and columns of a block of elements with one scale; -1: all. */
 static const struct {
     int64_t rows, cols;
 } block[] = {
     [SCALING_TENSOR] = {-1, -1}, [SCALING_ROW] = {1, -1},  [SCALING_1X128] = {1, 128}, [SCALING_128X128] = {128, 128},
     [SCALING_1X32] = {1, 32},    [SCALING_1X16] = {1, 16}, [SCALING_16X16] = {16, 16}};
 
-/* How the elements of one block become numbers of the format, and those numbers values. */
+/* How the elements of a block become numbers of the format, and how those become values. */
 struct measure {
-    double multiplier; /* NaN: the block has no scale, and its copies are NaN */
-    double inside;     /* what the copy's elements are multiplied by already */
-    double scale;      /* what is left to multiply them by */
+    double multiplier; /* NaN: the block has no scale, and its quantized elements are NaN */
+    double inside;     /* factor already applied to the quantized elements */
+    double scale;      /* factor that is left to apply */
 };
 
-/* From TransformerEngine's rules. */
+/* Returns the multiplier by TransformerEngine's rules. */
 static double multiplier_of(double amax, double largest, bool power_of_two)
 {
     if (amax == 0.0 || isinf(amax))
@@ -149,7 +149,7 @@ static double reciprocal(double x)
     return fmin(f32(1.0 / x), FLT_MAX);
 }
 
-/* `whole`: the tensor's multiplier, for 1X16 and 16X16, or its scale, where that is given, else -1. */
+/* Returns the measure of a block. whole: the tensor's multiplier for 1X16 and 16X16, or its scale if given, else -1. */
 static struct measure measure_of(const struct quantization *rule, double amax, double whole)
 {
     const double largest = largest_of[rule->format];
@@ -158,8 +158,7 @@ static struct measure measure_of(const struct quantization *rule, double amax, d
         if (isinf(amax))
             return (struct measure){NAN, 1.0, 1.0};
         int exponent;
-        double fraction =
-            frexp(f32(amax / largest), &exponent); /* in [0.5, 1): the power above, or the number itself */
+        double fraction = frexp(f32(amax / largest), &exponent); /* in [0.5, 1): the next power, or the number */
         exponent -= fraction == 0.5;
         exponent = fraction == 0.0 || exponent < -127 ? -127 : exponent;
         return (struct measure){ldexp(1.0, -exponent), ldexp(1.0, exponent), 1.0};
@@ -181,7 +180,7 @@ static struct measure measure_of(const struct quantization *rule, double amax, d
     return (struct measure){multiplier, 1.0, reciprocal(multiplier)};
 }
 
-/* Where the scale of element (row, col) of a copy lies: the row, and the column. */
+/* Writes the row and column at which the scale of element (row, col) is stored. */
 static void scale_place(enum scaling scaling, int64_t row, int64_t col, int64_t place[2])
 {
     place[0] = scaling == SCALING_1X128 ? col / 128 : scaling == SCALING_128X128 ? row / 128 : 0;
@@ -195,7 +194,8 @@ double reference_scale(const struct tensor *scale, enum scaling scaling, int64_t
     return tensor_present(scale) ? reference_load(scale, place[0], place[1]) : 1.0;
 }
 
-/* The next block of a copy [rows, cols] after `part`, whose first call has last_row 0; false after the last. */
+/* Moves to the block after `part` of a quantized operand [rows, cols]; in the first call last_row is 0. Returns false
+ * after the last block. */
 static bool next_part(enum scaling scaling, int64_t rows, int64_t cols, struct part *part)
 {
     const int64_t height = block[scaling].rows < 0 ? rows : block[scaling].rows;
@@ -219,7 +219,7 @@ static void make_copy(const struct record_source *source, const struct quantized
     if (rule->scaling == SCALING_1X16 || rule->scaling == SCALING_16X16)
         whole = multiplier_of(amax_of(source, &all), 6.0 * 448.0, false);
     const double given = tensor_present(&to->whole_amax) ? reference_load(&to->whole_amax, 0, 0) : -1.0;
-    if (given >= 0.0 && tensor_present(scale)) /* also where x is empty */
+    if (given >= 0.0 && tensor_present(scale)) /* also if x is empty */
         reference_store(scale, 0, 0, measure_of(rule, given, -1.0).scale);
     for (struct part part = {0}; next_part(rule->scaling, source->rows, source->cols, &part);) {
         const struct measure measure = measure_of(rule, given >= 0.0 ? given : amax_of(source, &part), whole);

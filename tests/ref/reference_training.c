@@ -10,7 +10,7 @@ static double largest_of(const struct tensor *x, int64_t row)
     return largest;
 }
 
-/* sum(exp(row)), with the largest element taken out so that nothing overflows. */
+/* The sum does not overflow. */
 static double sum_of_exps(const struct tensor *x, int64_t row, double largest)
 {
     double sum = 0.0;
@@ -19,7 +19,6 @@ static double sum_of_exps(const struct tensor *x, int64_t row, double largest)
     return sum;
 }
 
-/* log(sum(exp(row))). */
 static double log_sum_exp(const struct tensor *x, int64_t row)
 {
     double largest = largest_of(x, row);
@@ -92,7 +91,7 @@ void reference_xent_merge(const struct xent_merge_args *args)
     reference_store(&args->total, 0, 1, count);
 }
 
-/* Of row t, whose label is in column `place` if it is in any. */
+/* Writes the gradient of row t, whose label is in column `place` if that is a column of the row. */
 static void differentiate(const struct tensor *logits, int64_t t, bool counts, int64_t place, double lse)
 {
     for (int64_t j = 0; j < logits->cols; j++) {
@@ -137,7 +136,7 @@ void reference_exact_read(const struct exact_read_args *args)
         reference_store(&args->to, 0, i, reference_load(&args->from, 0, i));
 }
 
-/* Of parts, what adds up to the same: the whole in the first. */
+/* With several parts, the first gets the whole sum and the others 0. */
 void reference_sum_squares(const struct sum_squares_args *args)
 {
     double sum = 0.0;

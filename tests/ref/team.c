@@ -81,7 +81,6 @@ static void fill_rows(struct batch *global, const struct form *form, int step)
     }
 }
 
-/* Row `from` of the global batch becomes row `to` of a micro-batch. */
 static void copy_row(struct batch *batch, int64_t to, const struct batch *global, int64_t from)
 {
     const int64_t here = to * TEAM_ROW_TOKENS, there = from * TEAM_ROW_TOKENS, n = TEAM_ROW_TOKENS;
@@ -100,7 +99,7 @@ static void copy_row(struct batch *batch, int64_t to, const struct batch *global
     }
 }
 
-/* Each data rank has rows that follow one another, micro-batch by micro-batch. */
+/* Assigns consecutive rows to each data rank, micro-batch by micro-batch. */
 static void deal_rows(const struct team *team, struct batch *batch, const struct batch *global, int micro_batch)
 {
     const int64_t first = ((int64_t)team->grid.data_rank * team->form.micro_batches + micro_batch) * team->rows;
@@ -148,7 +147,7 @@ struct model_settings team_settings(const struct layout *layout, const struct fo
     return settings;
 }
 
-/* Of layout_make. */
+/* Makes a group, for layout_groups. */
 static struct group *make_group(void *self, enum layout_axis axis, const char *name)
 {
     return comm_group_create(layout_comm(&((struct team *)self)->grid, axis), NULL, name);
@@ -241,7 +240,7 @@ static void read_shard(struct stream *stream, const struct store_shard *shard, e
         read_tensor(state == TEAM_GRADIENT ? &shard->gradient : state == TEAM_M ? &shard->m : &shard->v, out);
 }
 
-/* Where a parameter begins, of all units' flat buffers one behind the other. */
+/* Returns the offset of a parameter in the concatenated flat buffers of all units. */
 static int64_t place_of(const struct model *model, int unit, const struct parameter *p)
 {
     int64_t at = 0;
@@ -262,8 +261,8 @@ static int64_t spread_run(const float *own, float *whole, int64_t count)
     return differ;
 }
 
-/* Puts what this rank has of each parameter, where it has any, to its place in the whole. Returns how many elements had
- * other bits there. */
+/* Copies this rank's part of each parameter to its place in the whole. Returns the number of elements that had other
+ * bits there. */
 static int64_t spread(const struct team *team, const float *own, float *whole)
 {
     const struct model *model = &team->toy.model;
@@ -365,14 +364,14 @@ static double relative_l2(const float *a, const float *b, int64_t count)
     return difference == 0 ? 0 : sqrt(difference / norm);
 }
 
-/* NaN wins. */
+/* Keeps the larger value; NaN is the largest. */
 static void keep_largest(double *largest, double value)
 {
     if (!(value <= *largest))
         *largest = value;
 }
 
-/* The norm of a step from the length of its gradient, which is a sum over labels. */
+/* Returns the relative difference of a step's norm from the length of its gradient, which is a sum over labels. */
 static double off_length(double norm, const float *gradient, int64_t elements, double labels)
 {
     double squares = 0;
@@ -410,17 +409,17 @@ struct distances outcome_apart(const struct run_outcome *a, const struct run_out
     return d;
 }
 
-/* -- Beside one rank --------------------------------------------------------------------------------------------- */
+/* -- Comparison with one rank ------------------------------------------------------------------------------------- */
 
-/* A norm is an f32. The last gradients come after updates, which divide by roots of small numbers: 1.1e-5 was seen
- * where layers, rows and state are cut at once, on a CPU without AVX-512, 0.23e-5 of the first. */
+/* A norm is an f32. The last gradients come after updates, which divide by roots of small numbers: 1.1e-5 was observed
+ * with layers, rows and state divided at once, on a CPU without AVX-512, and 0.23e-5 for the first ones. */
 const struct distances bound_f32 = {.loss = 1e-6, .norm = 1e-5, .first = 1e-5, .last = 2e-5, .length = 0x1p-23};
 
-/* The other may be 1.5 times as far from f32 as this one, as t_golden allows; between both lies no more than the sum.
- * What this one is away is measured, of gradients by many elements and so reliably. A loss and a norm are one number a
- * step, which may be near f32 by luck in all of them: nearer than half a unit of bf16 counts as that, for a norm on
- * both sides, and an error that is across the gradient makes it longer by half of its square. (That a norm is measured
- * rightly is seen by its gradient's length.) */
+/* The other training may be 1.5 times as far from fp32 as `one`, as t_golden allows, so the two differ by at most the
+ * sum. Distances of gradients are measured over many elements, hence reliable. Loss and norm are one number per step,
+ * which may be close to fp32 by luck in all steps. Therefore at least half a unit of bf16 is allowed, for a norm on
+ * both sides. An error orthogonal to the gradient lengthens it by half of the error's square. (The length distance
+ * checks that norms are computed correctly.) */
 struct distances bound_of_rounding(const struct distances *one)
 {
     const double both = 1 + 1.5, half_unit = 0x1p-9, across = both * fmax(one->first, one->last);

@@ -44,10 +44,10 @@ static double cut_off(double x, int below)
     return ldexp(trunc(ldexp(x, -below)), below);
 }
 
-/* A sum on its way, in units of elements. */
+/* A sum in progress, in units of elements. */
 struct chain {
     double model, exact;
-    double least, most; /* exact, where the sum may have begun */
+    double least, most; /* extremes of `exact` at points where the sum may have begun */
     double bound;
 };
 
@@ -56,7 +56,7 @@ static void begin(struct chain *chain)
     *chain = (struct chain){0};
 }
 
-/* The largest magnitude that the sum so far may have. */
+/* Returns the largest magnitude that the sum so far may have. */
 static double reach(const struct chain *chain)
 {
     return fmax(chain->exact - chain->least, chain->most - chain->exact) + chain->bound;

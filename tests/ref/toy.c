@@ -158,7 +158,7 @@ static struct tensor part_of(const struct store_shard *shard, int part)
     return *parts[part];
 }
 
-/* Copies a tensor to or from the state at `bytes`, if there is one; returns where the next one stands. */
+/* Copies a tensor, if present, to or from the state at `bytes`; returns the offset of the next one. */
 static int64_t move(const struct tensor *t, char *state, int64_t bytes, bool restore)
 {
     const int64_t size = tensor_extent(t);
@@ -167,8 +167,8 @@ static int64_t move(const struct tensor *t, char *state, int64_t bytes, bool res
     return bytes + size;
 }
 
-/* Copies the store's tensors, the first `parts` of each shard, to or from `state`; counts bytes when it is NULL. With
- * the moments go their count of updates, and the state of delayed scaling. */
+/* Copies the first `parts` tensors of each shard to or from `state`; if it is NULL, only counts bytes. With all parts,
+ * also copies the count of updates and the state of delayed scaling. */
 static int64_t walk(const struct toy *toy, char *state, int parts, bool restore)
 {
     int64_t bytes = 0;

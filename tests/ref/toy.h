@@ -1,4 +1,4 @@
-/* Toy models and batches for tests of the step. */
+/* Toy models and batches for tests of the training step. */
 #ifndef TESTS_REF_TOY_H
 #define TESTS_REF_TOY_H
 
@@ -6,19 +6,18 @@
 #include "deck/fields.h"
 #include "engine/engine.h"
 
-/* Models of 3 layers, hidden 32, vocabulary 40; the Llamas have grouped-query attention. */
+/* Returns a model of 3 layers, hidden 32, vocabulary 40; the Llamas have grouped-query attention. */
 enum toy_kind { TOY_LLAMA, TOY_LLAMA_TIED, TOY_ESM2, TOY_AMPLIFY, TOY_KINDS };
 struct model_settings toy_settings(enum toy_kind kind);
 
-/* A recipe (enum deck_recipe) for all linears of such a model, with histories of 4 steps. */
+/* Returns a recipe (enum deck_recipe) for all linear layers of a toy model, with histories of 4 steps. */
 struct precision toy_precision(int recipe);
 
-/* A Llama of 3 layers, hidden 64; 22 rows of 128 tokens a step, 4 to a micro-batch. */
+/* Returns a deck of a Llama with 3 layers, hidden 64; 22 rows of 128 tokens per step, 4 per micro-batch. */
 struct deck toy_deck(void);
 
-/* Random tokens in `rows` rows; row r holds 1 + r % 3 segments of random lengths with padding behind them; about one
- * label in five is ignored, and about one token in five has the factor 0, others 0.5 to 1.5. key chooses the content.
- */
+/* Makes a batch of random tokens. Row r has 1 + r % 3 segments of random lengths, followed by padding. About one label
+ * in five is ignored; about one token in five has the factor 0, the others 0.5 to 1.5. key selects the content. */
 void toy_batch(struct batch *batch, int64_t rows, int64_t row_tokens, uint64_t key);
 
 struct toy {
@@ -31,31 +30,31 @@ struct toy {
 struct toy_options {
     struct model_settings settings;
     struct executor *executor;
-    struct group *group;                  /* whose ranks hold everything each; NULL: one rank alone */
+    struct group *group;                  /* ranks that each own all state; NULL: one rank */
     const struct parallel_groups *groups; /* NULL: only `group` */
     struct sharding sharding;
     enum dtype compute; /* statistics are f32 */
     int slots;
-    const struct schedule *schedule; /* whose slots the chunks have; NULL: one chunk has `slots` */
+    const struct schedule *schedule; /* gives the chunks their slots; NULL: one chunk with `slots` */
     bool split_backward, replays;
-    enum deck_recompute recompute;                        /* of layers that settings.recompute does not name */
+    enum deck_recompute recompute;                        /* for layers that settings.recompute does not name */
     int64_t rows, row_tokens, max_segments;               /* of a micro-batch */
     int64_t head_tokens;                                  /* 0 = all */
     void (*place)(struct model *model, const void *self); /* NULL: parameters are whole */
     const void *self;                                     /* of place */
-    struct comm *tensor;                                  /* of struct engine_settings */
+    struct comm *tensor;                                  /* as in struct engine_settings */
 };
 
-/* Defaults: toy_settings(TOY_LLAMA), fp32, one slot, 2 rows of 48 tokens, 4 segments, keep all. */
+/* Returns the defaults: toy_settings(TOY_LLAMA), fp32, one slot, 2 rows of 48 tokens, 4 segments, no recomputing. */
 struct toy_options toy_options(struct executor *executor);
-/* Initialised with seed 7, where the executor runs anything. */
+/* Makes a toy, initialised with seed 7 unless the executor is dry. */
 void toy_create(struct toy *toy, const struct toy_options *options);
 void toy_destroy(struct toy *toy);
 
-/* All state of a training engine: weights, gradients, m, v, the count of updates and delayed scaling, as bytes in a
- * fixed order. Freed with free(). */
+/* Returns all state of a training engine as bytes in a fixed order: weights, gradients, m, v, the count of updates and
+ * delayed scaling. Freed with free(). */
 char *toy_state(const struct toy *toy, int64_t *bytes);
-/* Only the gradients. */
+/* As toy_state, with only the gradients. */
 char *toy_gradients(const struct toy *toy, int64_t *bytes);
 void toy_restore(struct toy *toy, const char *state);
 

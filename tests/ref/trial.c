@@ -9,7 +9,7 @@
 enum { GUARD_BYTES = 256, ARGS_BYTES = 1024 };
 
 static struct executor *oracle;
-static uint64_t draws; /* over all trials, so that no two share numbers */
+static uint64_t draws; /* shared by all trials, so that their numbers differ */
 
 static const struct random_key trial_key = {.seed = 11, .purpose = RANDOM_TEST, .stream = 2};
 
@@ -138,7 +138,7 @@ struct tensor trial_in_copy(const struct trial *trial, const struct tensor *x, c
     return moved;
 }
 
-/* Where it lies in the wide copy: every float is an f64 there, so a block is stretched eightfold at the most. */
+/* Returns a tensor's place in the wide copy, where every float is f64, so a block is at most eight times as large. */
 static struct tensor in_wide(const struct trial *trial, const struct tensor *x, char *wide)
 {
     const struct trial_block *block = block_of(trial, x->data);
@@ -170,7 +170,7 @@ static char *wide_create(const struct trial *trial)
     return wide;
 }
 
-/* args with every present tensor moved. */
+/* Copies args, with every present tensor moved. */
 static void move_args(const struct trial *trial, enum op op, const void *args, char *memory,
                       struct tensor (*move)(const struct trial *, const struct tensor *, char *), char *moved)
 {
@@ -183,7 +183,7 @@ static void move_args(const struct trial *trial, enum op op, const void *args, c
         }
 }
 
-/* For each byte of the trial's memory, how the op uses it (enum op_access, 0 = not at all). */
+/* Returns how the op uses each byte of the trial's memory (enum op_access, 0 = not at all). */
 static char *access_map(const struct trial *trial, enum op op, const void *args)
 {
     char *map = memory_allocate(trial->used);
@@ -200,13 +200,13 @@ static char *access_map(const struct trial *trial, enum op op, const void *args)
     return map;
 }
 
-/* Runs the op on a fresh copy of the trial's memory, with what is only written poisoned. */
+/* Runs the op on a new copy of the trial's memory, in which outputs are poisoned. */
 static char *run_copy(const struct trial *trial, struct executor *executor, enum op op, const void *args,
                       const char *map)
 {
     _Alignas(16) char moved[ARGS_BYTES];
     char *copy = copy_create(trial), *device = executor->class->allocate(executor, trial->used, MEMORY_DEVICE);
-    const int64_t words = trial->used / (int64_t)sizeof(int32_t); /* which no executor changes on the way */
+    const int64_t words = trial->used / (int64_t)sizeof(int32_t); /* integers, which a copy does not change */
     struct tensor host = tensor_vector(copy, DTYPE_I32, words), on_device = tensor_vector(device, DTYPE_I32, words);
     for (int64_t b = 0; b < trial->used; b++)
         if (map[b] == OP_WRITE)
@@ -224,11 +224,11 @@ static char *run_copy(const struct trial *trial, struct executor *executor, enum
 
 /* -- Comparisons --------------------------------------------------------------------------------------------------- */
 
-/* Half the distance between neighbouring numbers of a type near a magnitude. */
+/* Returns half the distance between neighbouring numbers of a type at a magnitude. */
 static double half_ulp(enum dtype dtype, double magnitude)
 {
     static const struct {
-        int precision, lowest; /* bits with the hidden one, exponent of the smallest normal number */
+        int precision, lowest; /* bits including the hidden one, and exponent of the smallest normal number */
     } format[DTYPE_COUNT] = {[DTYPE_F32] = {24, -126},
                              [DTYPE_BF16] = {8, -126},
                              [DTYPE_E4M3] = {4, -6},
@@ -240,14 +240,14 @@ static double half_ulp(enum dtype dtype, double magnitude)
     return ldexp(1.0, exponent - format[dtype].precision);
 }
 
-/* What an element may be off by. Numbers under f32's normal range may be flushed to zero. */
+/* Returns the allowed error of an element. Numbers below f32's normal range may be flushed to zero. */
 static double tolerance(enum dtype dtype, double wanted, double bound)
 {
     double flushed = dtype == DTYPE_F64 ? 0.0 : 0x1p-126;
     return bound + half_ulp(dtype, fabs(wanted) + bound) + flushed;
 }
 
-/* An element's error in units of what is allowed. Infinite numbers must be the same. */
+/* Returns an element's error in units of the allowed error. Infinite numbers must be equal. */
 static double excess_of(enum dtype dtype, double got, double wanted, double bound)
 {
     if (got == wanted)
@@ -261,8 +261,8 @@ static double bound_at(const struct tensor *bound, int64_t row, int64_t col)
     return tensor_present(bound) ? reference_load(bound, row, col) : 0.0;
 }
 
-/* Spoils the largest finite element of an output by 1e-3 of its magnitude (an output of zeros by 1e-3): a bound that
- * allows this could not fail. */
+/* Injects a fault into the largest finite element of an output, of 1e-3 of its magnitude (of 1e-3 if the output is
+ * zero): a bound that allows this could not fail. */
 static void plant_fault(struct trial *trial, enum op op, int field, const struct tensor *got,
                         const struct tensor *wanted, int64_t row, int64_t col)
 {
@@ -305,7 +305,7 @@ static int64_t compare_field(struct trial *trial, enum op op, int field, const s
     return wrong;
 }
 
-/* Inputs, gaps between rows and guards must be as they were. */
+/* Checks that inputs, gaps between rows and guards are unchanged. */
 static int64_t compare_untouched(const struct trial *trial, enum op op, const char *copy, const char *map)
 {
     int64_t changed = 0, first = -1;
@@ -332,7 +332,7 @@ void trial_expect(struct trial *trial, enum op op, const void *args)
     memory_free(trial->wanted);
     trial->wanted = wide_create(trial);
     move_args(trial, op, args, trial->wanted, in_wide, wide_args);
-    oracle->class->launch(oracle, NULL, op, wide_args); /* not by the door: its check knows e4m3 where f64 stands */
+    oracle->class->launch(oracle, NULL, op, wide_args); /* without launch(), which would reject f64 in place of e4m3 */
 }
 
 int64_t trial_compare(struct trial *trial, struct executor *executor, enum op op, const void *args)
@@ -369,7 +369,7 @@ char *trial_run(const struct trial *trial, struct executor *executor, enum op op
     return copy;
 }
 
-/* Where both wrote NaN, the bits may differ. */
+/* Copies the bits of NaN where both are NaN: they may differ. */
 static void forgive_nan(const struct tensor *got, const struct tensor *wanted)
 {
     for (int64_t i = 0; i < got->rows; i++)

@@ -1,4 +1,4 @@
-/* An executor in front of another that may change what is launched: for planting faults at the door. */
+/* An executor in front of another one whose hook may change launches, for injecting faults. */
 #ifndef TESTS_REF_WRAPPER_H
 #define TESTS_REF_WRAPPER_H
 
@@ -7,17 +7,17 @@
 struct wrapper {
     struct executor executor;
     struct executor *inner; /* borrowed */
-    /* Launches on inner, or does not. */
+    /* Called instead of each launch; may launch on inner. */
     void (*hook)(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args);
-    void *self; /* the hook's */
+    void *self; /* for the hook */
 };
 
-/* Fills a wrapper; nothing to free. */
+/* Fills in a wrapper, which does not own anything. */
 void wrapper_create(struct wrapper *wrapper, struct executor *inner,
                     void (*hook)(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args),
                     void *self);
 
-/* Launches on the inner executor. */
+/* Launches the op on the inner executor. */
 void wrapper_pass(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args);
 
 #endif
