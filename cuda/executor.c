@@ -42,10 +42,10 @@ struct recording {
     int64_t count;
 };
 
-/* The number of streams with collectives. A kernel of NCCL may wait for one that another rank has started and this rank
- * has not. On several nodes the kernels of all these streams must therefore fit on the GPU at once: each uses at most
- * an equal part of the SMs. (NCCL_LAUNCH_ORDER_IMPLICIT would order the launches instead, but with it NCCL 2.28 fails
- * to capture all-to-alls by copy engines.) */
+/* The number of streams with collectives. A kernel of NCCL may wait for one that only another rank has started. On
+ * several nodes the kernels of all these streams must therefore fit on the GPU at once: each uses at most an equal part
+ * of the SMs. (NCCL_LAUNCH_ORDER_IMPLICIT would order the launches instead, but with it NCCL 2.28 fails to capture
+ * all-to-alls by copy engines.) */
 enum { COLLECTIVE_STREAMS = 5 };
 
 struct cuda {

@@ -25,7 +25,7 @@ struct cuda_kept {
 /* Number of counters per stream. Every kernel finds them at 0 and leaves them at 0. */
 enum { CUDA_COUNTERS = 256 };
 
-/* What a launcher needs from the executor. */
+/* The parts of the executor that a launcher needs. */
 struct cuda_target {
     cudaStream_t stream;
     char *workspace; /* scratch of this stream */

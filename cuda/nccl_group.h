@@ -10,7 +10,7 @@
 /* Called with a collective's name each time it is launched on a stream. */
 typedef void nccl_launched(void *self, const char *name);
 
-/* What a group needs from its executor. */
+/* The parts of its executor that a group needs. */
 struct nccl_settings {
     struct executor *executor;
     const struct cuda_target *targets; /* [STREAM_COUNT], the executor's; borrowed */

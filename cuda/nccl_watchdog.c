@@ -66,7 +66,7 @@ static void update(struct nccl_watchdog *w)
     }
 }
 
-/* Returns when the device started the oldest collective of a queue; infinity if it has not. */
+/* Returns when the device started the oldest collective of a queue; infinity before that. */
 static double start_of(const struct nccl_queue *q)
 {
     return q->followed == q->finished ? q->since : HUGE_VAL;

@@ -5,7 +5,7 @@ enum { FINALISTS = 3 };
 
 static const float ages = 1e30f;
 
-/* What is timed, and the events around it. */
+/* The launch that is timed, and the events around it. */
 struct trial {
     const struct cuda_target *target;
     timing_launch *launch_way;

@@ -29,7 +29,7 @@ int main(void)
                              .d = tensor_matrix(y, DTYPE_F32, TOKENS, OUTPUTS)};
     launch(&stream, OP_GEMM, &args);
 
-    /* The same table that describes the op to executors describes it to everybody else. */
+    /* One table describes the op to executors and to all other code. */
     printf("%s: %d flops\n", op_info(OP_GEMM)->name, (int)op_flops(OP_GEMM, &args));
 
     /* A second op, by the macro. It runs after the first, since launches on one stream run in order. */

@@ -27,7 +27,7 @@ struct comm_class {
     void (*shift)(struct comm *comm, const void *in, void *out, int64_t bytes);
     /* Pipeline send and receive between neighbouring ranks, on a ring: data[RELAY_TO_NEXT] is sent to rank + 1, which
      * receives it as data[RELAY_FROM_BEFORE]; data[RELAY_TO_BEFORE] is sent to rank - 1, which receives it as
-     * data[RELAY_FROM_NEXT]. An entry with 0 bytes is no message. On return received messages have arrived, and sent
+     * data[RELAY_FROM_NEXT]. An entry with 0 bytes is not sent. On return received messages have arrived, and sent
      * ones have been copied; a send waits only for the previous message of its direction to be received. Collective
      * over neighbouring ranks with messages for each other. */
     void (*relay)(struct comm *comm, void *const data[RELAY_COUNT], const int64_t bytes[RELAY_COUNT]);
@@ -47,7 +47,7 @@ struct comm *comm_open_mpi(void);
 /* Frees a communicator of either kind. Collective. */
 void comm_destroy(struct comm *comm);
 
-/* Sets the time limit of each collective, in seconds; 0, the default, is no limit. A collective that takes longer than
+/* Sets the time limit of each collective, in seconds; 0, the default: no limit. A collective that takes longer than
  * a tenth of the limit warns and names the missing ranks; one that exceeds the limit names them and is fatal. Local;
  * all ranks must call it with the same value. */
 void comm_set_timeout(double seconds);

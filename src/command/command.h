@@ -7,7 +7,7 @@
 #include "comm/comm.h"
 #include "core/device.h"
 
-/* What main supplies. */
+/* The functions that main supplies to commands. */
 struct command_environment {
     const char *(*features)(void); /* what this build computes with: "executor cpu with oneDNN" */
     device_make *make_executor;    /* core/device.h */

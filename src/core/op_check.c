@@ -1,4 +1,4 @@
-/* What is wrong with an op's arguments: presence, types and shapes by the op's row (core/op.c), and one function for
+/* Checks of an op's arguments: presence, types and shapes by the op's row (core/op.c), and one function for
  * each op with rules that a row cannot say. */
 #include "core/group.h"
 #include "core/op.h"

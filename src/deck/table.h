@@ -9,7 +9,7 @@
 
 enum deck_type { DECK_TYPE_BOOL, DECK_TYPE_INT, DECK_TYPE_REAL, DECK_TYPE_STRING, DECK_TYPE_CHOICE };
 
-/* Where "~" means the home folder: nowhere, at the start of the string, or at the start of each item of a
+/* The places at which "~" means the home folder: none, the start of the string, or the start of each item of a
  * comma-separated list. */
 enum deck_paths { DECK_PATHS_NONE, DECK_PATHS_ONE, DECK_PATHS_LIST };
 

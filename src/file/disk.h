@@ -30,7 +30,7 @@ void disk_remove_folder(const char *path);
 /* Returns whether the path is a device, a pipe, or an open stream of this process (/dev/stdout). Such an output is
  * written directly, without a temporary file. */
 bool disk_is_stream(const char *path);
-/* What an output may be; a mask. */
+/* Kinds of outputs that disk_check_output allows; a mask. */
 enum disk_output {
     DISK_REPLACE = 1, /* --force: the output may replace a file */
     DISK_STREAM = 2   /* the output may be a stream (disk_is_stream) */

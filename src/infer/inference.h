@@ -8,7 +8,7 @@
 #include "tokenizer/tokenizer.h"
 #include "setup/setup.h"
 
-/* What the engine must be able to do; fields as in memory_settings and engine_settings. */
+/* Requirements for the engine; fields as in memory_settings and engine_settings. */
 struct inference_shape {
     enum memory_use use;
     int64_t tokens, segments; /* maximum of one call */

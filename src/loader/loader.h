@@ -7,7 +7,7 @@
  * rank and after any restart. Each of `data_ranks` data ranks gets ceil(G / (data_ranks * B)) micro-batches per step:
  * rank r gets micro-batches m * data_ranks + r, or with `balance` those that loader/deal.h assigns to it.
  *
- * Tensor- and context-parallel ranks have the same data rank, and each reads whole rows by itself. A prefetch thread
+ * Tensor- and context-parallel ranks have the same data rank, and each reads whole rows on its own. A prefetch thread
  * prepares the next step; it calls neither MPI nor HDF5. */
 #ifndef LOADER_LOADER_H
 #define LOADER_LOADER_H

@@ -9,7 +9,7 @@
 
 enum { COLUMNS = 120 /* maximum of a map */ };
 
-/* What the share of underflowing gradients means for a training (guidance of NVIDIA's fp8_analysis recipe). */
+/* Meaning of the share of underflowing gradients for a training (guidance of NVIDIA's fp8_analysis recipe). */
 static const struct plot_band underflow_bands[] = {{0.005, "#a6d8b4", "good: below 0.5 %"},
                                                    {0.02, "#ead96b", "warning: to 2 %"},
                                                    {0.04, "#ee8a3c", "critical: to 4 %"},

@@ -28,7 +28,7 @@ static bool is_own_deck(const char *path)
     return own;
 }
 
-/* What a log.jsonl says about its run. from: a checkpoint that may belong to that run, or NULL. */
+/* Content of a log.jsonl about its run. from: a checkpoint that may belong to that run, or NULL. */
 struct log_record {
     bool own;   /* written by a run */
     bool saved; /* the run has saved a checkpoint */

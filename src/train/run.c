@@ -36,7 +36,7 @@
 
 /* -- Start weights ----------------------------------------------------------------------------------------------- */
 
-/* What a run starts from; all NULL: from the seed. */
+/* The sources of the initial state; all NULL: the seed. */
 struct start {
     char *resumed; /* checkpoint to resume from */
     char *origin;  /* checkpoint of model.initialise_from, for a new run */

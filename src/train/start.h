@@ -1,4 +1,4 @@
-/* What a run starts from: its deck, its folder, its checkpoint. All functions are collective over world; they return
+/* The start of a run: its deck, its folder, its checkpoint. All functions are collective over world; they return
  * agreed codes, and rank 0 has printed the message. */
 #ifndef TRAIN_START_H
 #define TRAIN_START_H
