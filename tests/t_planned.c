@@ -464,7 +464,8 @@ int main(int argc, char **argv)
     };
     static const char *const others[] = {
         "parallel.pipeline=2 parallel.shard=optimizer model.tied=yes",
-        "parallel.pipeline=2 parallel.virtual_stages=2 parallel.shard=full precision.compute=bf16 precision.masters=false "
+        "parallel.pipeline=2 parallel.virtual_stages=2 parallel.shard=full precision.compute=bf16 "
+        "precision.masters=false "
         "memory.offload_layers=1,3 memory.recompute=norms train.global_batch=24",
         "parallel.pipeline=2 parallel.virtual_stages=3 train.global_batch=24 model.vocabulary=2000",
         "parallel.pipeline=4 precision.compute=bf16 precision.recipe=delayed memory.recompute=full",
