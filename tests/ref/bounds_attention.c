@@ -56,9 +56,9 @@ static double rescalings(const double *s, int64_t n)
 
 /* p_j = exp(s_j - m) has the relative error r_j: e_j; the roundings of the argument, whose magnitude is at most the
  * range of s, twice (subtraction, change of base), and once more for all rescalings, whose arguments add up to at most
- * the range; exp, once and once per rescaling. o = sum p v / sum p: the numerator has the error sum p |v| (r +
- * gamma(n)), the denominator sum p (r + gamma(n)). lse = m + log(sum p): the denominator's relative error becomes log's
- * absolute error; then log and the roundings. */
+ * the range; exp, once and once per rescaling.
+ * o = sum p v / sum p: the numerator has the error sum p |v| (r + gamma(n)), the denominator sum p (r + gamma(n)).
+ * lse = m + log(sum p): the denominator's relative error becomes log's absolute error; then log and the roundings. */
 static void forward_row(const struct attention_forward_args *args, const struct reference_span *span, int64_t head,
                         int64_t i, double *s, double *r, const struct tensor *o_bound, const struct tensor *lse_bound)
 {
@@ -110,10 +110,10 @@ void bounds_attention_forward(struct trial *trial, const struct attention_forwar
 }
 
 /* p = exp(s - lse) with the stored lse has the error r p: e_j, the roundings of the argument, and exp. dp = d_o v' and
- * delta = d_o o' have errors of gamma(d + 1) of their magnitudes, so ds = p (dp - delta) has p (r |dp - delta| +
- * gamma(d + 1) (|d_o| |v|' + |d_o| |o|') + 3 u |dp - delta|), and both p and ds the floor of exp. dq, dk: scale times
- * sums of ds k and ds q; dv: a sum of p d_o. Each sum adds gamma(its length) of its magnitude; the length for dk and dv
- * is at most the rows of q times the heads that share a kv head. An old value is one more term. */
+ * delta = d_o o' have errors of gamma(d + 1) of their magnitudes, so ds = p (dp - delta) has
+ * p (r |dp - delta| + gamma(d + 1) (|d_o| |v|' + |d_o| |o|') + 3 u |dp - delta|), and both p and ds the floor of exp.
+ * dq, dk: scale times sums of ds k and ds q; dv: a sum of p d_o. Each sum adds gamma(its length) of its magnitude; the
+ * length for dk and dv is at most the rows of q times the heads that share a kv head. An old value is one more term. */
 static void backward_row(const struct attention_backward_args *args, const struct reference_span *span, int64_t head,
                          int64_t i, const struct tensor *dq, const struct tensor *dk, const struct tensor *dv)
 {
