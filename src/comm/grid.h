@@ -5,8 +5,8 @@
  *
  * A pipeline stage has some of the layers; all other axes and groups lie within one stage. Context-parallel ranks have
  * the same rows, each a part of every row. Tensor-parallel ranks have the same tokens, each a part of every layer. The
- * ranks of one tensor_rank have the same part of the model and form the group `data`: they reduce its gradients, and
- * `shard` consecutive ranks of them share its state, one shard each. */
+ * ranks of a stage with equal tensor_rank have the same part of the model. They form the group `data` (data x context),
+ * which reduces gradients; each `shard` consecutive ranks of it own the state once, one shard each. */
 #ifndef COMM_GRID_H
 #define COMM_GRID_H
 
@@ -24,7 +24,7 @@ struct grid_shape {
 struct grid {
     struct comm *world;        /* borrowed */
     struct comm *node;         /* ranks on this node */
-    struct comm *model;        /* ranks with the same data: all tensor and context ranks of this data rank */
+    struct comm *model;        /* ranks that read the same rows: tensor x context ranks of this stage */
     struct comm *tensor;       /* tensor-parallel ranks: the same tokens */
     struct comm *alike;        /* ranks of `tensor` with the same key and value heads */
     struct comm *context;      /* context-parallel ranks: the same rows and the same part of the model */

@@ -18,16 +18,17 @@ enum {
     STREAM_REDUCE,   /* sums of gradients over ranks */
     STREAM_GATHER,   /* gathers of weights */
     STREAM_EXCHANGE, /* transfers between ranks by a unit's ops */
-    STREAM_OFFLOAD,  /* activations that units keep in host memory */
-    STREAM_RELAY,    /* transfers between pipeline stages */
+    STREAM_OFFLOAD,  /* offloaded activations, both ways; snapshots */
+    STREAM_RELAY,    /* pipeline sends; receives run on STREAM_COMPUTE */
     STREAM_COUNT
 };
 
 /* The state that all executors have, and the function tables that they offer beyond executor_class, each complete or
  * NULL. A caller passes `owner` as the executor of these functions. `owner` is the executor itself; in a wrapper it is
  * the owner of the target's tables. A wrapper starts as a copy of its target's struct executor, which passes all tables
- * on; then it sets its class, and sets NULL for tables whose use would bypass the wrapper. A wrapper with a table of
- * its own is the owner of all its tables. */
+ * on; then it sets its class, and sets NULL for tables whose use would bypass the wrapper. Its class forwards the
+ * mandatory functions; `rehearsal` and `share` are set on the target. A wrapper with a table of its own is the owner of
+ * all its tables. */
 struct executor {
     const struct executor_class *class;
     struct executor *owner;                     /* not read where all tables are NULL */

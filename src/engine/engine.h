@@ -90,8 +90,8 @@ struct engine {
     struct tensor logits; /* in the executor's host memory: result of engine_extend */
     struct engine_return returns[ENGINE_RETURNS];
     int64_t begun, taken;       /* number of steps launched, and of results returned */
-    double marks[ENGINE_MARKS]; /* entry i % ENGINE_MARKS: host clock at the launch of return i - 1 (of i if none was in
-                                   flight); used where launches are synchronous, else the device's stamps are */
+    double marks[ENGINE_MARKS]; /* entry i % ENGINE_MARKS: host clock at the launch of step i - 1, or at the start of
+                                   step i if none was in flight; used where the executor has no profiling table */
     struct event copied;        /* a snapshot of weights and moments is complete; updates wait for it */
 };
 

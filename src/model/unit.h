@@ -1,7 +1,7 @@
 /* Key header: a unit is a piece of a model with a forward and a backward: the embedding, a block, the head. It declares
  * its parameters, the weights that its ops read and the tensors that it works on. When it runs, it asks for tensors by
- * id (model/execution.h) and launches ops. A unit never allocates, synchronises, or names a rank, a device or a dtype.
- */
+ * id (model/execution.h) and launches ops. A unit never allocates, blocks the host, or
+ * uses ranks of the world. */
 #ifndef MODEL_UNIT_H
 #define MODEL_UNIT_H
 

@@ -1,6 +1,6 @@
 /* Key header: a setup is everything that one run needs to know, compiled from a deck for a number of ranks. Training,
  * `cistron plan` and inference make their engines from a setup. Deck keys are read only in src/setup, src/deck and the
- * files that tests/t_deck_readers.sh lists.
+ * files that tests/t_deck_readers.sh lists (families name keys by place).
  *
  * A setup is made in two steps, because the second needs the executor and the data, which the first configures:
  *

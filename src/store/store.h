@@ -1,6 +1,7 @@
 /* Key header: the weight store owns a rank's weights, gradients and optimizer moments, whole or sharded (ZeRO 1 to 3),
  * and launches the collectives that gather weights and reduce gradients. Units may read weights between acquire and
- * release, and write gradients between gradients_open and gradients_close. No function blocks the host.
+ * release, and write gradients between gradients_open and gradients_close. No function waits for the device; a
+ * launch may, on a synchronous executor and in groups that wait (core/group.h).
  *
  * An action may be captured once and replayed later without calls to the store. Therefore every decision (what to move,
  * when, which buffer) depends only on the action's pass, on the arguments of `begin`, and on a unit's position in the
@@ -54,7 +55,7 @@ struct store_class {
      * it (fresh) or adds to it. */
     void (*gradients_open)(struct weight_store *store, struct unit *unit, struct stream *stream, bool fresh);
     /* Ends the unit's writes to its gradients. last: the step has no later contribution to them. The reduction over
-     * ranks starts at the next start_transfers. */
+     * ranks starts at the next start_transfers, or at `end`. */
     void (*gradients_close)(struct weight_store *store, struct unit *unit, struct stream *stream, bool last);
     /* Starts the reductions of all closed units (execution_start_transfers in model/execution.h). */
     void (*start_transfers)(struct weight_store *store, struct stream *stream);
