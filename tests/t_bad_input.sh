@@ -170,13 +170,13 @@ no such tokenizer               | prepare --tokenizer none -o x.h5 g.fa     | 2 
 no tokenizer                    | prepare -o x.h5 g.fa                      | 2 | missing: --tokenizer NAME;
 parts that sum to 1.1           | $prepare --split a:0.5,b:0.6 g.fa         | 2 | sum to 1.1
 a seed that is no number        | $prepare --seed many g.fa                 | 2 | --seed many
-no such option                  | $prepare --frob g.fa                      | 2 | --frob: is no option
+no such option                  | $prepare --frob g.fa                      | 2 | --frob: is not an option
 nothing to inspect              | inspect                                   | 2 | missing: FILE;
 inspecting text                 | inspect deck.cfg                          | 2 | deck.cfg: is not an HDF5 file
 inspecting an empty folder      | inspect folder                            | 2 | holds no checkpoint
 a store alone for a baseline    | baseline g.train.h5                       | 2 | missing: TRAIN.h5 VALID.h5;
 a wrong order behind a good one | baseline --orders 3,13 g.train.h5 g.valid.h5 | 2 | --orders 3,13: an order must be between 0 and 12 for nucleotide tokens
-no such option of deck          | deck --frob                               | 2 | --frob: is no option
+no such option of deck          | deck --frob                               | 2 | --frob: is not an option
 no such command                 | frobnicate                                | 2 | unknown command "frobnicate"
 a command misspelt              | trian deck.cfg                            | 2 | unknown command "trian"; did you mean train?
 a command cut short             | evaluate                                  | 2 | unknown command "evaluate"; did you mean eval?
@@ -236,7 +236,7 @@ window beyond the row           | train deck.cfg data.window=128            | 2 
 overlap beyond the window       | train deck.cfg data.overlap=64            | 2 | data.overlap = 64
 batch past 31 bits              | train deck.cfg train.micro_batch=2147483647 | 2 | train.micro_batch = 2147483647
 more ranks than rows            | train deck.cfg train.global_batch=1 train.steps=1 output.folder=one | 0 | # 2 ranks
-parts of a token store          | train deck.cfg data.split_ratios=9,1 train.steps=1 output.folder=whole | 0 | warning: key data.split_ratios = "9,1": parts Megatron data sets alone
+parts of a token store          | train deck.cfg data.split_ratios=9,1 train.steps=1 output.folder=whole | 0 | warning: key data.split_ratios = "9,1": applies to Megatron data sets only
 longer than the preset's        | train deck.cfg model.preset=og2_7b data.row_tokens=8208 | 2 | data.row_tokens = 8208: sequences are longer than the 8192 tokens of model.preset = "og2_7b"
 longer than the model's         | train deck.cfg model.positions=32 data.window=33 | 2 | data.window = 33: sequences are longer than the 32 tokens of model.positions
 ranks that do not share rows    | train deck.cfg parallel.context=3         | 2 | parallel.context = 3: must divide the number of ranks, 2
@@ -281,7 +281,7 @@ an unset variable               | train deck.cfg output.folder=\${T_NOT_SET}/run
 no store                        | train deck.cfg data.train=none.h5         | 2 | none.h5: cannot open the token store: No such file or directory (seen from $PWD); cistron prepare makes one for data.train
 FASTA for a store               | train deck.cfg data.train=g.fa            | 2 | g.fa: is not a token store
 a folder for a store            | train deck.cfg data.train=folder          | 2 | folder: cannot open the token store: Is a directory
-an empty store                  | train deck.cfg data.train=empty           | 2 | empty: is no token store: it is empty
+an empty store                  | train deck.cfg data.train=empty           | 2 | empty: is not a valid token store: it is empty
 a checkpoint for a store        | train deck.cfg data.train=$step           | 2 | $step: is not a token store
 another tokenizer's store       | train deck.cfg data.train=foreign.h5      | 2 | foreign.h5: made with tokenizer "amino_acid"
 a store of the future           | train deck.cfg data.train=newer.h5        | 2 | newer.h5: is a token store of version 9
@@ -300,17 +300,17 @@ another model at resume         | $from_run output.folder=made model.layers=3 | 
 other rows at resume            | $from_run output.folder=made data.row_tokens=32 | 2 | data.row_tokens: 64 in the checkpoint
 a deck where a run writes its   | train deck.cfg output.folder=.            | 2 | ./deck.cfg is there and is not of a run
 no such checkpoint              | train deck.cfg train.resume=none.h5       | 2 | key train.resume = "none.h5": cannot find a checkpoint or run folder
-a store for a checkpoint        | train deck.cfg train.resume=g.train.h5    | 2 | g.train.h5: is no checkpoint
+a store for a checkpoint        | train deck.cfg train.resume=g.train.h5    | 2 | g.train.h5: is not a checkpoint
 a final model to go on from     | $from_run train.resume=made/final_model.h5 | 2 | without optimizer state
 a truncated checkpoint          | train deck.cfg train.resume=cut.step.h5   | 2 | cut.step.h5: is damaged
 a changed checkpoint            | train deck.cfg train.resume=flipped.step.h5 | 2 | flipped.step.h5: is damaged
 a damaged side file             | train deck.cfg train.resume=bare.step.h5  | 2 | bare.step.h5.xxh3: is damaged
-a store named as a checkpoint   | train deck.cfg train.resume=sideless.step.h5 | 2 | sideless.step.h5: is no checkpoint
+a store named as a checkpoint   | train deck.cfg train.resume=sideless.step.h5 | 2 | sideless.step.h5: is not a checkpoint
 a checkpoint of the future      | train deck.cfg train.resume=next.step.h5  | 2 | next.step.h5: is a checkpoint of format 9
 from nothing                    | train --from                              | 2 | --from: needs a value
 from what is not there          | train --from none                         | 2 | none: cannot find a checkpoint or run folder there: No such file or directory (seen from $PWD)
 from an empty folder            | train --from folder                       | 2 | --from folder: holds no checkpoint
-from a store                    | train --from g.train.h5                   | 2 | g.train.h5: is no checkpoint
+from a store                    | train --from g.train.h5                   | 2 | g.train.h5: is not a checkpoint
 END
 
 # run_cases FILE: the cases in it, `train` on 2 ranks, or on one by itself where `alone` is set; adds to count.

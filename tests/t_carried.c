@@ -251,8 +251,8 @@ static void test_files(void)
 {
     refuse_file(negative_end, "/carried: attribute end_tokens is not a list of token ids");
     refuse_file(wide_end, "/carried: attribute generation_end_tokens is not a list of token ids");
-    refuse_file(many_ends, "/carried: attribute end_tokens is no list");
-    refuse_file(end_in_words, "/carried: attribute end_tokens is no list");
+    refuse_file(many_ends, "/carried: attribute end_tokens is not a list");
+    refuse_file(end_in_words, "/carried: attribute end_tokens is not a list");
     refuse_file(a_group, "/carried/x");
     refuse_file(without_dtype, "is not a carried tensor");
     refuse_file(long_dtype, "is not a carried tensor");

@@ -90,7 +90,7 @@ static void test_store_refusals(void)
     struct token_store *store;
     CHECK_USER(token_store_open(&store, stores_path("absent.h5")), "cannot open");
     write_file(path, "wb", ">a\nACGT\n", 8);
-    CHECK_USER(token_store_open(&store, path), "no HDF5 file");
+    CHECK_USER(token_store_open(&store, path), "not an HDF5 file");
     H5Fclose(H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
     CHECK_USER(token_store_open(&store, path), "cistron_store");
     stores_write_periodic(path);
@@ -103,7 +103,7 @@ static void test_store_refusals(void)
     CHECK(truncate(path, 3000) == 0);
     CHECK_USER(token_store_open(&store, path), "truncated");
     CHECK(unlink(path) == 0 && mkfifo(path, 0600) == 0);
-    CHECK_USER(token_store_open(&store, path), "no regular file"); /* and is not waited for */
+    CHECK_USER(token_store_open(&store, path), "not a regular file"); /* and is not waited for */
     CHECK(unlink(path) == 0);
 
     /* a checksum, and the digests that it is of */

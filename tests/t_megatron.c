@@ -387,7 +387,7 @@ static void test_refusals(const char *folder)
     megatron_store_close(store);
     for (int64_t bytes = 0; bytes < index.count; bytes += 7) {
         write_file(stores_path("set.idx"), "wb", index.bytes, (size_t)bytes);
-        CHECK_USER(megatron_store_open(&store, set), "set.idx: is no index of");
+        CHECK_USER(megatron_store_open(&store, set), "set.idx: is not a");
     }
     write_set(&index, &bin, 0, "M", 1);
     write_file(stores_path("set.bin"), "ab", "ab", 2);
@@ -536,9 +536,9 @@ static void test_settings(const char *folder)
     refuse(&other, "takes each of several data sets once");
     other = settings;
     other.row_tokens = other.window = 4096;
-    refuse(&other, "fewer than a sample of 4096 and the token behind it");
+    refuse(&other, "fewer than a sample of 4096 and the token after it");
     other.megatron.ordered = true;
-    refuse(&other, "fewer than a sample of 4096 and the token behind it");
+    refuse(&other, "fewer than a sample of 4096 and the token after it");
 }
 
 int main(int count, char **arguments)

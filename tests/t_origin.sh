@@ -104,7 +104,7 @@ refuse 1 "has a model of family llama, but the deck wants amplify" model.initial
 refuse 2 "key model.initialise_optimizer = true: $file holds no optimizer state" model.initialise_from="$file" \
     model.initialise_optimizer=true
 refuse 2 'key model.initialise_from = "nowhere.h5": cannot find a checkpoint or run folder' model.initialise_from=nowhere.h5
-refuse 1 "same.h5: is no checkpoint" model.initialise_from=same.h5
+refuse 1 "same.h5: is not a checkpoint" model.initialise_from=same.h5
 refuse 1 'key model.initialise_from = "nothing": holds no checkpoint' model.initialise_from=nothing
 refuse 1 "damaged.h5: is damaged" model.initialise_from=damaged.h5
 refuse 2 "model.family = \"llama\" learns from nucleotide tokens" model.initialise_from="$file" data.train=protein.h5

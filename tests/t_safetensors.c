@@ -135,15 +135,15 @@ static void test_damage(void)
         REFUSED(path, said[i], "");
     }
     write_file(path, "1234567", 7);
-    REFUSED(path, "7 bytes", "no safetensors file");
+    REFUSED(path, "7 bytes", "not a safetensors file");
     write_file(path, "", 0);
-    REFUSED(path, "0 bytes", "no safetensors file");
+    REFUSED(path, "0 bytes", "not a safetensors file");
     write_file(path, "version https://git-lfs.github.com/spec/v1\n", 43);
-    REFUSED(path, "git lfs pull", "no safetensors file");
+    REFUSED(path, "git lfs pull", "not a safetensors file");
     REFUSED(stores_path("nowhere.safetensors"), "No such file", "");
     const char *fifo = stores_path("fifo");
     CHECK(mkfifo(fifo, 0666) == 0);
-    REFUSED(fifo, "no regular file", "");
+    REFUSED(fifo, "not a regular file", "");
 }
 
 /* What is odd but right. */

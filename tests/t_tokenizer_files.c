@@ -177,14 +177,14 @@ static void check_ranks(void)
         {"aGU= 255\n", NULL, "T:257: rank 255 is there twice"},
         {"aGU= 256\naGU= 257\n", NULL, "the same token"},
         {"aGU= 9999999\n", NULL, "T:257: rank 9999999 is not below"},
-        {"aGU= 99999999999999999999\n", NULL, "T:257: is no line"},
+        {"aGU= 99999999999999999999\n", NULL, "T:257: is not a line"},
         {"aGU= x\n", NULL, "T:257: the rank is not a number"},
-        {"aGU=256\n", NULL, "T:257: is no line"},
-        {"aGU 256\n", NULL, "T:257: is no line"},
-        {"a=U= 256\n", NULL, "T:257: is no line"},
-        {"a!U= 256\n", NULL, "T:257: is no line"},
-        {" 256\n", NULL, "T:257: is no line"},
-        {"aGU= \n", NULL, "T:257: is no line"},
+        {"aGU=256\n", NULL, "T:257: is not a line"},
+        {"aGU 256\n", NULL, "T:257: is not a line"},
+        {"a=U= 256\n", NULL, "T:257: is not a line"},
+        {"a!U= 256\n", NULL, "T:257: is not a line"},
+        {" 256\n", NULL, "T:257: is not a line"},
+        {"aGU= \n", NULL, "T:257: is not a line"},
     };
     static char text[1 << 13];
     struct bpe *bpe;

@@ -443,7 +443,7 @@ static void test_trust(void)
     check_refused(other, &more, "it is a link");
     unlink(other);
     CHECK(mkfifo(other, 0600) == 0);
-    check_refused(other, &more, "no regular file");
+    check_refused(other, &more, "not a regular file");
     unlink(other);
     if (geteuid() == 0 && chown(file, 54321, 54321) == 0) { /* not in every container */
         check_refused(file, &more, "belongs to another user");
@@ -464,7 +464,7 @@ static void test_trust(void)
     /* a slip of the user's in device.tuning_file costs no other file */
     FILE *deck = fopen(other, "w");
     CHECK(deck != NULL && fputs("train = {};", deck) > 0 && fclose(deck) == 0);
-    check_refused(other, &few, "is no tuning file");
+    check_refused(other, &few, "is not a tuning file");
     CHECK(truncate(other, 0) == 0 && tuning_file_add(other, &few) == ERROR_NONE && count_in(other) == 3);
     memory_free(few.data);
     memory_free(more.data);

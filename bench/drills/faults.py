@@ -138,7 +138,7 @@ def clock(shop):
         ends(run, 0)
         shop.check_equal(path, RANKS)
         if rank == 0:  # it writes the log
-            found = say(run, "clock of the day was set")
+            found = say(run, "system clock jumped")
     return found
 
 

@@ -112,7 +112,7 @@ static int read_root(struct machine_rates *rates, const config_setting_t *root, 
 int rates_file_read(struct machine_rates *rates, const char *path)
 {
     config_t config;
-    int code = libconfig_file_read(&config, path, "no file of rates; `cistron measure` writes one");
+    int code = libconfig_file_read(&config, path, "not a file of rates; `cistron measure` writes one");
     if (code != ERROR_NONE)
         return code;
     code = read_root(rates, config_root_setting(&config), path);

@@ -45,7 +45,7 @@ static int map_descriptor(struct file_mapping *mapping, int descriptor, const ch
 {
     struct stat status;
     if (fstat(descriptor, &status) != 0 || status.st_size == 0)
-        return error_user("%s: is no %s: it is empty", mapping->path, what);
+        return error_user("%s: is not a valid %s: it is empty", mapping->path, what);
     void *data = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, descriptor, 0);
     if (data == MAP_FAILED)
         return error_environment("%s: cannot map the %s: %s", mapping->path, what, strerror(errno));

@@ -506,7 +506,7 @@ int sweep_list_read(struct sweep_list *list, const char *path)
     *list = (struct sweep_list){NULL};
     const struct list_reader reader = {list, path};
     config_t config;
-    int code = libconfig_file_read(&config, path, "no list of a sweep");
+    int code = libconfig_file_read(&config, path, "not a list of a sweep");
     if (code != ERROR_NONE)
         return code;
     code = read_root(&reader, config_root_setting(&config));
