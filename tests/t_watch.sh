@@ -371,7 +371,7 @@ mkdir "$run"
 touch "$run/stop"
 ranks 2 train "$work/deck.cfg" output.folder="$run"
 check "stopped before its first step" codes_are 85 2
-check "the last words say how to go on" test "$(grep -v '^-*$' "$work/out" | grep -c '^# exit code 85: the run stopped because it was asked to, and the same command goes on')" -eq 1
+check "the last words say how to go on" test "$(grep -v '^-*$' "$work/out" | grep -c '^# exit code 85: the run stopped because it was asked to, and the same command resumes it')" -eq 1
 check "they are the last line" test "$(tail -n 1 "$work/out" | grep -c '^# exit code 85')" -eq 1
 "$CISTRON" report "$run" >"$work/out" 2>&1
 check "verdict: stopped" says "verdict            stopped: at step 0 of 12: the file stop asks to stop"
@@ -404,9 +404,9 @@ rm -r "$run/tensorboard"
 touch "$run/tensorboard"
 ranks 2 train "$work/deck.cfg" output.folder="$run" train.steps=9
 check "no log and no event files: the run comes to its end" codes_are 0 2
-check "the log is told" says "warning: $run/log.jsonl: cannot open it: Is a directory; the run goes on"
+check "the log is told" says "warning: $run/log.jsonl: cannot open it: Is a directory; the run continues"
 check "and that it is lost" says "at its end could not be written: lost"
-check "the event files too" says "warning: $run/tensorboard: cannot open it: Not a directory; the run goes on"
+check "the event files too" says "warning: $run/tensorboard: cannot open it: Not a directory; the run continues"
 rm -r "$run/log.jsonl" "$run"/step_00000009.h5* "$run/final_model.h5"*
 mv "$work/log.before" "$run/log.jsonl"
 cp "$run/step_00000003.h5" "$run/step_00000005.h5" # without its side file, and not of its step
