@@ -1,7 +1,6 @@
 #include "engine/optimizer.h"
 #include "base/error.h"
 #include "base/range.h"
-#include "base/range.h"
 
 /* Returns the number of runs (optimizer.h) of a storage class, the same on all tensor ranks. A run ends after
  * parameters that another rank may measure: neighbours with the same number of holders are measured by the same rank.

@@ -28,9 +28,8 @@ static void derive_device(struct setup *s)
 }
 
 /* Validation reads its stores once, in order. */
-static struct loader_settings validation_settings(const struct deck *deck)
+static struct loader_settings validation_settings(const struct deck *deck, struct loader_settings settings)
 {
-    struct loader_settings settings = settings_of_loader(deck);
     settings.stores = deck->data.valid;
     settings.weights = NULL;
     settings.megatron.use = MEGATRON_VALID;
@@ -46,7 +45,7 @@ static void derive_data(struct setup *s)
 {
     const struct deck *deck = s->deck;
     s->train = settings_of_loader(deck);
-    s->valid = validation_settings(deck);
+    s->valid = validation_settings(deck, s->train);
     s->random = deck->data.source == DECK_DATA_RANDOM;
     s->validates = !s->random && deck->data.valid[0] != '\0';
     s->train_stores = deck->data.train;
@@ -115,16 +114,21 @@ static void derive_layout(struct setup *s)
     s->micro_batches = settings_micro_batches(s->deck, s->ranks);
 }
 
-static struct engine_settings engine_settings(const struct deck *deck)
+static enum dtype compute_dtype(const struct deck *deck)
 {
-    const struct loader_settings loader = settings_of_loader(deck);
+    return deck->precision.compute == DECK_COMPUTE_BF16 ? DTYPE_BF16 : DTYPE_F32;
+}
+
+static struct engine_settings engine_settings(const struct setup *s)
+{
+    const struct deck *deck = s->deck;
     return (struct engine_settings){
-        .memory = {.compute = deck->precision.compute == DECK_COMPUTE_BF16 ? DTYPE_BF16 : DTYPE_F32,
+        .memory = {.compute = compute_dtype(deck),
                    .statistic = DTYPE_F32,
                    .rows = deck->train.micro_batch,
                    .row_tokens = deck->data.row_tokens,
-                   .max_segments = loader.format == LOADER_PADDED ? 1 : loader.max_segments,
-                   .longest = loader.window},
+                   .max_segments = s->train.format == LOADER_PADDED ? 1 : s->train.max_segments,
+                   .longest = s->train.window},
         .optimizer = {deck->optimizer.beta1, deck->optimizer.beta2, deck->optimizer.eps, deck->optimizer.weight_decay,
                       deck->optimizer.clip, deck->optimizer.decoupled_lr > 0},
         .sharding = layout_sharding(deck),
@@ -153,7 +157,7 @@ static void derive_engine(struct setup *s)
     s->fitted_layers = s->deck->memory.fitted_layers;
     s->fitted_offload = s->deck->memory.fitted_offload;
     s->head_tokens = settings_head_tokens(s->deck);
-    s->engine = engine_settings(s->deck);
+    s->engine = engine_settings(s);
     s->model.rows = layout_rows(s->deck, model_kv_heads(&s->model));
     s->model.rounds_gradients = sharding_rounds(&s->engine.sharding) && s->ranks == 1 && s->micro_batches == 1;
     s->model.embedding_ranks = embedding_ranks(s);
@@ -216,8 +220,7 @@ int setup_create_inference(struct setup *s, const struct deck *deck, int64_t voc
     derive_device(s);
     derive_data(s);
     s->head_tokens = settings_head_tokens(deck);
-    s->engine.memory =
-        (struct memory_settings){.compute = engine_settings(deck).memory.compute, .statistic = DTYPE_F32, .rows = 1};
+    s->engine.memory = (struct memory_settings){.compute = compute_dtype(deck), .statistic = DTYPE_F32, .rows = 1};
     return model_settings_from_deck(&s->model, deck, vocabulary);
 }
 
