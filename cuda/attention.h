@@ -1,4 +1,4 @@
-/* Attention, done by the fastest of several implementations: own kernels (cuda/attention_own.h) or cuDNN's. */
+/* Attention backward by the fastest of its kernels (cuda/attention_own.h). */
 #ifndef CUDA_ATTENTION_H
 #define CUDA_ATTENTION_H
 
@@ -8,22 +8,19 @@ extern "C" {
 
 #include "cuda/attention_own.h"
 
-/* Before any launch: builds the library's kernel for these arguments; the workspace functions count its scratch from
- * then on. Addresses are not touched. */
-void cuda_attention_forward_plan(const struct cuda_target *target, const struct attention_forward_args *args);
+/* Before any launch: from then on cuda_attention_backward_workspace counts the scratch of all kernels that may be
+ * chosen for these arguments. Addresses are not touched. */
 void cuda_attention_backward_plan(const struct cuda_target *target, const struct attention_backward_args *args);
 
 /* Forgets which implementation is fastest for each shape; its next use reads the tuned kernels again. */
 void cuda_attention_reconsider(void);
 
-/* For tests and benchmarks: uses this implementation wherever it supports the shape, instead of the fastest one. ONCE:
- * own kernels, with the backward that computes scores once. */
-enum attention_taken { ATTENTION_FASTEST, ATTENTION_OWN, ATTENTION_ONCE, ATTENTION_CUDNN };
+/* For tests and benchmarks: uses two passes (OWN), or computes scores once where the arguments allow it, instead of the
+ * faster way. */
+enum attention_taken { ATTENTION_FASTEST, ATTENTION_OWN, ATTENTION_ONCE };
 void cuda_attention_take(enum attention_taken taken);
-/* Returns the number of launches of this implementation; OWN is not counted. */
-int64_t cuda_attention_launches(enum attention_taken implementation);
-/* Whether it is in this build. */
-bool cuda_has_cudnn(void);
+/* Returns the number of backwards so far that computed scores once. */
+int64_t cuda_attention_launches(void);
 
 #ifdef __cplusplus
 }

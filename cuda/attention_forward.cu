@@ -123,15 +123,14 @@ static int64_t lay_out(const struct attention_forward_args *args, char *base, st
     return used;
 }
 
-int64_t cuda_own_attention_forward_workspace(const struct cuda_target *target,
-                                             const struct attention_forward_args *args)
+int64_t cuda_attention_forward_workspace(const struct cuda_target *target, const struct attention_forward_args *args)
 {
     struct work_list list;
     const int64_t own = lay_out(args, nullptr, &list), decode = attention_decode_workspace(target, args);
     return own > decode ? own : decode;
 }
 
-void cuda_own_attention_forward(const struct cuda_target *target, const struct attention_forward_args *args)
+void cuda_attention_forward(const struct cuda_target *target, const struct attention_forward_args *args)
 {
     const struct tensor *tensors[] = {&args->q, &args->k, &args->v, &args->o};
     int count = sizeof tensors / sizeof *tensors;

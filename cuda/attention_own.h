@@ -1,4 +1,4 @@
-/* Attention by the kernels of this folder. */
+/* The kernels of attention backward. */
 #ifndef CUDA_ATTENTION_OWN_H
 #define CUDA_ATTENTION_OWN_H
 
@@ -8,11 +8,10 @@ extern "C" {
 
 #include "cuda/kernel.h"
 
-/* Kernels: attention_forward.cu, attention_backward.cu, and for bf16 on sm_90 attention_*_warpgroup.cu. They support
- * every shape and type, and are deterministic. They accumulate only in f32 gradients.
+/* Kernels: attention_backward.cu, and for bf16 on sm_90 attention_backward_*.cu. They support every shape and type, and
+ * are deterministic. They accumulate only in f32 gradients.
  * once: uses the kernel that computes scores once (attention_backward_once.cu) if one supports the arguments. It needs
  * more scratch, and the order of its sums for dq varies. */
-void cuda_own_attention_forward(const struct cuda_target *target, const struct attention_forward_args *args);
 void cuda_own_attention_backward(const struct cuda_target *target, const struct attention_backward_args *args,
                                  bool once);
 bool cuda_own_attention_backward_has_once(const struct attention_backward_args *args);
@@ -22,8 +21,6 @@ bool cuda_own_attention_backward_once_repeats(const struct attention_backward_ar
 /* For arguments with positions: returns whether the backward applies the inverse rope to dq and dk. Otherwise the
  * caller has to. */
 bool cuda_own_attention_backward_turns(const struct attention_backward_args *args);
-int64_t cuda_own_attention_forward_workspace(const struct cuda_target *target,
-                                             const struct attention_forward_args *args);
 int64_t cuda_own_attention_backward_workspace(const struct cuda_target *target,
                                               const struct attention_backward_args *args, bool once);
 

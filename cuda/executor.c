@@ -7,7 +7,6 @@
 #include "cuda/attention.h"
 #include "cuda/choice.h"
 #include "cuda/cuda.h"
-#include "cuda/cudnn_attention.h"
 #include "cuda/kernel.h"
 #include "cuda/nccl_group.h"
 #include "cuda/nccl_watchdog.h"
@@ -94,11 +93,6 @@ const char *cuda_versions(void)
     int nccl = nccl_group_version();
     snprintf(text + used, sizeof text - used, ", NCCL %d.%d.%d", nccl / 10000, nccl % 10000 / 100, nccl % 100);
 #endif
-    int cudnn = (int)cudnn_attention_version();
-    size_t before = strlen(text);
-    if (cudnn > 0)
-        snprintf(text + before, sizeof text - before, ", cuDNN %d.%d.%d", cudnn / 10000, cudnn % 10000 / 100,
-                 cudnn % 100);
     return text;
 }
 
@@ -164,8 +158,6 @@ static int64_t scratch_of(const struct cuda_target *target, enum op op, const vo
 static int64_t workspace(struct executor *executor, enum op op, const void *args)
 {
     const struct cuda_target *target = &((struct cuda *)executor)->targets[STREAM_COMPUTE];
-    if (op == OP_ATTENTION_FORWARD)
-        cuda_attention_forward_plan(target, args);
     if (op == OP_ATTENTION_BACKWARD)
         cuda_attention_backward_plan(target, args);
     return scratch_of(target, op, args);

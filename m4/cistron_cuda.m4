@@ -1,24 +1,17 @@
 # CISTRON_FIND_CUDA
 # The CUDA executor, where the toolkit is: nvcc, cudart, cuBLASLt, and NCCL for several GPUs. Sets NVCC, NVCCFLAGS,
-# CISTRON_CUDA_LIBS, the conditionals CUDA, NCCL and CUDNN, and cuda_summary, nccl_summary, cudnn_summary.
+# CISTRON_CUDA_LIBS, the conditionals CUDA and NCCL, and cuda_summary, nccl_summary.
 AC_DEFUN([CISTRON_FIND_CUDA], [
 AC_ARG_WITH([cuda], [AS_HELP_STRING([--with-cuda@<:@=DIR@:>@],
     [the CUDA toolkit under DIR (else where nvcc is; without it, or with --without-cuda, the program computes on CPUs)])],
     [], [with_cuda=auto])
 AC_ARG_WITH([nccl], [AS_HELP_STRING([--with-nccl@<:@=DIR@:>@], [NCCL under DIR (else with CUDA, or the usual paths)])],
     [], [with_nccl=auto])
-AC_ARG_WITH([cudnn], [AS_HELP_STRING([--with-cudnn@<:@=DIR@:>@],
-    [cuDNN 9 under DIR (else with CUDA, or the usual paths): another attention, chosen where it is faster])],
-    [], [with_cudnn=auto])
-AC_ARG_WITH([cudnn-frontend], [AS_HELP_STRING([--with-cudnn-frontend=DIR],
-    [cuDNN's C++ headers under DIR (else with CUDA, the usual paths, or python3's package nvidia-cudnn-frontend)])],
-    [], [with_cudnn_frontend=auto])
 AC_ARG_VAR([CUDA_ARCH], [GPU architectures to compile for, as "80 90a"; "all": those that nvcc knows of 80 89 90a 100 103; else those of the GPUs that nvidia-smi finds here, or all where it finds none])
 AC_ARG_VAR([NVCCFLAGS], [flags of nvcc])
 : ${NVCCFLAGS="-O3 -g -lineinfo"}
 cuda_summary=no
 nccl_summary=no
-cudnn_summary=no
 NVCC=
 CISTRON_CUDA_CPPFLAGS=
 CISTRON_CUDA_LIBS=
@@ -102,11 +95,9 @@ AS_IF([test "$cuda_summary" != no], [
     AC_MSG_RESULT([$nccl_summary])
     AS_CASE([$nccl_summary,$with_nccl], [no,no|no,auto], [], [no,*],
         [CISTRON_MISSING([NCCL: --with-nccl=$with_nccl does not hold an nccl.h and a libnccl that work together])])
-
-    CISTRON_FIND_CUDNN])
+])
 AM_CONDITIONAL([CUDA], [test "$cuda_summary" != no])
 AM_CONDITIONAL([NCCL], [test "$nccl_summary" != no])
-AM_CONDITIONAL([CUDNN], [test "$cudnn_summary" != no])
 AC_SUBST([NVCC])
 AC_SUBST([NVCC_ARCH])
 AC_SUBST([CISTRON_CUDA_CPPFLAGS])
@@ -128,48 +119,3 @@ for cistron_gpu in `nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/
     AS_CASE([" $cuda_archs "], [*" $cistron_best "*], [], # one that no kernel suits adds none
         [AS_IF([test -n "$cistron_best"], [cuda_archs="$cuda_archs${cuda_archs:+ }$cistron_best"])])
 done])
-
-# CISTRON_FIND_CUDNN
-# cuDNN and the headers of its front end, of which both are wanted or none. The front end compiles kernels, for which the
-# toolkit's nvrtc is linked.
-AC_DEFUN([CISTRON_FIND_CUDNN], [
-AC_MSG_CHECKING([for cuDNN and its front end])
-cistron_found=
-cistron_frontend=
-AS_CASE([$with_cudnn_frontend], [no], [with_cudnn=no], [yes|auto], [
-    cistron_python=`python3 -c 'import importlib.util as u; s = u.find_spec("cudnn"); print(s.submodule_search_locations[[0]] + "/../include")' 2>/dev/null`
-    for cistron_folder in "$cuda_folder/include" /usr/local/include /usr/include "$cistron_python"; do
-        AS_IF([test -z "$cistron_frontend" && test -f "$cistron_folder/cudnn_frontend.h"],
-            [cistron_frontend=$cistron_folder])
-    done],
-    [for cistron_folder in "$with_cudnn_frontend/include" "$with_cudnn_frontend"; do
-        AS_IF([test -z "$cistron_frontend" && test -f "$cistron_folder/cudnn_frontend.h"],
-            [cistron_frontend=$cistron_folder])
-    done])
-AS_IF([test "$with_cudnn" != no && test -n "$cistron_frontend"], [
-    AS_CASE([$with_cudnn], [yes|auto], [cistron_under_libs=-lcudnn cistron_under_cppflags=],
-        [CISTRON_UNDER([$with_cudnn], [cudnn.h], [cudnn], [include])])
-    # warnings about others' headers are of no use here
-    CISTRON_TRY_LINK([with the front end in $cistron_frontend],
-        [-isystem $cistron_frontend $CISTRON_CUDA_CPPFLAGS $cistron_under_cppflags],
-        [$cistron_under_libs -lnvrtc $CISTRON_CUDA_LIBS],
-        [@%:@include <cudnn.h>
-@%:@include <cudnn_frontend_version.h>
-@%:@if CUDNN_VERSION < 90600
-@%:@error older than 9.6
-@%:@endif
-@%:@if CUDNN_FRONTEND_MAJOR_VERSION < 1 || CUDNN_FRONTEND_MAJOR_VERSION == 1 && CUDNN_FRONTEND_MINOR_VERSION < 15
-@%:@error older than 1.15
-@%:@endif
-int nvrtcVersion(int *, int *);], [cudnnHandle_t h; int n; return cudnnCreate(&h) + nvrtcVersion(&n, &n);])
-    CISTRON_LIBS=$cistron_save_libs
-    CISTRON_CPPFLAGS=$cistron_save_cppflags])
-AS_IF([test -n "$cistron_found"], [
-    cudnn_summary=$cistron_found
-    CISTRON_CUDA_LIBS="$cistron_under_libs -lnvrtc $CISTRON_CUDA_LIBS"
-    CISTRON_CUDA_CPPFLAGS="-isystem $cistron_frontend $CISTRON_CUDA_CPPFLAGS $cistron_under_cppflags"
-    AC_DEFINE([CISTRON_CUDNN], [1], [attention by cuDNN])])
-AC_MSG_RESULT([$cudnn_summary])
-AS_CASE([$cudnn_summary,$with_cudnn,$with_cudnn_frontend], [no,no,*|no,auto,auto], [], [no,*], [CISTRON_MISSING(
-    [cuDNN: 9.6 or newer (--with-cudnn=DIR) with the headers of its front end, 1.15 or newer (--with-cudnn-frontend=DIR)])])
-])

@@ -21,7 +21,7 @@ enum layout {
 };
 enum { SLOTS = 12 };
 
-static bool of_cudnn, once;
+static bool once;
 static bool of_full_rows; /* in layouts with rows, each row is one segment */
 static bool in_parts;     /* each op is split into several launches, with gradients in f32 */
 static bool adding;       /* add to old gradients */
@@ -36,7 +36,7 @@ static inline int32_t rows_of(int64_t tokens)
     return rows;
 }
 
-/* Fills the tables of a regular layout: each row's segment begins where the row does. */
+/* Fills the tables of a layout with one segment in each row, at its beginning. */
 static inline int fill_rows(int32_t table[5][SLOTS], int64_t tokens)
 {
     int32_t rows = rows_of(tokens), longest = (int32_t)(tokens / rows);
@@ -137,13 +137,12 @@ static inline int64_t lay_out(struct trial *trial, enum layout layout, int64_t t
                             &segments->q_offset};
     for (int i = 0; i < 5; i++)
         *to[i] = trial_integers(trial, table[i], slots);
-    segments->longest = 0, segments->regular = segments->full = false;
+    segments->longest = 0, segments->full = false;
     if (layout >= LAYOUT_CACHE)
         return layout == LAYOUT_CROSSED ? tokens : kv + 1;
     segments->kv_start = segments->q_start, segments->kv_length = segments->q_length;
     segments->longest = layout == LAYOUT_ROWS ? tokens / slots : longest;
-    segments->regular = layout == LAYOUT_ROWS;
-    segments->full = segments->regular && of_full_rows;
+    segments->full = layout == LAYOUT_ROWS && of_full_rows;
     return tokens;
 }
 
@@ -188,7 +187,7 @@ static inline void poison_holes(const struct attention_segments *segments, struc
 /* Returns whether views begin at odd columns, which not every implementation supports. */
 static inline bool strided(enum layout layout)
 {
-    return layout % 2 != 0 && !of_cudnn && !once;
+    return layout % 2 != 0 && !once;
 }
 
 /* Returns the type of gradients: that of their tensors, or f32, which is required where a GPU adds to them. */
@@ -197,34 +196,19 @@ static inline enum dtype gradient_type(enum dtype dtype)
     return in_parts || (adding && on_device) ? DTYPE_F32 : dtype;
 }
 
-/* Allows differences of a backward: cuDNN's and our one-pass backward have no fixed order of additions, and a GPU
- * rounds probabilities and their gradients. */
+/* Allows differences of a backward: the one-pass backward has no fixed order of additions, and a GPU rounds
+ * probabilities and their gradients. */
 static inline void allow_backward(struct trial *trial, const struct attention_backward_args *args)
 {
-    trial->unordered = of_cudnn || once;
+    trial->unordered = once;
     trial->coarse = on_device && args->q.dtype == DTYPE_BF16;
 }
 
-/* As check_op; with of_cudnn it also checks that cuDNN was used. */
 static inline void check_attention(struct trial *trial, enum op op, const void *args)
 {
-    int64_t before = executor_launches(true);
     if (op == OP_ATTENTION_BACKWARD)
         allow_backward(trial, args);
     check_op(trial, op, args);
-    if (of_cudnn)
-        CHECK(executor_launches(true) > before);
-}
-
-/* Checks that cuDNN uses `full`: if rows that are not full are declared full, it runs without a mask, and the result
- * must be wrong. */
-static inline void check_full_is_used(struct trial *trial, const struct attention_backward_args *args)
-{
-    struct attention_backward_args mistaken = *args;
-    mistaken.segments.full = true;
-    allow_backward(trial, args);
-    if (of_cudnn && args->segments.regular && args->segments.q_start.cols > 1 && !of_full_rows) /* one row is empty */
-        check_noticed(trial, OP_ATTENTION_BACKWARD, args, &mistaken);
 }
 
 /* Adds the rotation of the gradients by rope, with random positions and table, and checks that a missing or different
@@ -273,7 +257,7 @@ static inline void test_attention_case(enum dtype dtype, const struct attention_
                                        .causal = causal};
     int64_t keys = lay_out(trial, layout, tokens, false, &f.segments), cols = shape->heads * shape->head_dim;
     lay_tensors(trial, dtype, shape, tokens, keys, far_apart ? 12.0 : 1.0, qkv);
-    if (layout == LAYOUT_HOLES && !of_cudnn)
+    if (layout == LAYOUT_HOLES)
         poison_holes(&f.segments, qkv);
     f.q = qkv[0], f.k = qkv[1], f.v = qkv[2];
     f.o = trial_matrix(trial, dtype, tokens, cols, strided(layout), 1.0);
@@ -320,7 +304,7 @@ static inline void test_attention_case(enum dtype dtype, const struct attention_
     mixed.dv.dtype = b.dk.dtype == DTYPE_F32 ? DTYPE_BF16 : DTYPE_F32;
     integers.dq.dtype = DTYPE_I32;
     CHECK(op_check(OP_ATTENTION_BACKWARD, &mixed) != NULL && op_check(OP_ATTENTION_BACKWARD, &integers) != NULL);
-    check_full_is_used(trial, &b);
+    allow_backward(trial, &b);
     for (int i = 0; i < 2 && adding; i++) {
         struct attention_backward_args forgetful = b;
         *(i == 0 ? &forgetful.accumulate_q : &forgetful.accumulate_kv) = false;
@@ -370,11 +354,9 @@ static inline void test_wrapped(void (*launch)(struct wrapper *wrapper, struct s
         executors[i] = wrappers[i].inner;
 }
 
-/* Chooses executors and their modes from the arguments after "small": a number of threads, "cuda", "cudnn", "once" or
- * "mma". */
+/* Chooses executors and their modes from the arguments after "small": a number of threads, "cuda", "once" or "mma". */
 static inline void attention_open(int count, char **arguments)
 {
-    of_cudnn = count > 1 && strcmp(arguments[1], "cudnn") == 0;
     executors_open(count, arguments);
     once = count > 1 && strcmp(arguments[1], "once") == 0;
 }

@@ -16,32 +16,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Makes the executor of a name; skips the test if there is no GPU, or no cuDNN where it is needed.
+/* Makes the executor of a name; skips the test if there is no GPU.
  *
  *   NUMBER     the CPU, with this number of threads
  *   cuda       the first GPU, deterministic, attention with the two-pass backward
  *   mma        as cuda, attention with warp-level mma.sync, which all GPUs have
  *   gradients  as cuda, weight gradients by our own GEMM where it fits
- *   once       not deterministic, attention with the one-pass backward where possible
- *   cudnn      not deterministic, attention by cuDNN where possible */
+ *   once       not deterministic, attention with the one-pass backward where possible */
 static inline struct executor *executor_named(const char *name)
 {
-    const bool cudnn = strcmp(name, "cudnn") == 0, once = strcmp(name, "once") == 0, mma = strcmp(name, "mma") == 0;
+    const bool once = strcmp(name, "once") == 0, mma = strcmp(name, "mma") == 0;
     const bool gradients = strcmp(name, "gradients") == 0;
-    if (!cudnn && !once && !mma && !gradients && strcmp(name, "cuda") != 0) {
+    if (!once && !mma && !gradients && strcmp(name, "cuda") != 0) {
         if (atoi(name) < 1)
-            check_unknown_argument(name, "a number of threads, cuda, mma, gradients, once or cudnn");
+            check_unknown_argument(name, "a number of threads, cuda, mma, gradients or once");
         return cpu_executor_create(atoi(name));
     }
 #ifdef CISTRON_CUDA
-    if (cuda_device_count() > 0 && (!cudnn || cuda_has_cudnn())) {
-        cuda_attention_take(cudnn ? ATTENTION_CUDNN : once ? ATTENTION_ONCE : ATTENTION_OWN);
+    if (cuda_device_count() > 0) {
+        cuda_attention_take(once ? ATTENTION_ONCE : ATTENTION_OWN);
         cuda_own_attention_by_warpgroups(!mma);
         cuda_gemm_gradient_take(gradients ? INT_MAX : 0);
-        return cuda_executor_create(0, 1, &(struct device_request){.deterministic = !cudnn && !once});
+        return cuda_executor_create(0, 1, &(struct device_request){.deterministic = !once});
     }
 #endif
-    printf("skipped: no GPU here%s\n", cudnn ? ", or no cuDNN" : "");
+    printf("skipped: no GPU here\n");
     exit(CHECK_SKIP);
 }
 
@@ -66,13 +65,12 @@ static inline void executor_attention_as_trained(void)
 #endif
 }
 
-/* Returns the number of attention launches so far: by cuDNN, or with cudnn = false by the one-pass backward. */
-static inline int64_t executor_launches(bool cudnn)
+/* Returns the number of attention backwards so far that computed scores once. */
+static inline int64_t executor_launches(void)
 {
 #ifdef CISTRON_CUDA
-    return cuda_attention_launches(cudnn ? ATTENTION_CUDNN : ATTENTION_ONCE);
+    return cuda_attention_launches();
 #else
-    (void)cudnn;
     return 0;
 #endif
 }

@@ -3,21 +3,14 @@
  * GPU, the test checks which segments have their scores computed once; the buckets that order the work are checked for
  * up to 2^31 - 1 rows.
  *
- * Arguments: "cuda"; "cudnn" checks the cases that cuDNN accepts, and that cuDNN computed them; "once" the backward
- * that computes scores once; "mma" the kernels without warpgroups. "small" as the first argument leaves few cases, for
- * tools under which a kernel takes seconds: each head size that kernels are made for, shared and separate key heads,
- * packed segments, forward and backward in both types. */
+ * Arguments: "cuda"; "once" checks the backward that computes scores once; "mma" the kernels without warpgroups.
+ * "small" as the first argument leaves few cases, for tools under which a kernel takes seconds: each head size that
+ * kernels are made for, shared and separate key heads, packed segments, forward and backward in both types. */
 #include "attention.h"
 
 #include "cuda/attention_bucket.h"
 
 enum { FIRST_OF_SMALL = 1 };
-
-/* Each kind of attention takes the library long to build: fewer of them, and such as it takes. */
-static bool is_for_cudnn(enum dtype dtype, const struct attention_shape *shape, enum layout layout, int64_t tokens)
-{
-    return dtype == DTYPE_BF16 && shape->head_dim % 8 == 0 && layout < LAYOUT_CACHE && (tokens == 7 || tokens == 129);
-}
 
 /* The few: head sizes of each instance of the kernels, more rows than a tile has. */
 static bool is_small(int64_t shape, int layout, int64_t length)
@@ -50,20 +43,19 @@ static void test_attention(bool small)
                 for (int64_t t = 0; t < COUNT(lengths); t++)
                     for (int causal = 0; causal < 2; causal++)
                         if ((lengths[t] < 64 || (layout + s + causal + d) % 2) && /* the long ones cost most */
-                            (!small || is_small(s, layout, lengths[t])) &&
-                            (!of_cudnn || is_for_cudnn(storage[d], &shapes[s], (enum layout)layout, lengths[t])))
+                            (!small || is_small(s, layout, lengths[t])))
                             test_attention_case(storage[d], &shapes[s], lengths[t], layout, causal != 0);
 }
 
-/* Without padding: cuDNN has a kernel of its own for that. */
+/* Without padding: there are no rows to clear. */
 static void test_full_rows(void)
 {
     of_full_rows = true;
     for (int64_t s = 0; s < COUNT(shapes); s++)
-        for (int64_t t = 0; t < COUNT(lengths); t++)
-            for (int causal = 0; causal < 2; causal++)
-                if (is_for_cudnn(DTYPE_BF16, &shapes[s], LAYOUT_ROWS, lengths[t]))
-                    test_attention_case(DTYPE_BF16, &shapes[s], lengths[t], LAYOUT_ROWS, causal != 0);
+        for (int causal = 0; causal < 2; causal++) {
+            test_attention_case(DTYPE_BF16, &shapes[s], 7, LAYOUT_ROWS, causal != 0);
+            test_attention_case(DTYPE_BF16, &shapes[s], 129, LAYOUT_ROWS, causal != 0);
+        }
     of_full_rows = false;
 }
 
@@ -99,7 +91,7 @@ static void test_steps_case(enum dtype dtype, const struct attention_shape *shap
     struct tensor *to[5] = {&s->q_start, &s->q_length, &s->kv_start, &s->kv_length, &s->q_offset};
     for (int i = 0; i < 5; i++)
         *to[i] = trial_integers(trial, table[i], slots);
-    s->longest = 1, s->regular = s->full = true;
+    s->longest = 1, s->full = true;
     const int64_t cols = shape->heads * shape->head_dim, kv_cols = shape->kv_heads * shape->head_dim;
     struct tensor kv = trial_normal(trial, dtype, keys, 2 * kv_cols, 1.0);
     struct tensor qkv[3] = {trial_normal(trial, dtype, slots, cols, 1.0), tensor_columns(&kv, 0, kv_cols),
@@ -149,14 +141,14 @@ static void test_short(void)
     for (int64_t s = 0; s < COUNT(few); s++)
         for (int causal = 0; causal < 2; causal++) {
             const bool wide = few[s].head_dim > 96;
-            int64_t before = executor_launches(false);
+            int64_t before = executor_launches();
             test_attention_case(DTYPE_BF16, &few[s], wide ? 500 : 256, LAYOUT_ONE, causal != 0);
-            CHECK((executor_launches(false) > before) == !(wide && causal));
-            before = executor_launches(false);
+            CHECK((executor_launches() > before) == !(wide && causal));
+            before = executor_launches();
             test_attention_case(DTYPE_BF16, &few[s], wide ? 516 : 260, LAYOUT_ONE, causal != 0);
-            CHECK(executor_launches(false) == before);
+            CHECK(executor_launches() == before);
             test_attention_case(DTYPE_BF16, &few[s], wide ? 516 : 260, LAYOUT_HOLES, causal != 0);
-            CHECK((executor_launches(false) > before) == !(wide && causal));
+            CHECK((executor_launches() > before) == !(wide && causal));
         }
 }
 
@@ -182,19 +174,15 @@ int main(int count, char **arguments)
     bool small = count > 1 && strcmp(arguments[1], "small") == 0;
     attention_open(count - small, arguments + small);
     test_buckets();
-    if (of_cudnn)
-        bounds_of_separate_heads();
     test_attention(small);
-    if (of_cudnn)
-        test_full_rows();
-    if (!of_cudnn && !once)
+    if (!once)
         test_steps();
-    if (!small && !of_cudnn)
-        test_long(), test_far_apart();
-    if (on_device && !of_cudnn && !small)
+    if (!small)
+        test_full_rows(), test_long(), test_far_apart();
+    if (on_device && !small)
         test_padded(), test_turns(), test_many_items();
     if (once)
-        CHECK(executor_launches(false) > 0);
+        CHECK(executor_launches() > 0);
     if (count > 1 && strcmp(arguments[1], "cuda") == 0)
         test_short();
     executors_close();

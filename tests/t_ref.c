@@ -244,7 +244,6 @@ static void test_attention(int64_t heads, int64_t kv_heads, bool causal)
                                           integers(5, q_offset),
                                           0,
                                           false,
-                                          false,
                                           0};
     /* q, k, v are columns of one matrix, as the fused projection leaves them, and so are their gradients */
     struct tensor fused = normal(ATTENTION_KEYS, (heads + 2 * kv_heads) * dim);

@@ -1,7 +1,7 @@
-/* Attention of the CUDA executor, by its own kernels, in the backward with scores computed twice and once, and by
- * cuDNN's where they are in the build: errors against double precision on odd shapes, then rates.
- * bench/gpu/attention_speed [check|time] [mma]      exits with 1 when a check is wrong mma: its own by the products of
- * single warps, as on GPUs that have no warpgroups' */
+/* Attention of the CUDA executor, by its own kernels, in the backward with scores computed twice and once: errors
+ * against double precision on odd shapes, then rates.
+ *   bench/gpu/attention_speed [check|time] [mma]      exits with 1 when a check is wrong
+ * mma: by the products of single warps, as on GPUs that have no warpgroups' */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "cuda/attention.h"
@@ -118,7 +118,7 @@ static void lay_tables(struct problem *p, const struct shape *s)
     executor->class->release(executor, p->segments.kv_length.data, MEMORY_DEVICE);
     p->segments.kv_start = p->segments.q_start, p->segments.kv_length = p->segments.q_length;
     p->segments.longest = longest;
-    p->segments.regular = p->segments.full = s->gap == 0 && longest == shortest;
+    p->segments.full = s->gap == 0 && longest == shortest;
 }
 
 /* q, k and v, and their gradients, are columns of one matrix where they have as many rows. */
@@ -193,14 +193,14 @@ static void run(enum op op, const void *args)
     launch(&stream, op, args);
 }
 
-/* Own kernels and cuDNN's: the name of the one that is taken from now on; NULL: it does not take this shape. */
-enum { IMPLEMENTATIONS = 3 };
+/* Of the kernels: the name of those that run from now on; NULL: they do not take this shape. */
+enum { IMPLEMENTATIONS = 2 };
 static const char *take(int implementation, const struct shape *s)
 {
-    static const char *const names[IMPLEMENTATIONS] = {"own", "once", "cuDNN"};
-    static const enum attention_taken taken[IMPLEMENTATIONS] = {ATTENTION_OWN, ATTENTION_ONCE, ATTENTION_CUDNN};
+    static const char *const names[IMPLEMENTATIONS] = {"own", "once"};
+    static const enum attention_taken taken[IMPLEMENTATIONS] = {ATTENTION_OWN, ATTENTION_ONCE};
     const bool narrow = s->dtype == DTYPE_BF16 && s->dim % 8 == 0;
-    if ((implementation > 0 && !narrow) || (implementation == 2 && (!cuda_has_cudnn() || has_cache(s))))
+    if (implementation > 0 && !narrow)
         return NULL;
     cuda_attention_take(taken[implementation]);
     return names[implementation];
@@ -296,14 +296,12 @@ static bool check_one(const struct problem *p, const struct shape *s, const char
     const double *wanted[5] = {t->o, t->lse, t->dq, t->dk, t->dv};
     struct attention_forward_args forward = forward_args(p, s);
     struct attention_backward_args backward = backward_args(p, s);
-    enum attention_taken counted = strcmp(name, "once") == 0 ? ATTENTION_ONCE : ATTENTION_CUDNN;
-    int64_t before = cuda_attention_launches(counted);
+    const int64_t before = cuda_attention_launches();
     for (int i = 0; i < 5; i++)
         LAUNCH(&stream, FILL, fill, .x = *outputs[i], .value = NAN);
     run(OP_ATTENTION_FORWARD, &forward);
     run(OP_ATTENTION_BACKWARD, &backward);
-    int64_t wanted_launches = strcmp(name, "own") == 0 ? 0 : counted == ATTENTION_ONCE ? 1 : 2;
-    bool right = true, refused = cuda_attention_launches(counted) != before + wanted_launches;
+    bool right = true, refused = cuda_attention_launches() != before + (strcmp(name, "once") == 0);
     printf("%-27s %-5s %-4s %3d / %-2d of %-3d %-6s %7lld", s->name, name, dtype_name(s->dtype), s->heads, s->kv_heads,
            s->dim, s->causal ? "causal" : "full", (long long)p->queries);
     for (int i = 0; i < 5; i++) {

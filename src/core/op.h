@@ -196,15 +196,14 @@ struct rope_args {
  * Segments never share rows of q. In a backward they do not share rows of k and v either: if several segments see the
  * same keys, launch once for each segment and accumulate dk and dv.
  *
- * `longest`, `regular` and `full` are what the host knows of the tables. They describe the queries if keys have tables
+ * `longest` and `full` are what the host knows of the tables. They describe the queries if keys have tables
  * of their own. */
 struct attention_segments {
     struct tensor q_start, q_length;   /* i32 [1, slots]: first row and number of rows of q and o */
     struct tensor kv_start, kv_length; /* i32 [1, slots]: first row and number of rows of k and v */
     struct tensor q_offset;            /* i32 [1, slots] */
     int64_t longest;                   /* maximum rows of a segment; 0: unknown */
-    bool regular;                      /* there are slots * longest rows; slot s starts at row s * longest */
-    bool full;                         /* regular, and every segment has `longest` rows */
+    bool full;                         /* slot s has the `longest` rows from row s * longest on, and no row is left */
     int64_t again; /* the last `again` launches on this stream were this op, with the same shapes and the same,
                       unchanged tables, so the executor may reuse what it derived from them; 0: unknown */
 };

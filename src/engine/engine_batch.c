@@ -12,11 +12,11 @@ static struct tensor batch_tensor(struct budget *budget, int64_t count, enum dty
 static void describe_segments(const struct engine *e, const struct batch *batch, struct attention_segments *segments)
 {
     int64_t most = e->settings.memory.longest;
-    segments->regular = !engine_generates(e) && batch->max_segments == 1;
-    segments->full = segments->regular && batch->full;
-    segments->longest = engine_generates(e)                                          ? 0
-                        : segments->regular || most == 0 || most > batch->row_tokens ? batch->row_tokens
-                                                                                     : most;
+    const bool one_a_row = batch->max_segments == 1;
+    segments->full = !engine_generates(e) && one_a_row && batch->full;
+    segments->longest = engine_generates(e)                                  ? 0
+                        : one_a_row || most == 0 || most > batch->row_tokens ? batch->row_tokens
+                                                                             : most;
 }
 
 /* All slots add their losses to one tensor. It lies next to the squares, so that one collective sums both over ranks.
@@ -68,11 +68,11 @@ static void check_segments(const struct engine *e, const struct batch *batch, co
     if (e->executor->class->dry || engine_generates(e))
         return;
     for (int64_t s = 0; s < batch->rows * batch->max_segments; s++)
-        if (batch->segment_length[s] > said->longest || (said->full && batch->segment_length[s] < said->longest) ||
-            (said->regular && batch->segment_length[s] > 0 && batch->segment_start[s] != s * said->longest))
-            error_fatal("segment %lld of a micro-batch has %d tokens from %d on, where each has %lld%s%s", (long long)s,
-                        (int)batch->segment_length[s], (int)batch->segment_start[s], (long long)said->longest,
-                        said->full ? "" : " at most", said->regular ? " and begins a row" : "");
+        if (batch->segment_length[s] > said->longest ||
+            (said->full && (batch->segment_length[s] < said->longest || batch->segment_start[s] != s * said->longest)))
+            error_fatal("segment %lld of a micro-batch has %d tokens from %d on, but each must have %s%lld",
+                        (long long)s, (int)batch->segment_length[s], (int)batch->segment_start[s],
+                        said->full ? "" : "at most ", (long long)said->longest);
 }
 
 void engine_stage_batch(struct engine *e, const struct batch *batch, struct batch_tensors *to)

@@ -136,7 +136,7 @@ static void send(struct engine *e, const struct call *c)
     staging_next(&e->staging);
     engine_stage_batch(e, &c->batch, to);
     to->segments.longest = is_step(c); /* maximum number of queries in a segment; it has more keys */
-    to->segments.regular = to->segments.full = is_step(c);
+    to->segments.full = is_step(c);
     engine_load_numbers(e, c->kv_start, segments, &to->segments.kv_start);
     engine_load_numbers(e, c->kv_length, segments, &to->segments.kv_length);
     engine_load_numbers(e, c->q_offset, segments, &to->segments.q_offset);

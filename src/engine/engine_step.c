@@ -116,7 +116,6 @@ static void run_action(struct engine *e, const struct schedule_action *action, b
                                    .tokens = batch->tokens.cols,
                                    .segments = batch->segments.q_start.cols,
                                    .longest = batch->segments.longest,
-                                   .regular = batch->segments.regular,
                                    .full = batch->segments.full};
     run_or_replay(e, &key, action);
     if (forward) /* also after a replay */

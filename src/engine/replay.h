@@ -18,7 +18,7 @@ struct replay_key {
     bool statistics;          /* quantization errors are measured */
     int64_t tokens, segments; /* of the batch */
     int64_t longest;          /* as in struct attention_segments; an argument of launches */
-    bool regular, full;
+    bool full;
 };
 
 struct step_replay {

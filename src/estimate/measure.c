@@ -206,7 +206,6 @@ static void measure_attention(struct bench *b, const struct tensor *numbers, int
                                                 .kv_length = lengths,
                                                 .q_offset = offsets,
                                                 .longest = length,
-                                                .regular = true,
                                                 .full = true};
     const struct tensor fused = shaped(numbers, all, width);
     const struct tensor o = tensor_matrix(allocate(b, all * q * size), dtype, all, q);

@@ -32,7 +32,7 @@ class Named:
 
 class Spec(dict):
     def __init__(self, variants, archs):
-        super().__init__({name: Named(f"/opt/{name}") for name in ("mpi", "cuda", "nccl", "cudnn")})
+        super().__init__({name: Named(f"/opt/{name}") for name in ("mpi", "cuda", "nccl")})
         self.on, self.variants = variants, {"cuda_arch": types.SimpleNamespace(value=archs)}
 
     def satisfies(self, text):
@@ -57,7 +57,7 @@ assert scope["SOURCE"] == source, scope["SOURCE"]
 
 wanted = set(re.findall(r"^CISTRON_LIBRARY\(\[([a-z0-9]+)\]", (source / "configure.ac").read_text(), re.M))
 assert len(wanted) >= 8, wanted
-wanted |= {"mpi", "hdf5", "libconfig", "onednn", "openblas", "nccl", "cudnn"}
+wanted |= {"mpi", "hdf5", "libconfig", "onednn", "openblas", "nccl"}
 named = {re.split("[@+~ ]", name)[0].removesuffix("-api") for name, _ in declared["depends_on"]}
 assert wanted <= named, f"not named: {wanted - named}"
 version = re.search(r"AC_PREREQ\(\[(.*?)\]", (source / "configure.ac").read_text())[1]
@@ -68,7 +68,7 @@ options = set(re.findall(r"--with-([a-z0-9-]+)", known))
 for variants, archs in (
     ((), ("none",)),
     (("onednn",), ("none",)),
-    (("cuda", "onednn", "nccl", "cudnn"), ("90", "80")),
+    (("cuda", "onednn", "nccl"), ("90", "80")),
     (("cuda",), ("none",)),
 ):
     package = scope["Cistron"]()

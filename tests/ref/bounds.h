@@ -15,8 +15,4 @@ void bounds_set(struct trial *trial, enum op op, const void *args);
  * bf16 c). */
 void bounds_of_matrix_units(void);
 
-/* Extends later bounds for libraries whose attention first computes dk and dv of each query head, rounded to their
- * dtype, and then adds those of heads that share a kv head (cuDNN does so). */
-void bounds_of_separate_heads(void);
-
 #endif

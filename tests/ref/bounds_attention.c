@@ -6,13 +6,6 @@
 
 #include "base/memory.h"
 
-static bool separate_heads;
-
-void bounds_of_separate_heads(void)
-{
-    separate_heads = true;
-}
-
 /* Factor on first-order bounds, for the products of errors, each of which is below 1e-2. */
 static const double second_order = 1.02;
 
@@ -150,46 +143,6 @@ static struct tensor double_matrix(int64_t rows, int64_t cols)
     return tensor_matrix(memory_allocate(rows * cols * dtype_size(DTYPE_F64)), DTYPE_F64, rows, cols);
 }
 
-/* Returns a tensor in which each query head has its own copy of its kv head. */
-static struct tensor spread_heads(const struct tensor *x, int64_t heads, int64_t share, int64_t dim)
-{
-    struct tensor wide = double_matrix(x->rows, heads * dim);
-    for (int64_t row = 0; row < x->rows; row++)
-        for (int64_t col = 0; col < wide.cols; col++)
-            reference_store(&wide, row, col, reference_load(x, row, col / dim / share * dim + col % dim));
-    return wide;
-}
-
-/* Adds one rounding of each query head's contribution to the bound. */
-static void round_heads(const struct attention_backward_args *args, const struct tensor *bound,
-                        const struct tensor *of_heads, double rounding)
-{
-    int64_t dim = args->head_dim, share = args->heads / args->kv_heads;
-    for (int64_t row = 0; row < of_heads->rows; row++)
-        for (int64_t col = 0; col < of_heads->cols; col++)
-            add(bound, row, col / dim / share * dim + col % dim, rounding * fabs(reference_load(of_heads, row, col)));
-}
-
-static void add_separate_heads(const struct attention_backward_args *args, const struct tensor *dk,
-                               const struct tensor *dv)
-{
-    int64_t share = args->heads / args->kv_heads;
-    struct attention_backward_args alone = *args;
-    alone.kv_heads = args->heads;
-    alone.positions = alone.table = (struct tensor){0};
-    alone.k = spread_heads(&args->k, args->heads, share, args->head_dim);
-    alone.v = spread_heads(&args->v, args->heads, share, args->head_dim);
-    alone.dq = double_matrix(args->dq.rows, args->dq.cols);
-    alone.dk = double_matrix(args->k.rows, alone.k.cols);
-    alone.dv = double_matrix(args->v.rows, alone.v.cols);
-    reference_attention_backward(&alone);
-    round_heads(args, dk, &alone.dk, bounds_matrix_unit(&args->k));
-    round_heads(args, dv, &alone.dv, bounds_matrix_unit(&args->v));
-    struct tensor *made[] = {&alone.k, &alone.v, &alone.dq, &alone.dk, &alone.dv};
-    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
-        memory_free(made[i]->data);
-}
-
 /* Adds the error of a sum of `terms` terms onto an old value to the bound. */
 static void bound_old(const struct tensor *old, int64_t terms, const struct tensor *bound)
 {
@@ -250,8 +203,6 @@ void bounds_attention_backward(struct trial *trial, const struct attention_backw
             for (int64_t i = 0; i < span.q_length; i++)
                 backward_row(args, &span, head, i, &dq, &dk, &dv);
     }
-    if (separate_heads && args->heads > args->kv_heads)
-        add_separate_heads(args, &dk, &dv);
     if (tensor_present(&args->positions))
         rotate_bounds(args, &dq, &dk);
 }

@@ -23,7 +23,6 @@ class Cistron(AutotoolsPackage, CudaPackage):
 
     variant("onednn", default=True, description="Matrix products on CPUs by oneDNN, else by OpenBLAS")
     variant("nccl", default=True, when="+cuda", description="Several GPUs, by NCCL")
-    variant("cudnn", default=True, when="+cuda", description="Attention of cuDNN too, where it is faster")
 
     depends_on("c", type="build")
     depends_on("cxx", type="build", when="+cuda")
@@ -45,17 +44,7 @@ class Cistron(AutotoolsPackage, CudaPackage):
     depends_on("onednn", when="+onednn")
     depends_on("openblas", when="~onednn")
     depends_on("nccl", when="+nccl")
-    depends_on("cudnn@9.6:", when="+cudnn")
     depends_on("gnuplot", type="run")
-
-    resource(
-        name="cudnn-frontend",
-        git="https://github.com/NVIDIA/cudnn-frontend.git",
-        tag="v1.15.0",
-        commit="0b1577c8c83401237d601d0d0db5210506705396",
-        placement="cudnn-frontend",
-        when="+cudnn",
-    )
 
     def autoreconf(self, spec, prefix):
         Executable("./bootstrap")()
@@ -70,10 +59,7 @@ class Cistron(AutotoolsPackage, CudaPackage):
         archs = ["90a" if arch == "90" else arch for arch in chosen if arch != "none"]
         args += [f"--with-cuda={spec['cuda'].prefix}", "CUDA_ARCH=" + (" ".join(archs) or "all")]
         args.append(f"--with-nccl={spec['nccl'].prefix}" if spec.satisfies("+nccl") else "--without-nccl")
-        if spec.satisfies("~cudnn"):
-            return args + ["--without-cudnn"]
-        frontend = pathlib.Path(self.stage.source_path) / "cudnn-frontend"
-        return args + [f"--with-cudnn={spec['cudnn'].prefix}", f"--with-cudnn-frontend={frontend}"]
+        return args
 
     def test_version(self):
         """the program starts"""
