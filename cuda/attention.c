@@ -14,9 +14,11 @@ enum way { TWO_PASSES, ONCE, WAYS };
 
 /* The shape that times belong to. Compared and stored as bytes: no padding. */
 struct attention_key {
-    int64_t rows, slots, longest; /* no segment has more rows than `longest` */
+    int64_t queries, keys, slots; /* rows of q and of k */
+    int64_t longest;              /* no segment has more queries */
     int64_t heads, kv_heads, head_dim;
     int32_t causal, turned; /* turned: the inverse rope is applied to the gradients */
+    int32_t adds_q, adds_kv;
 };
 
 /* Milliseconds of each way. */
@@ -68,23 +70,24 @@ static bool takes_nothing_but_once(const struct cuda_target *target, const struc
     return (taken == ATTENTION_ONCE || (taken == ATTENTION_FASTEST && target->deterministic)) && takes_once(target, a);
 }
 
-/* Writes the key of the arguments. Returns false if ONCE is not considered for them. Segments must have keys and
- * queries in the same rows, which is so if they use the same tables; a cache has tables of its own. */
+/* Writes the key of the arguments. Returns false if ONCE is not considered for them. */
 static bool key_of(const struct cuda_target *target, const struct attention_backward_args *a, struct attention_key *key)
 {
     const struct attention_segments *s = &a->segments;
     if (taken != ATTENTION_FASTEST || target->deterministic || a->q.rows == 0 || s->q_start.cols == 0 ||
-        a->q.rows != a->k.rows || s->q_start.data != s->kv_start.data || s->q_length.data != s->kv_length.data ||
-        a->accumulate_q || a->accumulate_kv || !takes_once(target, a))
+        !takes_once(target, a))
         return false;
-    *key = (struct attention_key){a->q.rows,
-                                  s->q_start.cols,
-                                  s->longest > 0 && s->longest < a->q.rows ? s->longest : a->q.rows,
-                                  a->heads,
-                                  a->kv_heads,
-                                  a->head_dim,
-                                  a->causal,
-                                  tensor_present(&a->positions)};
+    *key = (struct attention_key){.queries = a->q.rows,
+                                  .keys = a->k.rows,
+                                  .slots = s->q_start.cols,
+                                  .longest = s->longest > 0 && s->longest < a->q.rows ? s->longest : a->q.rows,
+                                  .heads = a->heads,
+                                  .kv_heads = a->kv_heads,
+                                  .head_dim = a->head_dim,
+                                  .causal = a->causal,
+                                  .turned = tensor_present(&a->positions),
+                                  .adds_q = a->accumulate_q,
+                                  .adds_kv = a->accumulate_kv};
     return true;
 }
 
@@ -133,7 +136,8 @@ static enum way faster(const struct times *times)
     return times->of[ONCE] < times->of[TWO_PASSES] ? ONCE : TWO_PASSES;
 }
 
-/* Launches a way for timing. Inputs do not change, so a call can be repeated. */
+/* Launches a way for timing. Inputs do not change, so a call can be repeated; what it adds to gradients is discarded
+ * with the tuning pass. */
 static bool launch_rival(const struct cuda_target *target, const void *self, int way)
 {
     run_way(target, self, (enum way)way);
@@ -168,11 +172,11 @@ static void measure(const struct cuda_target *target, struct kind *kind, const s
     timing_compare(target, launch_rival, &alone, WAYS, kind->times.of);
     const struct kept_times kept = kept_times(kind->times);
     choice_keep(CHOICE_ATTENTION, key, sizeof *key, &kept, sizeof kept);
-    log_info(
-        "# attention backward, %s, %d heads (%d) of %d, %lld rows in %lld slots: own kernels %.3f ms, own kernels, "
-        "scores once %.3f ms",
-        key->causal ? "causal" : "full", (int)key->heads, (int)key->kv_heads, (int)key->head_dim, (long long)key->rows,
-        (long long)key->slots, (double)kind->times.of[TWO_PASSES], (double)kind->times.of[ONCE]);
+    log_info("# attention backward, %s, %d heads (%d) of %d, %lld queries, %lld keys, %lld slots: two passes %.3f ms, "
+             "scores once %.3f ms",
+             key->causal ? "causal" : "full", (int)key->heads, (int)key->kv_heads, (int)key->head_dim,
+             (long long)key->queries, (long long)key->keys, (long long)key->slots, (double)kind->times.of[TWO_PASSES],
+             (double)kind->times.of[ONCE]);
 }
 
 static bool has_times(struct kind *kind)

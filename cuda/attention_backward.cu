@@ -223,11 +223,47 @@ static int64_t lay_out(const struct attention_backward_args *args, bool once, ch
     return used;
 }
 
+/* The `once` kernel sums dq in scratch. Of long rows it processes some heads after others, so that the sums of the
+ * heads that it processes together take at most this many bytes (or those of one kv head, if they take more). */
+static int64_t most_sums = (int64_t)576 << 20;
+
+void cuda_own_attention_limit_sums(int64_t bytes)
+{
+    most_sums = bytes;
+}
+
+/* Returns the arguments of `count` kv heads from `first` on, with their query heads. */
+static struct attention_backward_args heads_of(const struct attention_backward_args *args, int64_t first, int64_t count)
+{
+    struct attention_backward_args part = *args;
+    const int64_t share = args->heads / args->kv_heads, dim = args->head_dim;
+    for (struct tensor *t : {&part.q, &part.o, &part.d_o, &part.dq})
+        *t = tensor_columns(t, first * share * dim, count * share * dim);
+    for (struct tensor *t : {&part.k, &part.v, &part.dk, &part.dv})
+        *t = tensor_columns(t, first * dim, count * dim);
+    part.lse = tensor_rows(&part.lse, first * share, count * share);
+    part.heads = count * share;
+    part.kv_heads = count;
+    if (first > 0)
+        part.segments.again = 0; /* the lists are made again, with tickets for these heads */
+    return part;
+}
+
+/* Returns the number of kv heads that a launch of the `once` kernel processes together. */
+static int64_t kv_heads_together(const struct attention_backward_args *args)
+{
+    const struct attention_backward_args one = heads_of(args, 0, 1);
+    const int64_t bytes = attention_backward_once_sums(&one), fit = bytes > 0 ? most_sums / bytes : args->kv_heads;
+    const int64_t launches = ceil_div(args->kv_heads, fit > 1 ? fit : 1);
+    return ceil_div(args->kv_heads, launches);
+}
+
 int64_t cuda_own_attention_backward_workspace(const struct cuda_target *, const struct attention_backward_args *args,
                                               bool once)
 {
     struct layout layout;
-    return lay_out(args, once, nullptr, &layout);
+    const struct attention_backward_args part = once ? heads_of(args, 0, kv_heads_together(args)) : *args;
+    return lay_out(&part, once, nullptr, &layout);
 }
 
 /* Collects the tensors that must have q's type: all but gradients in f32. Returns their number. */
@@ -314,20 +350,17 @@ static void run(const struct cuda_target *target, const struct attention_backwar
     CUDA_CHECK_LAUNCH("attention_backward of queries");
 }
 
-/* Limit of scratch in bytes for the sums of dq. */
-static const int64_t most_sums = (int64_t)576 << 20;
-static_assert(most_sums / sizeof(float) <= UINT32_MAX, "kernels count sums in 32 bits");
-
 bool cuda_own_attention_backward_has_once(const struct attention_backward_args *args)
 {
     const struct tensor *tensors[8];
     int count = narrow_tensors(args, tensors);
-    return args->head_dim <= CUDA_WIDEST_HEAD && attention_backward_once_sums(args) <= most_sums &&
-           attention_runs_by_warpgroups(tensors, count, args->head_dim);
+    if (args->head_dim > CUDA_WIDEST_HEAD || !attention_runs_by_warpgroups(tensors, count, args->head_dim))
+        return false;
+    const struct attention_backward_args part = heads_of(args, 0, kv_heads_together(args));
+    return attention_backward_once_sums(&part) / static_cast<int64_t>(sizeof(float)) <= UINT32_MAX; /* 32-bit indices */
 }
 
-void cuda_own_attention_backward(const struct cuda_target *target, const struct attention_backward_args *args,
-                                 bool once)
+static void backward_of(const struct cuda_target *target, const struct attention_backward_args *args, bool once)
 {
     const struct tensor *tensors[8];
     int count = narrow_tensors(args, tensors);
@@ -354,4 +387,15 @@ void cuda_own_attention_backward(const struct cuda_target *target, const struct 
     visit_attention(tensors, count, args->head_dim, [&](auto zero, auto dim, auto vector) {
         run<decltype(zero), dim.value, vector.value>(target, args, layout, by_warpgroups, once);
     });
+}
+
+void cuda_own_attention_backward(const struct cuda_target *target, const struct attention_backward_args *args,
+                                 bool once)
+{
+    const int64_t together = once ? kv_heads_together(args) : args->kv_heads;
+    for (int64_t first = 0; first < args->kv_heads; first += together) {
+        const int64_t left = args->kv_heads - first;
+        const struct attention_backward_args part = heads_of(args, first, left < together ? left : together);
+        backward_of(target, &part, once);
+    }
 }

@@ -24,6 +24,8 @@ bool cuda_own_attention_backward_turns(const struct attention_backward_args *arg
 int64_t cuda_own_attention_backward_workspace(const struct cuda_target *target,
                                               const struct attention_backward_args *args, bool once);
 
+/* Sets the scratch in bytes of the `once` kernel's sums, for tests: with less, more launches process the heads. */
+void cuda_own_attention_limit_sums(int64_t bytes);
 /* Allows or forbids wgmma kernels where the device supports them (allowed by default; for tests). */
 void cuda_own_attention_by_warpgroups(bool taken);
 

@@ -57,6 +57,16 @@ static inline int64_t executor_gradients(int clusters)
 #endif
 }
 
+/* Sets the scratch for sums of the one-pass attention backward: 1 byte makes it process each kv head alone. */
+static inline void executor_limit_attention_sums(int64_t bytes)
+{
+#ifdef CISTRON_CUDA
+    cuda_own_attention_limit_sums(bytes);
+#else
+    (void)bytes;
+#endif
+}
+
 /* Sets attention of all executors to the training's choice from now on. */
 static inline void executor_attention_as_trained(void)
 {

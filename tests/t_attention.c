@@ -132,6 +132,18 @@ static void test_padded(void)
             test_attention_case(DTYPE_BF16, &padded[s], 300, causal ? LAYOUT_HOLES : LAYOUT_MIXED, causal != 0);
 }
 
+/* The backward that computes scores once, of long rows: some heads after others. */
+static void test_few_heads_together(void)
+{
+    static const struct attention_shape many[3] = {{8, 4, 128}, {6, 3, 64}, {5, 5, 96}};
+    for (int64_t limit = 1; limit <= 1 << 20; limit <<= 20)
+        for (int64_t s = 0; s < COUNT(many); s++)
+            for (int layout = 0; layout < LAYOUT_COUNT; layout++) {
+                executor_limit_attention_sums(limit);
+                test_attention_case(DTYPE_BF16, &many[s], 330, (enum layout)layout, layout % 2 == 0);
+            }
+}
+
 /* A deterministic GPU computes scores once where no more than two blocks add to a row of dq: of short segments. A
  * second launch must give the same bits. */
 static void test_short(void)
@@ -181,8 +193,10 @@ int main(int count, char **arguments)
         test_full_rows(), test_long(), test_far_apart();
     if (on_device && !small)
         test_padded(), test_turns(), test_many_items();
-    if (once)
+    if (once) {
         CHECK(executor_launches() > 0);
+        test_few_heads_together();
+    }
     if (count > 1 && strcmp(arguments[1], "cuda") == 0)
         test_short();
     executors_close();
