@@ -65,7 +65,7 @@ static struct attention_segments cut_segments(struct stream *stream, const struc
         move(stream, tensor_vector(table[i], DTYPE_I32, from->q_start.cols), cut_table[i]);
     }
     return (struct attention_segments){
-        cut_table[0], cut_table[1], cut_table[2], cut_table[3], cut_table[4], 0, false, false, 0};
+        cut_table[0], cut_table[1], cut_table[2], cut_table[3], cut_table[4], 0, false, 0};
 }
 
 static void launch_part(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
