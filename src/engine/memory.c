@@ -522,11 +522,11 @@ void memory_create(struct engine_memory *memory, struct model *model, const stru
     for (int c = 0; c < MODEL_CHUNKS; c++)
         offload_allocate(&memory->offload[c], settings->slots[c], budget);
     offload_allocate_buffers(memory->buffers, budget);
-    /* units gather from tensor ranks in both */
+    /* units exchange tensors of both with tensor ranks, or else with context ranks */
+    struct group *group = execution->tensor != NULL ? execution->tensor : execution->row;
     memory->kept_base =
-        budget_allocate_gathered(budget, place_slots(memory, settings->slots), BUDGET_ACTIVATIONS, execution->tensor);
-    memory->transient_base =
-        budget_allocate_gathered(budget, memory->transient_bytes, BUDGET_TRANSIENT, execution->tensor);
+        budget_allocate_gathered(budget, place_slots(memory, settings->slots), BUDGET_ACTIVATIONS, group);
+    memory->transient_base = budget_allocate_gathered(budget, memory->transient_bytes, BUDGET_TRANSIENT, group);
 }
 
 void memory_destroy(struct engine_memory *memory)
