@@ -68,9 +68,12 @@ static struct attention_segments cut_segments(struct stream *stream, const struc
         cut_table[0], cut_table[1], cut_table[2], cut_table[3], cut_table[4], 0, false, 0};
 }
 
+/* A part has tables of its own, so it may need other scratch than the whole. */
 static void launch_part(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
 {
+    const struct executor_class *class = stream->executor->class;
     CHECK(op_check(op, args) == NULL);
+    class->reserve(stream->executor, stream->id, class->workspace(stream->executor, op, args));
     wrapper_pass(wrapper, stream, op, args);
     stream_synchronize(stream);
 }
