@@ -43,22 +43,15 @@ static struct operand normalised(struct execution *e, struct unit *unit, const s
 {
     const struct tensor y = unit_tensor(e, unit, id);
     const struct operand normed = linear_input(e, unit, reader, y);
+    const bool gathers = linear_gathers(unit, reader);
     if (execution_wants(e, id)) {
         norm_forward(e, unit, norm, x, y);
-        if (!linear_gathers(unit, reader))
+        if (!gathers)
             linear_prepare(e, unit, reader, &normed);
     }
+    if (gathers && execution_wants(e, reader->first + LINEAR_GATHERED))
+        linear_prepare(e, unit, reader, &normed);
     return normed;
-}
-
-/* Runs the section of a linear that reads a norm's output, and the section that gathers this, if it is gathered. */
-static void column_parallel(struct execution *e, const struct unit *unit, const struct linear *linear,
-                            const struct operand *normed, struct tensor y)
-{
-    if (linear_gathers(unit, linear))
-        linear_gather_forward(e, unit, linear, normed, y);
-    else if (execution_wants(e, linear->section))
-        linear_forward(e, unit, linear, normed, y, absent);
 }
 
 static void attention_part(struct execution *e, struct unit *unit, struct tensor input)
@@ -68,9 +61,10 @@ static void attention_part(struct execution *e, struct unit *unit, struct tensor
     struct operand attention = linear_input(e, unit, &o_linear, unit_tensor(e, unit, BLOCK_ATTENTION));
     struct tensor fused = unit_tensor(e, unit, BLOCK_QKV_OUT);
 
-    column_parallel(e, unit, &qkv_linear, &normed, fused);
-    if (execution_wants(e, BLOCK_QKV_OUT))
+    if (execution_wants(e, BLOCK_QKV_OUT)) {
+        linear_forward(e, unit, &qkv_linear, &normed, fused, absent);
         attention_rotate(e, unit, fused, false);
+    }
     attention_forward(e, unit, &attention_ids);
     if (execution_wants(e, BLOCK_LINEARS + BLOCK_O * LINEAR_TENSORS)) /* so that attention is not recomputed for them */
         linear_prepare(e, unit, &o_linear, &attention);
@@ -112,7 +106,8 @@ static void mlp_part(struct execution *e, struct unit *unit)
     struct operand activated = linear_input(e, unit, &down_linear, unit_tensor(e, unit, BLOCK_ACTIVATED));
     struct tensor up_out = unit_tensor(e, unit, BLOCK_UP_OUT);
 
-    column_parallel(e, unit, &up_linear, &normed, up_out);
+    if (execution_wants(e, BLOCK_UP_OUT))
+        linear_forward(e, unit, &up_linear, &normed, up_out, absent);
     if (execution_wants(e, BLOCK_ACTIVATED)) {
         activate(e, unit, &down_linear, up_out, &activated);
         linear_prepare(e, unit, &down_linear, &activated);

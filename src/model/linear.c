@@ -370,52 +370,18 @@ static void transpose_row(const struct execution *execution, const struct quanti
                                     column->stride / 2});
 }
 
-/* An operand that is split over tensor ranks, while it is gathered chunk by chunk: its value, or its rowwise form. */
-struct gathering {
-    const struct operand *operand;
-    bool quantized;
-    int chunks;
-};
-
-/* Quantizes this rank's rows of each chunk, into their place among all rows. With a scale that is computed now, the
- * ranks agree on it first. */
-static void quantize_own(const struct execution *execution, const struct unit *unit, const struct linear *linear,
-                         const struct operand *operand, int chunks)
+/* Quantizes this rank's part rowwise, gathers it, and transposes it to the columnwise form. */
+static void gather_copies(const struct execution *execution, const struct unit *unit, const struct linear *linear,
+                          const struct operand *operand)
 {
     struct quantized_copies to = operand->to;
-    to.column = to.column_scale = absent;
     if (has_scales(&to))
         to.whole_amax = shared_amax(execution, unit, linear, &to, operand->own);
-    for (int chunk = 0; chunk < chunks; chunk++) {
-        to.row = sequence_own(execution, sequence_chunk(operand->to.row, chunk, chunks));
-        LAUNCH(execution->stream, QUANTIZE, quantize, .x = sequence_chunk(operand->own, chunk, chunks), .to = to);
-    }
-}
-
-static struct gathering gathering_begin(const struct execution *execution, const struct unit *unit,
-                                        const struct linear *linear, enum operand_kind kind,
-                                        const struct operand *operand)
-{
-    const bool quantized = quantizes(execution, linear) && gathers_copies(unit, linear, kind);
-    const int chunks = sequence_chunks(execution, quantized ? operand->to.row.rows : operand->value.rows);
-    if (quantized)
-        quantize_own(execution, unit, linear, operand, chunks);
-    return (struct gathering){operand, quantized, chunks};
-}
-
-static void gather_chunk(const struct execution *execution, const struct gathering *g, int chunk)
-{
-    const struct operand *operand = g->operand;
-    const struct tensor all = sequence_chunk(g->quantized ? operand->to.row : operand->value, chunk, g->chunks);
-    sequence_gather_rows(
-        execution, g->quantized ? sequence_own(execution, all) : sequence_chunk(operand->own, chunk, g->chunks), all);
-}
-
-/* Makes what else a gathered operand needs: the columnwise form of quantized rows. */
-static void gathering_end(const struct execution *execution, const struct gathering *g)
-{
-    if (g->quantized)
-        transpose_row(execution, &g->operand->to);
+    to.row = sequence_own(execution, operand->to.row);
+    to.column = to.column_scale = absent;
+    LAUNCH(execution->stream, QUANTIZE, quantize, .x = operand->own, .to = to);
+    sequence_gather(execution, to.row, operand->to.row);
+    transpose_row(execution, &operand->to);
 }
 
 /* Gathers an operand that is split over tensor ranks. Returns whether the quantized form was gathered; then the value
@@ -425,11 +391,12 @@ static bool collect(const struct execution *execution, const struct unit *unit, 
 {
     if (!tensor_present(&operand->own))
         return false;
-    const struct gathering g = gathering_begin(execution, unit, linear, kind, operand);
-    for (int chunk = 0; chunk < g.chunks; chunk++)
-        gather_chunk(execution, &g, chunk);
-    gathering_end(execution, &g);
-    return g.quantized;
+    const bool copies = quantizes(execution, linear) && gathers_copies(unit, linear, kind);
+    if (copies)
+        gather_copies(execution, unit, linear, operand);
+    else
+        sequence_gather(execution, operand->own, operand->value);
+    return copies;
 }
 
 void linear_prepare(const struct execution *execution, const struct unit *unit, const struct linear *linear,
@@ -445,124 +412,37 @@ void linear_prepare(const struct execution *execution, const struct unit *unit, 
 
 /* -- GEMMs ------------------------------------------------------------------------------------------------------- */
 
-/* Returns the quantized weight that forward's GEMM reads; absent tensors if the linear is not quantized. */
-static struct quantized_copies forward_weight(const struct execution *execution, const struct unit *unit,
-                                              const struct linear *linear)
+static void multiply_forward(const struct execution *execution, const struct unit *unit, const struct linear *linear,
+                             const struct operand *x, struct tensor y, struct tensor bias, struct tensor addend)
 {
-    if (!quantizes(execution, linear))
-        return (struct quantized_copies){0};
+    if (!quantizes(execution, linear)) {
+        LAUNCH(execution->stream, GEMM, gemm, .a = x->value, .b = unit_weight(execution, unit, linear->weight),
+               .transpose_b = true, .bias = bias, .c = addend, .d = y);
+        return;
+    }
     const struct quantized_copies w = ready_weight(execution, unit, linear, false);
     if (measures(execution, unit, linear))
         measure(execution, unit, linear, OPERAND_WEIGHT,
                 &(struct operand){.value = unit_weight(execution, unit, linear->weight), .to = w});
-    return w;
+    LAUNCH(execution->stream, GEMM, gemm, .a = x->to.row, .scale_a = row_scale(&x->to), .scaling_a = x->to.rule.scaling,
+           .b = w.row, .scale_b = row_scale(&w), .scaling_b = w.rule.scaling, .transpose_b = true, .bias = bias,
+           .c = addend, .d = y, .fast = linear->precision->fast);
 }
 
-static void multiply_forward(const struct execution *execution, const struct unit *unit, const struct linear *linear,
-                             const struct operand *x, const struct quantized_copies *w, struct tensor y,
-                             struct tensor bias, struct tensor addend)
-{
-    if (!quantizes(execution, linear))
-        LAUNCH(execution->stream, GEMM, gemm, .a = x->value, .b = unit_weight(execution, unit, linear->weight),
-               .transpose_b = true, .bias = bias, .c = addend, .d = y);
-    else
-        LAUNCH(execution->stream, GEMM, gemm, .a = x->to.row, .scale_a = row_scale(&x->to),
-               .scaling_a = x->to.rule.scaling, .b = w->row, .scale_b = row_scale(w), .scaling_b = w->rule.scaling,
-               .transpose_b = true, .bias = bias, .c = addend, .d = y, .fast = linear->precision->fast);
-}
-
-/* Returns whether GEMMs may read an operand chunk by chunk: its value, or a form with one scale for the tensor. */
-static bool reads_chunks(const struct execution *execution, const struct linear *linear, enum operand_kind kind)
-{
-    return !quantizes(execution, linear) || linear->precision->rules[kind].scaling == SCALING_TENSOR;
-}
-
-/* Returns the rows of a chunk of an operand, as the GEMMs of y and dx read it. */
-static struct operand chunk_of(const struct operand *x, int chunk, int chunks)
-{
-    struct operand part = *x;
-    if (tensor_present(&x->value))
-        part.value = sequence_chunk(x->value, chunk, chunks);
-    if (tensor_present(&x->to.row))
-        part.to.row = sequence_chunk(x->to.row, chunk, chunks);
-    return part;
-}
-
-/* Computes this rank's term of y, and sums it over ranks. The sum of a chunk overlaps with the next chunk's GEMM. */
-static void forward_of_inputs(struct execution *execution, const struct unit *unit, const struct linear *linear,
-                              const struct operand *x, struct tensor y, struct tensor bias)
-{
-    const struct quantized_copies w = forward_weight(execution, unit, linear);
-    const struct tensor part = partial(execution, unit, linear, y);
-    const struct execution beside = execution_beside(execution);
-    const int room = linear->first + LINEAR_ROOM, chunks = sequence_chunks(execution, part.rows);
-    const bool at_once = !reads_chunks(execution, linear, OPERAND_INPUT);
-    if (at_once)
-        multiply_forward(execution, unit, linear, x, &w, part, bias, absent);
-    for (int chunk = 0; chunk < chunks; chunk++) {
-        const struct operand rows = chunk_of(x, chunk, chunks);
-        if (!at_once)
-            multiply_forward(execution, unit, linear, &rows, &w, sequence_chunk(part, chunk, chunks), bias, absent);
-        execution_fork(execution);
-        sequence_add_up_chunk(&beside, unit, part, y, room, chunk, chunks);
-    }
-    execution_join(execution);
-}
-
-void linear_forward(struct execution *execution, const struct unit *unit, const struct linear *linear,
+void linear_forward(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                     const struct operand *x, struct tensor y, struct tensor addend)
 {
     const struct tensor bias = linear->bias >= 0 ? unit_weight(execution, unit, linear->bias) : absent;
-    const bool cut = is_cut(unit, linear, LINEAR_INPUTS), adds = !cut || execution->tensor->rank == 0;
-    if (cut && sequence_is_cut(unit)) {
-        forward_of_inputs(execution, unit, linear, x, y, adds ? bias : absent);
-        if (tensor_present(&addend))
-            LAUNCH(execution->stream, ADD, add, .from = addend, .to = y);
+    if (!is_cut(unit, linear, LINEAR_INPUTS)) {
+        multiply_forward(execution, unit, linear, x, y, bias, addend);
         return;
     }
-    const struct quantized_copies w = forward_weight(execution, unit, linear); /* one rank adds bias and addend */
-    multiply_forward(execution, unit, linear, x, &w, y, adds ? bias : absent, adds ? addend : absent);
-    if (cut)
-        sequence_add_up(execution, unit, y, y, linear->first + LINEAR_ROOM);
-}
-
-/* Each chunk is gathered while the GEMM of the chunk before it runs. */
-void linear_gather_forward(struct execution *execution, const struct unit *unit, const struct linear *linear,
-                           const struct operand *x, struct tensor y)
-{
-    const int all = linear->first + LINEAR_GATHERED;
-    const bool overlaps = !quantizes(execution, linear) || gathers_copies(unit, linear, OPERAND_INPUT);
-    if (!overlaps) {
-        if (execution_wants(execution, all))
-            linear_prepare(execution, unit, linear, x);
-        if (execution_wants(execution, linear->section))
-            linear_forward(execution, unit, linear, x, y, absent);
-        return;
-    }
-    const struct tensor bias = linear->bias >= 0 ? unit_weight(execution, unit, linear->bias) : absent;
-    const struct execution beside = execution_beside(execution);
-    struct quantized_copies w = {0};
-    struct gathering g = {0};
-    if (execution_wants(execution, all))
-        g = gathering_begin(execution, unit, linear, OPERAND_INPUT, x);
-    const bool gathers = g.chunks > 0;
-    if (gathers)
-        execution_fork(execution);
-    const bool multiplies = execution_wants(execution, linear->section);
-    if (multiplies)
-        w = forward_weight(execution, unit, linear);
-    const int chunks = gathers ? g.chunks : 1;
-    for (int chunk = 0; chunk < chunks; chunk++) {
-        const struct operand rows = chunk_of(x, chunk, chunks);
-        if (gathers && execution_wants(execution, all)) {
-            gather_chunk(&beside, &g, chunk);
-            execution_join(execution);
-        }
-        if (multiplies && execution_wants(execution, linear->section))
-            multiply_forward(execution, unit, linear, &rows, &w, sequence_chunk(y, chunk, chunks), bias, absent);
-    }
-    if (gathers && execution_wants(execution, all))
-        gathering_end(execution, &g);
+    const struct tensor part = partial(execution, unit, linear, y);
+    const bool first = execution->tensor->rank == 0, whole = !sequence_is_cut(unit); /* one rank adds bias and addend */
+    multiply_forward(execution, unit, linear, x, part, first ? bias : absent, first && whole ? addend : absent);
+    sequence_add_up(execution, unit, part, y, linear->first + LINEAR_ROOM);
+    if (!whole && tensor_present(&addend))
+        LAUNCH(execution->stream, ADD, add, .from = addend, .to = y);
 }
 
 struct tensor linear_sum(const struct execution *execution, const struct unit *unit, const struct linear *linear)
@@ -627,84 +507,39 @@ static bool collect_gradient(struct execution *execution, const struct unit *uni
     return made;
 }
 
-/* Returns the output gradient as an operand: of all tokens, to be gathered if this rank has a part. */
-static struct operand whole_gradient(const struct execution *execution, const struct unit *unit,
-                                     const struct linear *linear, struct tensor value)
+/* Returns dy of all tokens, gathered from tensor ranks if they have parts, and quantizes it unless its op has done so.
+ */
+static struct operand ready_gradient(struct execution *execution, const struct unit *unit, const struct linear *linear,
+                                     struct tensor value, struct linear_pending *pending)
 {
     const bool cut = sequence_is_cut(unit) && is_cut(unit, linear, LINEAR_INPUTS);
     struct operand dy = linear_gradient(execution, unit, linear, cut ? gathered(execution, unit, linear) : value);
     dy.own = cut ? value : absent;
+    const bool made = collect_gradient(execution, unit, linear, &dy, pending);
+    if (!quantizes(execution, linear))
+        return dy;
+    if (!made && !is_fused(execution, linear, OPERAND_GRADIENT))
+        LAUNCH(execution->stream, QUANTIZE, quantize, .x = dy.value, .to = dy.to,
+               .sum = linear->precision->wide_weight_product ? absent : own_sum(execution, unit, linear),
+               .accumulate = accumulates(unit, linear));
+    measure(execution, unit, linear, OPERAND_GRADIENT, &dy);
     return dy;
 }
 
-/* Gathers dy from tensor ranks if they have parts, and quantizes it unless its op has done so. */
-static void prepare_gradient(struct execution *execution, const struct unit *unit, const struct linear *linear,
-                             const struct operand *dy, struct linear_pending *pending)
-{
-    const bool made = collect_gradient(execution, unit, linear, dy, pending);
-    if (!quantizes(execution, linear))
-        return;
-    if (!made && !is_fused(execution, linear, OPERAND_GRADIENT))
-        LAUNCH(execution->stream, QUANTIZE, quantize, .x = dy->value, .to = dy->to,
-               .sum = linear->precision->wide_weight_product ? absent : own_sum(execution, unit, linear),
-               .accumulate = accumulates(unit, linear));
-    measure(execution, unit, linear, OPERAND_GRADIENT, dy);
-}
-
-/* Returns the quantized weight that the GEMM of dx reads; absent tensors if the linear is not quantized. */
-static struct quantized_copies backward_weight(const struct execution *execution, const struct unit *unit,
-                                               const struct linear *linear)
-{
-    return quantizes(execution, linear) ? ready_weight(execution, unit, linear, true) : (struct quantized_copies){0};
-}
-
 static void multiply_input_gradient(const struct execution *execution, const struct unit *unit,
-                                    const struct linear *linear, const struct operand *dy,
-                                    const struct quantized_copies *w, struct tensor dx)
-{
-    if (!quantizes(execution, linear))
-        LAUNCH(execution->stream, GEMM, gemm, .a = dy->value, .b = unit_weight(execution, unit, linear->weight),
-               .d = dx);
-    else
-        LAUNCH(execution->stream, GEMM, gemm, .a = dy->to.row, .scale_a = row_scale(&dy->to),
-               .scaling_a = dy->to.rule.scaling, .b = w->column, .scale_b = column_scale(w),
-               .scaling_b = w->rule.scaling, .transpose_b = true, .d = dx);
-}
-
-static void make_input_gradient(const struct execution *execution, const struct unit *unit, const struct linear *linear,
-                                const struct operand *dy, struct tensor dx)
+                                    const struct linear *linear, const struct operand *dy, struct tensor dx)
 {
     if ((execution->gradients & GRADIENT_INPUT) == 0)
         return;
-    const struct quantized_copies w = backward_weight(execution, unit, linear);
-    multiply_input_gradient(execution, unit, linear, dy, &w, dx);
-}
-
-/* Returns whether dy is gathered chunk by chunk, overlapped with the GEMM of dx: if there is no pending weight gradient
- * to overlap with. */
-static bool gathers_for_input(const struct execution *execution, const struct unit *unit, const struct linear *linear,
-                              const struct operand *dy, const struct linear_pending *pending)
-{
-    return tensor_present(&dy->own) && defers(unit, pending) && !pending->present &&
-           (execution->gradients & GRADIENT_INPUT) &&
-           (!quantizes(execution, linear) || gathers_copies(unit, linear, OPERAND_GRADIENT));
-}
-
-/* Each chunk of dy is gathered while the GEMM of the chunk before it runs. */
-static void gather_input_gradient(struct execution *execution, const struct unit *unit, const struct linear *linear,
-                                  const struct operand *dy, struct tensor dx)
-{
-    const struct execution beside = execution_beside(execution);
-    const struct gathering g = gathering_begin(execution, unit, linear, OPERAND_GRADIENT, dy);
-    execution_fork(execution);
-    const struct quantized_copies w = backward_weight(execution, unit, linear);
-    for (int chunk = 0; chunk < g.chunks; chunk++) {
-        const struct operand rows = chunk_of(dy, chunk, g.chunks);
-        gather_chunk(&beside, &g, chunk);
-        execution_join(execution);
-        multiply_input_gradient(execution, unit, linear, &rows, &w, sequence_chunk(dx, chunk, g.chunks));
+    if (!quantizes(execution, linear)) {
+        LAUNCH(execution->stream, GEMM, gemm, .a = dy->value, .b = unit_weight(execution, unit, linear->weight),
+               .d = dx);
+        return;
     }
-    gathering_end(execution, &g);
+    const struct quantized_copies w = ready_weight(execution, unit, linear, true);
+    LAUNCH(execution->stream, GEMM, gemm, .a = dy->to.row, .scale_a = row_scale(&dy->to),
+           .scaling_a = dy->to.rule.scaling, .b = w.column, .scale_b = column_scale(&w), .scaling_b = w.rule.scaling,
+           .transpose_b = true, .d = dx);
 }
 
 /* Returns whether backward must gather x again, for the weight gradient. Not if recompute has done so, and not for
@@ -735,7 +570,7 @@ static void backward_of_outputs(struct execution *execution, const struct unit *
     const struct tensor part = partial(execution, unit, linear, dx);
     const bool sums = execution->gradients & GRADIENT_INPUT;
     struct linear_pending own = {true, *linear, *x, *dy};
-    make_input_gradient(execution, unit, linear, dy, part);
+    multiply_input_gradient(execution, unit, linear, dy, part);
     if (gathers_again(execution, unit, linear))
         execution_join(execution);
     if (sums) {
@@ -754,12 +589,7 @@ void linear_backward(struct execution *execution, const struct unit *unit, const
                      const struct operand *x, struct tensor dy, struct tensor dx, const struct linear_beside *next,
                      struct linear_pending *pending)
 {
-    const struct operand ready = whole_gradient(execution, unit, linear, dy);
-    const bool overlaps = gathers_for_input(execution, unit, linear, &ready, pending);
-    if (overlaps)
-        gather_input_gradient(execution, unit, linear, &ready, dx);
-    else
-        prepare_gradient(execution, unit, linear, &ready, pending);
+    const struct operand ready = ready_gradient(execution, unit, linear, dy, pending);
     if (next != NULL)
         gather_beside(execution, unit, next->linear, next->x);
     if (is_cut(unit, linear, LINEAR_OUTPUTS)) {
@@ -768,8 +598,7 @@ void linear_backward(struct execution *execution, const struct unit *unit, const
     }
     if (!defers(unit, pending))
         multiply_weight_gradient(execution, unit, linear, x, &ready);
-    if (!overlaps)
-        make_input_gradient(execution, unit, linear, &ready, dx);
+    multiply_input_gradient(execution, unit, linear, &ready, dx);
     if (defers(unit, pending))
         *pending = (struct linear_pending){true, *linear, *x, ready};
 }

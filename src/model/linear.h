@@ -112,15 +112,9 @@ struct operand linear_made(const struct execution *execution, const struct unit 
 void linear_prepare(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                     const struct operand *x);
 
-/* For a linear that gathers (linear_gathers): runs two sections, the one that makes linear->first + LINEAR_GATHERED, as
- * linear_prepare, and linear->section, which computes y = x W' + bias, as linear_forward. Transfers overlap with the
- * GEMM. */
-void linear_gather_forward(struct execution *execution, const struct unit *unit, const struct linear *linear,
-                           const struct operand *x, struct tensor y);
-
 /* Computes y = x W' + bias (+ addend, if present). x: [T, in]; y, addend: [T, out]; addend may be y itself without
- * tensor parallelism. With sequence parallelism and LINEAR_INPUTS, sums over ranks overlap with the GEMM. */
-void linear_forward(struct execution *execution, const struct unit *unit, const struct linear *linear,
+ * tensor parallelism. */
+void linear_forward(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                     const struct operand *x, struct tensor y, struct tensor addend);
 
 /* Returns the bias gradient [1, out] if the op that writes dy must also sum dy into it before linear_backward. Absent:

@@ -157,7 +157,7 @@ static void merged_losses(struct execution *e, const struct unit *unit, const st
     const struct tensor own = sequence_own(e, statistics);
     LAUNCH(e->stream, XENT_PART, xent_part, .logits = chunk->logits, .labels = chunk->labels, .statistics = own,
            .origin = model_vocabulary(unit->settings).first);
-    sequence_gather_rows(e, own, statistics);
+    sequence_gather(e, own, statistics);
     LAUNCH(e->stream, XENT_MERGE, xent_merge, .statistics = statistics, .labels = chunk->labels, .loss = chunk->loss,
            .lse = chunk->lse, .total = total);
 }
