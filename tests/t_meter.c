@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "report/history.h"
-#include "monitor/journal.h"
+#include "monitor/event_log.h"
 #include "monitor/meter.h"
 #include "monitor/tensorboard.h"
 #include "report/verdict.h"

@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "base/thousands.h"
 #include "report/history.h"
-#include "monitor/journal.h"
+#include "monitor/event_log.h"
 #include "report/plot.h"
 #include "report/quantization_report.h"
 #include "monitor/statistics.h"

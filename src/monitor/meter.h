@@ -7,7 +7,7 @@
 #include "core/profile.h"
 #include "deck/deck.h"
 #include "architecture/flops.h"
-#include "monitor/journal.h"
+#include "monitor/event_log.h"
 #include "monitor/prometheus.h"
 #include "monitor/run_table.h"
 #include "monitor/statistics.h"

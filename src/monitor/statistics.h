@@ -6,7 +6,7 @@
 #include "comm/comm.h"
 #include "setup/setup.h"
 #include "engine/engine.h"
-#include "monitor/journal.h"
+#include "monitor/event_log.h"
 #include "monitor/tensorboard.h"
 
 enum statistics_value {

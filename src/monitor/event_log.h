@@ -5,8 +5,8 @@
  *
  * A run continues if its log cannot be written: lines are kept in memory, up to 16 MiB, and written as soon as
  * possible. */
-#ifndef MONITOR_JOURNAL_H
-#define MONITOR_JOURNAL_H
+#ifndef MONITOR_EVENT_LOG_H
+#define MONITOR_EVENT_LOG_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "monitor/journal.h"
+#include "monitor/event_log.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
