@@ -32,14 +32,14 @@ static bool of_program(const char *event)
     return false;
 }
 
-static bool stays(const struct run_journal *journal, const char *event, int64_t step)
+static bool stays(const struct event_log *event_log, const char *event, int64_t step)
 {
-    bool again = journal->validates && step == journal->step && strcmp(event, "validation") == 0;
-    return of_program(event) || (step <= journal->step && !again);
+    bool again = event_log->validates && step == event_log->step && strcmp(event, "validation") == 0;
+    return of_program(event) || (step <= event_log->step && !again);
 }
 
 /* Copies the lines to keep. Returns the number of damaged lines, which are not copied. */
-static int64_t copy_lines(struct run_journal *journal, FILE *from, FILE *to)
+static int64_t copy_lines(struct event_log *event_log, FILE *from, FILE *to)
 {
     char *line = NULL;
     size_t capacity = 0;
@@ -50,26 +50,26 @@ static int64_t copy_lines(struct run_journal *journal, FILE *from, FILE *to)
         const char *event = json_string_value(json_object_get(object, "event"));
         if (!json_is_integer(step) || event == NULL)
             damaged++;
-        else if (stays(journal, event, json_integer_value(step)))
+        else if (stays(event_log, event, json_integer_value(step)))
             fwrite(line, 1, (size_t)length, to);
         if (event != NULL && (strcmp(event, "start") == 0 || strcmp(event, "end") == 0))
-            journal->unfinished = strcmp(event, "start") == 0;
+            event_log->unfinished = strcmp(event, "start") == 0;
         json_decref(object);
     }
     free(line);
     return damaged;
 }
 
-static int drop_later_lines(struct run_journal *journal)
+static int drop_later_lines(struct event_log *event_log)
 {
-    const char *path = journal->path;
+    const char *path = event_log->path;
     FILE *old = open_stream(path);
     if (old == NULL)
         return errno == ENOENT ? ERROR_NONE : error_environment("%s: cannot open it: %s", path, open_failure());
     struct file_draft kept;
     int code = draft_open(&kept, path);
     if (code == ERROR_NONE) {
-        int64_t damaged = copy_lines(journal, old, kept.file);
+        int64_t damaged = copy_lines(event_log, old, kept.file);
         if (damaged > 0)
             log_warn("%s: %lld damaged lines are left out from here on; was the disk full, or was the file edited?",
                      path, (long long)damaged);
@@ -83,47 +83,48 @@ static int drop_later_lines(struct run_journal *journal)
 
 /* -- The file ---------------------------------------------------------------------------------------------------- */
 
-static int open_log(struct run_journal *journal)
+static int open_log(struct event_log *event_log)
 {
-    int code = drop_later_lines(journal);
+    int code = drop_later_lines(event_log);
     if (code != ERROR_NONE)
         return code;
-    journal->descriptor = open_own(journal->path, O_WRONLY | O_APPEND | O_CREAT);
-    return journal->descriptor >= 0 ? ERROR_NONE
-                                    : error_environment("%s: cannot open it: %s", journal->path, open_failure());
+    event_log->descriptor = open_own(event_log->path, O_WRONLY | O_APPEND | O_CREAT);
+    return event_log->descriptor >= 0 ? ERROR_NONE
+                                      : error_environment("%s: cannot open it: %s", event_log->path, open_failure());
 }
 
-static void begin_failing(struct run_journal *journal, const char *why)
+static void begin_failing(struct event_log *event_log, const char *why)
 {
-    if (!journal->failing)
+    if (!event_log->failing)
         log_warn("%s; the run continues, and its lines are written later", why);
-    journal->failing = true;
+    event_log->failing = true;
 }
 
 /* Opens the log if it is not open; returns whether it is. It does not try at each line, since opening reads the whole
  * file. */
-static bool is_open(struct run_journal *journal, bool try_now)
+static bool is_open(struct event_log *event_log, bool try_now)
 {
-    if (journal->descriptor >= 0)
+    if (event_log->descriptor >= 0)
         return true;
-    if (!try_now && clock_seconds() < journal->tried + RETRY_SECONDS)
+    if (!try_now && clock_seconds() < event_log->tried + RETRY_SECONDS)
         return false;
-    journal->tried = clock_seconds();
-    if (open_log(journal) == ERROR_NONE)
+    event_log->tried = clock_seconds();
+    if (open_log(event_log) == ERROR_NONE)
         return true;
-    begin_failing(journal, error_message());
+    begin_failing(event_log, error_message());
     error_clear();
     return false;
 }
 
 /* Writes as much of the waiting text as possible. The rest of a partly written line is written first next time. */
-static void write_waiting(struct run_journal *journal, bool try_now)
+static void write_waiting(struct event_log *event_log, bool try_now)
 {
     int64_t done = 0;
-    if (!is_open(journal, try_now))
+    if (!is_open(event_log, try_now))
         return;
-    while (done < journal->waiting_bytes) {
-        ssize_t written = write(journal->descriptor, journal->waiting + done, (size_t)(journal->waiting_bytes - done));
+    while (done < event_log->waiting_bytes) {
+        ssize_t written =
+            write(event_log->descriptor, event_log->waiting + done, (size_t)(event_log->waiting_bytes - done));
         if (written <= 0 && errno == EINTR)
             continue;
         if (written <= 0)
@@ -131,54 +132,54 @@ static void write_waiting(struct run_journal *journal, bool try_now)
         done += written;
     }
     int failure = errno;
-    journal->waiting_bytes -= done;
-    if (journal->waiting_bytes > 0) {
-        memmove(journal->waiting, journal->waiting + done, (size_t)journal->waiting_bytes);
-        char *why = memory_format("%s: cannot write it: %s", journal->path, strerror(failure));
-        begin_failing(journal, why);
+    event_log->waiting_bytes -= done;
+    if (event_log->waiting_bytes > 0) {
+        memmove(event_log->waiting, event_log->waiting + done, (size_t)event_log->waiting_bytes);
+        char *why = memory_format("%s: cannot write it: %s", event_log->path, strerror(failure));
+        begin_failing(event_log, why);
         free(why);
-    } else if (journal->failing) {
-        log_info("# %s is written again", journal->path);
-        journal->failing = false;
+    } else if (event_log->failing) {
+        log_info("# %s is written again", event_log->path);
+        event_log->failing = false;
     }
 }
 
-static void wait_for_writing(struct run_journal *journal, const char *line, int64_t bytes)
+static void wait_for_writing(struct event_log *event_log, const char *line, int64_t bytes)
 {
-    if (journal->waiting_bytes + bytes > WAITING_BYTES) {
-        journal->lost_lines++;
+    if (event_log->waiting_bytes + bytes > WAITING_BYTES) {
+        event_log->lost_lines++;
         return;
     }
-    if (journal->waiting_bytes + bytes > journal->waiting_room) {
-        journal->waiting_room = 2 * (journal->waiting_bytes + bytes);
-        journal->waiting = memory_grow(journal->waiting, journal->waiting_room);
+    if (event_log->waiting_bytes + bytes > event_log->waiting_room) {
+        event_log->waiting_room = 2 * (event_log->waiting_bytes + bytes);
+        event_log->waiting = memory_grow(event_log->waiting, event_log->waiting_room);
     }
-    memcpy(journal->waiting + journal->waiting_bytes, line, (size_t)bytes);
-    journal->waiting_bytes += bytes;
+    memcpy(event_log->waiting + event_log->waiting_bytes, line, (size_t)bytes);
+    event_log->waiting_bytes += bytes;
 }
 
-void journal_open(struct run_journal *journal, const char *path, int64_t step, bool validates)
+void event_log_open(struct event_log *event_log, const char *path, int64_t step, bool validates)
 {
-    *journal = (struct run_journal){
+    *event_log = (struct event_log){
         .path = memory_string(path), .step = step, .validates = validates, .descriptor = -1, .tried = -RETRY_SECONDS};
-    write_waiting(journal, true);
+    write_waiting(event_log, true);
 }
 
-void journal_close(struct run_journal *journal)
+void event_log_close(struct event_log *event_log)
 {
-    if (journal->path == NULL)
+    if (event_log->path == NULL)
         return;
-    write_waiting(journal, true);
-    for (int64_t i = 0; i < journal->waiting_bytes; i++)
-        journal->lost_lines += journal->waiting[i] == '\n';
-    if (journal->descriptor >= 0 && close(journal->descriptor) != 0)
-        log_warn("%s: cannot close it: %s; its last lines may be lost", journal->path, strerror(errno));
-    if (journal->lost_lines > 0)
-        log_warn("%s: %lld line%s at its end could not be written: lost", journal->path, (long long)journal->lost_lines,
-                 plural(journal->lost_lines));
-    free(journal->waiting);
-    free(journal->path);
-    *journal = (struct run_journal){NULL};
+    write_waiting(event_log, true);
+    for (int64_t i = 0; i < event_log->waiting_bytes; i++)
+        event_log->lost_lines += event_log->waiting[i] == '\n';
+    if (event_log->descriptor >= 0 && close(event_log->descriptor) != 0)
+        log_warn("%s: cannot close it: %s; its last lines may be lost", event_log->path, strerror(errno));
+    if (event_log->lost_lines > 0)
+        log_warn("%s: %lld line%s at its end could not be written: lost", event_log->path,
+                 (long long)event_log->lost_lines, plural(event_log->lost_lines));
+    free(event_log->waiting);
+    free(event_log->path);
+    *event_log = (struct event_log){NULL};
 }
 
 /* -- Members ----------------------------------------------------------------------------------------------------- */
@@ -198,113 +199,113 @@ static void put_real(FILE *file, double value, int digits)
         fputs("null", file);
 }
 
-static void put_comma(struct run_journal *journal)
+static void put_comma(struct event_log *event_log)
 {
-    if (journal->follow)
-        fputc(',', journal->line);
-    journal->follow = true;
+    if (event_log->follow)
+        fputc(',', event_log->line);
+    event_log->follow = true;
 }
 
 /* Writes the key of the next member. Returns false if no line is being made. */
-static bool put_key(struct run_journal *journal, const char *key)
+static bool put_key(struct event_log *event_log, const char *key)
 {
-    if (journal->line == NULL)
+    if (event_log->line == NULL)
         return false;
-    put_comma(journal);
-    fprintf(journal->line, "\"%s\":", key);
+    put_comma(event_log);
+    fprintf(event_log->line, "\"%s\":", key);
     return true;
 }
 
-void journal_integer(struct run_journal *journal, const char *key, int64_t value)
+void event_log_integer(struct event_log *event_log, const char *key, int64_t value)
 {
-    if (put_key(journal, key))
-        fprintf(journal->line, "%lld", (long long)value);
+    if (put_key(event_log, key))
+        fprintf(event_log->line, "%lld", (long long)value);
 }
 
-void journal_truth(struct run_journal *journal, const char *key, bool value)
+void event_log_boolean(struct event_log *event_log, const char *key, bool value)
 {
-    if (put_key(journal, key))
-        fputs(value ? "true" : "false", journal->line);
+    if (put_key(event_log, key))
+        fputs(value ? "true" : "false", event_log->line);
 }
 
-void journal_real(struct run_journal *journal, const char *key, double value, int digits)
+void event_log_real(struct event_log *event_log, const char *key, double value, int digits)
 {
-    if (put_key(journal, key))
-        put_real(journal->line, value, digits);
+    if (put_key(event_log, key))
+        put_real(event_log->line, value, digits);
 }
 
-void journal_reals(struct run_journal *journal, const char *key, const double *values, int64_t count, int digits)
+void event_log_reals(struct event_log *event_log, const char *key, const double *values, int64_t count, int digits)
 {
-    if (!put_key(journal, key))
+    if (!put_key(event_log, key))
         return;
-    fputc('[', journal->line);
+    fputc('[', event_log->line);
     for (int64_t i = 0; i < count; i++) {
         if (i > 0)
-            fputc(',', journal->line);
-        put_real(journal->line, values[i], digits);
+            fputc(',', event_log->line);
+        put_real(event_log->line, values[i], digits);
     }
-    fputc(']', journal->line);
+    fputc(']', event_log->line);
 }
 
-void journal_text(struct run_journal *journal, const char *key, const char *value)
+void event_log_text(struct event_log *event_log, const char *key, const char *value)
 {
-    if (put_key(journal, key))
-        put_text(journal->line, value);
+    if (put_key(event_log, key))
+        put_text(event_log->line, value);
 }
 
 /* -- Lines, lists, objects --------------------------------------------------------------------------------------- */
 
 /* Writes an opening or closing bracket; no comma follows an opening one. */
-static void put_bracket(struct run_journal *journal, char bracket)
+static void put_bracket(struct event_log *event_log, char bracket)
 {
-    if (journal->line == NULL)
+    if (event_log->line == NULL)
         return;
-    fputc(bracket, journal->line);
-    journal->follow = bracket == ']' || bracket == '}';
+    fputc(bracket, event_log->line);
+    event_log->follow = bracket == ']' || bracket == '}';
 }
 
-void journal_begin(struct run_journal *journal, const char *event, int64_t step)
+void event_log_begin(struct event_log *event_log, const char *event, int64_t step)
 {
-    if (journal->path == NULL)
+    if (event_log->path == NULL)
         return;
-    journal->line = memory_stream(&journal->line_bytes, &journal->line_length);
-    put_bracket(journal, '{');
-    journal_text(journal, "event", event);
-    journal_integer(journal, "step", step);
+    event_log->line = memory_stream(&event_log->line_bytes, &event_log->line_length);
+    put_bracket(event_log, '{');
+    event_log_text(event_log, "event", event);
+    event_log_integer(event_log, "step", step);
 }
 
-void journal_end(struct run_journal *journal)
+void event_log_end(struct event_log *event_log)
 {
-    if (journal->line == NULL)
+    if (event_log->line == NULL)
         return;
-    put_bracket(journal, '}');
-    fputc('\n', journal->line);
-    memory_stream_end(journal->line);
-    journal->line = NULL;
-    wait_for_writing(journal, journal->line_bytes, (int64_t)journal->line_length);
-    free(journal->line_bytes);
-    write_waiting(journal, false);
+    put_bracket(event_log, '}');
+    fputc('\n', event_log->line);
+    memory_stream_end(event_log->line);
+    event_log->line = NULL;
+    wait_for_writing(event_log, event_log->line_bytes, (int64_t)event_log->line_length);
+    free(event_log->line_bytes);
+    write_waiting(event_log, false);
 }
 
-void journal_list(struct run_journal *journal, const char *key)
+void event_log_list(struct event_log *event_log, const char *key)
 {
-    if (put_key(journal, key))
-        put_bracket(journal, '[');
+    if (put_key(event_log, key))
+        put_bracket(event_log, '[');
 }
 
-void journal_list_end(struct run_journal *journal)
+void event_log_list_end(struct event_log *event_log)
 {
-    put_bracket(journal, ']');
+    put_bracket(event_log, ']');
 }
 
-void journal_object(struct run_journal *journal)
+void event_log_object(struct event_log *event_log)
 {
-    if (journal->line != NULL)
-        put_comma(journal);
-    put_bracket(journal, '{');
+    if (event_log->line != NULL)
+        put_comma(event_log);
+    put_bracket(event_log, '{');
 }
 
-void journal_object_end(struct run_journal *journal)
+void event_log_object_end(struct event_log *event_log)
 {
-    put_bracket(journal, '}');
+    put_bracket(event_log, '}');
 }

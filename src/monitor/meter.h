@@ -68,7 +68,7 @@ enum { METER_LAST = 16 /* steps shown in the report of a divergence */ };
 struct run_meter {
     struct comm *world;
     struct meter_settings settings;
-    struct run_journal journal; /* open on rank 0 */
+    struct event_log event_log; /* open on rank 0 */
     struct tensorboard board;
     struct prometheus prometheus;
     struct rank_watch watch;

@@ -92,19 +92,19 @@ int64_t statistics_take(const struct engine *engine, struct comm *comm, double l
     return count;
 }
 
-void statistics_log(struct run_journal *journal, const struct statistics_row *rows, int64_t count)
+void statistics_log(struct event_log *event_log, const struct statistics_row *rows, int64_t count)
 {
-    journal_list(journal, "operands");
+    event_log_list(event_log, "operands");
     for (int64_t i = 0; i < count; i++) {
-        journal_object(journal);
-        journal_integer(journal, "layer", rows[i].layer + 1);
-        journal_text(journal, "linear", rows[i].linear);
-        journal_text(journal, "operand", statistics_operand_name(rows[i].operand));
+        event_log_object(event_log);
+        event_log_integer(event_log, "layer", rows[i].layer + 1);
+        event_log_text(event_log, "linear", rows[i].linear);
+        event_log_text(event_log, "operand", statistics_operand_name(rows[i].operand));
         for (enum statistics_value v = 0; v < STATISTICS_VALUES; v++)
-            journal_real(journal, statistics_value_name(v), rows[i].values[v], v < STATISTICS_SCALES ? DIGITS : 17);
-        journal_object_end(journal);
+            event_log_real(event_log, statistics_value_name(v), rows[i].values[v], v < STATISTICS_SCALES ? DIGITS : 17);
+        event_log_object_end(event_log);
     }
-    journal_list_end(journal);
+    event_log_list_end(event_log);
 }
 
 /* Draws all but the last values: the counts of scales do not change. */
