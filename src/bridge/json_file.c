@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "file/open.h"
 #include "base/memory.h"
-#include "file/draft.h"
+#include "file/atomic_file.h"
 #include "tokenizer/json_place.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 #include "bridge/safetensors_writer.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "file/draft.h"
+#include "file/atomic_file.h"
 #include "file/file.h"
 
 #include <dirent.h>

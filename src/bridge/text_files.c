@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "bridge/json_file.h"
 #include "bridge/tokenizer_json.h"
-#include "file/draft.h"
+#include "file/atomic_file.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/tokenizer.h"
 

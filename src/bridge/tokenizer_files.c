@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "bridge/json_file.h"
 #include "tokenizer/tokenizer.h"
-#include "file/draft.h"
+#include "file/atomic_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>

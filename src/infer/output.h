@@ -3,7 +3,7 @@
 #ifndef INFER_OUTPUT_H
 #define INFER_OUTPUT_H
 
-#include "file/draft.h"
+#include "file/atomic_file.h"
 
 /* As block_check_output for `path`; the path must also differ from `input` and `checkpoint`. how: flags of enum
  * disk_output (file/disk.h). Local, as all functions here. */

@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "file/open.h"
 #include "base/thousands.h"
-#include "file/draft.h"
+#include "file/atomic_file.h"
 #include "file/jsontext.h"
 
 #include <errno.h>

@@ -8,7 +8,7 @@
 #include "file/run_folder.h"
 #include "base/thousands.h"
 #include "deck/deck.h"
-#include "file/draft.h"
+#include "file/atomic_file.h"
 #include "checkpoint/lock.h"
 #include "report/curves.h"
 #include "report/history.h"

@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "base/range.h"
 #include "file/open.h"
-#include "file/draft.h"
+#include "file/atomic_file.h"
 #include "file/file.h"
 #include "checkpoint/lock.h"
 

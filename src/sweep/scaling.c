@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "file/path.h"
-#include "file/draft.h"
+#include "file/atomic_file.h"
 #include "report/plot.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "base/range.h"
 #include "file/hdf5_member.h"
-#include "file/draft.h"
+#include "file/atomic_file.h"
 #include "file/hdf5_file.h"
 #include "file/hdf5_layout.h"
 

@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "core/profile.h"
-#include "file/draft.h"
+#include "file/atomic_file.h"
 #include "file/run_folder.h"
 #include "setup/profile_ranks.h"
 

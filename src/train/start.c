@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "file/draft.h"
+#include "file/atomic_file.h"
 #include "file/file.h"
 #include "train/folder_check.h"
 

@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "file/open.h"
 #include "core/choice.h"
-#include "file/draft.h"
+#include "file/atomic_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

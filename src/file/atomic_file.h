@@ -1,7 +1,7 @@
 /* Atomic writes: content goes to a temporary file in the same folder, which is renamed when it is complete. A kill or a
  * full disk leaves the previous file intact; signals that file/temporary.h catches leave no temporary file. */
-#ifndef FILE_DRAFT_H
-#define FILE_DRAFT_H
+#ifndef FILE_ATOMIC_FILE_H
+#define FILE_ATOMIC_FILE_H
 
 #include "file/replace.h"
 

@@ -1,4 +1,4 @@
-#include "file/draft.h"
+#include "file/atomic_file.h"
 #include "file/disk.h"
 #include "base/error.h"
 #include "base/memory.h"
