@@ -390,8 +390,8 @@ static void test_damage(void)
     CHECK(token_store_open(&store, path) == ERROR_NONE);
     const off_t place = store->tokens - store->map->data + 5;
     token_store_close(store);
-    char *draft = memory_format("%s.windows-64-11-each.tmp", path);
-    CHECK(mkdir(draft, 0700) == 0); /* so no index can be made, and the store is not compared with its checksum */
+    char *temporary = memory_format("%s.windows-64-11-each.tmp", path);
+    CHECK(mkdir(temporary, 0700) == 0); /* so no index can be made, and the store is not compared with its checksum */
     for (int damaged = 0; damaged < 3; damaged++) {
         if (damaged == 1) {
             int file = open(path, O_WRONLY);

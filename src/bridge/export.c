@@ -297,11 +297,11 @@ static int write_files(struct export *export, const char *folder)
 
 static int write_folder(struct export *export)
 {
-    struct folder_draft draft;
-    int code = folder_draft_open(&draft, export->given->folder);
+    struct atomic_folder atomic;
+    int code = atomic_folder_open(&atomic, export->given->folder);
     if (code != ERROR_NONE)
         return code;
-    return folder_draft_close(&draft, write_files(export, draft.temporary));
+    return atomic_folder_close(&atomic, write_files(export, atomic.temporary));
 }
 
 static void tell_te(const struct export *export)

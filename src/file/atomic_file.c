@@ -10,65 +10,65 @@
 #include <string.h>
 #include <unistd.h>
 
-static void forget(struct file_draft *draft)
+static void forget(struct atomic_file *atomic)
 {
-    replace_discard(&draft->target);
-    free(draft->target.path); /* set even if it is a stream */
-    *draft = (struct file_draft){NULL};
+    replace_discard(&atomic->target);
+    free(atomic->target.path); /* set even if it is a stream */
+    *atomic = (struct atomic_file){NULL};
 }
 
-int draft_open(struct file_draft *draft, const char *path)
+int atomic_file_open(struct atomic_file *atomic, const char *path)
 {
-    replace_begin(&draft->target, path);
-    int descriptor = open_new(draft->target.temporary);
-    draft->file = descriptor < 0 ? NULL : fdopen(descriptor, "w");
-    if (draft->file != NULL)
+    replace_begin(&atomic->target, path);
+    int descriptor = open_new(atomic->target.temporary);
+    atomic->file = descriptor < 0 ? NULL : fdopen(descriptor, "w");
+    if (atomic->file != NULL)
         return ERROR_NONE;
     char *folder = disk_folder(path);
     int code = error_user("%s: cannot be written: %s (folder %s)", path, open_failure(), folder);
     free(folder);
-    forget(draft);
+    forget(atomic);
     return code;
 }
 
 /* Opens streams with "a", so that a file to which the shell appends keeps its content. */
-int draft_open_output(struct file_draft *draft, const char *path)
+int atomic_file_open_output(struct atomic_file *atomic, const char *path)
 {
     if (!disk_is_stream(path))
-        return draft_open(draft, path);
-    *draft = (struct file_draft){.target = {.path = memory_string(path)}, .file = fopen(path, "ae")};
-    if (draft->file != NULL)
+        return atomic_file_open(atomic, path);
+    *atomic = (struct atomic_file){.target = {.path = memory_string(path)}, .file = fopen(path, "ae")};
+    if (atomic->file != NULL)
         return ERROR_NONE;
     int code = error_user("%s: cannot be written: %s", path, strerror(errno));
-    forget(draft);
+    forget(atomic);
     return code;
 }
 
-static int cannot_write(const struct file_draft *draft, int failure)
+static int cannot_write(const struct atomic_file *atomic, int failure)
 {
-    const struct file_replacement *target = &draft->target;
+    const struct file_replacement *target = &atomic->target;
     return error_environment("%s: cannot write it: %s", target->temporary != NULL ? target->temporary : target->path,
                              strerror(failure));
 }
 
-int draft_flush(struct file_draft *draft)
+int atomic_file_flush(struct atomic_file *atomic)
 {
-    const bool good = fflush(draft->file) == 0 && ferror(draft->file) == 0 &&
-                      (draft->target.temporary == NULL || fsync(fileno(draft->file)) == 0);
-    return good ? ERROR_NONE : cannot_write(draft, errno);
+    const bool good = fflush(atomic->file) == 0 && ferror(atomic->file) == 0 &&
+                      (atomic->target.temporary == NULL || fsync(fileno(atomic->file)) == 0);
+    return good ? ERROR_NONE : cannot_write(atomic, errno);
 }
 
-int draft_close(struct file_draft *draft, int code)
+int atomic_file_close(struct atomic_file *atomic, int code)
 {
-    if (draft->file == NULL)
+    if (atomic->file == NULL)
         return code;
     if (code == ERROR_NONE)
-        code = draft_flush(draft);
+        code = atomic_file_flush(atomic);
     /* some network file systems report a failed write only here */
-    if (fclose(draft->file) != 0 && code == ERROR_NONE)
-        code = cannot_write(draft, errno);
-    if (code == ERROR_NONE && draft->target.temporary != NULL)
-        code = replace_commit(&draft->target, true);
-    forget(draft);
+    if (fclose(atomic->file) != 0 && code == ERROR_NONE)
+        code = cannot_write(atomic, errno);
+    if (code == ERROR_NONE && atomic->target.temporary != NULL)
+        code = replace_commit(&atomic->target, true);
+    forget(atomic);
     return code;
 }

@@ -42,7 +42,7 @@ struct embedder {
     int64_t longest;                    /* tokens of the longest record */
     int64_t batch_tokens, most_records; /* maxima of a batch */
     struct record_sequences sequences;  /* rank 0 */
-    struct file_draft output;           /* rank 0 */
+    struct atomic_file output;          /* rank 0 */
     struct embeddings *file;            /* rank 0 */
     struct spool_record waiting;        /* rank 0: the next record, not yet in a batch */
     int more;                           /* waiting is valid */

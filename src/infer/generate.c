@@ -49,7 +49,7 @@ struct generator {
     int teams, team;
     bool *allowed, *ends; /* [vocabulary] tokens that may be sampled (NULL: all), and tokens that end a sequence */
     enum results_format format;
-    struct file_draft output; /* rank 0; not open: standard output */
+    struct atomic_file output; /* rank 0; not open: standard output */
     struct text_stream stream;
     struct decode_rates rates;
     int64_t added;    /* tokens added by all teams */

@@ -9,8 +9,8 @@
  * disk_output (file/disk.h). Local, as all functions here. */
 int output_check(const char *path, int how, const char *input, const char *checkpoint);
 
-/* As draft_open_output and draft_close. output_close does nothing without an open draft. */
-int output_open(struct file_draft *output, const char *path);
-int output_close(struct file_draft *output, int code);
+/* As atomic_file_open_output and atomic_file_close. output_close does nothing without an open file. */
+int output_open(struct atomic_file *output, const char *path);
+int output_close(struct atomic_file *output, int code);
 
 #endif

@@ -66,8 +66,8 @@ static int drop_later_lines(struct event_log *event_log)
     FILE *old = open_stream(path);
     if (old == NULL)
         return errno == ENOENT ? ERROR_NONE : error_environment("%s: cannot open it: %s", path, open_failure());
-    struct file_draft kept;
-    int code = draft_open(&kept, path);
+    struct atomic_file kept;
+    int code = atomic_file_open(&kept, path);
     if (code == ERROR_NONE) {
         int64_t damaged = copy_lines(event_log, old, kept.file);
         if (damaged > 0)
@@ -75,7 +75,7 @@ static int drop_later_lines(struct event_log *event_log)
                      path, (long long)damaged);
         if (ferror(old) != 0)
             code = error_environment("%s: cannot read it", path);
-        code = draft_close(&kept, code);
+        code = atomic_file_close(&kept, code);
     }
     fclose(old);
     return code;

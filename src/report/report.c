@@ -379,12 +379,12 @@ static void write_page(FILE *file, const struct report *report)
 
 static int save_page(const struct report *report, const char *path)
 {
-    struct file_draft draft;
-    int code = draft_open_output(&draft, path);
+    struct atomic_file atomic;
+    int code = atomic_file_open_output(&atomic, path);
     if (code != ERROR_NONE)
         return code;
-    write_page(draft.file, report);
-    return draft_close(&draft, code);
+    write_page(atomic.file, report);
+    return atomic_file_close(&atomic, code);
 }
 
 /* -- Text -------------------------------------------------------------------------------------------------------- */

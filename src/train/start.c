@@ -107,13 +107,13 @@ int start_read_deck(struct comm *world, struct deck *deck, const char *path, con
 /* Rank 0. */
 static int write_deck(const char *path, const char *text)
 {
-    struct file_draft draft;
-    int code = draft_open(&draft, path);
+    struct atomic_file atomic;
+    int code = atomic_file_open(&atomic, path);
     if (code != ERROR_NONE)
         return code;
-    fputs(folder_deck_head, draft.file);
-    fputs(text, draft.file);
-    return draft_close(&draft, code);
+    fputs(folder_deck_head, atomic.file);
+    fputs(text, atomic.file);
+    return atomic_file_close(&atomic, code);
 }
 
 int start_write_deck(struct comm *world, const char *folder, const char *text)
