@@ -10,7 +10,7 @@
 #include "bridge/text_files.h"
 #include "bridge/tokenizer_files.h"
 #include "comm/comm.h"
-#include "loader/corpus.h"
+#include "loader/data_set.h"
 #include "data/tokenizer_member.h"
 #include "tokenizer/tokenizer.h"
 #include "checkpoint/carried.h"

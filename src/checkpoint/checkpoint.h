@@ -7,7 +7,7 @@
  *                    signed number
  *   /data            attributes offset, epoch, window, before, key: the position in the data (loader/blend.h); the last
  *                    four are numbers with one store, else arrays with an entry for each. content, path: the stores
- *                    (loader/lineage.h). store: their checksum (loader/store_set.h), as a signed number
+ *                    (loader/provenance.h). store: their checksum (loader/store_set.h), as a signed number
  *   /model/<name>    weights: matrices [rows, cols], vectors [cols], in the type of the masters (f32)
  *   /optim/m/<name>, /optim/v/<name>   moments, of the same shapes; a final model has none
  *   /state/choices   the executor's tuned kernels, if it has any (checkpoint/choices.h)

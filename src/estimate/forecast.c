@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/threads.h"
-#include "loader/corpus.h"
+#include "loader/data_set.h"
 #include "plan/plan.h"
 #include "plan/race.h"
 #include "plan/timeline.h"

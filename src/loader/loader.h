@@ -1,4 +1,4 @@
-/* Key header: the loader makes global batches of rows from token stores (loader/corpus.h) or random data. A global
+/* Key header: the loader makes global batches of rows from token stores (loader/data_set.h) or random data. A global
  * batch does not depend on the number of ranks: row g of step s is a function of the deck and the seed alone.
  *
  * Windows come from one store, or from several blended by weights (loader/blend.h), epoch after epoch without a gap.
@@ -15,8 +15,8 @@
 #include "comm/comm.h"
 #include "data/batch.h"
 #include "loader/blend.h"
-#include "loader/corpus.h"
-#include "loader/lineage.h"
+#include "loader/data_set.h"
+#include "loader/provenance.h"
 #include "data/random_windows.h"
 #include "loader/store_epochs.h"
 
@@ -26,7 +26,7 @@ enum loader_special { LOADER_SPECIAL_WINDOW, LOADER_SPECIAL_SEQUENCE };
 enum loader_format { LOADER_PACKED, LOADER_PADDED };
 
 struct loader_settings {
-    const char *stores;  /* path of a store (loader/corpus.h); with weights, comma-separated paths of several
+    const char *stores;  /* path of a store (loader/data_set.h); with weights, comma-separated paths of several
                             (loader/store_list.h); NULL: random data */
     const char *weights; /* NULL: one store; else comma-separated, one per store; "": in proportion to windows */
     struct megatron_settings megatron;     /* for Megatron data sets among the stores */

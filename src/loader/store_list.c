@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "file/path.h"
-#include "loader/corpus.h"
+#include "loader/data_set.h"
 
 #include <glob.h>
 #include <math.h>

@@ -3,8 +3,8 @@
 #define LOADER_STORE_SET_H
 
 #include "comm/comm.h"
-#include "loader/corpus.h"
-#include "loader/lineage.h"
+#include "loader/data_set.h"
+#include "loader/provenance.h"
 #include "loader/store_list.h"
 
 struct store_set {

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "loader/corpus.h"
+#include "loader/data_set.h"
 #include "loader/store_list.h"
 #include "tokenizer/tokenizer.h"
 #include "model/attention.h"

@@ -1,7 +1,7 @@
 /* Provenance: the stores that a position in the data belongs to, so that a run may continue with other stores. Stores
  * are recognised by content, wherever they are now; a path whose content has changed is detected. */
-#ifndef LOADER_LINEAGE_H
-#define LOADER_LINEAGE_H
+#ifndef LOADER_PROVENANCE_H
+#define LOADER_PROVENANCE_H
 
 #include <stdint.h>
 

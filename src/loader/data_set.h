@@ -1,7 +1,7 @@
 /* A data set, as an item of data.train names it: a token store (data/token_store.h) or a Megatron data set
  * (data/megatron_store.h), with its windows. */
-#ifndef LOADER_CORPUS_H
-#define LOADER_CORPUS_H
+#ifndef LOADER_DATA_SET_H
+#define LOADER_DATA_SET_H
 
 #include "comm/comm.h"
 #include "data/megatron_windows.h"

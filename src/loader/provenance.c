@@ -1,4 +1,4 @@
-#include "loader/lineage.h"
+#include "loader/provenance.h"
 #include "base/memory.h"
 
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-#include "loader/corpus.h"
+#include "loader/data_set.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "data/megatron_order.h"
