@@ -54,7 +54,7 @@ static int read_deck(struct export *export, const struct checkpoint_meta *meta)
     if (code != ERROR_NONE)
         return code;
     code = config_check(&export->settings, export->given->dialect);
-    const bool known = meta->tokenizer[0] != '\0' && strcmp(meta->tokenizer, corpus_plain_ids) != 0;
+    const bool known = meta->tokenizer[0] != '\0' && strcmp(meta->tokenizer, data_set_plain_ids) != 0;
     if (code == ERROR_NONE && known)
         code = tokenizer_member_open(&export->tokenizer, export->path, meta->tokenizer);
     return code;

@@ -285,7 +285,7 @@ static int open_stores(struct loader *loader, struct comm *world)
     loader->lineage = store_set_lineage(&loader->set);
     make_sources(loader, loader->set.list.count);
     for (int d = 0; d < loader->source_count; d++)
-        loader->sources[d] = corpus_source(&loader->set.stores[d]);
+        loader->sources[d] = data_set_source(&loader->set.stores[d]);
     loader->tokenizer = loader->sources[0]->tokenizer;
     return comm_agree(world, check_stores(loader));
 }
@@ -496,7 +496,7 @@ const struct tokenizer *loader_tokenizer(const struct loader *loader)
 int loader_open_tokenizer(const struct loader *loader, const struct tokenizer **tokenizer)
 {
     *tokenizer = loader->random != NULL ? tokenizer_find(loader->tokenizer->name) : NULL;
-    return loader->random != NULL ? ERROR_NONE : corpus_open_tokenizer(&loader->set.stores[0], tokenizer);
+    return loader->random != NULL ? ERROR_NONE : data_set_open_tokenizer(&loader->set.stores[0], tokenizer);
 }
 
 int loader_recheck(struct loader *loader, struct comm *world)

@@ -115,10 +115,10 @@ double loader_wait_seconds(const struct loader *loader);
 int64_t loader_vocabulary(const struct loader *loader);
 const struct tokenizer *loader_tokenizer(const struct loader *loader);
 /* Opens the tokenizer from the first store; *tokenizer is NULL for data whose ids have no meaning. The caller closes
- * it. Local; reads a file. Errors as in corpus_open_tokenizer. */
+ * it. Local; reads a file. Errors as in data_set_open_tokenizer. */
 int loader_open_tokenizer(const struct loader *loader, const struct tokenizer **tokenizer);
 /* Checks that the stores' files have not been overwritten since they were opened. Collective, with the same code on all
- * ranks; errors and warnings as in corpus_recheck. */
+ * ranks; errors and warnings as in data_set_recheck. */
 int loader_recheck(struct loader *loader, struct comm *world);
 /* Checksum of the content of all stores (loader/store_set.h), or of the settings that determine random data. A position
  * is valid only for data of the same checksum. */

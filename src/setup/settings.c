@@ -83,15 +83,15 @@ int settings_vocabulary(int64_t *vocabulary, const struct deck *deck)
     if (deck->data.source == DECK_DATA_RANDOM || deck->data.train[0] == '\0')
         return ERROR_NONE;
     int first = 0, code = store_list_parse(&list, deck->data.train, deck->data.weights);
-    while (code == ERROR_NONE && first < list.count && !corpus_exists(list.paths[first]))
+    while (code == ERROR_NONE && first < list.count && !data_set_exists(list.paths[first]))
         first++;
     if (code == ERROR_NONE && first < list.count) {
-        struct corpus corpus;
+        struct data_set data_set;
         const struct megatron_settings megatron = megatron_settings(deck);
-        code = corpus_open(&corpus, list.paths[first], &megatron);
+        code = data_set_open(&data_set, list.paths[first], &megatron);
         if (code == ERROR_NONE)
-            *vocabulary = corpus.tokenizer->vocabulary;
-        corpus_close(&corpus);
+            *vocabulary = data_set.tokenizer->vocabulary;
+        data_set_close(&data_set);
     }
     store_list_destroy(&list);
     return code;
