@@ -64,7 +64,7 @@ struct checkpoint_meta {
     uint64_t store; /* checksum of the token stores trained on */
     /* The stores trained on; empty for random data, and for files of versions before 0.2 with several stores. Borrowed
      * when a file is written. */
-    struct data_lineage lineage;
+    struct data_provenance provenance;
     /* checkpoint_digest of weights and moments. Writing a file with moments sets it; for a file of weights alone the
      * caller passes it. 0 = unknown. */
     uint64_t digest;

@@ -25,7 +25,7 @@ struct loader {
     int data_rank, data_ranks;
     int64_t micro_batches, steps_once;
     struct store_set set; /* empty with random data */
-    struct data_lineage lineage;
+    struct data_provenance provenance;
     struct random_windows *random;        /* NULL with stores */
     const struct window_source **sources; /* [source_count], owned by set or random */
     int source_count;
@@ -282,7 +282,7 @@ static int open_stores(struct loader *loader, struct comm *world)
     int code = store_set_open(&loader->set, settings->stores, settings->weights, &layout, &settings->megatron, world);
     if (code != ERROR_NONE)
         return code;
-    loader->lineage = store_set_lineage(&loader->set);
+    loader->provenance = store_set_provenance(&loader->set);
     make_sources(loader, loader->set.list.count);
     for (int d = 0; d < loader->source_count; d++)
         loader->sources[d] = data_set_source(&loader->set.stores[d]);
@@ -351,7 +351,7 @@ void loader_destroy(struct loader *loader)
     memory_free(loader->segments);
     row_filler_destroy(&loader->filler);
     store_set_close(&loader->set);
-    lineage_destroy(&loader->lineage);
+    provenance_destroy(&loader->provenance);
     random_windows_destroy(loader->random);
     pthread_cond_destroy(&loader->changed);
     pthread_mutex_destroy(&loader->lock);
@@ -455,9 +455,9 @@ bool loader_has_position(const struct loader *loader, const struct blend_positio
     return blend_has(&loader->blend, position);
 }
 
-const struct data_lineage *loader_lineage(const struct loader *loader)
+const struct data_provenance *loader_provenance(const struct loader *loader)
 {
-    return &loader->lineage;
+    return &loader->provenance;
 }
 
 struct blend_position loader_carry(const struct loader *loader, const struct blend_position *old, const int64_t *from)

@@ -100,7 +100,7 @@ void loader_seek(struct loader *loader, const struct blend_position *position, i
 bool loader_has_position(const struct loader *loader, const struct blend_position *position);
 
 /* The loader's stores; none with random data. Owned by the loader. */
-const struct data_lineage *loader_lineage(const struct loader *loader);
+const struct data_provenance *loader_provenance(const struct loader *loader);
 const char *loader_store_path(const struct loader *loader, int64_t store);
 /* Returns whether any of the stores is a Megatron data set. */
 bool loader_has_megatron(const struct loader *loader);

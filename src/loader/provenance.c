@@ -5,25 +5,25 @@
 #include <string.h>
 #include <xxhash.h>
 
-struct data_lineage lineage_create(int64_t stores)
+struct data_provenance provenance_create(int64_t stores)
 {
     int64_t *numbers = memory_allocate(2 * stores * (int64_t)sizeof *numbers);
-    return (struct data_lineage){stores, numbers, numbers + stores};
+    return (struct data_provenance){stores, numbers, numbers + stores};
 }
 
-void lineage_destroy(struct data_lineage *lineage)
+void provenance_destroy(struct data_provenance *provenance)
 {
-    memory_free(lineage->content); /* one allocation has both arrays */
-    *lineage = (struct data_lineage){0};
+    memory_free(provenance->content); /* one allocation has both arrays */
+    *provenance = (struct data_provenance){0};
 }
 
-int64_t lineage_path(const char *path)
+int64_t provenance_path(const char *path)
 {
     return (int64_t)XXH3_64bits(path, strlen(path));
 }
 
 /* Returns the first store of `old` that has this number and is not taken; -1: none. */
-static int64_t find(const struct data_lineage *old, const bool *taken, const int64_t *numbers, int64_t wanted)
+static int64_t find(const struct data_provenance *old, const bool *taken, const int64_t *numbers, int64_t wanted)
 {
     for (int64_t d = 0; d < old->stores; d++)
         if (!taken[d] && numbers[d] == wanted)
@@ -31,7 +31,7 @@ static int64_t find(const struct data_lineage *old, const bool *taken, const int
     return -1;
 }
 
-int64_t lineage_match(const struct data_lineage *old, const struct data_lineage *new_, int64_t *from)
+int64_t provenance_match(const struct data_provenance *old, const struct data_provenance *new_, int64_t *from)
 {
     bool *taken = memory_allocate(old->stores * (int64_t)sizeof *taken);
     int64_t changed = -1;

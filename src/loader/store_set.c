@@ -113,12 +113,12 @@ uint64_t store_set_checksum(const struct store_set *set)
     return hash;
 }
 
-struct data_lineage store_set_lineage(const struct store_set *set)
+struct data_provenance store_set_provenance(const struct store_set *set)
 {
-    struct data_lineage lineage = lineage_create(set->list.count);
+    struct data_provenance provenance = provenance_create(set->list.count);
     for (int d = 0; d < set->list.count; d++) {
-        lineage.content[d] = (int64_t)data_set_checksum(&set->stores[d]);
-        lineage.path[d] = lineage_path(set->list.paths[d]);
+        provenance.content[d] = (int64_t)data_set_checksum(&set->stores[d]);
+        provenance.path[d] = provenance_path(set->list.paths[d]);
     }
-    return lineage;
+    return provenance;
 }

@@ -26,6 +26,6 @@ int store_set_recheck(struct store_set *set, struct comm *world);
 /* Returns the checksum of a single store, or a hash of the checksums of several, in order. */
 uint64_t store_set_checksum(const struct store_set *set);
 /* Returns the provenance; the caller destroys it. */
-struct data_lineage store_set_lineage(const struct store_set *set);
+struct data_provenance store_set_provenance(const struct store_set *set);
 
 #endif

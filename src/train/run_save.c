@@ -40,7 +40,7 @@ static void fill_meta(struct train_run *run, struct saving *saving)
                                             .seed = (int64_t)s->setup.train.seed,
                                             .position = loader_position(s->train),
                                             .store = loader_checksum(s->train),
-                                            .lineage = *loader_lineage(s->train),
+                                            .provenance = *loader_provenance(s->train),
                                             .digest = run->digest_step == run->step ? run->digest : 0,
                                             .vocabulary = s->model.settings.vocabulary,
                                             .validation_step = run->validated_step,

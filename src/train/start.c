@@ -314,9 +314,9 @@ static int refuse_other_data(const struct session *s, const char *path)
 static int carry_place(const struct session *s, const struct checkpoint_meta *meta, const char *path,
                        struct blend_position *place, char **told)
 {
-    const struct data_lineage *stores = loader_lineage(s->train);
+    const struct data_provenance *stores = loader_provenance(s->train);
     int64_t *from = memory_allocate(stores->stores * (int64_t)sizeof *from), stay = 0;
-    const int64_t changed = lineage_match(&meta->lineage, stores, from);
+    const int64_t changed = provenance_match(&meta->provenance, stores, from);
     if (changed < 0) {
         *place = loader_carry(s->train, &meta->position, from);
         for (int64_t d = 0; d < stores->stores; d++)
@@ -324,7 +324,7 @@ static int carry_place(const struct session *s, const struct checkpoint_meta *me
         *told = memory_format("another blend from the next step on: of its stores, %lld go on where they were and %lld "
                               "begin; %lld of those before are left out",
                               (long long)stay, (long long)(stores->stores - stay),
-                              (long long)(meta->lineage.stores - stay));
+                              (long long)(meta->provenance.stores - stay));
     }
     memory_free(from);
     return changed < 0 ? ERROR_NONE
@@ -347,8 +347,8 @@ static int find_place(const struct session *s, const struct checkpoint_meta *met
         *place = blend_position_create(meta->position.stores);
         blend_position_set(place, &meta->position);
     } else {
-        code =
-            planned || meta->lineage.stores == 0 ? refuse_other_data(s, path) : carry_place(s, meta, path, place, told);
+        code = planned || meta->provenance.stores == 0 ? refuse_other_data(s, path)
+                                                       : carry_place(s, meta, path, place, told);
     }
     if (code == ERROR_NONE && !loader_has_position(s->train, place))
         code = error_user("%s: its place in the data is beyond the store's end; was it edited?", path);
