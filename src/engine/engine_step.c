@@ -112,7 +112,7 @@ static void run_action(struct engine *e, const struct schedule_action *action, b
                                    .written = forward && e->written[action->chunk],
                                    .last = !forward && action->last,
                                    .measures = measures,
-                                   .statistics = tensor_present(&e->execution.losses),
+                                   .statistics = tensor_present(&e->execution.quantization_errors),
                                    .tokens = batch->tokens.cols,
                                    .segments = batch->segments.q_start.cols,
                                    .longest = batch->segments.longest,
@@ -124,13 +124,13 @@ static void run_action(struct engine *e, const struct schedule_action *action, b
 }
 
 /* Starts measuring quantization errors until the end of the schedule, if this is requested. */
-static void start_losses(struct engine *e)
+static void start_quantization_errors(struct engine *e)
 {
     if (!e->statistics)
         return;
-    CHECK_BUG(tensor_present(&e->losses));
-    e->execution.losses = e->losses;
-    LAUNCH(&e->streams[STREAM_COMPUTE], FILL, fill, .x = e->losses, .value = 0);
+    CHECK_BUG(tensor_present(&e->quantization_errors));
+    e->execution.quantization_errors = e->quantization_errors;
+    LAUNCH(&e->streams[STREAM_COMPUTE], FILL, fill, .x = e->quantization_errors, .value = 0);
 }
 
 /* Runs a schedule. measures: also measures the complete gradient; its squares are summed over ranks with the totals. */
@@ -141,7 +141,7 @@ static void run_schedule(struct engine *e, const struct schedule *schedule, cons
     CHECK_BUG(!schedule->split_backward || e->settings.memory.split_backward);
     const bool joins = measures && e->groups.stages == NULL; /* reductions of several chunks are not in one graph */
     engine_start_totals(e);
-    start_losses(e);
+    start_quantization_errors(e);
     for (int i = 0; i < schedule->count; i++) {
         const struct schedule_action *action = &schedule->actions[i];
         if (action->kind == ACTION_FORWARD)
@@ -152,7 +152,7 @@ static void run_schedule(struct engine *e, const struct schedule *schedule, cons
     }
     if (measures && !joins)
         measure(e, &e->streams[STREAM_COMPUTE]);
-    e->execution.losses = (struct tensor){0};
+    e->execution.quantization_errors = (struct tensor){0};
 }
 
 /* Records time stamp `number` at this point of the compute stream. */
@@ -183,7 +183,7 @@ static void send_return(struct engine *e, bool updated, bool measured)
     if (updated)
         LAUNCH(stream, COPY, copy, .from = e->optimizer.norm, .to = r->norm);
     if (measured)
-        LAUNCH(stream, COPY, copy, .from = e->losses, .to = r->losses);
+        LAUNCH(stream, COPY, copy, .from = e->quantization_errors, .to = r->quantization_errors);
     mark(e, e->begun);
     event_record(&r->read, stream);
     r->updated = updated;
@@ -206,13 +206,13 @@ struct engine_result engine_take(struct engine *e)
     return (struct engine_result){total[0], total[1], r->updated ? tensor_get(&r->norm, 0, 0) : 0};
 }
 
-void engine_losses(const struct engine *e, double *losses)
+void engine_quantization_errors(const struct engine *e, double *errors)
 {
     CHECK_BUG(e->taken > 0);
     const struct engine_return *r = &e->returns[(e->taken - 1) % ENGINE_RETURNS];
     CHECK_BUG(r->measured && e->begun - e->taken < ENGINE_RETURNS);
     if (!e->executor->class->dry)
-        memcpy(losses, r->losses.data, (size_t)tensor_count(&r->losses) * sizeof *losses);
+        memcpy(errors, r->quantization_errors.data, (size_t)tensor_count(&r->quantization_errors) * sizeof *errors);
 }
 
 static void send_rate(struct engine *e, const struct tensor *step, double learning_rate)

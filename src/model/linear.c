@@ -310,7 +310,7 @@ static bool measures(const struct execution *execution, const struct unit *unit,
 {
     const bool again =
         execution->recompute || (execution->pass == PASS_BACKWARD && (execution->gradients & GRADIENT_INPUT) == 0);
-    return tensor_present(&execution->losses) && !again &&
+    return tensor_present(&execution->quantization_errors) && !again &&
            layer_list_has(&unit->settings->precision.statistics, operand_layer(linear->number));
 }
 
@@ -323,7 +323,7 @@ static void measure(const struct execution *execution, const struct unit *unit, 
         return;
     LAUNCH(execution->stream, QUANTIZATION_STATISTIC, quantization_statistic, .x = operand->value,
            .scale = scaling_whole(to->rule.scaling) ? row_scale(to) : absent,
-           .result = tensor_rows(&execution->losses, linear->number + (int)kind, 1), .rule = to->rule);
+           .result = tensor_rows(&execution->quantization_errors, linear->number + (int)kind, 1), .rule = to->rule);
 }
 
 /* Returns whether the op that writes the operand also quantizes it: with a known scale (delayed scaling) or one for

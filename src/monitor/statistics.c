@@ -73,12 +73,12 @@ static void combine(struct comm *comm, double *found, double *all)
 int64_t statistics_take(const struct engine *engine, struct comm *comm, double labels, struct statistics_row **rows)
 {
     const struct layer_list *layers = &engine->model->settings.precision.statistics;
-    const int operands = (int)engine->losses.rows;
+    const int operands = (int)engine->quantization_errors.rows;
     double(*found)[STATISTICS] = memory_allocate(operands * (int64_t)sizeof *found);
     double *all = memory_allocate(comm->size * LAYER_OPERANDS * (int64_t)sizeof *found);
     int64_t count = 0;
     *rows = memory_grow(NULL, operands * (int64_t)sizeof **rows);
-    engine_losses(engine, found[0]);
+    engine_quantization_errors(engine, found[0]);
     for (int first = 0; first < operands; first += LAYER_OPERANDS) {
         if (!layer_list_has(layers, operand_layer(first)))
             continue;

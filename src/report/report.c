@@ -223,9 +223,9 @@ static void gather_facts(struct report *report)
         add_energy_fact(report);
         add_step_time_fact(report);
     }
-    char *losses = quantization_report_text(h);
-    if (losses != NULL)
-        add_fact(report, "gradient underflow", losses);
+    char *underflow = quantization_report_text(h);
+    if (underflow != NULL)
+        add_fact(report, "gradient underflow", underflow);
     if (h->checkpoint_count > 0) {
         const struct history_checkpoint *last = &h->checkpoints[h->checkpoint_count - 1];
         char *saved = thousands_text(last->step);

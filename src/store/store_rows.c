@@ -51,7 +51,7 @@ bool store_gathers_rows(const struct flat_store *own, const struct unit_holding 
 {
     const struct execution *execution = own->execution;
     const bool trains = execution->pass == PASS_FORWARD || execution->pass == PASS_BACKWARD;
-    return trains && tensor_present(&holding->rows.cut) && !tensor_present(&execution->losses);
+    return trains && tensor_present(&holding->rows.cut) && !tensor_present(&execution->quantization_errors);
 }
 
 /* Returns this rank's shard of a matrix and the padding after it; may be empty. */
