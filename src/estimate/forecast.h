@@ -14,7 +14,7 @@
 #include "setup/layout.h"
 #include "setup/setup.h"
 #include "estimate/rates.h"
-#include "estimate/room.h"
+#include "estimate/disk_space.h"
 
 enum { FORECAST_GROUPS = 12 };
 

@@ -23,7 +23,7 @@
 #include "train/origin.h"
 #include "setup/precision_text.h"
 #include "train/profiler.h"
-#include "estimate/room.h"
+#include "estimate/disk_space.h"
 #include "train/session.h"
 #include "setup/settings.h"
 #include "setup/walltime.h"

@@ -12,7 +12,7 @@
 #include "state/snapshot.h"
 #include "train/control.h"
 #include "monitor/meter.h"
-#include "estimate/room.h"
+#include "estimate/disk_space.h"
 #include "train/session.h"
 
 #include <stdlib.h>

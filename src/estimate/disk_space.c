@@ -1,4 +1,4 @@
-#include "estimate/room.h"
+#include "estimate/disk_space.h"
 #include "base/bytes.h"
 #include "file/disk.h"
 #include "base/error.h"

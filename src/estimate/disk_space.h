@@ -1,6 +1,6 @@
 /* Estimates the disk space of a run, and checks that its folder has that much free. */
-#ifndef ESTIMATE_ROOM_H
-#define ESTIMATE_ROOM_H
+#ifndef ESTIMATE_DISK_SPACE_H
+#define ESTIMATE_DISK_SPACE_H
 
 #include "comm/comm.h"
 #include "setup/setup.h"
