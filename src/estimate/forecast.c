@@ -399,7 +399,7 @@ int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, 
     for (int c = 0; c < FLOPS_CONVENTIONS; c++)
         f->token_flops[c] = flops_per_token(&setup->model, setup->train.window, (enum flops_convention)c);
     forecast_rehearse(f, target, rates);
-    f->room = room_of(setup);
+    f->disk = disk_space_of(setup);
     return ERROR_NONE;
 }
 

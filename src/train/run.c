@@ -338,7 +338,7 @@ static int train_with(struct train_run *run, struct deck *deck, struct comm *wor
     if (code == ERROR_NONE)
         code = start_weights(run, start);
     if (code == ERROR_NONE && run->step < setup->steps)
-        code = room_check(world, setup);
+        code = disk_space_check(world, setup);
     if (code == ERROR_NONE)
         code = comm_agree(world, walltime_parse(setup->walltime, &walltime));
     const bool trained = code == ERROR_NONE && run->step >= setup->steps && !run_validation_due(run);

@@ -195,7 +195,7 @@ void run_tell_unsaved(const struct train_run *run)
     char size[BYTES_TEXT], *newest = NULL;
     if (run->session.world->rank != 0 || run->unsaved_step == 0)
         return;
-    bytes_text(size, (double)room_of(setup).checkpoint);
+    bytes_text(size, (double)disk_space_of(setup).checkpoint);
     if (checkpoint_newest(setup->folder, &newest) != ERROR_NONE)
         error_clear();
     log_info(
