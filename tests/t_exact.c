@@ -176,7 +176,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     world = comm_open_mpi();
     cpu = cpu_executor_create(1);
-    cpu->copies = true; /* as devices do, so that sums have room */
+    cpu->copies = true; /* as devices do, so that sums have scratch */
     test_exact();
     cpu->class->destroy(cpu);
     comm_destroy(world);

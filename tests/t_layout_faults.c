@@ -176,7 +176,7 @@ static void plant(struct wrapper *wrapper, struct stream *stream, enum op op, co
     case FAULT_GROUP: {
         struct all_reduce_args wrong = *(const struct all_reduce_args *)args;
         wrong.group = p->team.groups.data;
-        wrong.room = (struct tensor){0};
+        wrong.scratch = (struct tensor){0};
         wrapper_pass(wrapper, stream, op, &wrong);
         break;
     }
@@ -328,7 +328,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     world = comm_open_mpi();
     cpu = cpu_executor_create(1);
-    cpu->copies = true; /* as devices do, so that sums have room */
+    cpu->copies = true; /* as devices do, so that sums have scratch */
     test_all_faults();
     cpu->class->destroy(cpu);
     comm_destroy(world);

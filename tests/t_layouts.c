@@ -464,7 +464,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     world = comm_open_mpi();
     cpu = cpu_executor_create(1);
-    cpu->copies = true; /* as devices do, so that sums have room */
+    cpu->copies = true; /* as devices do, so that sums have scratch */
     const double begun = clock_seconds();
     const struct form form = {.kind = TOY_LLAMA_TIED, .packed = true, .micro_batches = 3, .slots = 1};
     struct run_outcome alone = train_alone(world, cpu, &form, false);

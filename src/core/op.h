@@ -552,21 +552,21 @@ struct adamw_args {
  * bf16 are summed in f32, f64 in f64. In host memory the sum is in rank order, ((x_0 + x_1) + x_2) + ..., and rounded
  * to bf16 once. Between devices the communication library chooses the order, and may round each partial sum to bf16.
  *
- * With `room` (scratch), devices sum in rank order as the host does, if `room` and the summed tensors are in memory
- * that the group allocated (core/group.h): all contributions are copied to `room`, which occupies no SMs, and then
- * added. The content of `room` is undefined afterwards. */
+ * With `scratch`, devices sum in rank order as the host does, if `scratch` and the summed tensors are in
+ * memory that the group allocated (core/group.h): all contributions are copied to `scratch`, which occupies no SMs, and
+ * then added. The content of `scratch` is undefined afterwards. */
 struct all_reduce_args {
     struct group *group;
-    struct tensor x;    /* f or f64, contiguous; replaced by the sum or maximum over ranks */
-    bool maximum;       /* not for bf16; the numbers must not be NaN (NCCL loses NaN) */
-    struct tensor room; /* optional, for sums: same dtype [size, n], n elements of x */
+    struct tensor x;       /* f or f64, contiguous; replaced by the sum or maximum over ranks */
+    bool maximum;          /* not for bf16; the numbers must not be NaN (NCCL loses NaN) */
+    struct tensor scratch; /* optional, for sums: same dtype [size, n], n elements of x */
 };
 
 struct reduce_scatter_args {
     struct group *group;
-    struct tensor in;   /* f [size, n]: row r is the contribution to rank r */
-    struct tensor out;  /* same dtype [1, n]; may be this rank's row of in; other rows of in stay unchanged */
-    struct tensor room; /* optional: same dtype [size, n] */
+    struct tensor in;      /* f [size, n]: row r is the contribution to rank r */
+    struct tensor out;     /* same dtype [1, n]; may be this rank's row of in; other rows of in stay unchanged */
+    struct tensor scratch; /* optional: same dtype [size, n] */
 };
 
 struct all_gather_args {

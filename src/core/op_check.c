@@ -304,8 +304,8 @@ const char *op_check(enum op op, const void *args)
                  : a->sum.cols == 1)
         CHECK(ADAMW, adamw, check_adamw(a))
         RULE(ALL_REDUCE, all_reduce,
-             a->maximum ? is_stat(&a->x) && !tensor_present(&a->room)
-                        : !tensor_present(&a->room) || tensor_count(&a->room) == tensor_count(&a->x))
+             a->maximum ? is_stat(&a->x) && !tensor_present(&a->scratch)
+                        : !tensor_present(&a->scratch) || tensor_count(&a->scratch) == tensor_count(&a->x))
         RULE(BROADCAST, broadcast, a->root >= 0 && a->root < a->group->size)
 #undef CHECK
 #undef RULE
