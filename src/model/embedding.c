@@ -96,7 +96,7 @@ void embedding_declare(struct unit *unit)
     unit->class = &embedding_class;
     const struct vocabulary_part part = model_vocabulary(s);
     unit_declare_weight(unit, EMBEDDING_TABLE, part.rows, s->hidden, STORAGE_MATRIX);
-    unit_make_room(unit, EMBEDDING_TABLE, part.most);
+    unit_reserve(unit, EMBEDDING_TABLE, part.most);
     struct initial_value initial = unit_random(unit, s->embedding_std);
     initial.zero_row = unit_family(unit)->zero_row;
     parameter_place(unit_declare_parameter(unit, EMBEDDING_TABLE, part.rows, initial, "%s.weight",

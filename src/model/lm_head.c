@@ -292,7 +292,7 @@ static void declare_part(struct unit *unit, enum lm_head_weight id, enum storage
     const int64_t hidden = unit->settings->hidden, vocabulary = unit->settings->vocabulary;
     const bool vector = storage == STORAGE_VECTOR;
     unit_declare_weight(unit, (int)id, vector ? 1 : part.rows, vector ? part.rows : hidden, storage);
-    unit_make_room(unit, (int)id, part.most);
+    unit_reserve(unit, (int)id, part.most);
     struct parameter *p = unit_declare_parameter(unit, (int)id, part.rows, initial, vector ? "%s" : "%s.weight", name);
     parameter_place(p, vector ? 1 : vocabulary, vector ? vocabulary : hidden, vector ? 0 : part.first,
                     vector ? part.first : 0);

@@ -10,10 +10,10 @@ static void clear_padding(const struct unit *unit, struct stream *stream, enum d
         const struct weight *weight = &unit->weights[w];
         const int64_t elements = weight->rows * weight->cols, end = weight->offset + elements;
         const enum dtype dtype = unit_gradient_dtype(unit, weight->storage, statistic);
-        if (weight->home == unit && weight->room > elements)
+        if (weight->home == unit && weight->reserved > elements)
             LAUNCH(stream, FILL, fill,
                    .x = tensor_vector((char *)unit->gradient_base[weight->storage] + end * dtype_size(dtype), dtype,
-                                      weight->room - elements),
+                                      weight->reserved - elements),
                    .value = 0);
     }
 }

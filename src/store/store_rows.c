@@ -58,7 +58,8 @@ bool store_gathers_rows(const struct flat_store *own, const struct unit_holding 
 static struct tensor part_of(const struct flat_store *own, const struct unit_holding *holding,
                              const struct weight *weight, const struct tensor *cut)
 {
-    const struct index_range common = store_common(holding, own->rank, weight->offset, weight->offset + weight->room);
+    const struct index_range common =
+        store_common(holding, own->rank, weight->offset, weight->offset + weight->reserved);
     const int64_t first = common.count > 0 ? common.first - own->rank * holding->cut : 0;
     return tensor_matrix(tensor_at(cut, 0, first), cut->dtype, common.count / UNIT_ALIGNMENT, UNIT_ALIGNMENT);
 }
