@@ -30,8 +30,8 @@ enum linear_tensor {
     /* sequence parallelism: the operand gathered from all ranks, and this rank's term of a sum over ranks */
     LINEAR_GATHERED = 3 * LINEAR_COPIES,
     LINEAR_PARTIAL,
-    LINEAR_ROOM, /* scratch for this sum */
-    LINEAR_AMAX, /* amax of a gathered operand, over all ranks */
+    LINEAR_SCRATCH, /* scratch for this sum */
+    LINEAR_AMAX,    /* amax of a gathered operand, over all ranks */
     LINEAR_TENSORS
 };
 

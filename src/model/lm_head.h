@@ -43,9 +43,9 @@ enum lm_head_tensor {
     LM_HEAD_LOSS,   /* [1, tokens] */
     LM_HEAD_LSE,    /* log-sum-exp of one chunk */
     LM_HEAD_D_NORMED,
-    LM_HEAD_ALL_FEATURES, /* sequence parallelism only, as LM_HEAD_D_ALL_FEATURES and LM_HEAD_ROOM */
+    LM_HEAD_ALL_FEATURES, /* sequence parallelism only, as LM_HEAD_D_ALL_FEATURES and LM_HEAD_SCRATCH */
     LM_HEAD_D_ALL_FEATURES,
-    LM_HEAD_ROOM,       /* scratch for a sum */
+    LM_HEAD_SCRATCH,    /* scratch for a sum */
     LM_HEAD_STATISTICS, /* tensor parallelism only, as LM_HEAD_ALL_LOGITS; of one chunk */
     LM_HEAD_ALL_LOGITS, /* generation only */
     LM_HEAD_ENDS,       /* generation: input rows of the tokens whose logits are requested */

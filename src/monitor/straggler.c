@@ -28,17 +28,17 @@ static double lower_median(double *values, int count)
 }
 
 /* Finds the rank of a stage that is farthest above the stage's median, and replaces *worst if it is farther above than
- * that. room: a number for each rank. */
-static void look_at_part(const struct straggler_rank *ranks, int count, int part, double *room,
+ * that. scratch: a number for each rank. */
+static void look_at_part(const struct straggler_rank *ranks, int count, int part, double *scratch,
                          struct straggler_found *worst)
 {
     int members = 0;
     for (int r = 0; r < count; r++)
         if (ranks[r].part == part)
-            room[members++] = ranks[r].work[worst->phase];
+            scratch[members++] = ranks[r].work[worst->phase];
     if (members < 2)
         return;
-    const double median = lower_median(room, members);
+    const double median = lower_median(scratch, members);
     for (int r = 0; r < count; r++) {
         const double excess = ranks[r].work[worst->phase] - median;
         if (ranks[r].part == part && excess > worst->excess)
@@ -47,14 +47,14 @@ static void look_at_part(const struct straggler_rank *ranks, int count, int part
 }
 
 static struct straggler_found slowest(const struct straggler_rank *ranks, int count, enum straggler_phase phase,
-                                      double *room)
+                                      double *scratch)
 {
     struct straggler_found worst = {.phase = phase};
     int parts = 0;
     for (int r = 0; r < count; r++)
         parts = ranks[r].part >= parts ? ranks[r].part + 1 : parts;
     for (int part = 0; part < parts; part++)
-        look_at_part(ranks, count, part, room, &worst);
+        look_at_part(ranks, count, part, scratch, &worst);
     return worst;
 }
 
@@ -69,12 +69,12 @@ static bool occurred(const struct straggler_rank *ranks, int count, int phase)
 bool straggler_look(struct straggler *straggler, const struct straggler_rank *ranks, int count,
                     struct straggler_found *found)
 {
-    double *room = memory_allocate(count * (int64_t)sizeof *room);
+    double *scratch = memory_allocate(count * (int64_t)sizeof *scratch);
     bool tells = false;
     for (int phase = 0; phase < STRAGGLER_PHASES; phase++) {
         if (!occurred(ranks, count, phase))
             continue;
-        const struct straggler_found worst = slowest(ranks, count, (enum straggler_phase)phase, room);
+        const struct straggler_found worst = slowest(ranks, count, (enum straggler_phase)phase, scratch);
         struct straggler_seen *seen = &straggler->phases[phase];
         const bool slow = worst.excess > SHARE * worst.seconds, again = slow && seen->rank == worst.rank;
         *seen = (struct straggler_seen){worst.rank, (again ? seen->looks : 0) + slow, again && seen->told};
@@ -83,6 +83,6 @@ bool straggler_look(struct straggler *straggler, const struct straggler_rank *ra
         *found = worst;
         tells = seen->told = true;
     }
-    memory_free(room);
+    memory_free(scratch);
     return tells;
 }

@@ -19,7 +19,7 @@ struct cached {
 
 struct bpe_encoder {
     const struct bpe *bpe;
-    struct splitter_room *room;
+    struct splitter_scratch *scratch;
     struct cached *cache;
     int32_t *ids; /* [ids_room] */
     int64_t count, ids_room;
@@ -38,7 +38,7 @@ struct bpe_encoder *bpe_encoder_open(const struct bpe *bpe)
 {
     struct bpe_encoder *encoder = memory_allocate(sizeof *encoder);
     encoder->bpe = bpe;
-    encoder->room = splitter_room_open();
+    encoder->scratch = splitter_scratch_open();
     encoder->cache = memory_allocate((int64_t)sizeof *encoder->cache << CACHE_BITS);
     encoder->met = memory_allocate(added_count(bpe->added) * (int64_t)sizeof *encoder->met);
     encoder->met_normalized = memory_allocate(added_count(bpe->added_normalized) * (int64_t)sizeof *encoder->met);
@@ -49,7 +49,7 @@ void bpe_encoder_close(struct bpe_encoder *encoder)
 {
     if (encoder == NULL)
         return;
-    splitter_room_close(encoder->room);
+    splitter_scratch_close(encoder->scratch);
     memory_free(encoder->cache);
     memory_free(encoder->met);
     memory_free(encoder->met_normalized);
@@ -214,8 +214,8 @@ static int take_text(void *context, const unsigned char *text, int64_t bytes)
     if (level->stage == bpe->stage_count)
         return take_piece(encoder, text, bytes);
     if (next.stage == bpe->stage_count && next.stage != bpe->prefixed_stage)
-        return splitter_run(bpe->stages[level->stage], encoder->room, text, bytes, take_piece, encoder);
-    return splitter_run(bpe->stages[level->stage], encoder->room, text, bytes, take_text, &next);
+        return splitter_run(bpe->stages[level->stage], encoder->scratch, text, bytes, take_piece, encoder);
+    return splitter_run(bpe->stages[level->stage], encoder->scratch, text, bytes, take_text, &next);
 }
 
 /* -- Texts ------------------------------------------------------------------------------------------------------- */
