@@ -104,9 +104,9 @@ static void test_protein_tokenizers(void)
 
 static const struct record_settings characters = {.content = RECORD_CHARACTERS};
 
-static int read_all(const char *path, char *text, size_t room)
+static int read_all(const char *path, char *text, size_t capacity)
 {
-    return records_read(&characters, path, text, room);
+    return records_read(&characters, path, text, capacity);
 }
 
 static void test_fasta(void)
@@ -160,10 +160,10 @@ static void test_fasta(void)
     CHECK_USER(read_all(stores_folder, got, sizeof got), "is a folder");
 }
 
-static int read_text(const char *path, const char *text, char *got, size_t room)
+static int read_text(const char *path, const char *text, char *got, size_t capacity)
 {
     write_file(path, "wb", text, strlen(text));
-    return read_all(path, got, room);
+    return read_all(path, got, capacity);
 }
 
 static void test_jsonl(void)

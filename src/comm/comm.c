@@ -200,16 +200,16 @@ struct host_group {
     struct group group;
     struct comm *comm;
     char *sent, *received;
-    int64_t room; /* bytes of each buffer, which grows on demand up to CHUNK_BYTES */
+    int64_t capacity; /* bytes of each buffer, which grows on demand up to CHUNK_BYTES */
 };
 
-static void make_room(struct host_group *host, int64_t bytes)
+static void reserve(struct host_group *host, int64_t bytes)
 {
-    if (bytes <= host->room)
+    if (bytes <= host->capacity)
         return;
     host->sent = memory_extend(host->sent, 0, bytes);
     host->received = memory_extend(host->received, 0, bytes);
-    host->room = bytes;
+    host->capacity = bytes;
 }
 
 typedef void reduction(void *result, const void *term, int64_t count, enum dtype dtype);
@@ -280,7 +280,7 @@ static void host_all_reduce(struct group *group, struct stream *stream, const st
         int64_t left = MIN(total - first, slice_limit * size);
         int64_t slice = (left + size - 1) / size;
         char *data = (char *)args->x.data + first * width;
-        make_room(host, slice * size * width);
+        reserve(host, slice * size * width);
         memcpy(host->sent, data, (size_t)(left * width)); /* data after `left` is reduced and discarded */
         comm_all_to_all(host->comm, host->sent, host->received, slice * width);
         reduce_slices(host, slice, args->x.dtype, args->maximum ? raise_to : add);
@@ -297,7 +297,7 @@ static void host_reduce_scatter(struct group *group, struct stream *stream, cons
     int64_t slice_limit = CHUNK_BYTES / width / group->size;
     for (int64_t first = 0; first < total; first += slice_limit) {
         int64_t slice = MIN(total - first, slice_limit);
-        make_room(host, slice * group->size * width);
+        reserve(host, slice * group->size * width);
         for (int r = 0; r < group->size; r++)
             memcpy(host->sent + r * slice * width, tensor_at(&args->in, r, first), (size_t)(slice * width));
         comm_all_to_all(host->comm, host->sent, host->received, slice * width);

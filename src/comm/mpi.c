@@ -25,7 +25,7 @@ struct member {
 /* The last message sent in one direction: a copy, since it may still be in flight when mpi_relay returns. */
 struct posted {
     char *data;
-    int64_t room;
+    int64_t capacity;
     MPI_Request *requests; /* one for each piece; `count` are in use */
     int count;
 };
@@ -377,11 +377,11 @@ static void post(struct comm *comm, int way, int peer, const void *data, int64_t
 {
     struct posted *posted = &own_of(comm)->posted[way];
     await_posted(comm, posted);
-    if (bytes > posted->room) {
+    if (bytes > posted->capacity) {
         const int64_t pieces = (bytes + PIECE_BYTES - 1) / PIECE_BYTES;
         posted->data = memory_grow(posted->data, bytes);
         posted->requests = memory_grow(posted->requests, pieces * (int64_t)sizeof *posted->requests);
-        posted->room = bytes;
+        posted->capacity = bytes;
     }
     memcpy(posted->data, data, (size_t)bytes);
     for (int64_t done = 0; done < bytes; done += PIECE_BYTES) {

@@ -150,9 +150,9 @@ static void wait_for_writing(struct event_log *event_log, const char *line, int6
         event_log->lost_lines++;
         return;
     }
-    if (event_log->waiting_bytes + bytes > event_log->waiting_room) {
-        event_log->waiting_room = 2 * (event_log->waiting_bytes + bytes);
-        event_log->waiting = memory_grow(event_log->waiting, event_log->waiting_room);
+    if (event_log->waiting_bytes + bytes > event_log->waiting_capacity) {
+        event_log->waiting_capacity = 2 * (event_log->waiting_bytes + bytes);
+        event_log->waiting = memory_grow(event_log->waiting, event_log->waiting_capacity);
     }
     memcpy(event_log->waiting + event_log->waiting_bytes, line, (size_t)bytes);
     event_log->waiting_bytes += bytes;

@@ -23,7 +23,7 @@ struct event_log {
     size_t line_length;
     bool follow;   /* the next member or object needs a comma before it */
     char *waiting; /* unwritten text: the rest of a line, then whole lines */
-    int64_t waiting_bytes, waiting_room, lost_lines;
+    int64_t waiting_bytes, waiting_capacity, lost_lines;
     bool failing;    /* the last write failed, and a warning was logged */
     bool unfinished; /* the last program that wrote to the file left no "end" */
 };

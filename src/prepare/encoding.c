@@ -19,12 +19,12 @@ struct encoding_text {
 
 /* The work of a thread at a time: several short records, or a long one. */
 struct job {
-    struct encoding_text *texts; /* [count]; text_room bytes are allocated */
-    int64_t count, text_room;
-    char *bytes; /* [byte_room], of which `used` are in use */
-    int64_t used, byte_room;
-    uint8_t *ids; /* [id_room] bytes, of which id_bytes are in use */
-    int64_t id_bytes, id_room;
+    struct encoding_text *texts; /* [count]; text_capacity bytes are allocated */
+    int64_t count, text_capacity;
+    char *bytes; /* [byte_capacity], of which `used` are in use */
+    int64_t used, byte_capacity;
+    uint8_t *ids; /* [id_capacity] bytes, of which id_bytes are in use */
+    int64_t id_bytes, id_capacity;
     bool done;
     int code;
     char *message;
@@ -48,12 +48,12 @@ struct encoding {
 };
 
 /* Grows a block to at least `wanted` bytes, and at least to twice its size; the first `kept` bytes stay. */
-static void *widen(void *block, int64_t kept, int64_t *room, int64_t wanted)
+static void *widen(void *block, int64_t kept, int64_t *capacity, int64_t wanted)
 {
-    if (wanted <= *room)
+    if (wanted <= *capacity)
         return block;
-    *room = wanted > 2 * *room ? wanted : 2 * *room;
-    return memory_extend(block, kept, *room);
+    *capacity = wanted > 2 * *capacity ? wanted : 2 * *capacity;
+    return memory_extend(block, kept, *capacity);
 }
 
 /* -- Threads ---------------------------------------------------------------------------------------------------- */
@@ -61,7 +61,7 @@ static void *widen(void *block, int64_t kept, int64_t *room, int64_t wanted)
 /* Appends ids in the format of a store, little-endian. */
 static void put_ids(const struct encoding *e, struct job *job, const int32_t *ids, int64_t count)
 {
-    job->ids = widen(job->ids, job->id_bytes, &job->id_room, job->id_bytes + count * e->token_bytes);
+    job->ids = widen(job->ids, job->id_bytes, &job->id_capacity, job->id_bytes + count * e->token_bytes);
     uint8_t *out = job->ids + job->id_bytes;
     for (int64_t i = 0; i < count; i++)
         for (int64_t b = 0; b < e->token_bytes; b++)
@@ -196,7 +196,7 @@ int encoding_name(struct encoding *e, const char *name, int64_t length)
 {
     int code = job_of(e)->used >= JOB_BYTES ? hand_over(e) : ERROR_NONE;
     struct job *job = job_of(e);
-    job->texts = widen(job->texts, job->count * (int64_t)sizeof *job->texts, &job->text_room,
+    job->texts = widen(job->texts, job->count * (int64_t)sizeof *job->texts, &job->text_capacity,
                        (job->count + 1) * (int64_t)sizeof *job->texts);
     job->texts[job->count++] =
         (struct encoding_text){.name = memory_format("%.*s", (int)length, name), .start = job->used};
@@ -229,7 +229,7 @@ int encoding_text(struct encoding *e, const char *text, int64_t bytes)
     int code = encoding_check_record(record->name, record->bytes + bytes);
     if (code != ERROR_NONE)
         return code;
-    job->bytes = widen(job->bytes, job->used, &job->byte_room, job->used + bytes);
+    job->bytes = widen(job->bytes, job->used, &job->byte_capacity, job->used + bytes);
     if (bytes > 0) /* otherwise there may be no array yet */
         memcpy(job->bytes + job->used, text, (size_t)bytes);
     job->used += bytes;

@@ -11,8 +11,8 @@
 enum { BUFFER_BYTES = 1 << 20, FIRST_BYTES = 64, NAMES_TOLD = 8 };
 
 struct csv_cell {
-    char *text; /* [room], freed with free() */
-    int64_t length, room;
+    char *text; /* [capacity], freed with free() */
+    int64_t length, capacity;
 };
 
 struct csv {
@@ -110,9 +110,9 @@ static int add(const struct csv *csv, struct csv_cell *cell, const char *text, i
         return ERROR_NONE;
     if (cell->length + bytes > CSV_CELL_BYTES)
         return refuse(csv, csv->row_line, "a cell is longer than 1 GiB; cut its sequence into several records");
-    if (cell->length + bytes > cell->room) {
-        cell->room = 2 * (cell->length + bytes);
-        cell->text = memory_grow(cell->text, cell->room);
+    if (cell->length + bytes > cell->capacity) {
+        cell->capacity = 2 * (cell->length + bytes);
+        cell->text = memory_grow(cell->text, cell->capacity);
     }
     if (bytes > 0)
         memcpy(cell->text + cell->length, text, (size_t)bytes);

@@ -16,8 +16,8 @@ struct jsonl {
     const char *field;
     enum record_content content;
     int64_t *skipped; /* settings->skipped */
-    char *buffer;     /* [room]; begin .. end - 1 is not consumed yet */
-    int64_t room, begin, end;
+    char *buffer;     /* [capacity]; begin .. end - 1 is not consumed yet */
+    int64_t capacity, begin, end;
     int64_t line;       /* line in which the current record begins, from 1; 0 before the first */
     int64_t lines_more; /* array: line ends in the current element */
     int64_t element;    /* array: number of the current element, from 1 */
@@ -67,11 +67,11 @@ static int refill(struct jsonl *jsonl)
                           JSONL_LINE_BYTES);
     if (jsonl->begin > 0)
         memmove(jsonl->buffer, jsonl->buffer + jsonl->begin, (size_t)kept);
-    if (kept == jsonl->room) {
-        jsonl->room = jsonl->room == 0 ? FIRST_BYTES : 2 * jsonl->room;
-        jsonl->buffer = memory_grow(jsonl->buffer, jsonl->room);
+    if (kept == jsonl->capacity) {
+        jsonl->capacity = jsonl->capacity == 0 ? FIRST_BYTES : 2 * jsonl->capacity;
+        jsonl->buffer = memory_grow(jsonl->buffer, jsonl->capacity);
     }
-    int code = source_read(jsonl->source, jsonl->buffer + kept, jsonl->room - kept, &got);
+    int code = source_read(jsonl->source, jsonl->buffer + kept, jsonl->capacity - kept, &got);
     if (code != ERROR_NONE)
         return code;
     jsonl->begin = 0;

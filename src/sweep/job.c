@@ -49,8 +49,8 @@ char *sweep_job_line(const struct sweep_place *place, const struct sweep_case *c
 {
     char *path = sweep_job_path(place, c, name), *line = NULL;
     FILE *file = open_stream(path);
-    size_t room = 0;
-    if (file == NULL || getline(&line, &room, file) < 0) {
+    size_t capacity = 0;
+    if (file == NULL || getline(&line, &capacity, file) < 0) {
         free(line);
         line = NULL;
     } else {
