@@ -223,7 +223,7 @@ static void forget(struct plan *plan)
 
 /* Returns a free plan. A full table gives up the least recently used one. Launches in flight or captured do not need
  * their plans any more. */
-static struct plan *room(void)
+static struct plan *plan_slot(void)
 {
     if (plan_count < PLANS)
         return &plans[plan_count++];
@@ -244,7 +244,7 @@ static struct plan *plan_for(const struct gemm_args *args, bool sum)
         if (memcmp(&plans[i].key, &key, sizeof key) == 0)
             plan = &plans[i];
     if (plan == NULL) {
-        plan = room();
+        plan = plan_slot();
         *plan = (struct plan){.key = key};
         describe(plan, args);
     }

@@ -255,7 +255,7 @@ static inline struct trial *create_trial(enum dtype dtype, const struct attentio
     struct trial *trial =
         trial_create("%s T %d heads %d / %d of %d, layout %d, causal %d", dtype_name(dtype), (int)tokens,
                      (int)shape->heads, (int)shape->kv_heads, (int)shape->head_dim, (int)layout, causal);
-    trial_make_room(trial, (8 << 20) + TENSORS * tokens * shape->heads * shape->head_dim * dtype_size(dtype));
+    trial_reserve(trial, (8 << 20) + TENSORS * tokens * shape->heads * shape->head_dim * dtype_size(dtype));
     return trial;
 }
 

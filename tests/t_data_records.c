@@ -578,11 +578,11 @@ static void test_bytes(void)
 /* Lines that end around the end of the reader's buffer, with LF and with CRLF: what comes out is what went in. */
 static void test_text_seams(void)
 {
-    enum { BUFFER = 1 << 20, ROOM = BUFFER + 64 };
+    enum { BUFFER = 1 << 20, CAPACITY = BUFFER + 64 };
     const char *path = stores_path("seams");
-    char *bytes = memory_grow(NULL, ROOM);
+    char *bytes = memory_grow(NULL, CAPACITY);
     for (int at = BUFFER - 3; at <= BUFFER + 1; at++) {
-        memset(bytes, 'x', ROOM);
+        memset(bytes, 'x', CAPACITY);
         memcpy(bytes + at, "\r\ny\r", 4);
         write_file(path, "wb", bytes, (size_t)at + 4);
         struct record_source *source;

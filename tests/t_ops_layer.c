@@ -7,7 +7,7 @@
 static void reserve(struct trial *trial, int64_t elements)
 {
     if (elements > 1 << 17)
-        trial_make_room(trial, (8 << 20) + 16 * elements * (int64_t)sizeof(float));
+        trial_reserve(trial, (8 << 20) + 16 * elements * (int64_t)sizeof(float));
 }
 
 enum residual { RESIDUAL_NONE, RESIDUAL_SEPARATE, RESIDUAL_IN_PLACE };

@@ -178,7 +178,7 @@ bool fit_chooses(const struct deck *deck)
 static void choose_keys(struct setup *setup, int64_t limit, int64_t host, struct executor *target)
 {
     struct deck *deck = setup->deck;
-    struct fit_search choice = {setup, deck, fit_room(setup, limit, target), host - host / 8, target, false};
+    struct fit_search choice = {setup, deck, fit_usable(setup, limit, target), host - host / 8, target, false};
     const bool table = deck->memory.recompute == DECK_RECOMPUTE_FIT, chunk = deck->memory.head_tokens == 0;
     /* with several model chunks, offload copies would be waited for at the end of each */
     const bool may =

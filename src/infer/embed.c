@@ -101,7 +101,7 @@ static int read_input(struct embedder *e)
     return code;
 }
 
-static int check_room(const struct embedder *e, int64_t need, int64_t available, const char *where)
+static int check_available(const struct embedder *e, int64_t need, int64_t available, const char *where)
 {
     char needs[BYTES_TEXT], has[BYTES_TEXT];
     if (need <= available)
@@ -124,9 +124,9 @@ static int check_memory(const struct embedder *e)
     /* twice, since engine_embed copies them */
     int64_t vectors = 2 * e->batch_tokens * e->inference->setup.model.hidden * (int64_t)sizeof(float);
     int64_t engine = inference_need(e->inference);
-    int code = apart ? check_room(e, engine, free_for_engine, "the GPU") : ERROR_NONE;
+    int code = apart ? check_available(e, engine, free_for_engine, "the GPU") : ERROR_NONE;
     if (code == ERROR_NONE && machine > 0) /* 0: the free memory is unknown */
-        code = check_room(e, apart ? vectors : engine + vectors, machine, "this machine");
+        code = check_available(e, apart ? vectors : engine + vectors, machine, "this machine");
     return code;
 }
 

@@ -207,7 +207,7 @@ static struct inference_shape shape_of(const struct generator *g, int64_t batch)
 }
 
 /* Checks the memory before any rank of the node allocates. */
-static int check_room(const struct generator *g)
+static int check_memory(const struct generator *g)
 {
     char needs[BYTES_TEXT], has[BYTES_TEXT];
     struct comm *node = comm_split_node(g->world);
@@ -305,7 +305,7 @@ static int prepare(struct generator *g)
     const struct inference_shape shape = shape_of(g, g->batch);
     code = inference_lay_out(inference, &shape);
     if (code == ERROR_NONE)
-        code = comm_agree(g->world, check_room(g));
+        code = comm_agree(g->world, check_memory(g));
     if (code == ERROR_NONE)
         code = inference_start(inference);
     g->teams = inference->shares ? 1 : inference->teams;

@@ -118,8 +118,8 @@ static bool is_full(const struct sliding *w)
 
 static void take_sequence(struct sliding *w)
 {
-    int64_t room = w->settings.context - w->settings.ends - w->filled;
-    int64_t count = MIN(w->piece.length, room);
+    int64_t left = w->settings.context - w->settings.ends - w->filled;
+    int64_t count = MIN(w->piece.length, left);
     if (w->encoder == NULL) {
         census_encode(&w->census, w->piece.text, count, w->ids);
         w->piece.text += count;

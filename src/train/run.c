@@ -234,13 +234,13 @@ static void choose_beside(struct train_run *run)
     if (!s->setup.saving.overlapped || run->step >= s->setup.steps)
         return;
     const int64_t bytes = snapshot_bytes(&s->engine);
-    const int64_t room = fit_snapshot(&s->setup, &s->engine.budget, s->grid.node->size, s->executor);
-    run->beside = comm_max_i64(s->world, bytes > room) == 0;
+    const int64_t available = fit_snapshot(&s->setup, &s->engine.budget, s->grid.node->size, s->executor);
+    run->beside = comm_max_i64(s->world, bytes > available) == 0;
     if (run->beside)
         snapshot_create(&run->snapshot, &s->engine);
     else
         log_info("# checkpoints are written in the step: a snapshot takes %s of a rank's host memory, which has %s",
-                 bytes_text(need, (double)bytes), bytes_text(limit, room > 0 ? (double)room : 0));
+                 bytes_text(need, (double)bytes), bytes_text(limit, available > 0 ? (double)available : 0));
 }
 
 /* Logs a change that concerns the user. The event log has all changes in its line "start". */
