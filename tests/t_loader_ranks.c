@@ -1,6 +1,6 @@
 /* The global batches are equal on 1 to 4 ranks and after a restart in mid-epoch: from one store, two stores, a Megatron
  * data set with a store, and random data. Load balancing assigns rows by cost. */
-#include "loader/deal.h"
+#include "loader/balance.h"
 #include "loader_stream.h"
 
 #include <math.h>
@@ -207,7 +207,8 @@ static void test_random(void)
     }
 }
 
-/* -- Micro-batches dealt by cost (loader/deal.h) --------------------------------------------------------------------
+/* -- Micro-batches dealt by cost (loader/balance.h)
+ * --------------------------------------------------------------------
  */
 
 static void test_deal(void)

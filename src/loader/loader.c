@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/thread.h"
-#include "loader/deal.h"
+#include "loader/balance.h"
 #include "loader/packer.h"
 #include "loader/row_filler.h"
 #include "loader/store_set.h"
@@ -33,7 +33,7 @@ struct loader {
     struct packer_settings rows;
     struct data_blend blend;         /* used by the prefetch thread while it runs */
     struct data_blend ahead;         /* the same stream, read ahead for window lengths before rows are filled */
-    int64_t *costs, *places;         /* [micro_batches * data_ranks] for the step in preparation (loader/deal.h) */
+    int64_t *costs, *places;         /* [micro_batches * data_ranks] for the step in preparation (loader/balance.h) */
     struct packer_segment *segments; /* [max_segments] of the row in preparation */
     struct row_filler filler;
     struct loader_slot slots[SLOTS];

@@ -5,7 +5,7 @@
  * The packer puts them into rows (loader/packer.h). A global batch has G rows and a micro-batch B rows: micro-batch k
  * of step s consists of rows k * B .. k * B + B - 1, and rows from G on are empty. batch.number is s * 2^32 + k on any
  * rank and after any restart. Each of `data_ranks` data ranks gets ceil(G / (data_ranks * B)) micro-batches per step:
- * rank r gets micro-batches m * data_ranks + r, or with `balance` those that loader/deal.h assigns to it.
+ * rank r gets micro-batches m * data_ranks + r, or with `balance` those that loader/balance.h assigns to it.
  *
  * Tensor- and context-parallel ranks have the same data rank, and each reads whole rows on its own. A prefetch thread
  * prepares the next step; it calls neither MPI nor HDF5. */
@@ -47,7 +47,7 @@ struct loader_settings {
     bool token_dropout;      /* batch.scale gets the factors of token dropout (loader/masking.h), 0 on padding */
     bool mask_degenerate;    /* ignore labels other than ACGTacgt; for nucleotides only */
     bool uppercase_labels;
-    bool balance;   /* assign micro-batches to ranks by their cost (loader/deal.h) */
+    bool balance;   /* assign micro-batches to ranks by their cost (loader/balance.h) */
     bool shuffle;   /* false: store order (validation) */
     bool once;      /* one pass over one store; rows after the last window are empty (validation) */
     int64_t memory; /* limit for the host memory of this rank's batches, bytes; 0: none */

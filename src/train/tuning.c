@@ -148,7 +148,7 @@ static struct choice_share deal(struct comm *world, struct executor *executor, i
 }
 
 /* Copies one of rank 0's micro-batches to all ranks, since a rank may not have rows of its own. It is the middle one of
- * the first step, because the first one may have the longest segments (loader/deal.h). */
+ * the first step, because the first one may have the longest segments (loader/balance.h). */
 static void share_batch(struct batch *batch, struct comm *world, const struct engine *engine, struct loader *loader)
 {
     const struct memory_settings *m = &engine->settings.memory;

@@ -1,4 +1,4 @@
-#include "loader/deal.h"
+#include "loader/balance.h"
 #include "base/memory.h"
 
 #include <stdlib.h>

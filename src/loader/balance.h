@@ -7,8 +7,8 @@
  * Ranks that gather weights synchronise after every round of one micro-batch each, other ranks once a step. So
  * micro-batches of similar cost form a round: each round has the most expensive ones that remain. The most expensive of
  * the round goes to the rank with the least work in earlier rounds, the next one to the next rank, and so on. */
-#ifndef LOADER_DEAL_H
-#define LOADER_DEAL_H
+#ifndef LOADER_BALANCE_H
+#define LOADER_BALANCE_H
 
 #include <stdint.h>
 
