@@ -15,6 +15,6 @@
 /* costs[rounds * ranks]: not negative. Assigns micro-batch k to rank places[k] % ranks in round places[k] / ranks. Ties
  * keep the order of micro-batches and ranks: if all costs are equal, or there is one round and one rank,
  * places[k] = k. */
-void deal_micro_batches(const int64_t *costs, int64_t rounds, int64_t ranks, int64_t *places);
+void balance_micro_batches(const int64_t *costs, int64_t rounds, int64_t ranks, int64_t *places);
 
 #endif

@@ -207,7 +207,7 @@ static void make_step(struct loader *loader, struct loader_slot *slot)
     const struct loader_settings *settings = &loader->settings;
     const int64_t micro_batches = loader->micro_batches * loader->data_ranks; /* over all ranks */
     count_costs(loader);
-    deal_micro_batches(loader->costs, loader->micro_batches, loader->data_ranks, loader->places);
+    balance_micro_batches(loader->costs, loader->micro_batches, loader->data_ranks, loader->places);
     for (int64_t k = 0; k < micro_batches; k++) {
         struct batch *batch = place_of(loader, slot, k);
         if (batch != NULL) {

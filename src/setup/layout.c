@@ -81,7 +81,7 @@ struct stage_cut layout_stages(const struct deck *deck, int64_t ranks, int rank)
     return (struct stage_cut){.stages = stages,
                               .stage = (int)(rank / (ranks / stages)),
                               .chunks = (int)deck->parallel.virtual_stages,
-                              .deal = deck->parallel.pipeline_balance};
+                              .balance = deck->parallel.pipeline_balance};
 }
 
 /* -- Checks ------------------------------------------------------------------------------------------------------- */

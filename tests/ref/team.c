@@ -100,7 +100,7 @@ static void copy_row(struct batch *batch, int64_t to, const struct batch *global
 }
 
 /* Assigns consecutive rows to each data rank, micro-batch by micro-batch. */
-static void deal_rows(const struct team *team, struct batch *batch, const struct batch *global, int micro_batch)
+static void assign_rows(const struct team *team, struct batch *batch, const struct batch *global, int micro_batch)
 {
     const int64_t first = ((int64_t)team->grid.data_rank * team->form.micro_batches + micro_batch) * team->rows;
     batch_create(batch, team->rows, TEAM_ROW_TOKENS, team->form.packed ? MAX_SEGMENTS : 1);
@@ -119,7 +119,7 @@ struct engine_result team_step(struct team *team, int number)
     team->labels = 0;
     team->all_labels = (double)global.valid;
     for (int m = 0; m < team->form.micro_batches; m++) {
-        deal_rows(team, &batches[m], &global, m);
+        assign_rows(team, &batches[m], &global, m);
         team->labels += (double)batches[m].valid;
     }
     struct engine_result result = engine_step(&team->toy.engine, &team->schedule, batches, 5e-4);
