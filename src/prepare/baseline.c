@@ -180,7 +180,7 @@ static int check_stores(const struct token_store *train, const struct token_stor
                       train->tokenizer->name, valid->path, valid->tokenizer->name);
 }
 
-static int settle(const struct token_store *valid, const struct sum *sum, double *nats, int64_t *symbols)
+static int finish(const struct token_store *valid, const struct sum *sum, double *nats, int64_t *symbols)
 {
     if (sum->symbols == 0)
         return error_user("%s: holds no %s to evaluate", valid->path, tokenizer_unit(valid->tokenizer));
@@ -203,7 +203,7 @@ int baseline_evaluate(const struct token_store *train, const struct token_store 
     struct sum sum = {0};
     walk(valid, &model, score_symbol, end_nothing, &sum);
     model_destroy(&model);
-    return settle(valid, &sum, nats, symbols);
+    return finish(valid, &sum, nats, symbols);
 }
 
 int baseline_masked(const struct token_store *train, const struct token_store *valid, double *nats, int64_t *symbols)
@@ -229,7 +229,7 @@ int baseline_masked(const struct token_store *train, const struct token_store *v
         sum.symbols += truth.counts[0][s];
     model_destroy(&model);
     model_destroy(&truth);
-    return settle(valid, &sum, nats, symbols);
+    return finish(valid, &sum, nats, symbols);
 }
 
 int baseline_composition(const struct token_store *train, const struct token_store *valid, double *nats,
@@ -242,5 +242,5 @@ int baseline_composition(const struct token_store *train, const struct token_sto
     struct composition composition = {0};
     walk(valid, &model, compose_symbol, compose_end, &composition);
     model_destroy(&model);
-    return settle(valid, &composition.sum, nats, symbols);
+    return finish(valid, &composition.sum, nats, symbols);
 }

@@ -363,7 +363,7 @@ static int train_with(struct train_run *run, struct deck *deck, struct comm *wor
     if (code == ERROR_NONE && trained && s->valid != NULL)
         code = run_evaluate(run);
     comm_begin_long_work();
-    const int late = run_settle(run);
+    const int late = run_finish_save(run);
     code = code == ERROR_NONE ? late : code;
     if (code == ERROR_NONE)
         code = run_finish(run);

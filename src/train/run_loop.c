@@ -219,7 +219,7 @@ int run_loop(struct train_run *run)
     while (code == ERROR_NONE && (run->step < run->session.setup.steps || run_validation_due(run))) {
         const char *why;
         enum control_wish wish = control_poll(&run->control, &why);
-        code = run_settle_when_ready(run);
+        code = run_finish_save_when_ready(run);
         if (code == ERROR_NONE && wish != CONTROL_NONE)
             code = take_steps(run, 0);
         if (code == ERROR_NONE && wish >= CONTROL_STOP)

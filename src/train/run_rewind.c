@@ -61,10 +61,10 @@ static int rewind_run(struct train_run *run, const struct begun *bad, const char
     char *path;
     while (s->engine.begun > s->engine.taken)
         engine_take(&s->engine);
-    int code = run_settle(run);
+    int code = run_finish_save(run);
     if (code != ERROR_NONE)
         return code;
-    const double start = clock_seconds(); /* run_settle has counted its own time */
+    const double start = clock_seconds(); /* run_finish_save has counted its own time */
     comm_begin_long_work();
     code = find_last(run, &path);
     if (code == ERROR_NONE && path == NULL)

@@ -147,15 +147,15 @@ static int tolerate(struct train_run *run, int64_t step, int code)
     return ERROR_NONE;
 }
 
-int run_settle(struct train_run *run)
+int run_finish_save(struct train_run *run)
 {
     const int64_t step = run->saving.step;
     return run->saving.save != NULL ? tolerate(run, step, end_save(run)) : ERROR_NONE;
 }
 
-int run_settle_when_ready(struct train_run *run)
+int run_finish_save_when_ready(struct train_run *run)
 {
-    return run->saving.save != NULL && checkpoint_ready(run->saving.save) ? run_settle(run) : ERROR_NONE;
+    return run->saving.save != NULL && checkpoint_ready(run->saving.save) ? run_finish_save(run) : ERROR_NONE;
 }
 
 /* Begins this step's checkpoint, unless there is one or it is in flight. */
@@ -163,7 +163,7 @@ static int begin_step(struct train_run *run, bool beside)
 {
     if (run->saved_step == run->step || (run->saving.save != NULL && run->saving.step == run->step))
         return ERROR_NONE;
-    int code = run_settle(run);
+    int code = run_finish_save(run);
     if (code == ERROR_NONE) /* a state trained on overwritten data is not saved */
         code = loader_recheck(run->session.train, run->session.world);
     if (code == ERROR_NONE)
