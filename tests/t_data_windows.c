@@ -327,7 +327,7 @@ static void test_signals(void)
     CHECK(signals_pending() == SIGNALS_SAVE && !signals_stopping());
     CHECK(signals_take_save() && !signals_take_save());
 
-    /* counting windows goes on through a wish to save, ends at one to stop, and leaves nothing */
+    /* counting windows goes on through a request to save, ends at one to stop, and leaves nothing */
     enum { SEQUENCES = 70000 };
     const char *path = stores_path("many.h5");
     static char *sequences[SEQUENCES], bases[] = "ACGT";

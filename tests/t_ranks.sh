@@ -89,7 +89,7 @@ check "the launcher ends with 1" test $? -eq 1
 told=$(grep -o "rank [01]: [a-z_]* number [0-9]* of 3 ranks has not finished on $(uname -n) after [0-9]* s (comm.timeout); missing: rank 2 on $(uname -n)$" "$work/out" | cut -c 1-7)
 check "the collective, its number, the host and the missing rank are told" test -n "$told"
 check "once by a rank, which both may be" test -z "$(sort <<<"$told" | uniq -d)"
-check "a wish to stop was told that it waits" says "a request to stop has to wait too"
+check "a request to stop is said to wait" says "a request to stop has to wait too"
 
 # Where files are read and written the limit is ten times as long.
 SHIM_FOLDER="$work/slow" SHIM_MATCH=final_model.h5.xxh3 SHIM_RANK=0 SHIM_DELAY=rename:6 \

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 /* Ends the run early, with its state saved. */
-static int stop(struct train_run *run, enum control_wish wish, const char *why)
+static int stop(struct train_run *run, enum control_request request, const char *why)
 {
     meter_note(&run->meter, run->step, "stop", why);
     run->stopped = memory_string(why);
@@ -22,7 +22,7 @@ static int stop(struct train_run *run, enum control_wish wish, const char *why)
     int code = run->step > 0 ? run_save_step(run) : ERROR_NONE;
     if (code != ERROR_NONE)
         return code;
-    if (wish == CONTROL_ABANDON)
+    if (request == CONTROL_ABANDON)
         return comm_agree(
             run->session.world,
             error_environment(
@@ -218,13 +218,13 @@ int run_loop(struct train_run *run)
     int code = keep_up(run);
     while (code == ERROR_NONE && (run->step < run->session.setup.steps || run_validation_due(run))) {
         const char *why;
-        enum control_wish wish = control_poll(&run->control, &why);
+        enum control_request request = control_poll(&run->control, &why);
         code = run_finish_save_when_ready(run);
-        if (code == ERROR_NONE && wish != CONTROL_NONE)
+        if (code == ERROR_NONE && request != CONTROL_NONE)
             code = take_steps(run, 0);
-        if (code == ERROR_NONE && wish >= CONTROL_STOP)
-            return stop(run, wish, why);
-        if (code == ERROR_NONE && wish == CONTROL_SAVE && run->step > 0) {
+        if (code == ERROR_NONE && request >= CONTROL_STOP)
+            return stop(run, request, why);
+        if (code == ERROR_NONE && request == CONTROL_SAVE && run->step > 0) {
             meter_note(&run->meter, run->step, "save", why);
             code = run_try_begin_step(run);
         }
