@@ -707,8 +707,8 @@ static void test_restarts(void)
         struct deck_changes changes = deck_compare(&old, &new_);
         CHECK(changes.count == 1 && strcmp(changes.changes[0].key, row->key) == 0);
         const bool refused = deck_compare_for_resume(&old, &new_, &differences) == 1;
-        CHECK(refused == (row->restart != RESTART_FREE && row->restart != RESTART_TOLD));
-        CHECK(changes.changes[0].told == (row->restart == RESTART_TOLD));
+        CHECK(refused == (row->restart != RESTART_FREE && row->restart != RESTART_LOGGED));
+        CHECK(changes.changes[0].logged == (row->restart == RESTART_LOGGED));
         CHECK(!refused ||
               (strstr(differences, row->key) != NULL && strstr(differences, deck_restarts[row->restart]) != NULL));
         char *name = memory_format(" `%s` ", row->key);

@@ -304,7 +304,7 @@ static int write_folder(struct export *export)
     return atomic_folder_close(&atomic, write_files(export, atomic.temporary));
 }
 
-static void tell_te(const struct export *export)
+static void log_transformer_engine(const struct export *export)
 {
     const char *folder = export->given->folder;
     const struct family *family = export->settings.family;
@@ -323,7 +323,7 @@ static void tell_te(const struct export *export)
                  family->te.lost);
 }
 
-static void tell(const struct export *export)
+static void log_result(const struct export *export)
 {
     log_info("%s: %s, %lld parameters in %s", export->given->folder, export->settings.family->name,
              (long long)model_parameter_count(&export->settings), export->given->bf16 ? "bf16" : "fp32");
@@ -332,7 +332,7 @@ static void tell(const struct export *export)
                  "generation_config.json",
                  export->given->folder, export->path);
     if (export->given->dialect == DIALECT_TE)
-        tell_te(export);
+        log_transformer_engine(export);
     else if (family_key(export->settings.family, CONFIG_GELU) != NULL && export->settings.tanh_gelu)
         log_warn("%s: the model has model.gelu = \"tanh\"; transformers' %s computes GELU by erf, so its results "
                  "will differ a little",
@@ -354,7 +354,7 @@ int export_run(const struct export_settings *settings)
         if (code == ERROR_NONE)
             code = write_folder(export);
         if (code == ERROR_NONE)
-            tell(export);
+            log_result(export);
         model_destroy(&export->model);
     }
     memory_free(export->places);

@@ -150,8 +150,9 @@ char *checkpoint_path(const char *folder, int64_t step);
 int checkpoint_find(struct comm *world, const char *where, char **path);
 /* As checkpoint_find. On rank 0, *aside is one line for each file that was set aside, with the reason, or NULL; freed
  * with free(). */
-int checkpoint_find_telling(struct comm *world, const char *where, char **path, char **aside);
-/* As checkpoint_find_telling, but verifies only the metadata: checkpoint_load compares the tensors while reading them.
+int checkpoint_find_reporting(struct comm *world, const char *where, char **path, char **aside);
+/* As checkpoint_find_reporting, but verifies only the metadata: checkpoint_load compares the tensors while reading
+ * them.
  */
 int checkpoint_find_to_load(struct comm *world, const char *where, char **path, char **aside);
 /* Sets a file aside whose error all ranks have recorded, and clears the error. Returns the warning's line on rank 0,

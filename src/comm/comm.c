@@ -172,7 +172,7 @@ int comm_agree(struct comm *comm, int code)
 {
     code = comm_share(comm, code);
     if (code != ERROR_NONE && comm->rank == 0)
-        error_tell();
+        error_print();
     error_clear();
     return code;
 }

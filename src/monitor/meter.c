@@ -291,7 +291,7 @@ void meter_step(struct run_meter *meter, const struct meter_row *row)
     prometheus_write(&meter->prometheus, &meter->shown);
     if (found.slow)
         meter_straggler(meter, row->step, &found.straggler);
-    watch_told(&meter->watch, clock_seconds() - start);
+    watch_reported(&meter->watch, clock_seconds() - start);
 
     clear_row(meter);
 }

@@ -15,7 +15,7 @@
 enum { TIME_DIGITS = 13 };
 
 /* A clock jump of fewer seconds is not reported. */
-static const double TELL_JUMP = 60;
+static const double REPORTED_JUMP = 60;
 
 void meter_begin_line(struct run_meter *meter, const char *event, int64_t step)
 {
@@ -30,10 +30,10 @@ static double time_of_line(struct run_meter *meter)
 {
     const double now = floor(1e3 * clock_of_day()) / 1e3, offset = now - clock_seconds(),
                  jump = offset - meter->clock_offset;
-    if (meter->clock_offset != 0 && fabs(jump) > TELL_JUMP)
+    if (meter->clock_offset != 0 && fabs(jump) > REPORTED_JUMP)
         log_warn("the system clock jumped by %+.0f s, or the machine slept: log times jump, training is unaffected",
                  jump);
-    if (meter->clock_offset == 0 || fabs(jump) > TELL_JUMP)
+    if (meter->clock_offset == 0 || fabs(jump) > REPORTED_JUMP)
         meter->clock_offset = offset;
     return now;
 }

@@ -70,19 +70,19 @@ bool straggler_look(struct straggler *straggler, const struct straggler_rank *ra
                     struct straggler_found *found)
 {
     double *scratch = memory_allocate(count * (int64_t)sizeof *scratch);
-    bool tells = false;
+    bool reports = false;
     for (int phase = 0; phase < STRAGGLER_PHASES; phase++) {
         if (!occurred(ranks, count, phase))
             continue;
         const struct straggler_found worst = slowest(ranks, count, (enum straggler_phase)phase, scratch);
         struct straggler_seen *seen = &straggler->phases[phase];
         const bool slow = worst.excess > SHARE * worst.seconds, again = slow && seen->rank == worst.rank;
-        *seen = (struct straggler_seen){worst.rank, (again ? seen->looks : 0) + slow, again && seen->told};
-        if (seen->looks < LOOKS || seen->told || tells)
+        *seen = (struct straggler_seen){worst.rank, (again ? seen->looks : 0) + slow, again && seen->reported};
+        if (seen->looks < LOOKS || seen->reported || reports)
             continue;
         *found = worst;
-        tells = seen->told = true;
+        reports = seen->reported = true;
     }
     memory_free(scratch);
-    return tells;
+    return reports;
 }

@@ -27,7 +27,7 @@ struct straggler_rank {
 struct straggler {
     struct straggler_seen {
         int rank, looks; /* the slowest rank, and in how many consecutive looks; looks = 0: no rank is slow */
-        bool told;
+        bool reported;
     } phases[STRAGGLER_PHASES];
 };
 

@@ -113,7 +113,7 @@ void watch_phase(struct rank_watch *watch, enum straggler_phase phase, double se
     watch->device_mark = device;
 }
 
-void watch_told(struct rank_watch *watch, double seconds)
+void watch_reported(struct rank_watch *watch, double seconds)
 {
     watch->apart += seconds;
 }

@@ -60,6 +60,6 @@ void watch_phase(struct rank_watch *watch, enum straggler_phase phase, double se
 /* Exchanges the reports at a row; counts: this rank's. Collective. */
 struct watch_row watch_look(struct rank_watch *watch, const struct watch_counts *counts);
 /* Counts `seconds` that rank 0 spent on reporting a row, which are not work of a phase. */
-void watch_told(struct rank_watch *watch, double seconds);
+void watch_reported(struct rank_watch *watch, double seconds);
 
 #endif

@@ -79,7 +79,7 @@ static char *describe_scaling(const struct deck *deck)
 }
 
 /* Logs that the checkpoint's state of delayed scaling is not used, or that the checkpoint does not have one. */
-static void tell_scaling(const struct train_run *run, const struct checkpoint_meta *meta, const char *path)
+static void log_scaling(const struct train_run *run, const struct checkpoint_meta *meta, const char *path)
 {
     const struct session *s = &run->session;
     const bool delays = delayed_scaling_present(&s->engine.scaling);
@@ -141,7 +141,7 @@ static int resume(struct train_run *run, const char *path)
         run->load_bytes = bytes_of_file(path);
         log_info("# continuing from %s at step %lld (read in %.2f s, %.2f GB/s)", path, (long long)run->step,
                  run->load_seconds, 1e-9 * (double)run->load_bytes / run->load_seconds);
-        tell_scaling(run, &meta, path);
+        log_scaling(run, &meta, path);
     }
     blend_position_destroy(&place);
     checkpoint_meta_destroy(&meta);
@@ -244,9 +244,9 @@ static void choose_beside(struct train_run *run)
 }
 
 /* Logs a change that concerns the user. The event log has all changes in its line "start". */
-static void tell_change(const struct deck_change *change)
+static void log_change(const struct deck_change *change)
 {
-    if (!change->told)
+    if (!change->logged)
         return;
     char *text = deck_change_text(change);
     log_info("# changed since the checkpoint: %s", text);
@@ -284,7 +284,7 @@ static void open_meter(struct train_run *run, const struct start *start)
     if (start->aside != NULL)
         meter_note(&run->meter, run->step, "set_aside", start->aside);
     for (int i = 0; i < run->changed.count; i++)
-        tell_change(&run->changed.changes[i]);
+        log_change(&run->changed.changes[i]);
     if (run->blended != NULL && run->step < setup->steps)
         meter_note(&run->meter, run->step, "blended", run->blended);
     if (run->stretched != NULL && run->step < setup->steps)
@@ -300,7 +300,7 @@ static void close_meter(struct train_run *run, int code)
               code == ERROR_NONE                              ? done
               : code == ERROR_REQUEUE && run->stopped != NULL ? run->stopped
               : code == ERROR_REQUEUE                         ? "a signal asks to stop"
-                                                              : error_told());
+                                                              : error_printed());
     meter_close(&run->meter);
     free(done);
 }
@@ -368,7 +368,7 @@ static int train_with(struct train_run *run, struct deck *deck, struct comm *wor
     if (code == ERROR_NONE)
         code = run_finish(run);
     if (code == ERROR_ENVIRONMENT)
-        run_tell_unsaved(run);
+        run_log_unsaved(run);
     control_close(&run->control);
     snapshot_destroy(&run->snapshot);
     close_meter(run, code);

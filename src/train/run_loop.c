@@ -107,7 +107,7 @@ static double unsigned_nan(double value)
 }
 
 /* Logs the quantization errors of the step that was finished last. Collective. */
-static void tell_statistics(struct train_run *run, int64_t step, double labels)
+static void log_statistics(struct train_run *run, int64_t step, double labels)
 {
     struct statistics_row *rows;
     const struct session *s = &run->session;
@@ -147,7 +147,7 @@ static int take_step(struct train_run *run)
     if (due(begun->step, s->setup.log_every) || begun->step == 1 || begun->step == s->setup.steps)
         meter_step(&run->meter, &row);
     if (begun->measured)
-        tell_statistics(run, begun->step, result.labels);
+        log_statistics(run, begun->step, result.labels);
     if (!finite)
         return run_diverged(run, &row, begun);
     run->skipped = 0;

@@ -98,7 +98,7 @@ int run_finish_save(struct train_run *run);
 /* As run_finish_save, but only if no rank would have to wait. */
 int run_finish_save_when_ready(struct train_run *run);
 /* For a run that ends because a checkpoint could not be written: logs which step is not saved, and how to resume. */
-void run_tell_unsaved(const struct train_run *run);
+void run_log_unsaved(const struct train_run *run);
 /* Allocates another piece of the snapshot's memory before the first snapshot needs it, in at most 1 % of the run time.
  * Local. */
 void run_grow_snapshot(struct train_run *run);

@@ -20,7 +20,7 @@ static int find_last(struct train_run *run, char **path)
     *path = NULL;
     int code = run->saved_step < 0
                    ? ERROR_NONE
-                   : checkpoint_find_telling(run->session.world, run->session.setup.folder, path, &aside);
+                   : checkpoint_find_reporting(run->session.world, run->session.setup.folder, path, &aside);
     if (aside != NULL)
         meter_note(&run->meter, run->step, "set_aside", aside);
     free(aside);

@@ -86,7 +86,7 @@ static int begin_save(struct train_run *run, char *path, bool of_step, bool besi
     return code;
 }
 
-static void tell_save(struct train_run *run, const struct checkpoint_written *written, double ending)
+static void log_save(struct train_run *run, const struct checkpoint_written *written, double ending)
 {
     const struct saving *saving = &run->saving;
     const struct meter_save save = {saving->path, written->digest, written->bytes, written->seconds,
@@ -122,7 +122,7 @@ static int end_save(struct train_run *run)
     comm_end_long_work();
     const bool whole = code == ERROR_NONE;
     if (whole)
-        tell_save(run, &written, clock_seconds() - start);
+        log_save(run, &written, clock_seconds() - start);
     if (whole && saving->of_step) {
         run->digest = written.digest;
         run->digest_step = run->saved_step = saving->step;
@@ -189,7 +189,7 @@ int run_try_begin_step(struct train_run *run)
     return run->beside ? tolerate(run, run->step, begin_step(run, true)) : run_try_save_step(run);
 }
 
-void run_tell_unsaved(const struct train_run *run)
+void run_log_unsaved(const struct train_run *run)
 {
     const struct setup *setup = &run->session.setup;
     char size[BYTES_TEXT], *newest = NULL;
