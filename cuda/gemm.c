@@ -479,7 +479,7 @@ static void choose(const struct cuda_target *target, struct plan *plan, const st
     struct way ways[WAYS];
     bool timed = may_time(target, args);
     int found = 0, count, best = 0;
-    plan->own = apart == NULL && cuda_gemm_gradient_taken() && may_be_own(target, args);
+    plan->own = apart == NULL && cuda_gemm_gradient_forced() && may_be_own(target, args);
     plan->final = timed || !target->rehearsal; /* otherwise a later call of this kind may still be timed */
     if (plan->own || find_choice(target, plan, args)) {
         plan->suggested = plan->final = true;

@@ -37,7 +37,7 @@ static inline struct executor *executor_named(const char *name)
     if (cuda_device_count() > 0 && (!cudnn || cuda_has_cudnn())) {
         cuda_attention_take(cudnn ? ATTENTION_CUDNN : once ? ATTENTION_ONCE : ATTENTION_OWN);
         cuda_own_attention_by_warpgroups(!mma);
-        cuda_gemm_gradient_take(gradients ? INT_MAX : 0);
+        cuda_gemm_gradient_force(gradients ? INT_MAX : 0);
         return cuda_executor_create(0, 1, &(struct device_request){.deterministic = !cudnn && !once});
     }
 #endif
@@ -50,7 +50,7 @@ static inline struct executor *executor_named(const char *name)
 static inline int64_t executor_gradients(int clusters)
 {
 #ifdef CISTRON_CUDA
-    cuda_gemm_gradient_take(clusters);
+    cuda_gemm_gradient_force(clusters);
     return cuda_gemm_gradient_launches();
 #else
     (void)clusters;

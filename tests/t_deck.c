@@ -647,7 +647,7 @@ static void test_markdown(void)
         found[fread(found, 1, bytes + 1, file)] = '\0';
         fclose(file);
     }
-    if (!CHECK(strcmp(found, wanted) == 0)) /* the mend: t_deck --markdown > doc/deck.md */
+    if (!CHECK(strcmp(found, wanted) == 0)) /* the fix: t_deck --markdown > doc/deck.md */
         fprintf(stderr, "    %s is not what the table says; print it anew with t_deck --markdown\n", path);
     memory_free(found);
     free(wanted);

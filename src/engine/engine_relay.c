@@ -68,13 +68,13 @@ void engine_send(struct engine *e, int chunk, bool backward)
     struct stream *compute = &e->streams[STREAM_COMPUTE], *stream = &e->streams[STREAM_RELAY];
     if (!passes(e, chunk, relay))
         return;
-    if (leaving->taken.serial > 0) /* a message was sent before */
-        event_wait(&leaving->taken, compute);
+    if (leaving->received.serial > 0) /* a message was sent before */
+        event_wait(&leaving->received, compute);
     LAUNCH(compute, COPY, copy, .from = e->execution.relays[relay], .to = leaving->data);
     event_record(&leaving->ready, compute);
     event_wait(&leaving->ready, stream);
     launch_relay(e, STREAM_RELAY, relay, leaving->data);
-    event_record(&leaving->taken, stream);
+    event_record(&leaving->received, stream);
 }
 
 void engine_forward_stages(struct engine *e, enum pass_kind pass, const struct batch *batch)

@@ -167,8 +167,8 @@ static void mark(struct engine *e, int64_t number)
 double engine_seconds(const struct engine *e)
 {
     const struct executor *executor = e->executor;
-    const int64_t from = (e->taken - 1) % ENGINE_MARKS, to = e->taken % ENGINE_MARKS;
-    CHECK_BUG(e->taken > 0 && e->begun - e->taken < ENGINE_RETURNS);
+    const int64_t from = (e->returned - 1) % ENGINE_MARKS, to = e->returned % ENGINE_MARKS;
+    CHECK_BUG(e->returned > 0 && e->begun - e->returned < ENGINE_RETURNS);
     return executor->profiling != NULL ? executor->profiling->stamp_seconds(executor->owner, from, to)
                                        : e->marks[to] - e->marks[from];
 }
@@ -178,7 +178,7 @@ static void send_return(struct engine *e, bool updated, bool measured)
 {
     struct stream *stream = &e->streams[STREAM_COMPUTE];
     struct engine_return *r = &e->returns[e->begun++ % ENGINE_RETURNS];
-    CHECK_BUG(e->begun - e->taken <= ENGINE_RETURNS);
+    CHECK_BUG(e->begun - e->returned <= ENGINE_RETURNS);
     LAUNCH(stream, COPY, copy, .from = e->total, .to = r->total);
     if (updated)
         LAUNCH(stream, COPY, copy, .from = e->optimizer.norm, .to = r->norm);
@@ -192,13 +192,13 @@ static void send_return(struct engine *e, bool updated, bool measured)
 
 bool engine_ready(struct engine *e)
 {
-    return e->taken < e->begun && event_passed(&e->returns[e->taken % ENGINE_RETURNS].read, e->executor, false);
+    return e->returned < e->begun && event_passed(&e->returns[e->returned % ENGINE_RETURNS].read, e->executor, false);
 }
 
 struct engine_result engine_take(struct engine *e)
 {
-    CHECK_BUG(e->taken < e->begun);
-    struct engine_return *r = &e->returns[e->taken++ % ENGINE_RETURNS];
+    CHECK_BUG(e->returned < e->begun);
+    struct engine_return *r = &e->returns[e->returned++ % ENGINE_RETURNS];
     event_passed(&r->read, e->executor, true);
     if (e->executor->class->dry)
         return (struct engine_result){0};
@@ -208,9 +208,9 @@ struct engine_result engine_take(struct engine *e)
 
 void engine_quantization_errors(const struct engine *e, double *errors)
 {
-    CHECK_BUG(e->taken > 0);
-    const struct engine_return *r = &e->returns[(e->taken - 1) % ENGINE_RETURNS];
-    CHECK_BUG(r->measured && e->begun - e->taken < ENGINE_RETURNS);
+    CHECK_BUG(e->returned > 0);
+    const struct engine_return *r = &e->returns[(e->returned - 1) % ENGINE_RETURNS];
+    CHECK_BUG(r->measured && e->begun - e->returned < ENGINE_RETURNS);
     if (!e->executor->class->dry)
         memcpy(errors, r->quantization_errors.data, (size_t)tensor_count(&r->quantization_errors) * sizeof *errors);
 }
@@ -229,7 +229,7 @@ void engine_begin(struct engine *e, const struct schedule *schedule, const struc
 {
     static const struct replay_key update = {.part = REPLAY_UPDATE};
     struct stream *stream = &e->streams[STREAM_COMPUTE];
-    if (e->begun == e->taken)
+    if (e->begun == e->returned)
         mark(e, e->begun);
     run_schedule(e, schedule, batches, true);
     staging_next(&e->staging);
@@ -253,7 +253,7 @@ struct engine_result engine_step(struct engine *e, const struct schedule *schedu
 
 struct engine_result engine_gradients(struct engine *e, const struct schedule *schedule, const struct batch *batches)
 {
-    CHECK_BUG(e->taken == e->begun);
+    CHECK_BUG(e->returned == e->begun);
     run_schedule(e, schedule, batches, false);
     for (int u = 0; u < e->model->unit_count; u++)
         wait_for_gradients(e, &e->model->units[u], &e->streams[STREAM_COMPUTE]);
@@ -283,7 +283,7 @@ void engine_rehearse(struct engine *e, const struct batch *batch, bool adds)
 
 struct engine_result engine_evaluate(struct engine *e, const struct batch *batches, int64_t count)
 {
-    CHECK_BUG(e->taken == e->begun);
+    CHECK_BUG(e->returned == e->begun);
     engine_start_totals(e);
     for (int64_t i = 0; i < count; i++)
         engine_forward_stages(e, PASS_EVALUATE, &batches[i]);

@@ -248,9 +248,9 @@ static void measure_attention(struct bench *b, const struct tensor *numbers, int
     rate.kind = RATE_ATTENTION_BACKWARD;
     rate.per_second = 5 * pairs / time_on(b, STREAM_COMPUTE, OP_ATTENTION_BACKWARD, &backward);
     add(b, rate);
-    void *const taken[] = {starts.data, lengths.data, offsets.data, o.data, fused_gradient.data, lse.data};
-    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++)
-        release(b, taken[i]);
+    void *const allocated[] = {starts.data, lengths.data, offsets.data, o.data, fused_gradient.data, lse.data};
+    for (size_t i = 0; i < sizeof allocated / sizeof allocated[0]; i++)
+        release(b, allocated[i]);
 }
 
 static void measure_attentions(struct bench *b, enum dtype dtype)

@@ -37,8 +37,8 @@ struct encoding {
     void *self;
     struct job *jobs; /* [job_count] ring: job n is at n % job_count */
     int64_t job_count;
-    int64_t filled, taken; /* jobs given to threads, and jobs whose results were taken; job `filled` is being filled */
-    pthread_t *threads;    /* [thread_count] */
+    int64_t filled, collected; /* jobs given to threads, jobs whose results were read; job `filled` is being filled */
+    pthread_t *threads;        /* [thread_count] */
     int64_t thread_count;
     pthread_mutex_t lock; /* guards all members below, `filled`, and `done` of each job */
     struct text_census *census;
@@ -160,7 +160,7 @@ void encoding_destroy(struct encoding *e)
 /* Waits for the oldest job, passes its records to `take`, and empties it. */
 static int take_job(struct encoding *e)
 {
-    struct job *job = &e->jobs[e->taken++ % e->job_count];
+    struct job *job = &e->jobs[e->collected++ % e->job_count];
     pthread_mutex_lock(&e->lock);
     while (!job->done)
         pthread_cond_wait(&e->changed, &e->lock);
@@ -189,7 +189,7 @@ static int hand_over(struct encoding *e)
     e->filled++;
     pthread_cond_broadcast(&e->changed);
     pthread_mutex_unlock(&e->lock);
-    return e->filled - e->taken == e->job_count ? take_job(e) : ERROR_NONE;
+    return e->filled - e->collected == e->job_count ? take_job(e) : ERROR_NONE;
 }
 
 int encoding_name(struct encoding *e, const char *name, int64_t length)
@@ -240,7 +240,7 @@ int encoding_text(struct encoding *e, const char *text, int64_t bytes)
 int encoding_finish(struct encoding *e)
 {
     int code = job_of(e)->count > 0 ? hand_over(e) : ERROR_NONE;
-    while (code == ERROR_NONE && e->taken < e->filled)
+    while (code == ERROR_NONE && e->collected < e->filled)
         code = take_job(e);
     return code;
 }

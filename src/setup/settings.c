@@ -235,7 +235,7 @@ static int check_widths(const struct precision *precision, const struct model_se
         const char *key;
         int64_t width;
         bool read;
-        const char *mend;
+        const char *fix;
     } widths[] = {
         {"model.hidden", m->hidden, true, "precision.recipe = \"none\" takes any"}, /* one side of all linears */
         {"model.heads x head_dim", model_heads(m) * m->head_dim, attention, fewer},
@@ -251,7 +251,7 @@ static int check_widths(const struct precision *precision, const struct model_se
             return error_user("key %s = %lld%s: quantized GEMMs need a multiple of %lld, such as %lld; %s",
                               widths[i].key, (long long)widths[i].width,
                               layer_ranks(&m->layer) > 1 ? " on a rank (parallel.tensor)" : "", (long long)multiple,
-                              (long long)((widths[i].width / multiple + 1) * multiple), widths[i].mend);
+                              (long long)((widths[i].width / multiple + 1) * multiple), widths[i].fix);
     return ERROR_NONE;
 }
 

@@ -121,7 +121,7 @@ static void log_statistics(struct train_run *run, int64_t step, double labels)
 static int take_step(struct train_run *run)
 {
     struct session *s = &run->session;
-    const struct begun *begun = &run->begun[s->engine.taken % ENGINE_RETURNS];
+    const struct begun *begun = &run->begun[s->engine.returned % ENGINE_RETURNS];
     double start = clock_seconds();
     struct engine_result result = engine_take(&s->engine);
     meter_add(&run->meter, METER_STEP, begun->seconds + clock_seconds() - start);
@@ -159,7 +159,7 @@ static int take_steps(struct train_run *run, int64_t left)
 {
     const struct engine *engine = &run->session.engine;
     int code = ERROR_NONE;
-    while (code == ERROR_NONE && engine->begun - engine->taken > left)
+    while (code == ERROR_NONE && engine->begun - engine->returned > left)
         code = take_step(run);
     return code;
 }
@@ -184,7 +184,7 @@ static int one_step(struct train_run *run)
         begun->work.positions += batches[m].rows * batches[m].row_tokens;
     }
     profiler_before(&run->profiler, s->executor, begun->step);
-    if (s->engine.begun == s->engine.taken)
+    if (s->engine.begun == s->engine.returned)
         begun->pause = meter_pause(&run->meter);
     engine_begin(&s->engine, &s->schedule, batches, begun->rate);
     profiler_after(&run->profiler, &run->meter, begun->step);

@@ -59,7 +59,7 @@ static int rewind_run(struct train_run *run, const struct begun *bad, const char
 {
     struct session *s = &run->session;
     char *path;
-    while (s->engine.begun > s->engine.taken)
+    while (s->engine.begun > s->engine.returned)
         engine_take(&s->engine);
     int code = run_finish_save(run);
     if (code != ERROR_NONE)
