@@ -255,9 +255,9 @@ static int check_widths(const struct precision *precision, const struct model_se
     return ERROR_NONE;
 }
 
-/* Checks the head's GEMMs, which process a chunk of tokens at a time. The last chunk needs no check: a micro-batch has
+/* Checks the head's GEMMs, which process a slice of tokens at a time. The last slice needs no check: a micro-batch has
  * a multiple of 16 tokens. */
-static int check_chunks(const struct deck *deck, const struct precision *precision)
+static int check_slices(const struct deck *deck, const struct precision *precision)
 {
     enum { MULTIPLE = 16 };
     const enum scaling scaling = precision->kinds[PRECISION_EIGHT].rules[OPERAND_INPUT].scaling;
@@ -282,7 +282,7 @@ int settings_check_precision(const struct deck *deck, const struct model_setting
     int code = check_device(deck, precision, executor);
     if (code == ERROR_NONE)
         code = check_widths(precision, settings);
-    return code == ERROR_NONE ? check_chunks(deck, precision) : code;
+    return code == ERROR_NONE ? check_slices(deck, precision) : code;
 }
 
 /* -- The model ---------------------------------------------------------------------------------------------------- */
