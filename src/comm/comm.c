@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* CHUNK_BYTES: bytes reduced at a time; bounds a group's scratch. */
-enum { CHUNK_BYTES = 4 << 20, MESSAGE_BYTES = 16384 };
+/* SLICE_BYTES: bytes reduced at a time; bounds a group's scratch. */
+enum { SLICE_BYTES = 4 << 20, MESSAGE_BYTES = 16384 };
 
 /* The factor of the time limit during long work. */
 static const double LONG_WORK = 10;
@@ -200,7 +200,7 @@ struct host_group {
     struct group group;
     struct comm *comm;
     char *sent, *received;
-    int64_t capacity; /* bytes of each buffer, which grows on demand up to CHUNK_BYTES */
+    int64_t capacity; /* bytes of each buffer, which grows on demand up to SLICE_BYTES */
 };
 
 static void reserve(struct host_group *host, int64_t bytes)
@@ -275,7 +275,7 @@ static void host_all_reduce(struct group *group, struct stream *stream, const st
     if (size == 1)
         return;
     int64_t width = dtype_size(args->x.dtype), total = tensor_count(&args->x);
-    int64_t slice_limit = CHUNK_BYTES / width / size;
+    int64_t slice_limit = SLICE_BYTES / width / size;
     for (int64_t first = 0; first < total; first += slice_limit * size) {
         int64_t left = MIN(total - first, slice_limit * size);
         int64_t slice = (left + size - 1) / size;
@@ -294,7 +294,7 @@ static void host_reduce_scatter(struct group *group, struct stream *stream, cons
     (void)stream;
     struct host_group *host = group->self;
     int64_t width = dtype_size(args->in.dtype), total = args->in.cols;
-    int64_t slice_limit = CHUNK_BYTES / width / group->size;
+    int64_t slice_limit = SLICE_BYTES / width / group->size;
     for (int64_t first = 0; first < total; first += slice_limit) {
         int64_t slice = MIN(total - first, slice_limit);
         reserve(host, slice * group->size * width);

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { CHUNK = 1 << 16, IDS = 256, MAX_ORDER = 12, CELL_BITS = 2 * (MAX_ORDER + 1) };
+enum { READ_TOKENS = 1 << 16, IDS = 256, MAX_ORDER = 12, CELL_BITS = 2 * (MAX_ORDER + 1) };
 
 /* Numbering of the symbols of a tokenizer. */
 struct baseline_symbols {
@@ -57,14 +57,14 @@ typedef void (*ender)(const struct count_model *model, void *self);
 static void walk(const struct token_store *store, const struct count_model *model, visitor visit, ender end_sequence,
                  void *self)
 {
-    int32_t *tokens = memory_allocate(CHUNK * (int64_t)sizeof *tokens);
+    int32_t *tokens = memory_allocate(READ_TOKENS * (int64_t)sizeof *tokens);
     const int bits = model->alphabet.bits;
     const int64_t mask = ((int64_t)1 << bits * model->order) - 1;
     for (int64_t i = 0; i < store->sequences; i++) {
         int64_t end = token_store_offset(store, i + 1), context = 0;
         int run = 0;
-        for (int64_t at = token_store_offset(store, i); at < end; at += CHUNK) {
-            int64_t count = MIN(end - at, CHUNK);
+        for (int64_t at = token_store_offset(store, i); at < end; at += READ_TOKENS) {
+            int64_t count = MIN(end - at, READ_TOKENS);
             token_store_read(store, at, count, tokens);
             for (int64_t t = 0; t < count; t++) {
                 int symbol = model->alphabet.number[tokens[t]];

@@ -121,8 +121,8 @@ static int check_tensor(const struct deck *deck, int64_t ranks)
 
 static int check_context(const struct deck *deck, int64_t ranks)
 {
-    enum { CHUNK = 16 /* the tokens of a row, and of a chunk of it, are a multiple of this */ };
-    const int64_t context = deck->parallel.context, multiple = 2 * context * CHUNK;
+    enum { SLICE_MULTIPLE = 16 /* the tokens of a row, and of a slice of it, are a multiple of this */ };
+    const int64_t context = deck->parallel.context, multiple = 2 * context * SLICE_MULTIPLE;
     if (context <= 1) /* 0: not chosen yet */
         return ERROR_NONE;
     int code = check_divides("parallel.context", context, deck, ranks);

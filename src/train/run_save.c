@@ -209,10 +209,10 @@ void run_log_unsaved(const struct train_run *run)
 
 void run_grow_snapshot(struct train_run *run)
 {
-    enum { HOPED = 4 /* assumed chunks per second, before the first was measured */ };
+    enum { HOPED = 4 /* assumed buffers per second, before the first was measured */ };
     const double start = clock_seconds(),
-                 chunk = run->snapshot.grown > 0 ? run->grown / run->snapshot.grown : 1.0 / HOPED;
-    if (run->beside && run->grown + chunk < (start - run->meter.started) / 100 && snapshot_grow(&run->snapshot))
+                 buffer = run->snapshot.grown > 0 ? run->grown / run->snapshot.grown : 1.0 / HOPED;
+    if (run->beside && run->grown + buffer < (start - run->meter.started) / 100 && snapshot_grow(&run->snapshot))
         run->grown += clock_seconds() - start;
 }
 
