@@ -53,7 +53,7 @@ void meter_open(struct run_meter *meter, struct comm *world, const struct meter_
                                                 .device_memory_peak = NAN};
     if (world->rank == 0)
         open_files(meter);
-    watch_open(&meter->watch, world, settings->executor, settings->part);
+    watch_open(&meter->watch, world, settings->executor, settings->stage);
     if (world->rank == 0) {
         prometheus_open(&meter->prometheus, settings->folder, begins(settings) ? settings->prometheus : "");
         if (begins(settings))

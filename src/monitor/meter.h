@@ -38,7 +38,7 @@ struct meter_settings {
     int64_t parameters;
     int64_t row_tokens;          /* tokens of a row, padding included */
     int64_t planned;             /* bytes of device memory that rank 0 has planned */
-    int part;                    /* this rank's stage */
+    int stage;                   /* this rank's stage */
     int threads;                 /* CPU threads of a rank */
     struct executor *executor;   /* this rank's executor; borrowed */
     bool resumed;                /* the run resumes from a checkpoint; the next two are about it */

@@ -29,19 +29,19 @@ static double lower_median(double *values, int count)
 
 /* Finds the rank of a stage that is farthest above the stage's median, and replaces *worst if it is farther above than
  * that. scratch: a number for each rank. */
-static void look_at_part(const struct straggler_rank *ranks, int count, int part, double *scratch,
-                         struct straggler_found *worst)
+static void look_at_stage(const struct straggler_rank *ranks, int count, int stage, double *scratch,
+                          struct straggler_found *worst)
 {
     int members = 0;
     for (int r = 0; r < count; r++)
-        if (ranks[r].part == part)
+        if (ranks[r].stage == stage)
             scratch[members++] = ranks[r].work[worst->phase];
     if (members < 2)
         return;
     const double median = lower_median(scratch, members);
     for (int r = 0; r < count; r++) {
         const double excess = ranks[r].work[worst->phase] - median;
-        if (ranks[r].part == part && excess > worst->excess)
+        if (ranks[r].stage == stage && excess > worst->excess)
             *worst = (struct straggler_found){r, worst->phase, excess, ranks[r].seconds};
     }
 }
@@ -50,11 +50,11 @@ static struct straggler_found slowest(const struct straggler_rank *ranks, int co
                                       double *scratch)
 {
     struct straggler_found worst = {.phase = phase};
-    int parts = 0;
+    int stages = 0;
     for (int r = 0; r < count; r++)
-        parts = ranks[r].part >= parts ? ranks[r].part + 1 : parts;
-    for (int part = 0; part < parts; part++)
-        look_at_part(ranks, count, part, scratch, &worst);
+        stages = ranks[r].stage >= stages ? ranks[r].stage + 1 : stages;
+    for (int stage = 0; stage < stages; stage++)
+        look_at_stage(ranks, count, stage, scratch, &worst);
     return worst;
 }
 

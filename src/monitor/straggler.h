@@ -19,7 +19,7 @@ const char *straggler_phase_name(enum straggler_phase phase);
 
 /* The work of one rank since the last look. */
 struct straggler_rank {
-    int part;       /* stage of the rank; ranks of a stage have equal work, and are compared */
+    int stage;      /* stage of the rank; ranks of a stage have equal work, and are compared */
     double seconds; /* elapsed seconds */
     double work[STRAGGLER_PHASES];
 };

@@ -19,7 +19,7 @@ struct watch_counts {
 struct rank_watch {
     struct comm *world;        /* borrowed */
     struct executor *executor; /* borrowed */
-    int part;                  /* this rank's stage (monitor/straggler.h) */
+    int stage;                 /* this rank's stage (monitor/straggler.h) */
     struct nvml nvml;
     double row, read;                /* clock at the last row, and at the last row at which GPUs were read */
     bool reads;                      /* GPUs are read at the next row */
@@ -50,7 +50,7 @@ struct watch_row {
 };
 
 /* Opens the watch on this rank. Collective; watch_close is local. */
-void watch_open(struct rank_watch *watch, struct comm *world, struct executor *executor, int part);
+void watch_open(struct rank_watch *watch, struct comm *world, struct executor *executor, int stage);
 void watch_close(struct rank_watch *watch);
 
 /* Counts the waiting time of a step that has ended. Local. */

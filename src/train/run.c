@@ -268,7 +268,7 @@ static void open_meter(struct train_run *run, const struct start *start)
                                       .parameters = model_parameter_count(&s->model.settings),
                                       .row_tokens = setup->train.row_tokens,
                                       .planned = budget_total(&s->engine.budget),
-                                      .part = group_rank(s->groups.stages),
+                                      .stage = group_rank(s->groups.stages),
                                       .threads = s->threads,
                                       .executor = s->executor,
                                       .resumed = start->resumed != NULL,
