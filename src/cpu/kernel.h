@@ -45,7 +45,7 @@ OP_DEVICE_TABLE(X)
 CPU_WORKSPACE_TABLE(X)
 #undef X
 
-/* cpu_sum_squares with a unit. */
+/* cpu_sum_squares with a quantum. */
 void cpu_sum_squares_exactly(struct cpu *cpu, const struct sum_squares_args *args);
 
 /* -- Scratch ------------------------------------------------------------------------------------------------------ */

@@ -15,11 +15,11 @@ void engine_start_totals(struct engine *e)
 
 void engine_add_totals(struct engine *e)
 {
-    const struct exact_units *exact = &e->settings.sharding.exact;
+    const struct exact_quanta *exact = &e->settings.sharding.exact;
     struct stream *stream = &e->streams[STREAM_COMPUTE];
     if (!tensor_present(&e->batch_total))
         return;
-    LAUNCH(stream, EXACT_ADD, exact_add, .from = e->batch_total, .to = e->total, .unit = exact->loss,
+    LAUNCH(stream, EXACT_ADD, exact_add, .from = e->batch_total, .to = e->total, .quantum = exact->loss,
            .most = exact->most_loss, .accumulate = true);
     LAUNCH(stream, FILL, fill, .x = e->batch_total, .value = 0);
 }

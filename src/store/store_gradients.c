@@ -237,7 +237,7 @@ static void take_vectors(struct flat_store *own, const struct unit_holding *hold
 /* Adds exactly. contributions: maximum number of contributions in `from`. */
 static void add_exactly(struct flat_store *own, struct tensor from, struct tensor to, bool fresh, int64_t contributions)
 {
-    LAUNCH(own->reduce, EXACT_ADD, exact_add, .from = from, .to = to, .unit = own->exact.gradient,
+    LAUNCH(own->reduce, EXACT_ADD, exact_add, .from = from, .to = to, .quantum = own->exact.gradient,
            .most = own->exact.most * (double)contributions, .accumulate = !fresh);
 }
 

@@ -65,7 +65,7 @@ struct flat_store {
     bool trains, cut_values, cut_gradients;
     bool no_masters;
     bool rounds; /* gradients are stored as bf16 */
-    struct exact_units exact;
+    struct exact_quanta exact;
     bool contributes; /* each micro-batch's gradients are computed in a buffer and then added to the stored ones */
     bool copies;      /* sums may use copies and additions, if the group does (struct group) */
     int rank, ranks;  /* in the sharding group; 0 and 1: this rank owns everything */
