@@ -310,7 +310,7 @@ static void add_squares(struct stream *stream, const struct tensor *x, int64_t f
 }
 
 /* Sums in another order, and of vectors that are cut elsewhere, have the same bits, which are those of the numbers
- * rounded to units; plain sums do not. */
+ * rounded to quanta; plain sums do not. */
 static void test_exact(struct executor *executor)
 {
     enum { VECTORS = 5, READ = VECTORS, FORTH, BACK, SUM, TENSORS };

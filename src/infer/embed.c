@@ -366,7 +366,7 @@ static void release(struct embedder *e)
 static void report_input(const struct embedder *e)
 {
     const struct record_sequences *s = &e->sequences;
-    const char *unit = tokenizer_unit(e->inference->tokenizer);
+    const char *unit = tokenizer_token_noun(e->inference->tokenizer);
     census_report(&s->census, s->stops);
     if (s->empty > 0)
         log_warn("%lld record%s without %s; what the special tokens alone give is stored for them%s",
@@ -388,7 +388,7 @@ static void report(const struct embedder *e, double seconds)
                  (long long)s->truncated, (long long)records, (long long)e->settings->max_length);
     log_info("%s: %lld record%s, %lld %s: vectors of %lld numbers, pool %s (%.1f s, %.0f tokens/s)",
              e->settings->output, (long long)records, plural(records),
-             (long long)(s->tokens - records * (e->begin + e->end)), tokenizer_unit(e->inference->tokenizer),
+             (long long)(s->tokens - records * (e->begin + e->end)), tokenizer_token_noun(e->inference->tokenizer),
              (long long)e->inference->setup.model.hidden, embeddings_pool_names[e->pool], seconds,
              (double)s->tokens / seconds);
 }

@@ -238,7 +238,7 @@ static int report(struct inference *inference, const struct eval_settings *s, co
     census_report(&score->census, score->stops);
     record_reader_report(score->skipped, s->field);
     if (t.tokens == 0)
-        log_warn("%s: none of the %s could be scored", s->input, tokenizer_unit(inference->tokenizer));
+        log_warn("%s: none of the %s could be scored", s->input, tokenizer_token_noun(inference->tokenizer));
     json_t *object = describe(inference, s, how, score);
     int code = write_output(output, object);
     json_decref(object);

@@ -200,7 +200,7 @@ bool tokenizer_is_text(const struct tokenizer *tokenizer)
     return tokenizer->encode_characters == NULL;
 }
 
-const char *tokenizer_unit(const struct tokenizer *tokenizer)
+const char *tokenizer_token_noun(const struct tokenizer *tokenizer)
 {
     return tokenizer_is_text(tokenizer) ? "tokens" : tokenizer->bases ? "bases" : "residues";
 }

@@ -422,9 +422,9 @@ const struct distances bound_f32 = {.loss = 1e-6, .norm = 1e-5, .first = 1e-5, .
  * checks that norms are computed correctly.) */
 struct distances bound_of_rounding(const struct distances *one)
 {
-    const double both = 1 + 1.5, half_unit = 0x1p-9, across = both * fmax(one->first, one->last);
-    return (struct distances){.loss = fmax(both * one->loss, half_unit),
-                              .norm = fmax(both * fmax(one->norm, half_unit), across * across / 2),
+    const double both = 1 + 1.5, half_ulp = 0x1p-9, across = both * fmax(one->first, one->last);
+    return (struct distances){.loss = fmax(both * one->loss, half_ulp),
+                              .norm = fmax(both * fmax(one->norm, half_ulp), across * across / 2),
                               .first = both * one->first,
                               .last = both * one->last,
                               .length = bound_f32.length};
