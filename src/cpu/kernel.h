@@ -94,11 +94,11 @@ static inline int cpu_threads(const struct cpu *cpu, int64_t elements)
     return elements < CPU_SMALL ? 1 : cpu->threads;
 }
 
-/* Returns the start of part i of n elements, split into `parts` at multiples of `block`; it is also the end of part i -
- * 1. */
-static inline int64_t cpu_part(int64_t n, int64_t parts, int64_t i, int64_t block)
+/* Returns the start of part i of n elements, split into `parts` at multiples of `multiple`; it is also the end of part
+ * i - 1. */
+static inline int64_t cpu_part(int64_t n, int64_t parts, int64_t i, int64_t multiple)
 {
-    int64_t blocks = (n + block - 1) / block, start = blocks * i / parts * block;
+    int64_t multiples = (n + multiple - 1) / multiple, start = multiples * i / parts * multiple;
     return start < n ? start : n;
 }
 
