@@ -648,7 +648,7 @@ static void test_markdown(void)
         fclose(file);
     }
     if (!CHECK(strcmp(found, wanted) == 0)) /* the fix: t_deck --markdown > doc/deck.md */
-        fprintf(stderr, "    %s is not what the table says; print it anew with t_deck --markdown\n", path);
+        fprintf(stderr, "    %s is not what the table says; print it again with t_deck --markdown\n", path);
     memory_free(found);
     free(wanted);
     free(path);

@@ -248,7 +248,7 @@ static void test_executors(struct executor *cpu, struct executor *reference)
 
 enum { SEQUENCES = 9, ADDED = 40, CONTEXT = 13, END = 5, OTHER_END = 14 /* tokens */, MOST = POSITIONS + ADDED };
 
-/* What a sequence becomes by evaluating all that the model may see for each token anew. `mistaken`: the context is
+/* What a sequence becomes by evaluating all that the model may see for each token again. `mistaken`: the context is
  * never moved on, moved one token too late, or the random numbers are those of another sequence. */
 enum mistake { NO_MISTAKE, NEVER_MOVED, MOVED_LATE, OTHER_NUMBER, MISTAKES };
 

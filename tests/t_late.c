@@ -506,7 +506,7 @@ int main(void)
         test(cpu, kind, 2, kind == TOY_ESM2, DECK_RECIPE_NONE);
     }
     test(cpu, TOY_ESM2, 2, false, DECK_RECIPE_DELAYED);
-    test(cpu, TOY_LLAMA, 1, false, DECK_RECIPE_NVFP4); /* whose random numbers a replay draws anew */
+    test(cpu, TOY_LLAMA, 1, false, DECK_RECIPE_NVFP4); /* whose random numbers a replay draws again */
     cpu->class->destroy(cpu);
     return check_end();
 }

@@ -291,7 +291,7 @@ static bool same_step(const struct balanced_step *a, const struct balanced_step 
 }
 
 /* The same micro-batches in every step on any number of ranks, balanced or not; balanced, the dearest ranks exceed the
- * mean by at most a third as much. A loader that begins anew at every other step, where one rank is, has each where it
+ * mean by at most a third as much. A loader that begins again at every other step, where one rank is, has each where it
  * was.
  */
 static void test_balance(int ranks, int64_t micro_rows)

@@ -256,7 +256,7 @@ static void test_layouts(const char *store)
 }
 
 /* In the store's order each epoch has the same tokens: other masks in the second, the same again in a pass that
- * begins anew, as each validation does. */
+ * begins again, as each validation does. */
 static void test_epochs(const char *store)
 {
     struct loader_settings settings = masked_settings(store);

@@ -586,7 +586,7 @@ static void test_restart(void)
     CHECK(timed() > 5 && there(file));
     micro_batch = 2;
 
-    /* of another device: chosen anew */
+    /* of another device: chosen again */
     train("moved", STEPS / 2, "none", false, resumed);
     fake.device = "Fake GPU, library 2";
     train("moved", STEPS, "none", false, resumed);

@@ -71,7 +71,7 @@ static int create_loaders(struct session *s)
     return ERROR_NONE;
 }
 
-/* Warns that data.parts does not split token stores: whoever expects it to would validate on training data. */
+/* Warns that data.split_ratios does not split token stores: whoever expects it to would validate on training data. */
 static void warn_of_parts(const struct session *s)
 {
     const bool used = loader_has_megatron(s->train) || (s->valid != NULL && loader_has_megatron(s->valid));
