@@ -1,4 +1,4 @@
-/* exact_add, exact_read, and sum_squares with a unit. */
+/* exact_add, exact_read, and sum_squares with a quantum. */
 #include "cuda/device.cuh"
 
 #include <math_constants.h>
@@ -15,10 +15,10 @@ static unsigned blocks_for(const struct cuda_target *target, int64_t elements)
 
 template <typename T, bool ADDS>
 static __global__ void __launch_bounds__(THREADS)
-    exact_add(const T *from, double *to, int64_t count, double unit, double inverse, double most)
+    exact_add(const T *from, double *to, int64_t count, double quantum, double inverse, double most)
 {
     for (int64_t i = blockIdx.x * (int64_t)THREADS + threadIdx.x; i < count; i += gridDim.x * (int64_t)THREADS) {
-        const double x = (double)from[i], rounded = fabs(x) <= most ? rint(x * inverse) * unit : CUDART_NAN;
+        const double x = (double)from[i], rounded = fabs(x) <= most ? rint(x * inverse) * quantum : CUDART_NAN;
         to[i] = ADDS ? to[i] + rounded : rounded;
     }
 }
@@ -29,7 +29,7 @@ template <typename T> static void launch_add(const struct cuda_target *target, c
     auto *kernel = args->accumulate ? exact_add<T, true> : exact_add<T, false>;
     kernel<<<blocks_for(target, count), THREADS, 0, target->stream>>>(static_cast<const T *>(args->from.data),
                                                                       static_cast<double *>(args->to.data), count,
-                                                                      args->unit, 1 / args->unit, args->most);
+                                                                      args->quantum, 1 / args->quantum, args->most);
     CUDA_CHECK_LAUNCH("exact_add");
 }
 
@@ -63,13 +63,13 @@ void cuda_exact_read(const struct cuda_target *target, const struct exact_read_a
 
 /* A warp sums one block of numbers at a time, each lane every 32nd number. Sums over blocks are exact. */
 static __global__ void __launch_bounds__(THREADS)
-    exact_squares(const float *x, int64_t blocks, double unit, double *partial)
+    exact_squares(const float *x, int64_t blocks, double quantum, double *partial)
 {
     __shared__ double of_warp[WARPS][SQUARES_PARTS];
     const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
     double parts[SQUARES_PARTS] = {};
     for (int64_t b = blockIdx.x * (int64_t)WARPS + warp; b < blocks; b += gridDim.x * (int64_t)WARPS) {
-        double sum = 0.0, step = unit;
+        double sum = 0.0, step = quantum;
 #pragma unroll
         for (int i = lane; i < SQUARES_BLOCK; i += WARP) {
             const double number = (double)x[b * SQUARES_BLOCK + i];
@@ -113,7 +113,7 @@ void cuda_sum_squares_exactly(const struct cuda_target *target, const struct sum
     double *partial = reinterpret_cast<double *>(target->workspace);
     if (blocks > 0) {
         exact_squares<<<(unsigned)blocks, THREADS, 0, target->stream>>>(
-            static_cast<const float *>(args->x.data), args->x.cols / SQUARES_BLOCK, args->unit, partial);
+            static_cast<const float *>(args->x.data), args->x.cols / SQUARES_BLOCK, args->quantum, partial);
         CUDA_CHECK_LAUNCH("sum_squares");
     }
     exact_squares_sum<<<1, WARP, 0, target->stream>>>(partial, blocks, static_cast<double *>(args->sum.data));

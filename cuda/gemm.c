@@ -223,7 +223,7 @@ static void forget(struct plan *plan)
 
 /* Returns a free plan. A full table gives up the least recently used one. Launches in flight or captured do not need
  * their plans any more. */
-static struct plan *room(void)
+static struct plan *plan_slot(void)
 {
     if (plan_count < PLANS)
         return &plans[plan_count++];
@@ -244,7 +244,7 @@ static struct plan *plan_for(const struct gemm_args *args, bool sum)
         if (memcmp(&plans[i].key, &key, sizeof key) == 0)
             plan = &plans[i];
     if (plan == NULL) {
-        plan = room();
+        plan = plan_slot();
         *plan = (struct plan){.key = key};
         describe(plan, args);
     }
@@ -479,7 +479,7 @@ static void choose(const struct cuda_target *target, struct plan *plan, const st
     struct way ways[WAYS];
     bool timed = may_time(target, args);
     int found = 0, count, best = 0;
-    plan->own = apart == NULL && cuda_gemm_gradient_taken() && may_be_own(target, args);
+    plan->own = apart == NULL && cuda_gemm_gradient_forced() && may_be_own(target, args);
     plan->final = timed || !target->rehearsal; /* otherwise a later call of this kind may still be timed */
     if (plan->own || find_choice(target, plan, args)) {
         plan->suggested = plan->final = true;

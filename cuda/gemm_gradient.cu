@@ -193,17 +193,17 @@ __global__ static void __launch_bounds__(ADDING)
         make_float4(before.x + sum.x, before.y + sum.y, before.z + sum.z, before.w + sum.w);
 }
 
-static int taken;
+static int forced;
 static int64_t launches;
 
-void cuda_gemm_gradient_take(int clusters)
+void cuda_gemm_gradient_force(int clusters)
 {
-    taken = clusters;
+    forced = clusters;
 }
 
-bool cuda_gemm_gradient_taken(void)
+bool cuda_gemm_gradient_forced(void)
 {
-    return taken > 0;
+    return forced > 0;
 }
 
 int64_t cuda_gemm_gradient_launches(void)
@@ -214,7 +214,7 @@ int64_t cuda_gemm_gradient_launches(void)
 static int clusters_of(const struct cuda_target *target)
 {
     const int held = target->multiprocessors / 2;
-    return taken > 0 && taken < held ? taken : held;
+    return forced > 0 && forced < held ? forced : held;
 }
 
 /* Returns whether TMA can read the matrix. */

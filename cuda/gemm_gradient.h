@@ -22,8 +22,8 @@ void cuda_gemm_gradient(const struct cuda_target *target, const struct gemm_args
 
 /* For tests: clusters > 0 uses these kernels wherever they fit, with at most this number of clusters; 0 restores the
  * choice of the fastest. */
-void cuda_gemm_gradient_take(int clusters);
-bool cuda_gemm_gradient_taken(void);
+void cuda_gemm_gradient_force(int clusters);
+bool cuda_gemm_gradient_forced(void);
 /* Returns the number of GEMMs computed by these kernels. */
 int64_t cuda_gemm_gradient_launches(void);
 

@@ -71,7 +71,7 @@ OP_DEVICE_TABLE(X)
 CUDA_WORKSPACE_TABLE(X)
 #undef X
 
-/* cuda_sum_squares for args->unit > 0 (exact sums, core/op.h), on `blocks` thread blocks. (exact.cu) */
+/* cuda_sum_squares for args->quantum > 0 (exact sums, core/op.h), on `blocks` thread blocks. (exact.cu) */
 void cuda_sum_squares_exactly(const struct cuda_target *target, const struct sum_squares_args *args, int64_t blocks);
 
 /* sum[c] (+)= sum over rows of x, f [T, C], for the bias gradient of a GEMM; (+)= adds if `accumulate`, otherwise

@@ -125,35 +125,36 @@ static ncclResult_t exchange_rows(const struct tensor *in, const struct tensor *
 #endif
 }
 
-/* Copies all ranks' parts of this rank's row to `room`, and adds them. */
-static ncclResult_t scatter_copies(const struct cuda_target *target, const struct tensor *in, const struct tensor *room,
-                                   struct tensor out, ncclComm_t nccl, cudaStream_t stream)
+/* Copies all ranks' parts of this rank's row to `scratch`, and adds them. */
+static ncclResult_t scatter_copies(const struct cuda_target *target, const struct tensor *in,
+                                   const struct tensor *scratch, struct tensor out, ncclComm_t nccl,
+                                   cudaStream_t stream)
 {
-    CHECK_NCCL(exchange_rows(in, room, nccl, stream));
-    cuda_rank_sum(target, *room, out);
+    CHECK_NCCL(exchange_rows(in, scratch, nccl, stream));
+    cuda_rank_sum(target, *scratch, out);
     return ncclSuccess;
 }
 
 static ncclResult_t reduce_copies(const struct cuda_target *target, const struct group *group,
                                   const struct all_reduce_args *args, ncclComm_t nccl, cudaStream_t stream)
 {
-    const struct tensor x = tensor_matrix(args->x.data, args->x.dtype, group->size, args->room.cols);
+    const struct tensor x = tensor_matrix(args->x.data, args->x.dtype, group->size, args->scratch.cols);
     const struct tensor own = tensor_rows(&x, group->rank, 1);
-    CHECK_NCCL(scatter_copies(target, &x, &args->room, own, nccl, stream));
+    CHECK_NCCL(scatter_copies(target, &x, &args->scratch, own, nccl, stream));
     return gather_rows(&own, &x, nccl, stream);
 }
 
 /* Returns whether sums use copies. Without registered memory copies would use as many SMs as sums. */
-static bool copies(const struct group *group, const struct tensor *room)
+static bool copies(const struct group *group, const struct tensor *scratch)
 {
     const struct nccl_group *own = group->self;
-    return tensor_present(room) && own->registered;
+    return tensor_present(scratch) && own->registered;
 }
 
 static void nccl_all_reduce(struct group *group, struct stream *stream, const struct all_reduce_args *args)
 {
     const struct tensor *x = &args->x;
-    if (copies(group, &args->room))
+    if (copies(group, &args->scratch))
         COLLECT(group, stream, "all_reduce", reduce_copies, target_of(group, stream), group, args);
     else
         COLLECT(group, stream, "all_reduce", ncclAllReduce, x->data, x->data, (size_t)tensor_count(x), type_of(x),
@@ -162,8 +163,8 @@ static void nccl_all_reduce(struct group *group, struct stream *stream, const st
 
 static void nccl_reduce_scatter(struct group *group, struct stream *stream, const struct reduce_scatter_args *args)
 {
-    if (copies(group, &args->room))
-        COLLECT(group, stream, "reduce_scatter", scatter_copies, target_of(group, stream), &args->in, &args->room,
+    if (copies(group, &args->scratch))
+        COLLECT(group, stream, "reduce_scatter", scatter_copies, target_of(group, stream), &args->in, &args->scratch,
                 args->out);
     else
         COLLECT(group, stream, "reduce_scatter", ncclReduceScatter, args->in.data, args->out.data,

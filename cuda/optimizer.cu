@@ -53,7 +53,7 @@ void cuda_sum_squares(const struct cuda_target *target, const struct sum_squares
     double *partial = reinterpret_cast<double *>(target->workspace);
     struct tensor x = args->x;
     unsigned blocks = (unsigned)square_blocks(x);
-    if (args->unit > 0) {
+    if (args->quantum > 0) {
         cuda_sum_squares_exactly(target, args, blocks);
         return;
     }

@@ -5,12 +5,12 @@
 
 enum { STATISTIC_THREADS = 256, STATISTIC_WARPS = STATISTIC_THREADS / WARP };
 
-/* x split into units of `rows` x `cols` elements that share a scale; with SCALING_TENSOR, into rows. */
-struct units {
+/* x split into blocks of `rows` x `cols` elements that share a scale; with SCALING_TENSOR, into rows. */
+struct scale_blocks {
     int64_t rows, cols, across, count;
 };
 
-static struct units units_of(const struct tensor &x, enum scaling scaling)
+static struct scale_blocks scale_blocks_of(const struct tensor &x, enum scaling scaling)
 {
     int64_t rows = 1, cols = x.cols;
     if (scaling == SCALING_1X128 || scaling == SCALING_128X128)
@@ -26,14 +26,14 @@ static struct units units_of(const struct tensor &x, enum scaling scaling)
 }
 
 /* Depends only on the shape, because it determines the order of the sums. */
-static int64_t blocks_of(const struct units &units)
+static int64_t blocks_of(const struct scale_blocks &scale_blocks)
 {
-    const int64_t needed = ceil_div(units.count, STATISTIC_WARPS), most = 8 * USUAL_MULTIPROCESSORS;
+    const int64_t needed = ceil_div(scale_blocks.count, STATISTIC_WARPS), most = 8 * USUAL_MULTIPROCESSORS;
     return needed < most ? needed : most;
 }
 
-/* Rounding of a unit: elements are multiplied by `multiplier`, rounded, and multiplied by `scale`. multiplier is NaN if
- * there is no scale. */
+/* Rounding of a block: elements are multiplied by `multiplier`, rounded, and multiplied by `scale`. multiplier is
+ * NaN if there is no scale. */
 struct measure {
     float multiplier;
     double scale;
@@ -102,20 +102,21 @@ __device__ __forceinline__ double warp_statistic(double value, int which)
 
 template <typename T>
 __global__ void __launch_bounds__(STATISTIC_THREADS)
-    statistics_of_units(view<const T> x, struct units units, struct quantization rule, const float *scale,
-                        double *partial)
+    statistics_of_scale_blocks(view<const T> x, struct scale_blocks scale_blocks, struct quantization rule,
+                               const float *scale, double *partial)
 {
     __shared__ double warps[STATISTICS][STATISTIC_WARPS];
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     const float given = scale != NULL ? *scale : 1.0f;
     double result[STATISTICS] = {};
-    for (int64_t unit = (int64_t)blockIdx.x * STATISTIC_WARPS + warp; unit < units.count;
-         unit += (int64_t)gridDim.x * STATISTIC_WARPS) {
-        const int64_t first_row = unit / units.across * units.rows, first_col = unit % units.across * units.cols;
-        const int64_t cols = min(units.cols, x.cols - first_col);
-        const int64_t count = min(units.rows, x.rows - first_row) * cols;
+    for (int64_t scale_block = (int64_t)blockIdx.x * STATISTIC_WARPS + warp; scale_block < scale_blocks.count;
+         scale_block += (int64_t)gridDim.x * STATISTIC_WARPS) {
+        const int64_t first_row = scale_block / scale_blocks.across * scale_blocks.rows,
+                      first_col = scale_block % scale_blocks.across * scale_blocks.cols;
+        const int64_t cols = min(scale_blocks.cols, x.cols - first_col);
+        const int64_t count = min(scale_blocks.rows, x.rows - first_row) * cols;
         auto at = [&](int64_t i) {
-            const uint32_t row = units.rows == 1 ? 0 : (uint32_t)i / (uint32_t)cols;
+            const uint32_t row = scale_blocks.rows == 1 ? 0 : (uint32_t)i / (uint32_t)cols;
             return to_float(x.row(first_row + row)[first_col + i - row * cols]);
         };
         uint32_t amax = 0;
@@ -123,7 +124,7 @@ __global__ void __launch_bounds__(STATISTIC_THREADS)
             for (int64_t i = lane; i < count; i += WARP)
                 amax = max(amax, __float_as_uint(at(i)) & 0x7fffffffu);
         const struct measure by = measure_of(rule, amax_of(__reduce_max_sync(0xffffffffu, amax)), given);
-        if (lane == 0 && !isnan(by.multiplier) && (rule.scaling != SCALING_TENSOR || unit == 0))
+        if (lane == 0 && !isnan(by.multiplier) && (rule.scaling != SCALING_TENSOR || scale_block == 0))
             count_scale((float)by.scale, result);
         for (int64_t i = lane; i < count; i += WARP)
             count_element(at(i), by, rule.format, result);
@@ -161,20 +162,20 @@ static __global__ void add_statistics(const double *partial, int blocks, double 
 int64_t cuda_quantization_statistic_workspace(const struct cuda_target *,
                                               const struct quantization_statistic_args *args)
 {
-    return blocks_of(units_of(args->x, args->rule.scaling)) * STATISTICS * (int64_t)sizeof(double);
+    return blocks_of(scale_blocks_of(args->x, args->rule.scaling)) * STATISTICS * (int64_t)sizeof(double);
 }
 
 void cuda_quantization_statistic(const struct cuda_target *target, const struct quantization_statistic_args *args)
 {
-    const struct units units = units_of(args->x, args->rule.scaling);
-    const unsigned blocks = (unsigned)blocks_of(units);
+    const struct scale_blocks scale_blocks = scale_blocks_of(args->x, args->rule.scaling);
+    const unsigned blocks = (unsigned)blocks_of(scale_blocks);
     double *partial = reinterpret_cast<double *>(target->workspace);
-    if (units.count == 0)
+    if (scale_blocks.count == 0)
         return;
     visit(args->x.dtype, [&](auto zero) {
         using T = decltype(zero);
-        statistics_of_units<T><<<blocks, STATISTIC_THREADS, 0, target->stream>>>(
-            view_of<const T>(args->x), units, args->rule, static_cast<const float *>(args->scale.data), partial);
+        statistics_of_scale_blocks<T><<<blocks, STATISTIC_THREADS, 0, target->stream>>>(
+            view_of<const T>(args->x), scale_blocks, args->rule, static_cast<const float *>(args->scale.data), partial);
         CUDA_CHECK_LAUNCH("quantization_statistic");
     });
     add_statistics<<<1, STATISTICS * WARP, 0, target->stream>>>(partial, (int)blocks,

@@ -14,7 +14,7 @@ enum layout {
     LAYOUT_ROWS,
     LAYOUT_CACHE,
     LAYOUT_MIXED,
-    LAYOUT_CHUNKS,
+    LAYOUT_SLICES,
     LAYOUT_AHEAD,
     LAYOUT_CROSSED,
     LAYOUT_COUNT
@@ -58,10 +58,10 @@ static inline int add_slot(int32_t table[5][SLOTS], int slot, int64_t *q, int64_
     return slot + 1;
 }
 
-/* Fills the tables of a context-parallel rank: the queries are two chunks of a row, the keys the whole row of 2 tokens
- * + 3. The first chunk begins at the 6th token, the second ends with the row, in another sequence. Both chunks see the
- * first sequence's keys; a backward uses only the second chunk. */
-static inline int fill_chunks(int32_t table[5][SLOTS], int64_t tokens, bool second_alone)
+/* Fills the tables of a context-parallel rank: the queries are two slices of a row, the keys the whole row of 2 tokens
+ * + 3. The first slice begins at the 6th token, the second ends with the row, in another sequence. Both slices see the
+ * first sequence's keys; a backward uses only the second slice. */
+static inline int fill_slices(int32_t table[5][SLOTS], int64_t tokens, bool second_alone)
 {
     const int64_t row = 2 * tokens + 3, first = tokens / 2, second = tokens - first, next = row - (second + 1) / 2;
     int64_t q = 0;
@@ -72,7 +72,7 @@ static inline int fill_chunks(int32_t table[5][SLOTS], int64_t tokens, bool seco
     return add_slot(table, slot, &q, row - next, next, row - next, 0);
 }
 
-/* Fills tables as in a ring, with chunks far apart: queries just or far after all of their keys, without keys, and
+/* Fills tables as in a ring, with slices far apart: queries just or far after all of their keys, without keys, and
  * before all of their keys. Returns the number of keys. */
 static inline int64_t fill_ahead(int32_t table[5][SLOTS], int64_t tokens, int *slots)
 {
@@ -103,20 +103,20 @@ static inline int fill_crossed(int32_t table[5][SLOTS], int64_t tokens)
  *   rows     a segment at the start of each of a few rows, one of them empty; or each row is a segment (of_full_rows)
  *   cache    few queries at the end of many keys, with separate rows of k and v
  *   mixed    unrelated lengths and offsets: queries that see no key, keys that no query sees, segments without keys
- *   chunks, ahead, crossed   see above */
+ *   slices, ahead, crossed   see above */
 static inline int64_t lay_out(struct trial *trial, enum layout layout, int64_t tokens, bool backward,
                               struct attention_segments *segments)
 {
     int32_t table[5][SLOTS] = {{0}};
     int64_t q = 0, kv = 0, longest = layout == LAYOUT_ONE ? tokens : (tokens + 1) / 2;
     int slots = layout == LAYOUT_ROWS ? fill_rows(table, tokens) : SLOTS;
-    if (layout == LAYOUT_CHUNKS)
-        slots = fill_chunks(table, tokens, backward), kv = 2 * tokens + 3;
+    if (layout == LAYOUT_SLICES)
+        slots = fill_slices(table, tokens, backward), kv = 2 * tokens + 3;
     if (layout == LAYOUT_AHEAD)
         kv = fill_ahead(table, tokens, &slots);
     if (layout == LAYOUT_CROSSED)
         slots = fill_crossed(table, tokens);
-    for (int slot = 0; layout != LAYOUT_ROWS && layout < LAYOUT_CHUNKS && slot < SLOTS && q < tokens; slot++) {
+    for (int slot = 0; layout != LAYOUT_ROWS && layout < LAYOUT_SLICES && slot < SLOTS && q < tokens; slot++) {
         int32_t left = (int32_t)(tokens - q < longest ? tokens - q : longest);
         int32_t length = layout == LAYOUT_ONE ? left : 1 + trial_draw(left);
         if (layout != LAYOUT_ONE && slot % 3 == 1)
@@ -239,7 +239,7 @@ static inline struct trial *create_trial(enum dtype dtype, const struct attentio
     struct trial *trial =
         trial_create("%s T %d heads %d / %d of %d, layout %d, causal %d", dtype_name(dtype), (int)tokens,
                      (int)shape->heads, (int)shape->kv_heads, (int)shape->head_dim, (int)layout, causal);
-    trial_make_room(trial, (8 << 20) + TENSORS * tokens * shape->heads * shape->head_dim * dtype_size(dtype));
+    trial_reserve(trial, (8 << 20) + TENSORS * tokens * shape->heads * shape->head_dim * dtype_size(dtype));
     return trial;
 }
 
@@ -321,7 +321,7 @@ static inline void test_few(bool all_layouts)
 {
     for (int64_t d = 0; d < 2; d++)
         for (int64_t s = 1; s < COUNT(shapes); s++)
-            for (int layout = 0; layout < LAYOUT_CHUNKS; layout++)
+            for (int layout = 0; layout < LAYOUT_SLICES; layout++)
                 for (int causal = 0; causal < 2; causal++)
                     if ((layout + s + causal + d) % 2 &&
                         (all_layouts || layout == LAYOUT_HOLES || layout == LAYOUT_MIXED))
@@ -335,7 +335,7 @@ static inline void test_ranks(void)
     static const int64_t of_shapes[3] = {1, 5, 6};
     for (int64_t d = 0; d < 2; d++)
         for (int64_t s = 0; s < COUNT(of_shapes); s++)
-            for (int layout = LAYOUT_CHUNKS; layout < LAYOUT_COUNT; layout++)
+            for (int layout = LAYOUT_SLICES; layout < LAYOUT_COUNT; layout++)
                 test_attention_case(storage[d], &shapes[of_shapes[s]], 129, (enum layout)layout, true);
 }
 

@@ -36,7 +36,7 @@ static inline struct executor *executor_named(const char *name)
     if (cuda_device_count() > 0) {
         cuda_attention_take(once ? ATTENTION_ONCE : ATTENTION_OWN);
         cuda_own_attention_by_warpgroups(!mma);
-        cuda_gemm_gradient_take(gradients ? INT_MAX : 0);
+        cuda_gemm_gradient_force(gradients ? INT_MAX : 0);
         return cuda_executor_create(0, 1, &(struct device_request){.deterministic = !once});
     }
 #endif
@@ -49,7 +49,7 @@ static inline struct executor *executor_named(const char *name)
 static inline int64_t executor_gradients(int clusters)
 {
 #ifdef CISTRON_CUDA
-    cuda_gemm_gradient_take(clusters);
+    cuda_gemm_gradient_force(clusters);
     return cuda_gemm_gradient_launches();
 #else
     (void)clusters;

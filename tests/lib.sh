@@ -86,8 +86,8 @@ refused()
     check "$text: once" test "$(grep -cF -- "$words" "$work/out")" -eq 1
 }
 
-# stopped_at_work OUTPUT ARGUMENTS...: cistron ARGUMENTS, ended by SIGTERM once its draft of OUTPUT is there, leaves
-# nothing of it.
+# stopped_at_work OUTPUT ARGUMENTS...: cistron ARGUMENTS, ended by SIGTERM once its temporary file of OUTPUT exists,
+# leaves nothing of it.
 stopped_at_work()
 {
     local output=$1

@@ -9,14 +9,14 @@
 /* A stream of (token, label) pairs. */
 struct read_stream {
     int32_t *pairs; /* [2 * count] */
-    int64_t count, room;
+    int64_t count, capacity;
 };
 
 static inline void push(struct read_stream *stream, int32_t token, int32_t label)
 {
-    if (stream->count == stream->room) {
-        stream->room = 2 * stream->room + 4096;
-        stream->pairs = memory_grow(stream->pairs, stream->room * 8);
+    if (stream->count == stream->capacity) {
+        stream->capacity = 2 * stream->capacity + 4096;
+        stream->pairs = memory_grow(stream->pairs, stream->capacity * 8);
     }
     stream->pairs[2 * stream->count] = token;
     stream->pairs[2 * stream->count++ + 1] = label;
@@ -40,7 +40,7 @@ static inline void push_epoch(struct read_stream *stream, const struct loader_se
     struct list {
         int64_t begin, length;
     } *windows = NULL;
-    int64_t found = 0, room = 0, bytes = 0;
+    int64_t found = 0, allocated = 0, bytes = 0;
     int32_t *all = NULL; /* tokens of all windows, concatenated */
     for (int64_t s = 0; s < count; s++) {
         int64_t length = (int64_t)strlen(sequences[s]);
@@ -51,9 +51,9 @@ static inline void push_epoch(struct read_stream *stream, const struct loader_se
         for (int64_t from = 0; length > 0; from += capacity - settings->overlap) {
             int64_t to = from + capacity < total ? from + capacity : total;
             all = memory_grow(all, (bytes + settings->window) * 4);
-            if (found == room) {
-                room = 2 * room + 64;
-                windows = memory_grow(windows, room * (int64_t)sizeof *windows);
+            if (found == allocated) {
+                allocated = 2 * allocated + 64;
+                windows = memory_grow(windows, allocated * (int64_t)sizeof *windows);
             }
             windows[found].begin = bytes;
             if (!ends && bos)

@@ -7,10 +7,10 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { PARQUET_ROOM = 1 << 19 };
+enum { PARQUET_CAPACITY = 1 << 19 };
 
 struct parquet_out {
-    uint8_t data[PARQUET_ROOM];
+    uint8_t data[PARQUET_CAPACITY];
     size_t size;
 };
 
@@ -31,7 +31,7 @@ struct parquet_file_text {
 
 static inline void parquet_put(struct parquet_out *out, const void *data, size_t size)
 {
-    if (size > PARQUET_ROOM - out->size)
+    if (size > PARQUET_CAPACITY - out->size)
         error_fatal("a Parquet file of a test is too large");
     if (size > 0)
         memcpy(out->data + out->size, data, size);

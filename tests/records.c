@@ -14,7 +14,7 @@
 
 static struct {
     char *name, *text; /* freed with free() */
-    int64_t length, room;
+    int64_t length, capacity;
 } record;
 
 static void end_record(void)
@@ -38,9 +38,9 @@ static void take(const struct record_piece *piece)
             record.name = memory_format("%.*s", (int)piece->length, piece->text);
         return;
     }
-    if (record.length + piece->length > record.room) {
-        record.room = 2 * (record.length + piece->length);
-        record.text = memory_grow(record.text, record.room);
+    if (record.length + piece->length > record.capacity) {
+        record.capacity = 2 * (record.length + piece->length);
+        record.text = memory_grow(record.text, record.capacity);
     }
     memcpy(record.text + record.length, piece->text, (size_t)piece->length);
     record.length += piece->length;

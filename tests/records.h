@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 /* Reads a file, and writes all names (each after '>') and texts into one string, as far as they fit. */
-static inline int records_read(const struct record_settings *settings, const char *path, char *text, size_t room)
+static inline int records_read(const struct record_settings *settings, const char *path, char *text, size_t capacity)
 {
     struct record_source *source;
     struct record_reader *reader = NULL;
@@ -21,8 +21,8 @@ static inline int records_read(const struct record_settings *settings, const cha
         code = record_reader_create(&reader, source, settings);
     while (code == ERROR_NONE && piece.kind != RECORD_END) {
         code = record_reader_next(reader, &piece);
-        if (code == ERROR_NONE && piece.kind != RECORD_END && used + (size_t)piece.length + 3 < room)
-            used += (size_t)snprintf(text + used, room - used, piece.kind == RECORD_NAME ? ">%.*s " : "%.*s",
+        if (code == ERROR_NONE && piece.kind != RECORD_END && used + (size_t)piece.length + 3 < capacity)
+            used += (size_t)snprintf(text + used, capacity - used, piece.kind == RECORD_NAME ? ">%.*s " : "%.*s",
                                      (int)piece.length, piece.text);
     }
     text[used] = '\0';

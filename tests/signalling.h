@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 /* Sends a signal to this process, and returns when its request is pending. */
-static inline void signal_send(int number, int wish)
+static inline void signal_send(int number, int request)
 {
     kill(getpid(), number);
-    while (!(signals_pending() & wish))
+    while (!(signals_pending() & request))
         sched_yield();
 }
 

@@ -39,7 +39,7 @@ static void test_attention(bool small)
 {
     for (int64_t d = 0; d < 2; d++)
         for (int64_t s = 0; s < COUNT(shapes); s++)
-            for (int layout = 0; layout < LAYOUT_CHUNKS; layout++)
+            for (int layout = 0; layout < LAYOUT_SLICES; layout++)
                 for (int64_t t = 0; t < COUNT(lengths); t++)
                     for (int causal = 0; causal < 2; causal++)
                         if ((lengths[t] < 64 || (layout + s + causal + d) % 2) && /* the long ones cost most */

@@ -72,7 +72,7 @@ static void test_made_up(void)
 }
 
 /* A table of frequencies that went through 16 bits is what the model computes with, and comes out as it was; one a
- * little off is said, and made anew; one of another theta is refused. */
+ * little off is said, and made again; one of another theta is refused. */
 static void test_tables(void)
 {
     static const struct {

@@ -91,7 +91,7 @@ static void test_none(struct training *t)
 
 /* Where files may have so many bytes as the tensors need, but not the carried ones too, this shows before HDF5 is met
  * by it: an error, not a signal or a crash, and the file before stands. */
-static void test_no_room(struct training *t)
+static void test_disk_full(struct training *t)
 {
     struct carried_files large = {0}, read;
     struct rlimit old, small = {8 << 20, 0};
@@ -281,7 +281,7 @@ int main(void)
     test_round(&t, false);
     test_round(&t, true);
     test_none(&t);
-    test_no_room(&t);
+    test_disk_full(&t);
     test_adding();
     test_files();
     training_destroy(&t);

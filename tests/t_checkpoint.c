@@ -66,10 +66,10 @@ static void test_meta(struct training *saved, const char *path)
         wanted.position.before[d] = 7000000 + 3 * d;
         wanted.position.key[d] = 2 * d + 1;
     }
-    wanted.lineage = lineage_create(BLEND_STORES);
+    wanted.provenance = provenance_create(BLEND_STORES);
     for (int64_t d = 0; d < BLEND_STORES; d++) {
-        wanted.lineage.content[d] = (int64_t)((uint64_t)d << 54 | 3);
-        wanted.lineage.path[d] = -d;
+        wanted.provenance.content[d] = (int64_t)((uint64_t)d << 54 | 3);
+        wanted.provenance.path[d] = -d;
     }
     CHECK(checkpoint_write(world, &saved->toy.engine, &wanted, many, false) == ERROR_NONE);
     CHECK(checkpoint_read_meta(world, many, &meta) == ERROR_NONE && meta.position.stores == BLEND_STORES);
@@ -78,12 +78,12 @@ static void test_meta(struct training *saved, const char *path)
             meta.position.epoch[d] != wanted.position.epoch[d] || meta.position.window[d] != wanted.position.window[d];
     const size_t bytes = BLEND_STORES * sizeof(int64_t);
     CHECK(memcmp(meta.position.before, wanted.position.before, bytes) == 0 &&
-          memcmp(meta.position.key, wanted.position.key, bytes) == 0 && meta.lineage.stores == BLEND_STORES &&
-          memcmp(meta.lineage.content, wanted.lineage.content, bytes) == 0 &&
-          memcmp(meta.lineage.path, wanted.lineage.path, bytes) == 0);
+          memcmp(meta.position.key, wanted.position.key, bytes) == 0 && meta.provenance.stores == BLEND_STORES &&
+          memcmp(meta.provenance.content, wanted.provenance.content, bytes) == 0 &&
+          memcmp(meta.provenance.path, wanted.provenance.path, bytes) == 0);
     CHECK(wrong == 0);
     checkpoint_meta_destroy(&meta);
-    lineage_destroy(&wanted.lineage);
+    provenance_destroy(&wanted.provenance);
     blend_position_destroy(&wanted.position);
     free(many);
 }

@@ -23,7 +23,7 @@ static bool same_scales(struct engine *a, struct engine *b)
 }
 
 /* Is the scaling as it was made? */
-static bool anew(struct training *t)
+static bool scales_restart(struct training *t)
 {
     struct training fresh;
     training_create(&fresh, world, &t->toy.model.settings, DTYPE_F32);
@@ -32,7 +32,7 @@ static bool anew(struct training *t)
     return same;
 }
 
-/* A training with other settings takes the checkpoint's weights and moments, and begins its histories anew. */
+/* A training with other settings takes the checkpoint's weights and moments, and begins its histories again. */
 static void check_other_recipe(const struct precision *other, struct training *saved, const char *path)
 {
     struct model_settings settings = saved->toy.model.settings;
@@ -40,7 +40,7 @@ static void check_other_recipe(const struct precision *other, struct training *s
     settings.precision = *other;
     training_create(&t, world, &settings, DTYPE_F32);
     CHECK(checkpoint_read(world, &t.toy.engine, path, true) == ERROR_NONE);
-    CHECK(!t.toy.engine.scaling.restored && (!precision_delays(other) || anew(&t)));
+    CHECK(!t.toy.engine.scaling.restored && (!precision_delays(other) || scales_restart(&t)));
     CHECK(engine_updates(&t.toy.engine) == engine_updates(&saved->toy.engine));
     training_destroy(&t);
 }
@@ -67,7 +67,7 @@ static void test_scales(void)
     training_create(&saved, world, &settings, DTYPE_F32);
     engine_initialise(&saved.toy.engine, 5);
     train(&saved, 3);
-    CHECK(!anew(&saved) && !saved.toy.engine.scaling.restored);
+    CHECK(!scales_restart(&saved) && !saved.toy.engine.scaling.restored);
     CHECK(save(&saved, path, true) == ERROR_NONE && save(&saved, final, false) == ERROR_NONE);
     CHECK(checkpoint_verify(world, path) == ERROR_NONE);
     check_noticed(path, path, place_of_scales(path) + 5);
@@ -84,7 +84,7 @@ static void test_scales(void)
         check_other_recipe(&others[i], &saved, path);
 
     training_create(&same, world, &settings, DTYPE_F32);
-    training_create(&forgetful, world, &settings, DTYPE_F32); /* the planted fault: scales that start anew */
+    training_create(&forgetful, world, &settings, DTYPE_F32); /* the planted fault: scales that start again */
     CHECK(checkpoint_read(world, &same.toy.engine, path, true) == ERROR_NONE);
     CHECK(checkpoint_read(world, &forgetful.toy.engine, path, true) == ERROR_NONE);
     CHECK(same.toy.engine.scaling.restored && same_scales(&saved.toy.engine, &same.toy.engine));

@@ -1,7 +1,7 @@
 /* Ranks that share rows of tokens (context parallelism) give one rank's losses to 1e-6 and gradients to 1e-5, by each
  * method of attention, for toys of every family, packed and padded, with a rank that has no label; bf16 and block
  * scaling stay within their own distance from fp32. Every wait of the exchange is needed, and every order that events
- * allow gives the same bits. Injected faults: swapped chunks, offsets one too small, a missing shift, parts merged
+ * allow gives the same bits. Injected faults: swapped slices, offsets one too small, a missing shift, parts merged
  * without earlier parts or without weights, a missing or overwritten part of dk and dv.
  *
  * ranks: 6 */
@@ -40,7 +40,7 @@ static void set_row(struct batch *batch, int64_t row, const int *lengths)
     }
 }
 
-/* Segments that lie in one chunk and that reach over all; one that ends with a chunk (of 12, 8, 6 and 4 tokens) and one
+/* Segments that lie in one slice and that reach over all; one that ends with a slice (of 12, 8, 6 and 4 tokens) and one
  * token too late; single tokens; a row without any. row_tokens: a multiple of ROW_TOKENS. */
 static void make_batch(struct batch *batch, int64_t row_tokens, bool packed, uint64_t key)
 {
@@ -73,8 +73,8 @@ static void make_batch(struct batch *batch, int64_t row_tokens, bool packed, uin
 /* A token of rank `rank` of `ranks` in its local row: where it stands in the whole row. */
 static int64_t place(int64_t local, int64_t row_tokens, int rank, int ranks)
 {
-    const int64_t chunk = row_tokens / (2 * ranks);
-    return local < chunk ? rank * chunk + local : (2 * ranks - 1 - rank) * chunk + local - chunk;
+    const int64_t slice = row_tokens / (2 * ranks);
+    return local < slice ? rank * slice + local : (2 * ranks - 1 - rank) * slice + local - slice;
 }
 
 /* seen[query * tokens + key], counted in whole rows: how often the tables have the query see the key. owner -1: keys of
@@ -141,7 +141,7 @@ static void check_parts(const struct batch *batch, int ranks)
 }
 
 /* The published arrays of the recipes' collator (shared/spec/recipes.md 4.5). They cut each sequence, and pad it to
- * whole chunks; one sequence a row, padded to the same, is cut alike. */
+ * whole slices; one sequence a row, padded to the same, is cut alike. */
 static void check_recipe(const int *tokens, int64_t count, int ranks, int rank, const int *wanted,
                          const int *wanted_labels)
 {
@@ -250,8 +250,8 @@ static void make_micro_batch(struct batch *batch, const struct layout *layout, i
 {
     make_batch(batch, row_tokens_of(layout), layout->packed, (uint64_t)number);
     for (int64_t t = 0; t < batch->rows * batch->row_tokens && number == 0; t++) {
-        const int64_t chunk = t % batch->row_tokens / (batch->row_tokens / (2 * ranks));
-        if (chunk == ranks - 1 || chunk == ranks)
+        const int64_t slice = t % batch->row_tokens / (batch->row_tokens / (2 * ranks));
+        if (slice == ranks - 1 || slice == ranks)
             batch->labels[t] = BATCH_IGNORED;
     }
 }
@@ -431,7 +431,7 @@ static void test_rounded(struct executor *cpu, const struct team *team, struct l
 /* -- Planted faults ------------------------------------------------------------------------------------------------ */
 
 enum fault {
-    SWAPPED_RANKS,  /* chunks of two ranks change places when they are gathered or exchanged */
+    SWAPPED_RANKS,  /* slices of two ranks change places when they are gathered or exchanged */
     OFFSET,         /* attention's queries see one token more, or less where that is none */
     SHIFT_LEFT_OUT, /* the second block is the first again */
     MERGE_FORGETS,  /* what was merged before is lost */

@@ -134,7 +134,7 @@ static void test_time(void)
     CHECK(control_poll(&control, &why) == CONTROL_SAVE && strstr(why, "every_minutes") != NULL);
     CHECK(control_poll(&control, &why) == CONTROL_NONE); /* also where none could be written */
     control.next_save -= 901;
-    control_saved(&control, 100); /* by another wish */
+    control_saved(&control, 100); /* by another request */
     CHECK(control_poll(&control, &why) == CONTROL_NONE);
     control.next_save -= 1990; /* 20 times what that took is more */
     CHECK(control_poll(&control, &why) == CONTROL_NONE);

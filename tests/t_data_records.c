@@ -104,9 +104,9 @@ static void test_protein_tokenizers(void)
 
 static const struct record_settings characters = {.content = RECORD_CHARACTERS};
 
-static int read_all(const char *path, char *text, size_t room)
+static int read_all(const char *path, char *text, size_t capacity)
 {
-    return records_read(&characters, path, text, room);
+    return records_read(&characters, path, text, capacity);
 }
 
 static void test_fasta(void)
@@ -160,10 +160,10 @@ static void test_fasta(void)
     CHECK_USER(read_all(stores_folder, got, sizeof got), "is a folder");
 }
 
-static int read_text(const char *path, const char *text, char *got, size_t room)
+static int read_text(const char *path, const char *text, char *got, size_t capacity)
 {
     write_file(path, "wb", text, strlen(text));
-    return read_all(path, got, room);
+    return read_all(path, got, capacity);
 }
 
 static void test_jsonl(void)
@@ -578,11 +578,11 @@ static void test_bytes(void)
 /* Lines that end around the end of the reader's buffer, with LF and with CRLF: what comes out is what went in. */
 static void test_text_seams(void)
 {
-    enum { BUFFER = 1 << 20, ROOM = BUFFER + 64 };
+    enum { BUFFER = 1 << 20, CAPACITY = BUFFER + 64 };
     const char *path = stores_path("seams");
-    char *bytes = memory_grow(NULL, ROOM);
+    char *bytes = memory_grow(NULL, CAPACITY);
     for (int at = BUFFER - 3; at <= BUFFER + 1; at++) {
-        memset(bytes, 'x', ROOM);
+        memset(bytes, 'x', CAPACITY);
         memcpy(bytes + at, "\r\ny\r", 4);
         write_file(path, "wb", bytes, (size_t)at + 4);
         struct record_source *source;

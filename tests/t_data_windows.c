@@ -82,7 +82,7 @@ static void test_windows(void)
     CHECK(windows->index.header.windows == 17 && windows->index.header.tokens == 15834 && windows->index.map != NULL);
     windows_close(windows);
 
-    /* a side file that is of another store, cut or foreign is made anew */
+    /* a side file that is of another store, cut or foreign is made again */
     const char *side = stores_path("periodic.h5.windows-1024-200-each");
     struct stat made, again;
     CHECK(stat(side, &made) == 0);
@@ -154,7 +154,7 @@ static void refused_windows(const char *path, const struct windows_layout *layou
     comm_destroy(world);
 }
 
-/* What was written and what is read is the same, or it is made anew or refused. */
+/* What was written and what is read is the same, or it is made again or refused. */
 static void test_damage(void)
 {
     const struct windows_layout layout = {100, 10, WINDOWS_EACH, false, false};
@@ -173,7 +173,7 @@ static void test_damage(void)
         add_one(side, place);
         CHECK(stat(side, &before) == 0);
         CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->index.map != NULL);
-        CHECK(stat(side, &after) == 0 && before.st_ino != after.st_ino); /* it was made anew */
+        CHECK(stat(side, &after) == 0 && before.st_ino != after.st_ino); /* it was made again */
         CHECK(memcmp(&windows->index.header, &made, sizeof made) == 0);
         check_walk(windows, &layout);
         windows_close(windows);
@@ -327,7 +327,7 @@ static void test_signals(void)
     CHECK(signals_pending() == SIGNALS_SAVE && !signals_stopping());
     CHECK(signals_take_save() && !signals_take_save());
 
-    /* counting windows goes on through a wish to save, ends at one to stop, and leaves nothing */
+    /* counting windows goes on through a request to save, ends at one to stop, and leaves nothing */
     enum { SEQUENCES = 70000 };
     const char *path = stores_path("many.h5");
     static char *sequences[SEQUENCES], bases[] = "ACGT";

@@ -647,8 +647,8 @@ static void test_markdown(void)
         found[fread(found, 1, bytes + 1, file)] = '\0';
         fclose(file);
     }
-    if (!CHECK(strcmp(found, wanted) == 0)) /* the mend: t_deck --markdown > doc/deck.md */
-        fprintf(stderr, "    %s is not what the table says; print it anew with t_deck --markdown\n", path);
+    if (!CHECK(strcmp(found, wanted) == 0)) /* the fix: t_deck --markdown > doc/deck.md */
+        fprintf(stderr, "    %s is not what the table says; print it again with t_deck --markdown\n", path);
     memory_free(found);
     free(wanted);
     free(path);
@@ -707,8 +707,8 @@ static void test_restarts(void)
         struct deck_changes changes = deck_compare(&old, &new_);
         CHECK(changes.count == 1 && strcmp(changes.changes[0].key, row->key) == 0);
         const bool refused = deck_compare_for_resume(&old, &new_, &differences) == 1;
-        CHECK(refused == (row->restart != RESTART_FREE && row->restart != RESTART_TOLD));
-        CHECK(changes.changes[0].told == (row->restart == RESTART_TOLD));
+        CHECK(refused == (row->restart != RESTART_FREE && row->restart != RESTART_LOGGED));
+        CHECK(changes.changes[0].logged == (row->restart == RESTART_LOGGED));
         CHECK(!refused ||
               (strstr(differences, row->key) != NULL && strstr(differences, deck_restarts[row->restart]) != NULL));
         char *name = memory_format(" `%s` ", row->key);

@@ -86,10 +86,10 @@ struct generate_result {
     float vectors[RECORDS * LONGEST * HIDDEN];
 };
 
-static void read_all(hid_t file, const char *name, hid_t type, int64_t room, void *out)
+static void read_all(hid_t file, const char *name, hid_t type, int64_t capacity, void *out)
 {
     hid_t dataset = H5Dopen2(file, name, H5P_DEFAULT), space = H5Dget_space(dataset);
-    CHECK((int64_t)H5Sget_simple_extent_npoints(space) <= room);
+    CHECK((int64_t)H5Sget_simple_extent_npoints(space) <= capacity);
     CHECK(H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, out) >= 0);
     H5Sclose(space);
     H5Dclose(dataset);

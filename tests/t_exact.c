@@ -70,7 +70,7 @@ static struct exact_outcome train_exactly(struct comm *comm, struct layout layou
     wrapper_create(&wrapper, cpu, plant_inexact, &planter);
     form.micro_batches = places * layout.context / comm->size;
     form.poisoned = true;
-    layout.sharding.exact = exact_units_of(TEAM_ROWS * TEAM_ROW_TOKENS, 2.0 * places * layout.context);
+    layout.sharding.exact = exact_quanta_of(TEAM_ROWS * TEAM_ROW_TOKENS, 2.0 * places * layout.context);
     team_create(&team, comm, fault != EXACT ? &wrapper.executor : cpu, &layout, &form);
     struct run_outcome outcome = team_train(&team);
     const struct tensor sums = team.toy.engine.sums;
@@ -176,7 +176,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     world = comm_open_mpi();
     cpu = cpu_executor_create(1);
-    cpu->copies = true; /* as devices do, so that sums have room */
+    cpu->copies = true; /* as devices do, so that sums have scratch */
     test_exact();
     cpu->class->destroy(cpu);
     comm_destroy(world);

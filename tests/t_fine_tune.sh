@@ -65,7 +65,7 @@ done
 check "lm_head.bias is not" test "$(tensor "$golden/esm2_tiny/model.safetensors" lm_head.bias)" != \
     "$(tensor esm2/final_model/model.safetensors lm_head.bias)"
 
-# once made it stays, and more steps make it anew
+# once made it stays, and more steps make it again
 again()
 {
     ranks 2 train deck.cfg data.train=esm2.store.h5 model.initialise_from=esm2.h5 output.folder="$work/esm2" "$@"
@@ -95,7 +95,7 @@ check "with the new weights" test -n "$(cmp before/model.safetensors esm2/final_
 check "nothing else is left" test "$(find esm2 -maxdepth 1 -name 'final_model*' | wc -l)" -eq 3
 
 # An extended run that fails before its end, and is then found to have no more steps to do: what the run before left as
-# final model and folder is made anew, however new it looks.
+# final model and folder is made again, however new it looks.
 cp -r esm2/final_model old
 mkdir esm2/final_model.h5.tmp
 again train.steps=5

@@ -285,7 +285,7 @@ static void test_offload(void)
     executor->class->destroy(executor);
 }
 
-/* What a rank needs with chunks of so many tokens and a policy in all layers. */
+/* What a rank needs with slices of so many tokens and a policy in all layers. */
 static int64_t need_with(const struct deck *deck, int64_t tokens, int recompute, struct executor *cpu)
 {
     struct deck other = *deck;
@@ -295,15 +295,15 @@ static int64_t need_with(const struct deck *deck, int64_t tokens, int recompute,
     return memory_of(memory, &other, 1, cpu);
 }
 
-static int64_t chunk_for(struct deck *deck, int64_t limit, struct executor *cpu)
+static int64_t slice_for(struct deck *deck, int64_t limit, struct executor *cpu)
 {
     choose(deck, limit, 0, cpu);
     return deck->memory.fitted_head_tokens;
 }
 
-/* The head's chunks with more and less memory: the largest that fit, or the least; with "fit", 256 tokens (of which 16
- * squared chunks are the first to exceed 2 * 512 tokens * 512) come before layers that make less again. */
-static void test_chunks(void)
+/* The head's slices with more and less memory: the largest that fit, or the least; with "fit", 256 tokens (of which 16
+ * squared slices are the first to exceed 2 * 512 tokens * 512) come before layers that make less again. */
+static void test_slices(void)
 {
     enum { TOKENS = 512, BALANCED = 256, LEAST = 64 };
     struct executor *cpu = cpu_executor_create(1);
@@ -318,9 +318,9 @@ static void test_chunks(void)
         CHECK(tokens == LEAST || need > need_with(&deck, tokens / 2, DECK_RECOMPUTE_NONE, cpu));
         for (int less = 0; less < 2; less++) {
             deck.memory.fitted_head_tokens = 0;
-            CHECK(chunk_for(&deck, need - less, cpu) == (less && tokens > LEAST ? tokens / 2 : tokens));
+            CHECK(slice_for(&deck, need - less, cpu) == (less && tokens > LEAST ? tokens / 2 : tokens));
         }
-        CHECK(chunk_for(&deck, need_with(&deck, TOKENS, DECK_RECOMPUTE_NONE, cpu), cpu) ==
+        CHECK(slice_for(&deck, need_with(&deck, TOKENS, DECK_RECOMPUTE_NONE, cpu), cpu) ==
               (tokens > LEAST ? tokens / 2 : LEAST));
     }
 
@@ -339,10 +339,10 @@ static void test_chunks(void)
     CHECK(full < none && none < all - 1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         deck.memory.fitted_head_tokens = 0;
-        CHECK(chunk_for(&deck, cases[i].limit, cpu) == cases[i].tokens);
+        CHECK(slice_for(&deck, cases[i].limit, cpu) == cases[i].tokens);
         CHECK_STRING(deck.memory.fitted_layers, cases[i].layers);
     }
-    CHECK(chunk_for(&deck, full, cpu) == BALANCED); /* what was chosen does not fit any more */
+    CHECK(slice_for(&deck, full, cpu) == BALANCED); /* what was chosen does not fit any more */
     cpu->class->destroy(cpu);
 }
 
@@ -513,7 +513,7 @@ int main(void)
     test_advice_to_cut();
     test_choice();
     test_cheapest();
-    test_chunks();
+    test_slices();
     test_offload();
     test_offload_choice();
     return check_end();

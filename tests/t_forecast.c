@@ -131,7 +131,7 @@ static void compare_rank(const struct forecast *forecast, const struct deck *dec
     snapshot_create(&snapshot, &engine);
     int64_t taken = 0;
     for (int i = 0; snapshot_grow(&snapshot); i++)
-        taken += snapshot.chunk_bytes[i];
+        taken += snapshot.buffer_bytes[i];
     CHECK(taken > 0 && taken == snapshot_bytes(&engine) && (rank > 1 || kind->snapshot == taken));
     snapshot_destroy(&snapshot);
     engine_destroy(&engine);

@@ -19,7 +19,7 @@ done
 if [ -n "$format" ]; then
     mapfile -t sources < <(find src tests bench examples -name '*.[ch]')
     if ! "$format" --style=file --dry-run --Werror "${sources[@]}" 2>"$messages"; then
-        sed -n 's/^\([^:]*\):.*clang-formatted.*/\1: not formatted; mend with '"$format -i \\1/p" "$messages" | sort -u
+        sed -n 's/^\([^:]*\):.*clang-formatted.*/\1: not formatted; fix with '"$format -i \\1/p" "$messages" | sort -u
         status=1
     fi
 else

@@ -1,5 +1,5 @@
 /* Generation with a cache of keys and values gives the logits and greedy choices of evaluating the whole prefix each
- * time, for chunks of every size, on the CPU executor and the oracle; so do many sequences at once whose context moves
+ * time, for calls of every size, on the CPU executor and the oracle; so do many sequences at once whose context moves
  * on. Sampling, alphabets and end tokens are checked, and injected faults are noticed. */
 #include "check.h"
 
@@ -80,10 +80,10 @@ struct pair {
     struct planter planter;
 };
 
-/* chunk: tokens that the caching engine takes in one call; sequences: that it holds, with LEAST_ROWS of a call where
- * there are several. */
+/* call_tokens: tokens that the caching engine takes in one call; sequences: that it holds, with LEAST_ROWS of a call
+ * where there are several. */
 static void pair_create(struct pair *p, struct executor *executor, const struct model_settings *settings,
-                        enum dtype compute, int64_t chunk, int64_t sequences, enum fault fault)
+                        enum dtype compute, int64_t call_tokens, int64_t sequences, enum fault fault)
 {
     p->planter = (struct planter){fault, 0};
     wrapper_create(&p->wrapper, executor, plant, &p->planter);
@@ -100,11 +100,11 @@ static void pair_create(struct pair *p, struct executor *executor, const struct 
     const struct parallel_groups groups = groups_replicated(p->group);
     engine_create(&p->whole, executor, &p->whole_model, &groups, &of);
     of.memory.use = MEMORY_GENERATE;
-    of.memory.row_tokens = chunk;
+    of.memory.row_tokens = call_tokens;
     of.memory.max_segments = sequences;
     of.positions = POSITIONS;
     of.least_rows = sequences > 1 ? LEAST_ROWS : 0;
-    model_create(&p->cached_model, settings, chunk, sequences > 1 ? LEAST_ROWS : 1);
+    model_create(&p->cached_model, settings, call_tokens, sequences > 1 ? LEAST_ROWS : 1);
     engine_create(&p->cached, &p->wrapper.executor, &p->cached_model, &groups, &of);
     engine_initialise(&p->whole, 7);
     engine_initialise(&p->cached, 7);
@@ -120,11 +120,11 @@ static void pair_destroy(struct pair *p)
     comm_destroy(p->self);
 }
 
-/* The next chunk of a sequence of `count` tokens, and the logits of the last one that the engine then has. */
-static void extend(struct engine *e, const int32_t *tokens, int64_t count, int64_t chunk, double *logits)
+/* The next call of a sequence of `count` tokens, and the logits of the last one that the engine then has. */
+static void extend(struct engine *e, const int32_t *tokens, int64_t count, int64_t call_tokens, double *logits)
 {
     const int64_t before = engine_length(e, 0), left = count - before;
-    const struct engine_piece piece = {0, tokens + before, left < chunk ? left : chunk, true};
+    const struct engine_piece piece = {0, tokens + before, left < call_tokens ? left : call_tokens, true};
     const struct tensor found = engine_extend(e, &piece, 1);
     for (int64_t v = 0; v < found.cols; v++)
         logits[v] = tensor_get(&found, 0, v);
@@ -164,7 +164,7 @@ struct run_outcome {
 };
 
 /* Prompts of 1, 8, 15 and 22 random tokens, each continued greedily to LONGEST + its length. */
-static struct run_outcome compare(struct pair *p, int64_t chunk)
+static struct run_outcome compare(struct pair *p, int64_t call_tokens)
 {
     struct run_outcome o = {0, 0};
     for (int prompt = 0; prompt < PROMPTS; prompt++) {
@@ -177,7 +177,7 @@ static struct run_outcome compare(struct pair *p, int64_t chunk)
         while (count < end) {
             double with[VOCABULARY], without[VOCABULARY];
             while (engine_length(&p->cached, 0) < count)
-                extend(&p->cached, tokens, count, chunk, with);
+                extend(&p->cached, tokens, count, call_tokens, with);
             recompute(&p->whole, tokens, count, without);
             double d = distance(with, without, VOCABULARY);
             if (!(d <= o.worst))
@@ -191,12 +191,13 @@ static struct run_outcome compare(struct pair *p, int64_t chunk)
     return o;
 }
 
-static struct run_outcome run(struct executor *executor, enum dtype compute, bool tied, int64_t chunk, enum fault fault)
+static struct run_outcome run(struct executor *executor, enum dtype compute, bool tied, int64_t call_tokens,
+                              enum fault fault)
 {
     struct pair p;
     struct model_settings settings = toy_settings(tied ? TOY_LLAMA_TIED : TOY_LLAMA);
-    pair_create(&p, executor, &settings, compute, chunk, 1, fault);
-    struct run_outcome o = compare(&p, chunk);
+    pair_create(&p, executor, &settings, compute, call_tokens, 1, fault);
+    struct run_outcome o = compare(&p, call_tokens);
     CHECK(p.planter.scatters > 0);
     pair_destroy(&p);
     return o;
@@ -207,10 +208,10 @@ static void test_cache(struct executor *cpu, struct executor *reference)
     static const char *const names[FAULTS] = {"none",        "offset 0",          "offset one larger",
                                               "a stale row", "rows one too late", "last key cut off"};
     const double bound = 1e-5; /* fp32, as the golden logits; the two ways sum in other orders */
-    for (int64_t chunk = 1; chunk <= 32; chunk = chunk < 4 ? chunk + 1 : 2 * chunk)
+    for (int64_t call_tokens = 1; call_tokens <= 32; call_tokens = call_tokens < 4 ? call_tokens + 1 : 2 * call_tokens)
         for (int tied = 0; tied <= 1; tied++) {
-            struct run_outcome o = run(cpu, DTYPE_F32, tied, chunk, NONE);
-            printf("chunks of %lld: %.2e\n", (long long)chunk, o.worst);
+            struct run_outcome o = run(cpu, DTYPE_F32, tied, call_tokens, NONE);
+            printf("calls of %lld: %.2e\n", (long long)call_tokens, o.worst);
             CHECK(o.worst <= bound && o.different == 0);
         }
     struct run_outcome oracle = run(reference, DTYPE_F32, false, 7, NONE), bf16 = run(cpu, DTYPE_BF16, false, 7, NONE);
@@ -247,7 +248,7 @@ static void test_executors(struct executor *cpu, struct executor *reference)
 
 enum { SEQUENCES = 9, ADDED = 40, CONTEXT = 13, END = 5, OTHER_END = 14 /* tokens */, MOST = POSITIONS + ADDED };
 
-/* What a sequence becomes by evaluating all that the model may see for each token anew. `mistaken`: the context is
+/* What a sequence becomes by evaluating all that the model may see for each token again. `mistaken`: the context is
  * never moved on, moved one token too late, or the random numbers are those of another sequence. */
 enum mistake { NO_MISTAKE, NEVER_MOVED, MOVED_LATE, OTHER_NUMBER, MISTAKES };
 
@@ -314,13 +315,13 @@ static void test_decode(struct executor *cpu)
     CHECK(ended > 0 && ended < SEQUENCES);
     const bool one[VOCABULARY] = {[END] = true};
     struct decode_rates unused = {0};
-    how.sequences = how.chunk = SEQUENCES;
+    how.sequences = how.call_tokens = SEQUENCES;
     how.ends = one;
     begin(found, tokens[1]);
     CHECK(decode(&how, found, SEQUENCES, &unused) && different(wanted, found) > 0);
     how.ends = ends;
     for (how.sequences = 1; how.sequences <= SEQUENCES; how.sequences += 2)
-        for (how.chunk = SEQUENCES; how.chunk <= 3 * LEAST_ROWS; how.chunk += 13) {
+        for (how.call_tokens = SEQUENCES; how.call_tokens <= 3 * LEAST_ROWS; how.call_tokens += 13) {
             struct decode_rates rates = {0};
             begin(found, tokens[1]);
             CHECK(decode(&how, found, SEQUENCES, &rates));

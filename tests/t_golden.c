@@ -294,10 +294,10 @@ static void compare(const struct golden *g, const char *executor_name, struct ex
               memcmp(r.gradient_bits, o.gradient_bits, (size_t)o.gradient_count * sizeof(double)) == 0);
         free(r.gradient_bits);
     }
-    /* the head in uneven chunks */
-    struct run_outcome chunked = run_case(g, executor, dtype, DECK_RECOMPUTE_NORMS, NONE, 100, 3);
-    CHECK(within(&chunked, bounds));
-    free(chunked.gradient_bits);
+    /* the head in uneven slices */
+    struct run_outcome sliced = run_case(g, executor, dtype, DECK_RECOMPUTE_NORMS, NONE, 100, 3);
+    CHECK(within(&sliced, bounds));
+    free(sliced.gradient_bits);
     free(o.gradient_bits);
 }
 

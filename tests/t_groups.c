@@ -34,7 +34,7 @@ static float value(int rank, int64_t i)
 #define COLLECT(stream, OP, name, ...)                                                                                 \
     launch_collective((stream), OP_##OP, &(struct name##_args){.group = group, __VA_ARGS__})
 
-/* With a rank's part in its place within the whole: `data` has room for a row of each rank. */
+/* With a rank's part in its place within the whole: `data` has space for a row of each rank. */
 static void test_in_place(struct stream *stream, struct group *group, const int *members, float *data, int64_t count)
 {
     const struct tensor whole = tensor_matrix(data, DTYPE_F32, group->size, count);
@@ -387,25 +387,25 @@ static void check_kinds(const struct grid_shape *shape, int ranks)
 }
 
 /* Room for the parts of sums, of one shape and type, and of nothing else. */
-static void test_room(void)
+static void test_scratch(void)
 {
     static float numbers[12];
     struct group group = {.name = "three", .size = 3};
     const struct tensor x = tensor_vector(numbers, DTYPE_F32, 6), rows = tensor_matrix(numbers, DTYPE_F32, 3, 2);
-    struct all_reduce_args sum = {.group = &group, .x = x, .room = tensor_matrix(numbers + 6, DTYPE_F32, 3, 2)};
+    struct all_reduce_args sum = {.group = &group, .x = x, .scratch = tensor_matrix(numbers + 6, DTYPE_F32, 3, 2)};
     struct reduce_scatter_args part = {.group = &group,
                                        .in = rows,
                                        .out = tensor_rows(&rows, 0, 1),
-                                       .room = tensor_matrix(numbers + 6, DTYPE_F32, 3, 2)};
+                                       .scratch = tensor_matrix(numbers + 6, DTYPE_F32, 3, 2)};
     CHECK(op_check(OP_ALL_REDUCE, &sum) == NULL && op_check(OP_REDUCE_SCATTER, &part) == NULL);
     sum.maximum = true;
-    part.room = tensor_matrix(numbers + 6, DTYPE_F32, 2, 3);
+    part.scratch = tensor_matrix(numbers + 6, DTYPE_F32, 2, 3);
     CHECK(op_check(OP_ALL_REDUCE, &sum) != NULL && op_check(OP_REDUCE_SCATTER, &part) != NULL);
     sum.maximum = false;
-    part.room = tensor_matrix(numbers + 6, DTYPE_BF16, 3, 2);
+    part.scratch = tensor_matrix(numbers + 6, DTYPE_BF16, 3, 2);
     CHECK(op_check(OP_REDUCE_SCATTER, &part) != NULL);
-    sum.room.cols = part.room.cols = 1;
-    part.room.rows = 3;
+    sum.scratch.cols = part.scratch.cols = 1;
+    part.scratch.rows = 3;
     CHECK(op_check(OP_ALL_REDUCE, &sum) != NULL && op_check(OP_REDUCE_SCATTER, &part) != NULL);
 }
 
@@ -598,7 +598,7 @@ int main(int argc, char **argv)
     test_placement();
     test_shapes(world);
     test_kinds();
-    test_room();
+    test_scratch();
     char folder[] = "/tmp/cistron-groups.XXXXXX", store[300];
     make_store(world, folder, store, sizeof store);
     for (int model = 1; model <= 6; model++) {

@@ -245,12 +245,12 @@ static void count_operand(double sums[STATISTICS], const struct quantization_sta
 static void count_by_hand(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
 {
     struct counted *counted = wrapper->self;
-    const double *losses = counted->engine->losses.data;
-    if (op == OP_FILL && losses != NULL && ((const struct fill_args *)args)->x.data == losses)
+    const double *errors = counted->engine->quantization_errors.data;
+    if (op == OP_FILL && errors != NULL && ((const struct fill_args *)args)->x.data == errors)
         CHECK(counted->steps++ < MEASURED);
     if (op == OP_QUANTIZATION_STATISTIC) {
         const struct quantization_statistic_args *a = args;
-        const int64_t operand = ((const double *)a->result.data - losses) / STATISTICS;
+        const int64_t operand = ((const double *)a->result.data - errors) / STATISTICS;
         if (CHECK(counted->steps > 0 && operand >= 0 && operand < TOY_OPERANDS))
             count_operand(counted->by_hand[counted->steps - 1][operand], a);
     }
@@ -279,23 +279,23 @@ static struct precision measured_precision(bool measures)
 /* What the engine has found at the step that it took last, and what was counted. */
 static void compare(const struct engine *engine, const struct counted *counted, int step)
 {
-    static double losses[TOY_OPERANDS][STATISTICS];
+    static double errors[TOY_OPERANDS][STATISTICS];
     const int of_layer = LINEAR_COUNT * OPERAND_COUNT;
-    engine_losses(engine, losses[0]);
+    engine_quantization_errors(engine, errors[0]);
     for (int i = 0; i < TOY_OPERANDS; i++) {
         for (int k = 0; k < STATISTICS; k++) {
             const double by_hand = counted->by_hand[step][i][k];
             const bool rounded = k == STATISTIC_ERROR || k == STATISTIC_SQUARES; /* sums in another order */
-            CHECK(fabs(losses[i][k] - by_hand) <= (rounded ? 1e-12 * by_hand : 0));
+            CHECK(fabs(errors[i][k] - by_hand) <= (rounded ? 1e-12 * by_hand : 0));
         }
         /* all operands of the layers that are named, and no others; scales that no step has made before are 1 */
         const bool named = i / of_layer == 0 || i / of_layer == 2;
-        CHECK(losses[i][STATISTIC_SCALES] == (named ? MICRO_BATCHES : 0));
-        CHECK((losses[i][STATISTIC_SCALE] == 1) == (named && step == 0));
+        CHECK(errors[i][STATISTIC_SCALES] == (named ? MICRO_BATCHES : 0));
+        CHECK((errors[i][STATISTIC_SCALE] == 1) == (named && step == 0));
     }
     /* rows of the queries', keys' and values' product, in the first layer: its inputs and its gradients */
-    CHECK(losses[OPERAND_INPUT][STATISTIC_COUNT] == MICRO_BATCHES * 2 * 48 * 32);
-    CHECK(losses[OPERAND_GRADIENT][STATISTIC_COUNT] > losses[OPERAND_INPUT][STATISTIC_COUNT]);
+    CHECK(errors[OPERAND_INPUT][STATISTIC_COUNT] == MICRO_BATCHES * 2 * 48 * 32);
+    CHECK(errors[OPERAND_GRADIENT][STATISTIC_COUNT] > errors[OPERAND_INPUT][STATISTIC_COUNT]);
 }
 
 /* Trains, and compares what the engine has found at each step with what was counted by hand. */
@@ -313,7 +313,7 @@ static void train_measured(struct found *found, struct executor *cpu, struct way
     options.replays = way.replays;
     counted = (struct counted){.engine = &toy.engine};
     toy_create(&toy, &options);
-    CHECK(toy.engine.losses.rows == (measures ? TOY_OPERANDS : 0));
+    CHECK(toy.engine.quantization_errors.rows == (measures ? TOY_OPERANDS : 0));
     struct schedule schedule = schedule_create(MICRO_BATCHES, 1, false);
     int taken = 0, compared = 0;
     for (int s = 0; s < STEPS; s++) {
@@ -506,7 +506,7 @@ int main(void)
         test(cpu, kind, 2, kind == TOY_ESM2, DECK_RECIPE_NONE);
     }
     test(cpu, TOY_ESM2, 2, false, DECK_RECIPE_DELAYED);
-    test(cpu, TOY_LLAMA, 1, false, DECK_RECIPE_NVFP4); /* whose random numbers a replay draws anew */
+    test(cpu, TOY_LLAMA, 1, false, DECK_RECIPE_NVFP4); /* whose random numbers a replay draws again */
     cpu->class->destroy(cpu);
     return check_end();
 }

@@ -204,7 +204,7 @@ int main(int argc, char **argv)
     world = comm_open_mpi();
     self = comm_self();
     cpu = cpu_executor_create(1);
-    cpu->copies = true; /* as devices do, so that sums have room */
+    cpu->copies = true; /* as devices do, so that sums have scratch */
     test_reading();
     test_copies();
     cpu->class->destroy(cpu);

@@ -24,7 +24,7 @@ enum fault {
     FAULT_TIED,        /* the tied matrix counts twice in the norm */
     FAULT_OVERWRITTEN, /* what a micro-batch adds to a cut replaces it */
     FAULT_STALE,       /* the second step uses the weights that were gathered in the first */
-    FAULT_CHUNKS,      /* keys and values of ranks that share rows are taken for each other's */
+    FAULT_SLICES,      /* keys and values of ranks that share rows are taken for each other's */
     FAULT_FORGOTTEN,   /* the last rank's tokens are missing from the embedding's gradient */
     FAULT_FACTORS,     /* and so are all tokens' factors */
     FAULT_TWICE,       /* complete gradients count twice */
@@ -96,7 +96,7 @@ static bool is_target(struct planter *p, const struct stream *stream, enum op op
         return op == OP_ADD && stream->id == STREAM_REDUCE;
     case FAULT_STALE:
         return p->team.step == 1 && groups->gather != NULL && group_of(op, args) == groups->gather;
-    case FAULT_CHUNKS:
+    case FAULT_SLICES:
         return op == OP_ALL_GATHER && groups->context != NULL && group_of(op, args) == groups->context;
     case FAULT_FORGOTTEN:
     case FAULT_FACTORS:
@@ -162,7 +162,7 @@ static void plant(struct wrapper *wrapper, struct stream *stream, enum op op, co
 {
     struct planter *p = wrapper->self;
     const bool target = is_target(p, stream, op, args);
-    if (!target || p->fault == FAULT_NORMALISED || p->fault == FAULT_TIED || p->fault == FAULT_CHUNKS ||
+    if (!target || p->fault == FAULT_NORMALISED || p->fault == FAULT_TIED || p->fault == FAULT_SLICES ||
         p->fault == FAULT_TENSOR || p->fault == FAULT_COUNTED || p->fault == FAULT_TOTAL)
         wrapper_pass(wrapper, stream, op, args);
     if (!target)
@@ -176,7 +176,7 @@ static void plant(struct wrapper *wrapper, struct stream *stream, enum op op, co
     case FAULT_GROUP: {
         struct all_reduce_args wrong = *(const struct all_reduce_args *)args;
         wrong.group = p->team.groups.data;
-        wrong.room = (struct tensor){0};
+        wrong.scratch = (struct tensor){0};
         wrapper_pass(wrapper, stream, op, &wrong);
         break;
     }
@@ -192,7 +192,7 @@ static void plant(struct wrapper *wrapper, struct stream *stream, enum op op, co
         wrapper_pass(wrapper, stream, OP_COPY, &(struct copy_args){.from = a->from, .to = a->to});
         break;
     }
-    case FAULT_CHUNKS:
+    case FAULT_SLICES:
     case FAULT_TENSOR: {
         const struct tensor out = ((const struct all_gather_args *)args)->out;
         rotate(out, out.cols);
@@ -303,7 +303,7 @@ static void test_all_faults(void)
                                             {FAULT_STALE, "stale weights", &full},
                                             {FAULT_NORMALISED, "normalised per rank", &rows},
                                             {FAULT_STALE, "stale weights", &rows},
-                                            {FAULT_CHUNKS, "swapped chunks", &rows},
+                                            {FAULT_SLICES, "swapped slices", &rows},
                                             {FAULT_TENSOR, "swapped tokens of tensor ranks", &layers},
                                             {FAULT_RESIDUAL, "residual forgotten", &layers},
                                             {FAULT_SHARED, "norms' gradients not summed", &layers},
@@ -328,7 +328,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     world = comm_open_mpi();
     cpu = cpu_executor_create(1);
-    cpu->copies = true; /* as devices do, so that sums have room */
+    cpu->copies = true; /* as devices do, so that sums have scratch */
     test_all_faults();
     cpu->class->destroy(cpu);
     comm_destroy(world);

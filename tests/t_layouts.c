@@ -198,8 +198,8 @@ static bool is_possible(const struct trial_case *c)
 
 /* -- All layouts of one form, a spread of the rest --------------------------------------------------------------- */
 
-/* Layers that are cut or dealt out have nothing to do with when gradients are summed, nor with how attention sees a
- * row: one way of these is enough. */
+/* Layers that are cut or divided into stages have nothing to do with when gradients are summed, nor with how attention
+ * sees a row: one way of these is enough. */
 static bool is_alike(const struct trial_case *c)
 {
     return (c->at[TENSOR] > 0 || c->at[PIPELINE] > 0) &&
@@ -258,13 +258,13 @@ static int open_pairs_left(const struct pairs *pairs)
 
 enum { MOST_CASES = 400 };
 
-/* With all layers whole and on each rank; those that are cut; those that are dealt out to stages. */
-enum spread { SPREAD_WHOLE, SPREAD_CUT, SPREAD_DEALT, SPREADS };
+/* With all layers whole and on each rank; those that are cut; those that are divided into stages. */
+enum spread { SPREAD_WHOLE, SPREAD_CUT, SPREAD_STAGES, SPREADS };
 
 static bool is_of(enum spread spread, const struct trial_case *c)
 {
-    return spread == SPREAD_DEALT ? c->at[PIPELINE] > 0
-                                  : c->at[PIPELINE] == 0 && (c->at[TENSOR] > 0) == (spread == SPREAD_CUT);
+    return spread == SPREAD_STAGES ? c->at[PIPELINE] > 0
+                                   : c->at[PIPELINE] == 0 && (c->at[TENSOR] > 0) == (spread == SPREAD_CUT);
 }
 
 /* Adds cases in which each value of each axis meets each of every other, if it can. Those that have many new pairs come
@@ -464,7 +464,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     world = comm_open_mpi();
     cpu = cpu_executor_create(1);
-    cpu->copies = true; /* as devices do, so that sums have room */
+    cpu->copies = true; /* as devices do, so that sums have scratch */
     const double begun = clock_seconds();
     const struct form form = {.kind = TOY_LLAMA_TIED, .packed = true, .micro_batches = 3, .slots = 1};
     struct run_outcome alone = train_alone(world, cpu, &form, false);

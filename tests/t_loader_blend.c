@@ -129,9 +129,9 @@ static void test_carry(const struct window_source *const *windows)
 }
 
 /* Known by content, each once; told by path what has changed there. */
-static void test_lineage(void)
+static void test_provenance(void)
 {
-    struct data_lineage old = lineage_create(4), new_ = lineage_create(4);
+    struct data_provenance old = provenance_create(4), new_ = provenance_create(4);
     static const int64_t contents[2][4] = {{10, 20, 20, 30}, {20, 40, 30, 20}},
                          paths[2][4] = {{1, 2, 3, 4}, {1, 5, 6, 7}};
     int64_t from[4];
@@ -139,15 +139,15 @@ static void test_lineage(void)
     memcpy(new_.content, contents[1], sizeof contents[1]);
     memcpy(old.path, paths[0], sizeof paths[0]);
     memcpy(new_.path, paths[1], sizeof paths[1]);
-    CHECK(lineage_match(&old, &new_, from) == -1);
+    CHECK(provenance_match(&old, &new_, from) == -1);
     CHECK(from[0] == 1 && from[1] == -1 && from[2] == 3 && from[3] == 2);
     new_.path[1] = 1; /* of 10, which is gone */
-    CHECK(lineage_match(&old, &new_, from) == 1);
+    CHECK(provenance_match(&old, &new_, from) == 1);
     new_.path[1] = 2; /* of 20, which lies elsewhere now */
-    CHECK(lineage_match(&old, &new_, from) == -1);
-    CHECK(lineage_path("a") != lineage_path("b"));
-    lineage_destroy(&old);
-    lineage_destroy(&new_);
+    CHECK(provenance_match(&old, &new_, from) == -1);
+    CHECK(provenance_path("a") != provenance_path("b"));
+    provenance_destroy(&old);
+    provenance_destroy(&new_);
 }
 
 static void test_blend(void)
@@ -182,7 +182,7 @@ static void test_blend(void)
             walk_blend(windows, weights[i], stores_used, 1);
     }
     test_carry(windows);
-    test_lineage();
+    test_provenance();
     for (uint64_t trial = 0; trial < 40; trial++) { /* weights over three orders of magnitude */
         struct random_key key = {8, RANDOM_TEST, trial};
         double weights[MANY];

@@ -111,7 +111,7 @@ static void test_large(void)
     unlink(path);
 }
 
-static bool has_room(void)
+static bool disk_is_large(void)
 {
     struct statvfs disk;
     return statvfs(stores_folder, &disk) == 0 && (double)disk.f_bavail * (double)disk.f_frsize >= 3e9;
@@ -120,7 +120,7 @@ static bool has_room(void)
 int main(void)
 {
     stores_begin();
-    if (!has_room()) {
+    if (!disk_is_large()) {
         printf("skipped: less than 3 GB free for %s\n", stores_folder);
         stores_end();
         return CHECK_SKIP;

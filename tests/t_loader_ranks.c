@@ -1,6 +1,6 @@
 /* The global batches are equal on 1 to 4 ranks and after a restart in mid-epoch: from one store, two stores, a Megatron
  * data set with a store, and random data. Load balancing assigns rows by cost. */
-#include "loader/deal.h"
+#include "loader/balance.h"
 #include "loader_stream.h"
 
 #include <math.h>
@@ -207,10 +207,9 @@ static void test_random(void)
     }
 }
 
-/* -- Micro-batches dealt by cost (loader/deal.h) --------------------------------------------------------------------
- */
+/* -- Micro-batches balanced by cost (loader/balance.h) ------------------------------------------------------------- */
 
-static void test_deal(void)
+static void test_assignment(void)
 {
     static const struct {
         int64_t costs[6], rounds, ranks, places[6];
@@ -223,7 +222,7 @@ static void test_deal(void)
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         int64_t places[6];
-        deal_micro_batches(cases[c].costs, cases[c].rounds, cases[c].ranks, places);
+        balance_micro_batches(cases[c].costs, cases[c].rounds, cases[c].ranks, places);
         for (int64_t k = 0; k < cases[c].rounds * cases[c].ranks; k++)
             CHECK(places[k] == cases[c].places[k]);
     }
@@ -237,21 +236,21 @@ static double cost_of(const struct batch *batch)
     return cost;
 }
 
-enum { DEALT_ROWS = 71, MOST_MICRO_BATCHES = 72 };
+enum { BALANCED_ROWS = 71, MOST_MICRO_BATCHES = 72 };
 
 /* The next step of some ranks: its micro-batches by their numbers, and by how much the costs of the dearest ranks
  * exceed the mean's, where ranks wait for each other in each round and where they wait once. */
-struct dealt_step {
+struct balanced_step {
     const struct batch *batches[MOST_MICRO_BATCHES];
     int64_t places[MOST_MICRO_BATCHES]; /* round * ranks + rank */
     int64_t count;
     double lost[2];
 };
 
-static struct dealt_step next_step(struct loader *const *loaders, int ranks, int64_t step)
+static struct balanced_step next_step(struct loader *const *loaders, int ranks, int64_t step)
 {
     const int64_t rounds = loader_micro_batches(loaders[0]);
-    struct dealt_step dealt = {.count = rounds * ranks};
+    struct balanced_step balanced = {.count = rounds * ranks};
     double sums[4] = {0}, most[2] = {0}, mean = 0;
     const struct batch *own[4];
     for (int r = 0; r < ranks; r++)
@@ -261,10 +260,10 @@ static struct dealt_step next_step(struct loader *const *loaders, int ranks, int
         for (int r = 0; r < ranks; r++) {
             const struct batch *batch = &own[r][m];
             const int64_t k = batch->number - step * ((int64_t)1 << 32);
-            CHECK(k >= 0 && k < dealt.count && dealt.batches[k] == NULL);
-            if (k >= 0 && k < dealt.count) {
-                dealt.batches[k] = batch;
-                dealt.places[k] = m * ranks + r;
+            CHECK(k >= 0 && k < balanced.count && balanced.batches[k] == NULL);
+            if (k >= 0 && k < balanced.count) {
+                balanced.batches[k] = batch;
+                balanced.places[k] = m * ranks + r;
             }
             sums[r] += cost_of(batch);
             mean += cost_of(batch) / ranks;
@@ -275,12 +274,12 @@ static struct dealt_step next_step(struct loader *const *loaders, int ranks, int
     for (int r = 0; r < ranks; r++)
         most[1] = fmax(most[1], sums[r]);
     for (int once = 0; once < 2; once++)
-        dealt.lost[once] = most[once] - mean;
-    return dealt;
+        balanced.lost[once] = most[once] - mean;
+    return balanced;
 }
 
 /* One rank may have fewer micro-batches: those that are empty. */
-static bool same_step(const struct dealt_step *a, const struct dealt_step *b)
+static bool same_step(const struct balanced_step *a, const struct balanced_step *b)
 {
     bool same = true;
     for (int64_t k = 0; k < a->count && k < b->count; k++)
@@ -291,8 +290,9 @@ static bool same_step(const struct dealt_step *a, const struct dealt_step *b)
     return same;
 }
 
-/* The same micro-batches in every step on any number of ranks, dealt or not; dealt, the dearest ranks exceed the mean
- * by at most a third as much. A loader that begins anew at every other step, where one rank is, has each where it was.
+/* The same micro-batches in every step on any number of ranks, balanced or not; balanced, the dearest ranks exceed the
+ * mean by at most a third as much. A loader that begins again at every other step, where one rank is, has each where it
+ * was.
  */
 static void test_balance(int ranks, int64_t micro_rows)
 {
@@ -301,16 +301,16 @@ static void test_balance(int ranks, int64_t micro_rows)
     settings.random = (struct random_windows_settings){"esm2", 33, 60, 150};
     settings.row_tokens = settings.window = 512;
     settings.max_segments = 16;
-    settings.global_rows = DEALT_ROWS;
+    settings.global_rows = BALANCED_ROWS;
     settings.micro_rows = micro_rows;
     settings.mask_probability = 0.15;
-    struct loader *plain[4], *dealt[4], *again[4], *whole = create(&settings, 0, 1);
-    double plain_lost[2] = {0}, dealt_lost[2] = {0};
+    struct loader *plain[4], *balanced[4], *again[4], *whole = create(&settings, 0, 1);
+    double plain_lost[2] = {0}, balanced_lost[2] = {0};
     for (int r = 0; r < ranks; r++) {
         settings.balance = false;
         plain[r] = create(&settings, r, ranks);
         settings.balance = true;
-        dealt[r] = create(&settings, r, ranks);
+        balanced[r] = create(&settings, r, ranks);
         again[r] = create(&settings, r, ranks);
     }
     for (int step = 0; step < STEPS; step++) {
@@ -318,20 +318,20 @@ static void test_balance(int ranks, int64_t micro_rows)
         for (int r = 0; r < ranks && step % 2 == 1; r++)
             loader_seek(again[r], &position, step);
         blend_position_destroy(&position);
-        const struct dealt_step a = next_step(&whole, 1, step), b = next_step(plain, ranks, step);
-        const struct dealt_step c = next_step(dealt, ranks, step), d = next_step(again, ranks, step);
+        const struct balanced_step a = next_step(&whole, 1, step), b = next_step(plain, ranks, step);
+        const struct balanced_step c = next_step(balanced, ranks, step), d = next_step(again, ranks, step);
         CHECK(same_step(&a, &b) && same_step(&b, &c) && same_step(&c, &d));
         CHECK(memcmp(c.places, d.places, sizeof c.places) == 0);
         for (int once = 0; once < 2; once++) {
             plain_lost[once] += b.lost[once];
-            dealt_lost[once] += c.lost[once];
+            balanced_lost[once] += c.lost[once];
         }
     }
     for (int once = 0; once < 2; once++)
-        CHECK(3 * dealt_lost[once] <= plain_lost[once] && (plain_lost[once] > 0) == (ranks > 1));
+        CHECK(3 * balanced_lost[once] <= plain_lost[once] && (plain_lost[once] > 0) == (ranks > 1));
     for (int r = 0; r < ranks; r++) {
         loader_destroy(plain[r]);
-        loader_destroy(dealt[r]);
+        loader_destroy(balanced[r]);
         loader_destroy(again[r]);
     }
     loader_destroy(whole);
@@ -342,16 +342,16 @@ static void test_balance_once(const char *store, int ranks)
 {
     struct loader_settings settings = small_settings(store);
     settings.balance = settings.once = true;
-    struct loader *whole = create(&settings, 0, 1), *dealt[4];
+    struct loader *whole = create(&settings, 0, 1), *balanced[4];
     for (int r = 0; r < ranks; r++)
-        dealt[r] = create(&settings, r, ranks);
+        balanced[r] = create(&settings, r, ranks);
     for (int64_t step = 0; step < loader_steps_once(whole); step++) {
-        const struct dealt_step a = next_step(&whole, 1, step), b = next_step(dealt, ranks, step);
+        const struct balanced_step a = next_step(&whole, 1, step), b = next_step(balanced, ranks, step);
         CHECK(same_step(&a, &b));
     }
     loader_destroy(whole);
     for (int r = 0; r < ranks; r++)
-        loader_destroy(dealt[r]);
+        loader_destroy(balanced[r]);
 }
 
 /* A Megatron data set and a store in one stream. */
@@ -380,7 +380,7 @@ int main(void)
     test_mixed(&texts);
     test_random();
     test_numbers(texts.first);
-    test_deal();
+    test_assignment();
     for (int ranks = 1; ranks <= 4; ranks++) {
         for (int64_t micro_rows = 1; micro_rows <= 3; micro_rows++)
             test_balance(ranks, micro_rows);

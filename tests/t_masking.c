@@ -256,7 +256,7 @@ static void test_layouts(const char *store)
 }
 
 /* In the store's order each epoch has the same tokens: other masks in the second, the same again in a pass that
- * begins anew, as each validation does. */
+ * begins again, as each validation does. */
 static void test_epochs(const char *store)
 {
     struct loader_settings settings = masked_settings(store);
@@ -390,8 +390,8 @@ static void test_damage(void)
     CHECK(token_store_open(&store, path) == ERROR_NONE);
     const off_t place = store->tokens - store->map->data + 5;
     token_store_close(store);
-    char *draft = memory_format("%s.windows-64-11-each.tmp", path);
-    CHECK(mkdir(draft, 0700) == 0); /* so no index can be made, and the store is not compared with its checksum */
+    char *temporary = memory_format("%s.windows-64-11-each.tmp", path);
+    CHECK(mkdir(temporary, 0700) == 0); /* so no index can be made, and the store is not compared with its checksum */
     for (int damaged = 0; damaged < 3; damaged++) {
         if (damaged == 1) {
             int file = open(path, O_WRONLY);

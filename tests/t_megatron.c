@@ -65,7 +65,7 @@ static void join_paths(char paths[4 * TEXT], const char *folder, char *sets)
         snprintf(paths + strlen(paths), 4 * TEXT - strlen(paths), "%s%s/%s", paths[0] != '\0' ? "," : "", folder, set);
 }
 
-/* Rows are dealt as Megatron's sampler does: of each micro-batch times ranks, rank r has the r-th run of a
+/* Rows are assigned as Megatron's sampler does: of each micro-batch times ranks, rank r has the r-th run of a
  * micro-batch. */
 static uint32_t hash_step(struct loader *const *loaders, int ranks, const struct loader_settings *settings,
                           uint32_t hash)

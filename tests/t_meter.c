@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "report/history.h"
-#include "monitor/journal.h"
+#include "monitor/event_log.h"
 #include "monitor/meter.h"
 #include "monitor/tensorboard.h"
 #include "report/verdict.h"
@@ -191,22 +191,22 @@ static void check_event_files(void)
 
 /* -- log.jsonl --------------------------------------------------------------------------------------------------- */
 
-static void write_row(struct run_journal *journal, int64_t step, double loss, const double *seconds, int64_t count)
+static void write_row(struct event_log *event_log, int64_t step, double loss, const double *seconds, int64_t count)
 {
-    journal_begin(journal, "step", step);
-    journal_real(journal, "loss", loss, 17);
-    journal_real(journal, "mean_loss", loss / 2, 17);
-    journal_real(journal, "lr", 0.1, 17);
-    journal_reals(journal, "step_seconds", seconds, count, 4);
-    journal_end(journal);
+    event_log_begin(event_log, "step", step);
+    event_log_real(event_log, "loss", loss, 17);
+    event_log_real(event_log, "mean_loss", loss / 2, 17);
+    event_log_real(event_log, "lr", 0.1, 17);
+    event_log_reals(event_log, "step_seconds", seconds, count, 4);
+    event_log_end(event_log);
 }
 
-static void write_start(struct run_journal *journal, int64_t step)
+static void write_start(struct event_log *event_log, int64_t step)
 {
-    journal_begin(journal, "start", step);
-    journal_integer(journal, "steps_total", 1000);
-    journal_text(journal, "host", "a \"host\"\\\n\xff"); /* not UTF-8 */
-    journal_end(journal);
+    event_log_begin(event_log, "start", step);
+    event_log_integer(event_log, "steps_total", 1000);
+    event_log_text(event_log, "host", "a \"host\"\\\n\xff"); /* not UTF-8 */
+    event_log_end(event_log);
 }
 
 enum { MANY = 3000 }; /* steps of a row: a line of many kilobytes */
@@ -217,13 +217,13 @@ static void check_log(void)
     double *seconds = memory_grow(NULL, MANY * (int64_t)sizeof *seconds);
     for (int i = 0; i < MANY; i++)
         seconds[i] = 0.123456 + i;
-    struct run_journal journal;
-    journal_open(&journal, path, 0, false);
-    write_start(&journal, 0);
-    write_row(&journal, MANY, 1.0 / 3, seconds, MANY);
-    write_row(&journal, MANY + 1, NAN, seconds, 1);
-    write_row(&journal, MANY + 2, 1, seconds, 0);
-    journal_close(&journal);
+    struct event_log event_log;
+    event_log_open(&event_log, path, 0, false);
+    write_start(&event_log, 0);
+    write_row(&event_log, MANY, 1.0 / 3, seconds, MANY);
+    write_row(&event_log, MANY + 1, NAN, seconds, 1);
+    write_row(&event_log, MANY + 2, 1, seconds, 0);
+    event_log_close(&event_log);
 
     struct run_history history;
     CHECK(history_read(&history, path) == ERROR_NONE);
@@ -246,10 +246,10 @@ static void check_log(void)
     CHECK(history.row_count == 3 && history.checkpoint_count == 1);
     CHECK_STRING(history.checkpoints[0].digest, "00ab");
     history_destroy(&history);
-    journal_open(&journal, path, MANY + 1, false);
-    write_start(&journal, MANY + 1);
-    write_row(&journal, MANY + 2, 2, seconds, 1);
-    journal_close(&journal);
+    event_log_open(&event_log, path, MANY + 1, false);
+    write_start(&event_log, MANY + 1);
+    write_row(&event_log, MANY + 2, 2, seconds, 1);
+    event_log_close(&event_log);
     CHECK(history_read(&history, path) == ERROR_NONE);
     CHECK(history.damaged == 0 && history.start_count == 2 && history.row_count == 3);
     CHECK(history.starts[1].step == MANY + 1 && history.rows[1].step == MANY + 1 && history.rows[2].numbers.loss == 2);
@@ -258,12 +258,12 @@ static void check_log(void)
 
     /* a validation of the step that a program goes on from is made again, or stays */
     for (int again = 0; again < 2; again++) {
-        journal_open(&journal, path, MANY + 2, again);
+        event_log_open(&event_log, path, MANY + 2, again);
         for (int64_t step = MANY + 1; step <= MANY + 2 && again == 0; step++) {
-            journal_begin(&journal, "validation", step);
-            journal_end(&journal);
+            event_log_begin(&event_log, "validation", step);
+            event_log_end(&event_log);
         }
-        journal_close(&journal);
+        event_log_close(&event_log);
     }
     CHECK(history_read(&history, path) == ERROR_NONE);
     CHECK(history.row_count == 3 && history.validation_count == 1 && history.validations[0].step == MANY + 1);
@@ -274,12 +274,12 @@ static void check_log(void)
 }
 
 /* Lines of texts, whose step tells them apart, between two steps. */
-static void write_notes(struct run_journal *journal, int64_t first, int64_t last)
+static void write_notes(struct event_log *event_log, int64_t first, int64_t last)
 {
     for (int64_t step = first; step <= last; step++) {
-        journal_begin(journal, "save", step);
-        journal_text(journal, "text", "a text that fills the line");
-        journal_end(journal);
+        event_log_begin(event_log, "save", step);
+        event_log_text(event_log, "text", "a text that fills the line");
+        event_log_end(event_log);
     }
 }
 
@@ -297,45 +297,45 @@ static void check_notes(const char *path, int64_t first, int64_t last)
 static void check_full_disk(void)
 {
     char *path = memory_format("%s/full.jsonl", folder);
-    struct run_journal journal;
+    struct event_log event_log;
     struct rlimit limit;
     signal(SIGXFSZ, SIG_IGN);
     CHECK(getrlimit(RLIMIT_FSIZE, &limit) == 0);
     const struct rlimit whole = limit;
-    journal_open(&journal, path, 0, false);
-    write_notes(&journal, 1, 2);
+    event_log_open(&event_log, path, 0, false);
+    write_notes(&event_log, 1, 2);
     for (int64_t first = 3; first <= 7; first += 4) { /* full twice, each time in the middle of a line */
         struct stat status;
         CHECK(stat(path, &status) == 0);
         limit.rlim_cur = (rlim_t)status.st_size + 10;
         CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
-        write_notes(&journal, first, first + 2);
-        CHECK(journal.failing && journal.waiting_bytes > 0);
+        write_notes(&event_log, first, first + 2);
+        CHECK(event_log.failing && event_log.waiting_bytes > 0);
         CHECK(stat(path, &status) == 0 && (rlim_t)status.st_size == limit.rlim_cur);
         CHECK(setrlimit(RLIMIT_FSIZE, &whole) == 0);
-        write_notes(&journal, first + 3, first + 3);
-        CHECK(!journal.failing && journal.waiting_bytes == 0);
+        write_notes(&event_log, first + 3, first + 3);
+        CHECK(!event_log.failing && event_log.waiting_bytes == 0);
     }
-    journal_close(&journal);
+    event_log_close(&event_log);
     check_notes(path, 1, 10);
     free(path);
 
     /* one that cannot be opened: a folder has its name, and goes before the end */
     path = memory_format("%s/folder.jsonl", folder);
     CHECK(mkdir(path, 0777) == 0);
-    journal_open(&journal, path, 0, false);
-    CHECK(journal.failing);
-    write_notes(&journal, 1, 3);
+    event_log_open(&event_log, path, 0, false);
+    CHECK(event_log.failing);
+    write_notes(&event_log, 1, 3);
     CHECK(rmdir(path) == 0);
-    journal_close(&journal);
+    event_log_close(&event_log);
     check_notes(path, 1, 3);
 
     /* and no memory without bounds: what is beyond them is counted */
     CHECK(unlink(path) == 0 && mkdir(path, 0777) == 0);
-    journal_open(&journal, path, 0, false);
-    write_notes(&journal, 1, 300000);
-    CHECK(journal.lost_lines > 0 && journal.waiting_bytes < 17 << 20);
-    journal_close(&journal);
+    event_log_open(&event_log, path, 0, false);
+    write_notes(&event_log, 1, 300000);
+    CHECK(event_log.lost_lines > 0 && event_log.waiting_bytes < 17 << 20);
+    event_log_close(&event_log);
     free(path);
 }
 
@@ -380,18 +380,18 @@ static void check_verdicts(void)
         history_destroy(&history);
     }
 
-    struct run_journal journal;
+    struct event_log event_log;
     write_lines(path, START LINE("step", "7", ",\"loss\":1")
                           LINE("diverged", "7", ",\"text\":\"x\",\"last_steps\":[{\"step\":7,\"loss\":null}]")
                               LINE("skipped", "7", ",\"text\":\"x\"") LINE("end", "7", ",\"how\":\"diverged\""));
-    journal_open(&journal, path, 5, false);
-    CHECK(!journal.unfinished);
-    journal_begin(&journal, "start", 5);
-    journal_end(&journal);
-    journal_close(&journal);
-    journal_open(&journal, path, 5, false);
-    CHECK(journal.unfinished);
-    journal_close(&journal);
+    event_log_open(&event_log, path, 5, false);
+    CHECK(!event_log.unfinished);
+    event_log_begin(&event_log, "start", 5);
+    event_log_end(&event_log);
+    event_log_close(&event_log);
+    event_log_open(&event_log, path, 5, false);
+    CHECK(event_log.unfinished);
+    event_log_close(&event_log);
     CHECK(history_read(&history, path) == ERROR_NONE);
     CHECK(history.row_count == 0 && history.start_count == 2 && history.end_count == 1 && history.note_count == 1);
     CHECK(history.last_count == 1 && history.last_steps[0].step == 7 && isnan(history.last_steps[0].numbers.loss));

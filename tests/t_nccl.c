@@ -55,7 +55,7 @@ static int64_t after(int64_t rank)
  * cross as v_own + 2 v_r; rows are passed round, and both ways; whole is summed into its own row; and as many rows of v
  * as there are ranks are summed over ranks. Between launches `mine` does not change. */
 static struct tensor whole, crossed, passed, summed, relayed;
-static struct tensor room; /* for sums by copies; absent where tensors are not in the group's memory */
+static struct tensor scratch; /* for sums by copies; absent where tensors are not in the group's memory */
 
 static void exchange(struct group *group)
 {
@@ -73,11 +73,11 @@ static void exchange(struct group *group)
     LAUNCH(other, RELAY, relay, .group = group, .to_next = tensor_rows(&crossed, group->rank, 1),
            .from_before = tensor_rows(&relayed, 0, 1), .to_before = tensor_rows(&crossed, after(group->rank), 1),
            .from_next = tensor_rows(&relayed, 1, 1));
-    LAUNCH(other, REDUCE_SCATTER, reduce_scatter, .group = group, .in = whole, .out = own, .room = room);
+    LAUNCH(other, REDUCE_SCATTER, reduce_scatter, .group = group, .in = whole, .out = own, .scratch = scratch);
     for (int64_t i = 0; i < size; i++)
         LAUNCH(other, COPY, copy, .from = mine, .to = tensor_rows(&summed, i, 1));
     LAUNCH(other, ALL_REDUCE, all_reduce, .group = group, .x = tensor_vector(summed.data, DTYPE_F32, size * COUNT),
-           .room = room);
+           .scratch = scratch);
     event_record(&joined, other);
     event_wait(&joined, compute);
 }
@@ -199,7 +199,7 @@ static void test_exchange(struct executor *executor, struct group *group, bool o
     const double given = mebibytes(executor);
     whole = tensor_matrix(memory, DTYPE_F32, size, COUNT);
     summed = tensor_matrix(memory + bytes, DTYPE_F32, size, COUNT);
-    room = gives ? tensor_matrix(memory + 2 * bytes, DTYPE_F32, size, COUNT) : (struct tensor){0};
+    scratch = gives ? tensor_matrix(memory + 2 * bytes, DTYPE_F32, size, COUNT) : (struct tensor){0};
     crossed = vector(executor, size);
     passed = vector(executor, 1);
     relayed = vector(executor, 2);
@@ -233,8 +233,8 @@ static void test_exchange(struct executor *executor, struct group *group, bool o
     executor->class->release(executor, relayed.data, MEMORY_DEVICE);
 }
 
-/* Bytes a second that a rank receives, in place: of gathers, or of sums, for which there may be room. */
-static double rate_of(struct executor *executor, struct group *group, void *memory, void *sums_room, bool sums)
+/* Bytes a second that a rank receives, in place: of gathers, or of sums, for which there may be scratch. */
+static double rate_of(struct executor *executor, struct group *group, void *memory, void *sums_scratch, bool sums)
 {
     struct stream *stream = &streams[STREAM_GATHER];
     const struct tensor rows = tensor_matrix(memory, DTYPE_F32, size, RATE_BYTES / 4 / size);
@@ -244,7 +244,7 @@ static double rate_of(struct executor *executor, struct group *group, void *memo
             executor->profiling->stamp(executor->owner, stream, 0);
         if (sums)
             LAUNCH(stream, REDUCE_SCATTER, reduce_scatter, .group = group, .in = rows, .out = own,
-                   .room = tensor_matrix(sums_room, DTYPE_F32, size, rows.cols));
+                   .scratch = tensor_matrix(sums_scratch, DTYPE_F32, size, rows.cols));
         else
             LAUNCH(stream, ALL_GATHER, all_gather, .group = group, .in = own, .out = rows);
     }
@@ -259,16 +259,17 @@ static void measure(struct executor *executor, struct group *group)
 {
     if (group->class->allocate == NULL)
         return;
-    void *of_group = group->class->allocate(group, RATE_BYTES), *sums_room = group->class->allocate(group, RATE_BYTES);
+    void *of_group = group->class->allocate(group, RATE_BYTES),
+         *sums_scratch = group->class->allocate(group, RATE_BYTES);
     void *other = executor->class->allocate(executor, RATE_BYTES, MEMORY_DEVICE);
     for (int sums = 0; sums < 2; sums++) {
-        const double rate = rate_of(executor, group, of_group, sums_room, sums);
+        const double rate = rate_of(executor, group, of_group, sums_scratch, sums);
         const double usual = rate_of(executor, group, other, NULL, sums);
         if (group->rank == 0)
             printf("%s of %d MiB: %.0f GB/s in the group's memory, %.0f in other\n", sums ? "sums" : "gathers",
                    RATE_BYTES >> 20, rate * 1e-9, usual * 1e-9);
     }
-    group->class->release(group, sums_room);
+    group->class->release(group, sums_scratch);
     group->class->release(group, of_group);
     executor->class->release(executor, other, MEMORY_DEVICE);
 }

@@ -295,13 +295,13 @@ static void test_adamw_halves(struct executor *executor)
 }
 
 enum { EXACT_NUMBERS = 37 * SQUARES_BLOCK, EXACT_CUT = 5 * SQUARES_BLOCK };
-static const double exact_unit = 0x1p-30, exact_most = 1000, squares_unit = 0x1p8;
+static const double exact_quantum = 0x1p-30, exact_most = 1000, squares_quantum = 0x1p8;
 
 /* The sum of squares of elements first .. end - 1, added to what parts hold. */
 static void add_squares(struct stream *stream, const struct tensor *x, int64_t first, int64_t end,
                         const struct tensor *sum, double parts[SQUARES_PARTS])
 {
-    const struct sum_squares_args args = {tensor_columns(x, first, end - first), *sum, squares_unit};
+    const struct sum_squares_args args = {tensor_columns(x, first, end - first), *sum, squares_quantum};
     launch(stream, OP_SUM_SQUARES, &args);
     struct tensor found = fetch(stream, sum);
     for (int p = 0; p < SQUARES_PARTS; p++)
@@ -310,7 +310,7 @@ static void add_squares(struct stream *stream, const struct tensor *x, int64_t f
 }
 
 /* Sums in another order, and of vectors that are cut elsewhere, have the same bits, which are those of the numbers
- * rounded to units; plain sums do not. */
+ * rounded to quanta; plain sums do not. */
 static void test_exact(struct executor *executor)
 {
     enum { VECTORS = 5, READ = VECTORS, FORTH, BACK, SUM, TENSORS };
@@ -337,7 +337,7 @@ static void test_exact(struct executor *executor)
     }
     for (int i = 0; i < VECTORS; i++)
         for (int back = 0; back < 2; back++) {
-            const struct exact_add_args add = {at[back ? VECTORS - 1 - i : i], at[back ? BACK : FORTH], exact_unit,
+            const struct exact_add_args add = {at[back ? VECTORS - 1 - i : i], at[back ? BACK : FORTH], exact_quantum,
                                                exact_most, i > 0};
             launch(&stream, OP_EXACT_ADD, &add);
         }
@@ -350,7 +350,7 @@ static void test_exact(struct executor *executor)
         double expected = 0;
         float one = 0, two = 0;
         for (int i = 0; i < VECTORS; i++) {
-            expected += rint((double)((float *)drawn[i].data)[k] / exact_unit) * exact_unit;
+            expected += rint((double)((float *)drawn[i].data)[k] / exact_quantum) * exact_quantum;
             one += ((float *)drawn[i].data)[k], two += ((float *)drawn[VECTORS - 1 - i].data)[k];
         }
         if (k == 3 || k == 4) {
@@ -371,7 +371,7 @@ static void test_exact(struct executor *executor)
     add_squares(&stream, &at[0], 0, EXACT_CUT, &at[SUM], cuts);
     add_squares(&stream, &at[0], 0, 0, &at[SUM], cuts);
     CHECK(memcmp(whole, cuts, sizeof whole) == 0);
-    CHECK(whole[1] != 0 && whole[2] != 0 && fmod(whole[0], squares_unit) == 0);
+    CHECK(whole[1] != 0 && whole[2] != 0 && fmod(whole[0], squares_quantum) == 0);
     CHECK(fabs(whole[0] + whole[1] + whole[2] - squares) <= 1e-12 * squares);
     memory_free(forth.data);
     memory_free(back.data);

@@ -4,10 +4,10 @@
 #include "base/memory.h"
 
 /* For four matrices of so many elements, perhaps in wider rows, where they need more than a trial begins with. */
-static void make_room(struct trial *trial, int64_t elements)
+static void reserve(struct trial *trial, int64_t elements)
 {
     if (elements > 1 << 17)
-        trial_make_room(trial, (8 << 20) + 16 * elements * (int64_t)sizeof(float));
+        trial_reserve(trial, (8 << 20) + 16 * elements * (int64_t)sizeof(float));
 }
 
 enum residual { RESIDUAL_NONE, RESIDUAL_SEPARATE, RESIDUAL_IN_PLACE };
@@ -16,7 +16,7 @@ static void test_rmsnorm_case(enum dtype dtype, int64_t tokens, int64_t hidden, 
 {
     enum residual residual = variant % 3;
     struct trial *trial = trial_create("%s T %d H %d", dtype_name(dtype), (int)tokens, (int)hidden);
-    make_room(trial, tokens * hidden);
+    reserve(trial, tokens * hidden);
     struct rmsnorm_forward_args forward = {.x = trial_matrix(trial, dtype, tokens, hidden, variant % 2, 1.0),
                                            .weight = trial_normal(trial, dtype, 1, hidden, 1.0),
                                            .y = trial_empty(trial, dtype, tokens, hidden),
@@ -34,7 +34,7 @@ static void test_rmsnorm_case(enum dtype dtype, int64_t tokens, int64_t hidden, 
 
     trial = trial_create("%s T %d H %d, residual %d, accumulate %d", dtype_name(dtype), (int)tokens, (int)hidden,
                          (int)residual, variant % 2);
-    make_room(trial, tokens * hidden);
+    reserve(trial, tokens * hidden);
     struct rmsnorm_backward_args backward = {.x = trial_normal(trial, dtype, tokens, hidden, 1.0),
                                              .weight = trial_normal(trial, dtype, 1, hidden, 1.0),
                                              .rstd = trial_empty(trial, DTYPE_F32, 1, tokens),
@@ -96,7 +96,7 @@ static void test_layernorm_case(enum dtype dtype, int64_t tokens, int64_t hidden
     enum residual residual = variant % 3;
     double mean = variant % 4 < 2 || hidden == 1 ? 0.5 : dtype == DTYPE_F32 ? 1000.0 : 30.0;
     struct trial *trial = trial_create("%s T %d H %d mean %g", dtype_name(dtype), (int)tokens, (int)hidden, mean);
-    make_room(trial, tokens * hidden);
+    reserve(trial, tokens * hidden);
     struct layernorm_forward_args forward = {.x = trial_matrix(trial, dtype, tokens, hidden, variant % 2, 1.0),
                                              .weight = trial_normal(trial, dtype, 1, hidden, 1.0),
                                              .bias = trial_normal(trial, dtype, 1, hidden, 1.0),
@@ -117,7 +117,7 @@ static void test_layernorm_case(enum dtype dtype, int64_t tokens, int64_t hidden
 
     trial = trial_create("%s T %d H %d mean %g, residual %d, accumulate %d", dtype_name(dtype), (int)tokens,
                          (int)hidden, mean, (int)residual, variant % 2);
-    make_room(trial, tokens * hidden);
+    reserve(trial, tokens * hidden);
     struct layernorm_backward_args backward = {.x = trial_matrix(trial, dtype, tokens, hidden, variant % 2, 1.0),
                                                .weight = trial_normal(trial, dtype, 1, hidden, 1.0),
                                                .mean = trial_normal(trial, DTYPE_F32, 1, tokens, 0.5),

@@ -116,7 +116,7 @@ static void test_gemm_gradients(void)
             struct trial *trial =
                 trial_create("gradient m %d n %d k %d%s%s, %d clusters", (int)m, (int)n, (int)k,
                              accumulate ? ", accumulate" : "", inner ? ", strided" : "", shapes[s].clusters);
-            trial_make_room(trial, 32 << 20);
+            trial_reserve(trial, 32 << 20);
             struct gemm_args args = {.transpose_a = true, .accumulate = accumulate != 0};
             args.a = inner_columns(trial, DTYPE_BF16, k, m, inner);
             args.b = inner_columns(trial, DTYPE_BF16, k, n, inner);

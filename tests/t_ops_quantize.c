@@ -559,7 +559,7 @@ static void test_real_case(const struct pair *pair, const int64_t *mnk, bool pos
     struct trial *trial = trial_create("m %d n %d k %d, %s numbers in %s %d by %s %d", (int)m, (int)n, (int)k,
                                        positive ? "positive" : "normal", dtype_name(pair->a), (int)pair->scaling_a,
                                        dtype_name(pair->b), (int)pair->scaling_b);
-    trial_make_room(trial, 4 * (m * k + n * k + m * n) + (1 << 20));
+    trial_reserve(trial, 4 * (m * k + n * k + m * n) + (1 << 20));
     struct gemm_args args = {.d = trial_empty(trial, DTYPE_F32, m, n),
                              .scaling_a = pair->scaling_a,
                              .scaling_b = pair->scaling_b,

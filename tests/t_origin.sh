@@ -43,7 +43,7 @@ losses one >one.losses
 check "one rank: the losses of two" close_losses one.losses new.losses 1e-6
 ranks 1 train new/deck.cfg output.folder=again
 losses again >again.losses
-check "its own deck starts it anew" cmp one.losses again.losses
+check "its own deck starts it again" cmp one.losses again.losses
 "$CISTRON" plan new.cfg model.initialise_from="$file" >out 2>&1
 check "a plan knows the model too" test "$(sed -n 's/^  parameters *//p' out)" -gt 10000
 

@@ -13,19 +13,19 @@
 static struct parquet_out pages, footer, file;
 static const char *path;
 
-static int read_file(char *text, size_t room)
+static int read_file(char *text, size_t capacity)
 {
     const struct record_settings settings = {0};
     write_file(path, "wb", file.data, file.size);
-    return records_read(&settings, path, text, room);
+    return records_read(&settings, path, text, capacity);
 }
 
 /* The file of what was put into `pages`. */
-static int read_pages(const struct parquet_file_text *text, char *got, size_t room)
+static int read_pages(const struct parquet_file_text *text, char *got, size_t capacity)
 {
     parquet_put_footer(&footer, text, pages.size);
     parquet_put_file(&file, &pages, &footer);
-    return read_file(got, room);
+    return read_file(got, capacity);
 }
 
 static void put(struct parquet_page_text page, const void *data)

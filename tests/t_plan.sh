@@ -185,10 +185,10 @@ ranks 2 train --from "$work/unfitted" train.steps=5
 check "a list of one's own stays at a restart" grep -qF ' recompute_layers = "full:2,qkv:3";' "$work/unfitted/deck.cfg"
 # shellcheck disable=SC2086
 ranks 1 $run device.memory=1 train.steps=4
-check "fit: anew on other ranks" test "$(fitted)" = none:1-5
+check "fit: again on other ranks" test "$(fitted)" = none:1-5
 # shellcheck disable=SC2086
 ranks 1 $run device.memory="$limit" train.steps=5
-check "fit: anew where it does not fit" test "$(fitted)" = "$table"
+check "fit: again where it does not fit" test "$(fitted)" = "$table"
 rm -r "$work/fit" "$work/unfitted"
 
 # the head's chunks

@@ -385,12 +385,12 @@ static void test_choices(void)
 
 /* -- Inference ---------------------------------------------------------------------------------------------------- */
 
-static int64_t room;
+static int64_t free_memory;
 
 static int64_t available(struct executor *executor)
 {
     (void)executor;
-    return room;
+    return free_memory;
 }
 
 static int64_t no_margin(struct executor *executor)
@@ -407,15 +407,15 @@ static int make_small_executor(struct executor **executor, const struct device_r
     return code;
 }
 
-/* What ranks hold of the weights of a checkpoint, where rank 2 has as much room as `room_of_2`, and the others plenty;
- * returns what this rank would take. */
-static int64_t lay_out(int64_t room_of_2, bool asked, bool shares)
+/* What ranks hold of the weights of a checkpoint, where rank 2 has as much free memory as `free_memory_of_2`, and the
+ * others plenty; returns what this rank would take. */
+static int64_t lay_out(int64_t free_memory_of_2, bool asked, bool shares)
 {
     struct inference *inference = memory_allocate(sizeof *inference);
     const char *top = getenv("abs_top_srcdir");
     char *path = memory_format("%s/tests/golden/eval_llama.h5", top != NULL ? top : ".");
     int64_t need = 0;
-    room = world->rank == 2 ? room_of_2 : INT64_MAX;
+    free_memory = world->rank == 2 ? free_memory_of_2 : INT64_MAX;
     if (CHECK(inference_open(inference, world, path, make_small_executor) == ERROR_NONE)) {
         inference_lay_out(
             inference, &(struct inference_shape){.use = MEMORY_EVALUATE, .tokens = 64, .segments = 4, .shard = asked});
@@ -429,8 +429,8 @@ static int64_t lay_out(int64_t room_of_2, bool asked, bool shares)
     return need;
 }
 
-/* Ranks share the weights where one of them has no room for all, or where that is asked for. (This model's buffers are
- * larger than what each saves.) */
+/* Ranks share the weights where one of them lacks the memory for all, or where that is asked for. (This model's buffers
+ * are larger than what each saves.) */
 static void test_inference(void)
 {
     const int64_t whole = lay_out(INT64_MAX, false, false);

@@ -86,10 +86,10 @@ for rank in 0 1 2; do
 done
 wait $job
 check "the launcher ends with 1" test $? -eq 1
-told=$(grep -o "rank [01]: [a-z_]* number [0-9]* of 3 ranks has not finished on $(uname -n) after [0-9]* s (comm.timeout); missing: rank 2 on $(uname -n)$" "$work/out" | cut -c 1-7)
-check "the collective, its number, the host and the missing rank are told" test -n "$told"
-check "once by a rank, which both may be" test -z "$(sort <<<"$told" | uniq -d)"
-check "a wish to stop was told that it waits" says "a request to stop has to wait too"
+reported=$(grep -o "rank [01]: [a-z_]* number [0-9]* of 3 ranks has not finished on $(uname -n) after [0-9]* s (comm.timeout); missing: rank 2 on $(uname -n)$" "$work/out" | cut -c 1-7)
+check "the collective, its number, the host and the missing rank are told" test -n "$reported"
+check "once by a rank, which both may be" test -z "$(sort <<<"$reported" | uniq -d)"
+check "a request to stop is said to wait" says "a request to stop has to wait too"
 
 # Where files are read and written the limit is ten times as long.
 SHIM_FOLDER="$work/slow" SHIM_MATCH=final_model.h5.xxh3 SHIM_RANK=0 SHIM_DELAY=rename:6 \
@@ -122,8 +122,8 @@ starved()
         model.ffn=16384 device.memory=1000000 output.folder="$1/starved"' sh "$work" >"$work/out" 2>&1
 }
 
-# told_once CONDITION TEXT: in one run of three at least, since the launcher may take half a second to end the others
-told_once()
+# reported_once CONDITION TEXT: in one run of three at least, since the launcher may take half a second to end the others
+reported_once()
 {
     for _ in 1 2 3; do
         starved 4 "$1"
@@ -136,8 +136,8 @@ if (ulimit -v 6000000 && "$CISTRON" --version >/dev/null 2>&1); then # sanitizer
     start=$SECONDS
     starved 4 true
     check "no memory on 4 ranks: the launcher fails" test $? -ne 0
-    check "no memory on 4 ranks: told once" told_once true 'out of memory'
-    check "no memory on ranks 1 to 3: told once" told_once '[ $rank -gt 0 ]' 'rank [1-3]: out of memory'
+    check "no memory on 4 ranks: told once" reported_once true 'out of memory'
+    check "no memory on ranks 1 to 3: told once" reported_once '[ $rank -gt 0 ]' 'rank [1-3]: out of memory'
     check "all end soon" test $((SECONDS - start)) -le 100
 fi
 

@@ -17,9 +17,9 @@
 
 /* -- The timeline ------------------------------------------------------------------------------------------------- */
 
-/* A fill takes as many seconds as it fills with; a copy takes 5, and `taken` from what computes. */
+/* A fill takes as many seconds as it fills with; a copy takes 5, and `delay` from what computes. */
 struct copy_time {
-    double alone, taken;
+    double alone, delay;
 };
 
 static struct launch_time cost(const void *self, int stream, enum op op, const void *args)
@@ -27,7 +27,7 @@ static struct launch_time cost(const void *self, int stream, enum op op, const v
     const struct copy_time *copies = self;
     CHECK(stream == STREAM_COMPUTE || stream == STREAM_REDUCE);
     return op == OP_FILL ? (struct launch_time){((const struct fill_args *)args)->value, 0}
-                         : (struct launch_time){copies->alone, copies->taken};
+                         : (struct launch_time){copies->alone, copies->delay};
 }
 
 static void add(struct plan_log *log, int stream, double seconds)

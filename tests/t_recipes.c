@@ -69,19 +69,19 @@ struct planted {
 };
 
 /* Each block of a row gets the scale of the next. */
-static void shift_scales(struct tensor *scale, enum scaling scaling, float *room)
+static void shift_scales(struct tensor *scale, enum scaling scaling, float *scratch)
 {
     if (scaling != SCALING_1X128 || scale->rows < 2)
         return;
     for (int64_t block = 0; block < scale->rows; block++)
-        memcpy(room + block * scale->cols, tensor_at(scale, (block + 1) % scale->rows, 0),
-               (size_t)scale->cols * sizeof *room);
-    *scale = tensor_matrix(room, DTYPE_F32, scale->rows, scale->cols);
+        memcpy(scratch + block * scale->cols, tensor_at(scale, (block + 1) % scale->rows, 0),
+               (size_t)scale->cols * sizeof *scratch);
+    *scale = tensor_matrix(scratch, DTYPE_F32, scale->rows, scale->cols);
 }
 
 static void spoil(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
 {
-    static float room[2][8192];
+    static float scratch[2][8192];
     struct planted *planted = wrapper->self;
     union {
         struct gemm_args gemm;
@@ -100,15 +100,15 @@ static void spoil(struct wrapper *wrapper, struct stream *stream, enum op op, co
         return;
     }
     if (planted->fault == NEIGHBOUR_SCALE && op == OP_GEMM) {
-        shift_scales(&a.gemm.scale_a, a.gemm.scaling_a, room[0]);
-        shift_scales(&a.gemm.scale_b, a.gemm.scaling_b, room[1]);
-        planted->spoilt += a.gemm.scale_a.data == room[0];
+        shift_scales(&a.gemm.scale_a, a.gemm.scaling_a, scratch[0]);
+        shift_scales(&a.gemm.scale_b, a.gemm.scaling_b, scratch[1]);
+        planted->spoilt += a.gemm.scale_a.data == scratch[0];
     }
     if (planted->fault == OTHER_FORMAT && op == OP_DELAYED_SCALE) {
-        memcpy(room, a.delayed_scale.largest.data, (size_t)a.delayed_scale.largest.rows * sizeof(float));
+        memcpy(scratch, a.delayed_scale.largest.data, (size_t)a.delayed_scale.largest.rows * sizeof(float));
         for (int64_t i = OPERAND_GRADIENT; i < a.delayed_scale.largest.rows; i += OPERAND_COUNT)
-            room[0][i] = format_largest(FORMAT_E5M2);
-        a.delayed_scale.largest.data = room;
+            scratch[0][i] = format_largest(FORMAT_E5M2);
+        a.delayed_scale.largest.data = scratch;
         planted->spoilt++;
     }
     if (planted->fault == ONE_TRANSFORM && op == OP_QUANTIZE && a.quantize.to.rule.hadamard &&

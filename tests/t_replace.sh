@@ -7,8 +7,8 @@ cd "$work" || exit 1
 settings=(validation.every=0 train.steps=4 checkpoint.every=2)
 train=(train deck.cfg "${settings[@]}")
 
-# told CODE WORDS ARGUMENTS...: cistron ARGUMENTS on one rank ends with CODE and says WORDS in one line of an error
-told()
+# ends_with CODE WORDS ARGUMENTS...: cistron ARGUMENTS on one rank ends with CODE and says WORDS in one line of an error
+ends_with()
 {
     local code=$1 words=$2
     shift 2
@@ -24,7 +24,7 @@ state()
     (cd "$1" && find . -type f ! -name lock -exec sha256sum {} + | sort -k 2)
 }
 
-told 0 "# exported to" "${train[@]}" checkpoint.export_final=true output.folder=run
+ends_with 0 "# exported to" "${train[@]}" checkpoint.export_final=true output.folder=run
 cp -r run first
 
 # -- Outputs of commands
@@ -34,14 +34,14 @@ outputs()
 {
     local file=$1
     shift
-    told 0 "" "$@" -o "$file"
+    ends_with 0 "" "$@" -o "$file"
     echo "a user's" >>"$file" && cp "$file" before
-    told 2 "$file: exists; name another output, or replace it with --force" "$@" -o "$file"
+    ends_with 2 "$file: exists; name another output, or replace it with --force" "$@" -o "$file"
     check "$*: the output is as it was" cmp "$file" before
-    told 0 "" "$@" -o "$file" --force
+    ends_with 0 "" "$@" -o "$file" --force
     check "$*: is replaced" test "$(tail -n 1 "$file" | grep -ac "a user's")" -eq 0
     : >"$file"
-    told 0 "" "$@" -o "$file"
+    ends_with 0 "" "$@" -o "$file"
     check "$*: an empty file is replaced" test -s "$file"
 }
 outputs store.h5 prepare --tokenizer nucleotide g.fa
@@ -52,37 +52,37 @@ outputs imported.h5 import "$abs_top_srcdir/tests/golden/llama_tiny"
 outputs page.html report run
 outputs both.html report run first
 cp deck.cfg rates.cfg
-told 2 "rates.cfg: exists; name another output" measure -o rates.cfg
-told 2 "set.train.bin: exists" prepare --tokenizer nucleotide --format megatron --split train:0.8,valid:0.2 -o set \
+ends_with 2 "rates.cfg: exists; name another output" measure -o rates.cfg
+ends_with 2 "set.train.bin: exists" prepare --tokenizer nucleotide --format megatron --split train:0.8,valid:0.2 -o set \
     "$(cp g.fa set.train.bin && echo g.fa)"
-told 0 "" report run first
-told 2 "comparison.html: exists" report run first
-told 0 "" report run
-told 0 "" report run
+ends_with 0 "" report run first
+ends_with 2 "comparison.html: exists" report run first
+ends_with 0 "" report run
+ends_with 0 "" report run
 check "a run's own report is written again" grep -q '<!DOCTYPE html>' run/report.html
 echo "mine" >run/report.html
-told 2 "run/report.html: exists" report run
+ends_with 2 "run/report.html: exists" report run
 check "a page of the user's stays" test "$(cat run/report.html)" = mine
 rm run/report.html
 
 # never, whatever --force says
-told 2 "g.fa: is an input and the output" prepare --tokenizer nucleotide --force -o g.fa g.fa
-told 2 "is a checkpoint" eval --checkpoint run --fasta g.fa --force -o run/step_00000002.h5
-told 2 "/dev/null: exists and is not a regular file" prepare --tokenizer nucleotide --force -o /dev/null g.fa
+ends_with 2 "g.fa: is an input and the output" prepare --tokenizer nucleotide --force -o g.fa g.fa
+ends_with 2 "is a checkpoint" eval --checkpoint run --fasta g.fa --force -o run/step_00000002.h5
+ends_with 2 "/dev/null: exists and is not a regular file" prepare --tokenizer nucleotide --force -o /dev/null g.fa
 check "the device is one still" test -c /dev/null
 
 # folders
-told 0 "" export --checkpoint run -o hf
-told 2 "hf: exists; name a new folder, or replace this export with --force" export --checkpoint run -o hf
-told 0 "" export --checkpoint run -o hf --force
+ends_with 0 "" export --checkpoint run -o hf
+ends_with 2 "hf: exists; name a new folder, or replace this export with --force" export --checkpoint run -o hf
+ends_with 0 "" export --checkpoint run -o hf --force
 mkdir own && touch own/config.json
-told 2 "own: is not empty and not an earlier export" export --checkpoint run -o own --force
+ends_with 2 "own: is not empty and not an earlier export" export --checkpoint run -o own --force
 ln -s hf linked
-told 2 "linked: is a link" export --checkpoint run -o linked --force
+ends_with 2 "linked: is a link" export --checkpoint run -o linked --force
 check "it stays a link" test -L linked
 
 # devices, pipes and open streams
-told 0 "" eval --checkpoint run --fasta g.fa -o /dev/null
+ends_with 0 "" eval --checkpoint run --fasta g.fa -o /dev/null
 "$CISTRON" generate --checkpoint run --prompt ACGT --tokens 8 -o /dev/stdout >streamed 2>err
 check "/dev/stdout that leads to a file" cmp streamed more.fa
 "$CISTRON" generate --checkpoint run --prompt ACGT --tokens 8 -o /dev/stdout 2>err | cat >streamed
@@ -90,7 +90,7 @@ check "/dev/stdout that leads to a pipe" cmp streamed more.fa
 check "/dev/stdout is a link still" test -L /dev/stdout
 mkfifo pipe
 timeout 60 cat pipe >streamed &
-told 0 "" generate --checkpoint run --prompt ACGT --tokens 8 -o pipe
+ends_with 0 "" generate --checkpoint run --prompt ACGT --tokens 8 -o pipe
 wait $!
 check "a pipe" cmp streamed more.fa
 check "it is one still" test -p pipe
@@ -117,17 +117,17 @@ check "what to do is said" says "choose another output.folder, or name a checkpo
 mv run/final_model.h5 archive/
 refuses "an export and a log" "$result (run/final_model)" "${train[@]}" checkpoint.export_final=true output.folder=run
 refuses "the log of a run that has saved" "$result (run/log.jsonl)" "${train[@]}" output.folder=run
-told 0 "" "${train[@]}" train.seed=7 output.folder=other
+ends_with 0 "" "${train[@]}" train.seed=7 output.folder=other
 refuses "a checkpoint of another run" "other/step_00000004.h5 is not a checkpoint of that run" \
     "${train[@]}" train.seed=7 train.resume=other output.folder=run
 refuses "the same by --from" "is not a checkpoint of that run" train --from other output.folder=run
-told 0 "continuing from archive/step_00000004.h5" "${train[@]}" train.steps=6 train.resume=archive/step_00000004.h5 \
+ends_with 0 "continuing from archive/step_00000004.h5" "${train[@]}" train.steps=6 train.resume=archive/step_00000004.h5 \
     output.folder=run
 rm -r run
 mkdir run && touch run/stop
 "$CISTRON" "${train[@]}" output.folder=run >out 2>&1
 check "stopped before it has saved anything" test $? -eq 85
-told 0 "" "${train[@]}" output.folder=run # with the log of that start
+ends_with 0 "" "${train[@]}" output.folder=run # with the log of that start
 "$CISTRON" "${train[@]}" output.folder=run >out 2>&1
 check "a finished run stays" says "the run is finished"
 
@@ -161,13 +161,13 @@ for kind in "mkdir run/lock" "mkfifo run/lock" "ln -s ../deck.cfg run/lock"; do
 done
 # in the folder of a run: links that it does not follow
 rm -r run
-told 0 "" "${train[@]}" output.folder=run checkpoint.export_final=true
+ends_with 0 "" "${train[@]}" output.folder=run checkpoint.export_final=true
 mkdir board && mv run/tensorboard/events* board/ && rmdir run/tensorboard && ln -s ../board run/tensorboard
 state board >before
-told 0 "run/tensorboard: is a symbolic link, which is not followed" "${train[@]}" output.folder=run train.steps=6
+ends_with 0 "run/tensorboard: is a symbolic link, which is not followed" "${train[@]}" output.folder=run train.steps=6
 check "a link tensorboard: what it leads to" cmp before <(state board)
 rm run/tensorboard && mkdir run/tensorboard && ln board/* run/tensorboard/
-told 0 "is a link, and is not shortened" "${train[@]}" output.folder=run train.steps=8
+ends_with 0 "is a link, and is not shortened" "${train[@]}" output.folder=run train.steps=8
 check "a hard link of events: what it leads to" cmp before <(state board)
 mv run/final_model precious && ln -s ../precious run/final_model
 state precious >before.precious
@@ -175,18 +175,18 @@ refuses "a link final_model" "run/final_model: is a link" "${train[@]}" output.f
     checkpoint.export_final=true
 check "a link final_model: what it leads to" cmp before.precious <(state precious)
 rm run/final_model && mv precious run/final_model && mkdir run/final_model.old-mine && touch run/final_model.old-mine/x
-told 0 "" "${train[@]}" output.folder=run train.steps=10 checkpoint.export_final=true
+ends_with 0 "" "${train[@]}" output.folder=run train.steps=10 checkpoint.export_final=true
 check "a folder final_model.old-mine stays" test -e run/final_model.old-mine/x
 
 # -- A stranger's checkpoint
 
-told 0 "" "${train[@]}" output.folder=strange log.prometheus="$work/strange.prom" device.tuning_file="$work/strange.tuning"
+ends_with 0 "" "${train[@]}" output.folder=strange log.prometheus="$work/strange.prom" device.tuning_file="$work/strange.tuning"
 mkdir received && mv strange/step_00000004.h5* received/ && rm -r strange strange.prom
-told 0 'where to write: output.folder = "received", log.prometheus = "", device.tuning_file = ""' \
+ends_with 0 'where to write: output.folder = "received", log.prometheus = "", device.tuning_file = ""' \
     train --from received train.steps=6
 check "nothing is written where its deck says" test ! -e strange -a ! -e strange.prom
 check "the run is where its checkpoint is" test -e received/step_00000006.h5
-told 0 "" train --from received/step_00000006.h5 output.folder=mine log.prometheus=mine.prom train.steps=8
+ends_with 0 "" train --from received/step_00000006.h5 output.folder=mine log.prometheus=mine.prom train.steps=8
 check "what the command line says counts" test -e mine/step_00000008.h5 -a -e mine/mine.prom
 
 # -- What a refused run leaves

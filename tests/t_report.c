@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "base/thousands.h"
 #include "report/history.h"
-#include "monitor/journal.h"
+#include "monitor/event_log.h"
 #include "report/plot.h"
 #include "report/quantization_report.h"
 #include "monitor/statistics.h"
@@ -123,21 +123,21 @@ static int occurrences(const char *text, const char *of)
 static void check_statistics(void)
 {
     char path[] = "/tmp/cistron-report-XXXXXX", *text = NULL;
-    struct run_journal journal;
+    struct event_log event_log;
     struct run_history history;
     size_t bytes = 0;
     CHECK(close(mkstemp(path)) == 0);
-    journal_open(&journal, path, 0, false);
+    event_log_open(&event_log, path, 0, false);
     for (int64_t step = 10; step <= 2000; step += 10) {
         const struct statistics_row rows[] = {
             lost(0, "qkv", OPERAND_INPUT, 0.5, 0.01), lost(0, "qkv", OPERAND_GRADIENT, 0.001, 0.03),
             lost(0, "o", OPERAND_GRADIENT, 0.004, NAN), lost(2, "up", OPERAND_WEIGHT, 0, 0.2),
             lost(2, "up", OPERAND_GRADIENT, step == 510 || step == 570 ? 0.0625 : 0.03, 0.05)};
-        journal_begin(&journal, "statistics", step);
-        statistics_log(&journal, rows, 5);
-        journal_end(&journal);
+        event_log_begin(&event_log, "statistics", step);
+        statistics_log(&event_log, rows, 5);
+        event_log_end(&event_log);
     }
-    journal_close(&journal);
+    event_log_close(&event_log);
     FILE *file = fopen(path, "a");
     fputs("{\"event\":\"statistics\",\"step\":2001,\"operands\":[{\"layer\":0,\"linear\":\"a\",\"operand\":\"input\"},"
           "{\"layer\":2},7,{\"layer\":3,\"linear\":\"\\u001b[2J and "

@@ -185,7 +185,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     world = comm_open_mpi();
     cpu = cpu_executor_create(1);
-    cpu->copies = true; /* as devices do, so that sums have room */
+    cpu->copies = true; /* as devices do, so that sums have scratch */
     folder = rank_folder_create(world, "t_reshard");
     test_chains();
     rank_folder_remove(world, folder);

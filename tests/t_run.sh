@@ -103,7 +103,7 @@ delayed="precision.recipe=delayed precision.history=4 precision.fp4_layers=2"
 ranks 2 train "$work/deck.cfg" $delayed checkpoint.every=6 output.folder="$work/delayed"
 ranks 2 train "$work/deck.cfg" $delayed output.folder="$work/delayedb" train.steps=7
 ranks 2 train "$work/deck.cfg" $delayed output.folder="$work/delayedb"
-check "it does not start anew" test "$(grep -c "delayed scaling" "$work/out")" -eq 1 # what is quantized
+check "it does not start again" test "$(grep -c "delayed scaling" "$work/out")" -eq 1 # what is quantized
 losses "$work/delayed" >"$work/delayed.losses"
 losses "$work/delayedb" >"$work/delayedb.losses"
 check "delayed scaling restarts bit for bit" cmp "$work/delayed.losses" "$work/delayedb.losses"

@@ -236,7 +236,7 @@ static void test_waiting(void)
 /* -- Layers ------------------------------------------------------------------------------------------------------ */
 
 /* As one number: the digits are the slices' layers. */
-static int64_t dealt(int64_t layers, int slices, int deal, int64_t vocabulary)
+static int64_t balanced(int64_t layers, int slices, int balance, int64_t vocabulary)
 {
     const struct model_settings settings = {.family = &family_llama,
                                             .layers = layers,
@@ -246,12 +246,12 @@ static int64_t dealt(int64_t layers, int slices, int deal, int64_t vocabulary)
                                             .kv_heads = 4,
                                             .head_dim = 16, /* a layer has 40960 elements */
                                             .vocabulary = vocabulary,
-                                            .cut = {.stages = slices, .chunks = 1, .deal = deal}};
+                                            .cut = {.stages = slices, .chunks = 1, .balance = balance}};
     int counts[MOST_STAGES];
     int64_t all = 0, digits = 0;
-    stages_deal(&settings, counts);
+    stages_balance(&settings, counts);
     for (int i = 0; i < slices; i++) {
-        CHECK(counts[i] >= (deal == DECK_STAGES_LAYERS));
+        CHECK(counts[i] >= (balance == DECK_STAGES_LAYERS));
         all += counts[i];
         digits = 10 * digits + counts[i];
     }
@@ -261,30 +261,30 @@ static int64_t dealt(int64_t layers, int slices, int deal, int64_t vocabulary)
 
 static void test_layers(void)
 {
-    CHECK(dealt(8, 4, DECK_STAGES_LAYERS, 64) == 2222);
-    CHECK(dealt(10, 4, DECK_STAGES_LAYERS, 64) == 2233); /* stages that come first keep more micro-batches */
-    CHECK(dealt(5, 5, DECK_STAGES_ENDS, 64) == 1121);    /* the embedding has the first part for itself */
-    CHECK(dealt(14, 4, DECK_STAGES_ENDS, 64) == 3443);
-    CHECK(dealt(8, 4, DECK_STAGES_COST, 64) == 2222);       /* the head costs next to nothing */
-    CHECK(dealt(8, 4, DECK_STAGES_COST, 640) == 2222);      /* as much as a layer */
-    CHECK(dealt(11, 4, DECK_STAGES_COST, 640) == 3332);     /* likewise */
-    CHECK(dealt(10, 4, DECK_STAGES_COST, 3 * 640) == 3331); /* as much as three */
-    CHECK(dealt(6, 4, DECK_STAGES_COST, 3 * 640) == 2220);  /* the head has a part of its own */
-    CHECK(dealt(8, 1, DECK_STAGES_COST, 640) == 8);
+    CHECK(balanced(8, 4, DECK_STAGES_LAYERS, 64) == 2222);
+    CHECK(balanced(10, 4, DECK_STAGES_LAYERS, 64) == 2233); /* stages that come first keep more micro-batches */
+    CHECK(balanced(5, 5, DECK_STAGES_ENDS, 64) == 1121);    /* the embedding has the first part for itself */
+    CHECK(balanced(14, 4, DECK_STAGES_ENDS, 64) == 3443);
+    CHECK(balanced(8, 4, DECK_STAGES_COST, 64) == 2222);       /* the head costs next to nothing */
+    CHECK(balanced(8, 4, DECK_STAGES_COST, 640) == 2222);      /* as much as a layer */
+    CHECK(balanced(11, 4, DECK_STAGES_COST, 640) == 3332);     /* likewise */
+    CHECK(balanced(10, 4, DECK_STAGES_COST, 3 * 640) == 3331); /* as much as three */
+    CHECK(balanced(6, 4, DECK_STAGES_COST, 3 * 640) == 2220);  /* the head has a part of its own */
+    CHECK(balanced(8, 1, DECK_STAGES_COST, 640) == 8);
     /* Llama 3.1 405B as NVIDIA's benchmark has it: 126 layers and both ends in 64 parts of two */
     struct model_settings settings = {.family = &family_llama,
                                       .layers = 126,
-                                      .cut = {.stages = 8, .chunks = 8, .deal = DECK_STAGES_ENDS},
+                                      .cut = {.stages = 8, .chunks = 8, .balance = DECK_STAGES_ENDS},
                                       .vocabulary = 128256};
     settings.hidden = settings.ffn = settings.heads = settings.kv_heads = settings.head_dim = 64;
     int counts[64];
-    stages_deal(&settings, counts);
+    stages_balance(&settings, counts);
     for (int i = 0; i < 64; i++)
         CHECK(counts[i] == (i % 63 == 0 ? 1 : 2));
     settings.layers = 30; /* and its proxy, whose first and last parts have no layer */
-    settings.cut = (struct stage_cut){.stages = 4, .chunks = 8, .deal = DECK_STAGES_ENDS};
+    settings.cut = (struct stage_cut){.stages = 4, .chunks = 8, .balance = DECK_STAGES_ENDS};
     CHECK(stages_most_slices(&settings) == 32);
-    stages_deal(&settings, counts);
+    stages_balance(&settings, counts);
     for (int i = 0; i < 32; i++)
         CHECK(counts[i] == (i % 31 == 0 ? 0 : 1));
 }

@@ -44,7 +44,7 @@ static void cut_create(struct cut *cut, int ranks)
                                            .reduce = comm_group_create(cut->grid.shard, NULL, "reduce"),
                                            .replicas = comm_group_create(cut->grid.replicas, NULL, "replicas")};
     cut->groups.all = cut->groups.data;
-    cut->groups.reduce->copies = cut->groups.replicas->copies = true; /* as on GPUs, so that sums need room */
+    cut->groups.reduce->copies = cut->groups.replicas->copies = true; /* as on GPUs, so that sums need scratch */
 }
 
 static void cut_destroy(struct cut *cut)
@@ -230,23 +230,24 @@ static void test_rows(struct executor *cpu, struct layout layout)
 
 /* -- Room for copies --------------------------------------------------------------------------------------------- */
 
-static void count_room(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
+static void count_scratch(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
 {
     const struct all_reduce_args *a = args;
     int64_t *sums = wrapper->self;
     if (op == OP_ALL_REDUCE && a->group == two.groups.replicas)
-        sums[tensor_present(&a->room)]++;
+        sums[tensor_present(&a->scratch)]++;
     wrapper_pass(wrapper, stream, op, args);
 }
 
-/* Replicas have room for a sum where the memory that it is made in is of their group, and not of the sharding group. */
-static void test_room(struct executor *cpu, struct layout layout, struct sharding sharding, bool room)
+/* Replicas have scratch for a sum where the memory that it is made in is of their group, and not of the sharding group.
+ */
+static void test_scratch(struct executor *cpu, struct layout layout, struct sharding sharding, bool scratch)
 {
     int64_t sums[2] = {0};
     struct wrapper wrapper;
-    wrapper_create(&wrapper, cpu, count_room, sums);
+    wrapper_create(&wrapper, cpu, count_scratch, sums);
     run(&wrapper.executor, &layout, (struct holders){&two, sharding}, false);
-    CHECK(sums[room] > 0 && sums[!room] == 0);
+    CHECK(sums[scratch] > 0 && sums[!scratch] == 0);
 }
 
 /* -- Gradients, to the last bit ---------------------------------------------------------------------------------- */
@@ -575,9 +576,9 @@ int main(int argc, char **argv)
     test_replays(cpu, all_bf16, rounding[0]);
     test_replays(cpu, all_bf16, rounding[3]);
     test_files(cpu);
-    test_room(cpu, all_bf16, (struct sharding){.level = SHARD_GRADIENTS}, true);
-    test_room(cpu, all_bf16, (struct sharding){.level = SHARD_OPTIMIZER}, false);
-    test_room(cpu, all_bf16, (struct sharding){.level = SHARD_GRADIENTS, .no_masters = true}, false);
+    test_scratch(cpu, all_bf16, (struct sharding){.level = SHARD_GRADIENTS}, true);
+    test_scratch(cpu, all_bf16, (struct sharding){.level = SHARD_OPTIMIZER}, false);
+    test_scratch(cpu, all_bf16, (struct sharding){.level = SHARD_GRADIENTS, .no_masters = true}, false);
     for (int i = 0; i < 3; i++) { /* copies of gathered weights */
         static const int recipes[] = {DECK_RECIPE_DELAYED, DECK_RECIPE_BLOCK, DECK_RECIPE_CURRENT};
         const int recipe = recipes[i];

@@ -95,17 +95,17 @@ static void check_behaviors(void)
                  {SPLIT_MERGED_WITH_NEXT, true, "!|ab!|!|c!|"},
                  {SPLIT_CONTIGUOUS, false, "!|ab|!!|c|!|"},
                  {SPLIT_CONTIGUOUS, true, "!|ab|!!|c|!|"}};
-    struct splitter_room *room = splitter_room_open();
+    struct splitter_scratch *scratch = splitter_scratch_open();
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
         char out[64], *end = out;
         struct text_splitter *split;
         struct splitter_settings settings = {"!", i % 2 > 0, cases[i / 2].behavior, cases[i / 2].invert, false, "P"};
         CHECK(splitter_open(&split, &settings) == ERROR_NONE);
-        CHECK(splitter_run(split, room, (const unsigned char *)"!ab!!c!", 7, take_text, &end) == ERROR_NONE);
+        CHECK(splitter_run(split, scratch, (const unsigned char *)"!ab!!c!", 7, take_text, &end) == ERROR_NONE);
         CHECK_STRING(out, cases[i / 2].pieces);
         splitter_close(split);
     }
-    splitter_room_close(room);
+    splitter_scratch_close(scratch);
 }
 
 /* Unicode's White_Space. Source: PropList.txt */
@@ -144,15 +144,15 @@ static int take(void *context, const unsigned char *piece, int64_t bytes)
 
 struct both {
     struct text_splitter *by_hand, *by_pcre2;
-    struct splitter_room *room;
+    struct splitter_scratch *scratch;
 };
 
 static bool same(const struct both *both, const unsigned char *text, int64_t bytes)
 {
     static struct pieces one, other;
     one.count = other.count = 0;
-    int code = splitter_run(both->by_hand, both->room, text, bytes, take, &one);
-    return code == ERROR_NONE && splitter_run(both->by_pcre2, both->room, text, bytes, take, &other) == ERROR_NONE &&
+    int code = splitter_run(both->by_hand, both->scratch, text, bytes, take, &one);
+    return code == ERROR_NONE && splitter_run(both->by_pcre2, both->scratch, text, bytes, take, &other) == ERROR_NONE &&
            one.count == other.count && memcmp(one.ends, other.ends, (size_t)one.count * sizeof *one.ends) == 0;
 }
 
@@ -239,7 +239,7 @@ static void check_by_hand(void)
     const char *const patterns[] = {splitter_gpt2, splitter_llama3, splitter_qwen2};
     for (int i = 0; i < 3; i++) {
         struct splitter_settings settings = {.pattern = patterns[i], .behavior = SPLIT_ISOLATED, .where = "P"};
-        struct both both = {.room = splitter_room_open()};
+        struct both both = {.scratch = splitter_scratch_open()};
         CHECK(splitter_open(&both.by_hand, &settings) == ERROR_NONE);
         settings.by_pcre2 = true;
         CHECK(splitter_open(&both.by_pcre2, &settings) == ERROR_NONE);
@@ -247,7 +247,7 @@ static void check_by_hand(void)
         CHECK(differing_mixtures(&both) == 0);
         splitter_close(both.by_hand);
         splitter_close(both.by_pcre2);
-        splitter_room_close(both.room);
+        splitter_scratch_close(both.scratch);
     }
 }
 

@@ -15,7 +15,7 @@ static bool look(struct straggler *straggler, enum straggler_phase phase, double
     return straggler_look(straggler, ranks, RANKS, found);
 }
 
-static int looks_until_told(struct straggler *straggler, enum straggler_phase phase, struct straggler_found *found)
+static int looks_until_reported(struct straggler *straggler, enum straggler_phase phase, struct straggler_found *found)
 {
     int looks = 1;
     while (looks < 10 && !look(straggler, phase, 1, found))
@@ -29,13 +29,13 @@ static void check_stragglers(void)
     for (int phase = 0; phase < STRAGGLER_PHASES; phase++) {
         struct straggler straggler = {0};
         const enum straggler_phase of = (enum straggler_phase)phase;
-        CHECK(looks_until_told(&straggler, of, &found) == 5);
+        CHECK(looks_until_reported(&straggler, of, &found) == 5);
         CHECK(found.rank == SLOW && found.phase == of && found.seconds == 10);
         CHECK(found.excess > 0.99 && found.excess < 1.2);
         for (int i = 0; i < 6; i++)
             CHECK(!look(&straggler, of, 1, &found)); /* it is known */
         CHECK(!look(&straggler, of, 1e-3, &found));
-        CHECK(looks_until_told(&straggler, of, &found) == 5);
+        CHECK(looks_until_reported(&straggler, of, &found) == 5);
     }
     struct straggler little = {0}, stages = {0}, saves = {0};
     for (int i = 0; i < 12; i++) {

@@ -44,7 +44,7 @@ static struct {
     const char *device;            /* NULL: it has no choices */
     int64_t fastest;               /* what timing finds today */
     bool tells;                    /* by results, which way was taken */
-    bool deals;                    /* ranks are of one kind and share nothing */
+    bool assigns;                  /* ranks are of one kind and share nothing */
     int64_t timed;                 /* in one run, by this rank */
     struct product products[MOST]; /* these */
     int64_t unknown;               /* products planned in one run before their way was known */
@@ -155,7 +155,7 @@ static void check_timed(void)
 }
 
 /* Trains to a step with that tuning file, going on where the folder has a checkpoint. Of each run: what was timed was
- * dealt out, and all end with the same choices. */
+ * assigned to ranks, and all end with the same choices. */
 static void train(const char *name, int steps, const char *tuning_file, bool deterministic, char digest[32])
 {
     char folder[500], file[600], length[40], exact[60], rows[60], share[60];
@@ -171,7 +171,7 @@ static void train(const char *name, int steps, const char *tuning_file, bool det
     comm_barrier(world);
     stores_digest(name, steps, digest);
     CHECK(digest[0] != '\0');
-    if (fake.device == NULL || !fake.deals)
+    if (fake.device == NULL || !fake.assigns)
         return;
     check_timed();
     struct choice_table *all = memory_allocate((int64_t)sizeof *all * world->size);
@@ -242,7 +242,7 @@ static void test_rehearsal(void)
 {
     char plain[32], rehearsed[32];
     fake.tells = false;
-    fake.deals = true;
+    fake.assigns = true;
     fake.fastest = 7;
     fake.device = NULL;
     train("plain", STEPS, "none", false, plain);
@@ -335,7 +335,7 @@ static void test_sharded(void)
 static void test_alone(void)
 {
     char digest[32];
-    fake.deals = false;
+    fake.assigns = false;
     sharing = true;
     train("sharing", STEPS, "none", false, digest);
     CHECK(world->rank == 0 ? fake.timed > 5 : fake.timed == 0);
@@ -344,7 +344,7 @@ static void test_alone(void)
     train("mixed", STEPS, "none", false, digest);
     CHECK(world->rank == 0 ? fake.timed > 5 : fake.timed == 0);
     fake.device = "Fake GPU, library 1";
-    fake.deals = true;
+    fake.assigns = true;
 }
 
 static void test_file(void)
@@ -586,7 +586,7 @@ static void test_restart(void)
     CHECK(timed() > 5 && there(file));
     micro_batch = 2;
 
-    /* of another device: chosen anew */
+    /* of another device: chosen again */
     train("moved", STEPS / 2, "none", false, resumed);
     fake.device = "Fake GPU, library 2";
     train("moved", STEPS, "none", false, resumed);

@@ -13,7 +13,7 @@ on from a checkpoint; `goes on from` in code is left alone.
 END
 cat >"$work/source.h" <<'END'
 /* Of these: what is on its way. */
-static const char *text = "/* is no comment */ anew";
+static const char *text = "/* is no comment */ again";
 int f(void); /* Returns the number of rows. */
 END
 words()

@@ -52,7 +52,7 @@ int main(int argc, char **argv)
     if (argc > 5)
         config = read_file(argv[5]);
     if (bpe_open(&bpe, &file, argc > 5 ? &config : NULL) != ERROR_NONE) {
-        error_tell();
+        error_print();
         return ERROR_USER;
     }
     struct bpe_encoder *encoder = bpe_encoder_open(bpe);
@@ -66,7 +66,7 @@ int main(int argc, char **argv)
         memcpy(&bytes, at, sizeof bytes);
         at += sizeof bytes;
         if (bpe_encode(encoder, at, bytes, specials, &ids, &count) != ERROR_NONE) {
-            error_tell();
+            error_print();
             return ERROR_USER;
         }
         lost += !kept(bpe, at, bytes, ids, count);

@@ -230,12 +230,12 @@ static void measure_all_rows(void)
 
 static void measure_tokens(void)
 {
-    static const int64_t shapes[][4] = {/* tokens, hidden, vocabulary, tokens of a chunk of the head */
+    static const int64_t shapes[][4] = {/* tokens, hidden, vocabulary, tokens of a slice of the head */
                                         {32768, 1280, 64, 32768},
                                         {16384, 2048, 32000, 4096},
                                         {16384, 4096, 128256, 2048}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        const int64_t t = shapes[i][0], h = shapes[i][1], v = shapes[i][2], chunk = shapes[i][3];
+        const int64_t t = shapes[i][0], h = shapes[i][1], v = shapes[i][2], slice = shapes[i][3];
         printf("\nvocabulary of %lld\n", (long long)v);
         MEASURE("embedding_forward", EMBEDDING_FORWARD, embedding_forward, t, h, .tokens = integers(t, v, true),
                 .weight = matrix(v, h), .y = own);
@@ -247,17 +247,17 @@ static void measure_tokens(void)
         MEASURE("embedding_backward, adding", EMBEDDING_BACKWARD, embedding_backward, t, h,
                 .tokens = integers(t, v, true), .dy = own, .dweight = filled(DTYPE_F32, v, h), .padding = -1,
                 .accumulate = true);
-        MEASURE("xent_stat", XENT_STAT, xent_stat, chunk, v, .logits = own, .labels = integers(chunk, v, true),
-                .loss = numbers(chunk), .lse = numbers(chunk), .total = device(DTYPE_F64, 1, 2));
-        MEASURE("xent_part", XENT_PART, xent_part, chunk, v, .logits = own, .labels = integers(chunk, v, true),
-                .statistics = device(DTYPE_F32, XENT_STATISTICS, chunk));
-        MEASURE("xent_merge, 8 parts", XENT_MERGE, xent_merge, 8 * XENT_STATISTICS, chunk,
-                .statistics = filled(DTYPE_F32, 8 * XENT_STATISTICS, chunk), .labels = integers(chunk, v, true),
-                .loss = numbers(chunk), .lse = numbers(chunk), .total = device(DTYPE_F64, 1, 2));
-        MEASURE("xent_grad", XENT_GRAD, xent_grad, chunk, v, .logits = own, .labels = integers(chunk, v, true),
-                .lse = numbers(chunk));
-        MEASURE("xent_both", XENT_BOTH, xent_both, chunk, v, .logits = own, .labels = integers(chunk, v, true),
-                .loss = numbers(chunk), .total = device(DTYPE_F64, 1, 2));
+        MEASURE("xent_stat", XENT_STAT, xent_stat, slice, v, .logits = own, .labels = integers(slice, v, true),
+                .loss = numbers(slice), .lse = numbers(slice), .total = device(DTYPE_F64, 1, 2));
+        MEASURE("xent_part", XENT_PART, xent_part, slice, v, .logits = own, .labels = integers(slice, v, true),
+                .statistics = device(DTYPE_F32, XENT_STATISTICS, slice));
+        MEASURE("xent_merge, 8 parts", XENT_MERGE, xent_merge, 8 * XENT_STATISTICS, slice,
+                .statistics = filled(DTYPE_F32, 8 * XENT_STATISTICS, slice), .labels = integers(slice, v, true),
+                .loss = numbers(slice), .lse = numbers(slice), .total = device(DTYPE_F64, 1, 2));
+        MEASURE("xent_grad", XENT_GRAD, xent_grad, slice, v, .logits = own, .labels = integers(slice, v, true),
+                .lse = numbers(slice));
+        MEASURE("xent_both", XENT_BOTH, xent_both, slice, v, .logits = own, .labels = integers(slice, v, true),
+                .loss = numbers(slice), .total = device(DTYPE_F64, 1, 2));
     }
 }
 
@@ -286,7 +286,7 @@ static void measure_updates(void)
     MEASURE("sum_squares of bf16", SUM_SQUARES, sum_squares, 1, n, .x = own, .sum = device(DTYPE_F64, 1, 1));
     MEASURE("sum_squares of f32", SUM_SQUARES, sum_squares, 1, n, .x = numbers(n), .sum = device(DTYPE_F64, 1, 1));
     MEASURE("sum_squares of f32, exact", SUM_SQUARES, sum_squares, 1, n, .x = numbers(n),
-            .sum = device(DTYPE_F64, 1, SQUARES_PARTS), .unit = 1);
+            .sum = device(DTYPE_F64, 1, SQUARES_PARTS), .quantum = 1);
     MEASURE("exact_add", EXACT_ADD, exact_add, 1, n, .from = numbers(n), .to = device(DTYPE_F64, 1, n), .unit = 0x1p-30,
             .most = 1000, .accumulate = true);
     MEASURE("exact_read", EXACT_READ, exact_read, 1, n, .from = device(DTYPE_F64, 1, n), .to = device(DTYPE_F32, 1, n));

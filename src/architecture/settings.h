@@ -41,10 +41,10 @@ static inline int layer_ranks(const struct layer_cut *layer)
 /* Pipeline parallelism: the units are divided into stages * chunks consecutive slices. A stage has the slices whose
  * number modulo `stages` is its own: its model chunks. */
 struct stage_cut {
-    int stages; /* 0 and 1: no pipeline */
-    int stage;  /* stage of this rank */
-    int chunks; /* number of chunks of a stage */
-    int deal;   /* enum deck_stages: how layers are balanced over slices (architecture/stages.h) */
+    int stages;  /* 0 and 1: no pipeline */
+    int stage;   /* stage of this rank */
+    int chunks;  /* number of chunks of a stage */
+    int balance; /* enum deck_stages: how layers are balanced over slices (architecture/stages.h) */
 };
 
 static inline int stage_count(const struct stage_cut *cut)

@@ -27,9 +27,9 @@ int stages_most_slices(const struct model_settings *settings);
 /* Writes the number of layers of each slice to layers [slices]; at most stages_most_slices slices. The first slice also
  * has the embedding, and the last the head. Layers are assigned so that slices cost as nearly the same as possible: the
  * smallest sum of squares, and among equal ones more layers in later slices, since earlier stages keep more
- * micro-batches. A layer costs 1. settings->cut.deal sets the cost of embedding and head: DECK_STAGES_LAYERS 0,
+ * micro-batches. A layer costs 1. settings->cut.balance sets the cost of embedding and head: DECK_STAGES_LAYERS 0,
  * DECK_STAGES_ENDS 1 each, DECK_STAGES_COST 0 for the embedding, and for the head that of its GEMMs relative to a
  * layer's. */
-void stages_deal(const struct model_settings *settings, int *layers);
+void stages_balance(const struct model_settings *settings, int *layers);
 
 #endif

@@ -112,8 +112,8 @@ static int64_t groups_leave(const char *root, const struct version *versions, si
     char *path = memory_format("%s/proc/self/cgroup", root), *line = NULL;
     int64_t least = INT64_MAX;
     FILE *groups = fopen(path, "re");
-    size_t room = 0;
-    while (groups != NULL && getline(&line, &room, groups) >= 0) {
+    size_t capacity = 0;
+    while (groups != NULL && getline(&line, &capacity, groups) >= 0) {
         const char *kind = strchr(line, ':');
         line[strcspn(line, "\n")] = '\0';
         for (size_t i = 0; i < count; i++) {

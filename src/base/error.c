@@ -13,7 +13,7 @@
 
 enum { MESSAGE_BYTES = 16384 };
 
-static _Thread_local char message[MESSAGE_BYTES], told[MESSAGE_BYTES];
+static _Thread_local char message[MESSAGE_BYTES], printed[MESSAGE_BYTES];
 static void (*record_launches)(void), (*end_ranks)(void);
 static int own_rank;
 
@@ -76,17 +76,17 @@ void error_clear(void)
     message[0] = '\0';
 }
 
-void error_tell(void)
+void error_print(void)
 {
     fprintf(stderr, "cistron: %s\n", message);
     fflush(stderr);
-    memcpy(told, message, sizeof told);
+    memcpy(printed, message, sizeof printed);
     error_clear();
 }
 
-const char *error_told(void)
+const char *error_printed(void)
 {
-    return told;
+    return printed;
 }
 
 void error_on_fatal(void (*record)(void), void (*end)(void))

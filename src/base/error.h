@@ -43,10 +43,10 @@ int error_restate(int code, const char *message);
 /* error_message returns this thread's recorded message, "" if there is none; error_clear drops it. */
 const char *error_message(void);
 void error_clear(void);
-/* error_tell prints the recorded message on standard error and clears it. error_told returns the message that was
+/* error_print prints the recorded message on standard error and clears it. error_printed returns the message that was
  * printed last, "" if none was. */
-void error_tell(void);
-const char *error_told(void);
+void error_print(void);
+const char *error_printed(void);
 
 /* Ends the process with ERROR_ENVIRONMENT, for failures without recovery (out of memory, a broken invariant, a failed
  * launch): prints the message with the rank and calls the functions of error_on_fatal. Ranks other than 0 wait before

@@ -60,7 +60,7 @@ uint64_t random_bits(const struct random_key *key, uint64_t index)
 
 /* Returns the upper 53 of 64 bits as an exact double in [0, 1). Uses conversions of signed 32 bits, which vector units
  * have. */
-CPU_INLINE double to_unit(uint32_t high, uint32_t low)
+CPU_INLINE double to_uniform(uint32_t high, uint32_t low)
 {
     const double upper = (double)(int32_t)(high ^ 0x80000000u) + 0x1p31;
     return upper * 0x1p-32 + (double)(int32_t)(low >> 11) * 0x1p-53;
@@ -68,19 +68,19 @@ CPU_INLINE double to_unit(uint32_t high, uint32_t low)
 
 static double radius_of(uint32_t high, uint32_t low)
 {
-    return sqrt(-2.0 * log(1.0 - to_unit(high, low))); /* 1 - u is never 0 */
+    return sqrt(-2.0 * log(1.0 - to_uniform(high, low))); /* 1 - u is never 0 */
 }
 
 static double angle_of(uint32_t high, uint32_t low)
 {
-    return 6.283185307179586476925 * to_unit(high, low);
+    return 6.283185307179586476925 * to_uniform(high, low);
 }
 
 double random_uniform(const struct random_key *key, uint64_t index)
 {
     uint32_t out[4];
     draw(key, index, out);
-    return to_unit(out[0], out[1]);
+    return to_uniform(out[0], out[1]);
 }
 
 double random_normal(const struct random_key *key, uint64_t index)
@@ -126,7 +126,7 @@ void random_series_uniforms(const struct random_series *series, uint64_t first, 
     uint32_t words[4][RANDOM_LANES];
     draw_run(series, first, RANDOM_LANES, words[0]);
     for (int i = 0; i < RANDOM_LANES; i++)
-        out[i] = to_unit(words[0][i], words[1][i]);
+        out[i] = to_uniform(words[0][i], words[1][i]);
 }
 
 void random_uniforms(const struct random_key *key, uint64_t first, int64_t count, double *out)
@@ -137,7 +137,7 @@ void random_uniforms(const struct random_key *key, uint64_t first, int64_t count
         int64_t rest = MIN(count - done, RUN);
         draw_run(&series, first + (uint64_t)done, RUN, words[0]);
         for (int64_t i = 0; i < rest; i++)
-            out[done + i] = to_unit(words[0][i], words[1][i]);
+            out[done + i] = to_uniform(words[0][i], words[1][i]);
     }
 }
 
@@ -219,9 +219,9 @@ CPU_CLONES static void normal_run(const struct random_series *series, uint64_t f
     draw_run(series, first, RUN, words[0]);
 #pragma omp simd
     for (int i = 0; i < RUN; i++) {
-        const double radius = sqrt(-2 * near_log(1 - to_unit(words[0][i], words[1][i])));
+        const double radius = sqrt(-2 * near_log(1 - to_uniform(words[0][i], words[1][i])));
         double cosine, sine, rest;
-        near_turn(6.283185307179586476925 * to_unit(words[2][i], words[3][i]), &cosine, &sine, &rest);
+        near_turn(6.283185307179586476925 * to_uniform(words[2][i], words[3][i]), &cosine, &sine, &rest);
         int32_t not_known = rest < 0x1p-30;
         even[i] = rounded(radius * cosine * factor, &not_known);
         odd[i] = rounded(radius * sine * factor, &not_known);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static atomic_int wishes;
+static atomic_int requests;
 static sigset_t caught;
 
 /* Ends the process as the signal does by default; this thread unblocks it first. */
@@ -37,7 +37,7 @@ static void *listen(void *nothing)
         if (end && now > first_end + ONE_SIGNAL_SECONDS)
             end_by(number);
         first_end = end ? fmin(first_end, now) : first_end;
-        atomic_fetch_or(&wishes, number == SIGUSR2 ? SIGNALS_SAVE : end ? SIGNALS_STOP | SIGNALS_END : SIGNALS_STOP);
+        atomic_fetch_or(&requests, number == SIGUSR2 ? SIGNALS_SAVE : end ? SIGNALS_STOP | SIGNALS_END : SIGNALS_STOP);
     }
     return nothing;
 }
@@ -69,12 +69,12 @@ void signals_catch(void)
 
 int signals_pending(void)
 {
-    return atomic_load(&wishes);
+    return atomic_load(&requests);
 }
 
 int signals_take_save(void)
 {
-    return (atomic_fetch_and(&wishes, ~SIGNALS_SAVE) & SIGNALS_SAVE) != 0;
+    return (atomic_fetch_and(&requests, ~SIGNALS_SAVE) & SIGNALS_SAVE) != 0;
 }
 
 bool signals_stopping(void)

@@ -34,13 +34,13 @@ static size_t take(const char **text, char out[MOST + 1])
     return (size_t)bytes;
 }
 
-void text_printable(char *out, size_t room, const char *text)
+void text_printable(char *out, size_t capacity, const char *text)
 {
     size_t used = 0;
     while (*text != '\0') {
         char piece[MOST + 1];
         const size_t bytes = take(&text, piece);
-        if (used + bytes >= room)
+        if (used + bytes >= capacity)
             break;
         memcpy(out + used, piece, bytes);
         used += bytes;

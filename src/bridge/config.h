@@ -39,7 +39,7 @@ int config_check(const struct model_settings *settings, enum checkpoint_dialect 
  * beyond the vocabulary. Also writes generation_config.json if the family has end tokens (CONFIG_ENDS) and either the
  * tokenizer or the generation's end tokens are known. positions: the longest sequence claimed. tokenizer: for the
  * special ids; NULL: unknown. ends: the imported model's end tokens, if they differ from the tokenizer's. dtype:
- * "float32" or "bfloat16". Local. Errors of draft_open and draft_close. */
+ * "float32" or "bfloat16". Local. Errors of atomic_file_open and atomic_file_close. */
 int config_write(const struct model_settings *settings, enum checkpoint_dialect dialect, int64_t positions,
                  const struct tokenizer *tokenizer, const struct model_ends *ends, const char *dtype,
                  const char *folder);

@@ -10,7 +10,7 @@
 #include "bridge/text_files.h"
 #include "bridge/tokenizer_files.h"
 #include "comm/comm.h"
-#include "loader/corpus.h"
+#include "loader/data_set.h"
 #include "data/tokenizer_member.h"
 #include "tokenizer/tokenizer.h"
 #include "checkpoint/carried.h"
@@ -54,7 +54,7 @@ static int read_deck(struct export *export, const struct checkpoint_meta *meta)
     if (code != ERROR_NONE)
         return code;
     code = config_check(&export->settings, export->given->dialect);
-    const bool known = meta->tokenizer[0] != '\0' && strcmp(meta->tokenizer, corpus_plain_ids) != 0;
+    const bool known = meta->tokenizer[0] != '\0' && strcmp(meta->tokenizer, data_set_plain_ids) != 0;
     if (code == ERROR_NONE && known)
         code = tokenizer_member_open(&export->tokenizer, export->path, meta->tokenizer);
     return code;
@@ -297,14 +297,14 @@ static int write_files(struct export *export, const char *folder)
 
 static int write_folder(struct export *export)
 {
-    struct folder_draft draft;
-    int code = folder_draft_open(&draft, export->given->folder);
+    struct atomic_folder atomic;
+    int code = atomic_folder_open(&atomic, export->given->folder);
     if (code != ERROR_NONE)
         return code;
-    return folder_draft_close(&draft, write_files(export, draft.temporary));
+    return atomic_folder_close(&atomic, write_files(export, atomic.temporary));
 }
 
-static void tell_te(const struct export *export)
+static void log_transformer_engine(const struct export *export)
 {
     const char *folder = export->given->folder;
     const struct family *family = export->settings.family;
@@ -323,7 +323,7 @@ static void tell_te(const struct export *export)
                  family->te.lost);
 }
 
-static void tell(const struct export *export)
+static void log_result(const struct export *export)
 {
     log_info("%s: %s, %lld parameters in %s", export->given->folder, export->settings.family->name,
              (long long)model_parameter_count(&export->settings), export->given->bf16 ? "bf16" : "fp32");
@@ -332,7 +332,7 @@ static void tell(const struct export *export)
                  "generation_config.json",
                  export->given->folder, export->path);
     if (export->given->dialect == DIALECT_TE)
-        tell_te(export);
+        log_transformer_engine(export);
     else if (family_key(export->settings.family, CONFIG_GELU) != NULL && export->settings.tanh_gelu)
         log_warn("%s: the model has model.gelu = \"tanh\"; transformers' %s computes GELU by erf, so its results "
                  "will differ a little",
@@ -354,7 +354,7 @@ int export_run(const struct export_settings *settings)
         if (code == ERROR_NONE)
             code = write_folder(export);
         if (code == ERROR_NONE)
-            tell(export);
+            log_result(export);
         model_destroy(&export->model);
     }
     memory_free(export->places);

@@ -86,48 +86,48 @@ int folder_check(const char *path, bool replace)
                    : error_user("%s: exists; name a new folder, or replace this export with --force", path);
 }
 
-int folder_draft_open(struct folder_draft *draft, const char *path)
+int atomic_folder_open(struct atomic_folder *atomic, const char *path)
 {
     char *real = realpath(path, NULL); /* a link to an empty folder remains a link */
-    draft->path = plain_path(real != NULL ? real : path);
+    atomic->path = plain_path(real != NULL ? real : path);
     free(real);
-    draft->temporary = temporary_own(draft->path);
-    disk_remove_folder(draft->temporary); /* left by a killed process of the same number */
-    if (mkdir(draft->temporary, 0777) == 0)
+    atomic->temporary = temporary_own(atomic->path);
+    disk_remove_folder(atomic->temporary); /* left by a killed process of the same number */
+    if (mkdir(atomic->temporary, 0777) == 0)
         return ERROR_NONE;
-    int code = error_user("%s: cannot be made: %s", draft->temporary, strerror(errno));
-    free(draft->path);
-    free(draft->temporary);
+    int code = error_user("%s: cannot be made: %s", atomic->temporary, strerror(errno));
+    free(atomic->path);
+    free(atomic->temporary);
     return code;
 }
 
-/* Moves the draft to its path. rename(2) alone replaces only empty folders. */
-static int place(const struct folder_draft *draft)
+/* Moves the temporary folder to its path. rename(2) alone replaces only empty folders. */
+static int place(const struct atomic_folder *atomic)
 {
     struct stat status;
     char *old = NULL;
     int code = ERROR_NONE;
-    if (rmdir(draft->path) != 0 && stat(draft->path, &status) == 0) {
-        old = memory_format("%s" TEMPORARY_OLD "%ld", draft->path, (long)getpid());
-        code = file_move(draft->path, old);
+    if (rmdir(atomic->path) != 0 && stat(atomic->path, &status) == 0) {
+        old = memory_format("%s" TEMPORARY_OLD "%ld", atomic->path, (long)getpid());
+        code = file_move(atomic->path, old);
     }
     if (code == ERROR_NONE)
-        code = file_move(draft->temporary, draft->path);
+        code = file_move(atomic->temporary, atomic->path);
     if (code == ERROR_NONE && old != NULL)
         disk_remove_folder(old);
     else if (old != NULL)
-        rename(old, draft->path); /* a failure is ignored: the reason is already recorded */
+        rename(old, atomic->path); /* a failure is ignored: the reason is already recorded */
     free(old);
     return code;
 }
 
-int folder_draft_close(struct folder_draft *draft, int code)
+int atomic_folder_close(struct atomic_folder *atomic, int code)
 {
     if (code == ERROR_NONE)
-        code = place(draft);
+        code = place(atomic);
     if (code != ERROR_NONE)
-        disk_remove_folder(draft->temporary);
-    free(draft->path);
-    free(draft->temporary);
+        disk_remove_folder(atomic->temporary);
+    free(atomic->path);
+    free(atomic->temporary);
     return code;
 }

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-struct folder_draft {
+struct atomic_folder {
     char *path, *temporary; /* owned; "<path>.tmp-<process>" */
 };
 
@@ -13,12 +13,12 @@ struct folder_draft {
  * with content, or a file; or it cannot be written. */
 int folder_check(const char *path, bool replace);
 
-/* Makes the folder draft->temporary, which the caller fills with files. ERROR_USER: it cannot be made; then there is
+/* Makes the folder atomic->temporary, which the caller fills with files. ERROR_USER: it cannot be made; then there is
  * nothing to close. */
-int folder_draft_open(struct folder_draft *draft, const char *path);
-/* Renames the draft to its path. An existing folder is first moved aside, and removed afterwards (a program killed in
- * between leaves it as "<path>.old-<process>"). code: the caller's result; an error removes the draft with its files,
- * and is returned. ERROR_ENVIRONMENT. */
-int folder_draft_close(struct folder_draft *draft, int code);
+int atomic_folder_open(struct atomic_folder *atomic, const char *path);
+/* Renames the temporary folder to its path. An existing folder is first moved aside, and removed afterwards (a program
+ * killed in between leaves it as "<path>.old-<process>"). code: the caller's result; an error removes the folder with
+ * its files, and is returned. ERROR_ENVIRONMENT. */
+int atomic_folder_close(struct atomic_folder *atomic, int code);
 
 #endif

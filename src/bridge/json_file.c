@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "file/open.h"
 #include "base/memory.h"
-#include "file/draft.h"
+#include "file/atomic_file.h"
 #include "tokenizer/json_place.h"
 
 #include <errno.h>
@@ -63,12 +63,12 @@ static char *dump(const json_t *object)
 
 int json_file_write(json_t *object, const char *path)
 {
-    struct file_draft draft;
+    struct atomic_file atomic;
     char *text = dump(object);
-    int code = draft_open(&draft, path);
+    int code = atomic_file_open(&atomic, path);
     if (code == ERROR_NONE) {
-        fprintf(draft.file, "%s\n", text);
-        code = draft_close(&draft, code);
+        fprintf(atomic.file, "%s\n", text);
+        code = atomic_file_close(&atomic, code);
     }
     free(text);
     json_decref(object);

@@ -1,7 +1,7 @@
 #include "bridge/safetensors_writer.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "file/draft.h"
+#include "file/atomic_file.h"
 #include "file/file.h"
 
 #include <dirent.h>
@@ -22,7 +22,7 @@ struct tensor_place {
 
 struct safetensors_output {
     char *path;
-    struct file_draft draft;
+    struct atomic_file atomic;
     bool placed; /* renamed to its final name */
 };
 
@@ -101,7 +101,7 @@ static json_t *make_header(struct safetensors_writer *writer, const struct safet
 static int begin_file(struct safetensors_writer *writer, const struct safetensors_entry *tensors, int file)
 {
     struct safetensors_output *output = &writer->outputs[file];
-    int code = draft_open(&output->draft, output->path);
+    int code = atomic_file_open(&output->atomic, output->path);
     if (code != ERROR_NONE)
         return code;
     json_t *header = make_header(writer, tensors, file);
@@ -118,10 +118,10 @@ static int begin_file(struct safetensors_writer *writer, const struct safetensor
     for (int64_t i = 0; i < writer->count; i++)
         if (writer->tensors[i].file == file)
             writer->tensors[i].position += LENGTH_BYTES + padded;
-    int descriptor = fileno(output->draft.file);
-    code = file_write(descriptor, output->draft.target.temporary, field, LENGTH_BYTES, 0);
+    int descriptor = fileno(output->atomic.file);
+    code = file_write(descriptor, output->atomic.target.temporary, field, LENGTH_BYTES, 0);
     if (code == ERROR_NONE)
-        code = file_write(descriptor, output->draft.target.temporary, text, padded, LENGTH_BYTES);
+        code = file_write(descriptor, output->atomic.target.temporary, text, padded, LENGTH_BYTES);
     free(text);
     return code;
 }
@@ -129,12 +129,12 @@ static int begin_file(struct safetensors_writer *writer, const struct safetensor
 static int write_index(struct safetensors_writer *writer, json_t *map)
 {
     struct safetensors_output *output = &writer->outputs[writer->files];
-    int code = draft_open(&output->draft, output->path);
+    int code = atomic_file_open(&output->atomic, output->path);
     if (code != ERROR_NONE)
         return code;
     json_t *index = json_pack("{s:{s:I}, s:O}", "metadata", "total_size", (json_int_t)writer->total, "weight_map", map);
-    json_dumpf(index, output->draft.file, JSON_INDENT(2)); /* draft_flush reports write errors */
-    fputc('\n', output->draft.file);
+    json_dumpf(index, output->atomic.file, JSON_INDENT(2)); /* atomic_file_flush reports write errors */
+    fputc('\n', output->atomic.file);
     json_decref(index);
     return ERROR_NONE;
 }
@@ -189,10 +189,10 @@ int safetensors_writer_write(struct safetensors_writer *writer, int64_t tensor, 
                              const void *data)
 {
     struct tensor_place *place = &writer->tensors[tensor];
-    const struct file_draft *draft = &writer->outputs[place->file].draft;
+    const struct atomic_file *atomic = &writer->outputs[place->file].atomic;
     CHECK_BUG(offset >= 0 && bytes >= 0 && offset <= place->bytes - bytes);
     place->missing -= bytes;
-    return file_write(fileno(draft->file), draft->target.temporary, data, bytes, place->position + offset);
+    return file_write(fileno(atomic->file), atomic->target.temporary, data, bytes, place->position + offset);
 }
 
 /* Returns whether the writer makes files of this name: the single file, the index or any shard. */
@@ -239,11 +239,11 @@ int safetensors_writer_commit(struct safetensors_writer *writer)
             error_fatal("%s: bug: tensor %lld lacks %lld bytes", writer->folder, (long long)i,
                         (long long)writer->tensors[i].missing);
     for (int i = 0; i < writer->output_count && code == ERROR_NONE; i++)
-        code = draft_flush(&writer->outputs[i].draft);
+        code = atomic_file_flush(&writer->outputs[i].atomic);
     if (code == ERROR_NONE)
         code = remove_index(writer);
     for (int i = 0; i < writer->output_count && code == ERROR_NONE; i++) {
-        code = draft_close(&writer->outputs[i].draft, code);
+        code = atomic_file_close(&writer->outputs[i].atomic, code);
         writer->outputs[i].placed = code == ERROR_NONE;
     }
     if (code == ERROR_NONE)
@@ -257,7 +257,7 @@ void safetensors_writer_destroy(struct safetensors_writer *writer)
     if (writer == NULL)
         return;
     for (int i = 0; i < writer->output_count; i++) {
-        draft_close(&writer->outputs[i].draft, ERROR_ENVIRONMENT);
+        atomic_file_close(&writer->outputs[i].atomic, ERROR_ENVIRONMENT);
         if (writer->outputs[i].placed && !writer->committed)
             file_remove(writer->outputs[i].path);
         free(writer->outputs[i].path);

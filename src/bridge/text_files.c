@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "bridge/json_file.h"
 #include "bridge/tokenizer_json.h"
-#include "file/draft.h"
+#include "file/atomic_file.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/tokenizer.h"
 
@@ -11,12 +11,12 @@
 
 static int write_kept(const struct tokenizer *tokenizer, enum bundle_kind kind, const char *path)
 {
-    struct file_draft draft;
-    int code = draft_open(&draft, path);
+    struct atomic_file atomic;
+    int code = atomic_file_open(&atomic, path);
     if (code != ERROR_NONE)
         return code;
-    fwrite(tokenizer->bundle.files[kind].data, 1, (size_t)tokenizer->bundle.files[kind].bytes, draft.file);
-    return draft_close(&draft, code);
+    fwrite(tokenizer->bundle.files[kind].data, 1, (size_t)tokenizer->bundle.files[kind].bytes, atomic.file);
+    return atomic_file_close(&atomic, code);
 }
 
 static void put_special(json_t *out, const char *key, const struct tokenizer *tokenizer, int32_t id)

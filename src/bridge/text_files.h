@@ -9,7 +9,7 @@
 struct tokenizer;
 
 /* Writes the files of an open tokenizer. tokens: length of the longest sequence, special tokens included. Local. Errors
- * of draft_open and draft_close. */
+ * of atomic_file_open and atomic_file_close. */
 int text_files_write(const struct tokenizer *tokenizer, int64_t tokens, const char *folder);
 
 #endif

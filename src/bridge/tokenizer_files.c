@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "bridge/json_file.h"
 #include "tokenizer/tokenizer.h"
-#include "file/draft.h"
+#include "file/atomic_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,13 +32,13 @@ static json_t *special_tokens(const struct tokenizer *tokenizer, const char *bos
 static int write_vocabulary(const struct tokenizer *tokenizer, const char *path)
 {
     char buffer[TOKENIZER_TEXT];
-    struct file_draft draft;
-    int code = draft_open(&draft, path);
+    struct atomic_file atomic;
+    int code = atomic_file_open(&atomic, path);
     if (code != ERROR_NONE)
         return code;
     for (int32_t id = 0; id < tokenizer->vocabulary; id++)
-        fprintf(draft.file, "%s\n", tokenizer_token(tokenizer, id, buffer));
-    return draft_close(&draft, code);
+        fprintf(atomic.file, "%s\n", tokenizer_token(tokenizer, id, buffer));
+    return atomic_file_close(&atomic, code);
 }
 
 /* -- tokenizer.json ------------------------------------------------------------------------------------------------ */

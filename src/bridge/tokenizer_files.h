@@ -10,7 +10,7 @@
 struct tokenizer;
 
 /* Writes the files. class: the family's tokenizer_class, NULL if it has none. tokens: length of the longest sequence,
- * special tokens included. Local. Errors of draft_open and draft_close. */
+ * special tokens included. Local. Errors of atomic_file_open and atomic_file_close. */
 int tokenizer_files_write(const struct tokenizer *tokenizer, const char *class, int64_t tokens, const char *folder);
 
 /* Returns whether the folder has a tokenizer.json with this vocabulary. */

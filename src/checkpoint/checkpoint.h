@@ -7,7 +7,7 @@
  *                    signed number
  *   /data            attributes offset, epoch, window, before, key: the position in the data (loader/blend.h); the last
  *                    four are numbers with one store, else arrays with an entry for each. content, path: the stores
- *                    (loader/lineage.h). store: their checksum (loader/store_set.h), as a signed number
+ *                    (loader/provenance.h). store: their checksum (loader/store_set.h), as a signed number
  *   /model/<name>    weights: matrices [rows, cols], vectors [cols], in the type of the masters (f32)
  *   /optim/m/<name>, /optim/v/<name>   moments, of the same shapes; a final model has none
  *   /state/choices   the executor's tuned kernels, if it has any (checkpoint/choices.h)
@@ -64,7 +64,7 @@ struct checkpoint_meta {
     uint64_t store; /* checksum of the token stores trained on */
     /* The stores trained on; empty for random data, and for files of versions before 0.2 with several stores. Borrowed
      * when a file is written. */
-    struct data_lineage lineage;
+    struct data_provenance provenance;
     /* checkpoint_digest of weights and moments. Writing a file with moments sets it; for a file of weights alone the
      * caller passes it. 0 = unknown. */
     uint64_t digest;
@@ -150,8 +150,9 @@ char *checkpoint_path(const char *folder, int64_t step);
 int checkpoint_find(struct comm *world, const char *where, char **path);
 /* As checkpoint_find. On rank 0, *aside is one line for each file that was set aside, with the reason, or NULL; freed
  * with free(). */
-int checkpoint_find_telling(struct comm *world, const char *where, char **path, char **aside);
-/* As checkpoint_find_telling, but verifies only the metadata: checkpoint_load compares the tensors while reading them.
+int checkpoint_find_reporting(struct comm *world, const char *where, char **path, char **aside);
+/* As checkpoint_find_reporting, but verifies only the metadata: checkpoint_load compares the tensors while reading
+ * them.
  */
 int checkpoint_find_to_load(struct comm *world, const char *where, char **path, char **aside);
 /* Sets a file aside whose error all ranks have recorded, and clears the error. Returns the warning's line on rank 0,

@@ -136,7 +136,7 @@ static int refuse_all_bad(const char *folder)
     return code;
 }
 
-static int find_in_folder(struct comm *world, const char *folder, bool tensors, char **path, char **told)
+static int find_in_folder(struct comm *world, const char *folder, bool tensors, char **path, char **reasons)
 {
     int64_t *steps = NULL, count = 0;
     int code = comm_share(world, world->rank == 0 ? list_steps(folder, "", &steps, &count) : ERROR_NONE);
@@ -170,7 +170,7 @@ static int find_in_folder(struct comm *world, const char *folder, bool tensors, 
     }
     if (aside != NULL)
         log_warn("bad checkpoints in %s:\n  %s", folder, aside);
-    *told = aside;
+    *reasons = aside;
     free(steps);
     if (code == ERROR_NONE && *path == NULL)
         code = world->rank == 0 ? refuse_all_bad(folder) : ERROR_NONE;
@@ -206,7 +206,7 @@ static int find(struct comm *world, const char *where, bool tensors, char **path
     return code;
 }
 
-int checkpoint_find_telling(struct comm *world, const char *where, char **path, char **aside)
+int checkpoint_find_reporting(struct comm *world, const char *where, char **path, char **aside)
 {
     return find(world, where, true, path, aside);
 }
@@ -214,7 +214,7 @@ int checkpoint_find_telling(struct comm *world, const char *where, char **path, 
 int checkpoint_find(struct comm *world, const char *where, char **path)
 {
     char *aside;
-    int code = checkpoint_find_telling(world, where, path, &aside);
+    int code = checkpoint_find_reporting(world, where, path, &aside);
     free(aside);
     return code;
 }

@@ -68,10 +68,10 @@ static bool write_position(hid_t file, const struct checkpoint_meta *meta)
                 hdf5_write_integers(group, "window", begun ? position->window : &start, stores) &&
                 hdf5_write_integers(group, "before", begun ? position->before : &start, stores) &&
                 hdf5_write_integers(group, "key", begun ? position->key : &start, stores);
-    const struct data_lineage *lineage = &meta->lineage;
-    if (good && lineage->stores > 0)
-        good = hdf5_write_integers(group, "content", lineage->content, lineage->stores) &&
-               hdf5_write_integers(group, "path", lineage->path, lineage->stores);
+    const struct data_provenance *provenance = &meta->provenance;
+    if (good && provenance->stores > 0)
+        good = hdf5_write_integers(group, "content", provenance->content, provenance->stores) &&
+               hdf5_write_integers(group, "path", provenance->path, provenance->stores);
     return H5Gclose(group) >= 0 && good;
 }
 
@@ -131,7 +131,7 @@ static bool write_datasets(hid_t file, const struct checkpoint_layout *layout)
 static int64_t most_bytes(const struct checkpoint_layout *layout, const struct checkpoint_meta *meta)
 {
     int64_t bytes = HDF5_LAYOUT_FIXED + (int64_t)strlen(meta->deck_text) + meta->choices_bytes + HDF5_LAYOUT_DATASET +
-                    (4 * meta->position.stores + 2 * meta->lineage.stores) * (int64_t)sizeof(int64_t);
+                    (4 * meta->position.stores + 2 * meta->provenance.stores) * (int64_t)sizeof(int64_t);
     bytes += checkpoint_scales_bytes(&layout->scales);
     if (meta->opened != NULL)
         bytes += bundle_bytes(&meta->opened->bundle) + BUNDLE_KINDS * HDF5_LAYOUT_DATASET;
@@ -268,18 +268,18 @@ static bool read_each(hid_t group, const char *name, int64_t *values, int64_t st
     return hdf5_read_integers(group, name, values, stores) == stores;
 }
 
-/* Reads the lineage, as read_each does. The only store of an older file is known by its checksum. */
-static bool read_lineage(hid_t group, struct checkpoint_meta *meta)
+/* Reads the provenance, as read_each does. The only store of an older file is known by its checksum. */
+static bool read_provenance(hid_t group, struct checkpoint_meta *meta)
 {
     const int64_t stores = meta->position.stores;
     const bool there = H5Aexists(group, "content") > 0;
     if (!there && stores > 1)
         return true;
-    meta->lineage = lineage_create(stores);
+    meta->provenance = provenance_create(stores);
     if (!there)
-        meta->lineage.content[0] = (int64_t)meta->store;
-    return read_each(group, "content", meta->lineage.content, stores) &&
-           read_each(group, "path", meta->lineage.path, stores);
+        meta->provenance.content[0] = (int64_t)meta->store;
+    return read_each(group, "content", meta->provenance.content, stores) &&
+           read_each(group, "path", meta->provenance.path, stores);
 }
 
 static bool read_position(hid_t file, struct checkpoint_meta *meta)
@@ -302,7 +302,7 @@ static bool read_position(hid_t file, struct checkpoint_meta *meta)
     memory_free(epochs);
     good = good && hdf5_read_integers(group, "window", position->window, stores) == stores &&
            read_each(group, "before", position->before, stores) && read_each(group, "key", position->key, stores) &&
-           read_lineage(group, meta);
+           read_provenance(group, meta);
     H5Gclose(group);
     for (int64_t d = 0; d < position->stores && good; d++)
         good = is_count(position->epoch[d]) && is_count(position->window[d]) && is_count(position->before[d]) &&
@@ -354,7 +354,7 @@ void checkpoint_meta_destroy(struct checkpoint_meta *meta)
     free(meta->deck_text);
     meta->deck_text = NULL;
     blend_position_destroy(&meta->position);
-    lineage_destroy(&meta->lineage);
+    provenance_destroy(&meta->provenance);
 }
 
 int checkpoint_read_meta(struct comm *world, const char *path, struct checkpoint_meta *meta)
@@ -365,7 +365,7 @@ int checkpoint_read_meta(struct comm *world, const char *path, struct checkpoint
         return code;
     char *deck = meta->deck_text; /* rank 0's pointers, which the broadcast overwrites on other ranks */
     struct blend_position position = meta->position;
-    struct data_lineage lineage = meta->lineage;
+    struct data_provenance provenance = meta->provenance;
     int64_t bytes = world->rank == 0 ? (int64_t)strlen(deck) + 1 : 0;
     comm_broadcast(world, meta, sizeof *meta, 0);
     comm_broadcast(world, &bytes, sizeof bytes, 0);
@@ -373,16 +373,16 @@ int checkpoint_read_meta(struct comm *world, const char *path, struct checkpoint
         deck = memory_grow(NULL, bytes);
         position = blend_position_create(meta->position.stores);
         position.offset = meta->position.offset;
-        lineage = lineage_create(meta->lineage.stores);
+        provenance = provenance_create(meta->provenance.stores);
     }
     int64_t *const each[] = {position.epoch, position.window, position.before, position.key};
     comm_broadcast(world, deck, bytes, 0);
     for (size_t i = 0; i < sizeof each / sizeof *each; i++)
         comm_broadcast(world, each[i], position.stores * (int64_t)sizeof *each[i], 0);
-    comm_broadcast(world, lineage.content, lineage.stores * (int64_t)sizeof *lineage.content, 0);
-    comm_broadcast(world, lineage.path, lineage.stores * (int64_t)sizeof *lineage.path, 0);
+    comm_broadcast(world, provenance.content, provenance.stores * (int64_t)sizeof *provenance.content, 0);
+    comm_broadcast(world, provenance.path, provenance.stores * (int64_t)sizeof *provenance.path, 0);
     meta->deck_text = deck;
     meta->position = position;
-    meta->lineage = lineage;
+    meta->provenance = provenance;
     return ERROR_NONE;
 }

@@ -136,7 +136,7 @@ static int add_held(void *self, const struct parameter_piece *piece)
 /* -- Assignment of blocks to ranks ------------------------------------------------------------------------------- */
 
 /* Assigns each block of a tensor to one rank that reads it as a whole, or by its number if no rank does. */
-static void deal_blocks(struct tensor_reader *r)
+static void assign_blocks(struct tensor_reader *r)
 {
     const int ranks = r->world->size;
     const int64_t count = r->list->count, bytes = (count + 7) / 8;
@@ -330,7 +330,7 @@ static int read_open(struct tensor_reader *r, int kinds)
 {
     r->mine = memory_allocate(r->list->count);
     piece_visit_held(r->engine, kinds, add_held, r);
-    deal_blocks(r);
+    assign_blocks(r);
     int code = read_own(r);
     if (code == ERROR_NONE)
         code = by_threads(r, r->list->count, check_rest, r);

@@ -190,7 +190,7 @@ static void *write_beside(void *self)
 }
 
 /* Starts the writer thread once the device's copies are complete, because the thread does not use the device. */
-static void start_when_taken(struct checkpoint_save *s, bool wait)
+static void start_when_copied(struct checkpoint_save *s, bool wait)
 {
     if (s->snapshot == NULL || s->started || !snapshot_taken(s->snapshot, wait))
         return;
@@ -262,14 +262,14 @@ int checkpoint_begin(struct checkpoint_save **save, struct comm *world, struct e
         snapshot_take(snapshot);
     else
         write_share(s);
-    start_when_taken(s, false);
+    start_when_copied(s, false);
     *save = s;
     return ERROR_NONE;
 }
 
 bool checkpoint_ready(struct checkpoint_save *s)
 {
-    start_when_taken(s, false);
+    start_when_copied(s, false);
     const bool ready = s->snapshot == NULL || (s->started && atomic_load(&s->done));
     return comm_max_i64(s->world, !ready) == 0;
 }
@@ -277,7 +277,7 @@ bool checkpoint_ready(struct checkpoint_save *s)
 /* Waits for the writer thread and returns its error on this thread. */
 static int join(struct checkpoint_save *s)
 {
-    start_when_taken(s, true);
+    start_when_copied(s, true);
     if (s->started)
         pthread_join(s->thread, NULL);
     return s->message != NULL ? error_restate(s->code, s->message) : s->code;

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* CHUNK_BYTES: bytes reduced at a time; bounds a group's scratch. */
-enum { CHUNK_BYTES = 4 << 20, MESSAGE_BYTES = 16384 };
+/* SLICE_BYTES: bytes reduced at a time; bounds a group's scratch. */
+enum { SLICE_BYTES = 4 << 20, MESSAGE_BYTES = 16384 };
 
 /* The factor of the time limit during long work. */
 static const double LONG_WORK = 10;
@@ -172,7 +172,7 @@ int comm_agree(struct comm *comm, int code)
 {
     code = comm_share(comm, code);
     if (code != ERROR_NONE && comm->rank == 0)
-        error_tell();
+        error_print();
     error_clear();
     return code;
 }
@@ -200,16 +200,16 @@ struct host_group {
     struct group group;
     struct comm *comm;
     char *sent, *received;
-    int64_t room; /* bytes of each buffer, which grows on demand up to CHUNK_BYTES */
+    int64_t capacity; /* bytes of each buffer, which grows on demand up to SLICE_BYTES */
 };
 
-static void make_room(struct host_group *host, int64_t bytes)
+static void reserve(struct host_group *host, int64_t bytes)
 {
-    if (bytes <= host->room)
+    if (bytes <= host->capacity)
         return;
     host->sent = memory_extend(host->sent, 0, bytes);
     host->received = memory_extend(host->received, 0, bytes);
-    host->room = bytes;
+    host->capacity = bytes;
 }
 
 typedef void reduction(void *result, const void *term, int64_t count, enum dtype dtype);
@@ -275,12 +275,12 @@ static void host_all_reduce(struct group *group, struct stream *stream, const st
     if (size == 1)
         return;
     int64_t width = dtype_size(args->x.dtype), total = tensor_count(&args->x);
-    int64_t slice_limit = CHUNK_BYTES / width / size;
+    int64_t slice_limit = SLICE_BYTES / width / size;
     for (int64_t first = 0; first < total; first += slice_limit * size) {
         int64_t left = MIN(total - first, slice_limit * size);
         int64_t slice = (left + size - 1) / size;
         char *data = (char *)args->x.data + first * width;
-        make_room(host, slice * size * width);
+        reserve(host, slice * size * width);
         memcpy(host->sent, data, (size_t)(left * width)); /* data after `left` is reduced and discarded */
         comm_all_to_all(host->comm, host->sent, host->received, slice * width);
         reduce_slices(host, slice, args->x.dtype, args->maximum ? raise_to : add);
@@ -294,10 +294,10 @@ static void host_reduce_scatter(struct group *group, struct stream *stream, cons
     (void)stream;
     struct host_group *host = group->self;
     int64_t width = dtype_size(args->in.dtype), total = args->in.cols;
-    int64_t slice_limit = CHUNK_BYTES / width / group->size;
+    int64_t slice_limit = SLICE_BYTES / width / group->size;
     for (int64_t first = 0; first < total; first += slice_limit) {
         int64_t slice = MIN(total - first, slice_limit);
-        make_room(host, slice * group->size * width);
+        reserve(host, slice * group->size * width);
         for (int r = 0; r < group->size; r++)
             memcpy(host->sent + r * slice * width, tensor_at(&args->in, r, first), (size_t)(slice * width));
         comm_all_to_all(host->comm, host->sent, host->received, slice * width);

@@ -25,7 +25,7 @@ struct member {
 /* The last message sent in one direction: a copy, since it may still be in flight when mpi_relay returns. */
 struct posted {
     char *data;
-    int64_t room;
+    int64_t capacity;
     MPI_Request *requests; /* one for each piece; `count` are in use */
     int count;
 };
@@ -69,10 +69,10 @@ enum { TAG_CALL = 1, TAG_HERE = 2 };
 static const double ATTEND_SECONDS = 1.0;
 
 /* After this time, a wait that delays a stop request is reported. */
-static const double WISH_SECONDS = 5.0;
+static const double REQUEST_SECONDS = 5.0;
 
 /* A wait that takes longer than this share of its limit is reported. */
-static const double TELL_SHARE = 0.1;
+static const double LATE_SHARE = 0.1;
 
 struct presence {
     int absent, lowest; /* number of absent ranks; the lowest rank of the group that is present */
@@ -112,7 +112,7 @@ struct wait {
     const char *what; /* name of the collective */
     MPI_Request requests[MOST_REQUESTS];
     int count, done;
-    bool told, told_wish;
+    bool logged, request_logged;
 };
 
 static void ask_after(struct wait *wait)
@@ -223,7 +223,7 @@ static void attend_others(double waited)
 /* -- Waiting ------------------------------------------------------------------------------------------------------ */
 
 /* Names the missing ranks. Only the lowest rank that is present prints. */
-static void tell(struct wait *wait, double waited, double limit)
+static void warn(struct wait *wait, double waited, double limit)
 {
     const struct mpi_comm *own = own_of(wait->comm);
     const struct presence presence = call_roll(wait);
@@ -254,14 +254,14 @@ static void attend(struct wait *wait, double waited)
 {
     const double limit = comm_limit();
     attend_others(waited);
-    bool wish = !wait->told_wish && waited > WISH_SECONDS && signals_stopping();
-    bool late = !wait->told && limit > 0 && waited > TELL_SHARE * limit;
+    bool request = !wait->request_logged && waited > REQUEST_SECONDS && signals_stopping();
+    bool late = !wait->logged && limit > 0 && waited > LATE_SHARE * limit;
     if (limit > 0 && waited > limit) {
         give_up(wait, waited);
-    } else if (wish || late) {
-        wait->told_wish = signals_stopping();
-        wait->told = true;
-        tell(wait, waited, limit);
+    } else if (request || late) {
+        wait->request_logged = signals_stopping();
+        wait->logged = true;
+        warn(wait, waited, limit);
     }
 }
 
@@ -377,11 +377,11 @@ static void post(struct comm *comm, int way, int peer, const void *data, int64_t
 {
     struct posted *posted = &own_of(comm)->posted[way];
     await_posted(comm, posted);
-    if (bytes > posted->room) {
+    if (bytes > posted->capacity) {
         const int64_t pieces = (bytes + PIECE_BYTES - 1) / PIECE_BYTES;
         posted->data = memory_grow(posted->data, bytes);
         posted->requests = memory_grow(posted->requests, pieces * (int64_t)sizeof *posted->requests);
-        posted->room = bytes;
+        posted->capacity = bytes;
     }
     memcpy(posted->data, data, (size_t)bytes);
     for (int64_t done = 0; done < bytes; done += PIECE_BYTES) {

@@ -26,7 +26,7 @@ int placement_choose(struct device_placement *places, const struct placement_id 
     /* all: the different devices; users: the ranks of each; taken: each rank's device */
     struct placement_id *all = memory_allocate((int64_t)sizeof *all * ranks * most);
     int *users = memory_allocate((int64_t)sizeof *users * ranks * most);
-    int *taken = memory_allocate((int64_t)sizeof *taken * ranks);
+    int *chosen = memory_allocate((int64_t)sizeof *chosen * ranks);
     int devices = 0;
     for (int64_t seen = 1; seen <= most; seen++)
         for (int r = 0; r < ranks; r++) {
@@ -35,18 +35,18 @@ int placement_choose(struct device_placement *places, const struct placement_id 
                 int at = find(all, devices, id);
                 if (at == devices)
                     all[devices++] = *id;
-                if (i == 0 || users[at] < users[taken[r]]) {
+                if (i == 0 || users[at] < users[chosen[r]]) {
                     places[r].device = (int)i;
-                    taken[r] = at;
+                    chosen[r] = at;
                 }
             }
             if (counts[r] == seen)
-                users[taken[r]]++;
+                users[chosen[r]]++;
         }
     for (int r = 0; r < ranks; r++)
-        places[r].sharing = users[taken[r]];
+        places[r].sharing = users[chosen[r]];
     memory_free(all);
     memory_free(users);
-    memory_free(taken);
+    memory_free(chosen);
     return devices;
 }

@@ -13,7 +13,7 @@ static void print(const char *name, double nats, int64_t symbols, const struct t
 {
     const char *each = store->tokenizer->bases ? "base" : "residue";
     printf("%s %.4f nats per %s over %lld %s\n", name, nats, each, (long long)symbols,
-           tokenizer_unit(store->tokenizer));
+           tokenizer_token_noun(store->tokenizer));
 }
 
 /* Checks all orders before the first is computed. */

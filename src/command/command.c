@@ -271,7 +271,7 @@ static int end(int code)
     if ((fflush(stdout) != 0 || ferror(stdout)) && code == ERROR_NONE)
         code = error_environment("standard output could not be written in full; look for space where it goes");
     if (code != ERROR_NONE && error_message()[0] != '\0')
-        error_tell();
+        error_print();
     return code;
 }
 

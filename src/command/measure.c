@@ -23,24 +23,24 @@ static char **overrides;
 static int override_count;
 static device_make *make_executor;
 
-static int open_output(struct file_draft *draft)
+static int open_output(struct atomic_file *atomic)
 {
     int code = disk_check_output(output, DISK_STREAM | (replace ? DISK_REPLACE : 0), NULL, 0);
-    return code == ERROR_NONE ? output_open(draft, output) : code;
+    return code == ERROR_NONE ? output_open(atomic, output) : code;
 }
 
 static int write_rates(struct comm *world, struct executor *executor)
 {
     static struct machine_rates rates;
-    struct file_draft draft = {0};
-    int code = comm_agree(world, world->rank == 0 ? open_output(&draft) : ERROR_NONE);
+    struct atomic_file atomic = {0};
+    int code = comm_agree(world, world->rank == 0 ? open_output(&atomic) : ERROR_NONE);
     if (code != ERROR_NONE) /* checked first: measuring takes minutes */
         return code;
     rates_default(&rates, setup.peak);
     measure_rates(&rates, world, executor, &settings);
     if (world->rank == 0)
-        rates_file_write(&rates, draft.file);
-    code = comm_agree(world, output_close(&draft, ERROR_NONE));
+        rates_file_write(&rates, atomic.file);
+    code = comm_agree(world, output_close(&atomic, ERROR_NONE));
     if (code == ERROR_NONE && world->rank == 0)
         log_info("# %d rates of %s on %d rank%s: %s", rates.count, rates.device, world->size, plural(world->size),
                  output);

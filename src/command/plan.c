@@ -59,7 +59,7 @@ static int plan(struct setup *setup, int threads, struct executor *executor)
     if (code == ERROR_NONE) {
         const bool elsewhere = own->device.kind == DECK_DEVICE_AUTO && own->memory > 0;
         const bool gpus = executor->device != NULL || elsewhere; /* see doc/parallel.md */
-        const struct forecast_report report = {&forecast, &choice, &rates, rates_tell(&rates, gpus, ranks), &fit};
+        const struct forecast_report report = {&forecast, &choice, &rates, rates_predict(&rates, gpus, ranks), &fit};
         (json ? forecast_print_json : forecast_print)(&report);
         fflush(stdout); /* before messages on standard error */
         code = fit_refuse(&fit);

@@ -93,15 +93,15 @@ static inline uint8_t f32_to_8bit(float value, int mantissa, int bias, float lar
     frexpf(magnitude, &exponent); /* magnitude = f * 2^exponent, 0.5 <= f < 1 */
     int scale = exponent - 1 < 1 - bias ? 1 - bias : exponent - 1;
     /* rintf rounds ties to even: the mantissa with its hidden bit, in units of the last place */
-    int units = (int)rintf(ldexpf(magnitude, mantissa - scale));
+    int ulps = (int)rintf(ldexpf(magnitude, mantissa - scale));
     int biased = scale + bias;
-    if (units >= 2 << mantissa) { /* rounding carried into the next binade */
-        units >>= 1;
+    if (ulps >= 2 << mantissa) { /* rounding carried into the next binade */
+        ulps >>= 1;
         biased++;
     }
-    if (units < 1 << mantissa)
-        return (uint8_t)(sign | units); /* denormal or zero: the stored exponent is 0 */
-    return (uint8_t)(sign | biased << mantissa | (units - (1 << mantissa)));
+    if (ulps < 1 << mantissa)
+        return (uint8_t)(sign | ulps); /* denormal or zero: the stored exponent is 0 */
+    return (uint8_t)(sign | biased << mantissa | (ulps - (1 << mantissa)));
 }
 
 static inline float f32_from_8bit(uint8_t bits, int mantissa, int bias)

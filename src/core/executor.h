@@ -43,7 +43,7 @@ struct executor {
     bool rehearsal;
     struct choice_share share;
     /* On one node, the executor's groups move memory that they allocated without slowing kernels down, so sums can use
-     * copies (`room` of collectives in core/op.h). */
+     * copies (`scratch` of collectives in core/op.h). */
     bool copies;
     /* Set by the executor's user: the ranks of the world are on nodes in blocks of this size (comm_node_block). 0: all
      * ranks are on one node. */

@@ -12,8 +12,7 @@ struct group {
     int rank, size;
     const struct group_class *class;
     void *self;
-    bool
-        copies; /* all ranks are on one node and executor->copies is set: sums should get scratch (`room`, core/op.h) */
+    bool copies; /* all ranks are on one node and executor->copies is set: sums should get scratch (core/op.h) */
 };
 
 /* Each function but `release` is collective over the group and ordered on the stream. Either all ranks launch a

@@ -253,12 +253,12 @@ static const struct op_field adamw_fields[] = {
 };
 static const struct op_field all_reduce_fields[] = {
     FIELD(all_reduce, x, OP_READ_WRITE, FLOAT, "M N"),
-    FIELD(all_reduce, room, OP_WRITE | OPTIONAL, SAME, "R P"),
+    FIELD(all_reduce, scratch, OP_WRITE | OPTIONAL, SAME, "R P"),
 };
 static const struct op_field reduce_scatter_fields[] = {
     FIELD(reduce_scatter, in, OP_READ, FLOAT, "R N"),
     FIELD(reduce_scatter, out, OP_WRITE, SAME, "1 N"),
-    FIELD(reduce_scatter, room, OP_WRITE | OPTIONAL, SAME, "R N"),
+    FIELD(reduce_scatter, scratch, OP_WRITE | OPTIONAL, SAME, "R N"),
 };
 static const struct op_field all_gather_fields[] = {
     FIELD(all_gather, in, OP_READ, ANY, "1 N"),

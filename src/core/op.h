@@ -430,12 +430,12 @@ struct add_args {
     struct tensor to;   /* f, the same shape */
 };
 
-/* to (+)= from, rounded to the nearest multiple of unit (a power of two), ties to even; NaN where |from| > most. Sums
- * below 2^53 units are exact, and therefore independent of their order (Demmel & Nguyen 2013). */
+/* to (+)= from, rounded to the nearest multiple of quantum (a power of two), ties to even; NaN where |from| > most.
+ * Sums below 2^53 quanta are exact, and therefore independent of their order (Demmel & Nguyen 2013). */
 struct exact_add_args {
     struct tensor from; /* stat or f64 [1, n] */
     struct tensor to;   /* f64 [1, n] */
-    double unit, most;
+    double quantum, most;
     bool accumulate;
 };
 
@@ -495,18 +495,18 @@ struct delayed_scale_args {
 };
 
 enum { SQUARES_BLOCK = 128, SQUARES_PARTS = 3 };
-#define SQUARES_STEP 0x1p-26 /* ratio of a part's unit to the previous part's */
+#define SQUARES_STEP 0x1p-26 /* ratio of a part's quantum to the previous part's */
 
 /* sum = sum of x^2 in double, in an order that depends only on the shape.
  *
- * With unit, a power of two: each block of SQUARES_BLOCK numbers is summed in a fixed order, its sum is split into
- * multiples of unit, of SQUARES_STEP * unit and of SQUARES_STEP^2 * unit, and each part is summed over the blocks. The
- * sums are exact below a total of 2^53 units. Therefore, however a vector is split at block boundaries, the results of
- * its pieces add up to the same bits, in any order. */
+ * With quantum, a power of two: each block of SQUARES_BLOCK numbers is summed in a fixed order, its sum is split into
+ * multiples of quantum, of SQUARES_STEP * quantum and of SQUARES_STEP^2 * quantum, and each part is summed over the
+ * blocks. The sums are exact below a total of 2^53 quanta. Therefore, however a vector is split at block boundaries,
+ * the results of its pieces add up to the same bits, in any order. */
 struct sum_squares_args {
-    struct tensor x;   /* f [rows, cols]; with unit stat [1, n], n a multiple of SQUARES_BLOCK */
-    struct tensor sum; /* f64 [1, 1]; with unit [1, SQUARES_PARTS] */
-    double unit;       /* 0: none */
+    struct tensor x;   /* f [rows, cols]; with quantum stat [1, n], n a multiple of SQUARES_BLOCK */
+    struct tensor sum; /* f64 [1, 1]; with quantum [1, SQUARES_PARTS] */
+    double quantum;    /* 0: none */
 };
 
 /* Computes the factor that turns summed gradients into clipped mean gradients (torch.nn.utils.clip_grad_norm_): count =
@@ -551,21 +551,21 @@ struct adamw_args {
  * bf16 are summed in f32, f64 in f64. In host memory the sum is in rank order, ((x_0 + x_1) + x_2) + ..., and rounded
  * to bf16 once. Between devices the communication library chooses the order, and may round each partial sum to bf16.
  *
- * With `room` (scratch), devices sum in rank order as the host does, if `room` and the summed tensors are in memory
- * that the group allocated (core/group.h): all contributions are copied to `room`, which occupies no SMs, and then
- * added. The content of `room` is undefined afterwards. */
+ * With `scratch`, devices sum in rank order as the host does, if `scratch` and the summed tensors are in
+ * memory that the group allocated (core/group.h): all contributions are copied to `scratch`, which occupies no SMs, and
+ * then added. The content of `scratch` is undefined afterwards. */
 struct all_reduce_args {
     struct group *group;
-    struct tensor x;    /* f or f64, contiguous; replaced by the sum or maximum over ranks */
-    bool maximum;       /* not for bf16; the numbers must not be NaN (NCCL loses NaN) */
-    struct tensor room; /* optional, for sums: same dtype [size, n], n elements of x */
+    struct tensor x;       /* f or f64, contiguous; replaced by the sum or maximum over ranks */
+    bool maximum;          /* not for bf16; the numbers must not be NaN (NCCL loses NaN) */
+    struct tensor scratch; /* optional, for sums: same dtype [size, n], n elements of x */
 };
 
 struct reduce_scatter_args {
     struct group *group;
-    struct tensor in;   /* f [size, n]: row r is the contribution to rank r */
-    struct tensor out;  /* same dtype [1, n]; may be this rank's row of in; other rows of in stay unchanged */
-    struct tensor room; /* optional: same dtype [size, n] */
+    struct tensor in;      /* f [size, n]: row r is the contribution to rank r */
+    struct tensor out;     /* same dtype [1, n]; may be this rank's row of in; other rows of in stay unchanged */
+    struct tensor scratch; /* optional: same dtype [size, n] */
 };
 
 struct all_gather_args {

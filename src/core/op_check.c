@@ -292,19 +292,19 @@ const char *op_check(enum op op, const void *args)
         RULE(XENT_PART, xent_part, a->logits.cols > 0 && a->origin >= 0)
         RULE(XENT_MERGE, xent_merge, a->statistics.rows > 0)
         RULE(XENT_GRAD, xent_grad, a->origin >= 0)
-        RULE(EXACT_ADD, exact_add, a->unit > 0 && a->most > 0)
+        RULE(EXACT_ADD, exact_add, a->quantum > 0 && a->most > 0)
         CHECK(QUANTIZE, quantize, check_copies(&a->to, a->x.rows, a->x.cols))
         RULE(QUANTIZATION_STATISTIC, quantization_statistic,
              tensor_present(&a->scale) == scaling_whole(a->rule.scaling))
         RULE(DELAYED_SCALE, delayed_scale, a->history.cols > 0)
         RULE(SUM_SQUARES, sum_squares,
-             a->unit > 0
+             a->quantum > 0
                  ? a->sum.cols == SQUARES_PARTS && is_stat(&a->x) && a->x.rows == 1 && a->x.cols % SQUARES_BLOCK == 0
                  : a->sum.cols == 1)
         CHECK(ADAMW, adamw, check_adamw(a))
         RULE(ALL_REDUCE, all_reduce,
-             a->maximum ? is_stat(&a->x) && !tensor_present(&a->room)
-                        : !tensor_present(&a->room) || tensor_count(&a->room) == tensor_count(&a->x))
+             a->maximum ? is_stat(&a->x) && !tensor_present(&a->scratch)
+                        : !tensor_present(&a->scratch) || tensor_count(&a->scratch) == tensor_count(&a->x))
         RULE(BROADCAST, broadcast, a->root >= 0 && a->root < a->group->size)
 #undef CHECK
 #undef RULE

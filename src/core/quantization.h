@@ -194,9 +194,9 @@ QUANTIZATION_INLINE float quantization_stochastic(float value, uint32_t random)
     if (!(magnitude <= FLT_MAX))
         return value;
     float step = quantization_step(magnitude, FORMAT_E2M1);
-    float units = magnitude / step;
-    float below = (float)(int)units;
-    float rounded = (units - below > (float)(random >> 8) * 0x1p-24f ? below + 1.0f : below) * step;
+    float steps = magnitude / step;
+    float below = (float)(int)steps;
+    float rounded = (steps - below > (float)(random >> 8) * 0x1p-24f ? below + 1.0f : below) * step;
     return quantization_float(quantization_bits(rounded) | (quantization_bits(value) & 0x80000000u));
 }
 

@@ -1,4 +1,4 @@
-/* exact_add, exact_read, and sum_squares with a unit. */
+/* exact_add, exact_read, and sum_squares with a quantum. */
 #include "cpu/convert.h"
 
 #include <math.h>
@@ -6,9 +6,10 @@
 #define EXACT_ADD_SPAN(name, type)                                                                                     \
     CPU_CLONES static void name(const type *from, double *to, int64_t count, const struct exact_add_args *args)        \
     {                                                                                                                  \
-        const double unit = args->unit, inverse = 1 / unit, most = args->most, old = args->accumulate ? 1 : 0;         \
+        const double quantum = args->quantum, inverse = 1 / quantum, most = args->most,                                \
+                     old = args->accumulate ? 1 : 0;                                                                   \
         for (int64_t i = 0; i < count; i++) {                                                                          \
-            const double x = (double)from[i], rounded = fabs(x) <= most ? rint(x * inverse) * unit : (double)NAN;      \
+            const double x = (double)from[i], rounded = fabs(x) <= most ? rint(x * inverse) * quantum : (double)NAN;   \
             to[i] = old != 0 ? to[i] + rounded : rounded;                                                              \
         }                                                                                                              \
     }
@@ -46,14 +47,14 @@ void cpu_exact_read(struct cpu *cpu, const struct exact_read_args *args)
     }
 }
 
-/* Splits the sum and adds its parts: each part is a multiple of its unit, and the rest after it is exact. */
-static void add_parts(double sum, double unit, double parts[SQUARES_PARTS])
+/* Splits the sum and adds its parts: each part is a multiple of its quantum, and the rest after it is exact. */
+static void add_parts(double sum, double quantum, double parts[SQUARES_PARTS])
 {
     for (int p = 0; p < SQUARES_PARTS; p++) {
-        const double part = rint(sum / unit) * unit;
+        const double part = rint(sum / quantum) * quantum;
         parts[p] += part;
         sum -= part;
-        unit *= SQUARES_STEP;
+        quantum *= SQUARES_STEP;
     }
 }
 
@@ -82,7 +83,7 @@ void cpu_sum_squares_exactly(struct cpu *cpu, const struct sum_squares_args *arg
         const float *x = tensor_at(&args->x, 0, s.col);
         memset(partial[i], 0, sizeof partial[i]);
         for (int64_t first = 0; first < s.count; first += SQUARES_BLOCK)
-            add_parts(sum_of_block(x + first), args->unit, partial[i]);
+            add_parts(sum_of_block(x + first), args->quantum, partial[i]);
     }
     memset(sum, 0, SQUARES_PARTS * sizeof *sum);
     for (int64_t i = 0; i < spans.count; i++)

@@ -45,7 +45,7 @@ OP_DEVICE_TABLE(X)
 CPU_WORKSPACE_TABLE(X)
 #undef X
 
-/* cpu_sum_squares with a unit. */
+/* cpu_sum_squares with a quantum. */
 void cpu_sum_squares_exactly(struct cpu *cpu, const struct sum_squares_args *args);
 
 /* -- Scratch ------------------------------------------------------------------------------------------------------ */
@@ -94,11 +94,11 @@ static inline int cpu_threads(const struct cpu *cpu, int64_t elements)
     return elements < CPU_SMALL ? 1 : cpu->threads;
 }
 
-/* Returns the start of part i of n elements, split into `parts` at multiples of `unit`; it is also the end of part i -
- * 1. */
-static inline int64_t cpu_part(int64_t n, int64_t parts, int64_t i, int64_t unit)
+/* Returns the start of part i of n elements, split into `parts` at multiples of `multiple`; it is also the end of part
+ * i - 1. */
+static inline int64_t cpu_part(int64_t n, int64_t parts, int64_t i, int64_t multiple)
 {
-    int64_t units = (n + unit - 1) / unit, start = units * i / parts * unit;
+    int64_t multiples = (n + multiple - 1) / multiple, start = multiples * i / parts * multiple;
     return start < n ? start : n;
 }
 

@@ -23,7 +23,7 @@ CPU_CLONES static double sum_of_squares(const float *x, int64_t count)
 
 void cpu_sum_squares(struct cpu *cpu, const struct sum_squares_args *args)
 {
-    if (args->unit > 0) {
+    if (args->quantum > 0) {
         cpu_sum_squares_exactly(cpu, args);
         return;
     }

@@ -3,33 +3,33 @@
 
 #include <string.h>
 
-/* A rank's part of a row: chunks[0], then chunks[1], which begins at token `second` of the local row. Ranges are in
+/* A rank's part of a row: slices[0], then slices[1], which begins at token `second` of the local row. Ranges are in
  * tokens of the whole row. */
 struct cut_part {
-    struct index_range chunks[2];
+    struct index_range slices[2];
     int64_t second;
 };
 
 static struct cut_part part_of(int64_t row_tokens, int rank, int ranks)
 {
-    const int64_t chunk = row_tokens / (2 * ranks);
+    const int64_t slice = row_tokens / (2 * ranks);
     return (struct cut_part){
-        {{context_chunk(rank, ranks, 0) * chunk, chunk}, {context_chunk(rank, ranks, 1) * chunk, chunk}}, chunk};
+        {{context_slice(rank, ranks, 0) * slice, slice}, {context_slice(rank, ranks, 1) * slice, slice}}, slice};
 }
 
 /* Returns how many of the segment's tokens before token `end` of the row are in the part. */
 static int64_t count_before(const struct cut_part *part, struct index_range segment, int64_t end)
 {
     const struct index_range before = range_common(segment, (struct index_range){0, end});
-    return range_common(part->chunks[0], before).count + range_common(part->chunks[1], before).count;
+    return range_common(part->slices[0], before).count + range_common(part->slices[1], before).count;
 }
 
 /* Returns where the segment begins in the local row; it has tokens there. */
 static int64_t local_start(const struct cut_part *part, struct index_range segment)
 {
-    const struct index_range first = range_common(part->chunks[0], segment),
-                             second = range_common(part->chunks[1], segment);
-    return first.count > 0 ? first.first - part->chunks[0].first : part->second + second.first - part->chunks[1].first;
+    const struct index_range first = range_common(part->slices[0], segment),
+                             second = range_common(part->slices[1], segment);
+    return first.count > 0 ? first.first - part->slices[0].first : part->second + second.first - part->slices[1].first;
 }
 
 void context_cut_batch(const struct context_cut *cut, const struct batch *whole, struct batch *part)
@@ -40,8 +40,8 @@ void context_cut_batch(const struct context_cut *cut, const struct batch *whole,
     int64_t at = 0;
     for (int64_t row = 0; row < whole->rows; row++) {
         for (int half = 0; half < 2; half++) {
-            const int64_t count = mine.chunks[half].count;
-            const int64_t from = row * whole->row_tokens + mine.chunks[half].first;
+            const int64_t count = mine.slices[half].count;
+            const int64_t from = row * whole->row_tokens + mine.slices[half].first;
             memcpy(part->tokens + at, whole->tokens + from, (size_t)count * sizeof *part->tokens);
             memcpy(part->labels + at, whole->labels + from, (size_t)count * sizeof *part->labels);
             memcpy(part->positions + at, whole->positions + from, (size_t)count * sizeof *part->positions);
@@ -73,16 +73,16 @@ static struct cut_slot slot_of(const struct cut_part *mine, const struct cut_par
     return (struct cut_slot){local_start(mine, segment), queries, local_start(theirs, segment), keys, 0};
 }
 
-/* Causal version of slot_of, for the queries of one chunk. `theirs` has all tokens of that chunk or none: the keys
+/* Causal version of slot_of, for the queries of one slice. `theirs` has all tokens of that slice or none: the keys
  * begin or end together with the queries, or all queries attend to the same keys. */
 static struct cut_slot causal_slot_of(const struct cut_part *mine, int half, const struct cut_part *theirs,
                                       struct index_range segment)
 {
-    const struct index_range queries = range_common(mine->chunks[half], segment);
+    const struct index_range queries = range_common(mine->slices[half], segment);
     const int64_t keys = count_before(theirs, segment, queries.first + queries.count);
     if (queries.count == 0 || keys == 0)
         return (struct cut_slot){0};
-    const int64_t start = (half == 0 ? 0 : mine->second) + queries.first - mine->chunks[half].first;
+    const int64_t start = (half == 0 ? 0 : mine->second) + queries.first - mine->slices[half].first;
     return (struct cut_slot){start, queries.count, local_start(theirs, segment), keys,
                              count_before(theirs, segment, queries.first)};
 }
@@ -94,7 +94,7 @@ void context_cut_segments(const struct context_cut *cut, const struct batch *who
     const int64_t row_tokens = whole->row_tokens, local_tokens = row_tokens / cut->ranks;
     const struct cut_part mine = part_of(row_tokens, cut->rank, cut->ranks);
     const struct cut_part theirs =
-        owner < 0 ? (struct cut_part){.chunks = {{0, row_tokens}}} : part_of(row_tokens, owner, cut->ranks);
+        owner < 0 ? (struct cut_part){.slices = {{0, row_tokens}}} : part_of(row_tokens, owner, cut->ranks);
     for (int64_t i = 0; i < slots; i++) {
         const int64_t s = i % each, row = s / whole->max_segments;
         const struct index_range segment = {whole->segment_start[s] - row * row_tokens, whole->segment_length[s]};

@@ -1,9 +1,9 @@
 /* Context parallelism: splits rows of tokens over several ranks; each rank has a part of every row.
  *
- * A row of S tokens is 2 c chunks of S / 2c tokens (S is a multiple of 2 c). Rank r of c has chunks r and 2 c - 1 - r,
+ * A row of S tokens is 2 c slices of S / 2c tokens (S is a multiple of 2 c). Rank r of c has slices r and 2 c - 1 - r,
  * in this order: its local row, of S / c tokens. This balances the work of a causal mask, where later tokens attend to
- * more keys. Rows are split, not segments: a segment may lie in one chunk or in several, and needs no padding. The
- * tokens of a segment are contiguous in the local row: if the segment reaches both chunks, it includes all tokens
+ * more keys. Rows are split, not segments: a segment may lie in one slice or in several, and needs no padding. The
+ * tokens of a segment are contiguous in the local row: if the segment reaches both slices, it includes all tokens
  * between them. */
 #ifndef DATA_CONTEXT_CUT_H
 #define DATA_CONTEXT_CUT_H
@@ -16,8 +16,8 @@ struct context_cut {
     int rank, ranks;
 };
 
-/* Returns the index in the row of a rank's first (half 0) or second (half 1) chunk. */
-static inline int context_chunk(int rank, int ranks, int half)
+/* Returns the index in the row of a rank's first (half 0) or second (half 1) slice. */
+static inline int context_slice(int rank, int ranks, int half)
 {
     return half == 0 ? rank : 2 * ranks - 1 - rank;
 }
@@ -28,8 +28,8 @@ static inline int context_chunk(int rank, int ranks, int half)
 void context_cut_batch(const struct context_cut *cut, const struct batch *whole, struct batch *part);
 
 /* Sizes of the five tables of struct attention_segments (core/op.h), in the order of its members; context_slots is the
- * number of slots of each. With causal attention, the slots for queries of the first chunks precede those for the
- * second chunks, and within each half no two segments share keys. Otherwise a slot has all tokens that a segment has on
+ * number of slots of each. With causal attention, the slots for queries of the first slices precede those for the
+ * second slices, and within each half no two segments share keys. Otherwise a slot has all tokens that a segment has on
  * this rank. */
 enum { CONTEXT_TABLES = 5 };
 static inline int64_t context_halves(bool causal)

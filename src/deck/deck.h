@@ -134,7 +134,7 @@ void deck_print_keys(FILE *file, const char *ending);
 struct deck_change {
     const char *key;
     const char *refused; /* the reason why it may not change at a restart; NULL: it may */
-    bool told;           /* the change is logged, since results depend on it */
+    bool logged;         /* the change is logged, since results depend on it */
     bool is_text;        /* the values are texts; otherwise numbers, or "true" and "false" */
     char *old, *new_;    /* in deck syntax, but texts without quotes; owned */
 };

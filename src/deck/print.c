@@ -175,9 +175,9 @@ static void print_restarts(FILE *file)
         fprintf(file, "%s `%s`", i == 0 || !share_rule(row - 1, row) ? "|" : "", row->key);
         if (i + 1 == deck_table_rows || !share_rule(row, row + 1))
             fprintf(file, " | %s | %s |\n",
-                    is_refused(row)                ? "refused"
-                    : row->restart == RESTART_TOLD ? "logged"
-                                                   : "allowed",
+                    is_refused(row)                  ? "refused"
+                    : row->restart == RESTART_LOGGED ? "logged"
+                                                     : "allowed",
                     deck_restarts[row->restart]);
     }
 }
@@ -223,7 +223,7 @@ struct deck_changes deck_compare(const struct deck *old, const struct deck *new_
         const struct deck_row *row = &deck_table[i];
         struct deck_change change = {.key = row->key,
                                      .refused = is_refused(row) ? deck_restarts[row->restart] : NULL,
-                                     .told = row->restart == RESTART_TOLD,
+                                     .logged = row->restart == RESTART_LOGGED,
                                      .is_text = row->type == DECK_TYPE_STRING || row->type == DECK_TYPE_CHOICE,
                                      .old = bare_value(row, old),
                                      .new_ = bare_value(row, new_)};

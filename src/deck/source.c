@@ -100,9 +100,9 @@ static void fail(struct deck_source *source, int line, const char *what, const c
 
 static void append(struct deck_source *source, const char *bytes, int64_t count)
 {
-    if (source->length + count >= source->room) {
-        source->room = 2 * (source->length + count + 1);
-        source->text = memory_grow(source->text, source->room);
+    if (source->length + count >= source->capacity) {
+        source->capacity = 2 * (source->length + count + 1);
+        source->text = memory_grow(source->text, source->capacity);
     }
     memcpy(source->text + source->length, bytes, (size_t)count);
     source->length += count;

@@ -20,8 +20,8 @@
 enum { DECK_COMMAND_LINE = INT32_MAX /* used as a line number, after all lines of files */, DECK_MOST_FAULTS = 20 };
 
 struct deck_source {
-    char *text;           /* flat text, ended by '\0' */
-    int64_t length, room; /* bytes of the text without its '\0'; bytes allocated */
+    char *text;               /* flat text, ended by '\0' */
+    int64_t length, capacity; /* bytes of the text without its '\0'; bytes allocated */
     struct deck_place {
         int file, line;
     } * places; /* [lines]: origin of flat line i + 1 */

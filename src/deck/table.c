@@ -94,10 +94,11 @@ const struct deck_row deck_table[] = {
     {INT(model.rope_scaling.original, 0, 0, LARGE), .unit = "tokens", .restart = RESTART_MODEL,
      .doc = "Context length before the stretching; 0 takes the preset's."},
 
-    {INT(train.steps, 1000, 1, LARGE), .unit = "steps", .restart = RESTART_TOLD, .doc = "Step at which the run ends."},
-    {INT(train.global_batch, 16, 1, INDEX), .unit = "rows", .restart = RESTART_TOLD,
+    {INT(train.steps, 1000, 1, LARGE), .unit = "steps", .restart = RESTART_LOGGED,
+     .doc = "Step at which the run ends."},
+    {INT(train.global_batch, 16, 1, INDEX), .unit = "rows", .restart = RESTART_LOGGED,
      .doc = "Rows of data.row_tokens tokens per step, over all ranks and micro-batches."},
-    {INT(train.micro_batch, 4, 1, INDEX), .unit = "rows", .restart = RESTART_TOLD,
+    {INT(train.micro_batch, 4, 1, INDEX), .unit = "rows", .restart = RESTART_LOGGED,
      .doc = "Rows that a rank processes at a time; gradients are accumulated over the micro-batches of a step."},
     {INT(train.seed, 42, 0, EXACT), .restart = RESTART_DATA,
      .doc = "Seed of the initial weights and of the order of the data."},
@@ -109,51 +110,51 @@ const struct deck_row deck_table[] = {
     {STRING(train.walltime, ""), .restart = RESTART_FREE,
      .doc = "Time limit of the program from its start, as in Slurm (\"90\" minutes, \"04:00:00\", \"1-12:00:00\"). The "
             "run stops before it, after a checkpoint, with exit code 85; \"\" for no limit."},
-    {BOOL(train.reproducible, false), .restart = RESTART_TOLD,
+    {BOOL(train.reproducible, false), .restart = RESTART_LOGGED,
      .doc = "The same bits of losses, gradients and updates on any number of ranks, at any sharding level, with the "
             "same train.global_batch, train.micro_batch, parallel.context and memory.head_tokens: contributions of "
             "micro-batches and ranks are rounded so that their sums are exact. Needs up to 8 bytes per parameter more, "
             "and device.deterministic. The kind of device and the threads of a CPU must be the same."},
-    {CHOICE(train.on_divergence, DECK_DIVERGENCE_STOP, "stop", "skip", "rewind"), .restart = RESTART_TOLD,
+    {CHOICE(train.on_divergence, DECK_DIVERGENCE_STOP, "stop", "skip", "rewind"), .restart = RESTART_LOGGED,
      .doc = "If the loss or gradient of a step is not finite, its update is never made. \"stop\" ends the run with "
             "exit code 3. \"skip\" continues with the next step, and ends the run at the tenth skip in a row. "
             "\"rewind\" returns to the last checkpoint and skips the rows up to the bad step's; it ends the run "
             "without a checkpoint, or after five returns to one checkpoint."},
 
-    {REAL(optimizer.lr, 1e-3, 0, INFINITY), .above_minimum = true, .restart = RESTART_TOLD,
+    {REAL(optimizer.lr, 1e-3, 0, INFINITY), .above_minimum = true, .restart = RESTART_LOGGED,
      .doc = "Peak learning rate of AdamW."},
-    {REAL(optimizer.decoupled_lr, 0, 0, INFINITY), .restart = RESTART_TOLD,
+    {REAL(optimizer.decoupled_lr, 0, 0, INFINITY), .restart = RESTART_LOGGED,
      .doc = "Peak learning rate of the embedding and head matrices, if they have their own; 0 takes optimizer.lr. A "
             "tied head uses the embedding's."},
-    {REAL(optimizer.beta1, 0.9, 0, 1), .below_maximum = true, .restart = RESTART_TOLD,
+    {REAL(optimizer.beta1, 0.9, 0, 1), .below_maximum = true, .restart = RESTART_LOGGED,
      .doc = "Decay of the first moment per step."},
-    {REAL(optimizer.beta2, 0.95, 0, 1), .below_maximum = true, .restart = RESTART_TOLD,
+    {REAL(optimizer.beta2, 0.95, 0, 1), .below_maximum = true, .restart = RESTART_LOGGED,
      .doc = "Decay of the second moment per step."},
-    {REAL(optimizer.eps, 1e-8, 1e-35, INFINITY), .restart = RESTART_TOLD,
+    {REAL(optimizer.eps, 1e-8, 1e-35, INFINITY), .restart = RESTART_LOGGED,
      .doc = "Added to the root of the second moment, in fp32."},
-    {REAL(optimizer.weight_decay, 0.1, 0, INFINITY), .restart = RESTART_TOLD,
+    {REAL(optimizer.weight_decay, 0.1, 0, INFINITY), .restart = RESTART_LOGGED,
      .doc = "Decoupled weight decay, multiplied by the learning rate; 0 is off."},
-    {CHOICE(optimizer.decay, DECK_DECAY_MATRICES, "all", "matrices", "matrices_not_embedding"), .restart = RESTART_TOLD,
-     .doc = "Parameters that have weight decay."},
-    {REAL(optimizer.clip, 1.0, 0, INFINITY), .restart = RESTART_TOLD,
+    {CHOICE(optimizer.decay, DECK_DECAY_MATRICES, "all", "matrices", "matrices_not_embedding"),
+     .restart = RESTART_LOGGED, .doc = "Parameters that have weight decay."},
+    {REAL(optimizer.clip, 1.0, 0, INFINITY), .restart = RESTART_LOGGED,
      .doc = "Maximum global L2 norm of the gradients, which are scaled down to it; 0 is off."},
 
-    {CHOICE(schedule.kind, DECK_SCHEDULE_COSINE, "cosine", "linear", "constant"), .restart = RESTART_TOLD,
+    {CHOICE(schedule.kind, DECK_SCHEDULE_COSINE, "cosine", "linear", "constant"), .restart = RESTART_LOGGED,
      .doc = "Shape of the learning rate's decay after the warm-up."},
-    {CHOICE(schedule.rule, DECK_RULE_RECIPE, "recipe", "megatron", "nemo"), .restart = RESTART_TOLD,
+    {CHOICE(schedule.rule, DECK_RULE_RECIPE, "recipe", "megatron", "nemo"), .restart = RESTART_LOGGED,
      .doc = "Learning rate of update s, from 0, in the warm-up, as a share of the peak: \"recipe\" s / warmup (the "
             "first update has rate 0), \"megatron\" (s + 1) / warmup, \"nemo\" (s + 1) / (warmup + 1)."},
-    {CHOICE(schedule.unit, DECK_COUNT_STEPS, "steps", "samples"), .restart = RESTART_TOLD, .was = "schedule.count",
+    {CHOICE(schedule.unit, DECK_COUNT_STEPS, "steps", "samples"), .restart = RESTART_LOGGED, .was = "schedule.count",
      .doc = "Unit of schedule.warmup, schedule.hold and schedule.decay: steps, or rows (train.global_batch per step)."},
-    {INT(schedule.warmup, 0, 0, LARGE), .unit = "steps or samples", .restart = RESTART_TOLD,
+    {INT(schedule.warmup, 0, 0, LARGE), .unit = "steps or samples", .restart = RESTART_LOGGED,
      .doc = "Length of the linear warm-up from 0 to optimizer.lr."},
-    {INT(schedule.hold, 0, 0, LARGE), .unit = "steps or samples", .restart = RESTART_TOLD,
+    {INT(schedule.hold, 0, 0, LARGE), .unit = "steps or samples", .restart = RESTART_LOGGED,
      .doc = "Length of the constant part at optimizer.lr between warm-up and decay (warm-up, stable, decay)."},
-    {INT(schedule.decay, 0, 0, LARGE), .unit = "steps or samples", .restart = RESTART_TOLD,
+    {INT(schedule.decay, 0, 0, LARGE), .unit = "steps or samples", .restart = RESTART_LOGGED,
      .doc = "Length of the decay after schedule.warmup and schedule.hold; 0 takes the rest of train.steps."},
-    {REAL(schedule.min_ratio, 0.05, 0, 1), .restart = RESTART_TOLD,
+    {REAL(schedule.min_ratio, 0.05, 0, 1), .restart = RESTART_LOGGED,
      .doc = "Final learning rate, as a share of optimizer.lr."},
-    {REAL(schedule.decoupled_min_ratio, 0.05, 0, 1), .restart = RESTART_TOLD,
+    {REAL(schedule.decoupled_min_ratio, 0.05, 0, 1), .restart = RESTART_LOGGED,
      .doc = "Final learning rate of embedding and head, as a share of optimizer.decoupled_lr; unused if that is 0."},
 
     {CHOICE(data.source, DECK_DATA_STORE, "store", "random"), .restart = RESTART_DATA,
@@ -165,17 +166,17 @@ const struct deck_row deck_table[] = {
             "data.random_mean = 0: each sequence fills one window."},
     {INT(data.random_mean, 0, 0, LARGE), .unit = "tokens", .restart = RESTART_DATA,
      .doc = "Random data: mean of the sequence lengths."},
-    {PATHS(data.train, ""), .restart = RESTART_TOLD,
+    {PATHS(data.train, ""), .restart = RESTART_LOGGED,
      .doc = "Token store to train on, made by `cistron prepare`; several separated by commas, or a list (\"a.h5\", "
             "\"b,c.h5\"). In one string a comma of a path is written \\\\, (on the command line \\,). shards/*.h5 "
             "stands for all matching files, in order. At most 4096. PREFIX of PREFIX.bin and PREFIX.idx names a "
             "Megatron data set, and shards/*.idx several. A resumed run may have others: stores that remain, "
             "recognised by content, continue at their position (doc/errors.md)."},
-    {STRING(data.weights, ""), .restart = RESTART_TOLD,
+    {STRING(data.weights, ""), .restart = RESTART_LOGGED,
      .doc = "Share of windows drawn from each store of data.train, separated by commas (positive numbers, scaled to "
             "sum to 1); \"\" draws in proportion to the stores' windows. A run and `cistron plan` report how often "
             "each store is repeated, and warn above 10 times."},
-    {PATH(data.valid, ""), .restart = RESTART_TOLD,
+    {PATH(data.valid, ""), .restart = RESTART_LOGGED,
      .doc = "Token store, or prefix of a Megatron data set, for validation; \"\" for none."},
     {STRING(data.split_ratios, ""), .restart = RESTART_DATA, .was = "data.parts",
      .doc =
@@ -221,7 +222,7 @@ const struct deck_row deck_table[] = {
 
     {INT(validation.every, 0, 0, LARGE), .unit = "steps", .restart = RESTART_FREE,
      .doc = "Validate on data.valid every this many steps, and after the last; 0 only after the last."},
-    {INT(validation.rows, 64, 0, LARGE), .unit = "rows", .restart = RESTART_TOLD,
+    {INT(validation.rows, 64, 0, LARGE), .unit = "rows", .restart = RESTART_LOGGED,
      .doc = "Rows of the fixed validation set, from the start of the store; 0 uses all."},
 
     {INT(checkpoint.every, 0, 0, LARGE), .unit = "steps", .restart = RESTART_FREE,
@@ -270,9 +271,9 @@ const struct deck_row deck_table[] = {
      .doc = "Each profiled rank also writes its collectives to collectives_RANK.csv in output.folder: group, number, "
             "bytes, and start and end within the step."},
 
-    {CHOICE(device.kind, DECK_DEVICE_AUTO, "auto", "cpu", "cuda"), .restart = RESTART_TOLD,
+    {CHOICE(device.kind, DECK_DEVICE_AUTO, "auto", "cpu", "cuda"), .restart = RESTART_LOGGED,
      .doc = "Device that computes; \"auto\" uses CUDA if the build and the machine have it."},
-    {INT(device.threads, 0, 0, DECK_MAXIMUM_THREADS), .restart = RESTART_TOLD,
+    {INT(device.threads, 0, 0, DECK_MAXIMUM_THREADS), .restart = RESTART_LOGGED,
      .doc = "CPU threads of a rank; 0 divides the CPUs of the affinity mask among the ranks of the node."},
     {REAL(device.memory, 0, 0, INFINITY), .unit = "GiB", .restart = RESTART_FREE,
      .doc = "Memory limit of a rank: a deck that needs more is refused, with a suggested change. 0 takes the rank's "
@@ -280,7 +281,7 @@ const struct deck_row deck_table[] = {
     {REAL(device.peak, 0, 0, INFINITY), .unit = "TFLOP/s", .restart = RESTART_FREE,
      .doc = "Peak arithmetic rate of a rank's device, for the utilisation (MFU) in the log and the predicted time of "
             "`cistron plan`; 0 reports none."},
-    {BOOL(device.deterministic, false), .restart = RESTART_TOLD,
+    {BOOL(device.deterministic, false), .restart = RESTART_LOGGED,
      .doc = "CUDA: bitwise equal results of two runs on the same GPUs and libraries, at some cost in speed. CPUs are "
             "always deterministic."},
     {BOOL(device.graphs, true), .restart = RESTART_FREE,
@@ -302,102 +303,103 @@ const struct deck_row deck_table[] = {
      .doc = "Limit for a collective: a longer one ends the run with exit code 1, and names the missing ranks. Ten "
             "times as long at the start and the end, during checkpoints, and in inference. 0: no limit."},
 
-    {CHOICE(parallel.shard, DECK_SHARD_NONE, "none", "optimizer", "gradients", "full", "auto"), .restart = RESTART_TOLD,
+    {CHOICE(parallel.shard, DECK_SHARD_NONE, "none", "optimizer", "gradients", "full", "auto"),
+     .restart = RESTART_LOGGED,
      .doc = "State that the ranks of a sharding group shard: none; \"optimizer\", master weights and moments (ZeRO 1); "
             "\"gradients\", also gradients (ZeRO 2); \"full\", also weights, which are gathered layer by layer in "
             "forward and backward (ZeRO 3, FSDP). \"auto\" chooses the fastest layout that fits. doc/parallel.md has "
             "the bytes per parameter, and how it chooses."},
-    {INT(parallel.shard_size, 0, 0, INDEX), .unit = "ranks", .restart = RESTART_TOLD,
+    {INT(parallel.shard_size, 0, 0, INDEX), .unit = "ranks", .restart = RESTART_LOGGED,
      .doc = "Consecutive ranks of a sharding group; the groups are replicas (hybrid sharding, for example a group per "
             "node). 0 is all ranks, or with parallel.shard = \"auto\" chosen."},
-    {CHOICE(parallel.reduce, DECK_REDUCE_AUTO, "auto", "micro_batch", "step"), .restart = RESTART_TOLD,
+    {CHOICE(parallel.reduce, DECK_REDUCE_AUTO, "auto", "micro_batch", "step"), .restart = RESTART_LOGGED,
      .doc = "With parallel.shard = \"gradients\" or \"full\": reduce gradients in each micro-batch, or once per step, "
             "for which each rank keeps whole gradients (4 bytes per parameter). \"auto\" is \"micro_batch\"."},
-    {CHOICE(parallel.reduce_as, DECK_COMPUTE_FP32, "fp32", "bf16"), .restart = RESTART_TOLD,
+    {CHOICE(parallel.reduce_as, DECK_COMPUTE_FP32, "fp32", "bf16"), .restart = RESTART_LOGGED,
      .doc = "Type in which gradients are sent within a sharding group; they are added in fp32 in both cases."},
-    {INT(parallel.context, 1, 0, INDEX), .unit = "ranks", .restart = RESTART_TOLD,
+    {INT(parallel.context, 1, 0, INDEX), .unit = "ranks", .restart = RESTART_LOGGED,
      .doc = "Context parallelism: ranks that share each row of tokens, for rows too long for one rank; a divisor of "
             "the number of ranks. 0 is 1 or, if nothing fits then, the smallest number that fits."},
-    {CHOICE(parallel.context_method, DECK_CONTEXT_AUTO, "auto", "gather", "heads", "ring"), .restart = RESTART_TOLD,
+    {CHOICE(parallel.context_method, DECK_CONTEXT_AUTO, "auto", "gather", "heads", "ring"), .restart = RESTART_LOGGED,
      .doc = "How attention uses the whole row: gather keys and values; exchange tokens for heads (all-to-all); or pass "
             "keys and values around a ring. \"auto\" is \"heads\" if parallel.context divides model.kv_heads, "
             "otherwise \"gather\"."},
-    {INT(parallel.pipeline, 1, 1, 64), .unit = "stages", .restart = RESTART_TOLD,
+    {INT(parallel.pipeline, 1, 1, 64), .unit = "stages", .restart = RESTART_LOGGED,
      .doc = "Pipeline parallelism: number of stages, each with some of the layers; a divisor of the number of ranks. "
             "parallel.shard shards the state of a stage over its ranks; \"gradients\" and \"full\" then communicate in "
             "each micro-batch (doc/parallel.md)."},
-    {INT(parallel.virtual_stages, 1, 1, 32), .restart = RESTART_TOLD, .was = "parallel.virtual",
+    {INT(parallel.virtual_stages, 1, 1, 32), .restart = RESTART_LOGGED, .was = "parallel.virtual",
      .doc = "Parts of the model per stage (interleaved schedule): divides the pipeline bubble, and multiplies its "
             "traffic, by this number. A step then needs a multiple of parallel.pipeline micro-batches."},
-    {CHOICE(parallel.pipeline_balance, DECK_STAGES_COST, "cost", "layers", "ends"), .restart = RESTART_TOLD,
+    {CHOICE(parallel.pipeline_balance, DECK_STAGES_COST, "cost", "layers", "ends"), .restart = RESTART_LOGGED,
      .was = "parallel.stages",
      .doc = "How layers are divided among the parts, as evenly as possible: by cost, with the head's GEMMs; by number; "
             "or by number with embedding and head as a layer each (\"ends\")."},
 
-    {INT(parallel.tensor, 1, 1, INDEX), .unit = "ranks", .restart = RESTART_TOLD,
+    {INT(parallel.tensor, 1, 1, INDEX), .unit = "ranks", .restart = RESTART_LOGGED,
      .doc = "Tensor parallelism: consecutive ranks that share each layer, with a part of the heads, of the MLP, and of "
             "the vocabulary in embedding and head. A divisor of the number of ranks, of model.heads and of model.ffn, "
             "that divides model.kv_heads or is a multiple of it."},
-    {BOOL(parallel.sequence, true), .restart = RESTART_TOLD,
+    {BOOL(parallel.sequence, true), .restart = RESTART_LOGGED,
      .doc = "Sequence parallelism: with parallel.tensor above 1, each rank has a part of the tokens between the linear "
             "layers (norms and residuals). Sends no more, and saves memory."},
 
-    {CHOICE(precision.compute, DECK_COMPUTE_FP32, "fp32", "bf16"), .restart = RESTART_TOLD,
+    {CHOICE(precision.compute, DECK_COMPUTE_FP32, "fp32", "bf16"), .restart = RESTART_LOGGED,
      .doc = "Type of activations and of the weights that GEMMs read; master weights and sums are fp32."},
     {CHOICE(precision.recipe, DECK_RECIPE_NONE, "none", "delayed", "current", "row", "block", "mxfp8", "nvfp4"),
-     .restart = RESTART_TOLD,
+     .restart = RESTART_LOGGED,
      .doc = "Quantization of the linear layers of the blocks, in all three GEMMs (doc/precision.md says how to "
             "choose). fp8: \"delayed\" one scale per tensor, from earlier steps; \"current\" one, from the tensor "
             "itself; \"row\" one per row; \"block\" one per 128 values, for weights per 128 x 128. \"mxfp8\" (32 "
             "values) and \"nvfp4\" (4 bits, 16 values) are emulated: their numbers without their speed. \"none\" uses "
             "precision.compute throughout."},
-    {CHOICE(precision.format, DECK_FP8_AUTO, "auto", "e4m3", "hybrid"), .restart = RESTART_TOLD,
+    {CHOICE(precision.format, DECK_FP8_AUTO, "auto", "e4m3", "hybrid"), .restart = RESTART_LOGGED,
      .doc = "fp8 format: \"e4m3\", or \"hybrid\" with gradients in e5m2, which has more range and fewer digits. "
             "\"auto\" is e4m3 for \"block\" and \"mxfp8\", otherwise hybrid."},
-    {CHOICE(precision.accumulate, DECK_ACCUMULATE_AUTO, "auto", "fast", "split"), .restart = RESTART_TOLD,
+    {CHOICE(precision.accumulate, DECK_ACCUMULATE_AUTO, "auto", "fast", "split"), .restart = RESTART_LOGGED,
      .doc = "Accumulation of fp8 GEMMs of forward on a GPU: \"fast\" with fewer bits than fp32, which biases long sums "
             "towards 0, or \"split\", promoted to fp32 at intervals. \"auto\" is split for \"block\", otherwise fast. "
             "Backward is always split."},
     {CHOICE(precision.weight_gradients, DECK_WEIGHT_GRADIENTS_QUANTIZED, "quantized", "compute"),
-     .restart = RESTART_TOLD,
+     .restart = RESTART_LOGGED,
      .doc = "GEMMs of weight gradients: with quantized operands as the others, or in precision.compute."},
-    {CHOICE(precision.weight_copies, DECK_WEIGHT_COPIES_KEPT, "kept", "made"), .restart = RESTART_TOLD,
+    {CHOICE(precision.weight_copies, DECK_WEIGHT_COPIES_KEPT, "kept", "made"), .restart = RESTART_LOGGED,
      .doc = "Quantized weights: \"kept\" in memory from update to update (2 bytes per weight, 4 if the format is "
             "emulated), or \"made\" for each GEMM of each micro-batch, up to 1 % of a step of one micro-batch."},
-    {BOOL(precision.masters, true), .restart = RESTART_TOLD,
+    {BOOL(precision.masters, true), .restart = RESTART_LOGGED,
      .doc = "false: weights, gradients and moments are bf16 only, 8 bytes per parameter; small updates of large "
             "weights are lost. Needs precision.compute = \"bf16\"."},
-    {CHOICE(precision.gradients, DECK_COMPUTE_FP32, "fp32", "bf16"), .restart = RESTART_TOLD,
+    {CHOICE(precision.gradients, DECK_COMPUTE_FP32, "fp32", "bf16"), .restart = RESTART_LOGGED,
      .doc =
          "Type in which gradients are stored between micro-batch and update. \"bf16\": 2 bytes per parameter instead "
          "of 4; contributions of micro-batches and ranks are added in fp32, and rounded after each micro-batch. Faster "
          "if a step is one micro-batch of one rank, whose GEMMs then write bf16. Needs precision.compute = \"bf16\"."},
-    {INT(precision.first_layers_bf16, 0, 0, LAYERS), .unit = "layers", .restart = RESTART_TOLD,
+    {INT(precision.first_layers_bf16, 0, 0, LAYERS), .unit = "layers", .restart = RESTART_LOGGED,
      .doc = "Number of layers at the start of the model that are not quantized, whatever the lists below say."},
-    {INT(precision.last_layers_bf16, 0, 0, LAYERS), .unit = "layers", .restart = RESTART_TOLD,
+    {INT(precision.last_layers_bf16, 0, 0, LAYERS), .unit = "layers", .restart = RESTART_LOGGED,
      .doc = "Number of layers at the end of the model that are not quantized."},
-    {STRING(precision.fp8_layers, "auto"), .restart = RESTART_TOLD,
+    {STRING(precision.fp8_layers, "auto"), .restart = RESTART_LOGGED,
      .doc = "Layers in fp8, counted from 1: \"2-5,9\"; \"\" for none. \"auto\" is all that precision.fp4_layers does "
             "not name; with recipe \"nvfp4\" it is none, and layers named here are \"mxfp8\"."},
-    {STRING(precision.fp4_layers, "auto"), .restart = RESTART_TOLD,
+    {STRING(precision.fp4_layers, "auto"), .restart = RESTART_LOGGED,
      .doc = "Layers in NVFP4, with any recipe; no layer may be in both lists. \"auto\" is none, but with recipe "
             "\"nvfp4\" all that precision.fp8_layers does not name."},
-    {STRING(precision.linears, "qkv,o,up,down"), .restart = RESTART_TOLD,
+    {STRING(precision.linears, "qkv,o,up,down"), .restart = RESTART_LOGGED,
      .doc = "Linear layers of a block to quantize, separated by commas: the projection to queries, keys and values, "
             "the attention output, and the first (with the gate) and second layer of the MLP."},
-    {BOOL(precision.head, false), .restart = RESTART_TOLD,
+    {BOOL(precision.head, false), .restart = RESTART_LOGGED,
      .doc = "Also quantize the head's GEMMs, as the layers in fp8."},
-    {REAL(precision.margin, 0, 0, 32), .restart = RESTART_TOLD,
+    {REAL(precision.margin, 0, 0, 32), .restart = RESTART_LOGGED,
      .doc = "\"delayed\": scales leave room for values 2^margin times the largest amax."},
-    {INT(precision.history, 1024, 1, LAYERS), .unit = "steps", .restart = RESTART_TOLD,
+    {INT(precision.history, 1024, 1, LAYERS), .unit = "steps", .restart = RESTART_LOGGED,
      .doc = "\"delayed\": number of steps whose amax (largest absolute value) is kept."},
-    {CHOICE(precision.amax, DECK_AMAX_MAXIMUM, "maximum", "latest"), .restart = RESTART_TOLD,
+    {CHOICE(precision.amax, DECK_AMAX_MAXIMUM, "maximum", "latest"), .restart = RESTART_LOGGED,
      .doc = "\"delayed\": amax for the scale: the largest of the history, or the last step's."},
-    {BOOL(precision.power_of_two, true), .restart = RESTART_TOLD,
+    {BOOL(precision.power_of_two, true), .restart = RESTART_LOGGED,
      .doc = "\"row\" and \"block\": scales are powers of two, so that scaling does not round."},
-    {BOOL(precision.stochastic_rounding, true), .restart = RESTART_TOLD,
+    {BOOL(precision.stochastic_rounding, true), .restart = RESTART_LOGGED,
      .doc = "NVFP4: stochastic rounding of gradients, unbiased and the same after a restart."},
-    {BOOL(precision.hadamard, true), .restart = RESTART_TOLD,
+    {BOOL(precision.hadamard, true), .restart = RESTART_LOGGED,
      .doc =
          "NVFP4: random Hadamard transform of 16 values for the operands of weight gradients, which spreads outliers."},
 
@@ -431,7 +433,7 @@ const struct deck_row deck_table[] = {
     {STRING(memory.fitted_offload, ""), .restart = RESTART_FREE,
      .doc = "Written by a run with memory.recompute = \"fit\": the layers that it offloads, if memory.offload_layers "
             "names none."},
-    {INT(memory.head_tokens, 1024, 0, INDEX), .unit = "tokens", .restart = RESTART_TOLD,
+    {INT(memory.head_tokens, 1024, 0, INDEX), .unit = "tokens", .restart = RESTART_LOGGED,
      .doc = "Tokens whose logits are in memory at a time (a chunk of the head). Each chunk reads and writes the "
             "gradient of the head's matrix. 0: chosen by the program, as large as pays for its memory, and larger if "
             "memory is left."},
@@ -446,7 +448,7 @@ _Static_assert(sizeof deck_table / sizeof deck_table[0] <= DECK_MAXIMUM_KEYS, "s
 
 const char *const deck_restarts[RESTARTS] = {
     [RESTART_FREE] = "results do not depend on it",
-    [RESTART_TOLD] = "applies from the next step on",
+    [RESTART_LOGGED] = "applies from the next step on",
     [RESTART_TENSORS] = "the checkpoint's tensors are made for it",
     [RESTART_MODEL] = "the same weights would be another model",
     [RESTART_START] = "only the initial weights depend on it",

@@ -17,7 +17,7 @@ enum deck_paths { DECK_PATHS_NONE, DECK_PATHS_ONE, DECK_PATHS_LIST };
 enum deck_restart {
     RESTART_UNSAID,
     RESTART_FREE,
-    RESTART_TOLD,
+    RESTART_LOGGED,
     RESTART_TENSORS, /* this and all following values refuse a change, with a reason */
     RESTART_MODEL,
     RESTART_START,

@@ -78,8 +78,8 @@ static void destroy_host(struct engine *e)
     for (int i = 0; i < ENGINE_RETURNS; i++) {
         e->executor->class->release(e->executor, e->returns[i].total.data, MEMORY_HOST);
         e->executor->class->release(e->executor, e->returns[i].norm.data, MEMORY_HOST);
-        if (tensor_present(&e->returns[i].losses))
-            e->executor->class->release(e->executor, e->returns[i].losses.data, MEMORY_HOST);
+        if (tensor_present(&e->returns[i].quantization_errors))
+            e->executor->class->release(e->executor, e->returns[i].quantization_errors.data, MEMORY_HOST);
     }
     staging_destroy(&e->staging);
 }
@@ -100,17 +100,18 @@ static void reserve_for_update(struct engine *e)
 }
 
 /* Memory is planned for steps that measure quantization errors, which need the most. */
-static void create_losses(struct engine *e)
+static void create_quantization_errors(struct engine *e)
 {
     const int64_t operands = operand_count(&e->model->settings);
     const int64_t bytes = operands * STATISTICS * dtype_size(DTYPE_F64);
     if (e->model->settings.precision.statistics.count == 0)
         return;
-    e->losses = tensor_matrix(budget_allocate(&e->budget, bytes, BUDGET_BATCH), DTYPE_F64, operands, STATISTICS);
+    e->quantization_errors =
+        tensor_matrix(budget_allocate(&e->budget, bytes, BUDGET_BATCH), DTYPE_F64, operands, STATISTICS);
     for (int i = 0; i < ENGINE_RETURNS; i++)
-        e->returns[i].losses = tensor_matrix(e->executor->class->allocate(e->executor, bytes, MEMORY_HOST), DTYPE_F64,
-                                             operands, STATISTICS);
-    e->execution.losses = e->losses;
+        e->returns[i].quantization_errors = tensor_matrix(e->executor->class->allocate(e->executor, bytes, MEMORY_HOST),
+                                                          DTYPE_F64, operands, STATISTICS);
+    e->execution.quantization_errors = e->quantization_errors;
 }
 
 static void create_scaling(struct engine *e)
@@ -174,12 +175,12 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
     engine_create_relays(e);
     if (trains) {
         create_scaling(e);
-        create_losses(e);
+        create_quantization_errors(e);
     }
     if (engine_generates(e))
         engine_create_sequences(e);
     memory_create(&e->memory, model, m, &e->execution, &e->budget);
-    e->execution.losses = (struct tensor){0};
+    e->execution.quantization_errors = (struct tensor){0};
     if (trains)
         reserve_for_update(e);
 }

@@ -39,18 +39,18 @@ struct engine_settings {
 
 /* The results of a step or an evaluation while they are copied to the host. */
 struct engine_return {
-    struct tensor total, norm; /* in the executor's host memory */
-    struct tensor losses;      /* quantization errors, in host memory; absent where engine.losses is */
-    struct event read;         /* the copy has finished */
-    bool updated;              /* norm belongs to this step */
-    bool measured;             /* losses belong to this step */
+    struct tensor total, norm;         /* in the executor's host memory */
+    struct tensor quantization_errors; /* in host memory; absent where engine.quantization_errors is */
+    struct event read;                 /* the copy has finished */
+    bool updated;                      /* norm belongs to this step */
+    bool measured;                     /* quantization_errors belong to this step */
 };
 
 /* A message to another pipeline stage that is in flight while units compute the next one. */
 struct stage_transfer {
     struct tensor data;
-    struct event ready; /* data is complete */
-    struct event taken; /* the other stage has received it */
+    struct event ready;    /* data is complete */
+    struct event received; /* the other stage has received it */
 };
 
 enum {
@@ -71,8 +71,8 @@ struct engine {
     struct engine_memory memory;
     struct optimizer optimizer; /* unused by an engine that does not train, as is scaling */
     struct delayed_scaling scaling;
-    struct tensor losses;  /* f64 [operands, STATISTICS]: quantization errors of a measured step, or absent */
-    bool statistics;       /* set by the caller: steps that begin from now on measure quantization errors into losses */
+    struct tensor quantization_errors; /* f64 [operands, STATISTICS]: those of a measured step, or absent */
+    bool statistics;                   /* set by the caller: steps that begin from now on measure quantization errors */
     double decoupled_rate; /* set by the caller: learning rate of embedding and head where it is decoupled */
     struct engine_settings settings;
     struct batch_tensors *batches; /* [slots of all chunks] */
@@ -89,7 +89,7 @@ struct engine {
     int64_t *lengths;     /* [memory.max_segments]: tokens of each sequence in the cache; NULL: no cache */
     struct tensor logits; /* in the executor's host memory: result of engine_extend */
     struct engine_return returns[ENGINE_RETURNS];
-    int64_t begun, taken;       /* number of steps launched, and of results returned */
+    int64_t begun, returned;    /* number of steps launched, and of results returned */
     double marks[ENGINE_MARKS]; /* entry i % ENGINE_MARKS: host clock at the launch of step i - 1, or at the start of
                                    step i if none was in flight; used where the executor has no profiling table */
     struct event copied;        /* a snapshot of weights and moments is complete; updates wait for it */
@@ -130,8 +130,8 @@ double engine_seconds(const struct engine *engine);
 
 /* Copies the quantization errors that this rank measured in the step that engine_take returned last: sums and maxima
  * over the step's micro-batches for each operand (operand_number, model/linear.h). Weights count once per micro-batch.
- * losses: [operands, STATISTICS]. Not collective. */
-void engine_losses(const struct engine *engine, double *losses);
+ * errors: [operands, STATISTICS]. Not collective. */
+void engine_quantization_errors(const struct engine *engine, double *errors);
 
 /* engine_updates returns the number of updates so far, over all runs of this training: the steps whose gradients were
  * finite. AdamW's bias corrections use it. It waits for steps in flight; 0 for an engine that does not train.

@@ -26,7 +26,7 @@ void engine_create_batches(struct engine *e)
     const struct memory_settings *m = &e->settings.memory;
     int64_t tokens = m->rows * m->row_tokens / group_size(e->groups.context), segments = m->rows * m->max_segments;
     const int slots = memory_slots_before(m, MODEL_CHUNKS);
-    const struct exact_units *exact = &e->settings.sharding.exact;
+    const struct exact_quanta *exact = &e->settings.sharding.exact;
     int64_t squares = m->use == MEMORY_TRAIN ? optimizer_squares(e->model, exact->squares) : 0;
     const struct batch rows = {.row_tokens = m->row_tokens, .max_segments = m->max_segments};
     e->sums = batch_tensor(&e->budget, 2 + squares, DTYPE_F64);

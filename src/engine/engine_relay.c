@@ -68,13 +68,13 @@ void engine_send(struct engine *e, int chunk, bool backward)
     struct stream *compute = &e->streams[STREAM_COMPUTE], *stream = &e->streams[STREAM_RELAY];
     if (!passes(e, chunk, relay))
         return;
-    if (leaving->taken.serial > 0) /* a message was sent before */
-        event_wait(&leaving->taken, compute);
+    if (leaving->received.serial > 0) /* a message was sent before */
+        event_wait(&leaving->received, compute);
     LAUNCH(compute, COPY, copy, .from = e->execution.relays[relay], .to = leaving->data);
     event_record(&leaving->ready, compute);
     event_wait(&leaving->ready, stream);
     launch_relay(e, STREAM_RELAY, relay, leaving->data);
-    event_record(&leaving->taken, stream);
+    event_record(&leaving->received, stream);
 }
 
 void engine_forward_stages(struct engine *e, enum pass_kind pass, const struct batch *batch)
@@ -93,13 +93,14 @@ void engine_sum_twice_held(struct engine *e, struct unit *unit, struct stream *s
 {
     const bool first = unit_is_computed(unit);
     const struct tensor *relays = e->execution.relays;
-    const struct tensor *room = &relays[tensor_present(&relays[RELAY_FROM_NEXT]) ? RELAY_FROM_NEXT : RELAY_FROM_BEFORE];
+    const struct tensor *buffer =
+        &relays[tensor_present(&relays[RELAY_FROM_NEXT]) ? RELAY_FROM_NEXT : RELAY_FROM_BEFORE];
     for (int s = 0; s < STORAGE_COUNT; s++) {
         const struct tensor own = e->store->class->shard(e->store, unit, (enum storage_class)s).gradient;
-        const int64_t count = tensor_present(&own) ? own.cols : 0, most = tensor_extent(room) / dtype_size(own.dtype);
+        const int64_t count = tensor_present(&own) ? own.cols : 0, most = tensor_extent(buffer) / dtype_size(own.dtype);
         for (int64_t done = 0; done < count; done += most) {
             const struct tensor part = tensor_columns(&own, done, MIN(count - done, most));
-            const struct tensor other = tensor_vector(room->data, own.dtype, part.cols), absent = {0};
+            const struct tensor other = tensor_vector(buffer->data, own.dtype, part.cols), absent = {0};
             LAUNCH(stream, RELAY, relay, .group = e->groups.stages, .to_next = first ? absent : part,
                    .from_before = first ? other : absent, .to_before = first ? part : absent,
                    .from_next = first ? absent : other);

@@ -15,11 +15,11 @@ void engine_start_totals(struct engine *e)
 
 void engine_add_totals(struct engine *e)
 {
-    const struct exact_units *exact = &e->settings.sharding.exact;
+    const struct exact_quanta *exact = &e->settings.sharding.exact;
     struct stream *stream = &e->streams[STREAM_COMPUTE];
     if (!tensor_present(&e->batch_total))
         return;
-    LAUNCH(stream, EXACT_ADD, exact_add, .from = e->batch_total, .to = e->total, .unit = exact->loss,
+    LAUNCH(stream, EXACT_ADD, exact_add, .from = e->batch_total, .to = e->total, .quantum = exact->loss,
            .most = exact->most_loss, .accumulate = true);
     LAUNCH(stream, FILL, fill, .x = e->batch_total, .value = 0);
 }
@@ -112,7 +112,7 @@ static void run_action(struct engine *e, const struct schedule_action *action, b
                                    .written = forward && e->written[action->chunk],
                                    .last = !forward && action->last,
                                    .measures = measures,
-                                   .statistics = tensor_present(&e->execution.losses),
+                                   .statistics = tensor_present(&e->execution.quantization_errors),
                                    .tokens = batch->tokens.cols,
                                    .segments = batch->segments.q_start.cols,
                                    .longest = batch->segments.longest,
@@ -123,13 +123,13 @@ static void run_action(struct engine *e, const struct schedule_action *action, b
 }
 
 /* Starts measuring quantization errors until the end of the schedule, if this is requested. */
-static void start_losses(struct engine *e)
+static void start_quantization_errors(struct engine *e)
 {
     if (!e->statistics)
         return;
-    CHECK_BUG(tensor_present(&e->losses));
-    e->execution.losses = e->losses;
-    LAUNCH(&e->streams[STREAM_COMPUTE], FILL, fill, .x = e->losses, .value = 0);
+    CHECK_BUG(tensor_present(&e->quantization_errors));
+    e->execution.quantization_errors = e->quantization_errors;
+    LAUNCH(&e->streams[STREAM_COMPUTE], FILL, fill, .x = e->quantization_errors, .value = 0);
 }
 
 /* Runs a schedule. measures: also measures the complete gradient; its squares are summed over ranks with the totals. */
@@ -140,7 +140,7 @@ static void run_schedule(struct engine *e, const struct schedule *schedule, cons
     CHECK_BUG(!schedule->split_backward || e->settings.memory.split_backward);
     const bool joins = measures && e->groups.stages == NULL; /* reductions of several chunks are not in one graph */
     engine_start_totals(e);
-    start_losses(e);
+    start_quantization_errors(e);
     for (int i = 0; i < schedule->count; i++) {
         const struct schedule_action *action = &schedule->actions[i];
         if (action->kind == ACTION_FORWARD)
@@ -151,7 +151,7 @@ static void run_schedule(struct engine *e, const struct schedule *schedule, cons
     }
     if (measures && !joins)
         measure(e, &e->streams[STREAM_COMPUTE]);
-    e->execution.losses = (struct tensor){0};
+    e->execution.quantization_errors = (struct tensor){0};
 }
 
 /* Records time stamp `number` at this point of the compute stream. */
@@ -166,8 +166,8 @@ static void mark(struct engine *e, int64_t number)
 double engine_seconds(const struct engine *e)
 {
     const struct executor *executor = e->executor;
-    const int64_t from = (e->taken - 1) % ENGINE_MARKS, to = e->taken % ENGINE_MARKS;
-    CHECK_BUG(e->taken > 0 && e->begun - e->taken < ENGINE_RETURNS);
+    const int64_t from = (e->returned - 1) % ENGINE_MARKS, to = e->returned % ENGINE_MARKS;
+    CHECK_BUG(e->returned > 0 && e->begun - e->returned < ENGINE_RETURNS);
     return executor->profiling != NULL ? executor->profiling->stamp_seconds(executor->owner, from, to)
                                        : e->marks[to] - e->marks[from];
 }
@@ -177,12 +177,12 @@ static void send_return(struct engine *e, bool updated, bool measured)
 {
     struct stream *stream = &e->streams[STREAM_COMPUTE];
     struct engine_return *r = &e->returns[e->begun++ % ENGINE_RETURNS];
-    CHECK_BUG(e->begun - e->taken <= ENGINE_RETURNS);
+    CHECK_BUG(e->begun - e->returned <= ENGINE_RETURNS);
     LAUNCH(stream, COPY, copy, .from = e->total, .to = r->total);
     if (updated)
         LAUNCH(stream, COPY, copy, .from = e->optimizer.norm, .to = r->norm);
     if (measured)
-        LAUNCH(stream, COPY, copy, .from = e->losses, .to = r->losses);
+        LAUNCH(stream, COPY, copy, .from = e->quantization_errors, .to = r->quantization_errors);
     mark(e, e->begun);
     event_record(&r->read, stream);
     r->updated = updated;
@@ -191,13 +191,13 @@ static void send_return(struct engine *e, bool updated, bool measured)
 
 bool engine_ready(struct engine *e)
 {
-    return e->taken < e->begun && event_passed(&e->returns[e->taken % ENGINE_RETURNS].read, e->executor, false);
+    return e->returned < e->begun && event_passed(&e->returns[e->returned % ENGINE_RETURNS].read, e->executor, false);
 }
 
 struct engine_result engine_take(struct engine *e)
 {
-    CHECK_BUG(e->taken < e->begun);
-    struct engine_return *r = &e->returns[e->taken++ % ENGINE_RETURNS];
+    CHECK_BUG(e->returned < e->begun);
+    struct engine_return *r = &e->returns[e->returned++ % ENGINE_RETURNS];
     event_passed(&r->read, e->executor, true);
     if (e->executor->class->dry)
         return (struct engine_result){0};
@@ -205,13 +205,13 @@ struct engine_result engine_take(struct engine *e)
     return (struct engine_result){total[0], total[1], r->updated ? tensor_get(&r->norm, 0, 0) : 0};
 }
 
-void engine_losses(const struct engine *e, double *losses)
+void engine_quantization_errors(const struct engine *e, double *errors)
 {
-    CHECK_BUG(e->taken > 0);
-    const struct engine_return *r = &e->returns[(e->taken - 1) % ENGINE_RETURNS];
-    CHECK_BUG(r->measured && e->begun - e->taken < ENGINE_RETURNS);
+    CHECK_BUG(e->returned > 0);
+    const struct engine_return *r = &e->returns[(e->returned - 1) % ENGINE_RETURNS];
+    CHECK_BUG(r->measured && e->begun - e->returned < ENGINE_RETURNS);
     if (!e->executor->class->dry)
-        memcpy(losses, r->losses.data, (size_t)tensor_count(&r->losses) * sizeof *losses);
+        memcpy(errors, r->quantization_errors.data, (size_t)tensor_count(&r->quantization_errors) * sizeof *errors);
 }
 
 static void send_rate(struct engine *e, const struct tensor *step, double learning_rate)
@@ -228,7 +228,7 @@ void engine_begin(struct engine *e, const struct schedule *schedule, const struc
 {
     static const struct replay_key update = {.part = REPLAY_UPDATE};
     struct stream *stream = &e->streams[STREAM_COMPUTE];
-    if (e->begun == e->taken)
+    if (e->begun == e->returned)
         mark(e, e->begun);
     run_schedule(e, schedule, batches, true);
     staging_next(&e->staging);
@@ -252,7 +252,7 @@ struct engine_result engine_step(struct engine *e, const struct schedule *schedu
 
 struct engine_result engine_gradients(struct engine *e, const struct schedule *schedule, const struct batch *batches)
 {
-    CHECK_BUG(e->taken == e->begun);
+    CHECK_BUG(e->returned == e->begun);
     run_schedule(e, schedule, batches, false);
     for (int u = 0; u < e->model->unit_count; u++)
         wait_for_gradients(e, &e->model->units[u], &e->streams[STREAM_COMPUTE]);
@@ -282,7 +282,7 @@ void engine_rehearse(struct engine *e, const struct batch *batch, bool adds)
 
 struct engine_result engine_evaluate(struct engine *e, const struct batch *batches, int64_t count)
 {
-    CHECK_BUG(e->taken == e->begun);
+    CHECK_BUG(e->returned == e->begun);
     engine_start_totals(e);
     for (int64_t i = 0; i < count; i++)
         engine_forward_stages(e, PASS_EVALUATE, &batches[i]);

@@ -69,7 +69,7 @@ void memory_forward_unit(struct execution *execution, struct unit *unit)
     const int turn = memory->units[unit->index].turn;
     struct offload *offload = execution->pass == PASS_FORWARD && turn >= 0 ? offload_of(execution, unit->chunk) : NULL;
     if (offload != NULL)
-        offload_await_room(offload, turn, execution->stream);
+        offload_await_buffer(offload, turn, execution->stream);
     run_forward(execution, unit);
     if (offload != NULL)
         offload_send(offload, turn, execution->slot, execution->stream);

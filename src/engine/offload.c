@@ -61,7 +61,7 @@ static void move(struct offload *o, int turn, int slot, bool to_host)
     event_record(&buffer->moved, &o->stream);
 }
 
-void offload_await_room(struct offload *o, int turn, struct stream *stream)
+void offload_await_buffer(struct offload *o, int turn, struct stream *stream)
 {
     if (turn >= OFFLOAD_BUFFERS)
         event_wait(&buffer_of(o, turn)->moved, stream);

@@ -39,9 +39,9 @@ void offload_destroy(struct offload *offload);
 
 char *offload_buffer(const struct offload *offload, int turn);
 
-/* Forward: before a unit, await_room waits for its buffer; after it, send copies the buffer to the host. At the end,
+/* Forward: before a unit, await_buffer waits for it; after it, send copies the buffer to the host. At the end,
  * await_sent waits for all copies. Only `stream` waits. */
-void offload_await_room(struct offload *offload, int turn, struct stream *stream);
+void offload_await_buffer(struct offload *offload, int turn, struct stream *stream);
 void offload_send(struct offload *offload, int turn, int slot, struct stream *stream);
 void offload_await_sent(struct offload *offload, struct stream *stream);
 

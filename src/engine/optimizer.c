@@ -29,24 +29,24 @@ static int64_t most_runs(const struct model *model)
     return most;
 }
 
-static int64_t parts_of(double squares_unit)
+static int64_t parts_of(double squares_quantum)
 {
-    return squares_unit > 0 ? SQUARES_PARTS : 1;
+    return squares_quantum > 0 ? SQUARES_PARTS : 1;
 }
 
-int64_t optimizer_squares(const struct model *model, double squares_unit)
+int64_t optimizer_squares(const struct model *model, double squares_quantum)
 {
-    return (int64_t)model->unit_count * STORAGE_COUNT * most_runs(model) * parts_of(squares_unit);
+    return (int64_t)model->unit_count * STORAGE_COUNT * most_runs(model) * parts_of(squares_quantum);
 }
 
 void optimizer_create(struct optimizer *optimizer, const struct optimizer_settings *settings, const struct model *model,
-                      struct tensor squares, double squares_unit, struct budget *budget, enum dtype statistic)
+                      struct tensor squares, double squares_quantum, struct budget *budget, enum dtype statistic)
 {
     const int64_t width = dtype_size(statistic);
     optimizer->settings = *settings;
     optimizer->runs = most_runs(model);
     optimizer->squares = squares;
-    optimizer->squares_unit = squares_unit;
+    optimizer->squares_quantum = squares_quantum;
     optimizer->scale = tensor_vector(budget_allocate(budget, width, BUDGET_BATCH), statistic, 1);
     optimizer->norm = tensor_vector(budget_allocate(budget, width, BUDGET_BATCH), statistic, 1);
     for (int i = 0; i < 1 + settings->decoupled; i++)
@@ -56,7 +56,7 @@ void optimizer_create(struct optimizer *optimizer, const struct optimizer_settin
 }
 
 /* Measures elements first .. end - 1 of a unit's flat buffer, restricted to the shard. */
-static void measure_run(const struct store_shard *shard, int64_t first, int64_t end, struct tensor sum, double unit,
+static void measure_run(const struct store_shard *shard, int64_t first, int64_t end, struct tensor sum, double quantum,
                         struct stream *stream)
 {
     const struct index_range common = range_common((struct index_range){first, end - first},
@@ -64,14 +64,14 @@ static void measure_run(const struct store_shard *shard, int64_t first, int64_t 
     if (common.count > 0)
         LAUNCH(stream, SUM_SQUARES, sum_squares,
                .x = tensor_columns(&shard->gradient, common.first - shard->first, common.count), .sum = sum,
-               .unit = unit);
+               .quantum = quantum);
 }
 
 /* Measures the shard without parameters that another rank measures (the first holder), run by run. */
 static void measure_shard(const struct unit *unit, enum storage_class storage, const struct store_shard *shard,
-                          struct tensor squares, double squares_unit, struct stream *stream)
+                          struct tensor squares, double squares_quantum, struct stream *stream)
 {
-    const int64_t parts = parts_of(squares_unit);
+    const int64_t parts = parts_of(squares_quantum);
     int64_t first = -1; /* start of the run; -1: no run is open */
     int run = 0;
     for (int i = 0; i <= unit->parameter_count; i++) {
@@ -85,7 +85,7 @@ static void measure_shard(const struct unit *unit, enum storage_class storage, c
         if (run * parts == squares.cols)
             error_fatal("bug: unit %s has more than %d runs of parameters to measure", unit->name, run);
         measure_run(shard, first, p != NULL ? p->offset : unit->elements[storage],
-                    tensor_columns(&squares, run++ * parts, parts), squares_unit, stream);
+                    tensor_columns(&squares, run++ * parts, parts), squares_quantum, stream);
         first = -1;
     }
 }
@@ -99,26 +99,26 @@ static bool is_measured(const struct unit *unit, const struct store_shard *shard
 void optimizer_plan_measure(struct optimizer *optimizer, struct weight_store *store, struct unit *unit,
                             struct stream *stream)
 {
-    const double squares_unit = optimizer->squares_unit;
+    const double squares_quantum = optimizer->squares_quantum;
     for (int st = 0; st < STORAGE_COUNT; st++) {
         const struct store_shard shard = store->class->shard(store, unit, (enum storage_class)st);
         if (is_measured(unit, &shard))
-            measure_run(&shard, 0, unit->elements[st], tensor_columns(&optimizer->squares, 0, parts_of(squares_unit)),
-                        squares_unit, stream);
+            measure_run(&shard, 0, unit->elements[st],
+                        tensor_columns(&optimizer->squares, 0, parts_of(squares_quantum)), squares_quantum, stream);
     }
 }
 
 void optimizer_measure(struct optimizer *optimizer, struct weight_store *store, struct unit *unit,
                        struct stream *stream)
 {
-    const int64_t numbers = optimizer->runs * parts_of(optimizer->squares_unit);
+    const int64_t numbers = optimizer->runs * parts_of(optimizer->squares_quantum);
     for (int st = 0; st < STORAGE_COUNT; st++) {
         const struct store_shard shard = store->class->shard(store, unit, (enum storage_class)st);
         if (is_measured(unit, &shard))
             measure_shard(
                 unit, (enum storage_class)st, &shard,
                 tensor_columns(&optimizer->squares, ((int64_t)unit->index * STORAGE_COUNT + st) * numbers, numbers),
-                optimizer->squares_unit, stream);
+                optimizer->squares_quantum, stream);
     }
 }
 

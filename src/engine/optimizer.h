@@ -13,7 +13,7 @@ struct optimizer {
     struct optimizer_settings settings;
     struct tensor squares;     /* f64 [1, optimizer_squares()] */
     int64_t runs;              /* maximum number of runs of a storage class (optimizer_squares) */
-    double squares_unit;       /* 0, or a unit for exact sums of squares (struct sum_squares_args) */
+    double squares_quantum;    /* 0, or the quantum of exact sums of squares (struct sum_squares_args) */
     struct tensor scale, norm; /* statistic [1, 1] */
     struct tensor steps[2];    /* statistic [1, ADAMW_STEP_COUNT]; the host writes the learning rates. [1] is for
                                   `decoupled` weights (model/unit.h), and absent without any */
@@ -21,12 +21,12 @@ struct optimizer {
 };
 
 /* Returns the length of `squares`: optimizer->runs sums for each unit and storage class, of SQUARES_PARTS numbers each
- * if squares_unit is nonzero. Parameters that another tensor rank measures divide a storage class into runs. */
-int64_t optimizer_squares(const struct model *model, double squares_unit);
+ * if squares_quantum is nonzero. Parameters that another tensor rank measures divide a storage class into runs. */
+int64_t optimizer_squares(const struct model *model, double squares_quantum);
 
 /* Makes an optimizer. squares: f64 [1, optimizer_squares], borrowed; zero when a step starts. */
 void optimizer_create(struct optimizer *optimizer, const struct optimizer_settings *settings, const struct model *model,
-                      struct tensor squares, double squares_unit, struct budget *budget, enum dtype statistic);
+                      struct tensor squares, double squares_quantum, struct budget *budget, enum dtype statistic);
 
 /* Adds the squares of a unit's gradients to `squares`. The gradients must be complete (summed over all labels of the
  * step). If several ranks or two stages own the same elements, only one of them measures these, so the sum over ranks

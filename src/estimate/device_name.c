@@ -12,8 +12,8 @@ static char *processor_name(void)
     static const char key[] = "model name";
     FILE *file = open_stream("/proc/cpuinfo");
     char *line = NULL, *name = NULL;
-    size_t room = 0;
-    while (file != NULL && name == NULL && getline(&line, &room, file) > 0) {
+    size_t capacity = 0;
+    while (file != NULL && name == NULL && getline(&line, &capacity, file) > 0) {
         const char *value = strstr(line, ": ");
         if (strncmp(line, key, strlen(key)) == 0 && value != NULL)
             name = memory_format("%.*s", (int)strcspn(value + 2, "\n"), value + 2);

@@ -22,7 +22,7 @@ int fit_limit(int64_t *limit, const struct setup *setup, int64_t sharing, struct
     return ERROR_NONE;
 }
 
-int64_t fit_room(const struct setup *setup, int64_t limit, const struct executor *target)
+int64_t fit_usable(const struct setup *setup, int64_t limit, const struct executor *target)
 {
     return setup->memory > 0 ? limit : limit - limit / (target->device != NULL ? 64 : 8);
 }
@@ -55,9 +55,9 @@ int fit_refuse(const struct memory_fit *fit)
 
 int64_t fit_host(const struct setup *setup, int64_t sharing)
 {
-    const double room =
+    const double bytes =
         (double)(available_memory("") / sharing) - loader_bytes(&setup->train, setup->ranks / setup->sharing);
-    return room > 0 ? (int64_t)room : 0;
+    return bytes > 0 ? (int64_t)bytes : 0;
 }
 
 /* If the device does not have its own memory, the engine's memory is not touched yet and still counts as free. */
@@ -68,7 +68,7 @@ int64_t fit_snapshot(const struct setup *setup, const struct budget *budget, int
         return fit_host(setup, sharing) / 8 * 7;
     if (fit_limit(&limit, setup, sharing, target) != ERROR_NONE)
         error_clear();
-    return fit_room(setup, limit, target) - budget_total(budget) - budget->bytes[BUDGET_HOST];
+    return fit_usable(setup, limit, target) - budget_total(budget) - budget->bytes[BUDGET_HOST];
 }
 
 int fit_check_host(const struct setup *setup, int64_t bytes, int64_t host, const struct executor *target)

@@ -19,7 +19,7 @@ int fit_limit(int64_t *limit, const struct setup *setup, int64_t sharing, struct
 
 /* Returns the part of a limit that automatic choices may use: all of device.memory; if that is 0, all but an eighth of
  * the host's memory or a 64th of a device's, which is left to other programs. */
-int64_t fit_room(const struct setup *setup, int64_t limit, const struct executor *target);
+int64_t fit_usable(const struct setup *setup, int64_t limit, const struct executor *target);
 
 /* Compares need, the memory that the deck's plan needs, with fit_limit. If it does not fit, finds advice by planning
  * decks that need less: first with one key changed, then with two and more, of precision.weight_copies, parallel.shard

@@ -24,7 +24,7 @@ enum fit_key {
     FIT_COMPUTE,
     FIT_KEYS
 };
-enum { MAX_LEVELS = 40, MAX_HEAD_CHUNKS = 1024 };
+enum { MAX_LEVELS = 40, MAX_HEAD_SLICES = 1024 };
 
 /* The values of each key to try: the deck's own, then values that need less and less memory. */
 struct levels {
@@ -82,8 +82,8 @@ static struct levels levels_of(const struct setup *setup)
     memory_free(other);
     add_contexts(&levels, setup);
     add_level(&levels, FIT_HEAD_TOKENS, setup->head_tokens); /* then a quarter each time, rounded to multiples of 16 */
-    int64_t least = setup->tokens / MAX_HEAD_CHUNKS;
-    least = least > FIT_LEAST_CHUNK ? least : FIT_LEAST_CHUNK;
+    int64_t least = setup->tokens / MAX_HEAD_SLICES;
+    least = least > FIT_LEAST_SLICE ? least : FIT_LEAST_SLICE;
     for (int64_t tokens = setup->head_tokens / 64 * 16; tokens >= least; tokens = tokens / 64 * 16)
         add_level(&levels, FIT_HEAD_TOKENS, tokens);
     add_level(&levels, FIT_COMPUTE, deck->precision.compute);

@@ -5,7 +5,7 @@
 #include "core/launch.h"
 #include "setup/setup.h"
 
-enum { FIT_TEXT = 512, FIT_LEAST_CHUNK = 64 /* tokens of the smallest chunk of a head */ };
+enum { FIT_TEXT = 512, FIT_LEAST_SLICE = 64 /* tokens of the smallest slice of a head */ };
 
 /* Writes to out[FIT_TEXT] which keys to change so that a rank needs at most `limit` bytes, as fit_check
  * (estimate/fit.h) describes. Local. */

@@ -142,32 +142,32 @@ static void choose(struct fit_search *c, bool may)
     count_fits(c, without, without.count);
 }
 
-/* -- Chunks of the head -------------------------------------------------------------------------------------------- */
+/* -- Slices of the head -------------------------------------------------------------------------------------------- */
 
-/* Returns the first power of two from which doubling the chunk would not be worth its memory. With T tokens, width H
- * and vocabulary V, a step reads and writes 8 H V bytes of the head's f32 gradient in each of T / c chunks. Chunks of 2
+/* Returns the first power of two from which doubling the slice would not be worth its memory. With T tokens, width H
+ * and vocabulary V, a step reads and writes 8 H V bytes of the head's f32 gradient in each of T / c slices. Slices of 2
  * c tokens save half of that and need 2 c V more bytes: 2 T H / c^2 bytes of traffic saved per byte. For comparison,
  * recomputing GEMMs costs the time of about 16 bytes of traffic per byte saved. */
-static int64_t balanced_chunk(const struct fit_search *c)
+static int64_t balanced_slice(const struct fit_search *c)
 {
     enum { WORTH = 16 };
     const double tokens = (double)c->setup->tokens, hidden = (double)c->setup->model.hidden;
-    int64_t chunk = FIT_LEAST_CHUNK;
-    while (2 * tokens * hidden > WORTH * (double)chunk * (double)chunk && chunk < c->setup->tokens)
-        chunk *= 2;
-    return chunk;
+    int64_t slice = FIT_LEAST_SLICE;
+    while (2 * tokens * hidden > WORTH * (double)slice * (double)slice && slice < c->setup->tokens)
+        slice *= 2;
+    return slice;
 }
 
-/* Doubles the chunk while it fits and tokens are left, or halves it until it fits. */
-static void resize_chunk(struct fit_search *c)
+/* Doubles the slice while it fits and tokens are left, or halves it until it fits. */
+static void resize_slice(struct fit_search *c)
 {
-    int64_t *chunk = &c->deck->memory.fitted_head_tokens;
-    while (*chunk > FIT_LEAST_CHUNK && !table_fits(c))
-        *chunk /= 2;
-    while (*chunk < c->setup->tokens && table_fits(c))
-        *chunk *= 2;
-    while (*chunk > FIT_LEAST_CHUNK && !table_fits(c))
-        *chunk /= 2;
+    int64_t *slice = &c->deck->memory.fitted_head_tokens;
+    while (*slice > FIT_LEAST_SLICE && !table_fits(c))
+        *slice /= 2;
+    while (*slice < c->setup->tokens && table_fits(c))
+        *slice *= 2;
+    while (*slice > FIT_LEAST_SLICE && !table_fits(c))
+        *slice /= 2;
 }
 
 bool fit_chooses(const struct deck *deck)
@@ -178,23 +178,23 @@ bool fit_chooses(const struct deck *deck)
 static void choose_keys(struct setup *setup, int64_t limit, int64_t host, struct executor *target)
 {
     struct deck *deck = setup->deck;
-    struct fit_search choice = {setup, deck, fit_room(setup, limit, target), host - host / 8, target, false};
-    const bool table = deck->memory.recompute == DECK_RECOMPUTE_FIT, chunk = deck->memory.head_tokens == 0;
+    struct fit_search choice = {setup, deck, fit_usable(setup, limit, target), host - host / 8, target, false};
+    const bool table = deck->memory.recompute == DECK_RECOMPUTE_FIT, slice = deck->memory.head_tokens == 0;
     /* with several model chunks, offload copies would be waited for at the end of each */
     const bool may =
         target->device != NULL && deck->memory.offload_layers[0] == '\0' && deck->parallel.virtual_stages == 1;
     if (table && !may)
         deck->memory.fitted_offload[0] = '\0'; /* an earlier run may have chosen it */
     const bool chosen = (!table || deck->memory.fitted_layers[0] != '\0') &&
-                        (!chunk || deck->memory.fitted_head_tokens > 0) && table_fits(&choice);
+                        (!slice || deck->memory.fitted_head_tokens > 0) && table_fits(&choice);
     if (chosen)
         return;
-    if (chunk)
-        deck->memory.fitted_head_tokens = balanced_chunk(&choice);
+    if (slice)
+        deck->memory.fitted_head_tokens = balanced_slice(&choice);
     if (table)
         choose(&choice, may);
-    if (chunk)
-        resize_chunk(&choice);
+    if (slice)
+        resize_slice(&choice);
 }
 
 void fit_choose(struct setup *setup, int64_t limit, int64_t host, struct executor *target)

@@ -12,7 +12,7 @@ bool fit_chooses(const struct deck *deck);
  * as for forecast_memory. Local.
  *
  * memory.recompute = "fit": chooses recompute policies (memory.fitted_layers) and layers to offload to host memory
- * (memory.fitted_offload), so that recomputation is minimal and a rank needs at most fit_room of `limit`, and seven
+ * (memory.fitted_offload), so that recomputation is minimal and a rank needs at most fit_usable of `limit`, and seven
  * eighths of `host`. The first layers get a policy, the rest the next milder one. Layers are offloaded only if the
  * target has its own memory, memory.offload_layers names none, parallel.virtual_stages is 1, GEMMs would be recomputed
  * otherwise, and offloading reduces recomputation. An earlier choice is kept if it fits. If nothing fits, all layers

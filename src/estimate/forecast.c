@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/threads.h"
-#include "loader/corpus.h"
+#include "loader/data_set.h"
 #include "plan/plan.h"
 #include "plan/race.h"
 #include "plan/timeline.h"
@@ -30,24 +30,24 @@ int forecast_threads(int64_t asked, int64_t ranks)
 static int count_store(struct forecast *f, int store)
 {
     const char *path = f->stores.paths[store];
-    if (!corpus_exists(path)) {
+    if (!data_set_exists(path)) {
         if (f->data_missing == NULL)
             f->data_missing = memory_format("%s is not there", path);
         return ERROR_NONE;
     }
     const struct loader_settings *settings = &f->setup.train;
     const struct windows_layout layout = loader_layout(settings);
-    struct corpus corpus;
-    int code = corpus_open(&corpus, path, &settings->megatron);
+    struct data_set data_set;
+    int code = data_set_open(&data_set, path, &settings->megatron);
     if (code == ERROR_NONE)
-        code = corpus_measure(&corpus, &layout, &settings->megatron);
-    f->epoch_windows += corpus.epoch_windows;
-    f->epoch_tokens += corpus.epoch_tokens;
+        code = data_set_measure(&data_set, &layout, &settings->megatron);
+    f->epoch_windows += data_set.epoch_windows;
+    f->epoch_tokens += data_set.epoch_tokens;
     if (code == ERROR_NONE && f->shares != NULL)
         f->shares[store] =
             (struct store_share){f->stores.paths[store], f->stores.weights[store],
-                                 corpus.epoch_windows > 0 ? corpus.epoch_windows : 1, corpus.epoch_tokens, 0};
-    corpus_close(&corpus);
+                                 data_set.epoch_windows > 0 ? data_set.epoch_windows : 1, data_set.epoch_tokens, 0};
+    data_set_close(&data_set);
     return code;
 }
 
@@ -399,7 +399,7 @@ int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, 
     for (int c = 0; c < FLOPS_CONVENTIONS; c++)
         f->token_flops[c] = flops_per_token(&setup->model, setup->train.window, (enum flops_convention)c);
     forecast_rehearse(f, target, rates);
-    f->room = room_of(setup);
+    f->disk = disk_space_of(setup);
     return ERROR_NONE;
 }
 

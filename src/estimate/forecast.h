@@ -14,7 +14,7 @@
 #include "setup/layout.h"
 #include "setup/setup.h"
 #include "estimate/rates.h"
-#include "estimate/room.h"
+#include "estimate/disk_space.h"
 
 enum { FORECAST_GROUPS = 12 };
 
@@ -56,7 +56,7 @@ struct forecast {
     double epoch_steps;         /* a lower bound: rows may be padded at their ends */
     struct store_list stores;   /* stores of data.train */
     struct store_share *shares; /* [stores.count] of a weighted blend (loader/store_epochs.h); else NULL; owned */
-    struct disk_room room;
+    struct disk_space disk;
 };
 
 /* Returns the number of CPU threads of a rank: `asked` (device.threads) or OMP_NUM_THREADS, else its share of this

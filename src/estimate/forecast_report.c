@@ -173,12 +173,12 @@ static void print_data(const struct forecast *f)
 static void print_files(const struct forecast *f)
 {
     printf("files, MiB\n");
-    mebibytes("checkpoint", f->room.checkpoint);
-    mebibytes("final model", f->room.model);
-    whole("checkpoints that stay, most", f->room.checkpoints);
-    mebibytes("disk, one being written", f->room.total);
-    if (f->room.free >= 0)
-        mebibytes("free at output.folder now", f->room.free);
+    mebibytes("checkpoint", f->disk.checkpoint);
+    mebibytes("final model", f->disk.model);
+    whole("checkpoints that stay, most", f->disk.checkpoints);
+    mebibytes("disk, one being written", f->disk.total);
+    if (f->disk.free >= 0)
+        mebibytes("free at output.folder now", f->disk.free);
 }
 
 void forecast_print(const struct forecast_report *report)
@@ -292,11 +292,11 @@ void forecast_print_json(const struct forecast_report *report)
 {
     const struct forecast *f = report->forecast;
     const struct memory_fit *fit = report->fit;
-    json_t *files = json_pack("{sI sI sI sI}", "checkpoint", (json_int_t)f->room.checkpoint, "final_model",
-                              (json_int_t)f->room.model, "checkpoints", (json_int_t)f->room.checkpoints, "disk",
-                              (json_int_t)f->room.total);
-    if (f->room.free >= 0)
-        json_object_set_new(files, "free", json_integer((json_int_t)f->room.free));
+    json_t *files = json_pack("{sI sI sI sI}", "checkpoint", (json_int_t)f->disk.checkpoint, "final_model",
+                              (json_int_t)f->disk.model, "checkpoints", (json_int_t)f->disk.checkpoints, "disk",
+                              (json_int_t)f->disk.total);
+    if (f->disk.free >= 0)
+        json_object_set_new(files, "free", json_integer((json_int_t)f->disk.free));
     json_t *verdict = json_pack("{sI sI sb ss}", "need", (json_int_t)fit->need, "limit", (json_int_t)fit->limit, "fits",
                                 fit->need <= fit->limit, "advice", fit->advice);
     json_t *all = json_pack("{so sI si sI sI so so so so so so}", "model", model_json(f), "ranks", (json_int_t)f->ranks,

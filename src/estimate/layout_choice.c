@@ -24,7 +24,7 @@ static struct layout_candidate judge(const struct setup *setup, const struct lay
                                          .context = fitted.deck->parallel.context,
                                          .need = rank.need,
                                          .seconds = (float)rank.seconds,
-                                         .fits = rank.need <= fit_room(setup, place->limit, place->target)};
+                                         .fits = rank.need <= fit_usable(setup, place->limit, place->target)};
     for (int g = 0; g < rank.groups; g++)
         candidate.moved += rank.traffic[g].bytes;
     setup_destroy(&fitted);

@@ -247,9 +247,9 @@ static void measure_attention(struct bench *b, const struct tensor *numbers, int
     rate.kind = RATE_ATTENTION_BACKWARD;
     rate.per_second = 5 * pairs / time_on(b, STREAM_COMPUTE, OP_ATTENTION_BACKWARD, &backward);
     add(b, rate);
-    void *const taken[] = {starts.data, lengths.data, offsets.data, o.data, fused_gradient.data, lse.data};
-    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++)
-        release(b, taken[i]);
+    void *const allocated[] = {starts.data, lengths.data, offsets.data, o.data, fused_gradient.data, lse.data};
+    for (size_t i = 0; i < sizeof allocated / sizeof allocated[0]; i++)
+        release(b, allocated[i]);
 }
 
 static void measure_attentions(struct bench *b, enum dtype dtype)
@@ -332,23 +332,23 @@ static void add_collective(struct bench *b, const struct group *group, enum rate
 }
 
 /* all: bytes of the whole tensor. */
-static void measure_size(struct bench *b, struct group *group, char *memory, char *room, int64_t all)
+static void measure_size(struct bench *b, struct group *group, char *memory, char *scratch, int64_t all)
 {
     const int64_t size = group->size, part = all / size;
     const double received = (double)(all - part);
     const struct tensor absent = {0};
     const struct tensor whole = tensor_matrix(memory, DTYPE_F32, size, part / 4);
     const struct tensor own = tensor_rows(&whole, group->rank, 1);
-    const struct tensor copies = group->copies ? tensor_matrix(room, DTYPE_F32, size, part / 4) : absent;
+    const struct tensor copies = group->copies ? tensor_matrix(scratch, DTYPE_F32, size, part / 4) : absent;
     const struct all_reduce_args reduce = {
-        .group = group, .x = tensor_vector(memory, DTYPE_F32, all / 4), .room = copies};
-    const struct reduce_scatter_args scatter = {.group = group, .in = whole, .out = own, .room = copies};
+        .group = group, .x = tensor_vector(memory, DTYPE_F32, all / 4), .scratch = copies};
+    const struct reduce_scatter_args scatter = {.group = group, .in = whole, .out = own, .scratch = copies};
     const struct all_gather_args gather = {.group = group, .in = own, .out = whole};
     const struct all_to_all_args exchange = {
-        .group = group, .in = whole, .out = tensor_matrix(room, DTYPE_F32, size, part / 4)};
+        .group = group, .in = whole, .out = tensor_matrix(scratch, DTYPE_F32, size, part / 4)};
     const struct shift_args shift = {.group = group,
                                      .in = tensor_vector(memory, DTYPE_F32, all / 4),
-                                     .out = tensor_vector(room, DTYPE_F32, all / 4)};
+                                     .out = tensor_vector(scratch, DTYPE_F32, all / 4)};
     add_collective(b, group, RATE_ALL_REDUCE, OP_ALL_REDUCE, &reduce, 2 * received);
     add_collective(b, group, RATE_REDUCE_SCATTER, OP_REDUCE_SCATTER, &scatter, received);
     add_collective(b, group, RATE_ALL_GATHER, OP_ALL_GATHER, &gather, received);
@@ -364,10 +364,10 @@ static void measure_group(struct bench *b, int size)
     struct group *group = comm_group_create(comm, b->executor, "measure");
     const int block = b->executor->node_block;
     group->copies = b->executor->copies && (block == 0 || block % size == 0);
-    char *memory = allocate_in(b, group, most), *room = allocate_in(b, group, most);
+    char *memory = allocate_in(b, group, most), *scratch = allocate_in(b, group, most);
     for (int64_t all = most; all >= fewest && all >= (int64_t)size * PART; all /= 8)
-        measure_size(b, group, memory, room, all / size / PART * PART * size);
-    release_in(b, group, room);
+        measure_size(b, group, memory, scratch, all / size / PART * PART * size);
+    release_in(b, group, scratch);
     release_in(b, group, memory);
     comm_group_destroy(group);
     comm_destroy(comm);

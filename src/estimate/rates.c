@@ -53,7 +53,7 @@ static bool measured(const struct machine_rates *rates, enum rate_kind kind)
     return false;
 }
 
-bool rates_tell(const struct machine_rates *rates, bool gpus, int64_t ranks)
+bool rates_predict(const struct machine_rates *rates, bool gpus, int64_t ranks)
 {
     bool all = true;
     for (int kind = 0; kind < RATE_KINDS && !gpus; kind++)

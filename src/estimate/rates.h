@@ -58,7 +58,7 @@ bool rates_add(struct machine_rates *rates, const struct machine_rate *rate);
 
 /* Returns whether the rates predict the time of a step of `ranks` ranks: on GPUs always; on CPUs only if all kinds are
  * measured, with several ranks those of collectives too, because an H200's rates do not apply to a CPU. */
-bool rates_tell(const struct machine_rates *rates, bool gpus, int64_t ranks);
+bool rates_predict(const struct machine_rates *rates, bool gpus, int64_t ranks);
 
 /* Returns how many numbers of `size` a kind of rate has. */
 int rate_sizes(enum rate_kind kind);

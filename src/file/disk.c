@@ -176,7 +176,7 @@ int disk_check_outside(const char *path, const char *folder, const char *ending)
     return code;
 }
 
-bool disk_room(const char *folder, int64_t *bytes)
+bool disk_free(const char *folder, int64_t *bytes)
 {
     struct statvfs status;
     char *path = memory_string(folder);

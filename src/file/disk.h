@@ -46,6 +46,6 @@ int disk_check_outside(const char *path, const char *folder, const char *ending)
 
 /* Writes the bytes that this user may still write in a folder, or, if it does not exist, in its nearest existing
  * parent. Returns false if the file system does not report them. */
-bool disk_room(const char *folder, int64_t *bytes);
+bool disk_free(const char *folder, int64_t *bytes);
 
 #endif

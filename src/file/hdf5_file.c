@@ -48,23 +48,23 @@ static hid_t open_attribute(hid_t object, const char *name)
     return H5Aexists(object, name) > 0 ? H5Aopen(object, name, H5P_DEFAULT) : -1;
 }
 
-static int64_t read_numbers(hid_t object, const char *name, hid_t type, void *values, int64_t room)
+static int64_t read_numbers(hid_t object, const char *name, hid_t type, void *values, int64_t capacity)
 {
     hid_t attribute = open_attribute(object, name);
     if (attribute < 0)
         return 0;
     hid_t space = H5Aget_space(attribute);
     int64_t count = (int64_t)H5Sget_simple_extent_npoints(space);
-    if (count < 0 || count > room || H5Aread(attribute, type, values) < 0)
+    if (count < 0 || count > capacity || H5Aread(attribute, type, values) < 0)
         count = 0;
     H5Sclose(space);
     H5Aclose(attribute);
     return count;
 }
 
-int64_t hdf5_read_integers(hid_t object, const char *name, int64_t *values, int64_t room)
+int64_t hdf5_read_integers(hid_t object, const char *name, int64_t *values, int64_t capacity)
 {
-    return read_numbers(object, name, H5T_NATIVE_INT64, values, room);
+    return read_numbers(object, name, H5T_NATIVE_INT64, values, capacity);
 }
 
 bool hdf5_read_integer(hid_t object, const char *name, int64_t *value)
@@ -72,9 +72,9 @@ bool hdf5_read_integer(hid_t object, const char *name, int64_t *value)
     return hdf5_read_integers(object, name, value, 1) == 1;
 }
 
-int64_t hdf5_read_reals(hid_t object, const char *name, double *values, int64_t room)
+int64_t hdf5_read_reals(hid_t object, const char *name, double *values, int64_t capacity)
 {
-    return read_numbers(object, name, H5T_NATIVE_DOUBLE, values, room);
+    return read_numbers(object, name, H5T_NATIVE_DOUBLE, values, capacity);
 }
 
 bool hdf5_read_real(hid_t object, const char *name, double *value)

@@ -13,10 +13,10 @@
 /* Read a number attribute of an open object. Return false if it is missing or not a number. */
 bool hdf5_read_integer(hid_t object, const char *name, int64_t *value);
 bool hdf5_read_real(hid_t object, const char *name, double *value);
-/* Read an attribute of one or several numbers into values[room]. Return their number; 0 if the attribute is missing,
- * not numeric, or longer than `room`. */
-int64_t hdf5_read_integers(hid_t object, const char *name, int64_t *values, int64_t room);
-int64_t hdf5_read_reals(hid_t object, const char *name, double *values, int64_t room);
+/* Read an attribute of one or several numbers into values[capacity]. Return their number; 0 if the attribute is
+ * missing, not numeric, or longer than `capacity`. */
+int64_t hdf5_read_integers(hid_t object, const char *name, int64_t *values, int64_t capacity);
+int64_t hdf5_read_reals(hid_t object, const char *name, double *values, int64_t capacity);
 /* Returns a text attribute of fixed or variable length, freed with free(); NULL if it is missing or not a single text.
  */
 char *hdf5_read_text(hid_t object, const char *name);

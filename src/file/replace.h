@@ -1,5 +1,5 @@
 /* Replacing a file atomically: the new content is written under a temporary name in the same folder, which is then
- * renamed. A kill or a full disk leaves the previous file intact. file/draft.h does this for a stream. Local. */
+ * renamed. A kill or a full disk leaves the previous file intact. file/atomic_file.h does this for a stream. Local. */
 #ifndef FILE_REPLACE_H
 #define FILE_REPLACE_H
 

@@ -27,8 +27,8 @@ struct spool {
     int64_t records, tokens;
     int64_t record_tokens; /* tokens of the current record */
     int64_t next;          /* next record of spool_next */
-    char *name;            /* [name_room] */
-    int64_t name_room;
+    char *name;            /* [name_capacity] */
+    int64_t name_capacity;
 };
 
 static int failed(const struct spool *spool, const char *what)
@@ -145,9 +145,9 @@ int spool_next(struct spool *spool, struct spool_record *record, int *more)
     int code = read_stream(spool, STREAM_INDEX, &entry, sizeof entry);
     if (code != ERROR_NONE)
         return code;
-    if (entry.name_length >= spool->name_room) {
-        spool->name_room = 2 * entry.name_length + 64;
-        spool->name = memory_grow(spool->name, spool->name_room);
+    if (entry.name_length >= spool->name_capacity) {
+        spool->name_capacity = 2 * entry.name_length + 64;
+        spool->name = memory_grow(spool->name, spool->name_capacity);
     }
     code = read_stream(spool, STREAM_NAMES, spool->name, entry.name_length);
     spool->name[entry.name_length] = '\0';

@@ -48,7 +48,7 @@ static int64_t lacking(const struct decoding *d, int64_t at)
 static void add_piece(struct decoding *d, int64_t at, int64_t lacks)
 {
     const struct cache_place *place = &d->places[at];
-    const int64_t room = d->settings->chunk - d->tokens, count = MIN(lacks, room);
+    const int64_t left = d->settings->call_tokens - d->tokens, count = MIN(lacks, left);
     if (count == 0)
         return;
     d->pieces[d->piece_count++] =

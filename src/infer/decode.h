@@ -23,9 +23,9 @@ struct decode_sequence {
 };
 
 struct decode_settings {
-    struct engine *engine;    /* for `sequences` sequences; positions: at least min(context, largest `most`) */
-    int64_t sequences, chunk; /* chunk: maximum tokens of a call, at least one per sequence */
-    int64_t context;          /* maximum number of tokens that the model sees, at least 2 */
+    struct engine *engine;          /* for `sequences` sequences; positions: at least min(context, largest `most`) */
+    int64_t sequences, call_tokens; /* call_tokens: maximum tokens of a call, at least one per sequence */
+    int64_t context;                /* maximum number of tokens that the model sees, at least 2 */
     struct sampling sampling;
     const bool *ends;   /* [vocabulary] tokens that end a sequence */
     int threads;        /* CPU threads that sample tokens */

@@ -42,7 +42,7 @@ struct embedder {
     int64_t longest;                    /* tokens of the longest record */
     int64_t batch_tokens, most_records; /* maxima of a batch */
     struct record_sequences sequences;  /* rank 0 */
-    struct file_draft output;           /* rank 0 */
+    struct atomic_file output;          /* rank 0 */
     struct embeddings *file;            /* rank 0 */
     struct spool_record waiting;        /* rank 0: the next record, not yet in a batch */
     int more;                           /* waiting is valid */
@@ -101,7 +101,7 @@ static int read_input(struct embedder *e)
     return code;
 }
 
-static int check_room(const struct embedder *e, int64_t need, int64_t available, const char *where)
+static int check_available(const struct embedder *e, int64_t need, int64_t available, const char *where)
 {
     char needs[BYTES_TEXT], has[BYTES_TEXT];
     if (need <= available)
@@ -124,9 +124,9 @@ static int check_memory(const struct embedder *e)
     /* twice, since engine_embed copies them */
     int64_t vectors = 2 * e->batch_tokens * e->inference->setup.model.hidden * (int64_t)sizeof(float);
     int64_t engine = inference_need(e->inference);
-    int code = apart ? check_room(e, engine, free_for_engine, "the GPU") : ERROR_NONE;
+    int code = apart ? check_available(e, engine, free_for_engine, "the GPU") : ERROR_NONE;
     if (code == ERROR_NONE && machine > 0) /* 0: the free memory is unknown */
-        code = check_room(e, apart ? vectors : engine + vectors, machine, "this machine");
+        code = check_available(e, apart ? vectors : engine + vectors, machine, "this machine");
     return code;
 }
 
@@ -366,7 +366,7 @@ static void release(struct embedder *e)
 static void report_input(const struct embedder *e)
 {
     const struct record_sequences *s = &e->sequences;
-    const char *unit = tokenizer_unit(e->inference->tokenizer);
+    const char *unit = tokenizer_token_noun(e->inference->tokenizer);
     census_report(&s->census, s->stops);
     if (s->empty > 0)
         log_warn("%lld record%s without %s; what the special tokens alone give is stored for them%s",
@@ -388,7 +388,7 @@ static void report(const struct embedder *e, double seconds)
                  (long long)s->truncated, (long long)records, (long long)e->settings->max_length);
     log_info("%s: %lld record%s, %lld %s: vectors of %lld numbers, pool %s (%.1f s, %.0f tokens/s)",
              e->settings->output, (long long)records, plural(records),
-             (long long)(s->tokens - records * (e->begin + e->end)), tokenizer_unit(e->inference->tokenizer),
+             (long long)(s->tokens - records * (e->begin + e->end)), tokenizer_token_noun(e->inference->tokenizer),
              (long long)e->inference->setup.model.hidden, embeddings_pool_names[e->pool], seconds,
              (double)s->tokens / seconds);
 }

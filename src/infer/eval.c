@@ -220,7 +220,7 @@ static int shape_of(const struct inference *inference, const struct eval_setting
     return ERROR_NONE;
 }
 
-static int write_output(struct file_draft *output, json_t *object)
+static int write_output(struct atomic_file *output, json_t *object)
 {
     int code = ERROR_NONE;
     if (json_dumpf(object, output->file, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) != 0)
@@ -230,7 +230,7 @@ static int write_output(struct file_draft *output, json_t *object)
 }
 
 static int report(struct inference *inference, const struct eval_settings *s, const struct score_settings *how,
-                  const struct fasta_score *score, struct file_draft *output, double seconds)
+                  const struct fasta_score *score, struct atomic_file *output, double seconds)
 {
     if (inference->world->rank != 0)
         return ERROR_NONE;
@@ -238,7 +238,7 @@ static int report(struct inference *inference, const struct eval_settings *s, co
     census_report(&score->census, score->stops);
     record_reader_report(score->skipped, s->field);
     if (t.tokens == 0)
-        log_warn("%s: none of the %s could be scored", s->input, tokenizer_unit(inference->tokenizer));
+        log_warn("%s: none of the %s could be scored", s->input, tokenizer_token_noun(inference->tokenizer));
     json_t *object = describe(inference, s, how, score);
     int code = write_output(output, object);
     json_decref(object);
@@ -259,7 +259,7 @@ static int check_output(const struct inference *inference, const struct eval_set
     return output_check(s->output, DISK_STREAM | (s->replace ? DISK_REPLACE : 0), s->input, inference->path);
 }
 
-static int evaluate(struct inference *inference, const struct eval_settings *s, struct file_draft *output)
+static int evaluate(struct inference *inference, const struct eval_settings *s, struct atomic_file *output)
 {
     struct comm *world = inference->world;
     struct score_settings how;
@@ -296,7 +296,7 @@ static int evaluate(struct inference *inference, const struct eval_settings *s, 
 int eval_run(struct comm *world, const struct eval_settings *settings, device_make *make_executor)
 {
     struct inference *inference = memory_allocate(sizeof *inference);
-    struct file_draft output = {NULL};
+    struct atomic_file output = {NULL};
     int code = inference_open(inference, world, settings->checkpoint, make_executor);
     if (code == ERROR_NONE)
         code = evaluate(inference, settings, &output);

@@ -20,9 +20,9 @@
 #include <string.h>
 
 enum {
-    CHUNK = 256,        /* tokens per call for one sequence */
-    BATCH_CHUNK = 2048, /* tokens per call for several sequences */
-    BATCH = 32,         /* default number of sequences at once */
+    CALL_TOKENS = 256,        /* tokens per call for one sequence */
+    BATCH_CALL_TOKENS = 2048, /* tokens per call for several sequences */
+    BATCH = 32,               /* default number of sequences at once */
     MOST_BATCH = 1 << 16,
     ROUND_BATCHES = 8, /* batches per round */
     HOST_ROWS = 16,    /* from this many rows on, oneDNN computes each row of a GEMM to the same bits */
@@ -49,7 +49,7 @@ struct generator {
     int teams, team;
     bool *allowed, *ends; /* [vocabulary] tokens that may be sampled (NULL: all), and tokens that end a sequence */
     enum results_format format;
-    struct file_draft output; /* rank 0; not open: standard output */
+    struct atomic_file output; /* rank 0; not open: standard output */
     struct text_stream stream;
     struct decode_rates rates;
     int64_t added;    /* tokens added by all teams */
@@ -194,7 +194,7 @@ static int64_t positions_of(const struct generator *g)
 static struct inference_shape shape_of(const struct generator *g, int64_t batch)
 {
     const int64_t of_prompts = MIN(g->longest, positions_of(g)) * batch;
-    int64_t tokens = MIN(of_prompts, g->alone ? CHUNK : BATCH_CHUNK);
+    int64_t tokens = MIN(of_prompts, g->alone ? CALL_TOKENS : BATCH_CALL_TOKENS);
     const int64_t least = MAX(batch, least_rows(g));
     tokens = MAX(tokens, least);
     return (struct inference_shape){.use = MEMORY_GENERATE,
@@ -207,7 +207,7 @@ static struct inference_shape shape_of(const struct generator *g, int64_t batch)
 }
 
 /* Checks the memory before any rank of the node allocates. */
-static int check_room(const struct generator *g)
+static int check_memory(const struct generator *g)
 {
     char needs[BYTES_TEXT], has[BYTES_TEXT];
     struct comm *node = comm_split_node(g->world);
@@ -305,7 +305,7 @@ static int prepare(struct generator *g)
     const struct inference_shape shape = shape_of(g, g->batch);
     code = inference_lay_out(inference, &shape);
     if (code == ERROR_NONE)
-        code = comm_agree(g->world, check_room(g));
+        code = comm_agree(g->world, check_memory(g));
     if (code == ERROR_NONE)
         code = inference_start(inference);
     g->teams = inference->shares ? 1 : inference->teams;
@@ -380,7 +380,7 @@ static int compute(struct generator *g, struct generate_round *round)
     const struct inference *inference = g->inference;
     struct decode_settings how = {.engine = &g->inference->engine,
                                   .sequences = g->batch,
-                                  .chunk = inference->shape.tokens,
+                                  .call_tokens = inference->shape.tokens,
                                   .context = g->context,
                                   .sampling = g->settings->sampling,
                                   .ends = g->ends,

@@ -118,7 +118,7 @@ static struct group *plan_group(void *self, enum layout_axis axis, const char *n
 }
 
 /* Returns whether this rank lacks the memory for all weights of its part, together with what the shape needs. */
-static bool lacks_room(const struct inference *inference, const struct grid_shape *shape)
+static bool lacks_memory(const struct inference *inference, const struct grid_shape *shape)
 {
     const struct comm *world = inference->world;
     struct comm *node = comm_split_node(inference->world);
@@ -156,7 +156,7 @@ int inference_lay_out(struct inference *inference, const struct inference_shape 
         return code;
     struct grid_shape grid = {
         .tensor = (int)tensor, .context = 1, .shard = 1, .alike = layer_cut_alike(&inference->setup.model)};
-    const bool shares = world->size > tensor && comm_max_i64(world, shape->shard || lacks_room(inference, &grid)) > 0;
+    const bool shares = world->size > tensor && comm_max_i64(world, shape->shard || lacks_memory(inference, &grid)) > 0;
     grid.shard = shares ? 0 : 1;
     code = comm_agree(world, grid_create(&inference->grid, world, &grid));
     if (code != ERROR_NONE)

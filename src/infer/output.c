@@ -8,20 +8,20 @@ int output_check(const char *path, int how, const char *input, const char *check
     return block_check_output(path, how, (const char *const[]){input, checkpoint}, 2);
 }
 
-int output_open(struct file_draft *output, const char *path)
+int output_open(struct atomic_file *output, const char *path)
 {
     temporary_catch_signals();
-    int code = draft_open_output(output, path);
+    int code = atomic_file_open_output(output, path);
     if (code != ERROR_NONE)
         temporary_release_signals();
     return code;
 }
 
-int output_close(struct file_draft *output, int code)
+int output_close(struct atomic_file *output, int code)
 {
     if (output->file == NULL)
         return code;
-    code = draft_close(output, code);
+    code = atomic_file_close(output, code);
     temporary_release_signals();
     return code;
 }

@@ -3,14 +3,14 @@
 #ifndef INFER_OUTPUT_H
 #define INFER_OUTPUT_H
 
-#include "file/draft.h"
+#include "file/atomic_file.h"
 
 /* As block_check_output for `path`; the path must also differ from `input` and `checkpoint`. how: flags of enum
  * disk_output (file/disk.h). Local, as all functions here. */
 int output_check(const char *path, int how, const char *input, const char *checkpoint);
 
-/* As draft_open_output and draft_close. output_close does nothing without an open draft. */
-int output_open(struct file_draft *output, const char *path);
-int output_close(struct file_draft *output, int code);
+/* As atomic_file_open_output and atomic_file_close. output_close does nothing without an open file. */
+int output_open(struct atomic_file *output, const char *path);
+int output_close(struct atomic_file *output, int code);
 
 #endif

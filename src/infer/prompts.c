@@ -19,17 +19,17 @@ struct prompts_reading {
 
 /* -- Growing ------------------------------------------------------------------------------------------------------ */
 
-static void *grow(void *array, int64_t *room, int64_t wanted, size_t size)
+static void *grow(void *array, int64_t *capacity, int64_t wanted, size_t size)
 {
-    if (wanted <= *room)
+    if (wanted <= *capacity)
         return array;
-    *room = 2 * wanted;
-    return memory_grow(array, *room * (int64_t)size);
+    *capacity = 2 * wanted;
+    return memory_grow(array, *capacity * (int64_t)size);
 }
 
 static void add_text(struct prompts *p, const char *text, int64_t bytes)
 {
-    p->text = grow(p->text, &p->text_room, p->text_bytes + bytes, 1);
+    p->text = grow(p->text, &p->text_capacity, p->text_bytes + bytes, 1);
     if (bytes > 0) /* the arrays may not exist yet */
         memcpy(p->text + p->text_bytes, text, (size_t)bytes);
     p->text_bytes += bytes;
@@ -38,7 +38,7 @@ static void add_text(struct prompts *p, const char *text, int64_t bytes)
 
 static void add_token(struct prompts *p, int32_t token)
 {
-    p->tokens = grow(p->tokens, &p->token_room, p->token_count + 1, sizeof *p->tokens);
+    p->tokens = grow(p->tokens, &p->token_capacity, p->token_count + 1, sizeof *p->tokens);
     p->tokens[p->token_count++] = token;
     p->list[p->count - 1].count++;
 }
@@ -48,7 +48,7 @@ static void add_token(struct prompts *p, int32_t token)
 static void start_prompt(struct prompts_reading *r, const char *name, int64_t length)
 {
     struct prompts *p = r->prompts;
-    p->list = grow(p->list, &p->room, p->count + 1, sizeof *p->list);
+    p->list = grow(p->list, &p->capacity, p->count + 1, sizeof *p->list);
     p->list[p->count++] = (struct prompt){
         .name = memory_format("%.*s", (int)length, name), .text = p->text_bytes, .first = p->token_count};
     r->open = true;

@@ -28,8 +28,8 @@ struct sliding {
     struct record_piece next; /* the piece that follows once an inserted '*', or the ids of a text, are used */
     bool has_next;
     struct encoder *encoder; /* for text; NULL for characters */
-    char *text;              /* [text_room] the current record's text */
-    int64_t text_room;
+    char *text;              /* [text_capacity] the current record's text */
+    int64_t text_capacity;
     const int32_t *text_ids;   /* unused ids of the text, [piece.length] */
     struct record_stops stops; /* for proteins */
     struct text_census census;
@@ -118,8 +118,8 @@ static bool is_full(const struct sliding *w)
 
 static void take_sequence(struct sliding *w)
 {
-    int64_t room = w->settings.context - w->settings.ends - w->filled;
-    int64_t count = MIN(w->piece.length, room);
+    int64_t left = w->settings.context - w->settings.ends - w->filled;
+    int64_t count = MIN(w->piece.length, left);
     if (w->encoder == NULL) {
         census_encode(&w->census, w->piece.text, count, w->ids);
         w->piece.text += count;
@@ -148,9 +148,9 @@ static int gather_text(struct sliding *w, int64_t *bytes)
         code = encoding_check_record(w->records[w->count - 1].name, *bytes + w->piece.length);
         if (code != ERROR_NONE)
             break;
-        if (*bytes + w->piece.length > w->text_room) {
-            w->text_room = 2 * (*bytes + w->piece.length);
-            w->text = memory_grow(w->text, w->text_room);
+        if (*bytes + w->piece.length > w->text_capacity) {
+            w->text_capacity = 2 * (*bytes + w->piece.length);
+            w->text = memory_grow(w->text, w->text_capacity);
         }
         if (w->piece.length > 0) /* the arrays may not exist yet */
             memcpy(w->text + *bytes, w->piece.text, (size_t)w->piece.length);

@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/thread.h"
-#include "loader/deal.h"
+#include "loader/balance.h"
 #include "loader/packer.h"
 #include "loader/row_filler.h"
 #include "loader/store_set.h"
@@ -25,7 +25,7 @@ struct loader {
     int data_rank, data_ranks;
     int64_t micro_batches, steps_once;
     struct store_set set; /* empty with random data */
-    struct data_lineage lineage;
+    struct data_provenance provenance;
     struct random_windows *random;        /* NULL with stores */
     const struct window_source **sources; /* [source_count], owned by set or random */
     int source_count;
@@ -33,7 +33,7 @@ struct loader {
     struct packer_settings rows;
     struct data_blend blend;         /* used by the prefetch thread while it runs */
     struct data_blend ahead;         /* the same stream, read ahead for window lengths before rows are filled */
-    int64_t *costs, *places;         /* [micro_batches * data_ranks] for the step in preparation (loader/deal.h) */
+    int64_t *costs, *places;         /* [micro_batches * data_ranks] for the step in preparation (loader/balance.h) */
     struct packer_segment *segments; /* [max_segments] of the row in preparation */
     struct row_filler filler;
     struct loader_slot slots[SLOTS];
@@ -207,7 +207,7 @@ static void make_step(struct loader *loader, struct loader_slot *slot)
     const struct loader_settings *settings = &loader->settings;
     const int64_t micro_batches = loader->micro_batches * loader->data_ranks; /* over all ranks */
     count_costs(loader);
-    deal_micro_batches(loader->costs, loader->micro_batches, loader->data_ranks, loader->places);
+    balance_micro_batches(loader->costs, loader->micro_batches, loader->data_ranks, loader->places);
     for (int64_t k = 0; k < micro_batches; k++) {
         struct batch *batch = place_of(loader, slot, k);
         if (batch != NULL) {
@@ -282,10 +282,10 @@ static int open_stores(struct loader *loader, struct comm *world)
     int code = store_set_open(&loader->set, settings->stores, settings->weights, &layout, &settings->megatron, world);
     if (code != ERROR_NONE)
         return code;
-    loader->lineage = store_set_lineage(&loader->set);
+    loader->provenance = store_set_provenance(&loader->set);
     make_sources(loader, loader->set.list.count);
     for (int d = 0; d < loader->source_count; d++)
-        loader->sources[d] = corpus_source(&loader->set.stores[d]);
+        loader->sources[d] = data_set_source(&loader->set.stores[d]);
     loader->tokenizer = loader->sources[0]->tokenizer;
     return comm_agree(world, check_stores(loader));
 }
@@ -351,7 +351,7 @@ void loader_destroy(struct loader *loader)
     memory_free(loader->segments);
     row_filler_destroy(&loader->filler);
     store_set_close(&loader->set);
-    lineage_destroy(&loader->lineage);
+    provenance_destroy(&loader->provenance);
     random_windows_destroy(loader->random);
     pthread_cond_destroy(&loader->changed);
     pthread_mutex_destroy(&loader->lock);
@@ -455,9 +455,9 @@ bool loader_has_position(const struct loader *loader, const struct blend_positio
     return blend_has(&loader->blend, position);
 }
 
-const struct data_lineage *loader_lineage(const struct loader *loader)
+const struct data_provenance *loader_provenance(const struct loader *loader)
 {
-    return &loader->lineage;
+    return &loader->provenance;
 }
 
 struct blend_position loader_carry(const struct loader *loader, const struct blend_position *old, const int64_t *from)
@@ -496,7 +496,7 @@ const struct tokenizer *loader_tokenizer(const struct loader *loader)
 int loader_open_tokenizer(const struct loader *loader, const struct tokenizer **tokenizer)
 {
     *tokenizer = loader->random != NULL ? tokenizer_find(loader->tokenizer->name) : NULL;
-    return loader->random != NULL ? ERROR_NONE : corpus_open_tokenizer(&loader->set.stores[0], tokenizer);
+    return loader->random != NULL ? ERROR_NONE : data_set_open_tokenizer(&loader->set.stores[0], tokenizer);
 }
 
 int loader_recheck(struct loader *loader, struct comm *world)

@@ -1,11 +1,11 @@
-/* Key header: the loader makes global batches of rows from token stores (loader/corpus.h) or random data. A global
+/* Key header: the loader makes global batches of rows from token stores (loader/data_set.h) or random data. A global
  * batch does not depend on the number of ranks: row g of step s is a function of the deck and the seed alone.
  *
  * Windows come from one store, or from several blended by weights (loader/blend.h), epoch after epoch without a gap.
  * The packer puts them into rows (loader/packer.h). A global batch has G rows and a micro-batch B rows: micro-batch k
  * of step s consists of rows k * B .. k * B + B - 1, and rows from G on are empty. batch.number is s * 2^32 + k on any
  * rank and after any restart. Each of `data_ranks` data ranks gets ceil(G / (data_ranks * B)) micro-batches per step:
- * rank r gets micro-batches m * data_ranks + r, or with `balance` those that loader/deal.h assigns to it.
+ * rank r gets micro-batches m * data_ranks + r, or with `balance` those that loader/balance.h assigns to it.
  *
  * Tensor- and context-parallel ranks have the same data rank, and each reads whole rows on its own. A prefetch thread
  * prepares the next step; it calls neither MPI nor HDF5. */
@@ -15,8 +15,8 @@
 #include "comm/comm.h"
 #include "data/batch.h"
 #include "loader/blend.h"
-#include "loader/corpus.h"
-#include "loader/lineage.h"
+#include "loader/data_set.h"
+#include "loader/provenance.h"
 #include "data/random_windows.h"
 #include "loader/store_epochs.h"
 
@@ -26,7 +26,7 @@ enum loader_special { LOADER_SPECIAL_WINDOW, LOADER_SPECIAL_SEQUENCE };
 enum loader_format { LOADER_PACKED, LOADER_PADDED };
 
 struct loader_settings {
-    const char *stores;  /* path of a store (loader/corpus.h); with weights, comma-separated paths of several
+    const char *stores;  /* path of a store (loader/data_set.h); with weights, comma-separated paths of several
                             (loader/store_list.h); NULL: random data */
     const char *weights; /* NULL: one store; else comma-separated, one per store; "": in proportion to windows */
     struct megatron_settings megatron;     /* for Megatron data sets among the stores */
@@ -47,7 +47,7 @@ struct loader_settings {
     bool token_dropout;      /* batch.scale gets the factors of token dropout (loader/masking.h), 0 on padding */
     bool mask_degenerate;    /* ignore labels other than ACGTacgt; for nucleotides only */
     bool uppercase_labels;
-    bool balance;   /* assign micro-batches to ranks by their cost (loader/deal.h) */
+    bool balance;   /* assign micro-batches to ranks by their cost (loader/balance.h) */
     bool shuffle;   /* false: store order (validation) */
     bool once;      /* one pass over one store; rows after the last window are empty (validation) */
     int64_t memory; /* limit for the host memory of this rank's batches, bytes; 0: none */
@@ -100,7 +100,7 @@ void loader_seek(struct loader *loader, const struct blend_position *position, i
 bool loader_has_position(const struct loader *loader, const struct blend_position *position);
 
 /* The loader's stores; none with random data. Owned by the loader. */
-const struct data_lineage *loader_lineage(const struct loader *loader);
+const struct data_provenance *loader_provenance(const struct loader *loader);
 const char *loader_store_path(const struct loader *loader, int64_t store);
 /* Returns whether any of the stores is a Megatron data set. */
 bool loader_has_megatron(const struct loader *loader);
@@ -115,10 +115,10 @@ double loader_wait_seconds(const struct loader *loader);
 int64_t loader_vocabulary(const struct loader *loader);
 const struct tokenizer *loader_tokenizer(const struct loader *loader);
 /* Opens the tokenizer from the first store; *tokenizer is NULL for data whose ids have no meaning. The caller closes
- * it. Local; reads a file. Errors as in corpus_open_tokenizer. */
+ * it. Local; reads a file. Errors as in data_set_open_tokenizer. */
 int loader_open_tokenizer(const struct loader *loader, const struct tokenizer **tokenizer);
 /* Checks that the stores' files have not been overwritten since they were opened. Collective, with the same code on all
- * ranks; errors and warnings as in corpus_recheck. */
+ * ranks; errors and warnings as in data_set_recheck. */
 int loader_recheck(struct loader *loader, struct comm *world);
 /* Checksum of the content of all stores (loader/store_set.h), or of the settings that determine random data. A position
  * is valid only for data of the same checksum. */

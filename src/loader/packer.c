@@ -9,10 +9,10 @@ int64_t packer_next(const struct packer_settings *settings, struct data_blend *b
         segment->window = blend_window(blend, &segment->store);
         segment->epoch = blend->position.epoch[segment->store];
         segment->offset = blend->position.offset;
-        int64_t rest = window_length(&segment->window) - segment->offset, room = settings->row_tokens - used;
-        if (rest > room && !settings->split)
+        int64_t rest = window_length(&segment->window) - segment->offset, left = settings->row_tokens - used;
+        if (rest > left && !settings->split)
             break;
-        segment->length = MIN(rest, room);
+        segment->length = MIN(rest, left);
         used += segment->length;
         count++;
         if (segment->length == rest)

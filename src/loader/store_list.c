@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "file/path.h"
-#include "loader/corpus.h"
+#include "loader/data_set.h"
 
 #include <glob.h>
 #include <math.h>
@@ -103,7 +103,7 @@ static int add_item(struct store_list *list, const char *paths, const char *item
     glob_t found;
     if (item[0] == '\0')
         return error_user("key data.train = \"%s\": store %d of the list has an empty name", paths, list->count + 1);
-    int code = corpus_exists(item) ? ERROR_NONE : refuse_blend(paths, item);
+    int code = data_set_exists(item) ? ERROR_NONE : refuse_blend(paths, item);
     if (code != ERROR_NONE)
         return code;
     if (strpbrk(item, "*?[") == NULL || access(item, F_OK) == 0) {

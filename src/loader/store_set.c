@@ -12,8 +12,8 @@ static int open_stores(struct store_set *set, const char *paths, const char *wei
     int code = store_list_parse(&set->list, paths, weights);
     set->stores = memory_allocate(set->list.count * (int64_t)sizeof *set->stores);
     for (int d = 0; d < set->list.count && code == ERROR_NONE; d++) {
-        struct corpus *store = &set->stores[d];
-        code = corpus_open(store, set->list.paths[d], megatron);
+        struct data_set *store = &set->stores[d];
+        code = data_set_open(store, set->list.paths[d], megatron);
         if (code == ERROR_NONE && strcmp(store->tokenizer->name, set->stores[0].tokenizer->name) != 0)
             code = error_user("key data.train: %s has %s tokens, but %s has %s tokens; prepare both with one "
                               "tokenizer, and name that of Megatron data sets by data.tokenizer",
@@ -34,7 +34,7 @@ static int compare_stores(const struct store_set *set, struct comm *world)
     for (int d = 0; d < set->list.count; d++) {
         const struct token_store *store = set->stores[d].store;
         const struct megatron_store *megatron = set->stores[d].megatron;
-        const uint64_t mine[3] = {corpus_checksum(&set->stores[d]),
+        const uint64_t mine[3] = {data_set_checksum(&set->stores[d]),
                                   (uint64_t)(store != NULL ? store->sequences : megatron->sequences),
                                   (uint64_t)(store != NULL ? store->token_count : megatron->token_count)};
         uint64_t first[3];
@@ -60,7 +60,7 @@ static int check_samples(const struct store_set *set, const struct megatron_sett
 {
     int64_t all = 0;
     for (int d = 0; d < set->list.count; d++)
-        all += corpus_source(&set->stores[d])->windows;
+        all += data_set_source(&set->stores[d])->windows;
     if (!megatron->ordered || all >= megatron->samples)
         return ERROR_NONE;
     return error_user("key data.weights: without them data.order = \"megatron\" takes each of several data sets once, "
@@ -79,7 +79,7 @@ int store_set_open(struct store_set *set, const char *paths, const char *weights
     if (code == ERROR_NONE && megatron->ordered && set->list.weighted)
         megatron_blend_normalise(set->list.weights, set->list.count);
     for (int d = 0; d < set->list.count && code == ERROR_NONE; d++)
-        code = corpus_open_windows(&set->stores[d], layout, megatron, samples_of(set, d, megatron), world);
+        code = data_set_open_windows(&set->stores[d], layout, megatron, samples_of(set, d, megatron), world);
     if (code == ERROR_NONE)
         code = comm_agree(world, check_samples(set, megatron));
     return code;
@@ -88,7 +88,7 @@ int store_set_open(struct store_set *set, const char *paths, const char *weights
 void store_set_close(struct store_set *set)
 {
     for (int d = 0; d < set->list.count; d++)
-        corpus_close(&set->stores[d]);
+        data_set_close(&set->stores[d]);
     memory_free(set->stores);
     store_list_destroy(&set->list);
 }
@@ -97,28 +97,28 @@ int store_set_recheck(struct store_set *set, struct comm *world)
 {
     int code = ERROR_NONE;
     for (int d = 0; d < set->list.count && code == ERROR_NONE; d++)
-        code = corpus_recheck(&set->stores[d]);
+        code = data_set_recheck(&set->stores[d]);
     return comm_agree(world, code);
 }
 
 uint64_t store_set_checksum(const struct store_set *set)
 {
     if (set->list.count == 1)
-        return corpus_checksum(&set->stores[0]);
+        return data_set_checksum(&set->stores[0]);
     uint64_t *checksums = memory_allocate(set->list.count * (int64_t)sizeof *checksums);
     for (int d = 0; d < set->list.count; d++)
-        checksums[d] = corpus_checksum(&set->stores[d]);
+        checksums[d] = data_set_checksum(&set->stores[d]);
     uint64_t hash = XXH3_64bits(checksums, (size_t)set->list.count * sizeof *checksums);
     memory_free(checksums);
     return hash;
 }
 
-struct data_lineage store_set_lineage(const struct store_set *set)
+struct data_provenance store_set_provenance(const struct store_set *set)
 {
-    struct data_lineage lineage = lineage_create(set->list.count);
+    struct data_provenance provenance = provenance_create(set->list.count);
     for (int d = 0; d < set->list.count; d++) {
-        lineage.content[d] = (int64_t)corpus_checksum(&set->stores[d]);
-        lineage.path[d] = lineage_path(set->list.paths[d]);
+        provenance.content[d] = (int64_t)data_set_checksum(&set->stores[d]);
+        provenance.path[d] = provenance_path(set->list.paths[d]);
     }
-    return lineage;
+    return provenance;
 }

@@ -73,26 +73,26 @@ void attention_launch_halves(struct execution *e, const struct unit *unit, const
     }
 }
 
-static struct tensor chunks_of_rank(const struct execution *e, const struct tensor *ranks, int rank, int half)
+static struct tensor slices_of_rank(const struct execution *e, const struct tensor *ranks, int rank, int half)
 {
-    const int64_t chunk = e->batch->row_tokens / 2, tokens = e->batch->tokens.cols;
-    return (struct tensor){tensor_at(ranks, rank * tokens + half * chunk, 0), ranks->dtype, tokens / (2 * chunk),
-                           chunk * ranks->cols, 2 * chunk * ranks->cols};
+    const int64_t slice = e->batch->row_tokens / 2, tokens = e->batch->tokens.cols;
+    return (struct tensor){tensor_at(ranks, rank * tokens + half * slice, 0), ranks->dtype, tokens / (2 * slice),
+                           slice * ranks->cols, 2 * slice * ranks->cols};
 }
 
-static struct tensor chunks_of_rows(const struct execution *e, const struct tensor *rows, int number)
+static struct tensor slices_of_rows(const struct execution *e, const struct tensor *rows, int number)
 {
-    const int64_t chunk = e->batch->row_tokens / 2, chunks = 2 * e->row->size;
-    return (struct tensor){tensor_at(rows, number * chunk, 0), rows->dtype, rows->rows / (chunks * chunk),
-                           chunk * rows->cols, chunks * chunk * rows->cols};
+    const int64_t slice = e->batch->row_tokens / 2, slices = 2 * e->row->size;
+    return (struct tensor){tensor_at(rows, number * slice, 0), rows->dtype, rows->rows / (slices * slice),
+                           slice * rows->cols, slices * slice * rows->cols};
 }
 
 static void reorder(struct execution *e, struct tensor ranks, struct tensor rows, bool to_rows)
 {
     for (int rank = 0; rank < e->row->size; rank++)
         for (int half = 0; half < 2; half++) {
-            struct tensor a = chunks_of_rank(e, &ranks, rank, half);
-            struct tensor b = chunks_of_rows(e, &rows, context_chunk(rank, e->row->size, half));
+            struct tensor a = slices_of_rank(e, &ranks, rank, half);
+            struct tensor b = slices_of_rows(e, &rows, context_slice(rank, e->row->size, half));
             LAUNCH(e->stream, COPY, copy, .from = to_rows ? a : b, .to = to_rows ? b : a);
         }
 }

@@ -107,7 +107,7 @@ static void backward(struct execution *e, const struct unit *unit, const struct 
         attention_launch_halves(
             e, unit, &e->batch->parts[step],
             unit_family(unit)->causal &&
-                step > e->row->rank, /* for keys of a later rank, the first chunk's queries see nothing */
+                step > e->row->rank, /* for keys of a later rank, the first slice's queries see nothing */
             &(struct attention_backward_args){.q = of.q,
                                               .k = block.k,
                                               .v = block.v,

@@ -3,9 +3,9 @@
 #include "model/sequence.h"
 
 /* The first three are gathered from the data ranks. The last two exist with sequence parallelism only: OF_ALL_TOKENS is
- * this rank's term of the output's sum in forward, and the gathered output gradient in backward, of all tokens; ROOM is
- * scratch for the sum. */
-enum { ALL_TOKENS = UNIT_FIRST_OWN, ALL_FACTORS, ALL_GRADIENTS, OF_ALL_TOKENS, ROOM };
+ * this rank's term of the output's sum in forward, and the gathered output gradient in backward, of all tokens;
+ * SUM_SCRATCH is scratch for the sum. */
+enum { ALL_TOKENS = UNIT_FIRST_OWN, ALL_FACTORS, ALL_GRADIENTS, OF_ALL_TOKENS, SUM_SCRATCH };
 
 static const struct tensor absent;
 
@@ -26,7 +26,7 @@ static void embedding_forward(struct execution *execution, struct unit *unit, st
            .scale = factors(execution, unit), .weight = unit_weight(execution, unit, EMBEDDING_TABLE), .y = part,
            .origin = model_vocabulary(unit->settings).first);
     if (layer_ranks(&unit->settings->layer) > 1)
-        sequence_add_up(execution, unit, part, output, ROOM);
+        sequence_add_up(execution, unit, part, output, SUM_SCRATCH);
 }
 
 static struct tensor gathered(struct execution *execution, const struct unit *unit, int id, struct tensor own)
@@ -96,7 +96,7 @@ void embedding_declare(struct unit *unit)
     unit->class = &embedding_class;
     const struct vocabulary_part part = model_vocabulary(s);
     unit_declare_weight(unit, EMBEDDING_TABLE, part.rows, s->hidden, STORAGE_MATRIX);
-    unit_make_room(unit, EMBEDDING_TABLE, part.most);
+    unit_reserve(unit, EMBEDDING_TABLE, part.most);
     struct initial_value initial = unit_random(unit, s->embedding_std);
     initial.zero_row = unit_family(unit)->zero_row;
     parameter_place(unit_declare_parameter(unit, EMBEDDING_TABLE, part.rows, initial, "%s.weight",
@@ -107,7 +107,7 @@ void embedding_declare(struct unit *unit)
     unit_declare_tensor(unit, UNIT_OUTPUT, "embedded", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE);
     if (sequence_is_cut(unit))
         unit_declare_tensor(unit, OF_ALL_TOKENS, "of all tokens", UNIT_TOKENS, s->hidden, ROLE_VALUE);
-    sequence_declare_room(unit, ROOM, UNIT_TOKENS, s->hidden);
+    sequence_declare_room(unit, SUM_SCRATCH, UNIT_TOKENS, s->hidden);
     unit->complete_gradients = s->embedding_ranks > 1;
     if (unit->complete_gradients)
         declare_gathered(unit);

@@ -74,8 +74,8 @@ struct execution {
     struct tensor rope_table;
     struct kv_cache cache; /* PASS_GENERATE only */
     /* One row for each operand, by operand_number (model/linear.h). */
-    struct tensor amax, scales; /* stat [operands, 1]: delayed scaling; absent without it */
-    struct tensor losses;       /* f64 [operands, STATISTICS]: quantization errors are added; absent: not measured */
+    struct tensor amax, scales;        /* stat [operands, 1]: delayed scaling; absent without it */
+    struct tensor quantization_errors; /* f64 [operands, STATISTICS], added to; absent: not measured */
     /* Pipeline send and receive buffers [tokens, hidden]; absent where nothing is sent (engine/engine_relay.c). */
     struct tensor relays[RELAY_COUNT];
     /* Backward: sums over tokens, stat [1, hidden]. output_gradient_sum: of the output's gradient; absent unless the

@@ -57,7 +57,7 @@ static void declare_exchange(struct unit *unit, const struct linear *linear)
         return;
     unit_declare_tensor(unit, linear->first + LINEAR_GATHERED, "gathered", linear->tokens, width, ROLE_VALUE);
     unit_declare_tensor(unit, linear->first + LINEAR_PARTIAL, "part of a sum", linear->tokens, width, ROLE_VALUE);
-    sequence_declare_room(unit, linear->first + LINEAR_ROOM, linear->tokens, width);
+    sequence_declare_room(unit, linear->first + LINEAR_SCRATCH, linear->tokens, width);
     unit_declare_tensor(unit, linear->first + LINEAR_AMAX, "amax of all ranks", 1, 1, ROLE_STATISTIC);
 }
 
@@ -310,7 +310,7 @@ static bool measures(const struct execution *execution, const struct unit *unit,
 {
     const bool again =
         execution->recompute || (execution->pass == PASS_BACKWARD && (execution->gradients & GRADIENT_INPUT) == 0);
-    return tensor_present(&execution->losses) && !again &&
+    return tensor_present(&execution->quantization_errors) && !again &&
            layer_list_has(&unit->settings->precision.statistics, operand_layer(linear->number));
 }
 
@@ -323,7 +323,7 @@ static void measure(const struct execution *execution, const struct unit *unit, 
         return;
     LAUNCH(execution->stream, QUANTIZATION_STATISTIC, quantization_statistic, .x = operand->value,
            .scale = scaling_whole(to->rule.scaling) ? row_scale(to) : absent,
-           .result = tensor_rows(&execution->losses, linear->number + (int)kind, 1), .rule = to->rule);
+           .result = tensor_rows(&execution->quantization_errors, linear->number + (int)kind, 1), .rule = to->rule);
 }
 
 /* Returns whether the op that writes the operand also quantizes it: with a known scale (delayed scaling) or one for
@@ -440,7 +440,7 @@ void linear_forward(const struct execution *execution, const struct unit *unit, 
     const struct tensor part = partial(execution, unit, linear, y);
     const bool first = execution->tensor->rank == 0, whole = !sequence_is_cut(unit); /* one rank adds bias and addend */
     multiply_forward(execution, unit, linear, x, part, first ? bias : absent, first && whole ? addend : absent);
-    sequence_add_up(execution, unit, part, y, linear->first + LINEAR_ROOM);
+    sequence_add_up(execution, unit, part, y, linear->first + LINEAR_SCRATCH);
     if (!whole && tensor_present(&addend))
         LAUNCH(execution->stream, ADD, add, .from = addend, .to = y);
 }
@@ -575,7 +575,7 @@ static void backward_of_outputs(struct execution *execution, const struct unit *
         execution_join(execution);
     if (sums) {
         execution_fork(execution);
-        sequence_add_up(&beside, unit, part, dx, linear->first + LINEAR_ROOM);
+        sequence_add_up(&beside, unit, part, dx, linear->first + LINEAR_SCRATCH);
     }
     linear_finish(execution, unit, defers(unit, pending) ? pending : &own);
     if (sums)

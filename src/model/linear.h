@@ -30,8 +30,8 @@ enum linear_tensor {
     /* sequence parallelism: the operand gathered from all ranks, and this rank's term of a sum over ranks */
     LINEAR_GATHERED = 3 * LINEAR_COPIES,
     LINEAR_PARTIAL,
-    LINEAR_ROOM, /* scratch for this sum */
-    LINEAR_AMAX, /* amax of a gathered operand, over all ranks */
+    LINEAR_SCRATCH, /* scratch for this sum */
+    LINEAR_AMAX,    /* amax of a gathered operand, over all ranks */
     LINEAR_TENSORS
 };
 
@@ -48,7 +48,7 @@ struct linear {
     int section; /* section of forward (execution_wants) with its GEMM; a backward that does not recompute it makes no
                     rowwise input. -1: all its GEMMs are in backward */
     int64_t tokens;                           /* maximum number of tokens in a call: UNIT_TOKENS or a number */
-    bool adds;                                /* adds to gradients of an earlier chunk of the micro-batch */
+    bool adds;                                /* adds to gradients of an earlier slice of the micro-batch */
     int number;                               /* operand_number of its input */
     const struct linear_precision *precision; /* NULL: the compute type */
     bool makes_copies;         /* quantizes the weight for each GEMM; false: the store keeps quantized weights */

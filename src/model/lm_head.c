@@ -39,7 +39,7 @@ static struct linear dense_of(const struct unit *unit)
     return linear;
 }
 
-/* first: first token of the chunk. */
+/* first: first token of the slice. */
 static struct linear decoder_of(const struct unit *unit, int64_t first)
 {
     struct linear linear = head_linear(unit, HEAD_DECODER);
@@ -119,17 +119,17 @@ struct tensor lm_head_end_logits(const struct execution *e, const struct unit *u
 }
 
 /* Tokens first .. first + count - 1. */
-struct token_chunk {
+struct token_slice {
     struct tensor features, logits, labels, loss, lse;
     int64_t first, count;
 };
 
-static struct token_chunk chunk_at(const struct execution *e, const struct unit *unit, struct tensor features,
+static struct token_slice slice_at(const struct execution *e, const struct unit *unit, struct tensor features,
                                    int64_t first)
 {
     int64_t left = features.rows - first, count = MIN(left, unit->head_tokens);
     struct tensor loss = unit_tensor(e, unit, LM_HEAD_LOSS), lse = unit_tensor(e, unit, LM_HEAD_LSE);
-    return (struct token_chunk){.features = tensor_rows(&features, first, count),
+    return (struct token_slice){.features = tensor_rows(&features, first, count),
                                 .logits = lm_head_logits(e, unit, count),
                                 .labels = tensor_columns(&e->batch->labels, first, count),
                                 .loss = tensor_columns(&loss, first, count),
@@ -138,50 +138,50 @@ static struct token_chunk chunk_at(const struct execution *e, const struct unit 
                                 .count = count};
 }
 
-static void chunk_logits(struct execution *e, struct unit *unit, const struct token_chunk *chunk)
+static void slice_logits(struct execution *e, struct unit *unit, const struct token_slice *slice)
 {
-    const struct linear decoder = decoder_of(unit, chunk->first);
-    const struct operand x = linear_input(e, unit, &decoder, chunk->features);
+    const struct linear decoder = decoder_of(unit, slice->first);
+    const struct operand x = linear_input(e, unit, &decoder, slice->features);
     linear_prepare(e, unit, &decoder, &x);
-    linear_forward(e, unit, &decoder, &x, chunk->logits, absent);
+    linear_forward(e, unit, &decoder, &x, slice->logits, absent);
 }
 
 /* Every rank computes the losses, from the statistics of all parts of the vocabulary; `total` decides on which rank
  * they count. */
-static void merged_losses(struct execution *e, const struct unit *unit, const struct token_chunk *chunk,
+static void merged_losses(struct execution *e, const struct unit *unit, const struct token_slice *slice,
                           struct tensor total)
 {
     const struct tensor statistics =
         tensor_matrix(e->services->address(e, unit, LM_HEAD_STATISTICS), execution_dtype(e, ROLE_STATISTIC),
-                      e->tensor->size * XENT_STATISTICS, chunk->count);
+                      e->tensor->size * XENT_STATISTICS, slice->count);
     const struct tensor own = sequence_own(e, statistics);
-    LAUNCH(e->stream, XENT_PART, xent_part, .logits = chunk->logits, .labels = chunk->labels, .statistics = own,
+    LAUNCH(e->stream, XENT_PART, xent_part, .logits = slice->logits, .labels = slice->labels, .statistics = own,
            .origin = model_vocabulary(unit->settings).first);
     sequence_gather(e, own, statistics);
-    LAUNCH(e->stream, XENT_MERGE, xent_merge, .statistics = statistics, .labels = chunk->labels, .loss = chunk->loss,
-           .lse = chunk->lse, .total = total);
+    LAUNCH(e->stream, XENT_MERGE, xent_merge, .statistics = statistics, .labels = slice->labels, .loss = slice->loss,
+           .lse = slice->lse, .total = total);
 }
 
-static void chunk_losses(struct execution *e, const struct unit *unit, const struct token_chunk *chunk)
+static void slice_losses(struct execution *e, const struct unit *unit, const struct token_slice *slice)
 {
     if (is_cut(unit))
-        merged_losses(e, unit, chunk, e->batch->total);
+        merged_losses(e, unit, slice, e->batch->total);
     else
-        LAUNCH(e->stream, XENT_STAT, xent_stat, .logits = chunk->logits, .labels = chunk->labels, .loss = chunk->loss,
-               .lse = chunk->lse, .total = e->batch->total);
+        LAUNCH(e->stream, XENT_STAT, xent_stat, .logits = slice->logits, .labels = slice->labels, .loss = slice->loss,
+               .lse = slice->lse, .total = e->batch->total);
 }
 
 /* Computes the losses, and replaces the logits by their gradient. */
-static void chunk_differentiate(struct execution *e, const struct unit *unit, const struct token_chunk *chunk,
+static void differentiate_slice(struct execution *e, const struct unit *unit, const struct token_slice *slice,
                                 struct tensor total)
 {
     if (!is_cut(unit)) {
-        LAUNCH(e->stream, XENT_BOTH, xent_both, .logits = chunk->logits, .labels = chunk->labels, .loss = chunk->loss,
+        LAUNCH(e->stream, XENT_BOTH, xent_both, .logits = slice->logits, .labels = slice->labels, .loss = slice->loss,
                .total = total);
         return;
     }
-    merged_losses(e, unit, chunk, total);
-    LAUNCH(e->stream, XENT_GRAD, xent_grad, .logits = chunk->logits, .labels = chunk->labels, .lse = chunk->lse,
+    merged_losses(e, unit, slice, total);
+    LAUNCH(e->stream, XENT_GRAD, xent_grad, .logits = slice->logits, .labels = slice->labels, .lse = slice->lse,
            .origin = model_vocabulary(unit->settings).first);
 }
 
@@ -192,7 +192,7 @@ static void collect_logits(struct execution *e, struct unit *unit, struct tensor
     LAUNCH(e->stream, FILL, fill, .x = all, .value = 0);
     LAUNCH(e->stream, COPY, copy, .from = own,
            .to = tensor_columns(&all, model_vocabulary(unit->settings).first, own.cols));
-    sequence_add_up(e, unit, all, all, LM_HEAD_ROOM);
+    sequence_add_up(e, unit, all, all, LM_HEAD_SCRATCH);
 }
 
 static void end_logits(struct execution *e, struct unit *unit, struct tensor input)
@@ -202,20 +202,20 @@ static void end_logits(struct execution *e, struct unit *unit, struct tensor inp
         return;
     const struct tensor rows = first_rows(e, unit, LM_HEAD_ENDS, ends.cols);
     LAUNCH(e->stream, EMBEDDING_FORWARD, embedding_forward, .tokens = ends, .weight = input, .y = rows);
-    struct token_chunk chunk = chunk_at(e, unit, make_features(e, unit, final_norm(e, unit, rows)), 0);
-    CHECK_BUG(chunk.count == ends.cols);
-    chunk_logits(e, unit, &chunk);
+    struct token_slice slice = slice_at(e, unit, make_features(e, unit, final_norm(e, unit, rows)), 0);
+    CHECK_BUG(slice.count == ends.cols);
+    slice_logits(e, unit, &slice);
     if (is_cut(unit))
-        collect_logits(e, unit, chunk.logits);
+        collect_logits(e, unit, slice.logits);
 }
 
 static void losses(struct execution *e, struct unit *unit, struct tensor input)
 {
     struct tensor features = all_features(e, unit, make_features(e, unit, final_norm(e, unit, input)));
     for (int64_t first = 0; first < features.rows; first += unit->head_tokens) {
-        struct token_chunk chunk = chunk_at(e, unit, features, first);
-        chunk_logits(e, unit, &chunk);
-        chunk_losses(e, unit, &chunk);
+        struct token_slice slice = slice_at(e, unit, features, first);
+        slice_logits(e, unit, &slice);
+        slice_losses(e, unit, &slice);
     }
 }
 
@@ -231,14 +231,14 @@ static void lm_head_forward(struct execution *e, struct unit *unit, struct tenso
 }
 
 /* Backward of the decoder. Both halves of a split backward need d_features, for the units before the decoder. */
-static void chunk_backward(struct execution *e, struct unit *unit, const struct token_chunk *chunk,
+static void slice_backward(struct execution *e, struct unit *unit, const struct token_slice *slice,
                            struct tensor d_features)
 {
-    const struct linear decoder = decoder_of(unit, chunk->first);
-    const struct operand x = linear_input(e, unit, &decoder, chunk->features);
+    const struct linear decoder = decoder_of(unit, slice->first);
+    const struct operand x = linear_input(e, unit, &decoder, slice->features);
     struct execution both = *e;
     both.gradients |= GRADIENT_INPUT;
-    linear_backward(&both, unit, &decoder, &x, chunk->logits, tensor_rows(&d_features, chunk->first, chunk->count),
+    linear_backward(&both, unit, &decoder, &x, slice->logits, tensor_rows(&d_features, slice->first, slice->count),
                     NULL, NULL);
 }
 
@@ -262,13 +262,13 @@ static void lm_head_backward(struct execution *e, struct unit *unit, struct tens
     struct tensor normed = final_norm(e, unit, input);
     struct tensor features = all_features(e, unit, make_features(e, unit, normed));
     for (int64_t first = 0; first < features.rows; first += unit->head_tokens) {
-        struct token_chunk chunk = chunk_at(e, unit, features, first);
-        chunk_logits(e, unit, &chunk);
-        chunk_differentiate(e, unit, &chunk, total);
-        chunk_backward(e, unit, &chunk, d_part);
+        struct token_slice slice = slice_at(e, unit, features, first);
+        slice_logits(e, unit, &slice);
+        differentiate_slice(e, unit, &slice, total);
+        slice_backward(e, unit, &slice, d_part);
     }
     if (is_cut(unit))
-        sequence_add_up(e, unit, d_part, d_features, LM_HEAD_ROOM);
+        sequence_add_up(e, unit, d_part, d_features, LM_HEAD_SCRATCH);
     if (transform)
         features_backward(e, unit, normed, d_normed);
     norm_backward(e, unit, &last_norm,
@@ -292,7 +292,7 @@ static void declare_part(struct unit *unit, enum lm_head_weight id, enum storage
     const int64_t hidden = unit->settings->hidden, vocabulary = unit->settings->vocabulary;
     const bool vector = storage == STORAGE_VECTOR;
     unit_declare_weight(unit, (int)id, vector ? 1 : part.rows, vector ? part.rows : hidden, storage);
-    unit_make_room(unit, (int)id, part.most);
+    unit_reserve(unit, (int)id, part.most);
     struct parameter *p = unit_declare_parameter(unit, (int)id, part.rows, initial, vector ? "%s" : "%s.weight", name);
     parameter_place(p, vector ? 1 : vocabulary, vector ? vocabulary : hidden, vector ? 0 : part.first,
                     vector ? part.first : 0);
@@ -348,7 +348,7 @@ static void declare_exchange(struct unit *unit)
         return;
     unit_declare_tensor(unit, LM_HEAD_ALL_FEATURES, "features of all tokens", UNIT_TOKENS, s->hidden, ROLE_VALUE);
     unit_declare_tensor(unit, LM_HEAD_D_ALL_FEATURES, "d features of all tokens", UNIT_TOKENS, s->hidden, ROLE_VALUE);
-    sequence_declare_room(unit, LM_HEAD_ROOM, UNIT_TOKENS, s->hidden);
+    sequence_declare_room(unit, LM_HEAD_SCRATCH, UNIT_TOKENS, s->hidden);
 }
 
 void lm_head_declare(struct unit *unit, struct unit *embedding, int64_t head_tokens)

@@ -6,8 +6,8 @@
  * Rows of logits are padded to a multiple of LM_HEAD_ALIGNMENT elements, so that GEMMs with a vocabulary of 33 have
  * aligned rows. The padding is never computed, read or stored, and has no part in the softmax.
  *
- * In training all work is done in backward: the tokens are split into chunks, and each chunk's logits, loss, gradient
- * and GEMMs follow each other, so only one chunk's logits are in memory and no GEMM runs twice. Forward is empty in
+ * In training all work is done in backward: the tokens are split into slices, and each slice's logits, loss, gradient
+ * and GEMMs follow each other, so only one slice's logits are in memory and no GEMM runs twice. Forward is empty in
  * training; in evaluation it computes the losses, in generation the requested logits. */
 #ifndef MODEL_LM_HEAD_H
 #define MODEL_LM_HEAD_H
@@ -39,24 +39,24 @@ enum lm_head_tensor {
     LM_HEAD_D_FEATURES,
     LM_HEAD_D_ACTIVATED,
     LM_HEAD_D_DENSE_OUT,
-    LM_HEAD_LOGITS, /* logits of one chunk */
+    LM_HEAD_LOGITS, /* logits of one slice */
     LM_HEAD_LOSS,   /* [1, tokens] */
-    LM_HEAD_LSE,    /* log-sum-exp of one chunk */
+    LM_HEAD_LSE,    /* log-sum-exp of one slice */
     LM_HEAD_D_NORMED,
-    LM_HEAD_ALL_FEATURES, /* sequence parallelism only, as LM_HEAD_D_ALL_FEATURES and LM_HEAD_ROOM */
+    LM_HEAD_ALL_FEATURES, /* sequence parallelism only, as LM_HEAD_D_ALL_FEATURES and LM_HEAD_SCRATCH */
     LM_HEAD_D_ALL_FEATURES,
-    LM_HEAD_ROOM,       /* scratch for a sum */
-    LM_HEAD_STATISTICS, /* tensor parallelism only, as LM_HEAD_ALL_LOGITS; of one chunk */
+    LM_HEAD_SCRATCH,    /* scratch for a sum */
+    LM_HEAD_STATISTICS, /* tensor parallelism only, as LM_HEAD_ALL_LOGITS; of one slice */
     LM_HEAD_ALL_LOGITS, /* generation only */
     LM_HEAD_ENDS,       /* generation: input rows of the tokens whose logits are requested */
     LM_HEAD_LINEARS     /* LINEAR_TENSORS ids of dense, then of the decoder */
 };
 
-/* Fills a zeroed unit. embedding: the unit whose matrix a tied head uses. head_tokens: tokens per chunk, limited to the
+/* Fills a zeroed unit. embedding: the unit whose matrix a tied head uses. head_tokens: tokens per slice, limited to the
  * micro-batch's. */
 void lm_head_declare(struct unit *unit, struct unit *embedding, int64_t head_tokens);
 
-/* Returns the logits of the first `rows` tokens of a chunk, [rows, this rank's vocabulary]: a view without padding. */
+/* Returns the logits of the first `rows` tokens of a slice, [rows, this rank's vocabulary]: a view without padding. */
 struct tensor lm_head_logits(const struct execution *execution, const struct unit *unit, int64_t rows);
 /* Returns the logits of the tokens in batch->ends (generation): [number of ends, whole vocabulary]. */
 struct tensor lm_head_end_logits(const struct execution *execution, const struct unit *unit);

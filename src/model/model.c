@@ -78,16 +78,16 @@ static void round_gradients(struct model *model, const struct unit *head)
 void model_create(struct model *model, const struct model_settings *settings, int64_t tokens, int64_t head_tokens)
 {
     const int slices = stage_slices(&settings->cut), boundaries = slices - 1;
-    int layers = 0, *dealt = memory_allocate((int64_t)sizeof *dealt * slices);
+    int layers = 0, *counts = memory_allocate((int64_t)sizeof *counts * slices);
     *model = (struct model){.settings = *settings, .tokens = tokens};
     model->units = memory_allocate((int64_t)sizeof *model->units * (settings->layers + 2 + 2 * boundaries));
-    stages_deal(settings, dealt);
+    stages_balance(settings, counts);
 
     struct unit *embedding = start_unit(model, 0, -1);
     embedding_declare(embedding);
     snprintf(embedding->name, sizeof embedding->name, "embedding");
     for (int slice = 0; slice < slices; slice++) {
-        for (int i = 0; i < dealt[slice]; i++)
+        for (int i = 0; i < counts[slice]; i++)
             add_block(model, slice, layers++);
         if (slice < boundaries)
             add_boundary(model, slice);
@@ -98,7 +98,7 @@ void model_create(struct model *model, const struct model_settings *settings, in
     hold_twice(embedding, head);
     round_gradients(model, head);
     find_chunks(model);
-    memory_free(dealt);
+    memory_free(counts);
 }
 
 void model_destroy(struct model *model)

@@ -39,7 +39,7 @@ void sequence_add_up(const struct execution *e, const struct unit *unit, struct 
 {
     if (sequence_is_cut(unit))
         LAUNCH(e->stream, REDUCE_SCATTER, reduce_scatter, .group = e->tensor, .in = by_ranks(e, partial),
-               .out = flat(sum), .room = room_of(e, unit, room));
+               .out = flat(sum), .scratch = room_of(e, unit, room));
     else
         LAUNCH(e->stream, ALL_REDUCE, all_reduce, .group = e->tensor, .x = sum);
 }

@@ -29,18 +29,18 @@ void unit_declare_weight(struct unit *unit, int id, int64_t rows, int64_t cols, 
     weight->cols = cols;
     weight->storage = storage;
     weight->offset = unit->elements[storage];
-    weight->room = unit_aligned(rows * cols);
+    weight->reserved = unit_aligned(rows * cols);
     weight->home = unit;
-    unit->elements[storage] += weight->room;
+    unit->elements[storage] += weight->reserved;
 }
 
-void unit_make_room(struct unit *unit, int id, int64_t extent)
+void unit_reserve(struct unit *unit, int id, int64_t extent)
 {
     struct weight *weight = &unit->weights[id];
-    const int64_t room = unit_aligned(weight->storage == STORAGE_VECTOR ? extent : extent * weight->cols);
-    CHECK_BUG(room >= weight->room && unit->elements[weight->storage] == weight->offset + weight->room);
-    unit->elements[weight->storage] += room - weight->room;
-    weight->room = room;
+    const int64_t reserved = unit_aligned(weight->storage == STORAGE_VECTOR ? extent : extent * weight->cols);
+    CHECK_BUG(reserved >= weight->reserved && unit->elements[weight->storage] == weight->offset + weight->reserved);
+    unit->elements[weight->storage] += reserved - weight->reserved;
+    weight->reserved = reserved;
 }
 
 struct unit *unit_lender(const struct unit *unit)

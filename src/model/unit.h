@@ -108,7 +108,7 @@ struct unit {
 void unit_declare_weight(struct unit *unit, int id, int64_t rows, int64_t cols, enum storage_class storage);
 /* Reserves space in the flat buffer for `extent` rows of weight `id`, or elements of a vector: the maximum over tensor
  * ranks, so that all ranks' buffers have the same layout. `id` must be the last weight declared. */
-void unit_make_room(struct unit *unit, int id, int64_t extent);
+void unit_reserve(struct unit *unit, int id, int64_t extent);
 /* Declares the next `extent` rows of weight `id`, or elements of a vector, as the parameter with this printf-like name.
  * Returns the parameter, valid until the next one is declared. */
 struct parameter *unit_declare_parameter(struct unit *unit, int id, int64_t extent, struct initial_value initial,

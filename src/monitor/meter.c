@@ -37,7 +37,7 @@ static void open_files(struct run_meter *meter)
 {
     const struct meter_settings *s = &meter->settings;
     char *lines = memory_format("%s/" RUN_LOG, s->folder), *events = memory_format("%s/" RUN_TENSORBOARD, s->folder);
-    journal_open(&meter->journal, lines, s->step, s->validates);
+    event_log_open(&meter->event_log, lines, s->step, s->validates);
     open_board(meter, events, begins(s) && s->tensorboard);
     free(lines);
     free(events);
@@ -53,7 +53,7 @@ void meter_open(struct run_meter *meter, struct comm *world, const struct meter_
                                                 .device_memory_peak = NAN};
     if (world->rank == 0)
         open_files(meter);
-    watch_open(&meter->watch, world, settings->executor, settings->part);
+    watch_open(&meter->watch, world, settings->executor, settings->stage);
     if (world->rank == 0) {
         prometheus_open(&meter->prometheus, settings->folder, begins(settings) ? settings->prometheus : "");
         if (begins(settings))
@@ -64,7 +64,7 @@ void meter_open(struct run_meter *meter, struct comm *world, const struct meter_
 
 static void close_files(struct run_meter *meter)
 {
-    journal_close(&meter->journal);
+    event_log_close(&meter->event_log);
     tensorboard_close(&meter->board);
 }
 
@@ -160,19 +160,19 @@ static double seconds_left(const struct run_meter *meter, int64_t step)
 /* -- Rows -------------------------------------------------------------------------------------------------------- */
 
 /* Writes the throttle reasons of each GPU: "" or "power_cap thermal". */
-static void write_throttles(struct run_journal *journal, const struct shown_row *s)
+static void write_throttles(struct event_log *event_log, const struct shown_row *s)
 {
-    journal_list(journal, "gpu_throttles");
+    event_log_list(event_log, "gpu_throttles");
     for (int g = 0; g < s->gpu_count; g++)
         for (int t = 0; t < NVML_THROTTLES; t++) {
             if ((s->gpus[g].reading.throttles >> t & 1) == 0)
                 continue;
-            journal_object(journal);
-            journal_integer(journal, "rank", s->gpus[g].rank);
-            journal_text(journal, "reason", nvml_throttle_name((enum nvml_throttle)t));
-            journal_object_end(journal);
+            event_log_object(event_log);
+            event_log_integer(event_log, "rank", s->gpus[g].rank);
+            event_log_text(event_log, "reason", nvml_throttle_name((enum nvml_throttle)t));
+            event_log_object_end(event_log);
         }
-    journal_list_end(journal);
+    event_log_list_end(event_log);
 }
 
 /* Returns a metric of each GPU; freed with memory_free(). */
@@ -184,32 +184,32 @@ static double *of_gpus(const struct gpu_metric *metric, const struct shown_row *
     return values;
 }
 
-static void write_gpus(struct run_journal *journal, const struct shown_row *row)
+static void write_gpus(struct event_log *event_log, const struct shown_row *row)
 {
     for (const struct gpu_metric *metric = gpu_metrics; metric < gpu_metrics + GPU_METRICS; metric++) {
         double *values = of_gpus(metric, row);
-        journal_reals(journal, metric->key, values, row->gpu_count, GPU_DIGITS);
+        event_log_reals(event_log, metric->key, values, row->gpu_count, GPU_DIGITS);
         memory_free(values);
     }
-    write_throttles(journal, row);
+    write_throttles(event_log, row);
 }
 
 static void write_line(struct run_meter *meter, const struct shown_row *row)
 {
-    struct run_journal *journal = &meter->journal;
+    struct event_log *event_log = &meter->event_log;
     meter_begin_line(meter, "step", (int64_t)row->numbers.step);
     for (const struct run_metric *metric = run_metrics; metric < run_metrics + RUN_METRICS; metric++) {
         const double value = run_metric_of(metric, &row->numbers);
         if (metric->log.key == NULL || !run_metric_shows(metric, &row->numbers))
             continue;
         if (metric->log.digits == 0)
-            journal_integer(journal, metric->log.key, (int64_t)value);
+            event_log_integer(event_log, metric->log.key, (int64_t)value);
         else
-            journal_real(journal, metric->log.key, value, metric->log.digits);
+            event_log_real(event_log, metric->log.key, value, metric->log.digits);
     }
     if (row->gpus_read)
-        write_gpus(journal, row);
-    journal_reals(journal, "step_seconds", meter->step_seconds, meter->step_count, STEP_TIME_DIGITS);
+        write_gpus(event_log, row);
+    event_log_reals(event_log, "step_seconds", meter->step_seconds, meter->step_count, STEP_TIME_DIGITS);
     meter_end_line(meter);
 }
 
@@ -291,7 +291,7 @@ void meter_step(struct run_meter *meter, const struct meter_row *row)
     prometheus_write(&meter->prometheus, &meter->shown);
     if (found.slow)
         meter_straggler(meter, row->step, &found.straggler);
-    watch_told(&meter->watch, clock_seconds() - start);
+    watch_reported(&meter->watch, clock_seconds() - start);
 
     clear_row(meter);
 }

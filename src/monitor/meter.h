@@ -7,7 +7,7 @@
 #include "core/profile.h"
 #include "deck/deck.h"
 #include "architecture/flops.h"
-#include "monitor/journal.h"
+#include "monitor/event_log.h"
 #include "monitor/prometheus.h"
 #include "monitor/run_table.h"
 #include "monitor/statistics.h"
@@ -38,7 +38,7 @@ struct meter_settings {
     int64_t parameters;
     int64_t row_tokens;          /* tokens of a row, padding included */
     int64_t planned;             /* bytes of device memory that rank 0 has planned */
-    int part;                    /* this rank's stage */
+    int stage;                   /* this rank's stage */
     int threads;                 /* CPU threads of a rank */
     struct executor *executor;   /* this rank's executor; borrowed */
     bool resumed;                /* the run resumes from a checkpoint; the next two are about it */
@@ -68,7 +68,7 @@ enum { METER_LAST = 16 /* steps shown in the report of a divergence */ };
 struct run_meter {
     struct comm *world;
     struct meter_settings settings;
-    struct run_journal journal; /* open on rank 0 */
+    struct event_log event_log; /* open on rank 0 */
     struct tensorboard board;
     struct prometheus prometheus;
     struct rank_watch watch;

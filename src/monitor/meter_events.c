@@ -15,11 +15,11 @@
 enum { TIME_DIGITS = 13 };
 
 /* A clock jump of fewer seconds is not reported. */
-static const double TELL_JUMP = 60;
+static const double REPORTED_JUMP = 60;
 
 void meter_begin_line(struct run_meter *meter, const char *event, int64_t step)
 {
-    journal_begin(&meter->journal, event, step);
+    event_log_begin(&meter->event_log, event, step);
     if (step > meter->step)
         meter->step = step;
 }
@@ -30,31 +30,31 @@ static double time_of_line(struct run_meter *meter)
 {
     const double now = floor(1e3 * clock_of_day()) / 1e3, offset = now - clock_seconds(),
                  jump = offset - meter->clock_offset;
-    if (meter->clock_offset != 0 && fabs(jump) > TELL_JUMP)
+    if (meter->clock_offset != 0 && fabs(jump) > REPORTED_JUMP)
         log_warn("the system clock jumped by %+.0f s, or the machine slept: log times jump, training is unaffected",
                  jump);
-    if (meter->clock_offset == 0 || fabs(jump) > TELL_JUMP)
+    if (meter->clock_offset == 0 || fabs(jump) > REPORTED_JUMP)
         meter->clock_offset = offset;
     return now;
 }
 
 void meter_end_line(struct run_meter *meter)
 {
-    journal_real(&meter->journal, "time", time_of_line(meter), TIME_DIGITS);
-    journal_end(&meter->journal);
+    event_log_real(&meter->event_log, "time", time_of_line(meter), TIME_DIGITS);
+    event_log_end(&meter->event_log);
 }
 
 /* -- Start ------------------------------------------------------------------------------------------------------- */
 
-static void write_changed(struct run_journal *journal, const char *key, const struct deck_change *change,
+static void write_changed(struct event_log *event_log, const char *key, const struct deck_change *change,
                           const char *value)
 {
     if (change->is_text)
-        journal_text(journal, key, value);
+        event_log_text(event_log, key, value);
     else if (strcmp(value, "true") == 0 || strcmp(value, "false") == 0)
-        journal_truth(journal, key, value[0] == 't');
+        event_log_boolean(event_log, key, value[0] == 't');
     else
-        journal_real(journal, key, strtod(value, NULL), EXACT_DIGITS);
+        event_log_real(event_log, key, strtod(value, NULL), EXACT_DIGITS);
 }
 
 /* Returns, for example, "continues from step 4, with optimizer.lr = 0.001 (was 0.003)". */
@@ -74,42 +74,42 @@ static char *describe_start(const struct meter_settings *s)
 void meter_start(struct run_meter *meter)
 {
     const struct meter_settings *s = &meter->settings;
-    struct run_journal *journal = &meter->journal;
+    struct event_log *event_log = &meter->event_log;
     char host[256] = "", *text = describe_start(s), *name = device_name(s->executor);
     gethostname(host, sizeof host - 1);
     meter_begin_line(meter, "start", s->step);
-    journal_text(journal, "text", text);
-    journal_integer(journal, "steps_total", s->steps_total);
-    journal_integer(journal, "ranks", meter->world->size);
-    journal_integer(journal, "threads", s->threads);
-    journal_integer(journal, "parameters", s->parameters);
+    event_log_text(event_log, "text", text);
+    event_log_integer(event_log, "steps_total", s->steps_total);
+    event_log_integer(event_log, "ranks", meter->world->size);
+    event_log_integer(event_log, "threads", s->threads);
+    event_log_integer(event_log, "parameters", s->parameters);
     for (int c = 0; c < FLOPS_CONVENTIONS; c++) {
         char *key = memory_format("flops_per_token_%s", flops_name((enum flops_convention)c));
-        journal_real(journal, key, s->flops_per_token[c], EXACT_DIGITS);
+        event_log_real(event_log, key, s->flops_per_token[c], EXACT_DIGITS);
         free(key);
     }
     if (s->peak > 0)
-        journal_real(journal, "peak", s->peak, EXACT_DIGITS);
-    journal_integer(journal, "planned_memory", s->planned);
-    journal_text(journal, "version", PACKAGE_VERSION);
-    journal_text(journal, "host", host);
-    journal_text(journal, "job", launcher_job());
-    journal_text(journal, "device", s->executor->class->name);
-    journal_text(journal, "device_name", name);
+        event_log_real(event_log, "peak", s->peak, EXACT_DIGITS);
+    event_log_integer(event_log, "planned_memory", s->planned);
+    event_log_text(event_log, "version", PACKAGE_VERSION);
+    event_log_text(event_log, "host", host);
+    event_log_text(event_log, "job", launcher_job());
+    event_log_text(event_log, "device", s->executor->class->name);
+    event_log_text(event_log, "device_name", name);
     if (s->resumed) {
-        journal_real(journal, "load_seconds", s->load_seconds, RATE_DIGITS);
-        journal_integer(journal, "load_bytes", s->load_bytes);
+        event_log_real(event_log, "load_seconds", s->load_seconds, RATE_DIGITS);
+        event_log_integer(event_log, "load_bytes", s->load_bytes);
     }
-    journal_list(journal, "changed");
+    event_log_list(event_log, "changed");
     for (int i = 0; i < s->changed.count; i++) {
         const struct deck_change *change = &s->changed.changes[i];
-        journal_object(journal);
-        journal_text(journal, "key", change->key);
-        write_changed(journal, "old", change, change->old);
-        write_changed(journal, "new", change, change->new_);
-        journal_object_end(journal);
+        event_log_object(event_log);
+        event_log_text(event_log, "key", change->key);
+        write_changed(event_log, "old", change, change->old);
+        write_changed(event_log, "new", change, change->new_);
+        event_log_object_end(event_log);
     }
-    journal_list_end(journal);
+    event_log_list_end(event_log);
     meter_end_line(meter);
     tensorboard_write_text(&meter->board, s->step, "run/start", text);
     meter->begun = true;
@@ -123,9 +123,9 @@ void meter_validation(struct run_meter *meter, int64_t step, double loss, double
 {
     log_info("#%9lld validation loss %.5f nats over %.0f labels", (long long)step, loss, labels);
     meter_begin_line(meter, "validation", step);
-    journal_real(&meter->journal, "loss", loss, EXACT_DIGITS);
-    journal_real(&meter->journal, "perplexity", exp(loss), RATE_DIGITS);
-    journal_real(&meter->journal, "labels", labels, EXACT_DIGITS);
+    event_log_real(&meter->event_log, "loss", loss, EXACT_DIGITS);
+    event_log_real(&meter->event_log, "perplexity", exp(loss), RATE_DIGITS);
+    event_log_real(&meter->event_log, "labels", labels, EXACT_DIGITS);
     meter_end_line(meter);
     const struct tensorboard_scalar scalars[] = {{"validation/loss", loss}, {"validation/perplexity", exp(loss)}};
     tensorboard_write(&meter->board, step, scalars, 2);
@@ -138,10 +138,10 @@ void meter_evaluation(struct run_meter *meter, int64_t step, double loss, double
     log_info("#%9lld nothing is left to train: evaluation on %s alone, loss %.5f nats over %.0f labels",
              (long long)step, stores, loss, labels);
     meter_begin_line(meter, "evaluation", step);
-    journal_real(&meter->journal, "loss", loss, EXACT_DIGITS);
-    journal_real(&meter->journal, "labels", labels, EXACT_DIGITS);
-    journal_text(&meter->journal, "valid", stores);
-    journal_integer(&meter->journal, "rows", rows);
+    event_log_real(&meter->event_log, "loss", loss, EXACT_DIGITS);
+    event_log_real(&meter->event_log, "labels", labels, EXACT_DIGITS);
+    event_log_text(&meter->event_log, "valid", stores);
+    event_log_integer(&meter->event_log, "rows", rows);
     meter_end_line(meter);
 }
 
@@ -153,10 +153,10 @@ void meter_checkpoint(struct run_meter *meter, int64_t step, const struct meter_
     log_info("#%9lld checkpoint %s digest %s (%.2f s, %.2f GB/s, waited %.2f s)", (long long)step, save->path, digits,
              save->seconds, rate * 1e-9, save->waited);
     meter_begin_line(meter, "checkpoint", step);
-    journal_text(&meter->journal, "digest", digits);
-    journal_real(&meter->journal, "seconds", save->seconds, RATE_DIGITS);
-    journal_real(&meter->journal, "waited", save->waited, RATE_DIGITS);
-    journal_integer(&meter->journal, "bytes", save->bytes);
+    event_log_text(&meter->event_log, "digest", digits);
+    event_log_real(&meter->event_log, "seconds", save->seconds, RATE_DIGITS);
+    event_log_real(&meter->event_log, "waited", save->waited, RATE_DIGITS);
+    event_log_integer(&meter->event_log, "bytes", save->bytes);
     meter_end_line(meter);
     const struct tensorboard_scalar scalars[] = {{"checkpoint/seconds", save->seconds},
                                                  {"checkpoint/waited", save->waited},
@@ -167,7 +167,7 @@ void meter_checkpoint(struct run_meter *meter, int64_t step, const struct meter_
 void meter_statistics(struct run_meter *meter, int64_t step, const struct statistics_row *rows, int64_t count)
 {
     meter_begin_line(meter, "statistics", step);
-    statistics_log(&meter->journal, rows, count);
+    statistics_log(&meter->event_log, rows, count);
     meter_end_line(meter);
     statistics_draw(&meter->board, step, rows, count);
 }
@@ -181,7 +181,7 @@ static void begin_note(struct run_meter *meter, int64_t step, const char *event,
     log_info("#%9lld %s", (long long)step, text);
     tensorboard_write_text(&meter->board, step, tag, text);
     meter_begin_line(meter, event, step);
-    journal_text(&meter->journal, "text", text);
+    event_log_text(&meter->event_log, "text", text);
     free(tag);
 }
 
@@ -193,11 +193,11 @@ void meter_straggler(struct run_meter *meter, int64_t step, const struct straggl
                       "ranks, %.0f %% of the time, and so in five looks in a row",
                       found->rank, host, found->seconds, found->excess, phase, 100 * found->excess / found->seconds);
     begin_note(meter, step, "straggler", text);
-    journal_integer(&meter->journal, "rank", found->rank);
-    journal_text(&meter->journal, "host", host);
-    journal_text(&meter->journal, "phase", phase);
-    journal_real(&meter->journal, "seconds", found->seconds, RATE_DIGITS);
-    journal_real(&meter->journal, "excess", found->excess, RATE_DIGITS);
+    event_log_integer(&meter->event_log, "rank", found->rank);
+    event_log_text(&meter->event_log, "host", host);
+    event_log_text(&meter->event_log, "phase", phase);
+    event_log_real(&meter->event_log, "seconds", found->seconds, RATE_DIGITS);
+    event_log_real(&meter->event_log, "excess", found->excess, RATE_DIGITS);
     meter_end_line(meter);
     free(text);
 }
@@ -210,15 +210,15 @@ void meter_note(struct run_meter *meter, int64_t step, const char *event, const 
 
 void meter_diverged(struct run_meter *meter, const struct meter_row *row, const char *text)
 {
-    struct run_journal *journal = &meter->journal;
+    struct event_log *event_log = &meter->event_log;
     if (meter->shown.numbers.step < (double)row->step)
         meter_step(meter, row);
     int64_t count = MIN(row->step, METER_LAST);
     log_info("# the run has diverged; its last steps, each on its own:");
     log_info("#%9s %9s %10s %10s", "step", "loss", "rate", "norm");
     meter_begin_line(meter, "diverged", row->step);
-    journal_text(journal, "text", text);
-    journal_list(journal, "last_steps");
+    event_log_text(event_log, "text", text);
+    event_log_list(event_log, "last_steps");
     for (int64_t step = row->step - count + 1; step <= row->step; step++) {
         const struct meter_row *r = &meter->last[step % METER_LAST];
         if (r->step != step) /* step of an earlier program, or from before a rewind */
@@ -228,14 +228,14 @@ void meter_diverged(struct run_meter *meter, const struct meter_row *row, const 
                                                      {"last_steps/grad_norm", r->grad_norm}};
         log_info("%10lld %9.5f %10.4e %#10.4g", (long long)r->step, r->loss, r->learning_rate, r->grad_norm);
         tensorboard_write(&meter->board, step, scalars, 3);
-        journal_object(journal);
-        journal_integer(journal, "step", r->step);
-        journal_real(journal, "loss", r->loss, EXACT_DIGITS);
-        journal_real(journal, "lr", r->learning_rate, EXACT_DIGITS);
-        journal_real(journal, "grad_norm", r->grad_norm, EXACT_DIGITS);
-        journal_object_end(journal);
+        event_log_object(event_log);
+        event_log_integer(event_log, "step", r->step);
+        event_log_real(event_log, "loss", r->loss, EXACT_DIGITS);
+        event_log_real(event_log, "lr", r->learning_rate, EXACT_DIGITS);
+        event_log_real(event_log, "grad_norm", r->grad_norm, EXACT_DIGITS);
+        event_log_object_end(event_log);
     }
-    journal_list_end(journal);
+    event_log_list_end(event_log);
     meter_end_line(meter);
     tensorboard_write_text(&meter->board, row->step, "run/diverged", text);
 }
@@ -247,12 +247,12 @@ void meter_end(struct run_meter *meter, int code, const char *text)
                       : code == ERROR_DIVERGED ? "diverged"
                                                : "failed";
     prometheus_end(&meter->prometheus, &meter->shown, code);
-    if (!meter->begun && !meter->journal.unfinished)
+    if (!meter->begun && !meter->event_log.unfinished)
         return;
     meter_begin_line(meter, "end", meter->step);
-    journal_text(&meter->journal, "how", how);
-    journal_integer(&meter->journal, "code", code);
-    journal_text(&meter->journal, "text", text);
+    event_log_text(&meter->event_log, "how", how);
+    event_log_integer(&meter->event_log, "code", code);
+    event_log_text(&meter->event_log, "text", text);
     meter_end_line(meter);
     char *line = memory_format("%s: %s", how, text);
     tensorboard_write_text(&meter->board, meter->step, "run/end", line);

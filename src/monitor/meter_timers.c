@@ -18,7 +18,7 @@ void meter_profile(struct run_meter *meter, int64_t step, int64_t steps, const s
     log_info("# %-18s %8s %8s %7s %10s %7s %8s %8s", "op", "rows", "columns", "calls", "ms", "percent", "GB/s",
              "TFLOP/s");
     meter_begin_line(meter, "profile", step);
-    journal_list(&meter->journal, "profile");
+    event_log_list(&meter->event_log, "profile");
     for (int i = 0; i < count; i++) {
         const struct profile_row *r = &rows[i];
         double each = r->seconds / (double)r->calls, milliseconds = 1e3 * r->seconds / (double)steps;
@@ -26,31 +26,31 @@ void meter_profile(struct run_meter *meter, int64_t step, int64_t steps, const s
         log_info("# %-18s %8lld %8lld %7.1f %10.3f %7.2f %8.0f %8.1f", op_info(r->op)->name, (long long)r->rows,
                  (long long)r->cols, calls, milliseconds, 100 * r->seconds / whole, 1e-9 * (double)r->bytes / each,
                  1e-12 * (double)r->flops / each);
-        journal_object(&meter->journal);
-        journal_text(&meter->journal, "op", op_info(r->op)->name);
-        journal_integer(&meter->journal, "rows", r->rows);
-        journal_integer(&meter->journal, "columns", r->cols);
-        journal_integer(&meter->journal, "flops", r->flops);
-        journal_integer(&meter->journal, "bytes", r->bytes);
-        journal_real(&meter->journal, "calls", calls, RATE_DIGITS);
-        journal_real(&meter->journal, "milliseconds", milliseconds, RATE_DIGITS);
-        journal_object_end(&meter->journal);
+        event_log_object(&meter->event_log);
+        event_log_text(&meter->event_log, "op", op_info(r->op)->name);
+        event_log_integer(&meter->event_log, "rows", r->rows);
+        event_log_integer(&meter->event_log, "columns", r->cols);
+        event_log_integer(&meter->event_log, "flops", r->flops);
+        event_log_integer(&meter->event_log, "bytes", r->bytes);
+        event_log_real(&meter->event_log, "calls", calls, RATE_DIGITS);
+        event_log_real(&meter->event_log, "milliseconds", milliseconds, RATE_DIGITS);
+        event_log_object_end(&meter->event_log);
     }
-    journal_list_end(&meter->journal);
+    event_log_list_end(&meter->event_log);
     meter_end_line(meter);
     log_info("# %-18s %8s %8s %7s %10.3f", "all", "", "", "", 1e3 * whole / (double)steps);
 }
 
-static void write_timer(struct run_journal *journal, const struct timer *timer)
+static void write_timer(struct event_log *event_log, const struct timer *timer)
 {
-    journal_object(journal);
-    journal_text(journal, "name", timer->name);
-    journal_text(journal, "kind", timer->kind);
-    journal_integer(journal, "calls", timer->calls);
-    journal_real(journal, "minimum", timer->minimum, RATE_DIGITS);
-    journal_real(journal, "mean", timer->mean, RATE_DIGITS);
-    journal_real(journal, "maximum", timer->maximum, RATE_DIGITS);
-    journal_object_end(journal);
+    event_log_object(event_log);
+    event_log_text(event_log, "name", timer->name);
+    event_log_text(event_log, "kind", timer->kind);
+    event_log_integer(event_log, "calls", timer->calls);
+    event_log_real(event_log, "minimum", timer->minimum, RATE_DIGITS);
+    event_log_real(event_log, "mean", timer->mean, RATE_DIGITS);
+    event_log_real(event_log, "maximum", timer->maximum, RATE_DIGITS);
+    event_log_object_end(event_log);
 }
 
 static struct timer timer_over_ranks(struct comm *world, const char *kind, const char *name, int64_t calls,
@@ -85,9 +85,9 @@ void meter_summary(struct run_meter *meter)
     if (whole >= TIMERS_AFTER)
         timers_print(timers, count, "# ");
     meter_begin_line(meter, "timers", meter->step);
-    journal_list(&meter->journal, "timers");
+    event_log_list(&meter->event_log, "timers");
     for (int i = 0; i < count; i++)
-        write_timer(&meter->journal, &timers[i]);
-    journal_list_end(&meter->journal);
+        write_timer(&meter->event_log, &timers[i]);
+    event_log_list_end(&meter->event_log);
     meter_end_line(meter);
 }

@@ -1,5 +1,5 @@
 #include "monitor/metrics.h"
-#include "monitor/journal.h"
+#include "monitor/event_log.h"
 
 #include <math.h>
 #include <string.h>

@@ -73,12 +73,12 @@ static void combine(struct comm *comm, double *found, double *all)
 int64_t statistics_take(const struct engine *engine, struct comm *comm, double labels, struct statistics_row **rows)
 {
     const struct layer_list *layers = &engine->model->settings.precision.statistics;
-    const int operands = (int)engine->losses.rows;
+    const int operands = (int)engine->quantization_errors.rows;
     double(*found)[STATISTICS] = memory_allocate(operands * (int64_t)sizeof *found);
     double *all = memory_allocate(comm->size * LAYER_OPERANDS * (int64_t)sizeof *found);
     int64_t count = 0;
     *rows = memory_grow(NULL, operands * (int64_t)sizeof **rows);
-    engine_losses(engine, found[0]);
+    engine_quantization_errors(engine, found[0]);
     for (int first = 0; first < operands; first += LAYER_OPERANDS) {
         if (!layer_list_has(layers, operand_layer(first)))
             continue;
@@ -92,19 +92,19 @@ int64_t statistics_take(const struct engine *engine, struct comm *comm, double l
     return count;
 }
 
-void statistics_log(struct run_journal *journal, const struct statistics_row *rows, int64_t count)
+void statistics_log(struct event_log *event_log, const struct statistics_row *rows, int64_t count)
 {
-    journal_list(journal, "operands");
+    event_log_list(event_log, "operands");
     for (int64_t i = 0; i < count; i++) {
-        journal_object(journal);
-        journal_integer(journal, "layer", rows[i].layer + 1);
-        journal_text(journal, "linear", rows[i].linear);
-        journal_text(journal, "operand", statistics_operand_name(rows[i].operand));
+        event_log_object(event_log);
+        event_log_integer(event_log, "layer", rows[i].layer + 1);
+        event_log_text(event_log, "linear", rows[i].linear);
+        event_log_text(event_log, "operand", statistics_operand_name(rows[i].operand));
         for (enum statistics_value v = 0; v < STATISTICS_VALUES; v++)
-            journal_real(journal, statistics_value_name(v), rows[i].values[v], v < STATISTICS_SCALES ? DIGITS : 17);
-        journal_object_end(journal);
+            event_log_real(event_log, statistics_value_name(v), rows[i].values[v], v < STATISTICS_SCALES ? DIGITS : 17);
+        event_log_object_end(event_log);
     }
-    journal_list_end(journal);
+    event_log_list_end(event_log);
 }
 
 /* Draws all but the last values: the counts of scales do not change. */

@@ -6,7 +6,7 @@
 #include "comm/comm.h"
 #include "setup/setup.h"
 #include "engine/engine.h"
-#include "monitor/journal.h"
+#include "monitor/event_log.h"
 #include "monitor/tensorboard.h"
 
 enum statistics_value {
@@ -38,7 +38,7 @@ int64_t statistics_take(const struct engine *engine, struct comm *comm, double l
 
 /* statistics_log writes the member "operands" of a log line; statistics_draw writes a record of scalars such as
  * "quantization/layer 1/qkv/gradient/underflow". */
-void statistics_log(struct run_journal *journal, const struct statistics_row *rows, int64_t count);
+void statistics_log(struct event_log *event_log, const struct statistics_row *rows, int64_t count);
 void statistics_draw(struct tensorboard *board, int64_t step, const struct statistics_row *rows, int64_t count);
 
 /* Return names: "input", "weight", "gradient"; "underflow", ... */

@@ -28,33 +28,33 @@ static double lower_median(double *values, int count)
 }
 
 /* Finds the rank of a stage that is farthest above the stage's median, and replaces *worst if it is farther above than
- * that. room: a number for each rank. */
-static void look_at_part(const struct straggler_rank *ranks, int count, int part, double *room,
-                         struct straggler_found *worst)
+ * that. scratch: a number for each rank. */
+static void look_at_stage(const struct straggler_rank *ranks, int count, int stage, double *scratch,
+                          struct straggler_found *worst)
 {
     int members = 0;
     for (int r = 0; r < count; r++)
-        if (ranks[r].part == part)
-            room[members++] = ranks[r].work[worst->phase];
+        if (ranks[r].stage == stage)
+            scratch[members++] = ranks[r].work[worst->phase];
     if (members < 2)
         return;
-    const double median = lower_median(room, members);
+    const double median = lower_median(scratch, members);
     for (int r = 0; r < count; r++) {
         const double excess = ranks[r].work[worst->phase] - median;
-        if (ranks[r].part == part && excess > worst->excess)
+        if (ranks[r].stage == stage && excess > worst->excess)
             *worst = (struct straggler_found){r, worst->phase, excess, ranks[r].seconds};
     }
 }
 
 static struct straggler_found slowest(const struct straggler_rank *ranks, int count, enum straggler_phase phase,
-                                      double *room)
+                                      double *scratch)
 {
     struct straggler_found worst = {.phase = phase};
-    int parts = 0;
+    int stages = 0;
     for (int r = 0; r < count; r++)
-        parts = ranks[r].part >= parts ? ranks[r].part + 1 : parts;
-    for (int part = 0; part < parts; part++)
-        look_at_part(ranks, count, part, room, &worst);
+        stages = ranks[r].stage >= stages ? ranks[r].stage + 1 : stages;
+    for (int stage = 0; stage < stages; stage++)
+        look_at_stage(ranks, count, stage, scratch, &worst);
     return worst;
 }
 
@@ -69,20 +69,20 @@ static bool occurred(const struct straggler_rank *ranks, int count, int phase)
 bool straggler_look(struct straggler *straggler, const struct straggler_rank *ranks, int count,
                     struct straggler_found *found)
 {
-    double *room = memory_allocate(count * (int64_t)sizeof *room);
-    bool tells = false;
+    double *scratch = memory_allocate(count * (int64_t)sizeof *scratch);
+    bool reports = false;
     for (int phase = 0; phase < STRAGGLER_PHASES; phase++) {
         if (!occurred(ranks, count, phase))
             continue;
-        const struct straggler_found worst = slowest(ranks, count, (enum straggler_phase)phase, room);
+        const struct straggler_found worst = slowest(ranks, count, (enum straggler_phase)phase, scratch);
         struct straggler_seen *seen = &straggler->phases[phase];
         const bool slow = worst.excess > SHARE * worst.seconds, again = slow && seen->rank == worst.rank;
-        *seen = (struct straggler_seen){worst.rank, (again ? seen->looks : 0) + slow, again && seen->told};
-        if (seen->looks < LOOKS || seen->told || tells)
+        *seen = (struct straggler_seen){worst.rank, (again ? seen->looks : 0) + slow, again && seen->reported};
+        if (seen->looks < LOOKS || seen->reported || reports)
             continue;
         *found = worst;
-        tells = seen->told = true;
+        reports = seen->reported = true;
     }
-    memory_free(room);
-    return tells;
+    memory_free(scratch);
+    return reports;
 }

@@ -19,7 +19,7 @@ const char *straggler_phase_name(enum straggler_phase phase);
 
 /* The work of one rank since the last look. */
 struct straggler_rank {
-    int part;       /* stage of the rank; ranks of a stage have equal work, and are compared */
+    int stage;      /* stage of the rank; ranks of a stage have equal work, and are compared */
     double seconds; /* elapsed seconds */
     double work[STRAGGLER_PHASES];
 };
@@ -27,7 +27,7 @@ struct straggler_rank {
 struct straggler {
     struct straggler_seen {
         int rank, looks; /* the slowest rank, and in how many consecutive looks; looks = 0: no rank is slow */
-        bool told;
+        bool reported;
     } phases[STRAGGLER_PHASES];
 };
 

@@ -182,8 +182,8 @@ static long long next_second(const char *folder)
     DIR *dir = opendir(folder);
     for (struct dirent *entry = dir ? readdir(dir) : NULL; entry != NULL; entry = readdir(dir))
         if (is_event_file(entry->d_name)) {
-            long long taken = atoll(entry->d_name + strlen(PREFIX));
-            second = taken >= second ? taken + 1 : second;
+            long long existing = atoll(entry->d_name + strlen(PREFIX));
+            second = existing >= second ? existing + 1 : second;
         }
     if (dir != NULL)
         closedir(dir);

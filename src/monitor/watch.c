@@ -62,9 +62,9 @@ static void begin_look(struct rank_watch *watch)
     watch->optimizer_mark = optimizer_seconds(watch);
 }
 
-void watch_open(struct rank_watch *watch, struct comm *world, struct executor *executor, int part)
+void watch_open(struct rank_watch *watch, struct comm *world, struct executor *executor, int stage)
 {
-    *watch = (struct rank_watch){.world = world, .executor = executor, .part = part, .reads = true};
+    *watch = (struct rank_watch){.world = world, .executor = executor, .stage = stage, .reads = true};
     const unsigned char *uuid = executor->device != NULL ? executor->device->identity(executor->owner) : NULL;
     if (is_first(watch, uuid))
         nvml_open(&watch->nvml, uuid);
@@ -113,7 +113,7 @@ void watch_phase(struct rank_watch *watch, enum straggler_phase phase, double se
     watch->device_mark = device;
 }
 
-void watch_told(struct rank_watch *watch, double seconds)
+void watch_reported(struct rank_watch *watch, double seconds)
 {
     watch->apart += seconds;
 }
@@ -122,7 +122,7 @@ void watch_told(struct rank_watch *watch, double seconds)
 
 static struct straggler_rank work_of(const struct rank_watch *watch)
 {
-    struct straggler_rank rank = {.part = watch->part, .seconds = clock_seconds() - watch->begun};
+    struct straggler_rank rank = {.stage = watch->stage, .seconds = clock_seconds() - watch->begun};
     memcpy(rank.work, watch->work, sizeof rank.work);
     rank.work[STRAGGLER_OPTIMIZER] = optimizer_seconds(watch) - watch->optimizer_mark;
     const double rest =

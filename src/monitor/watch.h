@@ -19,7 +19,7 @@ struct watch_counts {
 struct rank_watch {
     struct comm *world;        /* borrowed */
     struct executor *executor; /* borrowed */
-    int part;                  /* this rank's stage (monitor/straggler.h) */
+    int stage;                 /* this rank's stage (monitor/straggler.h) */
     struct nvml nvml;
     double row, read;                /* clock at the last row, and at the last row at which GPUs were read */
     bool reads;                      /* GPUs are read at the next row */
@@ -50,7 +50,7 @@ struct watch_row {
 };
 
 /* Opens the watch on this rank. Collective; watch_close is local. */
-void watch_open(struct rank_watch *watch, struct comm *world, struct executor *executor, int part);
+void watch_open(struct rank_watch *watch, struct comm *world, struct executor *executor, int stage);
 void watch_close(struct rank_watch *watch);
 
 /* Counts the waiting time of a step that has ended. Local. */
@@ -60,6 +60,6 @@ void watch_phase(struct rank_watch *watch, enum straggler_phase phase, double se
 /* Exchanges the reports at a row; counts: this rank's. Collective. */
 struct watch_row watch_look(struct rank_watch *watch, const struct watch_counts *counts);
 /* Counts `seconds` that rank 0 spent on reporting a row, which are not work of a phase. */
-void watch_told(struct rank_watch *watch, double seconds);
+void watch_reported(struct rank_watch *watch, double seconds);
 
 #endif

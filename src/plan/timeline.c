@@ -13,7 +13,7 @@ double timeline_seconds(const struct plan_log *log, timeline_cost *cost, const v
             const struct launch_time time = cost(self, entry->stream, entry->op, plan_log_args(log, entry));
             *here += time.alone;
             if (entry->stream != STREAM_COMPUTE)
-                now[STREAM_COMPUTE] += time.taken;
+                now[STREAM_COMPUTE] += time.delay;
         } else if (entry->kind == PLAN_WAIT && entry->record >= 0 && reached[entry->record] > *here)
             *here = reached[entry->record];
         reached[i] = *here;

@@ -4,10 +4,10 @@
 
 #include "plan/log.h"
 
-/* alone: seconds that a launch takes alone on its stream. taken: seconds by which a launch on another stream delays
+/* alone: seconds that a launch takes alone on its stream. delay: seconds by which a launch on another stream delays
  * STREAM_COMPUTE, because it occupies the device's SMs or memory. */
 struct launch_time {
-    double alone, taken;
+    double alone, delay;
 };
 typedef struct launch_time timeline_cost(const void *self, int stream, enum op op, const void *args);
 

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { CHUNK = 1 << 16, IDS = 256, MAX_ORDER = 12, CELL_BITS = 2 * (MAX_ORDER + 1) };
+enum { READ_TOKENS = 1 << 16, IDS = 256, MAX_ORDER = 12, CELL_BITS = 2 * (MAX_ORDER + 1) };
 
 /* Numbering of the symbols of a tokenizer. */
 struct baseline_symbols {
@@ -57,14 +57,14 @@ typedef void (*ender)(const struct count_model *model, void *self);
 static void walk(const struct token_store *store, const struct count_model *model, visitor visit, ender end_sequence,
                  void *self)
 {
-    int32_t *tokens = memory_allocate(CHUNK * (int64_t)sizeof *tokens);
+    int32_t *tokens = memory_allocate(READ_TOKENS * (int64_t)sizeof *tokens);
     const int bits = model->alphabet.bits;
     const int64_t mask = ((int64_t)1 << bits * model->order) - 1;
     for (int64_t i = 0; i < store->sequences; i++) {
         int64_t end = token_store_offset(store, i + 1), context = 0;
         int run = 0;
-        for (int64_t at = token_store_offset(store, i); at < end; at += CHUNK) {
-            int64_t count = MIN(end - at, CHUNK);
+        for (int64_t at = token_store_offset(store, i); at < end; at += READ_TOKENS) {
+            int64_t count = MIN(end - at, READ_TOKENS);
             token_store_read(store, at, count, tokens);
             for (int64_t t = 0; t < count; t++) {
                 int symbol = model->alphabet.number[tokens[t]];
@@ -180,10 +180,10 @@ static int check_stores(const struct token_store *train, const struct token_stor
                       train->tokenizer->name, valid->path, valid->tokenizer->name);
 }
 
-static int settle(const struct token_store *valid, const struct sum *sum, double *nats, int64_t *symbols)
+static int finish(const struct token_store *valid, const struct sum *sum, double *nats, int64_t *symbols)
 {
     if (sum->symbols == 0)
-        return error_user("%s: holds no %s to evaluate", valid->path, tokenizer_unit(valid->tokenizer));
+        return error_user("%s: holds no %s to evaluate", valid->path, tokenizer_token_noun(valid->tokenizer));
     *nats = sum->nats / (double)sum->symbols;
     *symbols = sum->symbols;
     return ERROR_NONE;
@@ -203,7 +203,7 @@ int baseline_evaluate(const struct token_store *train, const struct token_store 
     struct sum sum = {0};
     walk(valid, &model, score_symbol, end_nothing, &sum);
     model_destroy(&model);
-    return settle(valid, &sum, nats, symbols);
+    return finish(valid, &sum, nats, symbols);
 }
 
 int baseline_masked(const struct token_store *train, const struct token_store *valid, double *nats, int64_t *symbols)
@@ -229,7 +229,7 @@ int baseline_masked(const struct token_store *train, const struct token_store *v
         sum.symbols += truth.counts[0][s];
     model_destroy(&model);
     model_destroy(&truth);
-    return settle(valid, &sum, nats, symbols);
+    return finish(valid, &sum, nats, symbols);
 }
 
 int baseline_composition(const struct token_store *train, const struct token_store *valid, double *nats,
@@ -242,5 +242,5 @@ int baseline_composition(const struct token_store *train, const struct token_sto
     struct composition composition = {0};
     walk(valid, &model, compose_symbol, compose_end, &composition);
     model_destroy(&model);
-    return settle(valid, &composition.sum, nats, symbols);
+    return finish(valid, &composition.sum, nats, symbols);
 }

@@ -52,7 +52,7 @@ int column_put(struct column_writer *column, const void *data, int64_t bytes)
     XXH3_64bits_update(column->hash, data, (size_t)bytes);
     column->bytes -= bytes;
     for (const uint8_t *from = data; bytes > 0;) {
-        int64_t room = BUFFER_BYTES - column->used, part = MIN(bytes, room);
+        int64_t left = BUFFER_BYTES - column->used, part = MIN(bytes, left);
         memcpy(column->buffer + column->used, from, (size_t)part);
         column->used += part;
         from += part;

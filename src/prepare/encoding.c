@@ -19,12 +19,12 @@ struct encoding_text {
 
 /* The work of a thread at a time: several short records, or a long one. */
 struct job {
-    struct encoding_text *texts; /* [count]; text_room bytes are allocated */
-    int64_t count, text_room;
-    char *bytes; /* [byte_room], of which `used` are in use */
-    int64_t used, byte_room;
-    uint8_t *ids; /* [id_room] bytes, of which id_bytes are in use */
-    int64_t id_bytes, id_room;
+    struct encoding_text *texts; /* [count]; text_capacity bytes are allocated */
+    int64_t count, text_capacity;
+    char *bytes; /* [byte_capacity], of which `used` are in use */
+    int64_t used, byte_capacity;
+    uint8_t *ids; /* [id_capacity] bytes, of which id_bytes are in use */
+    int64_t id_bytes, id_capacity;
     bool done;
     int code;
     char *message;
@@ -37,8 +37,8 @@ struct encoding {
     void *self;
     struct job *jobs; /* [job_count] ring: job n is at n % job_count */
     int64_t job_count;
-    int64_t filled, taken; /* jobs given to threads, and jobs whose results were taken; job `filled` is being filled */
-    pthread_t *threads;    /* [thread_count] */
+    int64_t filled, collected; /* jobs given to threads, jobs whose results were read; job `filled` is being filled */
+    pthread_t *threads;        /* [thread_count] */
     int64_t thread_count;
     pthread_mutex_t lock; /* guards all members below, `filled`, and `done` of each job */
     struct text_census *census;
@@ -48,12 +48,12 @@ struct encoding {
 };
 
 /* Grows a block to at least `wanted` bytes, and at least to twice its size; the first `kept` bytes stay. */
-static void *widen(void *block, int64_t kept, int64_t *room, int64_t wanted)
+static void *widen(void *block, int64_t kept, int64_t *capacity, int64_t wanted)
 {
-    if (wanted <= *room)
+    if (wanted <= *capacity)
         return block;
-    *room = wanted > 2 * *room ? wanted : 2 * *room;
-    return memory_extend(block, kept, *room);
+    *capacity = wanted > 2 * *capacity ? wanted : 2 * *capacity;
+    return memory_extend(block, kept, *capacity);
 }
 
 /* -- Threads ---------------------------------------------------------------------------------------------------- */
@@ -61,7 +61,7 @@ static void *widen(void *block, int64_t kept, int64_t *room, int64_t wanted)
 /* Appends ids in the format of a store, little-endian. */
 static void put_ids(const struct encoding *e, struct job *job, const int32_t *ids, int64_t count)
 {
-    job->ids = widen(job->ids, job->id_bytes, &job->id_room, job->id_bytes + count * e->token_bytes);
+    job->ids = widen(job->ids, job->id_bytes, &job->id_capacity, job->id_bytes + count * e->token_bytes);
     uint8_t *out = job->ids + job->id_bytes;
     for (int64_t i = 0; i < count; i++)
         for (int64_t b = 0; b < e->token_bytes; b++)
@@ -160,7 +160,7 @@ void encoding_destroy(struct encoding *e)
 /* Waits for the oldest job, passes its records to `take`, and empties it. */
 static int take_job(struct encoding *e)
 {
-    struct job *job = &e->jobs[e->taken++ % e->job_count];
+    struct job *job = &e->jobs[e->collected++ % e->job_count];
     pthread_mutex_lock(&e->lock);
     while (!job->done)
         pthread_cond_wait(&e->changed, &e->lock);
@@ -189,14 +189,14 @@ static int hand_over(struct encoding *e)
     e->filled++;
     pthread_cond_broadcast(&e->changed);
     pthread_mutex_unlock(&e->lock);
-    return e->filled - e->taken == e->job_count ? take_job(e) : ERROR_NONE;
+    return e->filled - e->collected == e->job_count ? take_job(e) : ERROR_NONE;
 }
 
 int encoding_name(struct encoding *e, const char *name, int64_t length)
 {
     int code = job_of(e)->used >= JOB_BYTES ? hand_over(e) : ERROR_NONE;
     struct job *job = job_of(e);
-    job->texts = widen(job->texts, job->count * (int64_t)sizeof *job->texts, &job->text_room,
+    job->texts = widen(job->texts, job->count * (int64_t)sizeof *job->texts, &job->text_capacity,
                        (job->count + 1) * (int64_t)sizeof *job->texts);
     job->texts[job->count++] =
         (struct encoding_text){.name = memory_format("%.*s", (int)length, name), .start = job->used};
@@ -229,7 +229,7 @@ int encoding_text(struct encoding *e, const char *text, int64_t bytes)
     int code = encoding_check_record(record->name, record->bytes + bytes);
     if (code != ERROR_NONE)
         return code;
-    job->bytes = widen(job->bytes, job->used, &job->byte_room, job->used + bytes);
+    job->bytes = widen(job->bytes, job->used, &job->byte_capacity, job->used + bytes);
     if (bytes > 0) /* otherwise there may be no array yet */
         memcpy(job->bytes + job->used, text, (size_t)bytes);
     job->used += bytes;
@@ -240,7 +240,7 @@ int encoding_text(struct encoding *e, const char *text, int64_t bytes)
 int encoding_finish(struct encoding *e)
 {
     int code = job_of(e)->count > 0 ? hand_over(e) : ERROR_NONE;
-    while (code == ERROR_NONE && e->taken < e->filled)
+    while (code == ERROR_NONE && e->collected < e->filled)
         code = take_job(e);
     return code;
 }

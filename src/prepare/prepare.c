@@ -405,7 +405,7 @@ static void report(const struct prepare *prepare)
     for (int i = 0; i < prepare->split.parts; i++) {
         const struct prepare_output *output = &prepare->outputs[i];
         log_info("%s: %lld %s (%.2f %%) in %lld sequence%s, checksum %016" PRIx64, output->path,
-                 (long long)output->tokens, tokenizer_unit(prepare->tokenizer),
+                 (long long)output->tokens, tokenizer_token_noun(prepare->tokenizer),
                  100.0 * (double)output->tokens / (double)total, (long long)output->sequences,
                  plural(output->sequences), output->checksum);
     }

@@ -97,7 +97,7 @@ struct split_block {
 
 struct collection {
     struct split_block *blocks;
-    int64_t count, room;
+    int64_t count, capacity;
 };
 
 /* Visits all blocks. Adds their tokens to `bins` by the leading bits of the hash; if bins is NULL, collects the blocks
@@ -118,9 +118,9 @@ static int scan(const struct data_split *split, struct spool *spool, int64_t *bi
             if (bins != NULL) {
                 bins[hash >> (64 - BIN_BITS)] += length;
             } else if (hash >> (64 - BIN_BITS) == bin) {
-                if (into->count == into->room) {
-                    into->room = 2 * into->room + 1024;
-                    into->blocks = memory_grow(into->blocks, into->room * (int64_t)sizeof *into->blocks);
+                if (into->count == into->capacity) {
+                    into->capacity = 2 * into->capacity + 1024;
+                    into->blocks = memory_grow(into->blocks, into->capacity * (int64_t)sizeof *into->blocks);
                 }
                 into->blocks[into->count++] = (struct split_block){{hash, record.number, i}, length};
             }

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUFFER_BYTES = 1 << 20, FIRST_BYTES = 64, NAMES_TOLD = 8 };
+enum { BUFFER_BYTES = 1 << 20, FIRST_BYTES = 64, NAMES_LISTED = 8 };
 
 struct csv_cell {
-    char *text; /* [room], freed with free() */
-    int64_t length, room;
+    char *text; /* [capacity], freed with free() */
+    int64_t length, capacity;
 };
 
 struct csv {
@@ -110,9 +110,9 @@ static int add(const struct csv *csv, struct csv_cell *cell, const char *text, i
         return ERROR_NONE;
     if (cell->length + bytes > CSV_CELL_BYTES)
         return refuse(csv, csv->row_line, "a cell is longer than 1 GiB; cut its sequence into several records");
-    if (cell->length + bytes > cell->room) {
-        cell->room = 2 * (cell->length + bytes);
-        cell->text = memory_grow(cell->text, cell->room);
+    if (cell->length + bytes > cell->capacity) {
+        cell->capacity = 2 * (cell->length + bytes);
+        cell->text = memory_grow(cell->text, cell->capacity);
     }
     if (bytes > 0)
         memcpy(cell->text + cell->length, text, (size_t)bytes);
@@ -267,7 +267,7 @@ static int read_header(struct csv *csv)
             code = note(csv, "record", &record);
         if (code == ERROR_NONE)
             code = note(csv, "id", &id);
-        if (code != ERROR_NONE || csv->columns >= NAMES_TOLD)
+        if (code != ERROR_NONE || csv->columns >= NAMES_LISTED)
             continue;
         char *longer = memory_format("%s%s%.*s", list, csv->columns > 0 ? ", " : "", (int)MIN(csv->text.length, 100),
                                      csv->text.text);
@@ -277,7 +277,7 @@ static int read_header(struct csv *csv)
     csv->name_column = record >= 0 ? record : id;
     if (code == ERROR_NONE && csv->text_column < 0)
         code = error_user("%s: has no column \"%s\"; --field names the one that holds the sequence. It has: %s%s",
-                          source_name(csv->source), csv->field, list, csv->columns > NAMES_TOLD ? ", ..." : "");
+                          source_name(csv->source), csv->field, list, csv->columns > NAMES_LISTED ? ", ..." : "");
     free(list);
     return code;
 }

@@ -16,8 +16,8 @@ struct jsonl {
     const char *field;
     enum record_content content;
     int64_t *skipped; /* settings->skipped */
-    char *buffer;     /* [room]; begin .. end - 1 is not consumed yet */
-    int64_t room, begin, end;
+    char *buffer;     /* [capacity]; begin .. end - 1 is not consumed yet */
+    int64_t capacity, begin, end;
     int64_t line;       /* line in which the current record begins, from 1; 0 before the first */
     int64_t lines_more; /* array: line ends in the current element */
     int64_t element;    /* array: number of the current element, from 1 */
@@ -67,11 +67,11 @@ static int refill(struct jsonl *jsonl)
                           JSONL_LINE_BYTES);
     if (jsonl->begin > 0)
         memmove(jsonl->buffer, jsonl->buffer + jsonl->begin, (size_t)kept);
-    if (kept == jsonl->room) {
-        jsonl->room = jsonl->room == 0 ? FIRST_BYTES : 2 * jsonl->room;
-        jsonl->buffer = memory_grow(jsonl->buffer, jsonl->room);
+    if (kept == jsonl->capacity) {
+        jsonl->capacity = jsonl->capacity == 0 ? FIRST_BYTES : 2 * jsonl->capacity;
+        jsonl->buffer = memory_grow(jsonl->buffer, jsonl->capacity);
     }
-    int code = source_read(jsonl->source, jsonl->buffer + kept, jsonl->room - kept, &got);
+    int code = source_read(jsonl->source, jsonl->buffer + kept, jsonl->capacity - kept, &got);
     if (code != ERROR_NONE)
         return code;
     jsonl->begin = 0;
@@ -357,8 +357,8 @@ static int refuse_absent(const struct jsonl *jsonl, const struct json_member *me
                       name, (long long)jsonl->line, jsonl->field);
 }
 
-/* Makes the record of an object; *taken is false if it is skipped. */
-static int take_record(struct jsonl *jsonl, char *text, int64_t length, bool *taken)
+/* Makes the record of an object; *accepted is false if it is skipped. */
+static int take_record(struct jsonl *jsonl, char *text, int64_t length, bool *accepted)
 {
     struct json_member members[4] = {[2] = {.key = "record", .key_bytes = 6}, [3] = {.key = "id", .key_bytes = 2}};
     struct json_member member;
@@ -368,10 +368,10 @@ static int take_record(struct jsonl *jsonl, char *text, int64_t length, bool *ta
     if (wrong != NULL)
         return refuse_json(jsonl, wrong, at + 1);
     int code = follow(jsonl, members, &member);
-    *taken = code == ERROR_NONE && is_there(&member);
+    *accepted = code == ERROR_NONE && is_there(&member);
     if (code != ERROR_NONE)
         return code;
-    if (!*taken) {
+    if (!*accepted) {
         if (jsonl->skipped == NULL)
             return refuse_absent(jsonl, &member);
         ++*jsonl->skipped;
@@ -389,7 +389,7 @@ static int next(void *reader, struct record_piece *piece)
         jsonl->sequence = NULL;
         return ERROR_NONE;
     }
-    for (bool taken = false; !taken;) {
+    for (bool accepted = false; !accepted;) {
         char *text;
         int64_t length = 0;
         int code = jsonl->array ? take_element(jsonl, &text, &length) : take_filled_line(jsonl, &text, &length);
@@ -398,7 +398,7 @@ static int next(void *reader, struct record_piece *piece)
             return ERROR_NONE;
         }
         if (code == ERROR_NONE)
-            code = take_record(jsonl, text, length, &taken);
+            code = take_record(jsonl, text, length, &accepted);
         if (code != ERROR_NONE)
             return code;
     }

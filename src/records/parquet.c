@@ -22,8 +22,8 @@ struct parquet {
     int64_t row, part;           /* row of the current record, and its index in a list, from 1 */
     struct parquet_string given; /* name of the current row, as in the file */
     struct parquet_string text;  /* text of the current record, not returned yet */
-    char *name, *clean;          /* of the current record; clean[clean_room]; freed with free() */
-    int64_t clean_room;
+    char *name, *clean;          /* of the current record; clean[clean_capacity]; freed with free() */
+    int64_t clean_capacity;
 };
 
 static void destroy(void *reader)
@@ -145,10 +145,10 @@ static int clean_text(struct parquet *parquet)
 {
     int64_t length = parquet->text.length;
     unsigned char wrong;
-    if (length > parquet->clean_room) {
-        parquet->clean_room = 2 * length;
+    if (length > parquet->clean_capacity) {
+        parquet->clean_capacity = 2 * length;
         free(parquet->clean);
-        parquet->clean = memory_grow(NULL, parquet->clean_room);
+        parquet->clean = memory_grow(NULL, parquet->clean_capacity);
     }
     if (length > 0)
         memcpy(parquet->clean, parquet->text.text, (size_t)length);

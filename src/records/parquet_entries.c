@@ -14,9 +14,9 @@ struct parquet_entries {
     int64_t chunk_left, page_left; /* entries left in the chunk and in the page */
     struct parquet_runs repetition, definition;
     struct parquet_strings strings;    /* uses the chunk's dictionary */
-    struct parquet_string *dictionary; /* [dictionary_room], pointing into dictionary_text */
-    uint8_t *dictionary_text;          /* [text_room]; both are freed with free() */
-    int64_t dictionary_room, text_room;
+    struct parquet_string *dictionary; /* [dictionary_capacity], pointing into dictionary_text */
+    uint8_t *dictionary_text;          /* [text_capacity]; both are freed with free() */
+    int64_t dictionary_capacity, text_capacity;
     bool has_dictionary;
     char digits[24]; /* text of an integer */
 };
@@ -60,12 +60,12 @@ static int take_dictionary(struct parquet_entries *entries, const struct parquet
     if (page->entries >
         bytes / (entries->column->width > 0 ? entries->column->width : 4)) /* 4 bytes: the length before each string */
         return parquet_pages_damaged(entries->pages, "more strings in a dictionary than its bytes can hold");
-    if (bytes >= entries->text_room) {
-        entries->text_room = bytes + 1; /* never empty, so that it has an address */
-        entries->dictionary_text = memory_grow(entries->dictionary_text, entries->text_room);
+    if (bytes >= entries->text_capacity) {
+        entries->text_capacity = bytes + 1; /* never empty, so that it has an address */
+        entries->dictionary_text = memory_grow(entries->dictionary_text, entries->text_capacity);
     }
-    if (page->entries > entries->dictionary_room) {
-        entries->dictionary_room = page->entries;
+    if (page->entries > entries->dictionary_capacity) {
+        entries->dictionary_capacity = page->entries;
         entries->dictionary = memory_grow(entries->dictionary, page->entries * (int64_t)sizeof *entries->dictionary);
     }
     if (bytes > 0)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAGIC_BYTES = 4, TAIL_BYTES = 8, NAME_BYTES = 1 << 10, NAMES_TOLD = 8 };
+enum { MAGIC_BYTES = 4, TAIL_BYTES = 8, NAME_BYTES = 1 << 10, NAMES_LISTED = 8 };
 enum { TYPE_GROUP = -1, TYPE_INT32 = 1, TYPE_INT64 = 2, TYPE_BYTES = 6, TYPES = 8 };
 enum { REPETITION_OPTIONAL = 1, REPETITION_REPEATED = 2 };
 enum { CONVERTED_MAP = 1, CONVERTED_LIST = 3, CONVERTED_DECIMAL = 5, CONVERTED_TIMESTAMP_MICROS = 10 };
@@ -314,19 +314,19 @@ static struct parquet_column describe(const struct parquet_footer *footer, const
 static int refuse_absent(const struct parquet_footer *footer, const char *wanted)
 {
     char name[NAME_BYTES], *list = memory_string("");
-    int told = 0;
-    for (int64_t i = 1; i < footer->element_count && told < NAMES_TOLD; i++) {
+    int listed = 0;
+    for (int64_t i = 1; i < footer->element_count && listed < NAMES_LISTED; i++) {
         const struct element *element = &footer->elements[i];
         if (element->type != TYPE_BYTES || !write_name(footer, element, false, name))
             continue;
-        char *longer = memory_format("%s%s%s", list, told > 0 ? ", " : "", name);
+        char *longer = memory_format("%s%s%s", list, listed > 0 ? ", " : "", name);
         free(list);
         list = longer;
-        told++;
+        listed++;
     }
     int code = error_user("%s: has no column \"%s\"; --field names the one that holds the sequence%s%s%s",
-                          source_name(footer->source), wanted, told > 0 ? ". Of strings it has: " : "", list,
-                          told == NAMES_TOLD ? ", ..." : "");
+                          source_name(footer->source), wanted, listed > 0 ? ". Of strings it has: " : "", list,
+                          listed == NAMES_LISTED ? ", ..." : "");
     free(list);
     return code;
 }

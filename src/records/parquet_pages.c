@@ -26,10 +26,10 @@ struct parquet_pages {
     int codec;
     int64_t group, page; /* numbers, from 1 */
     int64_t next, left;  /* unread part of the chunk: offset in the file, bytes */
-    uint8_t *raw;        /* [room]; begin .. end - 1 is not consumed; freed with free() */
-    int64_t room, begin, end;
-    uint8_t *plain; /* [plain_room]; freed with free() */
-    int64_t plain_room;
+    uint8_t *raw;        /* [capacity]; begin .. end - 1 is not consumed; freed with free() */
+    int64_t capacity, begin, end;
+    uint8_t *plain; /* [plain_capacity]; freed with free() */
+    int64_t plain_capacity;
 };
 
 struct parquet_pages *parquet_pages_create(struct record_source *source, const struct parquet_column *column)
@@ -82,9 +82,9 @@ static int fill(struct parquet_pages *pages, int64_t wanted)
         count = pages->left;
     if (kept > 0)
         memmove(pages->raw, pages->raw + pages->begin, (size_t)kept);
-    if (kept + count > pages->room) {
-        pages->room = kept + count;
-        pages->raw = memory_grow(pages->raw, pages->room);
+    if (kept + count > pages->capacity) {
+        pages->capacity = kept + count;
+        pages->raw = memory_grow(pages->raw, pages->capacity);
     }
     pages->begin = 0;
     pages->end = kept + count;
@@ -191,10 +191,10 @@ static int unpack(struct parquet_pages *pages, const struct header *header, stru
         *plain = (struct parquet_bytes){packed, packed + header->plain_bytes};
         return ERROR_NONE;
     }
-    if (header->plain_bytes >= pages->plain_room) {
+    if (header->plain_bytes >= pages->plain_capacity) {
         free(pages->plain);
-        pages->plain_room = header->plain_bytes + 1; /* never empty, so that it has an address */
-        pages->plain = memory_grow(NULL, pages->plain_room);
+        pages->plain_capacity = header->plain_bytes + 1; /* never empty, so that it has an address */
+        pages->plain = memory_grow(NULL, pages->plain_capacity);
     }
     if (levels > 0)
         memcpy(pages->plain, packed, (size_t)levels);

@@ -120,8 +120,8 @@ static bool open_miniblock(struct parquet_deltas *deltas)
         bytes->at += deltas->miniblocks;
     }
     const int width = *deltas->widths.at++;
-    const uint64_t room = (uint64_t)(bytes->end - bytes->at);
-    if (width > deltas->width || (width > 0 && deltas->length / 8 > room / (uint64_t)width))
+    const uint64_t left = (uint64_t)(bytes->end - bytes->at);
+    if (width > deltas->width || (width > 0 && deltas->length / 8 > left / (uint64_t)width))
         return false;
     const uint64_t packed = deltas->length / 8 * (uint64_t)width;
     parquet_runs_start(&deltas->packed, (struct parquet_bytes){bytes->at, bytes->at + packed}, width);
@@ -215,9 +215,9 @@ static bool take_difference(struct parquet_strings *strings, struct parquet_stri
         return false;
     if (prefix < 0 || prefix > strings->last_length || prefix + length > STRING_BYTES)
         return false;
-    if (prefix + length > strings->room) {
-        strings->room = 2 * (prefix + length);
-        strings->last = memory_grow(strings->last, strings->room);
+    if (prefix + length > strings->capacity) {
+        strings->capacity = 2 * (prefix + length);
+        strings->last = memory_grow(strings->last, strings->capacity);
     }
     if (length > 0)
         memcpy(strings->last + prefix, rest.text, (size_t)length);

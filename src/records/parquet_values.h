@@ -63,13 +63,13 @@ struct parquet_strings {
     struct parquet_runs indexes;
     const struct parquet_string *dictionary; /* [entries] */
     int64_t entries;
-    uint8_t *last; /* [room] previous string; freed with free() */
-    int64_t last_length, room;
+    uint8_t *last; /* [capacity] previous string; freed with free() */
+    int64_t last_length, capacity;
     uint8_t value[8]; /* an integer whose bytes are not contiguous in the input */
     int64_t place;    /* BYTE_STREAM_SPLIT: index of the next integer */
 };
 
-/* Starts decoding bytes with at most `most` strings. Keeps width, dictionary, entries, last and room of *strings.
+/* Starts decoding bytes with at most `most` strings. Keeps width, dictionary, entries, last and capacity of *strings.
  * encoding: one of the enum that fits the width, but not RLE. Returns false if the bytes do not begin as the encoding
  * requires. */
 bool parquet_strings_start(struct parquet_strings *strings, enum parquet_encoding encoding, struct parquet_bytes bytes,

@@ -130,8 +130,8 @@ static int refuse_wide(const char *path, const uint8_t *head, int64_t bytes)
 }
 
 /* Detects the format by the file's name, or else by its first bytes. */
-static const struct record_class *tell(const char *path, const uint8_t *head, int64_t bytes,
-                                       const struct record_settings *settings)
+static const struct record_class *class_of(const char *path, const uint8_t *head, int64_t bytes,
+                                           const struct record_settings *settings)
 {
     const struct record_class *class = told_by_name(path, settings->content);
     if (class == &json_class && is_at(head, bytes, skip_blanks(head, bytes, 0), '{'))
@@ -162,7 +162,7 @@ static int choose(const struct record_class **class, struct record_source *sourc
     if (code == ERROR_NONE && (*class == NULL || !is_text(*class)))
         code = foreign_refuse(path, head, bytes);
     if (code == ERROR_NONE && *class == NULL)
-        *class = tell(path, head, bytes, settings);
+        *class = class_of(path, head, bytes, settings);
     if (code != ERROR_NONE)
         return code;
     const bool fields = !is_text(*class) || settings->field != NULL;

@@ -8,7 +8,7 @@
 #include "file/run_folder.h"
 #include "base/thousands.h"
 #include "deck/deck.h"
-#include "file/draft.h"
+#include "file/atomic_file.h"
 #include "checkpoint/lock.h"
 #include "report/curves.h"
 #include "report/history.h"
@@ -391,12 +391,12 @@ static void write_page(FILE *file, const struct comparison *c)
 
 static int save_page(const struct comparison *c, const char *path)
 {
-    struct file_draft draft;
-    int code = draft_open_output(&draft, path);
+    struct atomic_file atomic;
+    int code = atomic_file_open_output(&atomic, path);
     if (code != ERROR_NONE)
         return code;
-    write_page(draft.file, c);
-    return draft_close(&draft, code);
+    write_page(atomic.file, c);
+    return atomic_file_close(&atomic, code);
 }
 
 /* -- Text --------------------------------------------------------------------------------------------------------- */

@@ -47,9 +47,9 @@ static int64_t integer(const json_t *object, const char *key)
 static char *text(const json_t *object, const char *key)
 {
     const char *value = json_string_value(json_object_get(object, key));
-    size_t room = value != NULL ? 4 * strlen(value) + 1 : 1;
-    char *printable = memory_grow(NULL, (int64_t)room);
-    text_printable(printable, room, value != NULL ? value : "");
+    size_t capacity = value != NULL ? 4 * strlen(value) + 1 : 1;
+    char *printable = memory_grow(NULL, (int64_t)capacity);
+    text_printable(printable, capacity, value != NULL ? value : "");
     return printable;
 }
 

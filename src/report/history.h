@@ -1,4 +1,4 @@
-/* Reads back what a run did from its log.jsonl (monitor/journal.h). The run may still be running. */
+/* Reads back what a run did from its log.jsonl (monitor/event_log.h). The run may still be running. */
 #ifndef REPORT_HISTORY_H
 #define REPORT_HISTORY_H
 

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "base/thousands.h"
 #include "deck/deck.h"
-#include "file/draft.h"
+#include "file/atomic_file.h"
 #include "checkpoint/lock.h"
 #include "report/curves.h"
 #include "report/history.h"
@@ -223,9 +223,9 @@ static void gather_facts(struct report *report)
         add_energy_fact(report);
         add_step_time_fact(report);
     }
-    char *losses = quantization_report_text(h);
-    if (losses != NULL)
-        add_fact(report, "gradient underflow", losses);
+    char *underflow = quantization_report_text(h);
+    if (underflow != NULL)
+        add_fact(report, "gradient underflow", underflow);
     if (h->checkpoint_count > 0) {
         const struct history_checkpoint *last = &h->checkpoints[h->checkpoint_count - 1];
         char *saved = thousands_text(last->step);
@@ -379,12 +379,12 @@ static void write_page(FILE *file, const struct report *report)
 
 static int save_page(const struct report *report, const char *path)
 {
-    struct file_draft draft;
-    int code = draft_open_output(&draft, path);
+    struct atomic_file atomic;
+    int code = atomic_file_open_output(&atomic, path);
     if (code != ERROR_NONE)
         return code;
-    write_page(draft.file, report);
-    return draft_close(&draft, code);
+    write_page(atomic.file, report);
+    return atomic_file_close(&atomic, code);
 }
 
 /* -- Text -------------------------------------------------------------------------------------------------------- */

@@ -23,14 +23,14 @@ struct grid_shape layout_shape(const struct deck *deck)
 }
 
 /* A tied embedding gets two contributions from each micro-batch on each of the context ranks that share its rows. */
-static struct exact_units exact_units(const struct deck *deck)
+static struct exact_quanta exact_quanta(const struct deck *deck)
 {
     const int64_t batch = deck->train.global_batch, rows = deck->train.micro_batch;
     const int64_t micro_batches = (batch + rows - 1) / rows;
     if (!deck->train.reproducible)
-        return (struct exact_units){0};
-    return exact_units_of((double)(batch * deck->data.row_tokens),
-                          2.0 * (double)(micro_batches * deck->parallel.context));
+        return (struct exact_quanta){0};
+    return exact_quanta_of((double)(batch * deck->data.row_tokens),
+                           2.0 * (double)(micro_batches * deck->parallel.context));
 }
 
 _Static_assert((int)DECK_SHARD_NONE == (int)SHARD_NONE && (int)DECK_SHARD_OPTIMIZER == (int)SHARD_OPTIMIZER &&
@@ -46,7 +46,7 @@ struct sharding layout_sharding(const struct deck *deck)
         .bf16_sums = deck->parallel.reduce_as == DECK_COMPUTE_BF16,
         .bf16_gradients = deck->precision.gradients == DECK_COMPUTE_BF16,
         .no_masters = !deck->precision.masters,
-        .exact = exact_units(deck),
+        .exact = exact_quanta(deck),
     };
 }
 
@@ -81,7 +81,7 @@ struct stage_cut layout_stages(const struct deck *deck, int64_t ranks, int rank)
     return (struct stage_cut){.stages = stages,
                               .stage = (int)(rank / (ranks / stages)),
                               .chunks = (int)deck->parallel.virtual_stages,
-                              .deal = deck->parallel.pipeline_balance};
+                              .balance = deck->parallel.pipeline_balance};
 }
 
 /* -- Checks ------------------------------------------------------------------------------------------------------- */
@@ -121,8 +121,8 @@ static int check_tensor(const struct deck *deck, int64_t ranks)
 
 static int check_context(const struct deck *deck, int64_t ranks)
 {
-    enum { CHUNK = 16 /* the tokens of a row, and of a chunk of it, are a multiple of this */ };
-    const int64_t context = deck->parallel.context, multiple = 2 * context * CHUNK;
+    enum { SLICE_MULTIPLE = 16 /* the tokens of a row, and of a slice of it, are a multiple of this */ };
+    const int64_t context = deck->parallel.context, multiple = 2 * context * SLICE_MULTIPLE;
     if (context <= 1) /* 0: not chosen yet */
         return ERROR_NONE;
     int code = check_divides("parallel.context", context, deck, ranks);

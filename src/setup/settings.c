@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "loader/corpus.h"
+#include "loader/data_set.h"
 #include "loader/store_list.h"
 #include "tokenizer/tokenizer.h"
 #include "model/attention.h"
@@ -83,15 +83,15 @@ int settings_vocabulary(int64_t *vocabulary, const struct deck *deck)
     if (deck->data.source == DECK_DATA_RANDOM || deck->data.train[0] == '\0')
         return ERROR_NONE;
     int first = 0, code = store_list_parse(&list, deck->data.train, deck->data.weights);
-    while (code == ERROR_NONE && first < list.count && !corpus_exists(list.paths[first]))
+    while (code == ERROR_NONE && first < list.count && !data_set_exists(list.paths[first]))
         first++;
     if (code == ERROR_NONE && first < list.count) {
-        struct corpus corpus;
+        struct data_set data_set;
         const struct megatron_settings megatron = megatron_settings(deck);
-        code = corpus_open(&corpus, list.paths[first], &megatron);
+        code = data_set_open(&data_set, list.paths[first], &megatron);
         if (code == ERROR_NONE)
-            *vocabulary = corpus.tokenizer->vocabulary;
-        corpus_close(&corpus);
+            *vocabulary = data_set.tokenizer->vocabulary;
+        data_set_close(&data_set);
     }
     store_list_destroy(&list);
     return code;
@@ -235,7 +235,7 @@ static int check_widths(const struct precision *precision, const struct model_se
         const char *key;
         int64_t width;
         bool read;
-        const char *mend;
+        const char *fix;
     } widths[] = {
         {"model.hidden", m->hidden, true, "precision.recipe = \"none\" takes any"}, /* one side of all linears */
         {"model.heads x head_dim", model_heads(m) * m->head_dim, attention, fewer},
@@ -251,13 +251,13 @@ static int check_widths(const struct precision *precision, const struct model_se
             return error_user("key %s = %lld%s: quantized GEMMs need a multiple of %lld, such as %lld; %s",
                               widths[i].key, (long long)widths[i].width,
                               layer_ranks(&m->layer) > 1 ? " on a rank (parallel.tensor)" : "", (long long)multiple,
-                              (long long)((widths[i].width / multiple + 1) * multiple), widths[i].mend);
+                              (long long)((widths[i].width / multiple + 1) * multiple), widths[i].fix);
     return ERROR_NONE;
 }
 
-/* Checks the head's GEMMs, which process a chunk of tokens at a time. The last chunk needs no check: a micro-batch has
+/* Checks the head's GEMMs, which process a slice of tokens at a time. The last slice needs no check: a micro-batch has
  * a multiple of 16 tokens. */
-static int check_chunks(const struct deck *deck, const struct precision *precision)
+static int check_slices(const struct deck *deck, const struct precision *precision)
 {
     enum { MULTIPLE = 16 };
     const enum scaling scaling = precision->kinds[PRECISION_EIGHT].rules[OPERAND_INPUT].scaling;
@@ -282,7 +282,7 @@ int settings_check_precision(const struct deck *deck, const struct model_setting
     int code = check_device(deck, precision, executor);
     if (code == ERROR_NONE)
         code = check_widths(precision, settings);
-    return code == ERROR_NONE ? check_chunks(deck, precision) : code;
+    return code == ERROR_NONE ? check_slices(deck, precision) : code;
 }
 
 /* -- The model ---------------------------------------------------------------------------------------------------- */

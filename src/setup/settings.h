@@ -8,7 +8,7 @@
 
 /* Returns the loader settings of the training data; they borrow the deck's strings. */
 struct loader_settings settings_of_loader(const struct deck *deck);
-/* Returns the tokens of a chunk of the head: memory.head_tokens, or the program's choice (estimate/fit_choice.h), 1024
+/* Returns the tokens of a slice of the head: memory.head_tokens, or the program's choice (estimate/fit_choice.h), 1024
  * before it has chosen. */
 int64_t settings_head_tokens(const struct deck *deck);
 /* Returns the tokens of a rank's micro-batch. */
@@ -38,7 +38,7 @@ int settings_of_model(struct model_settings *settings, const struct deck *deck, 
                       const struct executor *executor);
 
 /* Checks that the executor can train with the model's precision: the device has the GEMMs, and widths and the head's
- * chunks of tokens are multiples of what the GEMMs need. Local. ERROR_USER: the message names the key. (Other numbers
+ * slices of tokens are multiples of what the GEMMs need. Local. ERROR_USER: the message names the key. (Other numbers
  * of tokens need no check: data.row_tokens is a multiple of 16, and quantized operands with tokens along a row are
  * padded.) */
 int settings_check_precision(const struct deck *deck, const struct model_settings *settings,

@@ -97,9 +97,9 @@ struct setup {
 
     /* -- Model and engine; unset before setup_complete -- */
     bool complete;
-    bool fits_recompute, fits_head; /* the program chooses the recompute policies, or the head's chunk size */
+    bool fits_recompute, fits_head; /* the program chooses the recompute policies, or the head's slice size */
     const char *fitted_layers, *fitted_offload; /* with fits_recompute; as the keys of section `memory` */
-    int64_t head_tokens;                        /* tokens of a chunk of the head */
+    int64_t head_tokens;                        /* tokens of a slice of the head */
     struct model_settings model;                /* settings of rank 0 */
     struct engine_settings engine;              /* without slots, which differ by stage, and without the tensor ranks */
 };

@@ -6,14 +6,14 @@
 
 #include <stdlib.h>
 
-enum { CHUNK_BYTES = 256 << 20, ALIGNMENT = 256 };
+enum { BUFFER_BYTES = 256 << 20, ALIGNMENT = 256 };
 
 /* A part of the snapshot. With bf16 weights and remainders, the remainders are after the bf16 weights: the device only
  * copies bytes, and snapshot_visit joins them. */
 struct snapshot_part {
     struct parameter_piece piece;
-    int chunk;
-    int64_t offset, low_offset; /* bytes, in the chunk */
+    int buffer;
+    int64_t offset, low_offset; /* bytes, in the buffer */
 };
 
 /* -- Places ------------------------------------------------------------------------------------------------------ */
@@ -46,25 +46,25 @@ int64_t snapshot_bytes(struct engine *engine)
     return bytes;
 }
 
-static void open_chunk(struct snapshot *s)
+static void open_buffer(struct snapshot *s)
 {
-    s->chunk_bytes = memory_grow(s->chunk_bytes, (s->chunk_count + 1) * (int64_t)sizeof *s->chunk_bytes);
-    s->chunk_bytes[s->chunk_count++] = 0;
+    s->buffer_bytes = memory_grow(s->buffer_bytes, (s->buffer_count + 1) * (int64_t)sizeof *s->buffer_bytes);
+    s->buffer_bytes[s->buffer_count++] = 0;
 }
 
 static int add_part(void *self, const struct parameter_piece *piece)
 {
     struct snapshot *s = self;
     const int64_t bytes = part_bytes(piece);
-    if (s->chunk_count == 0 || s->chunk_bytes[s->chunk_count - 1] + bytes > CHUNK_BYTES)
-        open_chunk(s);
+    if (s->buffer_count == 0 || s->buffer_bytes[s->buffer_count - 1] + bytes > BUFFER_BYTES)
+        open_buffer(s);
     if (s->count == s->capacity) {
         s->capacity = 2 * s->capacity + 64;
         s->parts = memory_grow(s->parts, s->capacity * (int64_t)sizeof *s->parts);
     }
-    int64_t *used = &s->chunk_bytes[s->chunk_count - 1];
+    int64_t *used = &s->buffer_bytes[s->buffer_count - 1];
     s->parts[s->count++] = (struct snapshot_part){.piece = *piece,
-                                                  .chunk = s->chunk_count - 1,
+                                                  .buffer = s->buffer_count - 1,
                                                   .offset = *used,
                                                   .low_offset = *used + bytes_of(&piece->device.value)};
     *used += bytes;
@@ -77,15 +77,15 @@ void snapshot_create(struct snapshot *s, struct engine *engine)
 {
     *s = (struct snapshot){.engine = engine};
     piece_visit_share_parts(engine, PIECE_KINDS, add_part, s);
-    s->chunks = memory_allocate(s->chunk_count * (int64_t)sizeof *s->chunks);
+    s->buffers = memory_allocate(s->buffer_count * (int64_t)sizeof *s->buffers);
 }
 
 void snapshot_destroy(struct snapshot *s)
 {
     for (int i = 0; i < s->grown; i++)
-        s->engine->executor->class->release(s->engine->executor, s->chunks[i], MEMORY_HOST);
-    memory_free(s->chunks);
-    free(s->chunk_bytes);
+        s->engine->executor->class->release(s->engine->executor, s->buffers[i], MEMORY_HOST);
+    memory_free(s->buffers);
+    free(s->buffer_bytes);
     free(s->parts);
     *s = (struct snapshot){0};
 }
@@ -93,9 +93,9 @@ void snapshot_destroy(struct snapshot *s)
 bool snapshot_grow(struct snapshot *s)
 {
     struct executor *executor = s->engine->executor;
-    if (s->grown == s->chunk_count)
+    if (s->grown == s->buffer_count)
         return false;
-    s->chunks[s->grown] = executor->class->allocate(executor, s->chunk_bytes[s->grown], MEMORY_HOST);
+    s->buffers[s->grown] = executor->class->allocate(executor, s->buffer_bytes[s->grown], MEMORY_HOST);
     s->grown++;
     return true;
 }
@@ -118,8 +118,8 @@ void snapshot_take(struct snapshot *s)
     event_wait(&s->written, stream);
     for (int64_t i = 0; i < s->count; i++) {
         const struct snapshot_part *part = &s->parts[i];
-        copy_out(stream, part->piece.device.value, s->chunks[part->chunk] + part->offset);
-        copy_out(stream, part->piece.device.low, s->chunks[part->chunk] + part->low_offset);
+        copy_out(stream, part->piece.device.value, s->buffers[part->buffer] + part->offset);
+        copy_out(stream, part->piece.device.low, s->buffers[part->buffer] + part->low_offset);
     }
     event_record(&e->copied, stream);
 }
@@ -131,8 +131,8 @@ bool snapshot_taken(struct snapshot *s, bool wait)
 
 static void join(const struct snapshot *s, const struct snapshot_part *part, float *out)
 {
-    const uint16_t *high = (const void *)(s->chunks[part->chunk] + part->offset);
-    const int16_t *low = (const void *)(s->chunks[part->chunk] + part->low_offset);
+    const uint16_t *high = (const void *)(s->buffers[part->buffer] + part->offset);
+    const int16_t *low = (const void *)(s->buffers[part->buffer] + part->low_offset);
     const bool whole = !tensor_present(&part->piece.device.low);
     for (int64_t i = 0; i < part->piece.slab.count; i++)
         out[i] = whole ? bf16_to_f32(high[i]) : f32_joined(high[i], low[i]);
@@ -144,7 +144,7 @@ int snapshot_visit(const struct snapshot *s, fetch_visit *visit, void *self)
     int code = ERROR_NONE;
     for (int64_t i = 0; i < s->count && code == ERROR_NONE; i++) {
         const struct snapshot_part *part = &s->parts[i];
-        const char *content = s->chunks[part->chunk] + part->offset;
+        const char *content = s->buffers[part->buffer] + part->offset;
         int64_t visited = 0;
         if (part->piece.device.value.dtype == DTYPE_BF16) {
             join(s, part, joined);

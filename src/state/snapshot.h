@@ -13,9 +13,9 @@ struct snapshot {
     struct engine *engine;       /* borrowed */
     struct snapshot_part *parts; /* [count], in the order of piece_visit_share_parts */
     int64_t count, capacity;
-    int64_t *chunk_bytes; /* [chunks] */
-    char **chunks;        /* [chunks] in the executor's host memory; the first `grown` are allocated */
-    int chunk_count, grown;
+    int64_t *buffer_bytes; /* [buffers] */
+    char **buffers;        /* [buffers] in the executor's host memory; the first `grown` are allocated */
+    int buffer_count, grown;
     struct event written; /* the state to copy is complete */
 };
 

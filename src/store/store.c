@@ -205,9 +205,9 @@ static void create_sums(struct flat_store *own, const struct store_request *r)
     if (own->exact.gradient > 0 && own->cut_gradients)
         own->received = budget_allocate_gathered(r->budget, all, BUDGET_EXCHANGE, reduce);
     if (own->ranks > 1 && sums_copies(own, reduce) && !rounds)
-        own->room = budget_allocate_gathered(r->budget, all, BUDGET_EXCHANGE, reduce);
+        own->scratch = budget_allocate_gathered(r->budget, all, BUDGET_EXCHANGE, reduce);
     if (sums_copies(own, replicas) && summed == replicas)
-        own->replicas_room =
+        own->replicas_scratch =
             budget_allocate_gathered(r->budget, cut * dtype_size(DTYPE_F32), BUDGET_EXCHANGE, replicas);
 }
 

@@ -91,7 +91,7 @@ struct sharding {
      * parameter and are sent as f64; sharded sums take 8 / n, and each micro-batch's contribution is sent as fp32. The
      * gradients then take 4 / n. Excludes bf16_sums, bf16_gradients, no_masters, and gradients computed from gathered
      * activations (unit->complete_gradients). */
-    struct exact_units exact;
+    struct exact_quanta exact;
 };
 
 /* Returns whether weights are sharded, so that each action gathers the weights that it reads. */

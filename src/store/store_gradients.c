@@ -10,10 +10,10 @@ static void clear_padding(const struct unit *unit, struct stream *stream, enum d
         const struct weight *weight = &unit->weights[w];
         const int64_t elements = weight->rows * weight->cols, end = weight->offset + elements;
         const enum dtype dtype = unit_gradient_dtype(unit, weight->storage, statistic);
-        if (weight->home == unit && weight->room > elements)
+        if (weight->home == unit && weight->reserved > elements)
             LAUNCH(stream, FILL, fill,
                    .x = tensor_vector((char *)unit->gradient_base[weight->storage] + end * dtype_size(dtype), dtype,
-                                      weight->room - elements),
+                                      weight->reserved - elements),
                    .value = 0);
     }
 }
@@ -122,10 +122,11 @@ static void scatter_rounded(struct flat_store *own, const struct unit_holding *h
 
 /* Returns the scratch for a sum by copies, one row for each rank of the group; absent if the executor sums otherwise.
  */
-static struct tensor room_for(char *room, const struct group *group, struct tensor summed)
+static struct tensor scratch_for(char *scratch, const struct group *group, struct tensor summed)
 {
     const struct tensor absent = {0};
-    return room != NULL ? tensor_matrix(room, summed.dtype, group->size, tensor_count(&summed) / group->size) : absent;
+    return scratch != NULL ? tensor_matrix(scratch, summed.dtype, group->size, tensor_count(&summed) / group->size)
+                           : absent;
 }
 
 /* Reduce-scatter of `flat` [1, ranks * cut] over the sharding group; this rank's shard goes to `sum` [1, cut], which
@@ -143,7 +144,7 @@ static void scatter(struct flat_store *own, const struct unit_holding *holding, 
     else
         LAUNCH(own->reduce, REDUCE_SCATTER, reduce_scatter, .group = own->groups->reduce,
                .in = store_rows(own, holding, flat.data, flat.dtype), .out = sum,
-               .room = room_for(own->room, own->groups->reduce, flat));
+               .scratch = scratch_for(own->scratch, own->groups->reduce, flat));
 }
 
 static void sum_replicas(struct flat_store *own, const struct unit_holding *holding, struct tensor cut)
@@ -151,7 +152,7 @@ static void sum_replicas(struct flat_store *own, const struct unit_holding *hold
     struct group *replicas = own->groups->replicas;
     if (!holding->complete && group_size(replicas) > 1)
         LAUNCH(own->reduce, ALL_REDUCE, all_reduce, .group = replicas, .x = cut,
-               .room = room_for(own->replicas_room, replicas, cut));
+               .scratch = scratch_for(own->replicas_scratch, replicas, cut));
 }
 
 /* Returns the group that sums the parameter's gradient: all tensor ranks, or the kv replicas. */
@@ -236,7 +237,7 @@ static void take_vectors(struct flat_store *own, const struct unit_holding *hold
 /* Adds exactly. contributions: maximum number of contributions in `from`. */
 static void add_exactly(struct flat_store *own, struct tensor from, struct tensor to, bool fresh, int64_t contributions)
 {
-    LAUNCH(own->reduce, EXACT_ADD, exact_add, .from = from, .to = to, .unit = own->exact.gradient,
+    LAUNCH(own->reduce, EXACT_ADD, exact_add, .from = from, .to = to, .quantum = own->exact.gradient,
            .most = own->exact.most * (double)contributions, .accumulate = !fresh);
 }
 

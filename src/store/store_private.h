@@ -65,7 +65,7 @@ struct flat_store {
     bool trains, cut_values, cut_gradients;
     bool no_masters;
     bool rounds; /* gradients are stored as bf16 */
-    struct exact_units exact;
+    struct exact_quanta exact;
     bool contributes; /* each micro-batch's gradients are computed in a buffer and then added to the stored ones */
     bool copies;      /* sums may use copies and additions, if the group does (struct group) */
     int rank, ranks;  /* in the sharding group; 0 and 1: this rank owns everything */
@@ -83,10 +83,10 @@ struct flat_store {
     struct gradient_contribution contributions[STORE_TURNS];
     bool contributed; /* the action has made contributions */
     struct event joined;
-    char *sent, *received;       /* all-to-all buffers of bf16 sums and of sharded exact sums; NULL: not used */
-    char *room, *replicas_room;  /* scratch for sums by copies, over the sharding group and its replicas; NULL: the
-                                    executor sums otherwise */
-    struct pending_sum *pending; /* [unit_count + STORE_TURNS], pending_count in use */
+    char *sent, *received;            /* all-to-all buffers of bf16 sums and of sharded exact sums; NULL: not used */
+    char *scratch, *replicas_scratch; /* for sums by copies, over the sharding group and its replicas; NULL: the
+                                   executor sums otherwise */
+    struct pending_sum *pending;      /* [unit_count + STORE_TURNS], pending_count in use */
     int pending_count;
 };
 

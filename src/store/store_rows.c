@@ -51,14 +51,15 @@ bool store_gathers_rows(const struct flat_store *own, const struct unit_holding 
 {
     const struct execution *execution = own->execution;
     const bool trains = execution->pass == PASS_FORWARD || execution->pass == PASS_BACKWARD;
-    return trains && tensor_present(&holding->rows.cut) && !tensor_present(&execution->losses);
+    return trains && tensor_present(&holding->rows.cut) && !tensor_present(&execution->quantization_errors);
 }
 
 /* Returns this rank's shard of a matrix and the padding after it; may be empty. */
 static struct tensor part_of(const struct flat_store *own, const struct unit_holding *holding,
                              const struct weight *weight, const struct tensor *cut)
 {
-    const struct index_range common = store_common(holding, own->rank, weight->offset, weight->offset + weight->room);
+    const struct index_range common =
+        store_common(holding, own->rank, weight->offset, weight->offset + weight->reserved);
     const int64_t first = common.count > 0 ? common.first - own->rank * holding->cut : 0;
     return tensor_matrix(tensor_at(cut, 0, first), cut->dtype, common.count / UNIT_ALIGNMENT, UNIT_ALIGNMENT);
 }

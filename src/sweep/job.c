@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "base/range.h"
 #include "file/open.h"
-#include "file/draft.h"
+#include "file/atomic_file.h"
 #include "file/file.h"
 #include "checkpoint/lock.h"
 
@@ -49,8 +49,8 @@ char *sweep_job_line(const struct sweep_place *place, const struct sweep_case *c
 {
     char *path = sweep_job_path(place, c, name), *line = NULL;
     FILE *file = open_stream(path);
-    size_t room = 0;
-    if (file == NULL || getline(&line, &room, file) < 0) {
+    size_t capacity = 0;
+    if (file == NULL || getline(&line, &capacity, file) < 0) {
         free(line);
         line = NULL;
     } else {
@@ -271,20 +271,20 @@ static int write_files(const struct sweep_place *place, const struct sweep_case 
 {
     char *folder = sweep_job_path(place, c, ""), *script = sweep_job_path(place, c, "job.sh");
     char *build = sweep_job_path(place, c, "build");
-    struct file_draft draft = {NULL};
+    struct atomic_file atomic = {NULL};
     const int failure = disk_make_folder(folder, NULL);
     int code = failure != 0 ? error_user("%s: cannot be made: %s", folder, strerror(failure)) : ERROR_NONE;
     if (code == ERROR_NONE)
-        code = draft_open(&draft, build);
+        code = atomic_file_open(&atomic, build);
     if (code == ERROR_NONE) {
-        fprintf(draft.file, "%s\n", place->build);
-        code = draft_close(&draft, code);
+        fprintf(atomic.file, "%s\n", place->build);
+        code = atomic_file_close(&atomic, code);
     }
     if (code == ERROR_NONE)
-        code = draft_open(&draft, script);
+        code = atomic_file_open(&atomic, script);
     if (code == ERROR_NONE) {
-        write_script(draft.file, place, c);
-        code = draft_close(&draft, code);
+        write_script(atomic.file, place, c);
+        code = atomic_file_close(&atomic, code);
     }
     free(folder);
     free(script);

@@ -93,9 +93,9 @@ static char *last_words(const struct sweep_place *place, const struct sweep_case
     static const char begin[] = "cistron: ";
     char *path = sweep_job_path(place, c, "out.txt"), *line = NULL, *words = memory_string("");
     FILE *file = open_stream(path);
-    size_t room = 0;
+    size_t capacity = 0;
     bool found = false, framed = false, first = true; /* mpirun frames its messages with lines of dashes */
-    while (file != NULL && !found && getline(&line, &room, file) > 0) {
+    while (file != NULL && !found && getline(&line, &capacity, file) > 0) {
         line[strcspn(line, "\n")] = '\0';
         found = strncmp(line, begin, strlen(begin)) == 0 && strncmp(line + strlen(begin), "warning", 7) != 0;
         const bool empty = line[strspn(line, " -")] == '\0', dashes = empty && line[0] == '-';

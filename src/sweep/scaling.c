@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "file/path.h"
-#include "file/draft.h"
+#include "file/atomic_file.h"
 #include "report/plot.h"
 
 #include <math.h>
@@ -101,11 +101,11 @@ static int draw(const char *path, const struct picture *picture)
                                    .series_count = count,
                                    .low = 0,
                                    .high = 1.05 * fmax(most, picture->ideal[1])};
-    struct file_draft draft;
-    int code = draft_open(&draft, path);
+    struct atomic_file atomic;
+    int code = atomic_file_open(&atomic, path);
     if (code == ERROR_NONE) {
-        plot_write_svg_file(draft.file, &plot);
-        code = draft_close(&draft, code);
+        plot_write_svg_file(atomic.file, &plot);
+        code = atomic_file_close(&atomic, code);
     }
     memory_free(series);
     return code;

@@ -114,7 +114,7 @@ static int save(struct sweep *sweep)
 
 /* -- Running ------------------------------------------------------------------------------------------------------ */
 
-static void tell(const struct sweep *sweep, int i)
+static void log_case(const struct sweep *sweep, int i)
 {
     const struct run_outcome *o = &sweep->outcomes[i];
     printf("%s", o->state);
@@ -141,7 +141,7 @@ static int run_case(struct sweep *sweep, int i)
         printf("\n");
         return code;
     }
-    tell(sweep, i);
+    log_case(sweep, i);
     return save(sweep);
 }
 

@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "base/range.h"
 #include "file/hdf5_member.h"
-#include "file/draft.h"
+#include "file/atomic_file.h"
 #include "file/hdf5_file.h"
 #include "file/hdf5_layout.h"
 
@@ -104,23 +104,23 @@ static void write_value(FILE *file, const struct run_outcome *outcome, const str
 
 static int save_csv(const char *path, const struct run_outcome *outcomes, int count)
 {
-    struct file_draft draft;
-    int code = draft_open(&draft, path);
+    struct atomic_file atomic;
+    int code = atomic_file_open(&atomic, path);
     if (code != ERROR_NONE)
         return code;
     for (int i = 0; i < COLUMNS; i++) {
         const bool with_unit = columns[i].unit[0] != '\0' && strcmp(columns[i].unit, "1") != 0;
-        fprintf(draft.file, with_unit ? "%s%s (%s)" : "%s%s", i > 0 ? "," : "", columns[i].name, columns[i].unit);
+        fprintf(atomic.file, with_unit ? "%s%s (%s)" : "%s%s", i > 0 ? "," : "", columns[i].name, columns[i].unit);
     }
-    fputs("\r\n", draft.file);
+    fputs("\r\n", atomic.file);
     for (int row = 0; row < count; row++) {
         for (int i = 0; i < COLUMNS; i++) {
-            fputs(i > 0 ? "," : "", draft.file);
-            write_value(draft.file, &outcomes[row], &columns[i]);
+            fputs(i > 0 ? "," : "", atomic.file);
+            write_value(atomic.file, &outcomes[row], &columns[i]);
         }
-        fputs("\r\n", draft.file);
+        fputs("\r\n", atomic.file);
     }
-    return draft_close(&draft, code);
+    return atomic_file_close(&atomic, code);
 }
 
 /* -- HDF5 --------------------------------------------------------------------------------------------------------- */
@@ -199,12 +199,12 @@ static int64_t most_bytes(const struct table_content *content)
 
 static int save_hdf5(const char *path, const struct table_content *content)
 {
-    struct file_draft draft;
-    int code = draft_open(&draft, path);
+    struct atomic_file atomic;
+    int code = atomic_file_open(&atomic, path);
     if (code != ERROR_NONE)
         return code;
-    code = hdf5_layout_write(fileno(draft.file), path, most_bytes(content), create, (void *)content);
-    return draft_close(&draft, code);
+    code = hdf5_layout_write(fileno(atomic.file), path, most_bytes(content), create, (void *)content);
+    return atomic_file_close(&atomic, code);
 }
 
 int table_save(const char *folder, const struct table_heading *heading, const struct run_outcome *outcomes, int count)

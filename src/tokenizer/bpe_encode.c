@@ -19,26 +19,26 @@ struct cached {
 
 struct bpe_encoder {
     const struct bpe *bpe;
-    struct splitter_room *room;
+    struct splitter_scratch *scratch;
     struct cached *cache;
-    int32_t *ids; /* [ids_room] */
-    int64_t count, ids_room;
+    int32_t *ids; /* [ids_capacity] */
+    int64_t count, ids_capacity;
     bool specials;
     int64_t *met, *met_normalized; /* number of special tokens in the texts, as added_run counts them */
     struct nfc nfc;
     unsigned char *prefixed; /* buffer for a text with a leading space */
-    int64_t prefixed_room;
+    int64_t prefixed_capacity;
     const unsigned char *text;                    /* the text being encoded */
     const unsigned char *normalized, *unprefixed; /* sources of the copies in nfc.text and `prefixed` */
     unsigned char *fused;                         /* buffer for a piece with fused unknown bytes */
-    int64_t fused_room;
+    int64_t fused_capacity;
 };
 
 struct bpe_encoder *bpe_encoder_open(const struct bpe *bpe)
 {
     struct bpe_encoder *encoder = memory_allocate(sizeof *encoder);
     encoder->bpe = bpe;
-    encoder->room = splitter_room_open();
+    encoder->scratch = splitter_scratch_open();
     encoder->cache = memory_allocate((int64_t)sizeof *encoder->cache << CACHE_BITS);
     encoder->met = memory_allocate(added_count(bpe->added) * (int64_t)sizeof *encoder->met);
     encoder->met_normalized = memory_allocate(added_count(bpe->added_normalized) * (int64_t)sizeof *encoder->met);
@@ -49,7 +49,7 @@ void bpe_encoder_close(struct bpe_encoder *encoder)
 {
     if (encoder == NULL)
         return;
-    splitter_room_close(encoder->room);
+    splitter_scratch_close(encoder->scratch);
     memory_free(encoder->cache);
     memory_free(encoder->met);
     memory_free(encoder->met_normalized);
@@ -62,17 +62,17 @@ void bpe_encoder_close(struct bpe_encoder *encoder)
 
 /* -- Pieces ------------------------------------------------------------------------------------------------------ */
 
-static void make_room(struct bpe_encoder *encoder, int64_t ids)
+static void reserve(struct bpe_encoder *encoder, int64_t ids)
 {
-    if (encoder->count + ids <= encoder->ids_room)
+    if (encoder->count + ids <= encoder->ids_capacity)
         return;
-    encoder->ids_room = 2 * (encoder->count + ids);
-    encoder->ids = memory_grow(encoder->ids, encoder->ids_room * (int64_t)sizeof *encoder->ids);
+    encoder->ids_capacity = 2 * (encoder->count + ids);
+    encoder->ids = memory_grow(encoder->ids, encoder->ids_capacity * (int64_t)sizeof *encoder->ids);
 }
 
 static void add_id(struct bpe_encoder *encoder, int32_t id)
 {
-    make_room(encoder, 1);
+    reserve(encoder, 1);
     encoder->ids[encoder->count++] = id;
 }
 
@@ -85,7 +85,7 @@ static bool lies_in(const unsigned char *at, const unsigned char *block, int64_t
 static int refuse_byte(const struct bpe_encoder *encoder, const unsigned char *at)
 {
     const unsigned byte = *at;
-    if (lies_in(at, encoder->prefixed, encoder->prefixed_room))
+    if (lies_in(at, encoder->prefixed, encoder->prefixed_capacity))
         at = encoder->unprefixed + (at == encoder->prefixed ? 0 : at - encoder->prefixed - 1);
     const bool normalized = lies_in(at, encoder->nfc.text, encoder->nfc.used);
     if (normalized)
@@ -98,9 +98,9 @@ static int refuse_byte(const struct bpe_encoder *encoder, const unsigned char *a
 static const unsigned char *fuse(struct bpe_encoder *encoder, const unsigned char *piece, int64_t *bytes)
 {
     const bool *lacking = encoder->bpe->lacking;
-    if (encoder->fused_room < *bytes) {
-        encoder->fused_room = 2 * *bytes;
-        encoder->fused = memory_grow(encoder->fused, encoder->fused_room);
+    if (encoder->fused_capacity < *bytes) {
+        encoder->fused_capacity = 2 * *bytes;
+        encoder->fused = memory_grow(encoder->fused, encoder->fused_capacity);
     }
     int64_t count = 0;
     for (int64_t i = 0; i < *bytes; i++)
@@ -124,7 +124,7 @@ static int add_piece(struct bpe_encoder *encoder, const unsigned char *piece, in
             return refuse_byte(encoder, piece + i);
     if (bpe->first_lacking >= 0 && bpe->fuses_unknown)
         piece = fuse(encoder, piece, &bytes);
-    make_room(encoder, bytes);
+    reserve(encoder, bytes);
     encoder->count += merges_apply(bpe->merges, piece, bytes, encoder->ids + encoder->count);
     return ERROR_NONE;
 }
@@ -164,7 +164,7 @@ static int take_piece(void *context, const unsigned char *piece, int64_t bytes)
     uint64_t hash = (key[0] ^ key[1] * 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
     struct cached *cached = &encoder->cache[(hash ^ hash >> 32) >> (32 - CACHE_BITS) & ((1u << CACHE_BITS) - 1)];
     if (cached->key[0] == key[0] && cached->key[1] == key[1]) {
-        make_room(encoder, CACHED_IDS);
+        reserve(encoder, CACHED_IDS);
         for (int i = 0; i < CACHED_IDS && cached->ids[i] >= 0; i++)
             encoder->ids[encoder->count++] = cached->ids[i];
         return ERROR_NONE;
@@ -192,9 +192,9 @@ static const unsigned char *prefix(struct bpe_encoder *encoder, const unsigned c
 {
     if (*text == ' ')
         return text;
-    if (encoder->prefixed_room <= *bytes) {
-        encoder->prefixed_room = 2 * (*bytes + 1);
-        encoder->prefixed = memory_grow(encoder->prefixed, encoder->prefixed_room);
+    if (encoder->prefixed_capacity <= *bytes) {
+        encoder->prefixed_capacity = 2 * (*bytes + 1);
+        encoder->prefixed = memory_grow(encoder->prefixed, encoder->prefixed_capacity);
     }
     encoder->unprefixed = text;
     encoder->prefixed[0] = ' ';
@@ -214,8 +214,8 @@ static int take_text(void *context, const unsigned char *text, int64_t bytes)
     if (level->stage == bpe->stage_count)
         return take_piece(encoder, text, bytes);
     if (next.stage == bpe->stage_count && next.stage != bpe->prefixed_stage)
-        return splitter_run(bpe->stages[level->stage], encoder->room, text, bytes, take_piece, encoder);
-    return splitter_run(bpe->stages[level->stage], encoder->room, text, bytes, take_text, &next);
+        return splitter_run(bpe->stages[level->stage], encoder->scratch, text, bytes, take_piece, encoder);
+    return splitter_run(bpe->stages[level->stage], encoder->scratch, text, bytes, take_text, &next);
 }
 
 /* -- Texts ------------------------------------------------------------------------------------------------------- */

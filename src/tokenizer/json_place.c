@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATH_ROOM = 256 };
+enum { PATH_CAPACITY = 256 };
 
 struct json_place place_member(const struct json_place *of, const char *name)
 {
@@ -20,28 +20,28 @@ struct json_place place_element(const struct json_place *of, size_t index)
 }
 
 /* Writes a path such as "model.vocab" or "added_tokens[3].id", truncated if too long. Returns `path`. */
-static char *path_of(char path[PATH_ROOM], const struct json_place *place)
+static char *path_of(char path[PATH_CAPACITY], const struct json_place *place)
 {
     path[0] = '\0';
     if (place->of == NULL)
         return path;
     size_t used = strlen(path_of(path, place->of));
     if (place->name == NULL)
-        snprintf(path + used, PATH_ROOM - used, "[%zu]", place->index);
+        snprintf(path + used, PATH_CAPACITY - used, "[%zu]", place->index);
     else
-        snprintf(path + used, PATH_ROOM - used, "%s%s", used == 0 ? "" : ".", place->name);
+        snprintf(path + used, PATH_CAPACITY - used, "%s%s", used == 0 ? "" : ".", place->name);
     return path;
 }
 
 void place_text(char out[PLACE_TEXT], const struct json_place *place)
 {
-    char path[PATH_ROOM];
+    char path[PATH_CAPACITY];
     snprintf(out, PLACE_TEXT, "%s: %s", place->file, path_of(path, place));
 }
 
 int place_fault(const struct json_place *place, const char *format, ...)
 {
-    char path[PATH_ROOM], text[4 * PATH_ROOM];
+    char path[PATH_CAPACITY], text[4 * PATH_CAPACITY];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);

@@ -22,9 +22,9 @@ static void add(struct nfc *nfc, const unsigned char *text, int64_t bytes)
 {
     if (bytes == 0)
         return;
-    if (nfc->used + bytes > nfc->room) {
-        nfc->room = 2 * (nfc->used + bytes);
-        nfc->text = memory_grow(nfc->text, nfc->room);
+    if (nfc->used + bytes > nfc->capacity) {
+        nfc->capacity = 2 * (nfc->used + bytes);
+        nfc->text = memory_grow(nfc->text, nfc->capacity);
     }
     memcpy(nfc->text + nfc->used, text, (size_t)bytes);
     nfc->used += bytes;
@@ -70,16 +70,16 @@ static int64_t decompose(struct nfc *nfc, const unsigned char *text, int64_t byt
 {
     enum { MOST = 4 /* limit of the canonical decomposition of a code point */ };
     int64_t count = 0;
-    if (nfc->codes_room < bytes * MOST) {
-        nfc->codes_room = bytes * MOST;
-        nfc->codes = memory_grow(nfc->codes, nfc->codes_room * (int64_t)sizeof *nfc->codes);
+    if (nfc->codes_capacity < bytes * MOST) {
+        nfc->codes_capacity = bytes * MOST;
+        nfc->codes = memory_grow(nfc->codes, nfc->codes_capacity * (int64_t)sizeof *nfc->codes);
     }
     for (int64_t at = 0; at < bytes;) {
         int length;
         int32_t code = (int32_t)utf8_read(text + at, &length);
-        utf8proc_ssize_t made = utf8proc_decompose_char(code, nfc->codes + count, nfc->codes_room - count,
+        utf8proc_ssize_t made = utf8proc_decompose_char(code, nfc->codes + count, nfc->codes_capacity - count,
                                                         UTF8PROC_DECOMPOSE | UTF8PROC_STABLE, NULL);
-        if (made < 0 || made > nfc->codes_room - count)
+        if (made < 0 || made > nfc->codes_capacity - count)
             error_fatal("utf8proc cannot decompose U+%04X", (unsigned)code);
         count += made;
         at += length;

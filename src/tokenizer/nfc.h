@@ -7,9 +7,9 @@
 /* Buffers, reused between calls; {0} is empty. */
 struct nfc {
     unsigned char *text;
-    int64_t used, room;
-    int32_t *codes; /* [codes_room] decomposed text */
-    int64_t codes_room;
+    int64_t used, capacity;
+    int32_t *codes; /* [codes_capacity] decomposed text */
+    int64_t codes_capacity;
 };
 
 void nfc_free(struct nfc *nfc);

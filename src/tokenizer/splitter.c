@@ -20,7 +20,7 @@ struct text_splitter {
     char *where;
 };
 
-struct splitter_room {
+struct splitter_scratch {
     pcre2_match_data *data;
     pcre2_match_context *context;
     pcre2_jit_stack *stack;
@@ -98,27 +98,27 @@ void splitter_close(struct text_splitter *split)
     memory_free(split);
 }
 
-struct splitter_room *splitter_room_open(void)
+struct splitter_scratch *splitter_scratch_open(void)
 {
-    struct splitter_room *room = memory_allocate(sizeof *room);
-    room->data = pcre2_match_data_create(1, NULL);
-    room->context = pcre2_match_context_create(NULL);
-    if (room->data == NULL || room->context == NULL)
+    struct splitter_scratch *scratch = memory_allocate(sizeof *scratch);
+    scratch->data = pcre2_match_data_create(1, NULL);
+    scratch->context = pcre2_match_context_create(NULL);
+    if (scratch->data == NULL || scratch->context == NULL)
         error_fatal("out of memory for PCRE2");
-    room->stack = pcre2_jit_stack_create(JIT_STACK_FIRST, JIT_STACK_MOST, NULL);
-    pcre2_jit_stack_assign(room->context, NULL, room->stack);
-    pcre2_set_heap_limit(room->context, HEAP_KIB);
-    return room;
+    scratch->stack = pcre2_jit_stack_create(JIT_STACK_FIRST, JIT_STACK_MOST, NULL);
+    pcre2_jit_stack_assign(scratch->context, NULL, scratch->stack);
+    pcre2_set_heap_limit(scratch->context, HEAP_KIB);
+    return scratch;
 }
 
-void splitter_room_close(struct splitter_room *room)
+void splitter_scratch_close(struct splitter_scratch *scratch)
 {
-    if (room == NULL)
+    if (scratch == NULL)
         return;
-    pcre2_jit_stack_free(room->stack);
-    pcre2_match_context_free(room->context);
-    pcre2_match_data_free(room->data);
-    memory_free(room);
+    pcre2_jit_stack_free(scratch->stack);
+    pcre2_match_context_free(scratch->context);
+    pcre2_match_data_free(scratch->data);
+    memory_free(scratch);
 }
 
 /* -- Splitting -------------------------------------------------------------------------------------------------- */
@@ -171,26 +171,26 @@ static int add_part(struct pending *p, const unsigned char *end, bool match)
 }
 
 /* Finds PCRE2's next match from `at` on. Uses the interpreter if JIT's stack is too small. */
-static int next_match(const struct text_splitter *split, struct splitter_room *room, const unsigned char *text,
+static int next_match(const struct text_splitter *split, struct splitter_scratch *scratch, const unsigned char *text,
                       int64_t bytes, size_t at)
 {
-    int found = pcre2_match(split->code, text, (size_t)bytes, at, PCRE2_NO_UTF_CHECK, room->data, room->context);
+    int found = pcre2_match(split->code, text, (size_t)bytes, at, PCRE2_NO_UTF_CHECK, scratch->data, scratch->context);
     if (found == PCRE2_ERROR_JIT_STACKLIMIT)
-        found = pcre2_match(split->code, text, (size_t)bytes, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, room->data,
-                            room->context);
+        found = pcre2_match(split->code, text, (size_t)bytes, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, scratch->data,
+                            scratch->context);
     return found;
 }
 
-static int run_pcre2(const struct text_splitter *split, struct splitter_room *room, const unsigned char *text,
+static int run_pcre2(const struct text_splitter *split, struct splitter_scratch *scratch, const unsigned char *text,
                      int64_t bytes, splitter_taker *take, void *context)
 {
     struct pending p = {.split = split, .take = take, .context = context, .begin = text, .end = text};
     size_t at = 0;
     int code = ERROR_NONE, count = 1;
-    while (code == ERROR_NONE && (count = next_match(split, room, text, bytes, at)) >= 0) {
-        const PCRE2_SIZE *found = pcre2_get_ovector_pointer(room->data);
+    while (code == ERROR_NONE && (count = next_match(split, scratch, text, bytes, at)) >= 0) {
+        const PCRE2_SIZE *found = pcre2_get_ovector_pointer(scratch->data);
         size_t begin = found[0];
-        at = found[1]; /* saved, because `take` may use the room for another stage */
+        at = found[1]; /* saved, because `take` may use the scratch for another stage */
         code = add_part(&p, text + begin, false);
         if (code == ERROR_NONE)
             code = add_part(&p, text + at, true);
@@ -206,11 +206,11 @@ static int run_pcre2(const struct text_splitter *split, struct splitter_room *ro
     return code == ERROR_NONE ? flush(&p) : code;
 }
 
-int splitter_run(const struct text_splitter *split, struct splitter_room *room, const unsigned char *text,
+int splitter_run(const struct text_splitter *split, struct splitter_scratch *scratch, const unsigned char *text,
                  int64_t bytes, splitter_taker *take, void *context)
 {
     if (split->known == NULL)
-        return run_pcre2(split, room, text, bytes, take, context);
+        return run_pcre2(split, scratch, text, bytes, take, context);
     int code = ERROR_NONE;
     const struct character_classes *classes = classes_get();
     const unsigned char *end = text + bytes;

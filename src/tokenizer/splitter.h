@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 struct text_splitter;
-struct splitter_room;
+struct splitter_scratch;
 
 /* How matches and the text between them become pieces, with the names of Hugging Face's tokenizers. */
 enum splitter_behavior {
@@ -35,16 +35,16 @@ int splitter_open(struct text_splitter **split, const struct splitter_settings *
 void splitter_close(struct text_splitter *split);
 
 /* Allocates the match buffers of one thread. */
-struct splitter_room *splitter_room_open(void);
+struct splitter_scratch *splitter_scratch_open(void);
 /* Accepts NULL. */
-void splitter_room_close(struct splitter_room *room);
+void splitter_scratch_close(struct splitter_scratch *scratch);
 
 /* Receives a piece; any result but ERROR_NONE ends the splitting. */
 typedef int splitter_taker(void *context, const unsigned char *piece, int64_t bytes);
 
 /* Passes the pieces of a text, valid UTF-8, to `take`, in order; no piece is empty. Returns the code of `take`.
  * ERROR_USER: PCRE2 exceeds its limits on this text. */
-int splitter_run(const struct text_splitter *split, struct splitter_room *room, const unsigned char *text,
+int splitter_run(const struct text_splitter *split, struct splitter_scratch *scratch, const unsigned char *text,
                  int64_t bytes, splitter_taker *take, void *context);
 
 #endif

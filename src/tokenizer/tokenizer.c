@@ -99,8 +99,8 @@ void tokenizer_close(const struct tokenizer *tokenizer)
 struct encoder {
     const struct tokenizer *tokenizer;
     struct bpe_encoder *bpe; /* for text tokenizers; otherwise `ids` is used */
-    int32_t *ids;            /* [room] */
-    int64_t room;
+    int32_t *ids;            /* [capacity] */
+    int64_t capacity;
 };
 
 struct encoder *encoder_open(const struct tokenizer *tokenizer)
@@ -124,8 +124,8 @@ static void encode_characters(struct encoder *encoder, const char *text, int64_t
 {
     enum { PART = 1024 };
     uint8_t part[PART];
-    if (bytes > encoder->room) {
-        encoder->room = bytes;
+    if (bytes > encoder->capacity) {
+        encoder->capacity = bytes;
         encoder->ids = memory_extend(encoder->ids, 0, bytes * (int64_t)sizeof *encoder->ids);
     }
     for (int64_t at = 0; at < bytes; at += PART) {
@@ -200,7 +200,7 @@ bool tokenizer_is_text(const struct tokenizer *tokenizer)
     return tokenizer->encode_characters == NULL;
 }
 
-const char *tokenizer_unit(const struct tokenizer *tokenizer)
+const char *tokenizer_token_noun(const struct tokenizer *tokenizer)
 {
     return tokenizer_is_text(tokenizer) ? "tokens" : tokenizer->bases ? "bases" : "residues";
 }

@@ -76,7 +76,7 @@ bool tokenizer_is_text(const struct tokenizer *tokenizer);
 enum { TOKENIZER_TEXT = 4 };
 const char *tokenizer_token(const struct tokenizer *tokenizer, int32_t id, char buffer[TOKENIZER_TEXT]);
 /* Returns the unit of the text in the plural, for messages: "bases", "residues" or "tokens". */
-const char *tokenizer_unit(const struct tokenizer *tokenizer);
+const char *tokenizer_token_noun(const struct tokenizer *tokenizer);
 
 /* Returns the number of a base (A 0, C 1, G 2, T 3, either case), -1 for other ids; for tokenizers with `bases`. */
 int tokenizer_base(int32_t id);

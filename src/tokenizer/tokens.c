@@ -5,21 +5,21 @@
 #include <string.h>
 #include <xxhash.h>
 
-static void make_room(struct text_tokens *tokens, int32_t id, int64_t bytes)
+static void reserve(struct text_tokens *tokens, int32_t id, int64_t bytes)
 {
-    if (id >= tokens->room) {
-        tokens->room = id < 1024 ? 2048 : (int64_t)id * 2;
-        tokens->tokens = memory_grow(tokens->tokens, tokens->room * (int64_t)sizeof *tokens->tokens);
+    if (id >= tokens->capacity) {
+        tokens->capacity = id < 1024 ? 2048 : (int64_t)id * 2;
+        tokens->tokens = memory_grow(tokens->tokens, tokens->capacity * (int64_t)sizeof *tokens->tokens);
     }
-    if (tokens->used + bytes > tokens->text_room) {
-        tokens->text_room = (tokens->used + bytes) * 2;
-        tokens->text = memory_grow(tokens->text, tokens->text_room);
+    if (tokens->used + bytes > tokens->text_capacity) {
+        tokens->text_capacity = (tokens->used + bytes) * 2;
+        tokens->text = memory_grow(tokens->text, tokens->text_capacity);
     }
 }
 
 void tokens_add(struct text_tokens *tokens, int32_t id, const char *text, int64_t bytes, enum token_kind kind)
 {
-    make_room(tokens, id, bytes);
+    reserve(tokens, id, bytes);
     for (; tokens->count <= id; tokens->count++)
         tokens->tokens[tokens->count] = (struct text_token){0};
     if (bytes > 0)

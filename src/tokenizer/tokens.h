@@ -26,8 +26,8 @@ struct text_token {
 struct text_tokens {
     struct text_token *tokens; /* [count] by id */
     int32_t count;
-    int64_t room, used; /* allocated tokens; used bytes of text */
-    int64_t text_room;
+    int64_t capacity, used; /* allocated tokens; used bytes of text */
+    int64_t text_capacity;
     char *text;
     int32_t *slots; /* hash table of ids, -1: unused slot; made by tokens_index */
     uint64_t mask;  /* number of slots, less one */

@@ -135,15 +135,15 @@ static enum reason first_reason(struct run_control *control)
 
 static enum reason own_reason(struct run_control *control)
 {
-    int wishes = signals_pending();
-    if (wishes & SIGNALS_STOP)
+    int requests = signals_pending();
+    if (requests & SIGNALS_STOP)
         return REASON_STOP_SIGNAL;
-    enum reason signalled = wishes & SIGNALS_SAVE ? REASON_SAVE_SIGNAL : REASON_NONE;
+    enum reason signalled = requests & SIGNALS_SAVE ? REASON_SAVE_SIGNAL : REASON_NONE;
     enum reason first = control->world->rank == 0 ? first_reason(control) : REASON_NONE;
     return first > signalled ? first : signalled;
 }
 
-enum control_wish control_poll(struct run_control *control, const char **why)
+enum control_request control_poll(struct run_control *control, const char **why)
 {
     int64_t reason = comm_max_i64(control->world, (int64_t)own_reason(control));
     *why = reasons[reason];

@@ -30,8 +30,8 @@ void control_close(struct run_control *control);
  * such as a folder, is ignored with a warning. Timed checkpoints are control->every seconds apart, or 20 times the
  * duration of the slowest checkpoint if that is longer. Collective: every rank calls it at the same places, once per
  * step. */
-enum control_wish { CONTROL_NONE, CONTROL_SAVE, CONTROL_STOP, CONTROL_ABANDON };
-enum control_wish control_poll(struct run_control *control, const char **why);
+enum control_request { CONTROL_NONE, CONTROL_SAVE, CONTROL_STOP, CONTROL_ABANDON };
+enum control_request control_poll(struct run_control *control, const char **why);
 
 /* Returns whether a stop is requested. As control_poll, but all requests stay pending. Collective. */
 bool control_stopping(struct run_control *control);

@@ -43,9 +43,9 @@ static struct log_record read_record(const char *path, const struct checkpoint_m
                                 : memory_format("%s%lld,\"digest\":\"%016llx\"", saved, (long long)from->step,
                                                 (unsigned long long)from->digest),
          *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     FILE *file = open_stream(path);
-    while (file != NULL && getline(&line, &room, file) > 0) {
+    while (file != NULL && getline(&line, &capacity, file) > 0) {
         record.own = record.own || strncmp(line, any, strlen(any)) == 0;
         record.saved = record.saved || strncmp(line, saved, strlen(saved)) == 0;
         record.from = record.from || (wanted != NULL && strncmp(line, wanted, strlen(wanted)) == 0);

@@ -82,7 +82,7 @@ static int check_sizes(const char *path, const struct model_settings *wanted, co
 }
 
 /* Logs keys that differ from the checkpoint's although the weights' shapes agree. */
-static void tell_overruled(const struct deck *deck, const struct deck *found, const char *path)
+static void log_overruled(const struct deck *deck, const struct deck *found, const char *path)
 {
     static const char *const keys[] = {"model.gelu",
                                        "model.token_dropout",
@@ -135,7 +135,7 @@ static int complete(struct comm *world, struct deck *deck, const char *path, str
         code = check_sizes(path, &wanted, &found);
     code = comm_agree(world, code);
     if (code == ERROR_NONE)
-        tell_overruled(deck, from, path);
+        log_overruled(deck, from, path);
     return code;
 }
 

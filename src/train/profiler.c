@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "core/profile.h"
-#include "file/draft.h"
+#include "file/atomic_file.h"
 #include "file/run_folder.h"
 #include "setup/profile_ranks.h"
 
@@ -58,12 +58,12 @@ static void print_collectives(FILE *file, int rank)
 /* Writes the collectives' file. A failure is a warning, and the run continues. */
 static void write_collectives(const struct profiler *profiler, int64_t step)
 {
-    struct file_draft draft;
+    struct atomic_file atomic;
     char *path = memory_format("%s/" RUN_COLLECTIVES, profiler->folder, profiler->rank);
-    int code = draft_open(&draft, path);
+    int code = atomic_file_open(&atomic, path);
     if (code == ERROR_NONE) {
-        print_collectives(draft.file, profiler->rank);
-        code = draft_close(&draft, code);
+        print_collectives(atomic.file, profiler->rank);
+        code = atomic_file_close(&atomic, code);
     }
     if (code == ERROR_NONE)
         log_info("# collectives of steps %lld to %lld: %s", (long long)profiler->start, (long long)step, path);

@@ -23,7 +23,7 @@
 #include "train/origin.h"
 #include "setup/precision_text.h"
 #include "train/profiler.h"
-#include "estimate/room.h"
+#include "estimate/disk_space.h"
 #include "train/session.h"
 #include "setup/settings.h"
 #include "setup/walltime.h"
@@ -79,7 +79,7 @@ static char *describe_scaling(const struct deck *deck)
 }
 
 /* Logs that the checkpoint's state of delayed scaling is not used, or that the checkpoint does not have one. */
-static void tell_scaling(const struct train_run *run, const struct checkpoint_meta *meta, const char *path)
+static void log_scaling(const struct train_run *run, const struct checkpoint_meta *meta, const char *path)
 {
     const struct session *s = &run->session;
     const bool delays = delayed_scaling_present(&s->engine.scaling);
@@ -141,7 +141,7 @@ static int resume(struct train_run *run, const char *path)
         run->load_bytes = bytes_of_file(path);
         log_info("# continuing from %s at step %lld (read in %.2f s, %.2f GB/s)", path, (long long)run->step,
                  run->load_seconds, 1e-9 * (double)run->load_bytes / run->load_seconds);
-        tell_scaling(run, &meta, path);
+        log_scaling(run, &meta, path);
     }
     blend_position_destroy(&place);
     checkpoint_meta_destroy(&meta);
@@ -234,19 +234,19 @@ static void choose_beside(struct train_run *run)
     if (!s->setup.saving.overlapped || run->step >= s->setup.steps)
         return;
     const int64_t bytes = snapshot_bytes(&s->engine);
-    const int64_t room = fit_snapshot(&s->setup, &s->engine.budget, s->grid.node->size, s->executor);
-    run->beside = comm_max_i64(s->world, bytes > room) == 0;
+    const int64_t available = fit_snapshot(&s->setup, &s->engine.budget, s->grid.node->size, s->executor);
+    run->beside = comm_max_i64(s->world, bytes > available) == 0;
     if (run->beside)
         snapshot_create(&run->snapshot, &s->engine);
     else
         log_info("# checkpoints are written in the step: a snapshot takes %s of a rank's host memory, which has %s",
-                 bytes_text(need, (double)bytes), bytes_text(limit, room > 0 ? (double)room : 0));
+                 bytes_text(need, (double)bytes), bytes_text(limit, available > 0 ? (double)available : 0));
 }
 
 /* Logs a change that concerns the user. The event log has all changes in its line "start". */
-static void tell_change(const struct deck_change *change)
+static void log_change(const struct deck_change *change)
 {
-    if (!change->told)
+    if (!change->logged)
         return;
     char *text = deck_change_text(change);
     log_info("# changed since the checkpoint: %s", text);
@@ -268,7 +268,7 @@ static void open_meter(struct train_run *run, const struct start *start)
                                       .parameters = model_parameter_count(&s->model.settings),
                                       .row_tokens = setup->train.row_tokens,
                                       .planned = budget_total(&s->engine.budget),
-                                      .part = group_rank(s->groups.stages),
+                                      .stage = group_rank(s->groups.stages),
                                       .threads = s->threads,
                                       .executor = s->executor,
                                       .resumed = start->resumed != NULL,
@@ -284,7 +284,7 @@ static void open_meter(struct train_run *run, const struct start *start)
     if (start->aside != NULL)
         meter_note(&run->meter, run->step, "set_aside", start->aside);
     for (int i = 0; i < run->changed.count; i++)
-        tell_change(&run->changed.changes[i]);
+        log_change(&run->changed.changes[i]);
     if (run->blended != NULL && run->step < setup->steps)
         meter_note(&run->meter, run->step, "blended", run->blended);
     if (run->stretched != NULL && run->step < setup->steps)
@@ -300,7 +300,7 @@ static void close_meter(struct train_run *run, int code)
               code == ERROR_NONE                              ? done
               : code == ERROR_REQUEUE && run->stopped != NULL ? run->stopped
               : code == ERROR_REQUEUE                         ? "a signal asks to stop"
-                                                              : error_told());
+                                                              : error_printed());
     meter_close(&run->meter);
     free(done);
 }
@@ -338,7 +338,7 @@ static int train_with(struct train_run *run, struct deck *deck, struct comm *wor
     if (code == ERROR_NONE)
         code = start_weights(run, start);
     if (code == ERROR_NONE && run->step < setup->steps)
-        code = room_check(world, setup);
+        code = disk_space_check(world, setup);
     if (code == ERROR_NONE)
         code = comm_agree(world, walltime_parse(setup->walltime, &walltime));
     const bool trained = code == ERROR_NONE && run->step >= setup->steps && !run_validation_due(run);
@@ -363,12 +363,12 @@ static int train_with(struct train_run *run, struct deck *deck, struct comm *wor
     if (code == ERROR_NONE && trained && s->valid != NULL)
         code = run_evaluate(run);
     comm_begin_long_work();
-    const int late = run_settle(run);
+    const int late = run_finish_save(run);
     code = code == ERROR_NONE ? late : code;
     if (code == ERROR_NONE)
         code = run_finish(run);
     if (code == ERROR_ENVIRONMENT)
-        run_tell_unsaved(run);
+        run_log_unsaved(run);
     control_close(&run->control);
     snapshot_destroy(&run->snapshot);
     close_meter(run, code);

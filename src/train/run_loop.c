@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 /* Ends the run early, with its state saved. */
-static int stop(struct train_run *run, enum control_wish wish, const char *why)
+static int stop(struct train_run *run, enum control_request request, const char *why)
 {
     meter_note(&run->meter, run->step, "stop", why);
     run->stopped = memory_string(why);
@@ -22,7 +22,7 @@ static int stop(struct train_run *run, enum control_wish wish, const char *why)
     int code = run->step > 0 ? run_save_step(run) : ERROR_NONE;
     if (code != ERROR_NONE)
         return code;
-    if (wish == CONTROL_ABANDON)
+    if (request == CONTROL_ABANDON)
         return comm_agree(
             run->session.world,
             error_environment(
@@ -107,7 +107,7 @@ static double unsigned_nan(double value)
 }
 
 /* Logs the quantization errors of the step that was finished last. Collective. */
-static void tell_statistics(struct train_run *run, int64_t step, double labels)
+static void log_statistics(struct train_run *run, int64_t step, double labels)
 {
     struct statistics_row *rows;
     const struct session *s = &run->session;
@@ -121,7 +121,7 @@ static void tell_statistics(struct train_run *run, int64_t step, double labels)
 static int take_step(struct train_run *run)
 {
     struct session *s = &run->session;
-    const struct begun *begun = &run->begun[s->engine.taken % ENGINE_RETURNS];
+    const struct begun *begun = &run->begun[s->engine.returned % ENGINE_RETURNS];
     double start = clock_seconds();
     struct engine_result result = engine_take(&s->engine);
     meter_add(&run->meter, METER_STEP, begun->seconds + clock_seconds() - start);
@@ -147,7 +147,7 @@ static int take_step(struct train_run *run)
     if (due(begun->step, s->setup.log_every) || begun->step == 1 || begun->step == s->setup.steps)
         meter_step(&run->meter, &row);
     if (begun->measured)
-        tell_statistics(run, begun->step, result.labels);
+        log_statistics(run, begun->step, result.labels);
     if (!finite)
         return run_diverged(run, &row, begun);
     run->skipped = 0;
@@ -159,7 +159,7 @@ static int take_steps(struct train_run *run, int64_t left)
 {
     const struct engine *engine = &run->session.engine;
     int code = ERROR_NONE;
-    while (code == ERROR_NONE && engine->begun - engine->taken > left)
+    while (code == ERROR_NONE && engine->begun - engine->returned > left)
         code = take_step(run);
     return code;
 }
@@ -184,7 +184,7 @@ static int one_step(struct train_run *run)
         begun->work.positions += batches[m].rows * batches[m].row_tokens;
     }
     profiler_before(&run->profiler, s->executor, begun->step);
-    if (s->engine.begun == s->engine.taken)
+    if (s->engine.begun == s->engine.returned)
         begun->pause = meter_pause(&run->meter);
     engine_begin(&s->engine, &s->schedule, batches, begun->rate);
     profiler_after(&run->profiler, &run->meter, begun->step);
@@ -218,13 +218,13 @@ int run_loop(struct train_run *run)
     int code = keep_up(run);
     while (code == ERROR_NONE && (run->step < run->session.setup.steps || run_validation_due(run))) {
         const char *why;
-        enum control_wish wish = control_poll(&run->control, &why);
-        code = run_settle_when_ready(run);
-        if (code == ERROR_NONE && wish != CONTROL_NONE)
+        enum control_request request = control_poll(&run->control, &why);
+        code = run_finish_save_when_ready(run);
+        if (code == ERROR_NONE && request != CONTROL_NONE)
             code = take_steps(run, 0);
-        if (code == ERROR_NONE && wish >= CONTROL_STOP)
-            return stop(run, wish, why);
-        if (code == ERROR_NONE && wish == CONTROL_SAVE && run->step > 0) {
+        if (code == ERROR_NONE && request >= CONTROL_STOP)
+            return stop(run, request, why);
+        if (code == ERROR_NONE && request == CONTROL_SAVE && run->step > 0) {
             meter_note(&run->meter, run->step, "save", why);
             code = run_try_begin_step(run);
         }

@@ -94,11 +94,11 @@ int run_try_save_step(struct train_run *run);
 /* As run_try_save_step, but writes the checkpoint in the background where that is possible. */
 int run_try_begin_step(struct train_run *run);
 /* Finishes the save of an earlier step, if one is in flight. */
-int run_settle(struct train_run *run);
-/* As run_settle, but only if no rank would have to wait. */
-int run_settle_when_ready(struct train_run *run);
+int run_finish_save(struct train_run *run);
+/* As run_finish_save, but only if no rank would have to wait. */
+int run_finish_save_when_ready(struct train_run *run);
 /* For a run that ends because a checkpoint could not be written: logs which step is not saved, and how to resume. */
-void run_tell_unsaved(const struct train_run *run);
+void run_log_unsaved(const struct train_run *run);
 /* Allocates another piece of the snapshot's memory before the first snapshot needs it, in at most 1 % of the run time.
  * Local. */
 void run_grow_snapshot(struct train_run *run);

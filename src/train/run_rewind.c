@@ -20,7 +20,7 @@ static int find_last(struct train_run *run, char **path)
     *path = NULL;
     int code = run->saved_step < 0
                    ? ERROR_NONE
-                   : checkpoint_find_telling(run->session.world, run->session.setup.folder, path, &aside);
+                   : checkpoint_find_reporting(run->session.world, run->session.setup.folder, path, &aside);
     if (aside != NULL)
         meter_note(&run->meter, run->step, "set_aside", aside);
     free(aside);
@@ -59,12 +59,12 @@ static int rewind_run(struct train_run *run, const struct begun *bad, const char
 {
     struct session *s = &run->session;
     char *path;
-    while (s->engine.begun > s->engine.taken)
+    while (s->engine.begun > s->engine.returned)
         engine_take(&s->engine);
-    int code = run_settle(run);
+    int code = run_finish_save(run);
     if (code != ERROR_NONE)
         return code;
-    const double start = clock_seconds(); /* run_settle has counted its own time */
+    const double start = clock_seconds(); /* run_finish_save has counted its own time */
     comm_begin_long_work();
     code = find_last(run, &path);
     if (code == ERROR_NONE && path == NULL)

@@ -12,7 +12,7 @@
 #include "state/snapshot.h"
 #include "train/control.h"
 #include "monitor/meter.h"
-#include "estimate/room.h"
+#include "estimate/disk_space.h"
 #include "train/session.h"
 
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static void fill_meta(struct train_run *run, struct saving *saving)
                                             .seed = (int64_t)s->setup.train.seed,
                                             .position = loader_position(s->train),
                                             .store = loader_checksum(s->train),
-                                            .lineage = *loader_lineage(s->train),
+                                            .provenance = *loader_provenance(s->train),
                                             .digest = run->digest_step == run->step ? run->digest : 0,
                                             .vocabulary = s->model.settings.vocabulary,
                                             .validation_step = run->validated_step,
@@ -86,7 +86,7 @@ static int begin_save(struct train_run *run, char *path, bool of_step, bool besi
     return code;
 }
 
-static void tell_save(struct train_run *run, const struct checkpoint_written *written, double ending)
+static void log_save(struct train_run *run, const struct checkpoint_written *written, double ending)
 {
     const struct saving *saving = &run->saving;
     const struct meter_save save = {saving->path, written->digest, written->bytes, written->seconds,
@@ -122,7 +122,7 @@ static int end_save(struct train_run *run)
     comm_end_long_work();
     const bool whole = code == ERROR_NONE;
     if (whole)
-        tell_save(run, &written, clock_seconds() - start);
+        log_save(run, &written, clock_seconds() - start);
     if (whole && saving->of_step) {
         run->digest = written.digest;
         run->digest_step = run->saved_step = saving->step;
@@ -147,15 +147,15 @@ static int tolerate(struct train_run *run, int64_t step, int code)
     return ERROR_NONE;
 }
 
-int run_settle(struct train_run *run)
+int run_finish_save(struct train_run *run)
 {
     const int64_t step = run->saving.step;
     return run->saving.save != NULL ? tolerate(run, step, end_save(run)) : ERROR_NONE;
 }
 
-int run_settle_when_ready(struct train_run *run)
+int run_finish_save_when_ready(struct train_run *run)
 {
-    return run->saving.save != NULL && checkpoint_ready(run->saving.save) ? run_settle(run) : ERROR_NONE;
+    return run->saving.save != NULL && checkpoint_ready(run->saving.save) ? run_finish_save(run) : ERROR_NONE;
 }
 
 /* Begins this step's checkpoint, unless there is one or it is in flight. */
@@ -163,7 +163,7 @@ static int begin_step(struct train_run *run, bool beside)
 {
     if (run->saved_step == run->step || (run->saving.save != NULL && run->saving.step == run->step))
         return ERROR_NONE;
-    int code = run_settle(run);
+    int code = run_finish_save(run);
     if (code == ERROR_NONE) /* a state trained on overwritten data is not saved */
         code = loader_recheck(run->session.train, run->session.world);
     if (code == ERROR_NONE)
@@ -189,13 +189,13 @@ int run_try_begin_step(struct train_run *run)
     return run->beside ? tolerate(run, run->step, begin_step(run, true)) : run_try_save_step(run);
 }
 
-void run_tell_unsaved(const struct train_run *run)
+void run_log_unsaved(const struct train_run *run)
 {
     const struct setup *setup = &run->session.setup;
     char size[BYTES_TEXT], *newest = NULL;
     if (run->session.world->rank != 0 || run->unsaved_step == 0)
         return;
-    bytes_text(size, (double)room_of(setup).checkpoint);
+    bytes_text(size, (double)disk_space_of(setup).checkpoint);
     if (checkpoint_newest(setup->folder, &newest) != ERROR_NONE)
         error_clear();
     log_info(
@@ -209,10 +209,10 @@ void run_tell_unsaved(const struct train_run *run)
 
 void run_grow_snapshot(struct train_run *run)
 {
-    enum { HOPED = 4 /* assumed chunks per second, before the first was measured */ };
+    enum { HOPED = 4 /* assumed buffers per second, before the first was measured */ };
     const double start = clock_seconds(),
-                 chunk = run->snapshot.grown > 0 ? run->grown / run->snapshot.grown : 1.0 / HOPED;
-    if (run->beside && run->grown + chunk < (start - run->meter.started) / 100 && snapshot_grow(&run->snapshot))
+                 buffer = run->snapshot.grown > 0 ? run->grown / run->snapshot.grown : 1.0 / HOPED;
+    if (run->beside && run->grown + buffer < (start - run->meter.started) / 100 && snapshot_grow(&run->snapshot))
         run->grown += clock_seconds() - start;
 }
 

@@ -71,7 +71,7 @@ static int create_loaders(struct session *s)
     return ERROR_NONE;
 }
 
-/* Warns that data.parts does not split token stores: whoever expects it to would validate on training data. */
+/* Warns that data.split_ratios does not split token stores: whoever expects it to would validate on training data. */
 static void warn_of_parts(const struct session *s)
 {
     const bool used = loader_has_megatron(s->train) || (s->valid != NULL && loader_has_megatron(s->valid));
@@ -111,12 +111,12 @@ static int64_t agree_host(const struct session *s)
     return -comm_max_i64(s->world, -fit_host(&s->setup, s->grid.node->size));
 }
 
-static void tell_choice(const struct layout_choice *choice, int64_t limit, bool timed)
+static void log_choice(const struct layout_choice *choice, int64_t limit, bool timed)
 {
-    enum { TOLD = 4 };
+    enum { LOGGED = 4 };
     char need[BYTES_TEXT], moved[BYTES_TEXT], limit_text[BYTES_TEXT];
     log_info("# layouts, of which a rank may use %s:", bytes_text(limit_text, (double)limit));
-    for (int i = 0; i < choice->count && i < TOLD; i++) {
+    for (int i = 0; i < choice->count && i < LOGGED; i++) {
         const struct layout_candidate *c = &choice->candidates[i];
         char *text = layout_candidate_text(c);
         char *takes = timed ? memory_format(", takes %.3g s by arithmetic", c->seconds) : memory_string("");
@@ -163,7 +163,7 @@ static int choose_layout(struct session *s)
         code = comm_agree(s->world, layout_choose(&choice, s->setup.deck, vocabulary, &place));
     setup_share(&s->setup, s->world);
     if (code == ERROR_NONE)
-        tell_choice(&choice, place.limit, rates_tell(&rates, s->executor->device != NULL, s->world->size));
+        log_choice(&choice, place.limit, rates_predict(&rates, s->executor->device != NULL, s->world->size));
     layout_choice_destroy(&choice);
     return code;
 }

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "file/draft.h"
+#include "file/atomic_file.h"
 #include "file/file.h"
 #include "train/folder_check.h"
 
@@ -107,13 +107,13 @@ int start_read_deck(struct comm *world, struct deck *deck, const char *path, con
 /* Rank 0. */
 static int write_deck(const char *path, const char *text)
 {
-    struct file_draft draft;
-    int code = draft_open(&draft, path);
+    struct atomic_file atomic;
+    int code = atomic_file_open(&atomic, path);
     if (code != ERROR_NONE)
         return code;
-    fputs(folder_deck_head, draft.file);
-    fputs(text, draft.file);
-    return draft_close(&draft, code);
+    fputs(folder_deck_head, atomic.file);
+    fputs(text, atomic.file);
+    return atomic_file_close(&atomic, code);
 }
 
 int start_write_deck(struct comm *world, const char *folder, const char *text)
@@ -312,19 +312,19 @@ static int refuse_other_data(const struct session *s, const char *path)
 /* Carries the position over to the loader's blend. Some of its stores may continue from the position of another
  * store. */
 static int carry_place(const struct session *s, const struct checkpoint_meta *meta, const char *path,
-                       struct blend_position *place, char **told)
+                       struct blend_position *place, char **changes)
 {
-    const struct data_lineage *stores = loader_lineage(s->train);
+    const struct data_provenance *stores = loader_provenance(s->train);
     int64_t *from = memory_allocate(stores->stores * (int64_t)sizeof *from), stay = 0;
-    const int64_t changed = lineage_match(&meta->lineage, stores, from);
+    const int64_t changed = provenance_match(&meta->provenance, stores, from);
     if (changed < 0) {
         *place = loader_carry(s->train, &meta->position, from);
         for (int64_t d = 0; d < stores->stores; d++)
             stay += from[d] >= 0;
-        *told = memory_format("another blend from the next step on: of its stores, %lld go on where they were and %lld "
-                              "begin; %lld of those before are left out",
-                              (long long)stay, (long long)(stores->stores - stay),
-                              (long long)(meta->lineage.stores - stay));
+        *changes = memory_format(
+            "another blend from the next step on: of its stores, %lld go on where they were and %lld "
+            "begin; %lld of those before are left out",
+            (long long)stay, (long long)(stores->stores - stay), (long long)(meta->provenance.stores - stay));
     }
     memory_free(from);
     return changed < 0 ? ERROR_NONE
@@ -334,7 +334,7 @@ static int carry_place(const struct session *s, const struct checkpoint_meta *me
 }
 
 static int find_place(const struct session *s, const struct checkpoint_meta *meta, const char *path,
-                      struct blend_position *place, char **told)
+                      struct blend_position *place, char **changes)
 {
     const bool planned = s->setup.random || s->setup.train.megatron.ordered;
     struct deck *old = deck_create();
@@ -347,8 +347,8 @@ static int find_place(const struct session *s, const struct checkpoint_meta *met
         *place = blend_position_create(meta->position.stores);
         blend_position_set(place, &meta->position);
     } else {
-        code =
-            planned || meta->lineage.stores == 0 ? refuse_other_data(s, path) : carry_place(s, meta, path, place, told);
+        code = planned || meta->provenance.stores == 0 ? refuse_other_data(s, path)
+                                                       : carry_place(s, meta, path, place, changes);
     }
     if (code == ERROR_NONE && !loader_has_position(s->train, place))
         code = error_user("%s: its place in the data is beyond the store's end; was it edited?", path);
@@ -356,11 +356,11 @@ static int find_place(const struct session *s, const struct checkpoint_meta *met
 }
 
 int start_place(const struct session *s, const struct checkpoint_meta *meta, const char *path,
-                struct blend_position *place, char **told)
+                struct blend_position *place, char **changes)
 {
     *place = (struct blend_position){0};
-    *told = NULL;
-    return comm_agree(s->world, find_place(s, meta, path, place, told));
+    *changes = NULL;
+    return comm_agree(s->world, find_place(s, meta, path, place, changes));
 }
 
 /* Checks that the run resumes from the folder's newest checkpoint; else the folder would have files of two runs. */

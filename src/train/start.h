@@ -37,10 +37,10 @@ int start_check(const struct session *session, const struct deck *deck, const st
                 const char *path);
 
 /* Finds the position in the session's data at which the run resumes; the caller destroys it, also after an error.
- * *told: how the stores changed, freed with free(); NULL: stores and weights are unchanged. ERROR_USER: a store has
+ * *changes: how the stores changed, freed with free(); NULL: stores and weights are unchanged. ERROR_USER: a store has
  * changed under its name, or the data cannot be exchanged. */
 int start_place(const struct session *session, const struct checkpoint_meta *meta, const char *path,
-                struct blend_position *place, char **told);
+                struct blend_position *place, char **changes);
 
 /* Writes FOLDER/deck.cfg, the effective deck. ERROR_USER. */
 int start_write_deck(struct comm *world, const char *folder, const char *text);

@@ -127,7 +127,7 @@ static bool add_known(struct executor *executor, const struct setup *setup, cons
 /* Assigns the timings to the ranks whose device is of rank 0's kind. Each pipeline stage does its own, since stages
  * have different GEMMs. If ranks may share a device, rank 0 times everything: concurrent timings on one device are
  * wrong. */
-static struct choice_share deal(struct comm *world, struct executor *executor, int stage, bool sharing)
+static struct choice_share assign_timings(struct comm *world, struct executor *executor, int stage, bool sharing)
 {
     int64_t bytes;
     const void *from = executor->tuning->choices(executor->owner, &bytes);
@@ -148,7 +148,7 @@ static struct choice_share deal(struct comm *world, struct executor *executor, i
 }
 
 /* Copies one of rank 0's micro-batches to all ranks, since a rank may not have rows of its own. It is the middle one of
- * the first step, because the first one may have the longest segments (loader/deal.h). */
+ * the first step, because the first one may have the longest segments (loader/balance.h). */
 static void share_batch(struct batch *batch, struct comm *world, const struct engine *engine, struct loader *loader)
 {
     const struct memory_settings *m = &engine->settings.memory;
@@ -169,7 +169,8 @@ static void rehearse(struct comm *world, const struct setup *setup, struct engin
 {
     struct batch batch;
     share_batch(&batch, world, engine, loader);
-    engine->executor->share = deal(world, engine->executor, group_rank(engine->groups.stages), setup->device.share);
+    engine->executor->share =
+        assign_timings(world, engine->executor, group_rank(engine->groups.stages), setup->device.share);
     engine_rehearse(engine, &batch, loader_micro_batches(loader) > 1);
     batch_destroy(&batch);
 }

@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "file/open.h"
 #include "core/choice.h"
-#include "file/draft.h"
+#include "file/atomic_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -70,12 +70,12 @@ static int open_locked(int *descriptor, const char *path)
 
 static int replace(const char *path, const void *data, int64_t bytes)
 {
-    struct file_draft draft;
-    int code = draft_open(&draft, path);
+    struct atomic_file atomic;
+    int code = atomic_file_open(&atomic, path);
     if (code != ERROR_NONE)
         return code;
-    fwrite(data, 1, (size_t)bytes, draft.file); /* an error is found at the flush */
-    return draft_close(&draft, ERROR_NONE);
+    fwrite(data, 1, (size_t)bytes, atomic.file); /* an error is found at the flush */
+    return atomic_file_close(&atomic, ERROR_NONE);
 }
 
 /* Writes the file: the choices, and the existing ones that they do not replace. */

@@ -187,7 +187,7 @@ static void read_strings(int encoding, const uint8_t *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct parquet_out file, part, pages;
-    if (size < 2 || size > PARQUET_ROOM / 2)
+    if (size < 2 || size > PARQUET_CAPACITY / 2)
         return 0;
     const enum kind kind = (enum kind)(data[0] % KINDS);
     const int choice = data[1];

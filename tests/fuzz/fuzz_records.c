@@ -44,11 +44,11 @@ static const char array[] =
 static const char table[] = "\xef\xbb\xbfid,text,n\r\n0,\"AC\r\nGT\",\"a \"\"b\"\"\"\r\n\r\n17,C,\n,\"\",3";
 static const char text[] = ">chr1 a name and more\nACGTNNNNacgt\nRYKM\r\n\r\n>empty\n>chr2\nAC GT\tAC\n";
 
-enum { LONG_LINE = 3 << 20, ROOM = 64 << 10 };
+enum { LONG_LINE = 3 << 20, CAPACITY = 64 << 10 };
 
 static void add_gzip(void (*add)(const void *data, size_t size), const void *data, size_t size)
 {
-    static Bytef out[ROOM];
+    static Bytef out[CAPACITY];
     z_stream z = {.next_in = (Bytef *)data, .avail_in = (uInt)size, .next_out = out, .avail_out = sizeof out};
     if (deflateInit2(&z, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK ||
         deflate(&z, Z_FINISH) != Z_STREAM_END)
@@ -59,7 +59,7 @@ static void add_gzip(void (*add)(const void *data, size_t size), const void *dat
 
 static void add_zstd(void (*add)(const void *data, size_t size), const void *data, size_t size)
 {
-    static char out[ROOM];
+    static char out[CAPACITY];
     size_t count = ZSTD_compress(out, sizeof out, data, size, 3);
     if (ZSTD_isError(count))
         error_fatal("zstd cannot compress");

@@ -17,7 +17,7 @@
 
 enum kind { KIND_FILE, KIND_HEADER, KIND_INDEX, KIND_PARTS, KINDS };
 
-enum { DATA = 24, ROOM = 1 << 16 };
+enum { DATA = 24, CAPACITY = 1 << 16 };
 
 const char *const fuzz_target_words[] = {"\"",
                                          "{",
@@ -187,7 +187,7 @@ static uint64_t draw(uint64_t below)
     return (x ^ x >> 31) % below;
 }
 
-static char text[ROOM];
+static char text[CAPACITY];
 static size_t used;
 
 static void put(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -195,9 +195,9 @@ static void put(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    used += (size_t)vsnprintf(text + used, ROOM - used, format, arguments);
+    used += (size_t)vsnprintf(text + used, CAPACITY - used, format, arguments);
     va_end(arguments);
-    FUZZ_CHECK(used < ROOM);
+    FUZZ_CHECK(used < CAPACITY);
 }
 
 /* White space, as JSON has it. */
@@ -379,7 +379,7 @@ static void check_written(const struct safetensors *st)
 
 static void try_parts(uint64_t seed)
 {
-    static uint8_t out[2 * ROOM];
+    static uint8_t out[2 * CAPACITY];
     static const struct choice none;
     struct safetensors_entry entries[MOST_TENSORS];
     char names[MOST_TENSORS][32];
@@ -411,7 +411,7 @@ static void try_parts(uint64_t seed)
     if (choice.fault == FAULT_CUT)
         data -= 1 + (int64_t)draw((uint64_t)data);
     uint64_t length = used + (choice.fault == FAULT_LENGTH ? (uint64_t)choice.delta : 0);
-    FUZZ_CHECK(data < ROOM);
+    FUZZ_CHECK(data < CAPACITY);
     size_t size = make_file(out, length, text, used, (size_t)data);
     const char *path = fuzz_path("input.safetensors");
     struct safetensors *st;

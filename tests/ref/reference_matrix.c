@@ -101,7 +101,7 @@ void reference_transpose(const struct transpose_args *args)
 }
 
 /* Returns the distance of f32 numbers just below x in magnitude, or with `above` just above. */
-static double f32_unit(double x, bool above)
+static double f32_ulp(double x, bool above)
 {
     int exponent; /* x = f * 2^exponent, 0.5 <= f < 1 */
     double fraction = frexp(fabs(x), &exponent);
@@ -111,20 +111,20 @@ static double f32_unit(double x, bool above)
 
 double reference_high(double x)
 {
-    double unit = 65536.0 * f32_unit(x, true);
-    return copysign(round(fabs(x) / unit) * unit, x); /* round() takes ties away from zero */
+    double step = 65536.0 * f32_ulp(x, true);
+    return copysign(round(fabs(x) / step) * step, x); /* round() takes ties away from zero */
 }
 
 double reference_low(double x)
 {
     double short_of = fabs(x) - fabs(reference_high(x));
-    return short_of / f32_unit(short_of < 0 ? reference_high(x) : x, short_of >= 0);
+    return short_of / f32_ulp(short_of < 0 ? reference_high(x) : x, short_of >= 0);
 }
 
 double reference_joined(double high, double low)
 {
     double whole = isinf(high) ? 0x1p128 : fabs(high);
-    return copysign(whole + low * f32_unit(whole, low >= 0), high);
+    return copysign(whole + low * f32_ulp(whole, low >= 0), high);
 }
 
 void reference_split(const struct split_args *args)

@@ -126,7 +126,8 @@ void reference_exact_add(const struct exact_add_args *args)
     for (int64_t i = 0; i < args->to.cols; i++) {
         const double x = reference_load(&args->from, 0, i),
                      old = args->accumulate ? reference_load(&args->to, 0, i) : 0;
-        reference_store(&args->to, 0, i, old + (fabs(x) <= args->most ? nearbyint(x / args->unit) * args->unit : NAN));
+        reference_store(&args->to, 0, i,
+                        old + (fabs(x) <= args->most ? nearbyint(x / args->quantum) * args->quantum : NAN));
     }
 }
 

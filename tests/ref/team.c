@@ -100,7 +100,7 @@ static void copy_row(struct batch *batch, int64_t to, const struct batch *global
 }
 
 /* Assigns consecutive rows to each data rank, micro-batch by micro-batch. */
-static void deal_rows(const struct team *team, struct batch *batch, const struct batch *global, int micro_batch)
+static void assign_rows(const struct team *team, struct batch *batch, const struct batch *global, int micro_batch)
 {
     const int64_t first = ((int64_t)team->grid.data_rank * team->form.micro_batches + micro_batch) * team->rows;
     batch_create(batch, team->rows, TEAM_ROW_TOKENS, team->form.packed ? MAX_SEGMENTS : 1);
@@ -119,7 +119,7 @@ struct engine_result team_step(struct team *team, int number)
     team->labels = 0;
     team->all_labels = (double)global.valid;
     for (int m = 0; m < team->form.micro_batches; m++) {
-        deal_rows(team, &batches[m], &global, m);
+        assign_rows(team, &batches[m], &global, m);
         team->labels += (double)batches[m].valid;
     }
     struct engine_result result = engine_step(&team->toy.engine, &team->schedule, batches, 5e-4);
@@ -422,9 +422,9 @@ const struct distances bound_f32 = {.loss = 1e-6, .norm = 1e-5, .first = 1e-5, .
  * checks that norms are computed correctly.) */
 struct distances bound_of_rounding(const struct distances *one)
 {
-    const double both = 1 + 1.5, half_unit = 0x1p-9, across = both * fmax(one->first, one->last);
-    return (struct distances){.loss = fmax(both * one->loss, half_unit),
-                              .norm = fmax(both * fmax(one->norm, half_unit), across * across / 2),
+    const double both = 1 + 1.5, half_ulp = 0x1p-9, across = both * fmax(one->first, one->last);
+    return (struct distances){.loss = fmax(both * one->loss, half_ulp),
+                              .norm = fmax(both * fmax(one->norm, half_ulp), across * across / 2),
                               .first = both * one->first,
                               .last = both * one->last,
                               .length = bound_f32.length};

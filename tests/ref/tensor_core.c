@@ -44,7 +44,7 @@ static double cut_off(double x, int below)
     return ldexp(trunc(ldexp(x, -below)), below);
 }
 
-/* A sum in progress, in units of elements. */
+/* A sum in progress, in ulps of elements. */
 struct chain {
     double model, exact;
     double least, most; /* extremes of `exact` at points where the sum may have begun */
@@ -73,16 +73,16 @@ static void step(struct chain *chain, const struct tensor_core_row *a, const str
         return;
     const int exponent = (int)fmax(products, exponent_of(chain->model));
     const int largest = (int)fmax(products, exponent_of(reach(chain)));
-    const double per_unit = ldexp(1.0, KEPT - exponent), lost = ldexp(1.0, largest - KEPT);
-    double units = trunc(chain->model * per_unit), bound = fmin(lost, reach(chain));
+    const double per_ulp = ldexp(1.0, KEPT - exponent), lost = ldexp(1.0, largest - KEPT);
+    double ulps = trunc(chain->model * per_ulp), bound = fmin(lost, reach(chain));
     for (int64_t l = from; l < to; l++) {
         const double product = a->elements[l] * b->elements[l];
-        units += trunc(product * per_unit);
+        ulps += trunc(product * per_ulp);
         chain->exact += product;
         if (a->exponents[l] + b->exponents[l] - a->fraction - b->fraction < largest - KEPT)
             bound += fmin(fabs(product), lost);
     }
-    const double sum = units / per_unit;
+    const double sum = ulps / per_ulp;
     chain->model = sum == 0.0 ? 0.0 : cut_off(sum, exponent_of(sum) - KEPT);
     chain->bound += bound;
     chain->bound += ldexp(1.0, exponent_of(reach(chain)) - KEPT);

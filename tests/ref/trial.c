@@ -13,7 +13,7 @@ static uint64_t draws; /* shared by all trials, so that their numbers differ */
 
 static const struct random_key trial_key = {.seed = 11, .purpose = RANDOM_TEST, .stream = 2};
 
-void trial_make_room(struct trial *trial, int64_t bytes)
+void trial_reserve(struct trial *trial, int64_t bytes)
 {
     memory_free(trial->memory);
     trial->memory = memory_allocate(bytes);
@@ -30,7 +30,7 @@ struct trial *trial_create(const char *format, ...)
     va_start(list, format);
     vsnprintf(trial->name, sizeof trial->name, format, list);
     va_end(list);
-    trial_make_room(trial, 8 << 20);
+    trial_reserve(trial, 8 << 20);
     trial->used = GUARD_BYTES;
     return trial;
 }

@@ -42,7 +42,7 @@ struct trial {
 struct trial *trial_create(const char *format, ...) BASE_PRINTF(1, 2);
 void trial_destroy(struct trial *trial);
 /* Reserves `bytes` of memory if 8 MiB are not enough; call it before the first tensor. */
-void trial_make_room(struct trial *trial, int64_t bytes);
+void trial_reserve(struct trial *trial, int64_t bytes);
 
 /* Make tensors, owned by the trial, filled with NaN (or -1), for outputs; the rows of trial_strided are `stride`
  * elements apart. */

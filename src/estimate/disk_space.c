@@ -1,4 +1,4 @@
-#include "estimate/room.h"
+#include "estimate/disk_space.h"
 #include "base/bytes.h"
 #include "file/disk.h"
 #include "base/error.h"
@@ -35,18 +35,18 @@ static int64_t checkpoints_that_stay(const struct setup *setup)
     return (stay < written ? stay : written) + (saving->keep_best ? 1 : 0);
 }
 
-struct disk_room room_of(const struct setup *setup)
+struct disk_space disk_space_of(const struct setup *setup)
 {
     const struct model_settings *model = &setup->model;
-    struct disk_room room = {.model = model_parameter_count(model) * (int64_t)sizeof(float),
-                             .checkpoints = checkpoints_that_stay(setup)};
-    room.checkpoint = 3 * room.model + delayed_scaling_bytes(model); /* weights and two moments */
+    struct disk_space space = {.model = model_parameter_count(model) * (int64_t)sizeof(float),
+                               .checkpoints = checkpoints_that_stay(setup)};
+    space.checkpoint = 3 * space.model + delayed_scaling_bytes(model); /* weights and two moments */
     const int models = setup->saving.at_end ? 1 + setup->saving.export_final : 0;
-    const int64_t all = room.checkpoints > 0 ? room.checkpoints + 1 : 0; /* and the one being written */
-    room.total = all * room.checkpoint + models * room.model;
-    if (!disk_room(setup->folder, &room.free))
-        room.free = -1;
-    return room;
+    const int64_t all = space.checkpoints > 0 ? space.checkpoints + 1 : 0; /* and the one being written */
+    space.total = all * space.checkpoint + models * space.model;
+    if (!disk_free(setup->folder, &space.free))
+        space.free = -1;
+    return space;
 }
 
 /* Returns the bytes of .h5 files that the run's folder already has. */
@@ -70,26 +70,26 @@ static int64_t held(const char *folder)
 static int check(const struct setup *setup)
 {
     const char *folder = setup->folder;
-    const struct disk_room room = room_of(setup);
+    const struct disk_space space = disk_space_of(setup);
     char there[BYTES_TEXT], one[BYTES_TEXT], all[BYTES_TEXT];
-    if (room.free < 0 || room.total == 0)
+    if (space.free < 0 || space.total == 0)
         return ERROR_NONE;
-    bytes_text(there, (double)room.free);
-    bytes_text(one, (double)room.checkpoint);
-    if (room.free < room.checkpoint)
+    bytes_text(there, (double)space.free);
+    bytes_text(one, (double)space.checkpoint);
+    if (space.free < space.checkpoint)
         return error_user(
             "key output.folder = \"%s\": a checkpoint takes %s, and the disk has room for %s; make room or "
             "choose another folder",
             folder, one, there);
-    const int64_t more = room.total - held(folder);
-    if (room.free < more)
+    const int64_t more = space.total - held(folder);
+    if (space.free < more)
         log_warn("key output.folder = \"%s\": the run will take %s more (%lld checkpoints of %s that stay, one that is "
                  "being written, the final model), and the disk has room for %s; make room or lower checkpoint.keep",
-                 folder, bytes_text(all, (double)more), (long long)room.checkpoints, one, there);
+                 folder, bytes_text(all, (double)more), (long long)space.checkpoints, one, there);
     return ERROR_NONE;
 }
 
-int room_check(struct comm *world, const struct setup *setup)
+int disk_space_check(struct comm *world, const struct setup *setup)
 {
     return comm_agree(world, world->rank == 0 ? check(setup) : ERROR_NONE);
 }

@@ -7,14 +7,14 @@
  * Ranks that gather weights synchronise after every round of one micro-batch each, other ranks once a step. So
  * micro-batches of similar cost form a round: each round has the most expensive ones that remain. The most expensive of
  * the round goes to the rank with the least work in earlier rounds, the next one to the next rank, and so on. */
-#ifndef LOADER_DEAL_H
-#define LOADER_DEAL_H
+#ifndef LOADER_BALANCE_H
+#define LOADER_BALANCE_H
 
 #include <stdint.h>
 
 /* costs[rounds * ranks]: not negative. Assigns micro-batch k to rank places[k] % ranks in round places[k] / ranks. Ties
  * keep the order of micro-batches and ranks: if all costs are equal, or there is one round and one rank,
  * places[k] = k. */
-void deal_micro_batches(const int64_t *costs, int64_t rounds, int64_t ranks, int64_t *places);
+void balance_micro_batches(const int64_t *costs, int64_t rounds, int64_t ranks, int64_t *places);
 
 #endif

@@ -1,4 +1,4 @@
-#include "loader/deal.h"
+#include "loader/balance.h"
 #include "base/memory.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static int compare(const void *a, const void *b)
     return x->number < y->number ? -1 : 1;
 }
 
-void deal_micro_batches(const int64_t *costs, int64_t rounds, int64_t ranks, int64_t *places)
+void balance_micro_batches(const int64_t *costs, int64_t rounds, int64_t ranks, int64_t *places)
 {
     struct item *dearest = memory_allocate(rounds * ranks * (int64_t)sizeof *dearest);
     struct item *idlest = memory_allocate(ranks * (int64_t)sizeof *idlest);

@@ -5,14 +5,14 @@
  *
  * A run continues if its log cannot be written: lines are kept in memory, up to 16 MiB, and written as soon as
  * possible. */
-#ifndef MONITOR_JOURNAL_H
-#define MONITOR_JOURNAL_H
+#ifndef MONITOR_EVENT_LOG_H
+#define MONITOR_EVENT_LOG_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
-struct run_journal {
+struct event_log {
     char *path; /* NULL: nothing is written (all ranks except 0) */
     int64_t step;
     bool validates;
@@ -23,7 +23,7 @@ struct run_journal {
     size_t line_length;
     bool follow;   /* the next member or object needs a comma before it */
     char *waiting; /* unwritten text: the rest of a line, then whole lines */
-    int64_t waiting_bytes, waiting_room, lost_lines;
+    int64_t waiting_bytes, waiting_capacity, lost_lines;
     bool failing;    /* the last write failed, and a warning was logged */
     bool unfinished; /* the last program that wrote to the file left no "end" */
 };
@@ -31,27 +31,28 @@ struct run_journal {
 /* Opens the log at `path` for appending. First drops the lines of steps after `step`, which a killed program left; with
  * `validates` also the validation of `step`, which will be repeated; and damaged lines, with a warning unless it is a
  * half-written last line. If that fails, it warns and tries again later. Local. */
-void journal_open(struct run_journal *journal, const char *path, int64_t step, bool validates);
-/* Tries a last time to write the waiting lines, warns of lost ones, and frees the journal. Does nothing on a journal of
- * zeros. */
-void journal_close(struct run_journal *journal);
+void event_log_open(struct event_log *event_log, const char *path, int64_t step, bool validates);
+/* Tries a last time to write the waiting lines, warns of lost ones, and frees the event_log. Does nothing on a
+ * event_log of zeros. */
+void event_log_close(struct event_log *event_log);
 
-/* A line is journal_begin, any number of members, journal_end. On a journal of zeros these functions do nothing. */
-void journal_begin(struct run_journal *journal, const char *event, int64_t step);
-void journal_integer(struct run_journal *journal, const char *key, int64_t value);
-void journal_truth(struct run_journal *journal, const char *key, bool value);
+/* A line is event_log_begin, any number of members, event_log_end. On a event_log of zeros these functions do nothing.
+ */
+void event_log_begin(struct event_log *event_log, const char *event, int64_t step);
+void event_log_integer(struct event_log *event_log, const char *key, int64_t value);
+void event_log_boolean(struct event_log *event_log, const char *key, bool value);
 /* Writes numbers with `digits` significant digits; EXACT_DIGITS restore the same double. Infinities and NaN become
  * null. */
 enum { EXACT_DIGITS = 17, RATE_DIGITS = 6 };
-void journal_real(struct run_journal *journal, const char *key, double value, int digits);
-void journal_reals(struct run_journal *journal, const char *key, const double *values, int64_t count, int digits);
-void journal_text(struct run_journal *journal, const char *key, const char *value);
-/* Writes a list of objects as the value of `key`: journal_list, for each object journal_object, members and
- * journal_object_end, then journal_list_end. */
-void journal_list(struct run_journal *journal, const char *key);
-void journal_object(struct run_journal *journal);
-void journal_object_end(struct run_journal *journal);
-void journal_list_end(struct run_journal *journal);
-void journal_end(struct run_journal *journal);
+void event_log_real(struct event_log *event_log, const char *key, double value, int digits);
+void event_log_reals(struct event_log *event_log, const char *key, const double *values, int64_t count, int digits);
+void event_log_text(struct event_log *event_log, const char *key, const char *value);
+/* Writes a list of objects as the value of `key`: event_log_list, for each object event_log_object, members and
+ * event_log_object_end, then event_log_list_end. */
+void event_log_list(struct event_log *event_log, const char *key);
+void event_log_object(struct event_log *event_log);
+void event_log_object_end(struct event_log *event_log);
+void event_log_list_end(struct event_log *event_log);
+void event_log_end(struct event_log *event_log);
 
 #endif
