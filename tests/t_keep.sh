@@ -63,7 +63,7 @@ check "--from nothing: exit code 2" codes_are 2 2
 mkdir "$work/empty"
 ranks 2 train --from "$work/empty"
 check "--from an empty folder: exit code 2" codes_are 2 2
-check "--from an empty folder: is said" says "holds no checkpoint"
+check "--from an empty folder: is said" says "has no checkpoint"
 ranks 2 train --from "$work/a/final_model.h5" output.folder="$work/c"
 check "--from a final model: exit code 2" codes_are 2 2
 
@@ -93,7 +93,7 @@ lines=$(wc -l <"$work/bad/log.jsonl")
 for turn in first second; do
     ranks 2 train "$work/deck.cfg" output.folder="$work/bad"
     check "all bad, $turn time: exit code 2" codes_are 2 2
-    check "all bad, $turn time: is said" says "none of its checkpoints is good"
+    check "all bad, $turn time: is said" says "all its checkpoints are damaged"
     check "all bad, $turn time: the log stays" test "$(wc -l <"$work/bad/log.jsonl")" -eq "$lines"
 done
 finish

@@ -26,7 +26,7 @@ reads()
     (cd "$abs_top_srcdir/tests/golden/parquet" && "$records" "$1" - "$2.parquet" plain >"$work/out")
     says "$3"
 }
-must="names the records: it must hold strings or integers, and holds"
+must="names the records: it must contain strings or integers, but contains"
 (cd "$abs_top_srcdir/tests/golden/parquet" && "$records" bytes - PLAIN_gzip.parquet null >"$work/out")
 check "a null is an error" says 'PLAIN_gzip.parquet: row 1: column "null" is null; --skip-bad leaves such records out'
 check "row groups without rows" reads bytes empty_groups "end empty_groups.parquet"

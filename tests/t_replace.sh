@@ -145,15 +145,15 @@ own()
     refuses "a file $name" "$words" "${train[@]}" output.folder=run "$@"
     check "a hard link $name: what it leads to" test "$(cat user.txt)" = "$content"
 }
-own lock "a key" "run/lock is there and is not the lock of a run"
-own lock "host names of the lab, process them" "run/lock is there and is not the lock of a run"
-own log.jsonl '{"loss": 1}' "run/log.jsonl is there and is not of a run"
-own deck.cfg "$(cat deck.cfg)" "run/deck.cfg is there and is not of a run"
+own lock "a key" "run/lock exists and is not the lock of a run"
+own lock "host names of the lab, process them" "run/lock exists and is not the lock of a run"
+own log.jsonl '{"loss": 1}' "run/log.jsonl exists and was not written by a run"
+own deck.cfg "$(cat deck.cfg)" "run/deck.cfg exists and was not written by a run"
 own final_model.h5 "weights" "holds the result of a run (run/final_model.h5)"
-own tensorboard/events.out.tfevents.1.host.2.0 "curves" "run/tensorboard is there and is not of a run"
-own stop "road signs" "run/stop is there and not empty"
-own checkpoint 'model_checkpoint_path: "x"' "run/checkpoint is there and not empty"
-own cistron.prom "metrics" "run/cistron.prom is there and is not a file of a run's metrics" log.prometheus=cistron.prom
+own tensorboard/events.out.tfevents.1.host.2.0 "curves" "run/tensorboard exists and was not written by a run"
+own stop "road signs" "run/stop exists and is not empty"
+own checkpoint 'model_checkpoint_path: "x"' "run/checkpoint exists and is not empty"
+own cistron.prom "metrics" "run/cistron.prom exists and is not a metrics file of a run" log.prometheus=cistron.prom
 own final_model/mine.txt "text" "holds the result of a run (run/final_model)" checkpoint.export_final=true
 for kind in "mkdir run/lock" "mkfifo run/lock" "ln -s ../deck.cfg run/lock"; do
     rm -rf run && mkdir run && $kind
@@ -167,7 +167,7 @@ state board >before
 told 0 "run/tensorboard: is a symbolic link, which is not followed" "${train[@]}" output.folder=run train.steps=6
 check "a link tensorboard: what it leads to" cmp before <(state board)
 rm run/tensorboard && mkdir run/tensorboard && ln board/* run/tensorboard/
-told 0 "is a link, and is not shortened" "${train[@]}" output.folder=run train.steps=8
+told 0 "is a link, so records after step" "${train[@]}" output.folder=run train.steps=8
 check "a hard link of events: what it leads to" cmp before <(state board)
 mv run/final_model precious && ln -s ../precious run/final_model
 state precious >before.precious
@@ -182,7 +182,7 @@ check "a folder final_model.old-mine stays" test -e run/final_model.old-mine/x
 
 told 0 "" "${train[@]}" output.folder=strange log.prometheus="$work/strange.prom" device.tuning_file="$work/strange.tuning"
 mkdir received && mv strange/step_00000004.h5* received/ && rm -r strange strange.prom
-told 0 'where to write: output.folder = "received", log.prometheus = "", device.tuning_file = ""' \
+told 0 'checkpoint'"'"'s deck: output.folder = "received", log.prometheus = "", device.tuning_file = ""' \
     train --from received train.steps=6
 check "nothing is written where its deck says" test ! -e strange -a ! -e strange.prom
 check "the run is where its checkpoint is" test -e received/step_00000006.h5

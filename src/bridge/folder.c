@@ -95,7 +95,7 @@ int folder_draft_open(struct folder_draft *draft, const char *path)
     disk_remove_folder(draft->temporary); /* left by a killed process of the same number */
     if (mkdir(draft->temporary, 0777) == 0)
         return ERROR_NONE;
-    int code = error_user("%s: cannot be made: %s", draft->temporary, strerror(errno));
+    int code = error_user("%s: cannot be created: %s", draft->temporary, strerror(errno));
     free(draft->path);
     free(draft->temporary);
     return code;

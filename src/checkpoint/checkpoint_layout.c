@@ -202,7 +202,7 @@ int checkpoint_open(hid_t *file, const char *path)
     if (!hdf5_read_integer(*file, "cistron_checkpoint", &format))
         code = error_user("%s: is not a checkpoint of this program", path);
     else if (format != CHECKPOINT_FORMAT)
-        code = error_user("%s: is a checkpoint of format %lld; this program reads %d", path, (long long)format,
+        code = error_user("%s: is a checkpoint of format %lld; this program reads format %d", path, (long long)format,
                           CHECKPOINT_FORMAT);
     if (code != ERROR_NONE)
         H5Fclose(*file);

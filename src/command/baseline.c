@@ -20,13 +20,13 @@ static void print(const char *name, double nats, int64_t symbols, const struct t
 static int check_orders(const struct tokenizer *tokenizer)
 {
     if (orders[0] == '\0')
-        return error_user("--orders: its list is empty");
+        return error_user("--orders: the list is empty");
     const int most = tokenizer_is_text(tokenizer) ? INT_MAX : baseline_max_order(tokenizer); /* text is refused later */
     for (const char *at = orders; *at != '\0';) {
         char *end;
         long order = strtol(at, &end, 10);
         if (end == at || (*end != ',' && *end != '\0'))
-            return error_user("--orders %s: must be numbers with commas between", orders);
+            return error_user("--orders %s: must be numbers separated by commas", orders);
         if (order < 0 || order > most)
             return error_user("--orders %s: an order must be between 0 and %d for %s tokens", orders, most,
                               tokenizer->name);

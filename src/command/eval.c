@@ -16,7 +16,7 @@ static int run(const struct command_environment *environment, char **arguments, 
     (void)arguments;
     (void)count;
     if (fasta != NULL && input != NULL)
-        return command_mistake(&command_eval, "--fasta and --input: give one of them");
+        return command_mistake(&command_eval, "--fasta and --input: give only one of them");
     given.input = fasta != NULL ? fasta : input;
     if (given.input == NULL)
         return command_mistake(&command_eval, "missing: --fasta FILE or --input FILE");

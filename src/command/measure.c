@@ -42,8 +42,8 @@ static int write_rates(struct comm *world, struct executor *executor)
         rates_file_write(&rates, draft.file);
     code = comm_agree(world, output_close(&draft, ERROR_NONE));
     if (code == ERROR_NONE && world->rank == 0)
-        log_info("# %d rates of %s on %d rank%s: %s", rates.count, rates.device, world->size, plural(world->size),
-                 output);
+        log_info("# machine profile: %d rates of %s on %d rank%s: %s", rates.count, rates.device, world->size,
+                 plural(world->size), output);
     return code;
 }
 

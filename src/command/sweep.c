@@ -14,7 +14,7 @@ static int run(const struct command_environment *environment, char **arguments, 
     (void)environment;
     (void)count;
     if (most_ranks < 0)
-        return error_user("--most-ranks %lld: must be 1 or above, or 0: all cases", (long long)most_ranks);
+        return error_user("--most-ranks %lld: must be 0 (all cases) or positive", (long long)most_ranks);
     return sweep_run(&(struct sweep_settings){arguments[0], folder, no_transfers, most_ranks, retry, only_show});
 }
 

@@ -90,8 +90,8 @@ static int encode_text(struct prompts_reading *r, const struct prompt *prompt)
 static int refuse_empty(const struct prompts_reading *r, const char *name)
 {
     if (r->settings->input == NULL)
-        return error_user("--prompt \"\": the model has no begin token, so a prompt must begin the text");
-    return error_user("%s: record %s is empty; the model has no begin token, so a prompt must begin the text",
+        return error_user("--prompt \"\": the model has no begin token, so a prompt cannot be empty");
+    return error_user("%s: record %s is empty; the model has no begin token, so a prompt cannot be empty",
                       r->settings->input, text_short((char[TEXT_SHORT]){0}, name));
 }
 

@@ -32,8 +32,8 @@ static int choose_tokenizer(struct corpus *corpus, const struct megatron_setting
     corpus->tokenizer = &corpus->plain;
     if (settings->vocabulary > 0)
         return ERROR_NONE;
-    return error_user("key data.train: %s is a Megatron data set, which does not say how many ids its tokenizer has; "
-                      "set model.vocabulary, or data.tokenizer",
+    return error_user("key data.train: %s is a Megatron data set, which does not store the size of its vocabulary; set "
+                      "model.vocabulary or data.tokenizer",
                       corpus->path);
 }
 
@@ -54,7 +54,7 @@ int corpus_open(struct corpus *corpus, const char *path, const struct megatron_s
         return code;
     corpus->tokenizer = corpus->store->tokenizer;
     if (settings->ordered)
-        return error_user("key data.order = \"megatron\": %s is a token store, and only Megatron data sets (.bin and "
+        return error_user("key data.order = \"megatron\": %s is a token store, but only Megatron data sets (.bin and "
                           ".idx) have this order",
                           path);
     return ERROR_NONE;
@@ -74,8 +74,8 @@ static int check_layout(const struct corpus *corpus, const struct windows_layout
     const bool first = layout->cut == WINDOWS_FIRST;
     if (!first && layout->overlap == 0)
         return ERROR_NONE;
-    return error_user("key data.%s: is for the sequences of token stores, and %s is a Megatron data set, whose samples "
-                      "continue from one document into the next; leave the key out",
+    return error_user("key data.%s: applies to token stores only, but %s is a Megatron data set, whose samples "
+                      "continue from one document into the next; remove the key",
                       first ? "truncate" : "overlap", corpus->path);
 }
 
@@ -124,10 +124,9 @@ int corpus_open_windows(struct corpus *corpus, const struct windows_layout *layo
         return code;
     corpus->epoch_windows = corpus->windows->index.header.windows;
     corpus->epoch_tokens = corpus->windows->index.header.tokens;
-    return comm_agree(world,
-                      corpus->epoch_windows > 0
-                          ? ERROR_NONE
-                          : error_user("%s: holds no tokens; prepare it from files with sequences", corpus->path));
+    return comm_agree(world, corpus->epoch_windows > 0
+                                 ? ERROR_NONE
+                                 : error_user("%s: has no tokens; prepare it from files with sequences", corpus->path));
 }
 
 int corpus_open_tokenizer(const struct corpus *corpus, const struct tokenizer **tokenizer)
@@ -179,12 +178,12 @@ int corpus_recheck(struct corpus *corpus)
     if (state == MAPPING_SAME || corpus->replaced || holds_same(corpus))
         return ERROR_NONE;
     if (state == MAPPING_CHANGED)
-        return error_user("%s: was overwritten while this run reads it, with other data; put the right file back and "
+        return error_user("%s: was overwritten with other data while the run was reading it; restore the file and "
                           "start again: the run resumes from its last checkpoint",
                           corpus->path);
     corpus->replaced = true;
-    log_warn("%s: was replaced or removed while this run reads it. The run continues with the file that it has open, "
-             "but once it has ended it can be continued only with the old file",
+    log_warn("%s: was replaced or removed while the run was reading it. The run continues with the open file; to "
+             "resume it later, restore that file",
              corpus->path);
     return ERROR_NONE;
 }

@@ -109,7 +109,7 @@ static int add(const struct csv *csv, struct csv_cell *cell, const char *text, i
     if (cell == NULL)
         return ERROR_NONE;
     if (cell->length + bytes > CSV_CELL_BYTES)
-        return refuse(csv, csv->row_line, "a cell is longer than 1 GiB; cut its sequence into several records");
+        return refuse(csv, csv->row_line, "a cell is longer than 1 GiB; split its sequence into several records");
     if (cell->length + bytes > cell->room) {
         cell->room = 2 * (cell->length + bytes);
         cell->text = memory_grow(cell->text, cell->room);
@@ -187,7 +187,7 @@ static int take_cell(struct csv *csv, struct csv_cell *cell, bool *last)
         return code;
     *last = next != (unsigned char)csv->delimiter;
     if (quoted && *last && next != '\n' && next != EOF)
-        return refuse(csv, csv->line, "text follows a quoted cell: a quote within one is written twice");
+        return refuse(csv, csv->line, "text follows a quoted cell; a quote inside a quoted cell must be written twice");
     if (!quoted && *last && cell != NULL && cell->length > 0 && cell->text[cell->length - 1] == '\r')
         cell->length--;
     csv->begin += next != EOF;

@@ -62,7 +62,7 @@ static int refill(struct jsonl *jsonl)
 {
     int64_t kept = jsonl->end - jsonl->begin, got;
     if (kept > JSONL_LINE_BYTES)
-        return error_user("%s:%lld: %s longer than %d bytes; cut its sequence into several records",
+        return error_user("%s:%lld: %s longer than %d bytes; split its sequence into several records",
                           source_name(jsonl->source), (long long)jsonl->line, jsonl->array ? "element" : "line",
                           JSONL_LINE_BYTES);
     if (jsonl->begin > 0)
@@ -227,8 +227,8 @@ static int refuse_json(const struct jsonl *jsonl, const char *what, int64_t colu
 {
     if (what == json_no_object)
         return error_user("%s:%lld: is not a JSON object", source_name(jsonl->source), (long long)jsonl->line);
-    return error_user("%s:%lld: no JSON: %s (column %lld)", source_name(jsonl->source), (long long)jsonl->line, what,
-                      (long long)column);
+    return error_user("%s:%lld: is not JSON: %s (column %lld)", source_name(jsonl->source), (long long)jsonl->line,
+                      what, (long long)column);
 }
 
 static int refuse_twice(const struct jsonl *jsonl, const struct json_member *member)

@@ -340,10 +340,10 @@ int parquet_footer_find(const struct parquet_footer *footer, const char *name, s
     if (element == NULL)
         return refuse_absent(footer, name);
     if (element->type != TYPE_BYTES)
-        return error_user("%s: column \"%s\" holds %s, no strings", source_name(footer->source), name,
+        return error_user("%s: column \"%s\" contains %s, not strings", source_name(footer->source), name,
                           type_name(element));
     if (element->repetition > 1)
-        return error_user("%s: column \"%s\" holds lists of lists; strings and lists of strings are read",
+        return error_user("%s: column \"%s\" contains lists of lists; only strings and lists of strings can be read",
                           source_name(footer->source), name);
     *column = describe(footer, element, name);
     return ERROR_NONE;
@@ -367,7 +367,7 @@ int parquet_footer_names(const struct parquet_footer *footer, const char *name, 
         return ERROR_NONE;
     const bool integer = (named->type == TYPE_INT32 || named->type == TYPE_INT64) && !named->quantity;
     if (named->repeated || (named->type != TYPE_BYTES && !integer))
-        return error_user("%s: column \"%s\" names the records: it must hold strings or integers, and holds %s",
+        return error_user("%s: column \"%s\" names the records: it must contain strings or integers, but contains %s",
                           source_name(footer->source), name,
                           named->repeated   ? "lists"
                           : named->quantity ? "decimal numbers, dates or times"
