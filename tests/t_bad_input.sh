@@ -103,9 +103,9 @@ prepare="prepare --tokenizer nucleotide -o x.h5"
 from_run="train deck.cfg data.train=g.train.h5"
 cat >cases <<END
 no FASTA file                   | $prepare none.fa                          | 2 | none.fa: cannot open: No such file or directory (seen from $PWD)
-an empty FASTA file             | $prepare empty                            | 2 | empty: holds no record
-empty files alone               | $prepare empty empty                      | 2 | empty: holds no record
-an empty file among others      | $prepare -o y.h5 few.fa empty             | 0 | warning: 1 of 2 files hold no record; the first of them is empty
+an empty FASTA file             | $prepare empty                            | 2 | empty: has no record
+empty files alone               | $prepare empty empty                      | 2 | empty: has no record
+an empty file among others      | $prepare -o y.h5 few.fa empty             | 0 | warning: 1 of 2 files have no record; the first of these files is empty
 a binary file for FASTA         | $prepare binary                           | 2 | this is binary data, not FASTA text
 a byte beyond ASCII             | $prepare g.fa latin.fa                    | 2 | latin.fa:2: byte 0xff
 truncated gzip                  | $prepare cut.gz                           | 2 | cut.gz: the compressed file is truncated
@@ -125,21 +125,21 @@ FASTQ for prompts               | generate --checkpoint made --input reads.fastq
 GenBank                         | $prepare --input-format fasta genes.gb    | 2 | genes.gb: is a GenBank file
 an id that is a float           | $prepare ids.json                         | 2 | ids.json:1: member "id" is the record's name: it must be a string or an integer
 a JSON array cut short          | $prepare open.json                        | 2 | open.json:1: is not a JSON array of objects: the file ends within this element
-CSV without the column          | $prepare table.csv                        | 2 | table.csv: has no column "text"; --field names the one that holds the sequence. It has: id, sequence
+CSV without the column          | $prepare table.csv                        | 2 | table.csv: has no column "text"; name the column of the sequence with --field. It has: id, sequence
 CSV                             | $prepare -o y.h5 --field sequence table.csv | 0 | y.h5: 4 bases
 a row of too many cells         | $prepare ragged.csv                       | 2 | ragged.csv:3: has 3 cells, the header has 2
 rows that are left out          | $prepare -o y.h5 --skip-bad ragged.csv    | 0 | 1 record without field "text" skipped (--skip-bad)
-a null for a sequence           | $prepare null.jsonl                       | 2 | null.jsonl:2: field "text" is null; --skip-bad leaves such records out
+a null for a sequence           | $prepare null.jsonl                       | 2 | null.jsonl:2: field "text" is null; --skip-bad skips such records
 nulls that are left out         | $prepare -o y.h5 --skip-bad null.jsonl    | 0 | 2 records without field "text" skipped (--skip-bad)
 nulls left out of an evaluation | eval --checkpoint made --input null.jsonl --skip-bad -o y.json | 0 | 2 records without field "text" skipped (--skip-bad)
 nulls left out of prompts       | generate --checkpoint made --input null.jsonl --skip-bad --tokens 2 | 0 | 2 records without the field skipped (--skip-bad)
-nothing but what is left out    | $prepare --skip-bad --field x null.jsonl  | 2 | null.jsonl: no record has a sequence: --skip-bad left out 3
+nothing but what is left out    | $prepare --skip-bad --field x null.jsonl  | 2 | null.jsonl: no record has a sequence: --skip-bad skipped 3
 numbers that nobody asked for   | $prepare -o y.h5 members.jsonl            | 0 | y.h5: 4 bases
 a field of plain text           | $prepare --input-format lines --field x plain.txt | 2 | plain.txt: --field x: plain text has no fields
 prompts of a field of text      | generate --checkpoint made --field x --input plain.txt | 2 | plain.txt: --field x: plain text has no fields
-a folder for FASTA              | $prepare folder                           | 2 | folder: this folder holds no files
+a folder for FASTA              | $prepare folder                           | 2 | folder: the folder has no files
 a pattern for nothing           | $prepare no*such.fa                       | 2 | no*such.fa: no file matches
-nothing on standard input       | $prepare -                                | 2 | <stdin>: holds no record
+nothing on standard input       | $prepare -                                | 2 | <stdin>: has no record
 a store for FASTA               | $prepare store.h5                         | 2 | store.h5: is an HDF5 file
 a line of 20 MB                 | $prepare -o y.h5 long_line.fa             | 0 | 20000000 bases
 records without sequence        | $prepare -o y.h5 few.fa                   | 0 | in 3 sequences
@@ -147,17 +147,17 @@ a JSON line that does not end   | $prepare open.jsonl                       | 2 
 a JSON line that is a list      | $prepare list.jsonl                       | 2 | list.jsonl:2: is not a JSON object
 a JSON line without the field   | $prepare other_field.jsonl                | 2 | other_field.jsonl:3: has no field "text"
 a number for a sequence         | $prepare number.jsonl                     | 2 | number.jsonl:1: field "text" is not a string
-a control character in JSON     | $prepare bell.jsonl                       | 2 | bell.jsonl:1: field "text" holds byte 0x07
+a control character in JSON     | $prepare bell.jsonl                       | 2 | bell.jsonl:1: field "text" contains byte 0x07
 JSON that is not UTF-8          | $prepare latin.jsonl                      | 2 | latin.jsonl:1: is not JSON
 empty JSON sequences alone      | $prepare hollow.jsonl                     | 2 | no record has a sequence
 FASTA that is named JSON lines  | $prepare fasta.jsonl                      | 2 | fasta.jsonl:1: is not JSON
 FASTA behind JSON lines         | $prepare mixed                            | 2 | mixed:2: is not JSON
 truncated JSON lines            | $prepare cut.jsonl.gz                     | 2 | cut.jsonl.gz: the compressed file is truncated
-an empty JSON lines file        | $prepare --field x -                      | 2 | <stdin>: holds no
+an empty JSON lines file        | $prepare --field x -                      | 2 | <stdin>: has no
 a JSON line of 20 MB            | $prepare -o y.h5 long_line.jsonl          | 0 | 20000000 bases
 output is the input             | $prepare -o g.fa g.fa                     | 2 | is an input and the output
 output is a folder              | $prepare -o taken.h5 g.fa                 | 2 | taken.h5: exists and is not a regular file
-output is a folder to be        | $prepare -o fresh/ g.fa                   | 2 | fresh/: names a folder
+output is a folder to be        | $prepare -o fresh/ g.fa                   | 2 | fresh/: is a folder
 output is standard output       | $prepare -o - g.fa                        | 2 | -: this output cannot go to standard output
 a file for a folder             | import llama_tiny/config.json -o x.h5     | 2 | config.json: cannot read the folder: Not a directory
 another tokenizer than a Llama's | import llama_tiny -o x.h5 --tokenizer esm2 | 2 | cistron: --tokenizer esm2: a model of family llama needs nucleotide
@@ -200,7 +200,7 @@ a store for a deck              | train store.h5                            | 2 
 a syntax error                  | train syntax.cfg                          | 2 | syntax.cfg:3: syntax error
 a string without end            | train open.cfg                            | 2 | open.cfg:1: syntax error: this string does not end
 a string too long               | train long.cfg                            | 2 | must be a string of 1 to
-a section given twice           | train twice.cfg                           | 2 | twice.cfg:2: key train: given twice
+a section given twice           | train twice.cfg                           | 2 | twice.cfg:2: key train: is set twice
 a missing include               | train include.cfg                         | 2 | include.cfg:1: @include nowhere.cfg: No such file
 an include of itself            | train circle.cfg                          | 2 | circular @include: circle.cfg, circle.cfg
 an integer past 32 bits         | train wraps.cfg                           | 2 | wraps.cfg:3: key train.steps = 3000000000
@@ -212,7 +212,7 @@ the last of three mistakes      | train three.cfg                           | 2 
 an empty deck                   | train empty                               | 2 | key data.train: not set
 the reference deck              | train reference.cfg                       | 2 | key data.train: not set
 a key of other programs         | train deck.cfg train.learning_rate=3      | 2 | train.learning_rate: unknown; its name here is optimizer.lr
-epochs                          | train deck.cfg epochs=3                   | 2 | epochs: unknown; its name here is train.steps (cistron plan says
+epochs                          | train deck.cfg epochs=3                   | 2 | epochs: unknown; its name here is train.steps (cistron plan prints
 blanks around =                 | train deck.cfg train.steps = 3            | 2 | train.steps = 3: an override is one argument; write train.steps=3
 a blank behind =                | train deck.cfg train.steps= 3             | 2 | train.steps= 3: an override is one argument; write train.steps=3
 yes, not true                   | train deck.cfg checkpoint.at_end=yes      | 2 | key checkpoint.at_end = yes: must be true or false
@@ -256,7 +256,7 @@ ranks of a row, state to be chosen | plan --ranks 2 deck.cfg parallel.shard=auto
 sizes that cannot be halved     | measure -o rates.cfg --largest 1000       | 2 | --largest 1000: must be a power of two
 a folder for rates              | measure -o folder --quick                 | 2 | folder: exists and is not a regular file
 ranks that do not share state   | train deck.cfg parallel.shard=full parallel.shard_size=3 | 2 | parallel.shard_size = 3: must divide
-ranks of no sharding group      | train deck.cfg parallel.shard_size=2      | 2 | parallel.shard_size = 2: needs parallel.shard
+ranks of no sharding group      | train deck.cfg parallel.shard_size=2      | 2 | parallel.shard_size = 2: needs a sharding level
 whole gradients, summed early   | train deck.cfg parallel.shard=optimizer parallel.reduce=micro_batch | 2 | parallel.reduce = "micro_batch"
 reproducible, but not by kernels | train deck.cfg train.reproducible=true    | 2 | needs device.deterministic = true
 reproducible, bf16 sums         | train deck.cfg train.reproducible=true device.deterministic=true parallel.shard=full parallel.reduce_as=bf16 | 2 | train.reproducible = true: needs parallel.reduce_as = "fp32"
@@ -275,7 +275,7 @@ no such time                    | train deck.cfg train.walltime=soon        | 2 
 no store of a pattern           | train deck.cfg data.train=none*.h5       | 2 | no file matches none*.h5 (seen from $PWD)
 no tokenizer                    | prepare --tokenizer none -o x.h5 g.fa     | 2 | tokenizer none: unknown, and not a file or folder (seen from $PWD)
 a missing checkpoint            | inspect none.h5                           | 2 | none.h5: cannot open it: No such file or directory (seen from $PWD)
-a missing report                | report none                               | 2 | none: holds no log.jsonl (seen from $PWD)
+a missing report                | report none                               | 2 | none: has no log.jsonl (seen from $PWD)
 a missing absolute path         | inspect /none.h5                          | 2 | /none.h5: cannot open it: No such file or directory
 an unset variable               | train deck.cfg output.folder=\${T_NOT_SET}/run | 2 | command line: key output.folder = \${T_NOT_SET}/run: the environment has no variable T_NOT_SET
 no store                        | train deck.cfg data.train=none.h5         | 2 | none.h5: cannot open the token store: No such file or directory (seen from $PWD); cistron prepare makes one for data.train
@@ -294,7 +294,7 @@ a second store of another kind  | train deck.cfg data.train=store.h5,foreign.h5 
 a wrong store to validate on    | train deck.cfg data.valid=g.fa            | 2 | g.fa: is not a token store
 
 output below a file             | train deck.cfg output.folder=g.fa/run     | 2 | output.folder = "g.fa/run": cannot be created: Not a directory (folder g.fa)
-a run that may not be           | train deck.cfg output.folder=made train.resume=never | 2 | holds a run already
+a run that may not be           | train deck.cfg output.folder=made train.resume=never | 2 | has a run already
 a store under an old name       | train deck.cfg data.train=again.h5 output.folder=stopped train.steps=9 | 2 | differs from the store of that name
 another model at resume         | $from_run output.folder=made model.layers=3 | 2 | model.layers: 2 in the checkpoint, 3 now
 other rows at resume            | $from_run output.folder=made data.row_tokens=32 | 2 | data.row_tokens: 64 in the checkpoint

@@ -58,7 +58,7 @@ for pool in mean last none; do
         check "embed --pool $pool on $n ranks: the bytes of 1" cmp "$work/$pool$n.h5" "$work/${pool}1.h5"
     done
     check "embed --pool $pool: what it wrote" says "12 records, 1779 residues"
-    check "embed --pool $pool: of what was trained on less" says "more than the 64 that the model was trained on"
+    check "embed --pool $pool: of what was trained on less" says "more than the context of 64 that the model was trained with"
 done
 check "mean: a row for each record" test "$(rows "$work/mean1.h5")" = "[12, 32]"
 check "last: a row for each record" test "$(rows "$work/last1.h5")" = "[12, 32]"
@@ -177,7 +177,7 @@ scored="eval --checkpoint $work/esm -o $work/bad.json --fasta $work/p.fa"
 # shellcheck disable=SC2086
 {
     mistake "no FASTA" "none.fa" $vectors "$work/none.fa"
-    mistake "empty FASTA" "empty.fa: holds no record" $vectors "$work/empty.fa"
+    mistake "empty FASTA" "empty.fa: has no record" $vectors "$work/empty.fa"
     mistake "binary behind good records" "this is binary data" $vectors "$work/binary.fa"
     mistake "no such pool" "--pool max: must be mean" $vectors "$work/p.fa" --pool max
     mistake "an empty pool" "--pool : must be mean" $vectors "$work/p.fa" --pool ""

@@ -63,7 +63,7 @@ printf '#!/bin/sh\nexec "%s" "$@" --fasta "%s/rank$OMPI_COMM_WORLD_RANK.fa"\n' "
 chmod +x "$work/own_file"
 RANKS_SECONDS=60 CISTRON=$work/own_file ranks 2 eval --checkpoint "$work/run" -o "$work/none.json"
 check "eval of other records on another rank: exit code 2" codes_are 2 2
-check "eval of other records on another rank: is said" says "ranks have read different records from it"
+check "eval of other records on another rank: is said" says "ranks have read different records from this file"
 check "eval: no result of these" test ! -e "$work/none.json"
 
 ranks 4 eval --checkpoint "$work/run" --fasta "$work/g.fa" -o "$work/teams.json" --overlap 16 --tensor 2
@@ -104,7 +104,7 @@ check "a prompt of RNA, on two lines, is read like DNA on one" cmp "$work/a" "$w
 check "and that is said" says "# prompt: U, as in RNA, is read as T 2 times"
 "$CISTRON" generate --checkpoint "$work/run" --prompt 'ACGÉ' >"$work/out" 2>&1
 check "bytes that no sequence has are refused in a prompt" test $? -eq 2
-check "they are named" says "--prompt: holds byte 0xc3: it is not a sequence"
+check "they are named" says "--prompt: contains byte 0xc3, so it is not a sequence"
 "$CISTRON" generate --checkpoint "$work/run" --prompt 'ACG<mask>' --tokens 2 >"$work/b" 2>"$work/out"
 check "special tokens are not read in a prompt" says "5 of 9 bases are not A, C, G, T or N: 1 '<', 1 '>', 1 'K', 1 'M', 1 'S'"
 "$CISTRON" generate --checkpoint "$work/run" --prompt 'ACG 123' --tokens 2 >"$work/a" 2>"$work/out"
@@ -271,7 +271,7 @@ prompts="generate --checkpoint $work/run --tokens 3 --input"
 # shellcheck disable=SC2086
 {
     refused "prompts that are not there" "none.fa" $prompts "$work/none.fa"
-    refused "no prompts" "holds no record" $prompts "$work/empty.fa"
+    refused "no prompts" "has no record" $prompts "$work/empty.fa"
     refused "prompts twice" "--prompt and --input" $prompts "$work/p.fa" --prompt ACGT
     refused "no samples" "--n 0" $prompts "$work/p.fa" --n 0
     refused "a batch of less than one" "--batch -3" $prompts "$work/p.fa" --batch -3

@@ -52,7 +52,7 @@ check "--from a folder: more steps" test "$(steps_in "$work/a")" = "8 12 14 "
 # refused
 ranks 2 train --from "$work/a/step_00000008.h5"
 check "--from an older file into its own folder: exit code 2" codes_are 2 2
-check "--from an older file: is said" says "holds a later checkpoint"
+check "--from an older file: is said" says "has a later checkpoint"
 check "--from an older file: nothing is lost" test "$(steps_in "$work/a")" = "8 12 14 "
 ranks 2 train --from "$work/a" model.hidden=64 train.seed=7
 check "keys that may not change: exit code 2" codes_are 2 2

@@ -411,7 +411,8 @@ static void test_parts(const char *folder)
     snprintf(path, sizeof path, "%s/wood.idx", folder);
     CHECK(megatron_store_open(&store, path) == ERROR_NONE && store->sequences == 41);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        CHECK_USER(megatron_part_choose(&part, store, wrong[i], MEGATRON_TRAIN), "must be up to 3 numbers");
+        CHECK_USER(megatron_part_choose(&part, store, wrong[i], MEGATRON_TRAIN),
+                   "must be up to 3 non-negative numbers");
     CHECK_USER(megatron_part_choose(&part, store, "99", MEGATRON_VALID), "leaves no token of the 41 sequences");
     CHECK(megatron_part_choose(&part, store, "", MEGATRON_TEST) == ERROR_NONE && part.count == 41);
     CHECK(megatron_part_choose(&part, store, "1,1", MEGATRON_TRAIN) == ERROR_NONE); /* 20.5: to the even number */

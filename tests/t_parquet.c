@@ -134,7 +134,10 @@ static void test_pages(void)
         {{.plain = TWO, .packed = TWO, .entries = 2}, two, {.bytes = INT64_MAX}, "outside the file's data"},
         {{.plain = TWO, .packed = TWO, .entries = 2}, two, {.bytes = -5}, "outside the file's data"},
         {{.plain = TWO, .packed = TWO, .entries = 2}, two, {.encrypted = 1}, "column \"text\" is encrypted"},
-        {{.plain = 9, .packed = 9, .entries = 2}, "\1\0\0\0\7\0\0\0\0", {0}, "row 1: column \"text\" holds byte 0x07"},
+        {{.plain = 9, .packed = 9, .entries = 2},
+         "\1\0\0\0\7\0\0\0\0",
+         {0},
+         "row 1: column \"text\" contains byte 0x07"},
     };
     char got[256];
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {

@@ -175,8 +175,8 @@ refuse "truncated" --tokenizer nucleotide -o x.h5 cut.gz
 head -c 100000 both.jsonl.gz >cut.jsonl.gz
 refuse "cut.jsonl.gz: the compressed file is truncated" --tokenizer nucleotide --field sequence -o x.h5 cut.jsonl.gz
 head -c 100000 both.jsonl >cut.jsonl
-refuse "cut.jsonl:1: no JSON" --tokenizer nucleotide --field sequence -o x.h5 cut.jsonl
-refuse 'both.jsonl:1: has no field "text"; --field' --tokenizer nucleotide -o x.h5 both.jsonl
+refuse "cut.jsonl:1: is not JSON" --tokenizer nucleotide --field sequence -o x.h5 cut.jsonl
+refuse 'both.jsonl:1: has no field "text"; name the field' --tokenizer nucleotide -o x.h5 both.jsonl
 refuse "plain.h5: is an HDF5 file" --tokenizer nucleotide -o x.h5 plain.h5
 refuse "absent.fa" --tokenizer nucleotide -o x.h5 two.fa absent.fa
 refuse "is an input and the output" --tokenizer nucleotide -o one.fa one.fa
@@ -201,7 +201,7 @@ check "without a split there are none" test "$(grep -c 'warning' out)" -eq 0
 
 refuse "would be empty" --tokenizer nucleotide --split train:0.5,valid:0.5 -o x.h5 two.fa
 refuse "sum to 0.9" --tokenizer nucleotide --split train:0.5,valid:0.4 -o x.h5 one.fa
-refuse "there is: nucleotide" --tokenizer protein -o x.h5 two.fa
+refuse "known: nucleotide" --tokenizer protein -o x.h5 two.fa
 
 # A run that reads a pipe is stopped in the middle, after 120 MB: memory is flat, and neither signal leaves a file.
 for signal in HUP TERM KILL; do

@@ -110,10 +110,10 @@ refuses()
     check "$text: all is as it was" cmp before <(state run)
 }
 mkdir archive && mv run/step_* archive/
-result='key output.folder = "run": holds the result of a run'
-refuses "a result without checkpoints" "$result (run/final_model.h5), and none of its checkpoints is there" \
+result='key output.folder = "run": has the result of a run'
+refuses "a result without checkpoints" "$result (run/final_model.h5), but it has no checkpoint to resume from" \
     "${train[@]}" output.folder=run
-check "what to do is said" says "choose another output.folder, or name a checkpoint of that run by train.resume or train --from"
+check "what to do is said" says "choose another output.folder, or name a checkpoint of that run with train.resume or train --from"
 mv run/final_model.h5 archive/
 refuses "an export and a log" "$result (run/final_model)" "${train[@]}" checkpoint.export_final=true output.folder=run
 refuses "the log of a run that has saved" "$result (run/log.jsonl)" "${train[@]}" output.folder=run
@@ -149,12 +149,12 @@ own lock "a key" "run/lock exists and is not the lock of a run"
 own lock "host names of the lab, process them" "run/lock exists and is not the lock of a run"
 own log.jsonl '{"loss": 1}' "run/log.jsonl exists and was not written by a run"
 own deck.cfg "$(cat deck.cfg)" "run/deck.cfg exists and was not written by a run"
-own final_model.h5 "weights" "holds the result of a run (run/final_model.h5)"
+own final_model.h5 "weights" "has the result of a run (run/final_model.h5)"
 own tensorboard/events.out.tfevents.1.host.2.0 "curves" "run/tensorboard exists and was not written by a run"
 own stop "road signs" "run/stop exists and is not empty"
 own checkpoint 'model_checkpoint_path: "x"' "run/checkpoint exists and is not empty"
 own cistron.prom "metrics" "run/cistron.prom exists and is not a metrics file of a run" log.prometheus=cistron.prom
-own final_model/mine.txt "text" "holds the result of a run (run/final_model)" checkpoint.export_final=true
+own final_model/mine.txt "text" "has the result of a run (run/final_model)" checkpoint.export_final=true
 for kind in "mkdir run/lock" "mkfifo run/lock" "ln -s ../deck.cfg run/lock"; do
     rm -rf run && mkdir run && $kind
     refuses "$kind" "run/lock: " "${train[@]}" output.folder=run

@@ -238,7 +238,7 @@ check "the table stays as it was" cmp all/results.csv before.csv
 sed -i 's/"device_name":"[^"]*"/"device_name":"Another X1"/' "all/$(cut -d , -f 1 before.csv | sed -n 3p)/run/log.jsonl"
 sweep lists/weak.cfg -o all
 check "another device: code" test $code -eq 2
-check "is named too" says "ran on Another X1, and "
+check "is named too" says "ran on Another X1, but "
 
 # -- transfers ---------------------------------------------------------------------------------------------------------
 library=$(ldd "$CISTRON" | awk '/libm\.so/ { print $3 }') # one that changes nothing

@@ -14,7 +14,7 @@ go_on()
 go_on train.steps=5 device.peak=1
 check "a run ends with 0" codes_are 0 2
 cp "$work/out" "$work/table"
-check "what was written beside steps has a timer" grep -q '"name":"writing beside steps"' "$run/log.jsonl"
+check "what was written beside steps has a timer" grep -q '"name":"background writing"' "$run/log.jsonl"
 rm "$run"/step_00000005.h5*
 go_on train.steps=9 device.peak=1
 check "it goes on" says "at step 4"
@@ -121,7 +121,7 @@ matrices = 2 * (32 * (32 + 2 * 16) + 32 * 32 + 3 * 32 * 64) + 32 * 256
 assert start["flops_per_token_causal"] == 6 * matrices + 2 * 12 * 32 * 65 / 2
 timers = [line for line in lines if line["event"] == "timers"][-1]["timers"]
 names = {timer["name"]: timer for timer in timers}
-assert "writing beside steps" not in names, names  # at a run's end steps wait
+assert "background writing" not in names, names  # at a run's end steps wait
 assert names["training steps"]["calls"] == 2 and names["all"]["kind"] == "all"
 assert all(t["minimum"] <= t["mean"] <= t["maximum"] for t in timers)
 assert 0 < names["training steps"]["mean"] <= names["all"]["mean"]
@@ -227,7 +227,7 @@ check "into a named file" test -s "$work/page.html"
 check "nothing else is left" test "$(ls "$work"/page.html* | wc -l)" -eq 1
 "$CISTRON" report "$work" >"$work/out" 2>&1
 check "no run: exit code 2" test $? -eq 2
-check "no run: is said" says "holds no log.jsonl"
+check "no run: is said" says "has no log.jsonl"
 
 # energy of 2 GPUs since the last start at step 10: 1500 J, and the tokens behind it
 sed -i '/"event":"step","step":1[12],/s/,"step_seconds"/,"gpu_power":[300,350.5],"gpu_energy":[1000,500]&/' "$run/log.jsonl"

@@ -41,7 +41,7 @@ static void check_dataset(hid_t file, enum piece_kind kind, const struct paramet
     if (strcmp(found, wanted) != 0)
         faults_add(faults, "/%s: is %s in the file, %s in the model", name, found, wanted);
     else if (H5Tget_class(type) != H5T_FLOAT)
-        faults_add(faults, "/%s: holds no floating-point numbers", name);
+        faults_add(faults, "/%s: is not of a floating-point type", name);
     H5Tclose(type);
     H5Sclose(space);
     H5Dclose(dataset);

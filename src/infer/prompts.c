@@ -163,7 +163,7 @@ static int read_given(struct prompts_reading *r)
     unsigned char wrong;
     int code = ERROR_NONE;
     if (r->encoder == NULL && !record_clean(text, &length, &wrong))
-        code = error_user("--prompt: holds byte 0x%02x: it is not a sequence", (unsigned)wrong);
+        code = error_user("--prompt: contains byte 0x%02x, so it is not a sequence", (unsigned)wrong);
     start_prompt(r, "prompt", (int64_t)strlen("prompt"));
     add_text(r->prompts, text, length);
     free(text);

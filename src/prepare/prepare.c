@@ -410,7 +410,7 @@ static void report(const struct prepare *prepare)
                  plural(output->sequences), output->checksum);
     }
     if (prepare->empty_files > 0)
-        log_warn("%lld of %lld files hold no record; the first of them is %s", (long long)prepare->empty_files,
+        log_warn("%lld of %lld files have no record; the first of these files is %s", (long long)prepare->empty_files,
                  (long long)prepare->source_count, prepare->first_empty_file);
     record_reader_report(prepare->skipped_records, prepare->settings->field);
     if (prepare->empty_records > 0)
@@ -458,11 +458,10 @@ static int refuse_nothing(const struct prepare *prepare)
 {
     if (prepare->skipped_records > 0)
         return error_user(
-            "%s: no record has a sequence: --skip-bad left out %lld; --field names the one that holds the "
-            "sequence",
+            "%s: no record has a sequence: --skip-bad skipped %lld; name the field of the sequence with --field",
             prepare->settings->inputs[0], (long long)prepare->skipped_records);
     if (prepare->empty_files == prepare->source_count)
-        return error_user("%s: holds no record", prepare->first_empty_file);
+        return error_user("%s: has no record", prepare->first_empty_file);
     return error_user("%s: no record has a sequence, there is nothing to store", prepare->settings->inputs[0]);
 }
 

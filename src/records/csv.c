@@ -276,7 +276,7 @@ static int read_header(struct csv *csv)
     }
     csv->name_column = record >= 0 ? record : id;
     if (code == ERROR_NONE && csv->text_column < 0)
-        code = error_user("%s: has no column \"%s\"; --field names the one that holds the sequence. It has: %s%s",
+        code = error_user("%s: has no column \"%s\"; name the column of the sequence with --field. It has: %s%s",
                           source_name(csv->source), csv->field, list, csv->columns > NAMES_TOLD ? ", ..." : "");
     free(list);
     return code;
@@ -300,7 +300,7 @@ static int read_row(struct csv *csv, bool *whole)
     if (*whole)
         return ERROR_NONE;
     if (csv->skipped == NULL)
-        return error_user("%s:%lld: has %lld cells, the header has %lld; --skip-bad leaves such rows out",
+        return error_user("%s:%lld: has %lld cells, the header has %lld; --skip-bad skips such rows",
                           source_name(csv->source), (long long)csv->row_line, (long long)cells,
                           (long long)csv->columns);
     ++*csv->skipped;
@@ -315,13 +315,13 @@ static int make_record(struct csv *csv)
     if (csv->name_column == csv->text_column) /* with --field id or --field record */
         add(csv, &csv->name, csv->text.text, csv->text.length);
     if (!record_first_word(csv->name.text, csv->name.length, &word, &length, &wrong))
-        return error_user("%s:%lld: the record's name holds the control character 0x%02x", source_name(csv->source),
+        return error_user("%s:%lld: the record's name contains the control character 0x%02x", source_name(csv->source),
                           (long long)csv->row_line, (unsigned)wrong);
     free(csv->label);
     csv->label = length > 0 ? memory_format("%.*s", (int)length, word) : memory_format("%lld", (long long)csv->row);
     if (csv->content == RECORD_CHARACTERS ? !record_clean(csv->text.text, &csv->text.length, &wrong)
                                           : memchr(csv->text.text, '\0', (size_t)csv->text.length) != NULL)
-        return error_user("%s:%lld: column \"%s\" holds byte 0x%02x: it is not a %s", source_name(csv->source),
+        return error_user("%s:%lld: column \"%s\" contains byte 0x%02x, so it is not a %s", source_name(csv->source),
                           (long long)csv->row_line, csv->field, (unsigned)wrong,
                           csv->content == RECORD_CHARACTERS ? "sequence" : "text");
     csv->waits = csv->text.length > 0;

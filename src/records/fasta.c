@@ -178,7 +178,7 @@ static int next(void *reader, struct record_piece *piece)
             done = true;
         } else if (fasta->at_end) {
             if (!fasta->in_record)
-                return error_user("%s: holds no FASTA record", source_name(fasta->source));
+                return error_user("%s: has no FASTA record", source_name(fasta->source));
             *piece = (struct record_piece){.kind = RECORD_END};
             done = true;
         }

@@ -324,7 +324,7 @@ static int refuse_absent(const struct parquet_footer *footer, const char *wanted
         list = longer;
         told++;
     }
-    int code = error_user("%s: has no column \"%s\"; --field names the one that holds the sequence%s%s%s",
+    int code = error_user("%s: has no column \"%s\"; name the column of the sequence with --field%s%s%s",
                           source_name(footer->source), wanted, told > 0 ? ". Of strings it has: " : "", list,
                           told == NAMES_TOLD ? ", ..." : "");
     free(list);
@@ -440,7 +440,7 @@ static int check_chunk(const struct parquet_footer *footer, const struct column_
     if (column->encrypted)
         return error_user("%s: column \"%s\" is encrypted", file, name);
     if (column->elsewhere)
-        return error_user("%s: column \"%s\" lies in another file; give one that holds its data", file, name);
+        return error_user("%s: column \"%s\" is in another file; use a file that contains its data", file, name);
     const struct parquet_chunk *chunk = &column->chunk;
     if (column->type != wanted->type || chunk->entries < 0 || chunk->bytes < 0 || chunk->start < MAGIC_BYTES ||
         chunk->start > footer->limit || chunk->bytes > footer->limit - chunk->start)

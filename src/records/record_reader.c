@@ -200,8 +200,8 @@ static int refuse_empty(const struct record_reader *reader)
 {
     const int64_t *skipped = reader->settings.skipped;
     if (skipped == NULL || *skipped == reader->skipped_before)
-        return error_user("%s: holds no record", reader->name);
-    return error_user("%s: none of %lld records has field \"%s\"; --field names the one that holds the sequence",
+        return error_user("%s: has no record", reader->name);
+    return error_user("%s: none of %lld records has field \"%s\"; name the field of the sequence with --field",
                       reader->name, (long long)(*skipped - reader->skipped_before), reader->settings.field);
 }
 

@@ -444,7 +444,7 @@ int report_run(const char *folder, const char *out)
     char *log = memory_format("%s/" RUN_LOG, folder);
     if (access(log, F_OK) != 0) {
         free(log);
-        return error_user("%s: holds no log.jsonl%s; name the output.folder of a run", folder, path_seen_from(folder));
+        return error_user("%s: has no log.jsonl%s; name the output.folder of a run", folder, path_seen_from(folder));
     }
     struct report *report = memory_allocate(sizeof *report);
     report->folder = folder;

@@ -151,9 +151,9 @@ static int check_result(const struct names *names, const struct setup *setup, co
     if (what == NULL || record->from)
         return ERROR_NONE;
     char *start = path != NULL ? memory_format("%s is not a checkpoint of that run", path)
-                               : memory_string("none of its checkpoints is there to resume from");
-    int code = error_user("key output.folder = \"%s\": holds the result of a run (%s), and %s; choose another "
-                          "output.folder, or name a checkpoint of that run by train.resume or train --from",
+                               : memory_string("it has no checkpoint to resume from");
+    int code = error_user("key output.folder = \"%s\": has the result of a run (%s), but %s; choose another "
+                          "output.folder, or name a checkpoint of that run with train.resume or train --from",
                           names->folder, what, start);
     free(start);
     return code;

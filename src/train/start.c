@@ -179,7 +179,7 @@ static int refuse_old_run(struct comm *world, const char *folder)
 {
     int code = ERROR_NONE;
     if (world->rank == 0 && folder_holds_run(folder))
-        code = error_user("key train.resume = \"never\": output.folder = \"%s\" holds a run already; choose another "
+        code = error_user("key train.resume = \"never\": output.folder = \"%s\" has a run already; choose another "
                           "folder or train.resume = \"auto\"",
                           folder);
     return comm_agree(world, code);
@@ -372,8 +372,8 @@ static int check_newest(const struct session *s, const struct checkpoint_meta *m
     if (s->world->rank == 0)
         code = checkpoint_newest(folder, &newest);
     if (newest != NULL && (strlen(newest) > strlen(own) || strcmp(newest, own) > 0))
-        code = error_user("%s: output.folder = \"%s\" holds a later checkpoint, %s: choose another folder, or move "
-                          "that checkpoint away",
+        code = error_user("%s: output.folder = \"%s\" has a later checkpoint, %s: choose another folder, or move that "
+                          "checkpoint away",
                           path, folder, newest);
     free(newest);
     free(own);
