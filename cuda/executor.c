@@ -224,7 +224,7 @@ static void *allocate(struct executor *executor, int64_t bytes, enum memory_kind
     }
     cudaError_t status = cudaMalloc(&memory, (size_t)bytes);
     if (status == cudaErrorMemoryAllocation)
-        error_fatal("out of device memory: %.2f GiB asked for, %.2f GiB free", (double)bytes / (1 << 30),
+        error_fatal("out of device memory: %.2f GiB requested, %.2f GiB free", (double)bytes / (1 << 30),
                     (double)unused_bytes() / (1 << 30));
     cuda_check(status, "cudaMalloc");
     /* Our streams do not wait for the default stream, so synchronise: then all of them find zeros. */
@@ -496,7 +496,7 @@ static struct group *make_group(struct executor *executor, struct comm *comm, co
         return make_nccl_group(cuda, comm, name);
 #endif
     if (comm->rank == 0)
-        log_info("# group \"%s\": ranks share a GPU, so it sums in the host's memory, which is slow", name);
+        log_info("# group \"%s\": its ranks share a GPU, so collectives run in host memory, which is slow", name);
     return copying_group_create(comm, executor, name);
 }
 
@@ -567,7 +567,7 @@ struct executor *cuda_executor_create(int device, int sharing, const struct devi
     CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
     cublasLtHandle_t blas;
     if (cublasLtCreate(&blas) != CUBLAS_STATUS_SUCCESS)
-        error_fatal("cuBLASLt: cannot be started on device %d", device);
+        error_fatal("cuBLASLt: cannot be initialised on device %d", device);
     for (int i = 0; i < STREAM_COUNT; i++) {
         struct cuda_target *target = &cuda->targets[i];
         /* Transfers have few blocks; they go first when blocks compete for SMs. */

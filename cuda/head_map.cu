@@ -15,7 +15,8 @@ static encode_function find_encode()
     enum cudaDriverEntryPointQueryResult found;
     CUDA_CHECK(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found));
     if (found != cudaDriverEntryPointSuccess)
-        error_fatal("cuda executor: the driver has no cuTensorMapEncodeTiled: it is older than CUDA 12.0");
+        error_fatal("cuda executor: the NVIDIA driver is older than CUDA 12.0 (it has no cuTensorMapEncodeTiled); "
+                    "update the driver");
     return reinterpret_cast<encode_function>(function);
 }
 

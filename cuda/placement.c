@@ -48,7 +48,7 @@ static void print_places(struct comm *world, int device)
     for (int r = 0; r < world->size && r < TABLE_RANKS; r++)
         log_info("# rank %d on %s", r, all + (int64_t)r * LINE_BYTES);
     if (world->size > TABLE_RANKS)
-        log_info("# and so on for %d ranks", world->size);
+        log_info("# ... of %d ranks", world->size);
     memory_free(all);
 }
 
@@ -57,13 +57,13 @@ int cuda_executor_make(struct executor **executor, const struct device_request *
     int devices, code = ERROR_NONE;
     const struct device_placement place = choose(request->node, &devices);
     if (place.sharing > 1 && !request->share)
-        code = error_user("%d ranks on a node of which they see %d GPUs, and %d of them have the same one: start fewer "
-                          "ranks, let each see a GPU of its own, or set device.share = true",
+        code = error_user("%d ranks of this node see %d GPUs, and %d ranks would use the same GPU: start fewer ranks, "
+                          "give each rank a GPU of its own, or set device.share = true",
                           request->node->size, devices, place.sharing);
 #ifndef CISTRON_NCCL
     if (request->world->size > 1)
-        code = error_user("%d ranks on GPUs: this build has no NCCL (configure --with-nccl=DIR); start one, or set "
-                          "device.kind = \"cpu\"",
+        code = error_user("%d ranks on GPUs need NCCL, and this build has none (configure --with-nccl=DIR); start one "
+                          "rank, or set device.kind = \"cpu\"",
                           request->world->size);
 #endif
     code = comm_agree(request->world, code);

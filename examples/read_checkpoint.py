@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Reads a checkpoint with h5py: examples/read_checkpoint.py RUN/step_00000012.h5
 
-A checkpoint is one HDF5 file, whatever the number of ranks that wrote it; doc/formats.md lists its content. Weights
-have Hugging Face's names and shapes, so a model is read without Cistron. This program prints the deck, the tensors and
-what AdamW knows of them. It needs h5py and numpy."""
+A checkpoint is one HDF5 file, whatever the number of ranks that wrote it; doc/formats_checkpoints.md lists its
+content. Weights have Hugging Face's names and shapes, so a model is read without Cistron. This program prints the
+deck, the tensors and what AdamW knows of them. It needs h5py and numpy."""
 import sys
 
 import h5py

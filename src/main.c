@@ -39,7 +39,8 @@ static void abort_all_ranks(void)
 
 static void leave_alone(int number)
 {
-    static const char text[] = "cistron: a rank does not come to the program's end within comm.timeout; all was done\n";
+    static const char text[] =
+        "cistron: a rank has not reached the end of the program within comm.timeout; all work was completed\n";
     (void)number;
     (void)!write(STDERR_FILENO, text, sizeof text - 1);
     _exit(ERROR_ENVIRONMENT);
@@ -71,7 +72,7 @@ static int check_build(struct comm *world)
     return comm_agree(world, strcmp(mine, first) == 0
                                  ? ERROR_NONE
                                  : error_user("this rank, on %s, runs another build of cistron than rank 0 (build ID "
-                                              "%.8s, not %.8s): give all nodes the same program",
+                                              "%.8s, not %.8s); install the same program on all nodes",
                                               host, mine, first));
 }
 

@@ -103,9 +103,9 @@ prepare="prepare --tokenizer nucleotide -o x.h5"
 from_run="train deck.cfg data.train=g.train.h5"
 cat >cases <<END
 no FASTA file                   | $prepare none.fa                          | 2 | none.fa: cannot open: No such file or directory (seen from $PWD)
-an empty FASTA file             | $prepare empty                            | 2 | empty: holds no record
-empty files alone               | $prepare empty empty                      | 2 | empty: holds no record
-an empty file among others      | $prepare -o y.h5 few.fa empty             | 0 | warning: 1 of 2 files hold no record; the first of them is empty
+an empty FASTA file             | $prepare empty                            | 2 | empty: has no record
+empty files alone               | $prepare empty empty                      | 2 | empty: has no record
+an empty file among others      | $prepare -o y.h5 few.fa empty             | 0 | warning: 1 of 2 files have no record; the first of these files is empty
 a binary file for FASTA         | $prepare binary                           | 2 | this is binary data, not FASTA text
 a byte beyond ASCII             | $prepare g.fa latin.fa                    | 2 | latin.fa:2: byte 0xff
 truncated gzip                  | $prepare cut.gz                           | 2 | cut.gz: the compressed file is truncated
@@ -117,55 +117,55 @@ headers alone                   | $prepare hollow.fa                        | 2 
 a header line without end       | $prepare long_name.fa                     | 2 | no record has a sequence
 line ends of old Macs           | $prepare mac.fa                           | 2 | mac.fa:1: a carriage return within the line
 a byte order mark               | $prepare -o y.h5 mark.jsonl               | 0 | y.h5: 4 bases
-UTF-16                          | $prepare wide.jsonl                       | 2 | wide.jsonl: is UTF-16, UTF-8 is read; convert it: iconv -f UTF-16
-FASTQ                           | $prepare reads.fastq                      | 2 | reads.fastq: is a FASTQ file, which is not read (FASTA, JSON lines
+UTF-16                          | $prepare wide.jsonl                       | 2 | wide.jsonl: is UTF-16, but must be UTF-8; convert it: iconv -f UTF-16
+FASTQ                           | $prepare reads.fastq                      | 2 | reads.fastq: is a FASTQ file, which is not supported (FASTA, JSON lines
 FASTQ to score                  | eval --checkpoint made --fasta reads.fastq -o y.json | 2 | reads.fastq: is a FASTQ file
 FASTQ to embed                  | embed --checkpoint made --fasta reads.fastq -o y.h5 | 2 | reads.fastq: is a FASTQ file
 FASTQ for prompts               | generate --checkpoint made --input reads.fastq | 2 | reads.fastq: is a FASTQ file
 GenBank                         | $prepare --input-format fasta genes.gb    | 2 | genes.gb: is a GenBank file
 an id that is a float           | $prepare ids.json                         | 2 | ids.json:1: member "id" is the record's name: it must be a string or an integer
 a JSON array cut short          | $prepare open.json                        | 2 | open.json:1: is not a JSON array of objects: the file ends within this element
-CSV without the column          | $prepare table.csv                        | 2 | table.csv: has no column "text"; --field names the one that holds the sequence. It has: id, sequence
+CSV without the column          | $prepare table.csv                        | 2 | table.csv: has no column "text"; name the column of the sequence with --field. It has: id, sequence
 CSV                             | $prepare -o y.h5 --field sequence table.csv | 0 | y.h5: 4 bases
 a row of too many cells         | $prepare ragged.csv                       | 2 | ragged.csv:3: has 3 cells, the header has 2
 rows that are left out          | $prepare -o y.h5 --skip-bad ragged.csv    | 0 | 1 record without field "text" skipped (--skip-bad)
-a null for a sequence           | $prepare null.jsonl                       | 2 | null.jsonl:2: field "text" is null; --skip-bad leaves such records out
+a null for a sequence           | $prepare null.jsonl                       | 2 | null.jsonl:2: field "text" is null; --skip-bad skips such records
 nulls that are left out         | $prepare -o y.h5 --skip-bad null.jsonl    | 0 | 2 records without field "text" skipped (--skip-bad)
 nulls left out of an evaluation | eval --checkpoint made --input null.jsonl --skip-bad -o y.json | 0 | 2 records without field "text" skipped (--skip-bad)
 nulls left out of prompts       | generate --checkpoint made --input null.jsonl --skip-bad --tokens 2 | 0 | 2 records without the field skipped (--skip-bad)
-nothing but what is left out    | $prepare --skip-bad --field x null.jsonl  | 2 | null.jsonl: no record has a sequence: --skip-bad left out 3
+nothing but what is left out    | $prepare --skip-bad --field x null.jsonl  | 2 | null.jsonl: no record has a sequence: --skip-bad skipped 3
 numbers that nobody asked for   | $prepare -o y.h5 members.jsonl            | 0 | y.h5: 4 bases
 a field of plain text           | $prepare --input-format lines --field x plain.txt | 2 | plain.txt: --field x: plain text has no fields
 prompts of a field of text      | generate --checkpoint made --field x --input plain.txt | 2 | plain.txt: --field x: plain text has no fields
-a folder for FASTA              | $prepare folder                           | 2 | folder: this folder holds no files
+a folder for FASTA              | $prepare folder                           | 2 | folder: the folder has no files
 a pattern for nothing           | $prepare no*such.fa                       | 2 | no*such.fa: no file matches
-nothing on standard input       | $prepare -                                | 2 | <stdin>: holds no record
+nothing on standard input       | $prepare -                                | 2 | <stdin>: has no record
 a store for FASTA               | $prepare store.h5                         | 2 | store.h5: is an HDF5 file
 a line of 20 MB                 | $prepare -o y.h5 long_line.fa             | 0 | 20000000 bases
 records without sequence        | $prepare -o y.h5 few.fa                   | 0 | in 3 sequences
-a JSON line that does not end   | $prepare open.jsonl                       | 2 | open.jsonl:2: no JSON
+a JSON line that does not end   | $prepare open.jsonl                       | 2 | open.jsonl:2: is not JSON
 a JSON line that is a list      | $prepare list.jsonl                       | 2 | list.jsonl:2: is not a JSON object
 a JSON line without the field   | $prepare other_field.jsonl                | 2 | other_field.jsonl:3: has no field "text"
 a number for a sequence         | $prepare number.jsonl                     | 2 | number.jsonl:1: field "text" is not a string
-a control character in JSON     | $prepare bell.jsonl                       | 2 | bell.jsonl:1: field "text" holds byte 0x07
-JSON that is not UTF-8          | $prepare latin.jsonl                      | 2 | latin.jsonl:1: no JSON
+a control character in JSON     | $prepare bell.jsonl                       | 2 | bell.jsonl:1: field "text" contains byte 0x07
+JSON that is not UTF-8          | $prepare latin.jsonl                      | 2 | latin.jsonl:1: is not JSON
 empty JSON sequences alone      | $prepare hollow.jsonl                     | 2 | no record has a sequence
-FASTA that is named JSON lines  | $prepare fasta.jsonl                      | 2 | fasta.jsonl:1: no JSON
-FASTA behind JSON lines         | $prepare mixed                            | 2 | mixed:2: no JSON
+FASTA that is named JSON lines  | $prepare fasta.jsonl                      | 2 | fasta.jsonl:1: is not JSON
+FASTA behind JSON lines         | $prepare mixed                            | 2 | mixed:2: is not JSON
 truncated JSON lines            | $prepare cut.jsonl.gz                     | 2 | cut.jsonl.gz: the compressed file is truncated
-an empty JSON lines file        | $prepare --field x -                      | 2 | <stdin>: holds no
+an empty JSON lines file        | $prepare --field x -                      | 2 | <stdin>: has no
 a JSON line of 20 MB            | $prepare -o y.h5 long_line.jsonl          | 0 | 20000000 bases
 output is the input             | $prepare -o g.fa g.fa                     | 2 | is an input and the output
 output is a folder              | $prepare -o taken.h5 g.fa                 | 2 | taken.h5: exists and is not a regular file
-output is a folder to be        | $prepare -o fresh/ g.fa                   | 2 | fresh/: names a folder
-output is standard output       | $prepare -o - g.fa                        | 2 | -: standard output cannot be this output
+output is a folder to be        | $prepare -o fresh/ g.fa                   | 2 | fresh/: is a folder
+output is standard output       | $prepare -o - g.fa                        | 2 | -: this output cannot go to standard output
 a file for a folder             | import llama_tiny/config.json -o x.h5     | 2 | config.json: cannot read the folder: Not a directory
-another tokenizer than a Llama's | import llama_tiny -o x.h5 --tokenizer esm2 | 2 | cistron: --tokenizer esm2: a model of family llama learns from nucleotide
-two inputs                      | eval --checkpoint made --fasta g.fa --input few.fa -o y.h5 | 2 | --fasta and --input: give one of them
+another tokenizer than a Llama's | import llama_tiny -o x.h5 --tokenizer esm2 | 2 | cistron: --tokenizer esm2: a model of family llama needs nucleotide
+two inputs                      | eval --checkpoint made --fasta g.fa --input few.fa -o y.h5 | 2 | --fasta and --input: give only one of them
 import over its source          | import llama_tiny -o llama_tiny/model-00001-of-00003.safetensors | 2 | model-00001-of-00003.safetensors: is an input and the output
 report of endless tokens        | report made --tokens inf                  | 2 | --tokens inf: must be a finite number, 0 or above
 report over its log             | report made -o made/log.jsonl             | 2 | made/log.jsonl: is an input and the output
-output where no folder can be   | $prepare -o g.fa/x.h5 g.fa                | 2 | g.fa/x.h5: its folder cannot be made: Not a directory
+output where no folder can be   | $prepare -o g.fa/x.h5 g.fa                | 2 | g.fa/x.h5: its folder cannot be created: Not a directory
 no such tokenizer               | prepare --tokenizer none -o x.h5 g.fa     | 2 | none
 no tokenizer                    | prepare -o x.h5 g.fa                      | 2 | missing: --tokenizer NAME;
 parts that sum to 1.1           | $prepare --split a:0.5,b:0.6 g.fa         | 2 | sum to 1.1
@@ -173,7 +173,7 @@ a seed that is no number        | $prepare --seed many g.fa                 | 2 
 no such option                  | $prepare --frob g.fa                      | 2 | --frob: is not an option
 nothing to inspect              | inspect                                   | 2 | missing: FILE;
 inspecting text                 | inspect deck.cfg                          | 2 | deck.cfg: is not an HDF5 file
-inspecting an empty folder      | inspect folder                            | 2 | holds no checkpoint
+inspecting an empty folder      | inspect folder                            | 2 | has no checkpoint
 a store alone for a baseline    | baseline g.train.h5                       | 2 | missing: TRAIN.h5 VALID.h5;
 a wrong order behind a good one | baseline --orders 3,13 g.train.h5 g.valid.h5 | 2 | --orders 3,13: an order must be between 0 and 12 for nucleotide tokens
 no such option of deck          | deck --frob                               | 2 | --frob: is not an option
@@ -182,17 +182,17 @@ a command misspelt              | trian deck.cfg                            | 2 
 a command cut short             | evaluate                                  | 2 | unknown command "evaluate"; did you mean eval?
 an option misspelt              | plan --rank 2 deck.cfg                    | 2 | --rank: is not an option of this command; did you mean --ranks?
 an option with a value misspelt | plan --ranx=2 deck.cfg                    | 2 | --ranx=2: is not an option of this command; did you mean --ranks?
-a deck misspelt                 | plan quickstrat                           | 2 | where there is quickstart
+a deck misspelt                 | plan quickstrat                           | 2 | has no deck of that name; the nearest is quickstart
 
 no deck                         | train                                     | 2 | missing: DECK
 FASTA for a deck                | train g.fa                                | 2 | g.fa: it looks like FASTA
 JSON lines for a deck           | train number.jsonl                        | 2 | number.jsonl: it looks like JSON
 a pipe for a deck               | train pipe                                | 2 | pipe: it is not a regular file
 a pipe taken in                 | train piped.cfg                           | 2 | piped.cfg:1: @include pipe: it is not a regular file
-no shipped deck either          | train lingua                              | 2 | lingua: No such file or directory (seen from $PWD); nor is it one of the decks in
-no such key at all              | train deck.cfg foo.bar=1                  | 2 | key foo.bar: no such key; "cistron deck"
+no shipped deck either          | train lingua                              | 2 | lingua: No such file or directory (seen from $PWD);
+no such key at all              | train deck.cfg foo.bar=1                  | 2 | key foo.bar: unknown key; cistron deck
 no folder                       | train deck.cfg output.folder=             | 2 | output.folder = : must be a string of 1 to 4095
-ten thousand keys               | train keys.cfg                            | 2 | more keys than any deck has
+ten thousand keys               | train keys.cfg                            | 2 | too many keys for a deck
 ten thousand mistakes           | train lines.cfg                           | 2 | and more of this kind
 a deck that is not there        | train none.cfg                            | 2 | none.cfg: No such file
 a folder for a deck             | train folder                              | 2 | folder: it is a folder, not a deck
@@ -200,25 +200,25 @@ a store for a deck              | train store.h5                            | 2 
 a syntax error                  | train syntax.cfg                          | 2 | syntax.cfg:3: syntax error
 a string without end            | train open.cfg                            | 2 | open.cfg:1: syntax error: this string does not end
 a string too long               | train long.cfg                            | 2 | must be a string of 1 to
-a section given twice           | train twice.cfg                           | 2 | twice.cfg:2: key train: given twice
+a section given twice           | train twice.cfg                           | 2 | twice.cfg:2: key train: is set twice
 a missing include               | train include.cfg                         | 2 | include.cfg:1: @include nowhere.cfg: No such file
-an include of itself            | train circle.cfg                          | 2 | in a circle: circle.cfg, circle.cfg
+an include of itself            | train circle.cfg                          | 2 | circular @include: circle.cfg, circle.cfg
 an integer past 32 bits         | train wraps.cfg                           | 2 | wraps.cfg:3: key train.steps = 3000000000
 a byte order mark               | train mark.cfg                            | 2 | mark.cfg: it begins with a byte order mark
-a section that is a value       | train section.cfg                         | 2 | section.cfg:1: key train: a section
+a section that is a value       | train section.cfg                         | 2 | section.cfg:1: key train: is a section
 a list for a number             | train list.cfg                            | 2 | list.cfg:1: key train.steps
 the first of three mistakes     | train three.cfg                           | 2 | three.cfg:2: key model.layers
-the last of three mistakes      | train three.cfg                           | 2 | three.cfg:3: key foo: no such key
+the last of three mistakes      | train three.cfg                           | 2 | three.cfg:3: key foo: unknown key
 an empty deck                   | train empty                               | 2 | key data.train: not set
 the reference deck              | train reference.cfg                       | 2 | key data.train: not set
-a key of other programs         | train deck.cfg train.learning_rate=3      | 2 | train.learning_rate: unknown; here it is optimizer.lr
-epochs                          | train deck.cfg epochs=3                   | 2 | epochs: unknown; here it is train.steps (cistron plan says
+a key of other programs         | train deck.cfg train.learning_rate=3      | 2 | train.learning_rate: unknown; its name here is optimizer.lr
+epochs                          | train deck.cfg epochs=3                   | 2 | epochs: unknown; its name here is train.steps (cistron plan prints
 blanks around =                 | train deck.cfg train.steps = 3            | 2 | train.steps = 3: an override is one argument; write train.steps=3
 a blank behind =                | train deck.cfg train.steps= 3             | 2 | train.steps= 3: an override is one argument; write train.steps=3
 yes, not true                   | train deck.cfg checkpoint.at_end=yes      | 2 | key checkpoint.at_end = yes: must be true or false
 resume is no switch             | train deck.cfg train.resume=yes           | 2 | key train.resume = "yes": must be "auto"
 unknown key                     | train deck.cfg model.hiden=3              | 2 | model.hiden: unknown; the nearest known key is model.hidden
-an override without a value     | train deck.cfg train.steps                | 2 | train.steps: an override reads key=value
+an override without a value     | train deck.cfg train.steps                | 2 | train.steps: is not an override; write key=value
 an empty number                 | train deck.cfg train.steps=               | 2 | train.steps = : must be an integer
 a number with a tail            | train deck.cfg train.steps=5x             | 2 | train.steps = 5x: must be an integer
 a number past 64 bits           | train deck.cfg train.steps=99999999999999999999 | 2 | must be an integer
@@ -229,7 +229,7 @@ out of range                    | train deck.cfg optimizer.beta2=1.5        | 2 
 wrong choice                    | train deck.cfg data.format=bshd           | 2 | data.format = bshd: must be one of
 no such preset                  | train deck.cfg model.preset=llama9        | 2 | model.preset = "llama9"
 heads that do not divide        | train deck.cfg model.kv_heads=3           | 2 | model.kv_heads = 3
-a width that heads do not divide | train deck.cfg model.hidden=33           | 2 | model.hidden = 33 does not divide
+a width that heads do not divide | train deck.cfg model.hidden=33           | 2 | model.hidden = 33 is not a multiple of
 a vocabulary too small          | train deck.cfg model.vocabulary=100       | 2 | model.vocabulary = 100
 row not a multiple of 16        | train deck.cfg data.row_tokens=65         | 2 | data.row_tokens = 65
 window beyond the row           | train deck.cfg data.window=128            | 2 | data.window = 128
@@ -248,15 +248,15 @@ tokens that they cannot divide  | plan --ranks 6 deck.cfg parallel.tensor=6 trai
 tokens that are too few         | plan --ranks 8 deck.cfg parallel.tensor=8 data.train=random model.vocabulary=5 model.heads=8 model.hidden=64 model.kv_heads=8 model.ffn=64 | 2 | parallel.tensor = 8: must be at most model.vocabulary, 5
 layers and rows of too many     | plan --ranks 4 deck.cfg parallel.tensor=4 parallel.context=2 | 2 | parallel.context = 2: must divide 1, which is the number of ranks, 4, over parallel.tensor = 4
 ranks that are no stages        | train deck.cfg parallel.pipeline=3        | 2 | parallel.pipeline = 3: must divide the number of ranks, 2
-more parts than layers          | train deck.cfg parallel.pipeline=2 parallel.virtual_stages=2 train.global_batch=8 | 2 | with parallel.virtual_stages = 2 the model is cut into 4 parts, but its 2 layers make 3 at most
-parts of no stage               | train deck.cfg parallel.virtual_stages=2         | 2 | parallel.virtual_stages = 2: parts of a stage
-micro-batches that do not divide | plan --ranks 4 deck.cfg model.layers=8 parallel.pipeline=4 parallel.virtual_stages=2 train.micro_batch=1 train.global_batch=6 | 2 | train.global_batch = 6: a rank has 6 micro-batches of it; parallel.virtual_stages = 2 needs a multiple of parallel.pipeline = 4, as with train.global_batch = 8
+more parts than layers          | train deck.cfg parallel.pipeline=2 parallel.virtual_stages=2 train.global_batch=8 | 2 | with parallel.virtual_stages = 2 the model is divided into 4 chunks, but its 2 layers make 3 at most
+parts of no stage               | train deck.cfg parallel.virtual_stages=2         | 2 | parallel.virtual_stages = 2: needs parallel.pipeline above 1
+micro-batches that do not divide | plan --ranks 4 deck.cfg model.layers=8 parallel.pipeline=4 parallel.virtual_stages=2 train.micro_batch=1 train.global_batch=6 | 2 | train.global_batch = 6: a rank has 6 micro-batches of it; parallel.virtual_stages = 2 needs a multiple of parallel.pipeline = 4, such as with train.global_batch = 8
 parts, of what ranks of a row have left | plan --ranks 8 deck.cfg model.layers=4 parallel.pipeline=2 parallel.virtual_stages=2 train.micro_batch=1 train.global_batch=5 parallel.context=0 device.memory=0.0001 | 2 | key device.memory: a rank needs
 ranks of a row, state to be chosen | plan --ranks 2 deck.cfg parallel.shard=auto parallel.context=4 | 2 | parallel.context = 4: must divide the number of ranks, 2
 sizes that cannot be halved     | measure -o rates.cfg --largest 1000       | 2 | --largest 1000: must be a power of two
 a folder for rates              | measure -o folder --quick                 | 2 | folder: exists and is not a regular file
 ranks that do not share state   | train deck.cfg parallel.shard=full parallel.shard_size=3 | 2 | parallel.shard_size = 3: must divide
-ranks of no sharding group      | train deck.cfg parallel.shard_size=2      | 2 | parallel.shard_size = 2: needs parallel.shard
+ranks of no sharding group      | train deck.cfg parallel.shard_size=2      | 2 | parallel.shard_size = 2: needs a sharding level
 whole gradients, summed early   | train deck.cfg parallel.shard=optimizer parallel.reduce=micro_batch | 2 | parallel.reduce = "micro_batch"
 reproducible, but not by kernels | train deck.cfg train.reproducible=true    | 2 | needs device.deterministic = true
 reproducible, bf16 sums         | train deck.cfg train.reproducible=true device.deterministic=true parallel.shard=full parallel.reduce_as=bf16 | 2 | train.reproducible = true: needs parallel.reduce_as = "fp32"
@@ -264,7 +264,7 @@ bf16 sums of replicas           | train deck.cfg parallel.reduce_as=bf16    | 2 
 no masters beside fp32          | train deck.cfg precision.masters=false    | 2 | precision.masters = false
 bf16 gradients beside fp32      | train deck.cfg precision.gradients=bf16   | 2 | precision.gradients = "bf16": needs precision.compute = "bf16"
 reproducible, chosen chunks     | train deck.cfg train.reproducible=true device.deterministic=true memory.head_tokens=0 | 2 | train.reproducible = true: needs a number in memory.head_tokens
-an empty output                 | sweep deck.cfg --output=                    | 2 | --output: its value is empty
+an empty output                 | sweep deck.cfg --output=                    | 2 | --output: the value is empty
 reproducible, bf16 gradients    | train deck.cfg train.reproducible=true device.deterministic=true precision.compute=bf16 precision.gradients=bf16 | 2 | train.reproducible = true: needs precision.gradients = "fp32"
 policies of too many layers     | train deck.cfg memory.recompute_layers=full:1-3 | 2 | layers are 1 to 2, by model.layers
 a policy without layers         | train deck.cfg memory.recompute_layers=full | 2 | memory.recompute_layers = "full": must be policies
@@ -273,9 +273,9 @@ no such device                  | train deck.cfg device.kind=cuda           | 2 
 no such time                    | train deck.cfg train.walltime=soon        | 2 | train.walltime
 
 no store of a pattern           | train deck.cfg data.train=none*.h5       | 2 | no file matches none*.h5 (seen from $PWD)
-no tokenizer                    | prepare --tokenizer none -o x.h5 g.fa     | 2 | tokenizer none: unknown, and no file or folder (seen from $PWD)
+no tokenizer                    | prepare --tokenizer none -o x.h5 g.fa     | 2 | tokenizer none: unknown, and not a file or folder (seen from $PWD)
 a missing checkpoint            | inspect none.h5                           | 2 | none.h5: cannot open it: No such file or directory (seen from $PWD)
-a missing report                | report none                               | 2 | none: holds no log.jsonl (seen from $PWD)
+a missing report                | report none                               | 2 | none: has no log.jsonl (seen from $PWD)
 a missing absolute path         | inspect /none.h5                          | 2 | /none.h5: cannot open it: No such file or directory
 an unset variable               | train deck.cfg output.folder=\${T_NOT_SET}/run | 2 | command line: key output.folder = \${T_NOT_SET}/run: the environment has no variable T_NOT_SET
 no store                        | train deck.cfg data.train=none.h5         | 2 | none.h5: cannot open the token store: No such file or directory (seen from $PWD); cistron prepare makes one for data.train
@@ -283,22 +283,22 @@ FASTA for a store               | train deck.cfg data.train=g.fa            | 2 
 a folder for a store            | train deck.cfg data.train=folder          | 2 | folder: cannot open the token store: Is a directory
 an empty store                  | train deck.cfg data.train=empty           | 2 | empty: is not a valid token store: it is empty
 a checkpoint for a store        | train deck.cfg data.train=$step           | 2 | $step: is not a token store
-another tokenizer's store       | train deck.cfg data.train=foreign.h5      | 2 | foreign.h5: made with tokenizer "amino_acid"
+another tokenizer's store       | train deck.cfg data.train=foreign.h5      | 2 | foreign.h5: was made with tokenizer "amino_acid"
 a store of the future           | train deck.cfg data.train=newer.h5        | 2 | newer.h5: is a token store of version 9
 a truncated store               | train deck.cfg data.train=cut.h5          | 2 | cut.h5: HDF5 cannot open it
-a store with unsorted offsets   | train deck.cfg data.train=unsorted.h5     | 2 | unsorted.h5: damaged: offset 2 is not between
-a store that is not spanned     | train deck.cfg data.train=unspanned.h5    | 2 | unspanned.h5: damaged: its offsets do not span
+a store with unsorted offsets   | train deck.cfg data.train=unsorted.h5     | 2 | unsorted.h5: is damaged: offset 2 is not between
+a store that is not spanned     | train deck.cfg data.train=unspanned.h5    | 2 | unspanned.h5: is damaged: its offsets do not span
 more weights than stores        | train deck.cfg data.weights=1,2            | 2 | 2 weights for the 1 stores
 a second store without a name   | train deck.cfg data.train=store.h5,        | 2 | store 2 of the list has an empty name
-a second store of another kind  | train deck.cfg data.train=store.h5,foreign.h5 | 2 | foreign.h5: made with tokenizer
+a second store of another kind  | train deck.cfg data.train=store.h5,foreign.h5 | 2 | foreign.h5: was made with tokenizer
 a wrong store to validate on    | train deck.cfg data.valid=g.fa            | 2 | g.fa: is not a token store
 
-output below a file             | train deck.cfg output.folder=g.fa/run     | 2 | output.folder = "g.fa/run": cannot be made: Not a directory (folder g.fa)
-a run that may not be           | train deck.cfg output.folder=made train.resume=never | 2 | holds a run already
-a store under an old name       | train deck.cfg data.train=again.h5 output.folder=stopped train.steps=9 | 2 | is another store
+output below a file             | train deck.cfg output.folder=g.fa/run     | 2 | output.folder = "g.fa/run": cannot be created: Not a directory (folder g.fa)
+a run that may not be           | train deck.cfg output.folder=made train.resume=never | 2 | has a run already
+a store under an old name       | train deck.cfg data.train=again.h5 output.folder=stopped train.steps=9 | 2 | differs from the store of that name
 another model at resume         | $from_run output.folder=made model.layers=3 | 2 | model.layers: 2 in the checkpoint, 3 now
 other rows at resume            | $from_run output.folder=made data.row_tokens=32 | 2 | data.row_tokens: 64 in the checkpoint
-a deck where a run writes its   | train deck.cfg output.folder=.            | 2 | ./deck.cfg is there and is not of a run
+a deck where a run writes its   | train deck.cfg output.folder=.            | 2 | ./deck.cfg exists and was not written by a run
 no such checkpoint              | train deck.cfg train.resume=none.h5       | 2 | key train.resume = "none.h5": cannot find a checkpoint or run folder
 a store for a checkpoint        | train deck.cfg train.resume=g.train.h5    | 2 | g.train.h5: is not a checkpoint
 a final model to go on from     | $from_run train.resume=made/final_model.h5 | 2 | without optimizer state
@@ -309,7 +309,7 @@ a store named as a checkpoint   | train deck.cfg train.resume=sideless.step.h5 |
 a checkpoint of the future      | train deck.cfg train.resume=next.step.h5  | 2 | next.step.h5: is a checkpoint of format 9
 from nothing                    | train --from                              | 2 | --from: needs a value
 from what is not there          | train --from none                         | 2 | none: cannot find a checkpoint or run folder there: No such file or directory (seen from $PWD)
-from an empty folder            | train --from folder                       | 2 | --from folder: holds no checkpoint
+from an empty folder            | train --from folder                       | 2 | --from folder: has no checkpoint
 from a store                    | train --from g.train.h5                   | 2 | g.train.h5: is not a checkpoint
 END
 
@@ -372,7 +372,7 @@ mkdir pipes piped_config locked && mkfifo pipes/log.jsonl pipes/step_00000004.h5
 ln llama_tiny/model* piped_config
 echo precious >precious
 ln -s ../precious locked/lock
-elsewhere="is a link, or has its data in another file or in a form that HDF5 alone cannot read"
+elsewhere="is a link, or has its data in another file or in a form that HDF5 without plugins cannot read"
 wrong="an attribute of /meta or /data is missing or wrong"
 cat >hostile <<END
 weights from another file       | export --checkpoint external.h5 -o exported | 2 | /$weight: $elsewhere
@@ -389,12 +389,12 @@ more updates than there are     | inspect updates.h5                          | 
 more tokens than there are      | $from_run train.resume=tokens.h5            | 2 | $wrong
 a step before the first         | inspect negative.h5                         | 2 | $wrong
 more epochs than a number holds | inspect epoch.h5                            | 2 | $wrong
-more epochs than there are      | $from_run train.resume=epochs.h5            | 2 | its place in the data is beyond
+more epochs than there are      | $from_run train.resume=epochs.h5            | 2 | its position in the data is beyond
 a place beyond any window       | inspect offset.h5                           | 2 | $wrong
-a place beyond the window       | $from_run train.resume=offset_in.h5         | 2 | its place in the data is beyond
+a place beyond the window       | $from_run train.resume=offset_in.h5         | 2 | its position in the data is beyond
 tokens made of themselves       | inspect round.h5                            | 2 | a dataset has another type or layout
 sources in another file         | inspect told.h5                             | 0 | token store
-a side file of 100 GB           | inspect sparse.h5                           | 2 | sparse.h5.xxh3: is not a file of a checkpoint's hashes: it has 107374182400 bytes
+a side file of 100 GB           | inspect sparse.h5                           | 2 | sparse.h5.xxh3: is not a side file (hashes of a checkpoint): it has 107374182400 bytes
 a pipe for a side file          | inspect piped.h5                            | 1 | piped.h5.xxh3: cannot open it: it is not a regular file
 a pipe for a checkpoint         | inspect pipe.h5                             | 2 | pipe.h5: cannot open it: it is not a regular file
 a pipe to go on from            | train deck.cfg train.resume=pipe.h5         | 2 | pipe.h5: cannot open it: it is not a regular file
@@ -426,8 +426,8 @@ launcher=$MPIRUN
 [ "$(id -u)" -ne 0 ] || MPIRUN="setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=/tmp $MPIRUN"
 if $MPIRUN -n 1 test -x "$CISTRON" 2>/dev/null; then
     ranks 2 train deck.cfg output.folder=sealed/run
-    check "a folder that cannot be made: exit code 2" codes_are 2 2
-    check "it is named" says 'output.folder = "sealed/run": cannot be made: Permission denied'
+    check "a folder that cannot be created: exit code 2" codes_are 2 2
+    check "it is named" says 'output.folder = "sealed/run": cannot be created: Permission denied'
     ranks 2 train deck.cfg output.folder=sealed
     check "a folder that cannot be written: exit code 2" codes_are 2 2
     check "it is named, once" test "$(grep -c "sealed.*Permission denied" out)" -eq 1

@@ -77,7 +77,7 @@ check "a comma in a path, in a pattern too" cmp <(losses "$work/comma") <(head -
 "$CISTRON" plan "$work/deck.cfg" >"$work/out" 2>&1
 check "a warm-up within the run" test "$(grep -c 'schedule.warmup' "$work/out")" -eq 0
 "$CISTRON" plan "$work/deck.cfg" schedule.warmup=12 >"$work/out" 2>&1
-check "one as long as the run" says "warning: schedule.warmup = 12 steps: the run, train.steps = 12, ends within the warm-up"
+check "one as long as the run" says "warning: schedule.warmup = 12 steps: the run (train.steps = 12) ends within the warm-up"
 "$CISTRON" plan "$work/deck.cfg" schedule.unit=samples schedule.warmup=83 >"$work/out" 2>&1
 check "one counted in samples, within it" test "$(grep -c 'schedule.warmup' "$work/out")" -eq 0
 "$CISTRON" plan "$work/deck.cfg" schedule.unit=samples schedule.warmup=84 >"$work/out" 2>&1

@@ -165,14 +165,14 @@ struct config_case {
 
 static const struct config_case config_cases[] = {
     {"llama_tiny", "{\"model_type\": \"mistral\"}",
-     "key model_type = \"mistral\": not supported; allowed is \"llama\""},
+     "key model_type = \"mistral\": is not supported; allowed: \"llama\""},
     {"llama_tiny", "{\"model_type\": null}", "key model_type = null"},
     {"llama_tiny", "{\"model_type\": 3}", "key model_type = 3"},
     {"llama_tiny", "{\"architectures\": [\"LlamaForSequenceClassification\"]}",
-     "key architectures = [\"LlamaForSequenceClassification\"]: not supported; allowed is [\"LlamaForCausalLM\"]"},
-    {"llama_tiny", "{\"hidden_act\": \"gelu\"}", "key hidden_act = \"gelu\": not supported; allowed is \"silu\""},
-    {"llama_tiny", "{\"attention_bias\": true}", "key attention_bias = true: not supported; allowed is false"},
-    {"llama_tiny", "{\"mlp_bias\": true}", "key mlp_bias = true: not supported"},
+     "key architectures = [\"LlamaForSequenceClassification\"]: is not supported; allowed: [\"LlamaForCausalLM\"]"},
+    {"llama_tiny", "{\"hidden_act\": \"gelu\"}", "key hidden_act = \"gelu\": is not supported; allowed: \"silu\""},
+    {"llama_tiny", "{\"attention_bias\": true}", "key attention_bias = true: is not supported; allowed: false"},
+    {"llama_tiny", "{\"mlp_bias\": true}", "key mlp_bias = true: is not supported"},
     {"llama_tiny", "{\"quantization_config\": {\"bits\": 4}}", "key quantization_config = {\"bits\": 4}"},
     {"llama_tiny", "{\"hidden_size\": 33.0}", "key hidden_size = 33.0: must be a positive whole number"},
     {"llama_tiny", "{\"hidden_size\": \"32\"}", "key hidden_size = \"32\": must be a positive whole number"},
@@ -185,12 +185,12 @@ static const struct config_case config_cases[] = {
     {"llama_tiny", "{\"rms_norm_eps\": true}", "key rms_norm_eps = true: must be a positive number"},
     {"llama_tiny", "{\"tie_word_embeddings\": 1}", "key tie_word_embeddings = 1: must be true or false"},
     {"llama_tiny", "{\"rope_theta\": \"10000\"}", "key rope_theta = \"10000\": must be a positive number"},
-    {"llama_tiny", "{\"partial_rotary_factor\": 0.5}", "key partial_rotary_factor = 0.5: not supported; allowed is 1"},
+    {"llama_tiny", "{\"partial_rotary_factor\": 0.5}", "key partial_rotary_factor = 0.5: is not supported; allowed: 1"},
     {"llama_tiny", "{\"rope_scaling\": 8}", "key rope_scaling = 8: must be an object"},
     {"llama_tiny", "{\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.0}}",
-     "key rope_scaling.rope_type = \"linear\": not supported; allowed is \"default\" or \"llama3\""},
+     "key rope_scaling.rope_type = \"linear\": is not supported; allowed: \"default\" or \"llama3\""},
     {"llama_tiny", "{\"rope_parameters\": {\"rope_type\": \"yarn\", \"factor\": 4.0}}",
-     "key rope_parameters.rope_type = \"yarn\": not supported"},
+     "key rope_parameters.rope_type = \"yarn\": is not supported"},
     {"llama_tiny", "{\"rope_parameters\": {\"rope_type\": \"llama3\", \"factor\": 4.0}}",
      "key rope_parameters.low_freq_factor = null: must be a positive number"},
     {"llama_tiny", "{\"rope_parameters\": {\"rope_type\": \"default\", \"partial_rotary_factor\": 0.25}}",
@@ -206,45 +206,45 @@ static const struct config_case config_cases[] = {
      "\"high_freq_factor\": 4.0, \"original_max_position_embeddings\": 32}}",
      "key rope_scaling.factor = 0.5: must be at least 1"},
     {"llama_tiny", LLAMA3_ROPE ", \"original_max_position_embeddings\": 64}",
-     "key original_max_position_embeddings = 64: is not rope_parameters.original_max_position_embeddings = 32"},
+     "key original_max_position_embeddings = 64: differs from rope_parameters.original_max_position_embeddings = 32"},
     {"llama_tiny", LLAMA3_ROPE ", \"original_max_position_embeddings\": 32}", NULL},
     {"llama_tiny", LLAMA3_ROPE ", \"original_max_position_embeddings\": \"32\"}",
      "key original_max_position_embeddings = \"32\""},
-    {"llama_tiny", "{\"is_causal\": false}", "key is_causal = false: not supported; allowed is true"},
-    {"llama_tiny", "{\"is_causal\": null}", "key is_causal = null: not supported; allowed is true"},
+    {"llama_tiny", "{\"is_causal\": false}", "key is_causal = false: is not supported; allowed: true"},
+    {"llama_tiny", "{\"is_causal\": null}", "key is_causal = null: is not supported; allowed: true"},
     {"llama_tiny", "{\"is_causal\": true}", NULL},
     {"llama_tiny", "{\"rope_parameters\": null, \"rope_theta\": 5000}", NULL},
     {"llama_tiny", "{\"architectures\": null, \"num_key_value_heads\": null}", NULL},
     {"llama_tiny", "{\"rope_scaling\": {\"type\": \"default\"}, \"attention_dropout\": 0.1, \"use_cache\": true}",
      NULL},
     {"esm2_tiny", "{\"position_embedding_type\": \"absolute\"}",
-     "key position_embedding_type = \"absolute\": not supported; allowed is \"rotary\""},
+     "key position_embedding_type = \"absolute\": is not supported; allowed: \"rotary\""},
     {"esm2_tiny", "{\"position_embedding_type\": null}", "key position_embedding_type = null"},
     {"esm2_tiny", "{\"emb_layer_norm_before\": true}", "key emb_layer_norm_before = true"},
     {"esm2_tiny", "{\"is_folding_model\": true}", "key is_folding_model = true"},
     {"esm2_tiny", "{\"is_decoder\": true}", "key is_decoder = true"},
-    {"esm2_tiny", "{\"is_causal\": true}", "key is_causal = true: not supported; allowed is false"},
+    {"esm2_tiny", "{\"is_causal\": true}", "key is_causal = true: is not supported; allowed: false"},
     {"esm2_tiny", "{\"is_causal\": null}", NULL},
     {"esm2_tiny", "{\"add_cross_attention\": true}", "key add_cross_attention = true"},
-    {"esm2_tiny", "{\"vocab_size\": 64}", "key vocab_size = 64: not supported; allowed is 33"},
-    {"esm2_tiny", "{\"pad_token_id\": 0}", "key pad_token_id = 0: not supported; allowed is 1"},
-    {"esm2_tiny", "{\"mask_token_id\": null}", "key mask_token_id = null: not supported; allowed is 32"},
+    {"esm2_tiny", "{\"vocab_size\": 64}", "key vocab_size = 64: is not supported; allowed: 33"},
+    {"esm2_tiny", "{\"pad_token_id\": 0}", "key pad_token_id = 0: is not supported; allowed: 1"},
+    {"esm2_tiny", "{\"mask_token_id\": null}", "key mask_token_id = null: is not supported; allowed: 32"},
     {"esm2_tiny", "{\"cistron_gelu\": \"relu\"}",
-     "key cistron_gelu = \"relu\": not supported; allowed is \"erf\" or \"tanh\""},
-    {"esm2_tiny", "{\"cistron_gelu\": 1}", "key cistron_gelu = 1: not supported"},
+     "key cistron_gelu = \"relu\": is not supported; allowed: \"erf\" or \"tanh\""},
+    {"esm2_tiny", "{\"cistron_gelu\": 1}", "key cistron_gelu = 1: is not supported"},
     {"esm2_tiny", "{\"token_dropout\": \"yes\"}", "key token_dropout = \"yes\": must be true or false"},
     {"esm2_tiny", "{\"layer_norm_eps\": -1e-5}", "key layer_norm_eps = -1e-5: must be a positive number"},
     {"esm2_tiny", "{\"num_attention_heads\": 32}", "model.head_dim = 1: must be even"},
-    {"esm2_tiny", "{\"architectures\": [\"EsmForTokenClassification\"]}", "allowed is [\"EsmForMaskedLM\"]"},
+    {"esm2_tiny", "{\"architectures\": [\"EsmForTokenClassification\"]}", "allowed: [\"EsmForMaskedLM\"]"},
     {"esm2_tiny", "{\"emb_layer_norm_before\": null, \"hidden_act\": \"gelu\", \"hidden_dropout_prob\": 0.1}", NULL},
-    {"amplify_tiny", "{\"hidden_act\": \"relu\"}", "key hidden_act = \"relu\": not supported; allowed is \"SwiGLU\""},
-    {"amplify_tiny", "{\"rms_norm\": false}", "key rms_norm = false: not supported; allowed is true"},
+    {"amplify_tiny", "{\"hidden_act\": \"relu\"}", "key hidden_act = \"relu\": is not supported; allowed: \"SwiGLU\""},
+    {"amplify_tiny", "{\"rms_norm\": false}", "key rms_norm = false: is not supported; allowed: true"},
     {"amplify_tiny", "{\"att_bias\": true}", "key att_bias = true"},
     {"amplify_tiny", "{\"ffn_bias\": true}", "key ffn_bias = true"},
     {"amplify_tiny", "{\"layer_norm_after_embedding\": true}", "key layer_norm_after_embedding = true"},
     {"amplify_tiny", "{\"layer_norm_before_last_layer\": false}", "key layer_norm_before_last_layer = false"},
     {"amplify_tiny", "{\"pre_activation_layer_norm\": false}", "key pre_activation_layer_norm = false"},
-    {"amplify_tiny", "{\"vocab_size\": 32}", "key vocab_size = 32: not supported; allowed is 27"},
+    {"amplify_tiny", "{\"vocab_size\": 32}", "key vocab_size = 32: is not supported; allowed: 27"},
 };
 
 static void test_configs(void)
@@ -371,7 +371,7 @@ static void test_check(void)
     without_te.architecture[DIALECT_TE] = NULL;
     s.family = &without_te;
     error_clear();
-    CHECK(config_check(&s, DIALECT_TE) == ERROR_USER && strstr(error_message(), "BioNeMo has no classes") != NULL);
+    CHECK(config_check(&s, DIALECT_TE) == ERROR_USER && strstr(error_message(), "BioNeMo has no class") != NULL);
     error_clear();
 }
 
@@ -384,12 +384,12 @@ static const struct {
 } fault_cases[FAULTS] = {
     [MISSING] = {"esm2_tiny", {"lm_head.dense.bias: is missing; the model has it as [32]"}},
     [EXTRA] = {"llama_tiny", {"model.layers.0.self_attn.q_proj.bias: is not in the model"}},
-    [SHAPE] = {"llama_tiny", {"model.layers.1.mlp.up_proj.weight: is [32, 48]", "by config.json [48, 32]"}},
-    [DTYPE] = {"esm2_tiny", {"lm_head.bias: has elements I32; F32, BF16 and F16 can be read"}},
+    [SHAPE] = {"llama_tiny", {"model.layers.1.mlp.up_proj.weight: is [32, 48]", "but [48, 32] by config.json"}},
+    [DTYPE] = {"esm2_tiny", {"lm_head.bias: has element type I32; F32, BF16 and F16 can be read"}},
     [TWIN] = {"esm2_tiny", {NULL}},
     [WIDE_TWIN] = {"esm2_tiny", {"esm.embeddings.word_embeddings.weight: is [1048576]"}},
-    [OTHER_TWIN] = {"esm2_tiny", {"lm_head.decoder.weight is not the same as esm.embeddings.word_embeddings.weight"}},
-    [OTHER_BIAS] = {"esm2_tiny", {"lm_head.decoder.bias is not the same as lm_head.bias"}},
+    [OTHER_TWIN] = {"esm2_tiny", {"lm_head.decoder.weight differs from esm.embeddings.word_embeddings.weight"}},
+    [OTHER_BIAS] = {"esm2_tiny", {"lm_head.decoder.bias differs from lm_head.bias"}},
     [LAYER] = {"esm2_tiny", {"esm.encoder.layer.2.attention.output.dense.weight: is missing", "and 4 more"}},
     [MANY] = {"esm2_tiny", {"esm.encoder.layer.1.attention.self.query.weight: is not in the model"}},
     [BIG] = {"esm2_tiny", {"esm.pooler.dense.weight", "64 MiB"}},
@@ -505,9 +505,9 @@ static void test_tokenizers(void)
     CHECK(import_folder(golden("llama_tiny"), file, "klingon") == ERROR_USER);
     CHECK(strstr(error_message(), "--tokenizer klingon: unknown; this program has nucleotide") != NULL);
     CHECK(import_folder(golden("esm2_tiny"), file, "amplify") == ERROR_USER);
-    CHECK(strstr(error_message(), "family esm2 learns from esm2 tokens") != NULL);
+    CHECK(strstr(error_message(), "family esm2 needs esm2 tokens") != NULL);
     CHECK(import_folder(golden("llama_tiny"), file, "esm2") == ERROR_USER); /* what train would refuse */
-    CHECK(strstr(error_message(), "--tokenizer esm2: a model of family llama learns from nucleotide tokens") != NULL);
+    CHECK(strstr(error_message(), "--tokenizer esm2: a model of family llama needs nucleotide tokens") != NULL);
     free(other);
     free(other_out);
     free(file);
@@ -570,8 +570,8 @@ static void test_ends(void)
     static const struct {
         const char *config, *generation, *says;
     } faults[] = {
-        {"\"</s>\"", NULL, "config.json: eos_token_id: \"</s>\" is not offered; must be an id"},
-        {"[0, 1.5]", NULL, "config.json: eos_token_id[1]: 1.5 is not offered"},
+        {"\"</s>\"", NULL, "config.json: eos_token_id: \"</s>\" is not supported; must be an id"},
+        {"[0, 1.5]", NULL, "config.json: eos_token_id[1]: 1.5 is not supported"},
         {"[[0]]", NULL, "config.json: eos_token_id[0]: must be an id"},
         {"0", "{}", "generation_config.json: eos_token_id: must be an id"},
         {"0", "0, \"x", "generation_config.json:1: is not JSON"},

@@ -71,7 +71,7 @@ check "no checkpoint" ends 2 export --checkpoint none.h5 -o new
 check "says so" once "none.h5: cannot find"
 mkdir run
 check "a folder without" ends 2 export --checkpoint run -o new
-check "says so" once "run: holds no checkpoint"
+check "says so" once "run: has no checkpoint"
 cp llama.h5 damaged.h5
 cp llama.h5.xxh3 damaged.h5.xxh3
 printf 'XXXX' | dd of=damaged.h5 bs=1 seek=60000 conv=notrunc 2>/dev/null
@@ -88,13 +88,13 @@ cp -r "$golden/llama_tiny" broken
 shard=broken/model-00002-of-00003.safetensors # it ends with model.norm.weight, in bf16
 printf '\300\177' | dd of=$shard bs=1 seek=$(($(wc -c <$shard) - 2)) conv=notrunc 2>/dev/null
 check "import of a NaN" ends 0 import broken -o broken.h5 --tokenizer nucleotide
-check "names its tensor" once "warning: broken: tensors with numbers that are NaN or infinite: 1, the first is model.norm.weight;"
+check "names its tensor" once "warning: broken: tensors with NaN or infinite values: 1, the first is model.norm.weight;"
 check "eval of it" ends 3 eval --checkpoint broken.h5 --fasta g.fa -o broken.json
-check "says so" once "broken.h5: the model gives no finite numbers"
+check "says so" once "broken.h5: the model's results are not finite"
 check "embed of it" ends 3 embed --checkpoint broken.h5 --fasta g.fa -o broken.vectors
-check "says so" once "broken.h5: the model gives no finite numbers"
+check "says so" once "broken.h5: the model's results are not finite"
 check "generate of it" ends 3 generate --checkpoint broken.h5 --prompt ACGT --tokens 4
-check "says so" once "broken.h5: the model gives no finite numbers"
+check "says so" once "broken.h5: the model's results are not finite"
 check "nothing was made" test ! -e broken.json -a ! -e broken.vectors
 check "import of nothing" ends 2 import none -o new.h5
 check "says so" once "none: cannot read the folder: No such file or directory"
@@ -104,15 +104,15 @@ check "says so" once "none/new.h5: cannot be written"
 cp -r "$golden/llama_tiny" strange
 sed -i 's/"attention_bias": false/"attention_bias": true/' strange/config.json
 check "an option" ends 2 import strange -o new.h5
-check "says so" once "strange/config.json: key attention_bias = true: not supported; allowed is false"
+check "says so" once "strange/config.json: key attention_bias = true: is not supported; allowed: false"
 check "nothing was made" test ! -e new.h5
 
 # -- BioNeMo's dialect -------------------------------------------------------------------------------------------------
 
 check "import of BioNeMo's" ends 0 import "$golden/te_esm2" -o te.h5
-check "says so" once "te_esm2: in BioNeMo's dialect, for TransformerEngine; tensors passed over, on which no output depends: 0"
+check "says so" once "te_esm2: in BioNeMo's dialect, for TransformerEngine; tensors ignored, since no output depends on them: 0"
 check "export to it" ends 0 export --checkpoint te.h5 -o te --dialect te --dtype bf16
-check "names what it lacks" once "te: its classes are BioNeMo's: for auto_map put bionemo-recipes/models/esm2/modeling_esm_te.py beside it as esm_nv.py"
+check "names what it lacks" once "te: needs BioNeMo's model classes: copy bionemo-recipes/models/esm2/modeling_esm_te.py into this folder as esm_nv.py"
 check "warns of nothing" test "$(grep -c warning "$work/out")" -eq 0
 check "its files" test "$(echo te/*)" = "te/config.json te/model.safetensors te/special_tokens_map.json te/tokenizer_config.json te/vocab.txt"
 check "import of that" ends 0 import te -o te2.h5
@@ -122,20 +122,20 @@ check "warns of nothing" test "$(grep -c warning "$work/out")" -eq 0
 cp -r "$golden/esm2_tiny" tanh
 sed -i 's/"hidden_size"/"hidden_act": "gelu_pytorch_tanh",\n  &/' tanh/config.json
 check "import of one whose hidden_act transformers ignores" ends 0 import tanh -o tanh.h5
-check "warns of it" once 'warning: tanh/config.json: key hidden_act = "gelu_pytorch_tanh": transformers'"'"' ESM-2 ignores it and computes GELU by erf'
+check "warns of it" once 'warning: tanh/config.json: key hidden_act = "gelu_pytorch_tanh": ignored, as by transformers'"'"' ESM-2; GELU is computed by erf'
 check "it is the same model" cmp <("$CISTRON" inspect erf.h5 | sed 1d) <("$CISTRON" inspect tanh.h5 | sed 1d)
 check "export of it" ends 0 export --checkpoint erf.h5 -o erf --dialect te
 check "warns of GELU" once 'warning: erf: the model has model.gelu = "erf"; TransformerEngine computes GELU'
-check "and of the contact head" once "warning: erf: tensors that are not trained and have no place there: 3"
+check "and of the contact head" once "warning: erf: tensors left out, since they are not trained and this dialect does not have them: 3"
 check "a dialect" ends 2 export --checkpoint te.h5 -o new --dialect nemo
 check "says so" once "--dialect nemo: must be hf or te"
 check "export of one that is scaled" ends 0 import "$golden/te_llama_gqa" -o scaled.h5 --tokenizer nucleotide
 check "export to it" ends 0 export --checkpoint scaled.h5 -o scaled --dialect te
-check "names what it lacks" once "put bionemo-recipes/models/llama3/modeling_llama_te.py beside it as modeling_llama_te.py"
+check "names what it lacks" once "copy bionemo-recipes/models/llama3/modeling_llama_te.py into this folder as modeling_llama_te.py"
 mkdir other
 touch other/__0_0.distcp
 check "a checkpoint of torch" ends 2 import other -o new.h5
-check "is named" once "other: holds __0_0.distcp, and only safetensors are read: save the model with save_pretrained, in BioNeMo's"
+check "is named" once "other: contains __0_0.distcp, but only safetensors can be read: save the model with save_pretrained (in BioNeMo's"
 
 # -- Kills -------------------------------------------------------------------------------------------------------------
 

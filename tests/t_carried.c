@@ -135,11 +135,11 @@ static void test_adding(void)
     refuse_adding("taken", "U8", 1, 1, 0, 1, "twice");
     refuse_adding("x", "F4", 1, 1, 0, 1, "element type F4");
     refuse_adding("x", "", 1, 1, 0, 1, "element type");
-    refuse_adding("x", "F32", 1, 2, 0, 4, "do not make");
-    refuse_adding("x", "F32", 0, 0, 0, 8, "do not make");
-    refuse_adding("x", "F32", 9, 1, 1, 4, "do not make");
-    refuse_adding("x", "U8", 2, -1, -1, 1, "do not make");
-    refuse_adding("x", "U8", 2, (int64_t)1 << 32, (int64_t)1 << 32, 0, "do not make"); /* 2^64 wraps to 0 */
+    refuse_adding("x", "F32", 1, 2, 0, 4, "do not match its shape");
+    refuse_adding("x", "F32", 0, 0, 0, 8, "do not match its shape");
+    refuse_adding("x", "F32", 9, 1, 1, 4, "do not match its shape");
+    refuse_adding("x", "U8", 2, -1, -1, 1, "do not match its shape");
+    refuse_adding("x", "U8", 2, (int64_t)1 << 32, (int64_t)1 << 32, 0, "do not match its shape"); /* 2^64 wraps to 0 */
     refuse_adding("x", "U8", 1, 64 << 20, 0, 64 << 20, "64 MiB");
 }
 
@@ -259,7 +259,7 @@ static void test_files(void)
     refuse_file(floats, "is not a carried tensor");
     refuse_file(wide, "is not a carried tensor");
     refuse_file(matrix, "is not a carried tensor");
-    refuse_file(short_shape, "do not make");
+    refuse_file(short_shape, "do not match its shape");
     refuse_file(nine_dimensions, "is not a carried tensor");
     refuse_file(unknown_dtype, "Q8");
     refuse_file(enormous, "64 MiB");

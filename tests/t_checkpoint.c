@@ -8,10 +8,12 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "checkpoint/checkpoint_private.h"
 #include "checkpoint/inspect.h"
 #include "state/snapshot.h"
 
 #include <fcntl.h>
+#include <hdf5.h>
 #include <mpi.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -43,6 +45,16 @@ static void test_other_ranks(struct training *saved, const char *path, uint64_t 
     }
 }
 
+/* Gives attributes of /data the names that they had before version 0.3. */
+static void use_old_names(const char *path)
+{
+    static const char *const names[][2] = {{"checksum", "store"}, {"checksums", "content"}, {"path_hashes", "path"}};
+    hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        CHECK(H5Arename_by_name(file, "data", names[i][0], names[i][1], H5P_DEFAULT) >= 0);
+    CHECK(H5Fclose(file) >= 0);
+}
+
 static void test_meta(struct training *saved, const char *path)
 {
     struct checkpoint_meta wanted = meta_of(saved), meta;
@@ -66,6 +78,7 @@ static void test_meta(struct training *saved, const char *path)
         wanted.position.before[d] = 7000000 + 3 * d;
         wanted.position.key[d] = 2 * d + 1;
     }
+    wanted.store = UINT64_MAX - 5;
     wanted.provenance = provenance_create(BLEND_STORES);
     for (int64_t d = 0; d < BLEND_STORES; d++) {
         wanted.provenance.content[d] = (int64_t)((uint64_t)d << 54 | 3);
@@ -82,6 +95,15 @@ static void test_meta(struct training *saved, const char *path)
           memcmp(meta.provenance.content, wanted.provenance.content, bytes) == 0 &&
           memcmp(meta.provenance.path, wanted.provenance.path, bytes) == 0);
     CHECK(wrong == 0);
+    checkpoint_meta_destroy(&meta);
+
+    if (world->rank == 0)
+        use_old_names(many);
+    comm_barrier(world);
+    CHECK(checkpoint_load_meta(many, &meta) == ERROR_NONE && meta.store == wanted.store &&
+          meta.provenance.stores == BLEND_STORES &&
+          memcmp(meta.provenance.content, wanted.provenance.content, bytes) == 0 &&
+          memcmp(meta.provenance.path, wanted.provenance.path, bytes) == 0);
     checkpoint_meta_destroy(&meta);
     provenance_destroy(&wanted.provenance);
     blend_position_destroy(&wanted.position);

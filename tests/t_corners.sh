@@ -117,7 +117,7 @@ done
 several tiny 2 data.train="$work/tiny.h5" data.valid="$work/n.h5"
 check "tiny stores end with 0" codes_are 0 2
 check "a tiny store is learned" learns tiny
-check "nothing to predict in a validation is said" says "so it has no loss"
+check "nothing to predict in a validation is said" says "so there is no validation loss"
 check "and is no loss of 0" test "$(grep -c '"event":"validation"' "$work/o/tiny/log.jsonl")" -eq 0
 mkdir "$work/o/tiny/report.html"
 "$CISTRON" report "$work/o/tiny" >"$work/out" 2>&1

@@ -155,7 +155,7 @@ static void test_fasta(void)
     write_file(plain, "wb", ">x\nAC\nA\x89G\n", 10);
     CHECK_USER(read_all(plain, got, sizeof got), "a.fa:3: byte 0x89");
     write_file(plain, "wb", "\n\n", 2);
-    CHECK_USER(read_all(plain, got, sizeof got), "a.fa: holds no record");
+    CHECK_USER(read_all(plain, got, sizeof got), "a.fa: has no record");
     CHECK_USER(read_all(stores_path("absent.fa"), got, sizeof got), "absent.fa: cannot open");
     CHECK_USER(read_all(stores_folder, got, sizeof got), "is a folder");
 }
@@ -200,15 +200,15 @@ static void test_jsonl(void)
     static const struct {
         const char *text, *words;
     } mistakes[] = {
-        {"", "a.jsonl: holds no record"},
-        {"\n \n", "a.jsonl: holds no record"},
-        {">x\nACGT\n", "a.jsonl:1: no JSON"},
-        {"{\"text\": \"A\"}\n{\"text\": \"C\"\n", "a.jsonl:2: no JSON"},
-        {"{\"text\": \"A\"}\n\n{\"text\": \"C\"} x\n", "a.jsonl:3: no JSON"},
-        {"{\"text\": \"A\"}{\"text\": \"A\"}\n", "a.jsonl:1: no JSON"},
-        {"{\"text\": \"A\nC\"}\n", "a.jsonl:1: no JSON"},
-        {"{\"text\": \"A\xff\"}\n", "a.jsonl:1: no JSON"},
-        {"{\"text\": \"A\\u0000\"}\n", "a.jsonl:1: no JSON"},
+        {"", "a.jsonl: has no record"},
+        {"\n \n", "a.jsonl: has no record"},
+        {">x\nACGT\n", "a.jsonl:1: is not JSON"},
+        {"{\"text\": \"A\"}\n{\"text\": \"C\"\n", "a.jsonl:2: is not JSON"},
+        {"{\"text\": \"A\"}\n\n{\"text\": \"C\"} x\n", "a.jsonl:3: is not JSON"},
+        {"{\"text\": \"A\"}{\"text\": \"A\"}\n", "a.jsonl:1: is not JSON"},
+        {"{\"text\": \"A\nC\"}\n", "a.jsonl:1: is not JSON"},
+        {"{\"text\": \"A\xff\"}\n", "a.jsonl:1: is not JSON"},
+        {"{\"text\": \"A\\u0000\"}\n", "a.jsonl:1: is not JSON"},
         {"[\"ACGT\"]\n", "a.jsonl:1: is not a JSON object"},
         {"{\"text\": \"A\"}\n{\"seq\": \"A\"}\n", "a.jsonl:2: has no field \"text\""},
         {"{\"text\": 5}\n", "a.jsonl:1: field \"text\" is not a string"},
@@ -222,17 +222,18 @@ static void test_jsonl(void)
         {"{\"text\": \"A\", \"id\": true}\n", "a.jsonl:1: member \"id\" is"},
         {"{\"text\": \"A\", \"record\": {\"id\": 1}}\n", "a.jsonl:1: member \"record\" is"},
         {"{\"text\": \"A\", \"id\": [1]}\n", "a.jsonl:1: member \"id\" is"},
-        {"{\"text\": \"A\\ud800\"}\n", "a.jsonl:1: no JSON"},
-        {"{\"text\": \"A\\x\"}\n", "a.jsonl:1: no JSON: invalid escape (column 13)"},
-        {"{\"text\": \"A\", \"n\": 01}\n", "a.jsonl:1: no JSON: ',' or '}' is expected (column 21)"},
-        {"{\"text\": \"A\", \"n\": nul}\n", "a.jsonl:1: no JSON: a value is expected"},
-        {"{\"text\": \"A\", \"n\": -}\n", "a.jsonl:1: no JSON"},
-        {"{\"text\": \"A\", \"n\": [1}\n", "a.jsonl:1: no JSON: ',' or ']' is expected"},
-        {"{\"text\": \"A\",}\n", "a.jsonl:1: no JSON: a member's name is expected"},
-        {"{\"text\": \"A\", \"n\": \"\\\"}\n", "a.jsonl:1: no JSON: a string does not end"},
-        {"{\"text\": \"AC\xc3\xa9\"}\n", "a.jsonl:1: field \"text\" holds byte 0xc3"},
-        {"{\"text\": \"AC\\u0001\"}\n", "a.jsonl:1: field \"text\" holds byte 0x01"},
-        {"{\"id\": \"a\\u0007b\", \"text\": \"A\"}\n", "a.jsonl:1: the record's name holds the control character 0x07"},
+        {"{\"text\": \"A\\ud800\"}\n", "a.jsonl:1: is not JSON"},
+        {"{\"text\": \"A\\x\"}\n", "a.jsonl:1: is not JSON: invalid escape (column 13)"},
+        {"{\"text\": \"A\", \"n\": 01}\n", "a.jsonl:1: is not JSON: ',' or '}' is expected (column 21)"},
+        {"{\"text\": \"A\", \"n\": nul}\n", "a.jsonl:1: is not JSON: a value is expected"},
+        {"{\"text\": \"A\", \"n\": -}\n", "a.jsonl:1: is not JSON"},
+        {"{\"text\": \"A\", \"n\": [1}\n", "a.jsonl:1: is not JSON: ',' or ']' is expected"},
+        {"{\"text\": \"A\",}\n", "a.jsonl:1: is not JSON: a member's name is expected"},
+        {"{\"text\": \"A\", \"n\": \"\\\"}\n", "a.jsonl:1: is not JSON: a string does not end"},
+        {"{\"text\": \"AC\xc3\xa9\"}\n", "a.jsonl:1: field \"text\" contains byte 0xc3"},
+        {"{\"text\": \"AC\\u0001\"}\n", "a.jsonl:1: field \"text\" contains byte 0x01"},
+        {"{\"id\": \"a\\u0007b\", \"text\": \"A\"}\n",
+         "a.jsonl:1: the record's name contains the control character 0x07"},
     };
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++)
         CHECK_USER(read_text(path, mistakes[i].text, got, sizeof got), mistakes[i].words);
@@ -284,13 +285,13 @@ static void test_members(void)
     refuse_text(&deep, "a.jsonl", "{\"a\": {\"b\": 5}}", "a.jsonl:1: has no field \"a.b.c\"");
     refuse_text(&deep, "a.jsonl", "{\"a\": {\"b\": {\"c\": 5}}}", "a.jsonl:1: field \"a.b.c\" is not a string");
     refuse_text(&deep, "a.jsonl", "{\"a\": {}, \"a\": {}}", "a.jsonl:1: has member \"a\" 2 times");
-    refuse_text(&bytes, "a.jsonl", "{\"text\": \"\xc3\"}", "a.jsonl:1: no JSON");
+    refuse_text(&bytes, "a.jsonl", "{\"text\": \"\xc3\"}", "a.jsonl:1: is not JSON");
     enum { DEEP = 5000 };
     char *nested = memory_format("{\"x\": %0*d%0*d, \"text\": \"A\"}", DEEP, 0, DEEP, 0);
     memset(nested + 6, '[', DEEP);
     memset(nested + 6 + DEEP, ']', DEEP);
     refuse_text(&characters, "a.jsonl", nested,
-                "a.jsonl:1: no JSON: arrays and objects are nested too deep (column 2054)");
+                "a.jsonl:1: is not JSON: arrays and objects are nested too deep (column 2054)");
     memset(nested + 6, ' ', DEEP - 2000);
     memset(nested + 6 + DEEP + 2000, ' ', DEEP - 2000);
     check_text(&characters, "a.jsonl", nested, ">1 A");
@@ -312,12 +313,12 @@ static void test_array(void)
     static const struct {
         const char *text, *words;
     } mistakes[] = {
-        {"[]", "a.json: holds no record"},
+        {"[]", "a.json: has no record"},
         {"[\n", "a.json:2: is not a JSON array of objects: the file ends within"},
         {"[{\"text\": \"A\"}", "a.json:1: is not a JSON array of objects: the file ends within"},
         {"[{\"text\": \"A\"},\n{\"text\": \"A]", "a.json:2: is not a JSON array of objects: the file ends within"},
-        {"[{\"text\": \"A\"}\n{\"text\": \"A\"}]", "a.json:1: no JSON: its end is expected"},
-        {"[{\"text\": \"A\"},\n]", "a.json:2: no JSON: a value is expected"},
+        {"[{\"text\": \"A\"}\n{\"text\": \"A\"}]", "a.json:1: is not JSON: its end is expected"},
+        {"[{\"text\": \"A\"},\n]", "a.json:2: is not JSON: a value is expected"},
         {"[{\"text\": \"A\"}}", "a.json:1: is not a JSON array of objects: ',' or ']' is expected"},
         {"[{\"text\": \"A\"}]\n\n[", "a.json:3: is not a JSON array of objects: text follows its end"},
         {"[\n\"ACGT\"]", "a.json:2: is not a JSON object"},
@@ -358,10 +359,10 @@ static void test_csv(void)
     static const struct {
         const char *text, *words;
     } mistakes[] = {
-        {"", "a.csv: holds no record"},
-        {"text,id\n", "a.csv: holds no record"},
+        {"", "a.csv: has no record"},
+        {"text,id\n", "a.csv: has no record"},
         {"id,seq,\"a\"\"b\"\nx,y,z\n",
-         "a.csv: has no column \"text\"; --field names the one that holds the sequence. It has: id, seq, a\"b"},
+         "a.csv: has no column \"text\"; name the column of the sequence with --field. It has: id, seq, a\"b"},
         {"text,id,text\nA,B,C\n", "a.csv: has two columns \"text\""},
         {"text,id,id\nA,B,C\n", "a.csv: has two columns \"id\""},
         {"text,id\nA,1\nC\n", "a.csv:3: has 1 cells, the header has 2; --skip-bad"},
@@ -369,15 +370,15 @@ static void test_csv(void)
         {"text,id\nA,1\n\"C,2\nG,3\n", "a.csv:3: a cell that begins with a quote here does not end"},
         {"text,id\n\"A\"C,2\n", "a.csv:2: text follows a quoted cell"},
         {"text,id\n\"A\"\rC,2\n", "a.csv:2: text follows a quoted cell"},
-        {"text,id\nA\x01,2\n", "a.csv:2: column \"text\" holds byte 0x01: it is not a sequence"},
-        {"text,id\nA,a\x01\n", "a.csv:2: the record's name holds the control character 0x01"},
+        {"text,id\nA\x01,2\n", "a.csv:2: column \"text\" contains byte 0x01, so it is not a sequence"},
+        {"text,id\nA,a\x01\n", "a.csv:2: the record's name contains the control character 0x01"},
     };
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++)
         refuse_text(&characters, "a.csv", mistakes[i].text, mistakes[i].words);
     char got[64];
     write_file(stores_path("a.csv"), "wb", "text\nA\0C\n", 9);
     CHECK_USER(records_read(&bytes, stores_path("a.csv"), got, sizeof got),
-               "a.csv:2: column \"text\" holds byte 0x00: it is not a text");
+               "a.csv:2: column \"text\" contains byte 0x00, so it is not a text");
     /* quotes, delimiters and line ends around the end of the reader's buffer */
     enum { BUFFER = 1 << 20 };
     for (int first = BUFFER - 24; first < BUFFER; first++) {
@@ -405,8 +406,8 @@ static void test_skipped(void)
     check_text(&skips, "a.csv", "id,text\n1\n2,A\n3,C,T\n", ">2 A");
     CHECK(skipped == 6);
     refuse_text(&skips, "a.jsonl", "{\"text\": 5}", "a.jsonl:1: field \"text\" is not a string");
-    refuse_text(&skips, "a.jsonl", "{\"text\": null", "a.jsonl:1: no JSON");
-    refuse_text(&skips, "a.jsonl", "{}\n{}\n", "a.jsonl: none of 2 records has field \"text\"; --field names");
+    refuse_text(&skips, "a.jsonl", "{\"text\": null", "a.jsonl:1: is not JSON");
+    refuse_text(&skips, "a.jsonl", "{}\n{}\n", "a.jsonl: none of 2 records has field \"text\"; name the field");
     /* files without a record, where they may be */
     const struct record_settings any = {.may_be_empty = true},
                                  field = {.field = "x", .content = RECORD_BYTES, .may_be_empty = true};
@@ -415,7 +416,7 @@ static void test_skipped(void)
         check_text(&any, files[i], "", "");
         check_text(&any, files[i], " \n\n", "");
         check_text(&field, files[i], "", "");
-        refuse_text(&characters, files[i], "\n", "holds no record");
+        refuse_text(&characters, files[i], "\n", "has no record");
     }
 }
 
@@ -443,12 +444,12 @@ static void test_marks(void)
         const char *head;
         size_t bytes;
         const char *words;
-    } wide[] = {{"\xff\xfe{\0\"\0", 6, "is UTF-16, UTF-8 is read; convert it: iconv -f UTF-16 -t UTF-8"},
-                {"\xfe\xff\0{\0\"", 6, "is UTF-16, UTF-8 is read"},
-                {"\xff\xfe\0\0{\0\0\0", 8, "is UTF-32, UTF-8 is read"},
-                {"\0\0\xfe\xff\0\0\0{", 8, "is UTF-32, UTF-8 is read"},
-                {"{\0\"\0a\0\"\0:\0", 10, "is UTF-16LE, UTF-8 is read"},
-                {"\0{\0\"\0a\0\"\0:", 10, "is UTF-16BE, UTF-8 is read; convert it: iconv -f UTF-16BE"}};
+    } wide[] = {{"\xff\xfe{\0\"\0", 6, "is UTF-16, but must be UTF-8; convert it: iconv -f UTF-16 -t UTF-8"},
+                {"\xfe\xff\0{\0\"", 6, "is UTF-16, but must be UTF-8"},
+                {"\xff\xfe\0\0{\0\0\0", 8, "is UTF-32, but must be UTF-8"},
+                {"\0\0\xfe\xff\0\0\0{", 8, "is UTF-32, but must be UTF-8"},
+                {"{\0\"\0a\0\"\0:\0", 10, "is UTF-16LE, but must be UTF-8"},
+                {"\0{\0\"\0a\0\"\0:", 10, "is UTF-16BE, but must be UTF-8; convert it: iconv -f UTF-16BE"}};
     const struct record_settings *const ways[] = {&characters, &bytes, &text};
     char got[64];
     for (size_t i = 0; i < sizeof wide / sizeof *wide; i++)
@@ -473,8 +474,8 @@ static void test_foreign(void)
     static const struct {
         const char *text, *words;
     } kinds[] = {
-        {"@read 1\nACGTN\n+\nIIIII\n",
-         "is a FASTQ file, which is not read (FASTA, JSON lines, JSON, CSV, TSV, Parquet and text are); give: seqtk"},
+        {"@read 1\nACGTN\n+\nIIIII\n", "is a FASTQ file, which is not supported (FASTA, JSON lines, JSON, CSV, TSV, "
+                                       "Parquet and text are); run: seqtk"},
         {"@read 1\r\nACGTN\r\n+read 1\r\nIIIII\r\n", "is a FASTQ file"},
         {"@HD\tVN:1.6\n", "is a SAM file"},
         {"@SQ\tSN:x\tLN:5\n", "is a SAM file"},
@@ -549,15 +550,15 @@ static void test_bytes(void)
     CHECK(records_read(&text, other, got, sizeof got) == ERROR_NONE);
     CHECK_STRING(got, ">other ACGTTT");
     write_file(other, "wb", "AC\0", 3);
-    CHECK_USER(records_read(&text, other, got, sizeof got), "other: holds byte 0x00");
+    CHECK_USER(records_read(&text, other, got, sizeof got), "other: contains byte 0x00");
     write_file(other, "wb", "AC\nG\0\n", 6);
-    CHECK_USER(records_read(&lines, other, got, sizeof got), "other:2: holds byte 0x00: it is not a text");
+    CHECK_USER(records_read(&lines, other, got, sizeof got), "other:2: contains byte 0x00, so it is not a text");
     write_file(other, "wb", "", 0);
     CHECK(records_read(&text, other, got, sizeof got) == ERROR_NONE);
     CHECK_STRING(got, ">other ");
-    CHECK_USER(records_read(&lines, other, got, sizeof got), "other: holds no record");
+    CHECK_USER(records_read(&lines, other, got, sizeof got), "other: has no record");
     CHECK_USER(records_read(&(struct record_settings){.format = "xml"}, other, got, sizeof got),
-               "there is: fasta, jsonl, json, csv");
+               "must be one of fasta, jsonl, json, csv");
     static const struct {
         const char *head;
         size_t bytes;

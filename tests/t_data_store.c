@@ -68,7 +68,7 @@ static void test_prepare(void)
     struct prepare_settings unknown = {
         .tokenizer = "words", .output = output, .field = "text", .inputs = &input, .input_count = 1};
     CHECK_USER(prepare_run(&unknown), "tokenizer words: unknown");
-    CHECK_USER(prepare(stores_path("p.h5/x.h5"), NULL, input), "its folder cannot be made: Not a directory");
+    CHECK_USER(prepare(stores_path("p.h5/x.h5"), NULL, input), "its folder cannot be created: Not a directory");
     CHECK(files_in_folder() == before);
     CHECK(token_store_open(&store, output) == ERROR_NONE);
     token_store_close(store);
@@ -109,10 +109,10 @@ static void test_store_refusals(void)
     /* a checksum, and the digests that it is of */
     stores_write_periodic(path);
     set_attribute(path, "/", "checksum", 5);
-    CHECK_USER(token_store_open(&store, path), "its checksum is not that of its arrays' hashes");
+    CHECK_USER(token_store_open(&store, path), "its checksum does not match the hashes of its arrays");
     stores_write_periodic(path);
     set_attribute(path, "/offsets", "xxh3", 5);
-    CHECK_USER(token_store_open(&store, path), "its checksum is not that of its arrays' hashes");
+    CHECK_USER(token_store_open(&store, path), "its checksum does not match the hashes of its arrays");
     hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
     CHECK(H5Adelete(file, "checksum") >= 0 && H5Fclose(file) >= 0);
     CHECK(token_store_open(&store, path) == ERROR_NONE && !store->has_checksum && store->checksum == 0); /* warns */

@@ -266,7 +266,7 @@ static void test_cut(bool by_thread)
         all += got;
     close(ends[0]);
     CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == ERROR_ENVIRONMENT);
-    snprintf(wanted, sizeof wanted, "cistron: rank 0: %s: cannot be read any more: it was cut short", path);
+    snprintf(wanted, sizeof wanted, "cistron: rank 0: %s: cannot be read any more: it was truncated", path);
     CHECK(strncmp(said, wanted, strlen(wanted)) == 0);
 }
 

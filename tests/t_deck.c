@@ -140,7 +140,7 @@ static void test_messages(void)
            "T:2: key optimiser: unknown; the nearest known section is optimizer");
     refuse("rope_scaling : { factor = 8; };",
            "T:1: key rope_scaling: unknown; the nearest known section is model.rope_scaling");
-    refuse("optimizer = 5;", "T:1: key optimizer: a section of keys, not a value; set its keys one by one");
+    refuse("optimizer = 5;", "T:1: key optimizer: is a section of keys, not a key; set its keys one by one");
     refuse("train : { steps = -5; };", "T:1: key train.steps = -5: must be an integer from 1 to 1099511627776");
     refuse("train : { steps = 1.5; };", "T:1: key train.steps = 1.5: must be an integer from 1 to 1099511627776");
     refuse("train : { steps = 1e3; };", "T:1: key train.steps = 1000.0: must be an integer from 1 to 1099511627776");
@@ -163,13 +163,13 @@ static void test_messages(void)
 
     /* Integers that libconfig would wrap. */
     refuse("train : {\n  steps = 3000000000;\n};",
-           "T:2: key train.steps = 3000000000: an integer past 32 bits ends in L; write 3000000000L");
+           "T:2: key train.steps = 3000000000: an integer of more than 32 bits must end in L; write 3000000000L");
     refuse("train : { seed = 0xFFFFFFFF; };",
-           "T:1: key train.seed = 0xFFFFFFFF: an integer past 32 bits ends in L; write 0xFFFFFFFFL");
+           "T:1: key train.seed = 0xFFFFFFFF: an integer of more than 32 bits must end in L; write 0xFFFFFFFFL");
     refuse("optimizer : { clip = 4294967297; };",
-           "T:1: key optimizer.clip = 4294967297: an integer past 32 bits ends in L; write 4294967297L");
+           "T:1: key optimizer.clip = 4294967297: an integer of more than 32 bits must end in L; write 4294967297L");
     refuse("train : { steps = -2147483649; };",
-           "T:1: key train.steps = -2147483649: an integer past 32 bits ends in L; write -2147483649L\n"
+           "T:1: key train.steps = -2147483649: an integer of more than 32 bits must end in L; write -2147483649L\n"
            "T:1: key train.steps = -2147483649: must be an integer from 1 to 1099511627776");
     refuse("train : { seed = 0xFFFFFFFFFFFFFFFFL; };",
            "T:1: key train.seed = 1.8446744073709552e+19: must be an integer from 0 to 9007199254740992");
@@ -177,18 +177,17 @@ static void test_messages(void)
     /* Duplicates, with everything else that is wrong. */
     refuse("optimizer : { lr = 1e-3;\n lr = 2e-3; };\ntrain : { stepz = 1; };\noptimizer : { beta1 = 2; };\n"
            "train : { steps = 0; };",
-           "T:2: key optimizer.lr: given twice, first at T:1; keep one\n"
+           "T:2: key optimizer.lr: is set twice, first at T:1; keep one\n"
            "T:3: key train.stepz: unknown; the nearest known key is train.steps\n"
-           "T:4: key optimizer: given twice, first at T:1; keep one\n"
+           "T:4: key optimizer: is set twice, first at T:1; keep one\n"
            "T:4: key optimizer.beta1 = 2: must be a number from 0 to below 1\n"
-           "T:5: key train: given twice, first at T:3; keep one\n"
+           "T:5: key train: is set twice, first at T:3; keep one\n"
            "T:5: key train.steps = 0: must be an integer from 1 to 1099511627776");
-    refuse("train : { steps*1 = 5; };", "T:1: key train.steps*1: no key has a * in it");
-    refuse("l = ( { a = 1; }, { a = 2; } );", "T:1: key l: no such key; \"cistron deck\" prints them all");
+    refuse("train : { steps*1 = 5; };", "T:1: key train.steps*1: a key cannot contain *");
+    refuse("l = ( { a = 1; }, { a = 2; } );", "T:1: key l: unknown key; cistron deck prints all");
 
     /* Syntax errors end the list, where they stand. */
-    const char *advice =
-        " here or just before; a deck reads: optimizer : { lr = 1e-3; }; with strings in double quotes";
+    const char *advice = " here or just before; the form is optimizer : { lr = 1e-3; }; with strings in double quotes";
     char *message = memory_format("T:3: syntax error%s", advice);
     refuse("train : {\n steps = 5;\n seed = ;\n};\nfoo = 1;", message);
     refuse("\n\noptimizer.lr = 5;", message);
@@ -196,7 +195,7 @@ static void test_messages(void)
     refuse("train : {\n resume = \"never;\n};", "T:2: syntax error: this string does not end");
     refuse("\n/* x\n", "T:2: syntax error: this comment does not end");
     refuse("@include foo", "T:1: syntax error: write @include \"FILE\" on one line");
-    refuse("\n@include \"/etc/passwd\"", "T:2: @include /etc/passwd: a deck that is no file takes in none");
+    refuse("\n@include \"/etc/passwd\"", "T:2: @include /etc/passwd: a deck that is not a file cannot include files");
 
     char *longer = memory_grow(NULL, DECK_STRING + 1);
     memset(longer, 'x', DECK_STRING);
@@ -232,19 +231,19 @@ static void test_overrides(void)
 
     refuse_override("optimizer.lrr=1",
                     "command line: key optimizer.lrr: unknown; the nearest known key is optimizer.lr");
-    refuse_override("optimizer.lr", "command line: optimizer.lr: an override reads key=value");
+    refuse_override("optimizer.lr", "command line: optimizer.lr: is not an override; write key=value");
     char longest[20000];
     memset(longest, 'x', sizeof longest - 1);
     longest[sizeof longest - 1] = '\0';
-    char *wanted = memory_format("command line: %.80s...: an override reads key=value", longest);
+    char *wanted = memory_format("command line: %.80s...: is not an override; write key=value", longest);
     refuse_override(longest, wanted);
     free(wanted);
     longest[19000] = '=';
-    wanted = memory_format("command line: key %.80s...: no such key; \"cistron deck\" prints them all", longest);
+    wanted = memory_format("command line: key %.80s...: unknown key; cistron deck prints all", longest);
     refuse_override(longest, wanted);
     free(wanted);
     refuse_override("optimizer=1",
-                    "command line: key optimizer: a section of keys, not a value; set its keys one by one");
+                    "command line: key optimizer: is a section of keys, not a key; set its keys one by one");
     refuse_override("optimizer.lr=1e-3x", "command line: key optimizer.lr = 1e-3x: must be a number above 0");
     refuse_override("optimizer.lr=nan", "command line: key optimizer.lr = nan: must be a number above 0");
     refuse_override("optimizer.lr=", "command line: key optimizer.lr = : must be a number above 0");
@@ -253,7 +252,7 @@ static void test_overrides(void)
     refuse_override("train.steps=99999999999999999999",
                     "command line: key train.steps = 99999999999999999999: must be an integer from 1 to 1099511627776");
     refuse_override("output.folder=", "command line: key output.folder = : must be a string of 1 to 4095 bytes");
-    refuse_override("foo.bar=1", "command line: key foo.bar: no such key; \"cistron deck\" prints them all");
+    refuse_override("foo.bar=1", "command line: key foo.bar: unknown key; cistron deck prints all");
     refuse_override("data.split=1", "command line: key data.split = 1: must be true or false");
     refuse_override("schedule.rule=lingua",
                     "command line: key schedule.rule = lingua: must be one of \"recipe\", \"megatron\", \"nemo\"");
@@ -290,8 +289,9 @@ static void test_bounds(void)
         fputs("# a deck\n", file);
     fclose(file);
     write_file("two.cfg", "@include \"half.cfg\"\n@include \"half.cfg\"\n");
-    refuse_file("two.cfg",
-                "~/two.cfg:2: @include ~/half.cfg: it is larger than 1 MiB, with what it takes in; no deck is");
+    refuse_file(
+        "two.cfg",
+        "~/two.cfg:2: @include ~/half.cfg: it is larger than 1 MiB with its included files, too large for a deck");
 }
 
 /* What follows an @include wins over it, key by key, and is named; anything else that stands twice is a mistake. */
@@ -308,22 +308,22 @@ static void test_overriding(void)
     CHECK(deck_read(&deck, in_folder("mine.cfg"), NULL, 0, &notes) == ERROR_NONE);
     CHECK(deck.train.steps == 6 && deck.train.seed == 2 && deck.model.layers == 2 && deck.log.every == 7);
     CHECK(deck.model.rope_scaling.factor == 4 && deck.optimizer.clip == 2);
-    char *wanted = memory_format("key train.seed: %s/other.cfg:2 wins over %s/base.cfg:1\n"
-                                 "key train.steps: %s/mine.cfg:3 wins over %s/base.cfg:1\n"
-                                 "key model.rope_scaling.factor: %s/mine.cfg:4 wins over %s/base.cfg:2\n",
+    char *wanted = memory_format("key train.seed: %s/other.cfg:2 overrides %s/base.cfg:1\n"
+                                 "key train.steps: %s/mine.cfg:3 overrides %s/base.cfg:1\n"
+                                 "key model.rope_scaling.factor: %s/mine.cfg:4 overrides %s/base.cfg:2\n",
                                  folder, folder, folder, folder, folder, folder);
     CHECK_STRING(notes, wanted);
     free(wanted);
     free(notes);
 
-    write_file("last.cfg", "train : { steps = 9; };"); /* behind the file's own: it does not say which is meant */
-    refuse_file("mine.cfg", "~/last.cfg:1: key train: given twice, first at ~/mine.cfg:3; keep one\n"
-                            "~/last.cfg:1: key train.steps: given twice, first at ~/mine.cfg:3; keep one");
+    write_file("last.cfg", "train : { steps = 9; };"); /* behind the file's own: unknown which is meant */
+    refuse_file("mine.cfg", "~/last.cfg:1: key train: is set twice, first at ~/mine.cfg:3; keep one\n"
+                            "~/last.cfg:1: key train.steps: is set twice, first at ~/mine.cfg:3; keep one");
     write_file("last.cfg", "");
     write_file("base.cfg", "train : { steps = 0; };\ntrain : { steps = 3; };"); /* a mistake stays one */
     refuse_file("mine.cfg", "~/base.cfg:1: key train.steps = 0: must be an integer from 1 to 1099511627776\n"
-                            "~/base.cfg:2: key train: given twice, first at ~/base.cfg:1; keep one\n"
-                            "~/base.cfg:2: key train.steps: given twice, first at ~/base.cfg:1; keep one");
+                            "~/base.cfg:2: key train: is set twice, first at ~/base.cfg:1; keep one\n"
+                            "~/base.cfg:2: key train.steps: is set twice, first at ~/base.cfg:1; keep one");
 }
 
 /* A key that was renamed is read by its old name from files, overrides and checkpoints, with a note that has the new
@@ -342,7 +342,7 @@ static void test_old_names(void)
                                            {"data.parts", "data.split_ratios"}};
     char *wanted = memory_string("");
     for (int i = 0; i < 3; i++) {
-        char *longer = memory_format("%skey %s: is called %s now; the old name will be refused from release 0.4 on\n",
+        char *longer = memory_format("%skey %s: is now named %s; the old name will be refused from release 0.4 on\n",
                                      wanted, names[i][0], names[i][1]);
         free(wanted);
         wanted = longer;
@@ -370,7 +370,7 @@ static void test_other_names(void)
     }
     CHECK_STRING(deck_find_other("train.Batch-Size"), "train.global_batch");
     CHECK(deck_find_other("batch") == NULL && deck_find_other("batch_size_") == NULL);
-    refuse("model : {\n hidden_size = 3; };", "T:2: key model.hidden_size: unknown; here it is model.hidden");
+    refuse("model : {\n hidden_size = 3; };", "T:2: key model.hidden_size: unknown; its name here is model.hidden");
     char *spaced[] = {" train.steps = 7 ", "output.folder= a b", "log.every =3", "checkpoint.at_end = TRUE"};
     CHECK(deck_read_text(&deck, "", "T", spaced, 4) == ERROR_NONE && deck.train.steps == 7 && deck.log.every == 3);
     CHECK_STRING(deck.output.folder, "a b");
@@ -439,7 +439,7 @@ static void test_home(void)
     write_file("quickstart.cfg", "@include \"llama3_lingua_1b.cfg\"\ntrain : { steps = 7; };");
     CHECK(deck_read(&deck, "quickstart", NULL, 0, &notes) == ERROR_NONE && deck.train.steps == 7);
     CHECK(strcmp(deck.model.preset, "lingua_1b") == 0);
-    CHECK(strstr(notes, "deck quickstart is quickstart.cfg\nkey train.steps: quickstart.cfg:2 wins over /") == notes);
+    CHECK(strstr(notes, "deck quickstart is quickstart.cfg\nkey train.steps: quickstart.cfg:2 overrides /") == notes);
     free(notes);
     CHECK(chdir(before) == 0);
     free(before);
@@ -515,24 +515,22 @@ static void test_files(void)
     write_file("sub/deep/two.cfg", "\n\n  micro_batch = 3000000000;\n  seed = 8;\n");
     write_file("main.cfg", "train : {\n@include \"sub/one.cfg\"\n  seed = 7; };\nlogg : { every = 3; };\n");
     refuse_file("main.cfg",
-                "~/sub/deep/two.cfg:3: key train.micro_batch = 3000000000: an integer past 32 bits ends in L; write "
+                "~/sub/deep/two.cfg:3: key train.micro_batch = 3000000000: an integer of more than 32 bits must end in "
+                "L; write "
                 "3000000000L\n"
                 "~/sub/deep/two.cfg:3: key train.micro_batch = 3000000000: must be an integer from 1 to 2147483647\n"
                 "~/main.cfg:4: key logg: unknown; the nearest known section is log");
     write_file("sub/deep/two.cfg", "\n  micro_batch = = 3;\n");
-    refuse_file("main.cfg", "~/sub/deep/two.cfg:2: syntax error here or just before; a deck reads: optimizer : { lr = "
+    refuse_file("main.cfg", "~/sub/deep/two.cfg:2: syntax error here or just before; the form is optimizer : { lr = "
                             "1e-3; }; with strings in double quotes");
     unlink(in_folder("sub/deep/two.cfg"));
     refuse_file("main.cfg", "~/sub/one.cfg:2: @include ~/sub/deep/two.cfg: No such file or directory");
     write_file("circle.cfg", "@include \"circle.cfg\"\n");
-    refuse_file(
-        "circle.cfg",
-        "~/circle.cfg:1: @include ~/circle.cfg: files include each other in a circle: ~/circle.cfg, ~/circle.cfg");
+    refuse_file("circle.cfg", "~/circle.cfg:1: @include ~/circle.cfg: circular @include: ~/circle.cfg, ~/circle.cfg");
     write_file("sub/back.cfg", "@include \"../sub/back2.cfg\"");
     write_file("sub/back2.cfg", "\n@include \"back.cfg\"");
-    refuse_file("sub/back.cfg",
-                "~/sub/../sub/back2.cfg:2: @include ~/sub/../sub/back.cfg: files include each other in a "
-                "circle: ~/sub/back.cfg, ~/sub/../sub/back2.cfg, ~/sub/../sub/back.cfg");
+    refuse_file("sub/back.cfg", "~/sub/../sub/back2.cfg:2: @include ~/sub/../sub/back.cfg: circular @include: "
+                                "~/sub/back.cfg, ~/sub/../sub/back2.cfg, ~/sub/../sub/back.cfg");
 
     refuse_file("none.cfg", "deck ~/none.cfg: No such file or directory");
     refuse_file("sub", "deck ~/sub: it is a folder, not a deck");
@@ -544,7 +542,7 @@ static void test_files(void)
     for (int i = 0; i < 1 << 17; i++)
         fputs("# a deck\n", file);
     fclose(file);
-    refuse_file("large", "deck ~/large: it is larger than 1 MiB, with what it takes in; no deck is");
+    refuse_file("large", "deck ~/large: it is larger than 1 MiB with its included files, too large for a deck");
     test_bounds();
     test_overriding();
     test_home();

@@ -339,25 +339,26 @@ static const struct {
     const char *says;           /* NULL: can be read */
 } config_cases[] = {
     {"te_esm2", "{\"encoder_activation\": \"relu\"}",
-     "key encoder_activation = \"relu\": not supported; allowed is \"gelu\""},
-    {"te_esm2", "{\"fuse_qkv_params\": false}", "key fuse_qkv_params = false: not supported; allowed is true"},
+     "key encoder_activation = \"relu\": is not supported; allowed: \"gelu\""},
+    {"te_esm2", "{\"fuse_qkv_params\": false}", "key fuse_qkv_params = false: is not supported; allowed: true"},
     {"te_esm2", "{\"qkv_weight_interleaved\": false}", "key qkv_weight_interleaved = false"},
     {"te_esm2", "{\"attn_mask_type\": \"causal\"}",
-     "key attn_mask_type = \"causal\": not supported; allowed is \"padding\""},
+     "key attn_mask_type = \"causal\": is not supported; allowed: \"padding\""},
     {"te_esm2", "{\"emb_layer_norm_before\": true}", "key emb_layer_norm_before = true"},
-    {"te_esm2", "{\"rope_theta\": 5000.0}", "key model.rope_theta = 5000: NVEsmForMaskedLM has 10000"},
+    {"te_esm2", "{\"rope_theta\": 5000.0}",
+     "key model.rope_theta = 5000: not supported by NVEsmForMaskedLM, whose base is always 10000"},
     {"te_esm2", "{\"model_type\": \"esm\"}",
-     "key model_type = \"esm\": not supported; allowed is \"llama\", \"nv_esm\" or \"AMPLIFY\""},
-    {"te_esm2", "{\"architectures\": [\"NVEsmForTokenClassification\"]}", "allowed is [\"NVEsmForMaskedLM\"]"},
+     "key model_type = \"esm\": is not supported; allowed: \"llama\", \"nv_esm\" or \"AMPLIFY\""},
+    {"te_esm2", "{\"architectures\": [\"NVEsmForTokenClassification\"]}", "allowed: [\"NVEsmForMaskedLM\"]"},
     {"te_esm2", "{\"attn_input_format\": \"thd\", \"max_seq_length\": 512, \"auto_map\": null}", NULL},
     {"te_llama_gqa", "{\"self_attn_mask_type\": \"no_mask\"}",
-     "key self_attn_mask_type = \"no_mask\": not supported; allowed is \"causal\" or \"padding_causal\""},
+     "key self_attn_mask_type = \"no_mask\": is not supported; allowed: \"causal\" or \"padding_causal\""},
     {"te_llama_gqa", "{\"head_dim\": 16}", "key model.head_dim = 16: NVLlamaForCausalLM has no head size of its own"},
     {"te_llama_gqa", "{\"attention_bias\": true}", "key attention_bias = true"},
     {"te_llama_gqa", "{\"architectures\": null, \"self_attn_mask_type\": null, \"layer_precision\": [\"fp8\", null]}",
      NULL},
     {"te_amplify", "{\"architectures\": [\"AMPLIFY\"]}", NULL},
-    {"te_amplify", "{\"hidden_act\": \"gelu\"}", "key hidden_act = \"gelu\": not supported; allowed is \"SwiGLU\""},
+    {"te_amplify", "{\"hidden_act\": \"gelu\"}", "key hidden_act = \"gelu\": is not supported; allowed: \"SwiGLU\""},
 };
 
 static void test_configs(void)
@@ -399,7 +400,7 @@ static void test_tensors(void)
         {"te_llama_gqa", NULL, NULL, "num_key_value_heads", 4,
          "model.layers.0.self_attention.layernorm_qkv.weight: is [64, 32]"},
         {"te_esm2", NULL, NULL, "padded_vocab_size", 40, "model.embeddings.word_embeddings.weight: is [64, 32]"},
-        {"te_esm2", NULL, NULL, "padded_vocab_size", 32, "key padded_vocab_size = 32: is less than vocab_size"},
+        {"te_esm2", NULL, NULL, "padded_vocab_size", 32, "key padded_vocab_size = 32: must be at least vocab_size"},
         {"te_esm2", NULL, NULL, "padded_vocab_size", 0, "key padded_vocab_size = 0: must be a positive whole number"},
     };
     char *in = memory_format("%s/faulty", work), *file = memory_format("%s/faulty.h5", work);
@@ -424,7 +425,7 @@ static void test_tensors(void)
     ((float *)f->data[find(f, "model.rotary_emb.inv_freq")])[1] *= 2;
     save_folder(f, in);
     forget_folder(f);
-    CHECK(import_folder(in, file, NULL) == ERROR_USER && strstr(error_message(), "inv_freq is not made of") != NULL);
+    CHECK(import_folder(in, file, NULL) == ERROR_USER && strstr(error_message(), "inv_freq does not match") != NULL);
     error_clear();
     free(in);
     free(file);

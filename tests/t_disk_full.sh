@@ -45,7 +45,7 @@ fails()
     check "$1: in one line, once" test "$(grep -c '^cistron: ' "$work/out")" -eq 1
     check "$1: the file is named" test "$(grep -c "^cistron: .*$run/step_00000004.h5" "$work/out")" -eq 1
     check "$1: the old file is as it was, nothing else is left" unharmed
-    check "$1: how to resume is said" says "# step 4 is not saved. With room for 0.40 MiB in $run"
+    check "$1: how to resume is said" says "# step 4 is not saved. With 0.40 MiB free in $run"
     check "$1: and from where" says "resumes from $run/step_00000002.h5"
 }
 full="No space left on device"
@@ -191,7 +191,7 @@ if mount -t tmpfs -o size=$((one * 3 / 2))k cistron_test "$run" 2>/dev/null; the
     cp -r "$work"/start/* "$run"
     ranks 2 train "$work/deck.cfg" "${settings[@]}"
     check "no room for another: exit code 2 on both ranks" codes_are 2 2
-    check "no room for another: is said" says 'a checkpoint takes 0.40 MiB, and the disk has room for 0.'
+    check "no room for another: is said" says 'a checkpoint needs 0.40 MiB, but the disk has 0.'
     check "no room for another: the old file is as it was, nothing else is left" unharmed
     mount -o remount,size=$((one * 5 / 2))k "$run"
     ranks 2 train "$work/deck.cfg" "${settings[@]}" checkpoint.keep=2

@@ -58,7 +58,7 @@ for pool in mean last none; do
         check "embed --pool $pool on $n ranks: the bytes of 1" cmp "$work/$pool$n.h5" "$work/${pool}1.h5"
     done
     check "embed --pool $pool: what it wrote" says "12 records, 1779 residues"
-    check "embed --pool $pool: of what was trained on less" says "more than the 64 that the model was trained on"
+    check "embed --pool $pool: of what was trained on less" says "more than the context of 64 that the model was trained with"
 done
 check "mean: a row for each record" test "$(rows "$work/mean1.h5")" = "[12, 32]"
 check "last: a row for each record" test "$(rows "$work/last1.h5")" = "[12, 32]"
@@ -106,7 +106,7 @@ check "upper case and no stop symbol" cmp "$work/upper.h5" "$work/plain.h5"
 check "a mean of nothing is said to be none" says "NaN as their mean"
 genome 1 300 >"$work/dna.fa"
 ranks 2 embed --checkpoint "$work/esm" --fasta "$work/dna.fa" -o "$work/dna.h5"
-check "nucleotides for a protein model" says "do they mean nucleotides?"
+check "nucleotides for a protein model" says "are these nucleotides?"
 
 # a causal model
 genome 4 900 70 62 30 1 >"$work/g.fa"
@@ -161,7 +161,7 @@ check "AMPLIFY, imported" codes_are 0 1
 "$CISTRON" import "$abs_top_srcdir/tests/golden/llama_tiny" -o "$work/unknown.h5" >"$work/out"
 ranks 1 embed --checkpoint "$work/unknown.h5" --fasta "$work/g.fa" -o "$work/bad.h5"
 check "imported without a tokenizer: exit code 2" codes_are 2 1
-check "imported without a tokenizer: is said" says "its tokenizer is unknown; import it again with --tokenizer nucleotide, if that"
+check "imported without a tokenizer: is said" says "its tokenizer is unknown; if it is nucleotide, import"
 
 # -- mistakes ------------------------------------------------------------------------------------------------------
 # mistake TEXT SAYS ARGUMENTS...
@@ -177,18 +177,18 @@ scored="eval --checkpoint $work/esm -o $work/bad.json --fasta $work/p.fa"
 # shellcheck disable=SC2086
 {
     mistake "no FASTA" "none.fa" $vectors "$work/none.fa"
-    mistake "empty FASTA" "empty.fa: holds no record" $vectors "$work/empty.fa"
+    mistake "empty FASTA" "empty.fa: has no record" $vectors "$work/empty.fa"
     mistake "binary behind good records" "this is binary data" $vectors "$work/binary.fa"
     mistake "no such pool" "--pool max: must be mean" $vectors "$work/p.fa" --pool max
     mistake "an empty pool" "--pool : must be mean" $vectors "$work/p.fa" --pool ""
     mistake "a length of special tokens alone" "--max-length 2: must be 3" $vectors "$work/p.fa" --max-length 2
     mistake "a negative length" "--max-length -1" $vectors "$work/p.fa" --max-length -1
-    mistake "overlap" "--overlap: not for a masked model (esm2)" $scored --overlap 16
-    mistake "BOS" "--bos: not for a masked model" $scored --bos
-    mistake "no mask" "--no-mask: not for a masked model" $scored --no-mask
+    mistake "overlap" "--overlap: does not apply to a masked model (esm2)" $scored --overlap 16
+    mistake "BOS" "--bos: does not apply to a masked model" $scored --bos
+    mistake "no mask" "--no-mask: does not apply to a masked model" $scored --no-mask
     mistake "a context without room" "--context 2: must be 3 to 64" $scored --context 2
 }
-mistake "a seed for a causal model" "--seed: only for a masked model" eval --checkpoint "$work/llama" \
+mistake "a seed for a causal model" "--seed: applies to masked models only" eval --checkpoint "$work/llama" \
     --fasta "$work/g.fa" -o "$work/bad.json" --seed 3
 mistake "generate with a masked model" "a masked model (esm2)" generate --checkpoint "$work/esm"
 mistake "no checkpoint" "$work/none.h5" embed --checkpoint "$work/none.h5" --fasta "$work/p.fa" -o "$work/bad.h5"
@@ -205,7 +205,7 @@ check "which stays, too" cmp "$work/p.fa" "$work/kept.h5"
 lines=$(awk '/^MemAvailable/ { print int($2 / 100) }' /proc/meminfo) # twice what both ranks have, at 1 kB a residue and rank
 awk -v lines="$lines" 'BEGIN { print ">huge"; for (i = 0; i < lines; i++) print "MKVLAAGVSERTIDPKQNFYMHWCLLAGVSERTIDPKQNFYMHWCLAGVSERTIDPKQNFYMHWCLLLLLLAGVVAGVVAGVVLAGVSERTIDPKQNFYMH" }' >"$work/huge.fa"
 # shellcheck disable=SC2086
-mistake "a record too long for the memory" "--max-length cuts records short" $vectors "$work/huge.fa"
+mistake "a record too long for the memory" "--max-length truncates records" $vectors "$work/huge.fa"
 
 # disk full, and a failed write, while the vectors are written
 for failure in pwrite:1:ENOSPC pwrite:3:ENOSPC fsync:1:EIO; do

@@ -83,7 +83,7 @@ for failing in 1 6; do
     export SHIM_FOLDER="$work/esm2" SHIM_MATCH=final_model.tmp SHIM_FAIL=rename:$failing:ENOSPC
     LD_PRELOAD="$abs_top_builddir/tests/shim.so" again train.steps=4
     unset SHIM_FOLDER SHIM_MATCH SHIM_FAIL
-    check "rename $failing, a folder that cannot be made: code 1" codes_are 1 2
+    check "rename $failing, a folder that cannot be created: code 1" codes_are 1 2
     check "rename $failing, is told" says "No space left on device"
     check "rename $failing, the one before stands" diff -r before esm2/final_model
     check "rename $failing, nothing is beside it" test "$(find esm2 -maxdepth 1 -name 'final_model*' | wc -l)" -eq 3

@@ -265,7 +265,7 @@ static void test_offload(void)
     CHECK(kept[BUDGET_ACTIVATIONS] - away[BUDGET_ACTIVATIONS] == all - on_gpu);
     CHECK(check_training(&deck, 1, executor) == ERROR_NONE);
     CHECK(check_training(&deck, INT64_MAX, executor) == ERROR_USER); /* the host has nothing left */
-    CHECK(strstr(error_message(), "key memory.offload_layers = \"1-3\": takes ") == error_message());
+    CHECK(strstr(error_message(), "key memory.offload_layers = \"1-3\": needs ") == error_message());
     error_clear();
     struct setup setup = setup_of(&deck, 1, executor);
     CHECK(fit_check_host(&setup, 1000, 1000, executor) == ERROR_NONE);
@@ -467,7 +467,7 @@ static void test_advice_to_share(void)
     least.precision.compute = DECK_COMPUTE_BF16;
     memory_of(memory, &least, 4, cpu);
     bytes_text(state, (double)(memory[BUDGET_WEIGHTS] + memory[BUDGET_GRADIENTS] + memory[BUDGET_OPTIMIZER]));
-    snprintf(text, sizeof text, "of which weights, gradients and moments are %s on every rank", state);
+    snprintf(text, sizeof text, "of which weights, gradients and moments take %s on every rank", state);
     deck.device.memory = (double)need[DECK_SHARD_OPTIMIZER] / 5 / gibi;
     CHECK(check(&fit, &deck, need[DECK_SHARD_NONE], 4, cpu) == ERROR_NONE);
     if (!CHECK(strstr(fit.advice, "no setting fits") != NULL && strstr(fit.advice, "\"optimizer\"") != NULL &&

@@ -515,9 +515,8 @@ static void test_widest_head(void)
     struct forecast forecast;
     class.widest_head = 14;
     CHECK(forecast_create(&forecast, &deck, 1, 1, &narrow, NULL) == ERROR_USER);
-    CHECK(strstr(error_message(),
-                 "key model.head_dim = 16 (model.hidden / model.heads where it is not set): at most 14 "
-                 "on a GPU") != NULL);
+    CHECK(strstr(error_message(), "key model.head_dim = 16 (model.hidden / model.heads if it is not set): at most 14 "
+                                  "on a GPU") != NULL);
     error_clear();
     class.widest_head = 16;
     CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
@@ -574,7 +573,7 @@ static void test_quantized(void)
                     "leave linear layers out");
     check_quantized(DECK_RECIPE_CURRENT, 56, 160, cpu,
                     "key model.hidden = 56: quantized GEMMs need a multiple of 16, such as 64; precision.recipe = "
-                    "\"none\" takes any");
+                    "\"none\" accepts any");
 
     struct deck deck = toy_deck();
     struct model_settings model;

@@ -472,13 +472,13 @@ static void test_shapes(struct comm *world)
     CHECK(fit == 34 + 8 + 8);
     struct grid grid;
     CHECK(grid_create(&grid, world, &(struct grid_shape){.tensor = 1, .context = 4}) == ERROR_USER);
-    CHECK_STRING(error_message(), "6 ranks do not divide into groups that share data");
+    CHECK_STRING(error_message(), "6 ranks cannot be divided into groups that share data");
     error_clear();
     CHECK(grid_create(&grid, world, &(struct grid_shape){.tensor = 2, .context = 1, .shard = 2}) == ERROR_USER);
-    CHECK_STRING(error_message(), "6 ranks do not divide into groups that hold the model's state");
+    CHECK_STRING(error_message(), "6 ranks cannot be divided into groups that share the model's state");
     error_clear();
     CHECK(grid_create(&grid, world, &(struct grid_shape){.tensor = 1, .context = 1, .stages = 4}) == ERROR_USER);
-    CHECK_STRING(error_message(), "6 ranks do not divide into the stages of a pipeline");
+    CHECK_STRING(error_message(), "6 ranks cannot be divided into the stages of a pipeline");
     error_clear();
 }
 

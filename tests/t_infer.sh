@@ -43,7 +43,7 @@ done
 for n in 2 3; do
     ranks $n eval --checkpoint "$work/run" --fasta "$work/g.fa" -o "$work/shard$n.json" --overlap 16 --shard
     check "eval on $n ranks that share the weights ends with 0" codes_are 0 $n
-    check "eval on $n ranks that share the weights: is said" says "# $n ranks hold the weights once between them"
+    check "eval on $n ranks that share the weights: is said" says "# $n ranks share the weights: each has a shard"
     check "eval on $n ranks that share the weights: the result of 1" same_result "$work/eval1.json" "$work/shard$n.json"
 done
 # two teams of two, each of which has a part of every layer
@@ -63,14 +63,14 @@ printf '#!/bin/sh\nexec "%s" "$@" --fasta "%s/rank$OMPI_COMM_WORLD_RANK.fa"\n' "
 chmod +x "$work/own_file"
 RANKS_SECONDS=60 CISTRON=$work/own_file ranks 2 eval --checkpoint "$work/run" -o "$work/none.json"
 check "eval of other records on another rank: exit code 2" codes_are 2 2
-check "eval of other records on another rank: is said" says "ranks have read different records from it"
+check "eval of other records on another rank: is said" says "ranks have read different records from this file"
 check "eval: no result of these" test ! -e "$work/none.json"
 
 ranks 4 eval --checkpoint "$work/run" --fasta "$work/g.fa" -o "$work/teams.json" --overlap 16 --tensor 2
 check "eval by teams of 2 ends with 0" codes_are 0 4
 check "eval by teams of 2: the losses of 1" close_numbers "$work/eval1.json" "$work/teams.json" 1e-5
 ranks 2 eval --checkpoint "$work/run" --fasta "$work/g.fa" -o "$work/thirds.json" --tensor 3
-check "teams that ranks do not divide into" says "--tensor 3: must divide the number of ranks, 2"
+check "teams that ranks cannot be divided into" says "--tensor 3: must divide the number of ranks, 2"
 # 6 records of 40000 300 7000 20000 90 11000 bases: all but the first of each
 check "every base but a record's first" grep -q '"total_valid_tokens": 78384$\|"total_valid_tokens": 78384,' "$work/eval1.json"
 check "all records" grep -q '"total_sequences": 6' "$work/eval1.json"
@@ -104,7 +104,7 @@ check "a prompt of RNA, on two lines, is read like DNA on one" cmp "$work/a" "$w
 check "and that is said" says "# prompt: U, as in RNA, is read as T 2 times"
 "$CISTRON" generate --checkpoint "$work/run" --prompt 'ACGÉ' >"$work/out" 2>&1
 check "bytes that no sequence has are refused in a prompt" test $? -eq 2
-check "they are named" says "--prompt: holds byte 0xc3: it is not a sequence"
+check "they are named" says "--prompt: contains byte 0xc3, so it is not a sequence"
 "$CISTRON" generate --checkpoint "$work/run" --prompt 'ACG<mask>' --tokens 2 >"$work/b" 2>"$work/out"
 check "special tokens are not read in a prompt" says "5 of 9 bases are not A, C, G, T or N: 1 '<', 1 '>', 1 'K', 1 'M', 1 'S'"
 "$CISTRON" generate --checkpoint "$work/run" --prompt 'ACG 123' --tokens 2 >"$work/a" 2>"$work/out"
@@ -219,10 +219,10 @@ check "with as many characters" test "$(grep -v '^>' "$work/odd.fa" | tr -d '\n'
 check "the prompt's are replaced" test "$(grep -c '^AC?G?T?\*' "$work/odd.fa")" -eq 60
 odd=$(grep -v '^>' "$work/odd.fa" | tr -dc '?' | wc -c)
 check "some of the model's too" test "$odd" -gt $((60 * 3 + 30))
-check "how many is said once" test "$(grep -c "^warning: characters that cannot stand in FASTA and are written as '?': $odd (" "$work/out")" -eq 1
+check "how many is said once" test "$(grep -c "^warning: characters that FASTA does not allow, written as '?': $odd (" "$work/out")" -eq 1
 "$CISTRON" generate --checkpoint "$work/run" --prompt 'A>' --alphabet '>' --tokens 5 --n 9 --output-format jsonl >"$work/odd.jsonl" 2>"$work/out"
 check "JSON lines keep them" grep -q '"prompt":"A>","text":">[>]*","tokens":' "$work/odd.jsonl"
-check "without a word" test "$(grep -c 'cannot stand' "$work/out")" -eq 0
+check "without a word" test "$(grep -c 'FASTA does not allow' "$work/out")" -eq 0
 
 for what in --help --version "train --help"; do
     # shellcheck disable=SC2086
@@ -261,7 +261,7 @@ cp "$work/g.fa" "$work/mine.fa"
 refused "output is the input" "mine.fa: is an input and the output" eval --checkpoint "$work/run" --fasta "$work/mine.fa" -o "$work/mine.fa"
 check "which stays" cmp "$work/g.fa" "$work/mine.fa"
 refused "output is a folder" "not a regular file" eval --checkpoint "$work/run" --fasta "$work/g.fa" -o "$work/run"
-refused "an empty path" "--output: its value is empty" eval --checkpoint "$work/run" --fasta "$work/g.fa" -o ""
+refused "an empty path" "--output: the value is empty" eval --checkpoint "$work/run" --fasta "$work/g.fa" -o ""
 refused "a store is no checkpoint" "g.train.h5" generate --checkpoint "$work/g.train.h5"
 refused "no tokens" "--tokens 0" generate --checkpoint "$work/run" --tokens 0
 refused "temperature" "--temperature -1" generate --checkpoint "$work/run" --temperature -1
@@ -271,18 +271,18 @@ prompts="generate --checkpoint $work/run --tokens 3 --input"
 # shellcheck disable=SC2086
 {
     refused "prompts that are not there" "none.fa" $prompts "$work/none.fa"
-    refused "no prompts" "holds no record" $prompts "$work/empty.fa"
+    refused "no prompts" "has no record" $prompts "$work/empty.fa"
     refused "prompts twice" "--prompt and --input" $prompts "$work/p.fa" --prompt ACGT
     refused "no samples" "--n 0" $prompts "$work/p.fa" --n 0
     refused "a batch of less than one" "--batch -3" $prompts "$work/p.fa" --batch -3
-    refused "more rows than a cache has" "--batch 65536: of sequences of up to 40000 tokens, at most 53687" $prompts "$work/p.fa" \
+    refused "more rows than a cache has" "--batch 65536: sequences of up to 40000 tokens allow at most 53687" $prompts "$work/p.fa" \
         --n 65536 --batch 65536 --tokens 40000 --context 40000
     refused "a context of one token" "--context 1" $prompts "$work/p.fa" --context 1
     refused "an unknown format of results" "--output-format csv" $prompts "$work/p.fa" --output-format csv
     refused "an alphabet that no token has" "has no token for 'é'" $prompts "$work/p.fa" --alphabet ACGé
     refused "an empty alphabet" '--alphabet' $prompts "$work/p.fa" --alphabet ''
     refused "prompts over themselves" "is an input and the output" $prompts "$work/p.fa" -o "$work/p.fa"
-    refused "results that are not compressed" "x.fa.gz: results are written plain" $prompts "$work/p.fa" -o "$work/x.fa.gz"
+    refused "results that are not compressed" "x.fa.gz: results are not compressed" $prompts "$work/p.fa" -o "$work/x.fa.gz"
     refused "results nowhere" "no_folder" $prompts "$work/p.fa" -o "$work/no_folder/x.fa"
 }
 refused "top-k" "--top-k -2" generate --checkpoint "$work/run" --top-k -2

@@ -92,19 +92,19 @@ refuses() # TEXT WORDS COMMAND...
 "$abs_top_builddir/tests/hdf5_edit" "$work/x.h5" 'tokens[1001]' 78
 "$CISTRON" inspect "$work/x.h5" >"$work/out" 2>&1
 check "inspect alone reads no tokens" test $? -eq 0
-refuses "tokens overwritten" "x.h5: damaged: its tokens differ from those written" inspect --verify "$work/x.h5"
-refuses "tokens overwritten, baseline" "x.h5: damaged: its tokens" baseline "$store" "$work/x.h5"
+refuses "tokens overwritten" "x.h5: is damaged: its tokens differ from those written" inspect --verify "$work/x.h5"
+refuses "tokens overwritten, baseline" "x.h5: is damaged: its tokens" baseline "$store" "$work/x.h5"
 cp "$store" "$work/x.h5"
 "$abs_top_builddir/tests/hdf5_edit" "$work/x.h5" 'offsets[1]' 4611686018427387904
-refuses "an offset of 2^62, inspect" "x.h5: damaged: offset 1 is not between" inspect "$work/x.h5"
-refuses "an offset of 2^62, baseline" "x.h5: damaged: offset 1 is not between" baseline "$work/x.h5" "$store"
+refuses "an offset of 2^62, inspect" "x.h5: is damaged: offset 1 is not between" inspect "$work/x.h5"
+refuses "an offset of 2^62, baseline" "x.h5: is damaged: offset 1 is not between" baseline "$work/x.h5" "$store"
 printf '>%s\nACGT\n' aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa >"$work/long.fa"
 "$CISTRON" prepare --tokenizer nucleotide --force -o "$work/x.h5" "$work/long.fa" >"$work/out" 2>&1
 for i in 3 5 7 9 11 13 15; do
     "$abs_top_builddir/tests/hdf5_edit" "$work/x.h5" "names[$i]" 10
 done
 check "more names than sequences" json "$work/x.h5" "[s['name'] for s in o['first_sequences']] == ['aaa']"
-refuses "more names than sequences, verified" "x.h5: damaged: its names" inspect --verify "$work/x.h5"
+refuses "more names than sequences, verified" "x.h5: is damaged: its names" inspect --verify "$work/x.h5"
 
 # what a file's names could do to a terminal is seen instead: ESC, the byte CSI, CSI as UTF-8, DEL
 escapes='esc\033[31mred\233\302\233\177'

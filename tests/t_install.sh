@@ -60,11 +60,11 @@ for command in "" $("$CISTRON" --help | sed -n 's/^  \([a-z][a-z]*\) .*/\1/p'); 
     case $command in '' | deck | jobscripts) continue ;; esac
     timeout 60 "$CISTRON" "$command" >"$work/out" 2>&1
     check "$command alone: exit code 2" test $? -eq 2
-    check "$command alone: what is missing" grep -qE "^cistron: $command: missing: .*; cistron $command --help tells more\$" "$work/out"
+    check "$command alone: what is missing" grep -qE "^cistron: $command: missing: .*; see cistron $command --help\$" "$work/out"
     check "$command alone: nothing else" test "$(wc -l <"$work/out")" -eq 1
 done
 "$CISTRON" embed --checkpoint x -o y.h5 >"$work/out" 2>&1
-check "embed without records" grep -qx 'cistron: embed: missing: --fasta FILE; cistron embed --help tells more' "$work/out"
+check "embed without records" grep -qx 'cistron: embed: missing: --fasta FILE; see cistron embed --help' "$work/out"
 
 # a folder in which autotools cannot build
 mkdir -p "$work/a blank/scripts" "$work/a blank/b"

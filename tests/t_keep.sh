@@ -52,7 +52,7 @@ check "--from a folder: more steps" test "$(steps_in "$work/a")" = "8 12 14 "
 # refused
 ranks 2 train --from "$work/a/step_00000008.h5"
 check "--from an older file into its own folder: exit code 2" codes_are 2 2
-check "--from an older file: is said" says "holds a later checkpoint"
+check "--from an older file: is said" says "has a later checkpoint"
 check "--from an older file: nothing is lost" test "$(steps_in "$work/a")" = "8 12 14 "
 ranks 2 train --from "$work/a" model.hidden=64 train.seed=7
 check "keys that may not change: exit code 2" codes_are 2 2
@@ -63,7 +63,7 @@ check "--from nothing: exit code 2" codes_are 2 2
 mkdir "$work/empty"
 ranks 2 train --from "$work/empty"
 check "--from an empty folder: exit code 2" codes_are 2 2
-check "--from an empty folder: is said" says "holds no checkpoint"
+check "--from an empty folder: is said" says "has no checkpoint"
 ranks 2 train --from "$work/a/final_model.h5" output.folder="$work/c"
 check "--from a final model: exit code 2" codes_are 2 2
 
@@ -93,7 +93,7 @@ lines=$(wc -l <"$work/bad/log.jsonl")
 for turn in first second; do
     ranks 2 train "$work/deck.cfg" output.folder="$work/bad"
     check "all bad, $turn time: exit code 2" codes_are 2 2
-    check "all bad, $turn time: is said" says "none of its checkpoints is good"
+    check "all bad, $turn time: is said" says "all its checkpoints are damaged"
     check "all bad, $turn time: the log stays" test "$(wc -l <"$work/bad/log.jsonl")" -eq "$lines"
 done
 finish

@@ -13,7 +13,7 @@ done
 ranks 2 train "$work/deck.cfg" train.steps=12
 check "a second live run: exit code 2 on both ranks" codes_are 2 2
 check "a second live run: is told the host" says "host $(hostname), process "
-check "a second live run: and that another works there" says "another run works in it"
+check "a second live run: and that another works there" says "another run uses it"
 kill -0 $launcher
 check "the first goes on" test $? -eq 0
 pkill -9 -f "$CISTRON train $work/deck.cfg"
@@ -46,7 +46,7 @@ check "whose line stays" grep -q "process $$," "$work/run/lock"
 while read -r error reason; do
     no_locks "$(hostname)" $dead "$error"
     check "without locks, a dead owner: taken over" codes_are 0 2
-    check "without locks: a warning" says "lock: cannot be locked ($reason); see to it that no other run works in the folder"
+    check "without locks: a warning" says "lock: cannot be locked ($reason); make sure that no other run uses the folder"
 done <<'END'
 37 No locks available
 5 Input/output error
@@ -57,7 +57,7 @@ check "without locks, an owner elsewhere: taken over" codes_are 0 2
 check "without locks: a warning for it" says "cannot be locked"
 no_locks elsewhere 17 11
 check "a lock of another machine: refused" codes_are 2 2
-check "and its owner is named" says "another run works in it (host elsewhere, process 17, since then)"
+check "and its owner is named" says "another run uses it (host elsewhere, process 17, since then)"
 
 # HDF5 locks no file. unlocked ERROR ARGUMENTS...: cistron ARGUMENTS where flock fails
 unlocked()

@@ -322,9 +322,8 @@ static void test_prepare(void)
     CHECK(records_prepare("megatron", false, stores_path("q"), "train:0.8,valid:0.2", input) == ERROR_NONE);
     CHECK(access(stores_path("q.train.idx"), F_OK) == 0 && access(stores_path("q.valid.bin"), F_OK) == 0);
     const int all = files_in_folder();
-    CHECK_USER(records_prepare("hdf5", false, output, NULL, input),
-               "--format hdf5: unknown; there is: store, megatron");
-    CHECK_USER(records_prepare("store", true, output, NULL, input), "--append-eod: is for --format megatron");
+    CHECK_USER(records_prepare("hdf5", false, output, NULL, input), "--format hdf5: must be store or megatron");
+    CHECK_USER(records_prepare("store", true, output, NULL, input), "--append-eod: needs --format megatron");
     CHECK(rename(input, stores_path("p.bin")) == 0);
     CHECK_USER(records_prepare("megatron", false, output, NULL, stores_path("p.bin")), "is an input and the output");
     CHECK(files_in_folder() == all - 1);
@@ -395,7 +394,7 @@ static void test_refusals(const char *folder)
     write_file(stores_path("set.bin"), "wb", bin.bytes, (size_t)bin.count - 2);
     CHECK_USER(megatron_store_open(&store, set), "is damaged: sequence 59 has");
     CHECK(remove(stores_path("set.bin")) == 0);
-    CHECK_USER(megatron_store_open(&store, set), "cannot open the file of a Megatron data set's tokens");
+    CHECK_USER(megatron_store_open(&store, set), "cannot open the token file of a Megatron data set");
     CHECK(remove(stores_path("set.idx")) == 0); /* as when its folder goes away under a run that looks again */
     CHECK_USER(megatron_store_open(&store, stores_path("set")), "set: is not a Megatron data set");
     CHECK(megatron_prefix(stores_path("none")) == NULL && megatron_prefix(".bin") == NULL);
@@ -412,7 +411,8 @@ static void test_parts(const char *folder)
     snprintf(path, sizeof path, "%s/wood.idx", folder);
     CHECK(megatron_store_open(&store, path) == ERROR_NONE && store->sequences == 41);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        CHECK_USER(megatron_part_choose(&part, store, wrong[i], MEGATRON_TRAIN), "must be up to 3 numbers");
+        CHECK_USER(megatron_part_choose(&part, store, wrong[i], MEGATRON_TRAIN),
+                   "must be up to 3 non-negative numbers");
     CHECK_USER(megatron_part_choose(&part, store, "99", MEGATRON_VALID), "leaves no token of the 41 sequences");
     CHECK(megatron_part_choose(&part, store, "", MEGATRON_TEST) == ERROR_NONE && part.count == 41);
     CHECK(megatron_part_choose(&part, store, "1,1", MEGATRON_TRAIN) == ERROR_NONE); /* 20.5: to the even number */
@@ -496,13 +496,13 @@ static void test_settings(const char *folder)
     settings.global_rows = 4;
     other = settings;
     other.overlap = 3;
-    refuse(&other, "key data.overlap: is for the sequences of token stores");
+    refuse(&other, "key data.overlap: applies to token stores only");
     other = settings;
     other.truncate = true;
-    refuse(&other, "key data.truncate: is for the sequences of token stores");
+    refuse(&other, "key data.truncate: applies to token stores only");
     other = settings;
     other.megatron.vocabulary = 0;
-    refuse(&other, "set model.vocabulary, or data.tokenizer");
+    refuse(&other, "set model.vocabulary or data.tokenizer");
     other.megatron.vocabulary = 1352;
     refuse(&other, "wood.bin: token 1352 is 1352, but the vocabulary has 1352 ids");
     other = settings;
@@ -517,28 +517,28 @@ static void test_settings(const char *folder)
     refuse(&other, "has plain ids tokens, but");
     other.stores = store;
     other.megatron.ordered = true;
-    refuse(&other, "is a token store, and only Megatron data sets");
+    refuse(&other, "is a token store, but only Megatron data sets");
     other = settings;
     other.megatron.ordered = true;
     other.megatron.samples = (int64_t)1 << 32;
-    refuse(&other, "plans fewer");
+    refuse(&other, "must be below 2^32 - 1");
     other.seed = (uint64_t)1 << 32;
-    refuse(&other, "takes seeds below 2^32");
+    refuse(&other, "must be below 2^32 with");
     snprintf(two, sizeof two, "%s, %s", path, path);
     other = settings;
     other.stores = "0.3 wood  7 /a/stone";
-    refuse(&other, "is a blend as Megatron-LM takes it; here it is data.train = \"wood, /a/stone\" and data.weights = "
+    refuse(&other, "is a blend in Megatron-LM's form; write data.train = \"wood, /a/stone\" and data.weights = "
                    "\"0.3, 7\"");
     other = settings;
     other.megatron.ordered = true;
     other.stores = two;
     other.megatron.samples = 1000;
-    refuse(&other, "takes each of several data sets once");
+    refuse(&other, "uses each data set once");
     other = settings;
     other.row_tokens = other.window = 4096;
-    refuse(&other, "fewer than a sample of 4096 and the token after it");
+    refuse(&other, "too few for a sample of 4096 tokens and the token after it");
     other.megatron.ordered = true;
-    refuse(&other, "fewer than a sample of 4096 and the token after it");
+    refuse(&other, "too few for a sample of 4096 tokens and the token after it");
 }
 
 int main(int count, char **arguments)

@@ -1,5 +1,5 @@
-/* The table of metrics: its rows agree with themselves, and doc/formats.md lists each name that they have in log.jsonl,
- * TensorBoard and the file for Prometheus, and no other. */
+/* The table of metrics: its rows agree with themselves, and doc/formats_logs.md lists each name that they have in
+ * log.jsonl, TensorBoard and the file for Prometheus, and no other. */
 #include "check.h"
 
 #include "base/memory.h"
@@ -98,11 +98,12 @@ static void check_conventions(void)
 
 /* -- The page ---------------------------------------------------------------------------------------------------- */
 
-/* The text of doc/formats.md between two texts; freed with free(). */
+/* The text of doc/formats_logs.md between two texts; freed with free(). */
 static char *part(const char *begin, const char *end)
 {
     const char *source = getenv("abs_top_srcdir");
-    char *path = memory_format("%s/doc/formats.md", source != NULL ? source : "."), *whole = memory_grow(NULL, 1 << 20);
+    char *path = memory_format("%s/doc/formats_logs.md", source != NULL ? source : "."),
+         *whole = memory_grow(NULL, 1 << 20);
     FILE *file = fopen(path, "r");
     CHECK(file != NULL);
     whole[file != NULL ? fread(whole, 1, (1 << 20) - 1, file) : 0] = '\0';
@@ -123,7 +124,7 @@ static void find_name(struct names *names, const char *name)
             names->found[i] = true;
             return;
         }
-    if (!CHECK(!"a name of doc/formats.md is that of a metric"))
+    if (!CHECK(!"a name of doc/formats_logs.md is that of a metric"))
         fprintf(stderr, "    %s\n", name);
 }
 
@@ -155,7 +156,7 @@ static void check_found(const struct names *names)
 {
     for (int i = 0; i < names->count; i++)
         if (!CHECK(names->found[i]))
-            fprintf(stderr, "    %s is not in doc/formats.md\n", names->names[i]);
+            fprintf(stderr, "    %s is not in doc/formats_logs.md\n", names->names[i]);
 }
 
 static void check_log(void)

@@ -130,10 +130,11 @@ static void test_recompute(void)
     for (size_t i = 0; i < sizeof unreadable / sizeof unreadable[0]; i++) {
         char memory[128], message[256];
         snprintf(memory, sizeof memory, "recompute_layers = \"%s\";", unreadable[i]);
-        snprintf(message, sizeof message,
-                 "key memory.recompute_layers = \"%s\": must be policies of memory.recompute and their layers, counted "
-                 "from 1, such as \"full:1-8,qkv:9-12,20\"; \"\" for none",
-                 unreadable[i]);
+        snprintf(
+            message, sizeof message,
+            "key memory.recompute_layers = \"%s\": must be policies of memory.recompute with their layers, counted "
+            "from 1, such as \"full:1-8,qkv:9-12,20\"; \"\" for none",
+            unreadable[i]);
         check_recompute(memory, message);
     }
     check_recompute("recompute_layers = \"full:5-7\";",
@@ -143,18 +144,18 @@ static void test_recompute(void)
     check_recompute("recompute_layers = \"full:1-3,qkv:2\";",
                     "key memory.recompute_layers = \"full:1-3,qkv:2\": layer 2 is named twice");
     check_recompute("recompute = \"fit\"; fitted_layers = \"full:1-5\";",
-                    "key memory.fitted_layers = \"full:1-5\": names all 6 layers, as a run writes it, or is \"\"");
-    check_recompute(
-        "recompute = \"fit\"; recompute_layers = \"full:1-6\";",
-        "key memory.recompute_layers = \"full:1-6\": memory.recompute = \"fit\" chooses for every layer; for "
-        "a list of your own set a policy there");
+                    "key memory.fitted_layers = \"full:1-5\": must name all 6 layers, as a run writes it, or be \"\"");
+    check_recompute("recompute = \"fit\"; recompute_layers = \"full:1-6\";",
+                    "key memory.recompute_layers = \"full:1-6\": memory.recompute = \"fit\" chooses a policy for every "
+                    "layer; to use "
+                    "this list, set memory.recompute to a policy");
     check_recompute("offload_layers = \"1-2,6\"; recompute_layers = \"full:2\";", "373333");
     check_recompute("offload_layers = \"2-7\";",
                     "key memory.offload_layers = \"2-7\": layers are 1 to 6, by model.layers");
     check_recompute("offload_layers = \"2,1-3\";", "key memory.offload_layers = \"2,1-3\": layer 2 is named twice");
     check_recompute("offload_layers = \"full:1\";",
-                    "key memory.offload_layers = \"full:1\": must be layers counted from 1 and ranges of them with "
-                    "commas between, such as \"1-8,20\"; \"\" for none");
+                    "key memory.offload_layers = \"full:1\": must be layers and ranges of layers, counted from 1 and "
+                    "separated by commas, such as \"1-8,20\"; \"\" for none");
     char list[64];
     recompute_print(list, sizeof list, DECK_RECOMPUTE_QKV, 2, DECK_RECOMPUTE_GATE_UP, 6);
     CHECK_STRING(list, "qkv:1-2,gate_up:3-6");

@@ -28,7 +28,7 @@ file=$work/first/final_model.h5
 # weights alone
 ranks 2 train new.cfg model.initialise_from="$file"
 check "a run from weights ends" codes_are 0 2
-check "it says where from" says "starting from the weights of $file (its step: 10)"
+check "it says where from" says "starting from the weights of $file (step 10)"
 losses new >new.losses
 check "6 steps" test "$(wc -l <new.losses)" -eq 6
 check "the first loss is that of the weights, bit for bit" test "$(head -n 1 new.losses)" = "1 $(head -n 1 on.losses)"
@@ -91,25 +91,25 @@ refuse()
     check "$*: once" test "$(grep -cF -- "$text" out)" -eq 1
     check "$*: no checkpoint" test -z "$(find refused -name '*.h5')"
 }
-refuse 2 "key model.hidden: 32 there, 64 by the deck" model.initialise_from="$file" model.hidden=64
-refuse 1 "key model.heads: 4 there, 8 by the deck" model.initialise_from="$file" model.heads=8
-refuse 1 "key model.heads: 4 there, 1 by the deck" model.initialise_from="$file" model.heads=1
-refuse 1 "key model.vocabulary: 256 there, 300 by the deck" model.initialise_from="$file" model.vocabulary=300
-refuse 1 'key model.tied: "no" there, "yes" by the deck' model.initialise_from="$file" model.tied=yes
-refuse 1 "key model.norm_zero_centered: false there, true by the deck" model.initialise_from="$file" \
+refuse 2 "key model.hidden: 32 in the file, 64 in the deck" model.initialise_from="$file" model.hidden=64
+refuse 1 "key model.heads: 4 in the file, 8 in the deck" model.initialise_from="$file" model.heads=8
+refuse 1 "key model.heads: 4 in the file, 1 in the deck" model.initialise_from="$file" model.heads=1
+refuse 1 "key model.vocabulary: 256 in the file, 300 in the deck" model.initialise_from="$file" model.vocabulary=300
+refuse 1 'key model.tied: "no" in the file, "yes" in the deck' model.initialise_from="$file" model.tied=yes
+refuse 1 "key model.norm_zero_centered: false in the file, true in the deck" model.initialise_from="$file" \
     model.norm_zero_centered=true
-refuse 1 "key model.layers: 2 there, 32 by the deck" model.initialise_from="$file" model.preset=og2_7b
-refuse 1 "has a model of family llama, but the deck wants esm2" model.initialise_from="$file" model.preset=esm2_8m
-refuse 1 "has a model of family llama, but the deck wants amplify" model.initialise_from="$file" model.family=amplify
-refuse 2 "key model.initialise_optimizer = true: $file holds no optimizer state" model.initialise_from="$file" \
+refuse 1 "key model.layers: 2 in the file, 32 in the deck" model.initialise_from="$file" model.preset=og2_7b
+refuse 1 "has a model of family llama, but the deck has esm2" model.initialise_from="$file" model.preset=esm2_8m
+refuse 1 "has a model of family llama, but the deck has amplify" model.initialise_from="$file" model.family=amplify
+refuse 2 "key model.initialise_optimizer = true: $file has no optimizer state" model.initialise_from="$file" \
     model.initialise_optimizer=true
 refuse 2 'key model.initialise_from = "nowhere.h5": cannot find a checkpoint or run folder' model.initialise_from=nowhere.h5
 refuse 1 "same.h5: is not a checkpoint" model.initialise_from=same.h5
-refuse 1 'key model.initialise_from = "nothing": holds no checkpoint' model.initialise_from=nothing
+refuse 1 'key model.initialise_from = "nothing": has no checkpoint' model.initialise_from=nothing
 refuse 1 "damaged.h5: is damaged" model.initialise_from=damaged.h5
-refuse 2 "model.family = \"llama\" learns from nucleotide tokens" model.initialise_from="$file" data.train=protein.h5
-refuse 1 "none of which is a mask" model.preset=esm2_8m
-refuse 1 "model.family = \"amplify\" learns from amplify tokens" model.preset=amplify_120m data.train=protein.h5
+refuse 2 "model.family = \"llama\" needs nucleotide tokens" model.initialise_from="$file" data.train=protein.h5
+refuse 1 "without a mask token" model.preset=esm2_8m
+refuse 1 "model.family = \"amplify\" needs amplify tokens" model.preset=amplify_120m data.train=protein.h5
 refuse 1 "has esm2 tokens, but data.train has nucleotide tokens" model.preset=og2_sanity data.valid=protein.h5
 
 # carried along, also where a run goes on from its own checkpoint

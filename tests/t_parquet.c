@@ -114,7 +114,7 @@ static void test_pages(void)
         {{.plain = TWO - 1, .packed = TWO - 1, .entries = 2}, two, {0}, "page 1: its strings end early"},
         {{.plain = 4, .packed = 4, .entries = 2}, "\xff\xff\xff\xff", {0}, "page 1: its strings end early"},
         {{.plain = 3, .packed = 3, .entries = 2, .encoding = 8}, index, {0}, "page 1: its dictionary is missing"},
-        {{.plain = TWO, .packed = TWO, .entries = 2, .encoding = 5}, two, {0}, "an encoding that is not read"},
+        {{.plain = TWO, .packed = TWO, .entries = 2, .encoding = 5}, two, {0}, "an encoding that is not supported"},
         {{.plain = TWO, .packed = TWO, .entries = 2, .encoding = 7}, two, {0}, "do not begin as their encoding does"},
         {{.plain = 7, .packed = 7, .entries = 2},
          "\7\0\0\0abc",
@@ -129,12 +129,15 @@ static void test_pages(void)
          two,
          {0},
          "more bytes of levels than the page has"},
-        {{.plain = TWO, .packed = TWO, .entries = 2}, two, {.codec = 4}, "a codec that is not read: BROTLI"},
+        {{.plain = TWO, .packed = TWO, .entries = 2}, two, {.codec = 4}, "a codec that is not supported: BROTLI"},
         {{.plain = TWO, .packed = TWO, .entries = 2}, two, {.start = 1 << 20}, "outside the file's data"},
         {{.plain = TWO, .packed = TWO, .entries = 2}, two, {.bytes = INT64_MAX}, "outside the file's data"},
         {{.plain = TWO, .packed = TWO, .entries = 2}, two, {.bytes = -5}, "outside the file's data"},
         {{.plain = TWO, .packed = TWO, .entries = 2}, two, {.encrypted = 1}, "column \"text\" is encrypted"},
-        {{.plain = 9, .packed = 9, .entries = 2}, "\1\0\0\0\7\0\0\0\0", {0}, "row 1: column \"text\" holds byte 0x07"},
+        {{.plain = 9, .packed = 9, .entries = 2},
+         "\1\0\0\0\7\0\0\0\0",
+         {0},
+         "row 1: column \"text\" contains byte 0x07"},
     };
     char got[256];
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {

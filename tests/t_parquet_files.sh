@@ -26,12 +26,12 @@ reads()
     (cd "$abs_top_srcdir/tests/golden/parquet" && "$records" "$1" - "$2.parquet" plain >"$work/out")
     says "$3"
 }
-must="names the records: it must hold strings or integers, and holds"
+must="names the records: it must contain strings or integers, but contains"
 (cd "$abs_top_srcdir/tests/golden/parquet" && "$records" bytes - PLAIN_gzip.parquet null >"$work/out")
-check "a null is an error" says 'PLAIN_gzip.parquet: row 1: column "null" is null; --skip-bad leaves such records out'
+check "a null is an error" says 'PLAIN_gzip.parquet: row 1: column "null" is null; --skip-bad skips such records'
 check "row groups without rows" reads bytes empty_groups "end empty_groups.parquet"
 check "the records of the others" test "$(tr '\n' ' ' <"$work/out")" = "0 2 AC 1 2 GT end empty_groups.parquet "
-check "no row group" reads bytes no_group "error 2 no_group.parquet: holds no record"
+check "no row group" reads bytes no_group "error 2 no_group.parquet: has no record"
 check "no row group among others" reads skip no_group "end no_group"
 check "two columns of one name" reads bytes twice 'twice.parquet: has two columns "plain"'
 check "two columns of ids" reads bytes two_ids 'two_ids.parquet: has two columns "id"'
@@ -46,7 +46,7 @@ cp "$abs_top_srcdir"/tests/golden/parquet/{no_group,empty_groups}.parquet "$work
     >"$work/out" 2>&1
 check "shards without a record among others: exit code 0" test $? -eq 0
 check "their records" says "4 bases"
-check "one warning" says "warning: 2 of 3 files hold no record; the first of them is $work/none.jsonl"
+check "one warning" says "warning: 2 of 3 files have no record; the first of these files is $work/none.jsonl"
 
 # as_fasta PARQUET FASTA FIELD TOKENIZER: one store from both.
 as_fasta()

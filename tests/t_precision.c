@@ -99,10 +99,11 @@ static void test_refusals(void)
     for (size_t i = 0; i < sizeof unreadable / sizeof unreadable[0]; i++) {
         char settings[128], message[256];
         snprintf(settings, sizeof settings, "recipe = \"block\"; fp8_layers = \"%s\";", unreadable[i]);
-        snprintf(message, sizeof message,
-                 "key precision.fp8_layers = \"%s\": must be layers counted from 1 and ranges of them with commas "
-                 "between, such as \"2-5,9\"; \"\" for none; or \"auto\"",
-                 unreadable[i]);
+        snprintf(
+            message, sizeof message,
+            "key precision.fp8_layers = \"%s\": must be layers and ranges of layers, counted from 1 and separated by "
+            "commas, such as \"2-5,9\"; \"\" for none; or \"auto\"",
+            unreadable[i]);
         refuse(settings, message);
     }
     static const char *const linears[] = {"", "qkv,", "gate", "q", "qkvo", "qkv up", "qkv,,up"};
@@ -110,7 +111,7 @@ static void test_refusals(void)
         char settings[128], message[256];
         snprintf(settings, sizeof settings, "recipe = \"row\"; linears = \"%s\";", linears[i]);
         snprintf(message, sizeof message,
-                 "key precision.linears = \"%s\": must be one or more of qkv, o, up, down with commas between; with "
+                 "key precision.linears = \"%s\": must be one or more of qkv, o, up, down, separated by commas; with "
                  "precision.recipe = \"none\" nothing is quantized",
                  linears[i]);
         refuse(settings, message);
@@ -120,10 +121,10 @@ static void test_refusals(void)
            "statistics.every = 0");
     refuse("recipe = \"block\"; first_layers_bf16 = 2; }; statistics = { every = 1; layers = \"1-2\";",
            "key statistics.layers = \"1-2\": none of these layers is quantized");
-    refuse(
-        "recipe = \"block\"; }; statistics = { every = 1; layers = \"auto\";",
-        "key statistics.layers = \"auto\": must be layers counted from 1 and ranges of them with commas between, such "
-        "as \"2-5,9\"; \"\" for all");
+    refuse("recipe = \"block\"; }; statistics = { every = 1; layers = \"auto\";",
+           "key statistics.layers = \"auto\": must be layers and ranges of layers, counted from 1 and separated by "
+           "commas, such "
+           "as \"2-5,9\"; \"\" for all");
     refuse("recipe = \"block\"; }; statistics = { every = 1; layers = \"7\";",
            "key statistics.layers = \"7\": layers are 1 to 6, by model.layers");
     /* Every other of 66 layers is one range too many. */
@@ -328,21 +329,19 @@ static void test_warnings(void)
     warns("recipe = \"nvfp4\"; stochastic_rounding = false; hadamard = false; accumulate = \"auto\";", "");
     warns("recipe = \"block\"; power_of_two = false; accumulate = \"split\"; fp4_layers = \"1\"; hadamard = false;",
           "");
-    warns(
-        "recipe = \"block\"; margin = 1; accumulate = \"fast\"; hadamard = false;",
-        "warning: precision.accumulate = \"fast\", precision.margin = 1.0, precision.hadamard = false: changes nothing "
-        "with precision.recipe = \"block\" and these layers; leave it out\n");
+    warns("recipe = \"block\"; margin = 1; accumulate = \"fast\"; hadamard = false;",
+          "warning: precision.accumulate = \"fast\", precision.margin = 1.0, precision.hadamard = false: has no effect "
+          "with precision.recipe = \"block\" and these layers; remove it\n");
     warns("fp8_layers = \"1-3\"; head = true; last_layers_bf16 = 2;",
-          "warning: precision.last_layers_bf16 = 2, precision.fp8_layers = \"1-3\", precision.head = true: changes "
-          "nothing with precision.recipe = \"none\" and these layers; leave it out\n");
+          "warning: precision.last_layers_bf16 = 2, precision.fp8_layers = \"1-3\", precision.head = true: has no "
+          "effect with precision.recipe = \"none\" and these layers; remove it\n");
     warns("recipe = \"nvfp4\"; weight_gradients = \"compute\"; hadamard = false; power_of_two = false; format = "
           "\"hybrid\";",
-          "warning: precision.format = \"hybrid\", precision.power_of_two = false, precision.hadamard = false: changes "
-          "nothing with precision.recipe = \"nvfp4\" and these layers; leave it out\n");
-    warns(
-        "recipe = \"block\"; first_layers_bf16 = 6;",
-        "warning: precision.recipe = \"block\", but no layer is left to it: look at precision.fp8_layers, fp4_layers, "
-        "first_layers_bf16 and last_layers_bf16\n");
+          "warning: precision.format = \"hybrid\", precision.power_of_two = false, precision.hadamard = false: has no "
+          "effect with precision.recipe = \"nvfp4\" and these layers; remove it\n");
+    warns("recipe = \"block\"; first_layers_bf16 = 6;",
+          "warning: precision.recipe = \"block\" applies to no layer: check precision.fp8_layers, fp4_layers, "
+          "first_layers_bf16 and last_layers_bf16\n");
 }
 
 /* The decks of the recipes that quantize, as they come with the program ($abs_top_srcdir, or from here without it). */

@@ -167,7 +167,7 @@ fi
 check "the output's folder is made" test -f new/er/x.h5
 rm -rf new out.log
 : >file
-refuse "file/x.h5: its folder cannot be made: Not a directory" --tokenizer nucleotide -o file/x.h5 two.fa
+refuse "file/x.h5: its folder cannot be created: Not a directory" --tokenizer nucleotide -o file/x.h5 two.fa
 
 head -c 100000 both.gz >cut.gz
 refuse "cut.gz" --tokenizer nucleotide -o x.h5 cut.gz
@@ -175,8 +175,8 @@ refuse "truncated" --tokenizer nucleotide -o x.h5 cut.gz
 head -c 100000 both.jsonl.gz >cut.jsonl.gz
 refuse "cut.jsonl.gz: the compressed file is truncated" --tokenizer nucleotide --field sequence -o x.h5 cut.jsonl.gz
 head -c 100000 both.jsonl >cut.jsonl
-refuse "cut.jsonl:1: no JSON" --tokenizer nucleotide --field sequence -o x.h5 cut.jsonl
-refuse 'both.jsonl:1: has no field "text"; --field' --tokenizer nucleotide -o x.h5 both.jsonl
+refuse "cut.jsonl:1: is not JSON" --tokenizer nucleotide --field sequence -o x.h5 cut.jsonl
+refuse 'both.jsonl:1: has no field "text"; name the field' --tokenizer nucleotide -o x.h5 both.jsonl
 refuse "plain.h5: is an HDF5 file" --tokenizer nucleotide -o x.h5 plain.h5
 refuse "absent.fa" --tokenizer nucleotide -o x.h5 two.fa absent.fa
 refuse "is an input and the output" --tokenizer nucleotide -o one.fa one.fa
@@ -187,11 +187,11 @@ for i in $(seq 40); do printf '>equal%d\nACGTTGCAGT\n' "$i"; done >equal.fa
 "$cistron" prepare --tokenizer nucleotide --split train:0.5,valid:0.3,test:0.2 -o equal.h5 equal.fa >out 2>&1
 check "a split of equal sequences ends with 0" test $? -eq 0
 check "each that an earlier part has is counted" grep -q \
-    "warning: sequences that an earlier part of the split has, too: 12 of the 12 in valid, 8 of the 8 in test;" out
+    "warning: sequences that an earlier part of the split has too: 12 of the 12 in valid, 8 of the 8 in test;" out
 for base in A C G T; do printf '>%s\n%s\n' "$base" "$base"; done >>equal.fa
 "$cistron" prepare --tokenizer nucleotide --split train:0.2,valid:0.8 -o most.h5 equal.fa >out 2>&1
 read -r tokens sequences < <(sed -n 's/^most.valid.h5: \([0-9]*\) bases .* in \([0-9]*\) sequences.*/\1 \2/p' out)
-check "the others are not" grep -q "has, too: $(((tokens - sequences) / 9)) of the $sequences in valid;" out
+check "the others are not" grep -q "has too: $(((tokens - sequences) / 9)) of the $sequences in valid;" out
 check "there are others" test $(((tokens - sequences) / 9)) -lt "$sequences"
 for i in $(seq 40); do printf '>unlike%d\n%s\n' "$i" "$(printf 'A%.0s' $(seq "$i"))"; done >unlike.fa
 "$cistron" prepare --tokenizer nucleotide --split train:0.5,valid:0.5 -o unlike.h5 unlike.fa >out 2>&1
@@ -201,7 +201,7 @@ check "without a split there are none" test "$(grep -c 'warning' out)" -eq 0
 
 refuse "would be empty" --tokenizer nucleotide --split train:0.5,valid:0.5 -o x.h5 two.fa
 refuse "sum to 0.9" --tokenizer nucleotide --split train:0.5,valid:0.4 -o x.h5 one.fa
-refuse "there is: nucleotide" --tokenizer protein -o x.h5 two.fa
+refuse "known: nucleotide" --tokenizer protein -o x.h5 two.fa
 
 # A run that reads a pipe is stopped in the middle, after 120 MB: memory is flat, and neither signal leaves a file.
 for signal in HUP TERM KILL; do

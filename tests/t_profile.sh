@@ -102,7 +102,7 @@ refuse()
     check "$*" says "$text"
 }
 refuse 'key profile.stop: 2 is before profile.start = 3' profile.start=3 profile.stop=2
-refuse 'key profile.collectives: true needs a profile' profile.collectives=true
+refuse 'key profile.collectives = true: needs a profile' profile.collectives=true
 refuse 'key profile.ranks: "0;1" is not a list of ranks' profile.ranks='0;1'
 refuse 'key profile.ranks: "" is not a list of ranks' profile.ranks=
 refuse 'key profile.ranks: "0,2,1" names rank 2; the ranks of this run are 0 to 1' profile.start=3 profile.stop=3 \

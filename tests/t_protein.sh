@@ -96,7 +96,7 @@ printf '>a\nACGTNRYACGT\n>odd\nACG@@ACG@ACG-\n>gap\nNNNNNNNNNNNN\n' >"$work/code
 prepare codes --tokenizer nucleotide "$work/codes.fa"
 check "a record of unknown letters is named" says "the ambiguity codes of DNA) are 31 % of odd;"
 check "all letters but A C G T N are counted and named" says \
-    "6 of 36 bases are not A, C, G, T or N: 1 '-', 3 '@', 1 'R', 1 'Y'; each has a token of its own, which is no label unless data.mask_degenerate = false"
+    "6 of 36 bases are not A, C, G, T or N: 1 '-', 3 '@', 1 'R', 1 'Y'; each keeps its own token, which is a label only with data.mask_degenerate = false"
 { cat "$work/genome.fa" && printf '>few\nACGTrACGT\n'; } >"$work/few.fa"
 prepare few --tokenizer nucleotide "$work/few.fa"
 check "a single one, too, as it is read" says "1 of 3059 bases are not A, C, G, T or N: 1 'R';"
@@ -123,7 +123,7 @@ for tokenizer in esm2 nucleotide; do
         "; special tokens such as <mask> are not read in sequences, but character by character"
 done
 prepare proteins --tokenizer nucleotide "$work/plain.fa"
-check "proteins are no genome" says "of the bases have letters that mean no nucleotide"
+check "proteins are no genome" says "of the bases have letters of no nucleotide"
 check "and neither has the other's words" says "44 bases"
 
 "$CISTRON" baseline "$work/plain.h5" "$work/genome.h5" >"$work/out" 2>&1

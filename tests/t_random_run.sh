@@ -58,7 +58,7 @@ done
 check "a plan says why it counts no epochs" says "random data has no end"
 check "a plan has the vocabulary" grep -Eq '^  vocabulary +256$' "$work/out"
 "$CISTRON" plan "$work/random.cfg" model.layers=0 >"$work/out" 2>&1
-check "what is missing is not the data" says "key model.layers: not set, and no preset or token store gives it"
+check "what is missing is not the data" says "key model.layers: not set, and neither model.preset nor data.train determines it; set it"
 check "and nothing more is said" test -z "$(grep 'no end' "$work/out")"
 
 # refuse TEXT ARGUMENTS...: one line, exit code 2

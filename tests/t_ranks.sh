@@ -108,7 +108,7 @@ check "it is told that all ranks wait" grep -qE \
 SHIM_RANK=1 SHIM_STOP=1 LD_PRELOAD="$abs_top_builddir/tests/shim.so" timeout --kill-after=5 60 $MPIRUN -n 2 \
     "$CISTRON" train "$work/deck.cfg" output.folder="$work/end" comm.timeout=2 >"$work/out" 2>&1
 check "a rank that stands still at the end: the launcher ends with 1" test $? -eq 1
-check "it is said" says "a rank does not come to the program's end within comm.timeout; all was done"
+check "it is said" says "a rank has not reached the end of the program within comm.timeout; all work was completed"
 check "and all was" test -e "$work/end/final_model.h5"
 
 # -- What breaks several ranks at once

@@ -172,10 +172,10 @@ static void test_files(const struct machine_rates *measured)
         CHECK(other < back.measured + back.count);
         CHECK_NEAR(other->per_second, one->per_second, 1e-5, 0);
     }
-    refused("model = { layers = 3; };\n", "not a file of rates");
-    refused("\211HDF\r\n", "not a file of rates");
+    refused("model = { layers = 3; };\n", "not a machine profile");
+    refused("\211HDF\r\n", "not a machine profile");
     refused("cistron_rates = 1;\nmemory = ( { bytes = 1.0; rate = 2", "damaged");
-    refused("cistron_rates = 2;\n", "form 2");
+    refused("cistron_rates = 2;\n", "format 2");
     refused("cistron_rates = 1;\n", "no rate");
     refused("cistron_rates = 1;\nmemory = ( { bytes = 1.0; rate = -2.0; } );\n", "memory number 1");
     refused("cistron_rates = 1;\nmemory = ( { rate = 2.0; } );\n", "memory number 1");

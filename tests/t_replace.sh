@@ -110,10 +110,10 @@ refuses()
     check "$text: all is as it was" cmp before <(state run)
 }
 mkdir archive && mv run/step_* archive/
-result='key output.folder = "run": holds the result of a run'
-refuses "a result without checkpoints" "$result (run/final_model.h5), and none of its checkpoints is there" \
+result='key output.folder = "run": has the result of a run'
+refuses "a result without checkpoints" "$result (run/final_model.h5), but it has no checkpoint to resume from" \
     "${train[@]}" output.folder=run
-check "what to do is said" says "choose another output.folder, or name a checkpoint of that run by train.resume or train --from"
+check "what to do is said" says "choose another output.folder, or name a checkpoint of that run with train.resume or train --from"
 mv run/final_model.h5 archive/
 refuses "an export and a log" "$result (run/final_model)" "${train[@]}" checkpoint.export_final=true output.folder=run
 refuses "the log of a run that has saved" "$result (run/log.jsonl)" "${train[@]}" output.folder=run
@@ -145,16 +145,16 @@ own()
     refuses "a file $name" "$words" "${train[@]}" output.folder=run "$@"
     check "a hard link $name: what it leads to" test "$(cat user.txt)" = "$content"
 }
-own lock "a key" "run/lock is there and is not the lock of a run"
-own lock "host names of the lab, process them" "run/lock is there and is not the lock of a run"
-own log.jsonl '{"loss": 1}' "run/log.jsonl is there and is not of a run"
-own deck.cfg "$(cat deck.cfg)" "run/deck.cfg is there and is not of a run"
-own final_model.h5 "weights" "holds the result of a run (run/final_model.h5)"
-own tensorboard/events.out.tfevents.1.host.2.0 "curves" "run/tensorboard is there and is not of a run"
-own stop "road signs" "run/stop is there and not empty"
-own checkpoint 'model_checkpoint_path: "x"' "run/checkpoint is there and not empty"
-own cistron.prom "metrics" "run/cistron.prom is there and is not a file of a run's metrics" log.prometheus=cistron.prom
-own final_model/mine.txt "text" "holds the result of a run (run/final_model)" checkpoint.export_final=true
+own lock "a key" "run/lock exists and is not the lock of a run"
+own lock "host names of the lab, process them" "run/lock exists and is not the lock of a run"
+own log.jsonl '{"loss": 1}' "run/log.jsonl exists and was not written by a run"
+own deck.cfg "$(cat deck.cfg)" "run/deck.cfg exists and was not written by a run"
+own final_model.h5 "weights" "has the result of a run (run/final_model.h5)"
+own tensorboard/events.out.tfevents.1.host.2.0 "curves" "run/tensorboard exists and was not written by a run"
+own stop "road signs" "run/stop exists and is not empty"
+own checkpoint 'model_checkpoint_path: "x"' "run/checkpoint exists and is not empty"
+own cistron.prom "metrics" "run/cistron.prom exists and is not a metrics file of a run" log.prometheus=cistron.prom
+own final_model/mine.txt "text" "has the result of a run (run/final_model)" checkpoint.export_final=true
 for kind in "mkdir run/lock" "mkfifo run/lock" "ln -s ../deck.cfg run/lock"; do
     rm -rf run && mkdir run && $kind
     refuses "$kind" "run/lock: " "${train[@]}" output.folder=run
@@ -167,7 +167,7 @@ state board >before
 ends_with 0 "run/tensorboard: is a symbolic link, which is not followed" "${train[@]}" output.folder=run train.steps=6
 check "a link tensorboard: what it leads to" cmp before <(state board)
 rm run/tensorboard && mkdir run/tensorboard && ln board/* run/tensorboard/
-ends_with 0 "is a link, and is not shortened" "${train[@]}" output.folder=run train.steps=8
+ends_with 0 "is a link, so records after step" "${train[@]}" output.folder=run train.steps=8
 check "a hard link of events: what it leads to" cmp before <(state board)
 mv run/final_model precious && ln -s ../precious run/final_model
 state precious >before.precious
@@ -182,7 +182,7 @@ check "a folder final_model.old-mine stays" test -e run/final_model.old-mine/x
 
 ends_with 0 "" "${train[@]}" output.folder=strange log.prometheus="$work/strange.prom" device.tuning_file="$work/strange.tuning"
 mkdir received && mv strange/step_00000004.h5* received/ && rm -r strange strange.prom
-ends_with 0 'where to write: output.folder = "received", log.prometheus = "", device.tuning_file = ""' \
+ends_with 0 'checkpoint'"'"'s deck: output.folder = "received", log.prometheus = "", device.tuning_file = ""' \
     train --from received train.steps=6
 check "nothing is written where its deck says" test ! -e strange -a ! -e strange.prom
 check "the run is where its checkpoint is" test -e received/step_00000006.h5

@@ -107,18 +107,18 @@ goes()
     ranks 2 train "$work/blend.cfg" data.train="\"$2\"" data.weights="\"$3\"" output.folder="$work/$1" train.steps=5
     ranks 2 train "$work/blend.cfg" data.train="\"$4\"" data.weights="\"$5\"" output.folder="$work/$1"
     check "$1: goes on" codes_are 0 2
-    check "$1: is told" says "another blend from the next step on: of its stores, $6"
+    check "$1: is told" says "another blend from the next step on: $6"
     losses "$work/$1" >"$work/losses"
 }
-goes added "$a" "" "$b,$a" "1e-9,1" "1 go on where they were and 1 begin; 0 of those before are left out"
+goes added "$a" "" "$b,$a" "1e-9,1" "1 of its stores continue at their position and 1 begin; 0 earlier ones are dropped"
 check "a store is added before it: the losses of it alone" cmp "$work/losses" "$work/alone.losses"
 check "and its digest" test "$(digest "$work/added" 12)" = "$(digest "$work/alone" 12)"
-goes removed "$b,$a" "1e-9,1" "$a" "" "1 go on where they were and 0 begin; 1 of those before are left out"
+goes removed "$b,$a" "1e-9,1" "$a" "" "1 of its stores continue at their position and 0 begin; 1 earlier ones are dropped"
 check "a store is left out: the losses" test "$(tail -n 7 "$work/losses" | wc -l)" -eq 7
 # windows of $a have other orders as store 1 than as store 0: a run in which it is store 1 throughout
 ranks 2 train "$work/blend.cfg" data.train="\"$b,$a\"" data.weights='"1e-9,1"' output.folder="$work/second"
 check "a store is left out: the losses of a run without" cmp "$work/losses" <(losses "$work/second")
-goes weights "$a,$b" "1,1e-9" "$a,$b" "1e-9,1" "2 go on where they were and 0 begin; 0 of those before are left out"
+goes weights "$a,$b" "1,1e-9" "$a,$b" "1e-9,1" "2 of its stores continue at their position and 0 begin; 0 earlier ones are dropped"
 # then store b alone, from its start, as store 1; 1 to 5 as before
 check "other weights: the first losses" cmp <(head -n 5 "$work/losses") <(head -n 5 "$work/alone.losses")
 "$CISTRON" inspect --json "$work/weights/step_00000012.h5" | tr -d ' \n' >"$work/out"
@@ -154,9 +154,9 @@ ranks 2 train "$work/blend.cfg" data.train="\"$a,$work/changed.h5\"" data.weight
 cp "$a" "$work/changed.h5"
 ranks 2 train "$work/blend.cfg" data.train="\"$a,$work/changed.h5\"" data.weights='"1,1"' output.folder="$work/named"
 check "a store that has changed: code 2" codes_are 2 2
-check "it is named" says "key data.train: $work/changed.h5 is another store than the one of that name"
+check "it is named" says "key data.train: $work/changed.h5 differs from the store of that name"
 mv "$b" "$work/moved.h5"
 ranks 2 train "$work/blend.cfg" data.train="\"$work/moved.h5,$a\"" data.weights='"1,1"' output.folder="$work/named"
 check "stores that lie elsewhere and in another order" codes_are 0 2
-check "are known again" says "of its stores, 2 go on where they were and 0 begin"
+check "are known again" says "2 of its stores continue at their position and 0 begin"
 finish

@@ -185,7 +185,7 @@ mkdir -p "$folder/stop" "$folder/checkpoint"
 start 2 checkpoint.every_minutes=0.002
 check "by time: a checkpoint, and the run goes on" await logs '"event":"save".*every_minutes'
 check "by time: and another" await saved_twice
-check "folders in place of files: are named" says "$folder/stop: asks for nothing"
+check "folders in place of files: are named" says "$folder/stop: ignored as a request"
 kill -USR1 $launcher
 ends
 check "by time: exit code 85 on both ranks" codes_are 85 2
@@ -201,7 +201,7 @@ start 0
 output=$work/out
 ends
 check "a lost reader: exit code 1" test $status -eq 1
-check "a lost reader: is said" says "standard output has lost its reader"
+check "a lost reader: is said" says "the reader of standard output has ended"
 goes_on "a lost reader" 0
 
 # Signals at any moment do no harm to what they interrupt.

@@ -248,7 +248,7 @@ done
 most=30
 for launcher in $launchers; do
     check "$launcher: requeued" await 150 state_is "${id[$launcher]}" PENDING
-    check "$launcher: stopped by the warning" grep -q "a signal asks to stop" "$work/$launcher.out"
+    check "$launcher: stopped by the warning" grep -q "a signal requests a stop" "$work/$launcher.out"
     step=$(saved "$work/$launcher")
     check "$launcher: every step is saved" test "${step:-none}" = "$(last_logged "$work/$launcher")"
     steps=$((step + 10))

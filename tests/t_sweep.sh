@@ -232,13 +232,13 @@ PYTHON
 cp all/results.csv before.csv
 timeout 60 ./other sweep lists/weak.cfg -o all >out 2>&1
 check "another build: code" test $? -eq 2
-check "is refused" says "one table does not mix them"
-check "is named" says "is of build $(cat "all/$(cut -d , -f 1 before.csv | sed -n 2p)/build"), and this is "
+check "is refused" says "one table cannot mix builds"
+check "is named" says "is of build $(cat "all/$(cut -d , -f 1 before.csv | sed -n 2p)/build"), but this build is "
 check "the table stays as it was" cmp all/results.csv before.csv
 sed -i 's/"device_name":"[^"]*"/"device_name":"Another X1"/' "all/$(cut -d , -f 1 before.csv | sed -n 3p)/run/log.jsonl"
 sweep lists/weak.cfg -o all
 check "another device: code" test $code -eq 2
-check "is named too" says "ran on Another X1, and "
+check "is named too" says "ran on Another X1, but "
 
 # -- transfers ---------------------------------------------------------------------------------------------------------
 library=$(ldd "$CISTRON" | awk '/libm\.so/ { print $3 }') # one that changes nothing
@@ -296,7 +296,7 @@ check "and none moves the cursor" test "$(grep -c $'\x1b' out)" -eq 0
 mkdir mine && echo "mine" >mine/results.csv
 sweep lists/strange.cfg -o mine
 check "a table of the user's: code" test $code -eq 2
-check "a table of the user's: is told" says "mine/results.csv: exists, and its folder is not of a sweep"
+check "a table of the user's: is told" says "mine/results.csv: exists, and its folder was not made by a sweep"
 check "a table of the user's stays" test "$(cat mine/results.csv)" = mine
 
 # -- mistakes ----------------------------------------------------------------------------------------------------------
@@ -313,7 +313,7 @@ wrong 'deck = ' 'wrong.cfg:2: syntax error'
 wrong 'ranks = 1;' 'wrong.cfg:1: deck: is missing'
 wrong 'deck = "none.cfg";' 'none.cfg'
 wrong 'deck = 3;' 'wrong.cfg:1: deck: must be a deck'
-wrong 'deck = "small.cfg"; rank = 1;' 'wrong.cfg:1: rank: no setting of a sweep; there are deck, ranks'
+wrong 'deck = "small.cfg"; rank = 1;' 'wrong.cfg:1: rank: is not a setting of a sweep; known: deck, ranks'
 wrong 'deck = "small.cfg"; ranks = [1, 0];' 'wrong.cfg:1: ranks: must be a number from 1 to 2147483647'
 wrong 'deck = "small.cfg"; warm_up = -1;' 'warm_up: must be a number from 0 to 2147483647'
 wrong 'deck = "small.cfg"; ranks = 1.5;' 'wrong.cfg:1: ranks: must be a whole number'
@@ -324,10 +324,10 @@ wrong 'deck = "small.cfg"; ranks = 3; scaling = "weak"; rows = 0.5;' 'rows: 0.5 
 wrong 'deck = "small.cfg"; keys = { train : { sed = 1; }; };' 'key train.sed: unknown'
 wrong 'deck = "small.cfg"; keys = { train : { seed = [1, "x"]; }; };' 'wrong.cfg:1: '
 wrong 'deck = "small.cfg"; keys = { train : { seed = []; }; };' 'seed: has no value'
-wrong 'deck = "small.cfg"; keys = { train : { steps = 9; }; };' 'steps: is a key that the sweep sets itself'
-wrong 'deck = "small.cfg"; keys = { log : { every = 9; }; };' 'every: is a key that the sweep sets itself'
+wrong 'deck = "small.cfg"; keys = { train : { steps = 9; }; };' 'steps: is set by the sweep'
+wrong 'deck = "small.cfg"; keys = { log : { every = 9; }; };' 'every: is set by the sweep'
 wrong 'deck = "small.cfg"; scaling = "weak"; rows = 4; keys = { train : { global_batch = [8, 16]; }; };' \
-    'wrong.cfg:1: rows: sets train.global_batch, which stands among keys'
+    'wrong.cfg:1: rows: sets train.global_batch, which is also set in keys'
 wrong 'deck = "small.cfg"; keys = 3;' 'keys: must be a group'
 wrong 'deck = "small.cfg"; launch = "mpirun x";' 'launch: must have {command}'
 wrong 'deck = "small.cfg"; submit = "sbatch";' 'submit: must have {script}'
@@ -335,7 +335,7 @@ wrong 'deck = "small.cfg"; sweeps = 3;' 'sweeps: must be a list of groups'
 wrong 'deck = "small.cfg"; sweeps = ( 3 );' 'sweeps: must be a list of groups'
 sweep lists/all.cfg -o none --most-ranks -1
 check "fewer than no ranks" test $code -eq 2
-check "fewer than no ranks: is told" says "--most-ranks -1: must be 1 or above"
+check "fewer than no ranks: is told" says "--most-ranks -1: must be 0 (all cases) or positive"
 check "fewer than no ranks: makes nothing" test ! -e none
 for list in "$abs_top_srcdir"/bench/sweeps/{gpus,slurm,tiny}.cfg; do
     sweep "$list" --show -o "shown.${list##*/}"

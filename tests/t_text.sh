@@ -101,19 +101,19 @@ cp "$tokenizer/tokenizer_config.json" specials
 { for token in $(seq 12); do printf 'a<|s%d|>b<|s2|>\n' "$token"; done; printf '<|s1|\n'; } >specials.txt
 for threads in 1 3; do
     check "prepare" ends 0 prepare --tokenizer specials --input-format lines --threads $threads -o specials$threads.h5 specials.txt
-    check "special tokens of a text are counted and named on $threads threads" says "warning: written in the text: 24 special tokens (1 <|s1|>,\
- 13 <|s2|>, 1 <|s3|>, 1 <|s4|>, 1 <|s5|>, 1 <|s6|>, 1 <|s7|>, 1 <|s8|>, 4 others); what is written stays text"
+    check "special tokens of a text are counted and named on $threads threads" says "warning: the text contains 24 special tokens (1 <|s1|>,\
+ 13 <|s2|>, 1 <|s3|>, 1 <|s4|>, 1 <|s5|>, 1 <|s6|>, 1 <|s7|>, 1 <|s8|>, 4 others); special tokens in a text are encoded as text"
 done
 check "prepare of plain text" ends 0 prepare --tokenizer "$tokenizer" --input-format lines -o none.h5 train.txt
 check "which has none" test "$(grep -c special out)" -eq 0
 printf 'The <|begin_of_text|>work\n' >written.txt
 check "eval of them" ends 0 eval --checkpoint run --input written.txt --input-format lines -o written.json
-check "they are text there" says "written in the text: 1 special token (1 <|begin_of_text|>); what is written stays text"
+check "they are text there" says "the text contains 1 special token (1 <|begin_of_text|>); special tokens in a text are encoded as text"
 "$CISTRON" generate --checkpoint run --prompt "The License " --tokens 24 --temperature 0 >one 2>err
 check "a prompt without special tokens" test "$(grep -c special err)" -eq 0
 "$CISTRON" generate --checkpoint run --prompt "<|begin_of_text|>The License " --tokens 24 --temperature 0 >two 2>out
 check "a begin token that is written is not put before it again" cmp <(cut -d '>' -f 2 two) one
-check "and that is said" says "# prompt: read as ids: 1 special token (1 <|begin_of_text|>); in 1 prompt the first is the begin token, and no second one is put before it"
+check "and that is said" says "# prompt: read as ids: 1 special token (1 <|begin_of_text|>); in 1 prompt the begin token is already there, so none is added"
 "$CISTRON" generate --checkpoint run --prompt "<|begin_of_text|><|begin_of_text|>The License " --tokens 24 --temperature 0 >/dev/null 2>out
 prompt_tokens()
 {
@@ -148,7 +148,7 @@ check "to the last digit" cmp <(grep sum_log_prob eval.json) <(grep sum_log_prob
 cp -r run/final_model later
 sed -i 's/"added_tokens": \[/&{"id": 416, "content": "<pad>", "special": true}, /' later/tokenizer.json
 check "import with a token that the model never had" ends 0 import later -o later.h5
-check "says so" says "later: no tokenizer is kept: its tokenizer: has ids up to 416, the model in later up to 415"
+check "says so" says "later: the tokenizer is not imported: its tokenizer: has ids up to 416, but the model in later has ids up to 415"
 
 # -- What else came with the model: every file of the tokenizer, every end token ------------------------------------------
 
@@ -212,7 +212,7 @@ check "further chat templates too" says "warning: chat/additional_chat_templates
 rm chat/vocab.json
 mkfifo chat/vocab.json
 check "a pipe among them" ends 0 import chat -o chat3.h5
-check "is told, and nothing waits for it" says "no tokenizer is kept: chat/vocab.json: cannot be read: it is not a regular file"
+check "is told, and nothing waits for it" says "the tokenizer is not imported: chat/vocab.json: cannot be read: it is not a regular file"
 
 # -- Bytes that the vocabulary lacks ---------------------------------------------------------------------------------------
 
@@ -251,15 +251,15 @@ refuses()
 
 printf '>a\nACGT\n' >dna.fa
 check "a store of bases" ends 0 prepare --tokenizer nucleotide -o dna.h5 dna.fa
-refuses "no such tokenizer" "cistron: tokenizer none: unknown, and no file or folder (seen from $work); there is: nucleotide" \
+refuses "no such tokenizer" "cistron: tokenizer none: unknown, and not a file or folder (seen from $work); known: nucleotide" \
     prepare --tokenizer none -o new.h5 train.txt
-refuses "a folder without a tokenizer" "run: holds no tokenizer.json and no tokenizer.model" \
+refuses "a folder without a tokenizer" "run: contains neither tokenizer.json nor tokenizer.model" \
     prepare --tokenizer run -o new.h5 train.txt
 head -c 4000 "$tokenizer/tokenizer.json" >cut.json
 refuses "a tokenizer that is cut short" "cut.json" prepare --tokenizer cut.json -o new.h5 train.txt
 printf '%4096s' '' >blank.json
 refuses "a file of blanks" "blank.json:1: is not a line of a rank file" prepare --tokenizer blank.json -o new.h5 train.txt
-refuses "letter case of text" "--case upper: only for tokens of characters" \
+refuses "letter case of text" "--case upper: applies to character tokenizers only" \
     prepare --tokenizer "$tokenizer" --case upper -o new.h5 train.txt
 cp -r "$tokenizer" other
 sed -i 's/"eos_token": .*/"eos_token": "<|begin_of_text|>",/' other/tokenizer_config.json
@@ -271,9 +271,9 @@ refuses "validation with another tokenizer" "key data.valid = \"other.h5\": has 
 refuses "stores of two tokenizers" "has nucleotide tokens" train deck.cfg data.train=train.h5,dna.h5 output.folder=new
 refuses "a vocabulary that is too small" "key model.vocabulary = 300: the token store data.train has ids up to 399" \
     train deck.cfg model.vocabulary=300 output.folder=new
-refuses "proteins by words" "tokens, none of which is a mask, but the model learns from masked tokens" train deck.cfg model.family=esm2 model.kv_heads=4 data.eos=true \
+refuses "proteins by words" "tokens without a mask token, which a masked model needs" train deck.cfg model.family=esm2 model.kv_heads=4 data.eos=true \
     model.vocabulary=0 output.folder=new
-refuses "vectors of text" "learned from text" embed --checkpoint run --fasta dna.fa -o new.vectors
+refuses "vectors of text" "is a model of text" embed --checkpoint run --fasta dna.fa -o new.vectors
 refuses "count models of text" "has tokens of text" baseline train.h5 valid.h5
 check "nothing was made" test ! -e new.h5 -a ! -e new.vectors
 finish

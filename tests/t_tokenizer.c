@@ -183,7 +183,7 @@ static void check_missing_places(const json_t *golden)
         {false, true, "the Q", "byte 0x51 of the text, at offset 4, has"},
         {true, true, "the Q", "byte 0x51 of the text, at offset 4, has"},
         {true, false, "the\xff Q", "byte 0xff of the text, at offset 3, has"},
-        {true, false, "\x80the e\xcc\x81", "byte 0xa9 of the text, normalized, behind offset 1, has"},
+        {true, false, "\x80the e\xcc\x81", "byte 0xa9 of the text, normalized, after offset 1, has"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct bpe *bpe = open_missing(golden, NULL, false, cases[i].nfc, cases[i].prefixed);

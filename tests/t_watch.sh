@@ -14,7 +14,7 @@ go_on()
 go_on train.steps=5 device.peak=1
 check "a run ends with 0" codes_are 0 2
 cp "$work/out" "$work/table"
-check "what was written beside steps has a timer" grep -q '"name":"writing beside steps"' "$run/log.jsonl"
+check "what was written beside steps has a timer" grep -q '"name":"background writing"' "$run/log.jsonl"
 rm "$run"/step_00000005.h5*
 go_on train.steps=9 device.peak=1
 check "it goes on" says "at step 4"
@@ -121,7 +121,7 @@ matrices = 2 * (32 * (32 + 2 * 16) + 32 * 32 + 3 * 32 * 64) + 32 * 256
 assert start["flops_per_token_causal"] == 6 * matrices + 2 * 12 * 32 * 65 / 2
 timers = [line for line in lines if line["event"] == "timers"][-1]["timers"]
 names = {timer["name"]: timer for timer in timers}
-assert "writing beside steps" not in names, names  # at a run's end steps wait
+assert "background writing" not in names, names  # at a run's end steps wait
 assert names["training steps"]["calls"] == 2 and names["all"]["kind"] == "all"
 assert all(t["minimum"] <= t["mean"] <= t["maximum"] for t in timers)
 assert 0 < names["training steps"]["mean"] <= names["all"]["mean"]
@@ -164,7 +164,7 @@ check "of all steps" says "12 of 12"
 check "its restarts" says "at step 4; 8; 10"
 check "the verdict comes first" test "$(head -n 1 "$work/out")" = "verdict            finished: step 12 of 12"
 check "what changed" says 'optimizer.lr = 0.002 (was 0.003)'
-check "a schedule that was stretched" says "which were 10 and are 12 now: its schedule is stretched"
+check "a schedule that was stretched" says "which changed from 10 to 12: the schedule is stretched"
 check "the perplexity" says "(mean of the last row), perplexity $(LC_ALL=C awk -v loss="$(value mean_loss step)" 'BEGIN { printf "%.4g", exp(loss) }')"
 percents()
 {
@@ -183,7 +183,7 @@ commas()
     awk -v x="$1" 'BEGIN { printf "%d", x + 0.5 }' | sed ':again; s/\([0-9]\)\([0-9]\{3\}\)\(,\|$\)/\1,\2\3/; t again'
 }
 check "the speed of the last row" says "$(commas "$(value tokens_per_second step)") in the last row"
-check "what it has learnt from" says "learnt from        $(commas "$(value consumed_tokens step)") tokens, $(commas "$(value consumed_unpadded_tokens step)") without padding, in 84 rows"
+check "what it has learnt from" says "trained on         $(commas "$(value consumed_tokens step)") tokens, $(commas "$(value consumed_unpadded_tokens step)") without padding, in 84 rows"
 check "without GPUs no energy" test "$(grep -c '^energy ' "$work/out")" -eq 0
 check "the digest" says "step 12, digest $(digest "$run" 12)"
 check "parameters" says "$(commas "$(sed -n 's/^#.* \([0-9]*\) parameters.*/\1/p' "$work/table")")"
@@ -227,7 +227,7 @@ check "into a named file" test -s "$work/page.html"
 check "nothing else is left" test "$(ls "$work"/page.html* | wc -l)" -eq 1
 "$CISTRON" report "$work" >"$work/out" 2>&1
 check "no run: exit code 2" test $? -eq 2
-check "no run: is said" says "holds no log.jsonl"
+check "no run: is said" says "has no log.jsonl"
 
 # energy of 2 GPUs since the last start at step 10: 1500 J, and the tokens behind it
 sed -i '/"event":"step","step":1[12],/s/,"step_seconds"/,"gpu_power":[300,350.5],"gpu_energy":[1000,500]&/' "$run/log.jsonl"
@@ -371,15 +371,15 @@ mkdir "$run"
 touch "$run/stop"
 ranks 2 train "$work/deck.cfg" output.folder="$run"
 check "stopped before its first step" codes_are 85 2
-check "the last words say how to go on" test "$(grep -v '^-*$' "$work/out" | grep -c '^# exit code 85: the run stopped because it was asked to, and the same command resumes it')" -eq 1
+check "the last words say how to go on" test "$(grep -v '^-*$' "$work/out" | grep -c '^# exit code 85: the run stopped on request, and the same command resumes it')" -eq 1
 check "they are the last line" test "$(tail -n 1 "$work/out" | grep -c '^# exit code 85')" -eq 1
 "$CISTRON" report "$run" >"$work/out" 2>&1
-check "verdict: stopped" says "verdict            stopped: at step 0 of 12: the file stop asks to stop"
+check "verdict: stopped" says "verdict            stopped: at step 0 of 12: the file stop requests a stop"
 for command in "inspect $run" "train --from $run" "eval --checkpoint $run --fasta $work/g.fa -o $work/e.json"; do
     # shellcheck disable=SC2086
     "$CISTRON" $command >"$work/out" 2>&1
     check "$command: exit code 2" test $? -eq 2
-    check "$command: says that nothing is saved yet" says "$run: the run there has not saved a checkpoint yet"
+    check "$command: says that nothing is saved yet" says "$run: the run there has not written a checkpoint yet"
 done
 
 # killed, and seen at work: a run that is too long to come to its end here
@@ -413,12 +413,12 @@ cp "$run/step_00000003.h5" "$run/step_00000005.h5" # without its side file, and 
 head -c 9000 "$run/step_00000003.h5" >"$run/step_00000005.h5"
 ranks 2 train "$work/deck.cfg" output.folder="$run" train.steps=9
 check "from a checkpoint before a bad one" codes_are 0 2
-check "that is in the log" grep -q '"event":"set_aside","step":3,"text":"'"$run"'/step_00000005.h5.*it is set aside as ' "$run/log.jsonl"
+check "that is in the log" grep -q '"event":"set_aside","step":3,"text":"'"$run"'/step_00000005.h5.*the file is renamed to ' "$run/log.jsonl"
 "$CISTRON" report "$run" >"$work/out" 2>&1
-check "and in the report" says "it is set aside as $run/step_00000005.h5.bad"
+check "and in the report" says "the file is renamed to $run/step_00000005.h5.bad"
 check "verdict: finished" says "verdict            finished: step 9 of 9"
 "$CISTRON" train "$work/deck.cfg" output.folder="$run" train.steps=5 >"$work/out" 2>&1
-check "more steps done than asked for" says "nothing is left to do: the run has done 9 steps, and train.steps asks for 5"
+check "more steps done than asked for" says "nothing is left to do: the run has done 9 steps, and train.steps is 5"
 check "adds to the log what it evaluates alone" test "$(tail -n 2 "$run/log.jsonl" | cut -d , -f 1-2 | tr '\n' ' ')" = \
     '{"event":"end","step":9 {"event":"evaluation","step":9 '
 "$CISTRON" report "$run" >"$work/out" 2>&1

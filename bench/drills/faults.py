@@ -85,7 +85,7 @@ def store(shop):
     shutil.copy(other, path + ".tmp")
     os.rename(path + ".tmp", path)
     ends(run, 0)
-    found.append(say(run, "was replaced or removed while this run reads it"))
+    found.append(say(run, "was replaced or removed while the run was reading it"))
     run = shop.start(folder, RANKS, ["train.steps=%d" % (shop.steps + 10)])
     ends(run, 2)
     shutil.copy(kept, path)
@@ -96,7 +96,7 @@ def store(shop):
     with open(other, "rb") as content, open(path, "r+b") as file:
         file.write(content.read())
     ends(run, 2)
-    found.append(say(run, "was overwritten while this run reads it"))
+    found.append(say(run, "was overwritten with other data while the run was reading it"))
     shutil.copy(kept, path)
     # a save may have been on its way when the file was written to: that one cannot be trusted
     last = os.path.join(folder, "step_%08d.h5" % checkpoints(folder)[-1])
@@ -108,7 +108,7 @@ def store(shop):
     run = under_way(shop, folder)
     os.truncate(path, 0)
     ends(run, 1, 2)  # when it is read, or before a save, whichever comes first
-    found.append(say(run, "was cut short while it was open|was overwritten while this run reads it"))
+    found.append(say(run, "was truncated while it was open|was overwritten with other data while the run was reading it"))
     if any(line.startswith("last launches") for line in run.lines()):
         raise Wrong("the flight recorder says nothing here:\n" + run.text())
     shutil.copy(kept, path)

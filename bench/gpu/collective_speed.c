@@ -58,7 +58,7 @@ static double seconds_of(work *work, const void *of)
 /* -- Collectives alone ------------------------------------------------------------------------------------------- */
 
 struct exchange {
-    struct tensor all, room; /* by ranks; room absent: no copies */
+    struct tensor all, scratch; /* by ranks; scratch absent: no copies */
     bool sums;
 };
 
@@ -68,12 +68,12 @@ static void exchange(const void *of)
     struct stream *stream = &streams[STREAM_COMPUTE];
     const struct tensor own = tensor_rows(&x->all, group->rank, 1);
     if (x->sums)
-        LAUNCH(stream, REDUCE_SCATTER, reduce_scatter, .group = group, .in = x->all, .out = own, .room = x->room);
+        LAUNCH(stream, REDUCE_SCATTER, reduce_scatter, .group = group, .in = x->all, .out = own, .scratch = x->scratch);
     else
         LAUNCH(stream, ALL_GATHER, all_gather, .group = group, .in = own, .out = x->all);
 }
 
-static void time_alone(void *of_group, void *room, void *other)
+static void time_alone(void *of_group, void *scratch, void *other)
 {
     if (group->rank == 0)
         printf("%8s %12s %12s %12s %12s   microseconds\n%8s %12s %12s %12s %12s\n", "", "gather", "gather", "sum",
@@ -83,8 +83,8 @@ static void time_alone(void *of_group, void *room, void *other)
         for (int i = 0; i < 4; i++) {
             const int64_t cols = (mib << 20) / 2 / group->size;
             const struct exchange x = {.all = tensor_matrix(i % 2 ? other : of_group, DTYPE_BF16, group->size, cols),
-                                       .room = i == 2 ? tensor_matrix(room, DTYPE_BF16, group->size, cols)
-                                                      : (struct tensor){0},
+                                       .scratch = i == 2 ? tensor_matrix(scratch, DTYPE_BF16, group->size, cols)
+                                                         : (struct tensor){0},
                                        .sums = i / 2};
             us[i] = 1e6 * seconds_of(exchange, &x);
         }
@@ -97,7 +97,7 @@ static void time_alone(void *of_group, void *room, void *other)
 
 /* y [T, out] = x [T, in] w': with x gathered before, or y summed after. */
 struct layer {
-    struct tensor x, w, y, own, room;
+    struct tensor x, w, y, own, scratch;
     int chunks;
     bool transfers, sums;
 };
@@ -139,7 +139,8 @@ static void run_layer(const void *of)
             event_wait(&forked, exchange);
             LAUNCH(exchange, REDUCE_SCATTER, reduce_scatter, .group = group, .in = by_ranks(y),
                    .out = flat(chunk_of(l->own, c, l->chunks)),
-                   .room = tensor_present(&l->room) ? by_ranks(chunk_of(l->room, c, l->chunks)) : (struct tensor){0});
+                   .scratch =
+                       tensor_present(&l->scratch) ? by_ranks(chunk_of(l->scratch, c, l->chunks)) : (struct tensor){0});
         }
     }
     event_record(&joined, exchange);
@@ -200,8 +201,8 @@ static void time_overlapped(int64_t tokens, int64_t hidden, bool copies)
                                 .w = tensor_matrix(memory[1], DTYPE_BF16, out, in),
                                 .y = tensor_matrix(memory[2], DTYPE_BF16, tokens, out),
                                 .own = tensor_matrix(memory[3], DTYPE_BF16, tokens / ranks, hidden),
-                                .room = sums && copies ? tensor_matrix(memory[4], DTYPE_BF16, tokens, hidden)
-                                                       : (struct tensor){0}};
+                                .scratch = sums && copies ? tensor_matrix(memory[4], DTYPE_BF16, tokens, hidden)
+                                                          : (struct tensor){0}};
         time_layer(sums ? (copies ? "GEMM, sum by copies" : "GEMM, sum by kernels")
                         : (copies ? "gather by copies, GEMM" : "gather by kernels, GEMM"),
                    l, sums);
@@ -226,11 +227,11 @@ int main(int argc, char **argv)
         streams[s] = (struct stream){executor, s, NULL};
     executor->class->reserve(executor, STREAM_COMPUTE, (int64_t)64 << 20); /* of GEMMs */
     const int64_t bytes = (int64_t)MOST_MIB << 20;
-    void *of_group = group->class->allocate(group, bytes), *room = group->class->allocate(group, bytes);
+    void *of_group = group->class->allocate(group, bytes), *scratch = group->class->allocate(group, bytes);
     void *other = executor->class->allocate(executor, bytes, MEMORY_DEVICE);
-    time_alone(of_group, room, other);
+    time_alone(of_group, scratch, other);
     executor->class->release(executor, other, MEMORY_DEVICE);
-    group->class->release(group, room);
+    group->class->release(group, scratch);
     group->class->release(group, of_group);
     if (group->rank == 0)
         printf("%-34s %6s %6s %3s %10s %10s %10s   milliseconds\n", "", "out", "in", "", "GEMM", "in pieces", "both");

@@ -48,6 +48,11 @@ speed
 
 deck
 formats
+formats_input
+formats_stores
+formats_checkpoints
+formats_logs
+formats_results
 errors
 glossary
 dependencies

@@ -126,5 +126,5 @@ const struct family family_esm2 = {
            .tensors = te_tensors,
            .older = "esm.",
            .ignored = te_ignored,
-           .lost = "ESM-2's contact head, say"},
+           .lost = "for example ESM-2's contact head"},
 };

@@ -16,24 +16,28 @@ int model_settings_check_sizes(const struct model_settings *s)
                  {"heads", s->heads},   {"kv_heads", s->kv_heads}, {"vocabulary", s->vocabulary}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         if (sizes[i].value <= 0)
-            return error_user("key model.%s: not set, and no preset or token store gives it", sizes[i].key);
+            return error_user("key model.%s: not set, and neither model.preset nor data.train determines it; set it",
+                              sizes[i].key);
     double parameters = model_matrix_elements(s) + (double)s->vocabulary * (double)s->hidden;
     if (s->layers > MAX_LAYERS || parameters > MAX_PARAMETERS)
-        return error_user("keys of model: %lld layers and %.3g parameters; at most %d and %g are possible",
-                          (long long)s->layers, parameters, MAX_LAYERS, MAX_PARAMETERS);
+        return error_user(
+            "keys of model: %lld layers and %.3g parameters; at most %d layers and %g parameters are possible",
+            (long long)s->layers, parameters, MAX_LAYERS, MAX_PARAMETERS);
     if (s->heads % s->kv_heads != 0)
         return error_user("key model.kv_heads = %lld: must divide model.heads = %lld", (long long)s->kv_heads,
                           (long long)s->heads);
     if (s->head_dim <= 0)
-        return error_user("key model.head_dim: not set, and model.hidden = %lld does not divide by model.heads = %lld",
-                          (long long)s->hidden, (long long)s->heads);
+        return error_user(
+            "key model.head_dim: not set, and model.hidden = %lld is not a multiple of model.heads = %lld; set it",
+            (long long)s->hidden, (long long)s->heads);
     if (s->head_dim % 2 != 0 || s->head_dim > WIDEST_HEAD)
         return error_user("key model.head_dim = %lld: must be even and at most %d", (long long)s->head_dim,
                           WIDEST_HEAD);
     if ((float)s->norm_eps < 1e-35f) /* 0 in fp32, or nearly so */
         return error_user("key model.norm_eps = %g: must be from 1e-35 to 1, or 0 for the preset's", s->norm_eps);
     if (s->rope.factor > 1 && !(s->rope.original > 0 && s->rope.low > 0 && s->rope.high > s->rope.low))
-        return error_user("key model.rope_scaling.factor = %g: needs original > 0 and 0 < low < high, not %lld, %g, %g",
+        return error_user("key model.rope_scaling.factor = %g: needs original > 0 and 0 < low < high in "
+                          "model.rope_scaling, not %lld, %g, %g",
                           s->rope.factor, (long long)s->rope.original, s->rope.low, s->rope.high);
     return ERROR_NONE;
 }
@@ -64,8 +68,8 @@ int model_settings_check(const struct model_settings *s, const struct executor *
     const int64_t widest = executor->class->widest_head;
     if (widest == 0 || s->head_dim <= widest)
         return ERROR_NONE;
-    return error_user("key model.head_dim = %lld (model.hidden / model.heads where it is not set): at most %lld on a "
-                      "GPU; with device.kind = \"cpu\" at most %d",
+    return error_user("key model.head_dim = %lld (model.hidden / model.heads if it is not set): at most %lld on a GPU; "
+                      "with device.kind = \"cpu\" at most %d",
                       (long long)s->head_dim, (long long)widest, WIDEST_HEAD);
 }
 

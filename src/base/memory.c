@@ -17,7 +17,7 @@ void *memory_allocate(int64_t bytes)
      * rounded up to the alignment, and the original is stored just below it. */
     char *block = calloc(1, rounded + ALIGNMENT);
     if (block == NULL)
-        error_fatal("out of memory: %lld bytes asked for", (long long)bytes);
+        error_fatal("out of memory: %lld bytes requested", (long long)bytes);
     char *aligned = block + ALIGNMENT - (uintptr_t)block % ALIGNMENT;
     memcpy(aligned - sizeof block, &block, sizeof block);
     return aligned;
@@ -45,7 +45,7 @@ void *memory_grow(void *block, int64_t bytes)
 {
     void *grown = realloc(block, bytes > 0 ? (size_t)bytes : 1);
     if (grown == NULL)
-        error_fatal("out of memory: %lld bytes asked for", (long long)bytes);
+        error_fatal("out of memory: %lld bytes requested", (long long)bytes);
     return grown;
 }
 
@@ -72,14 +72,14 @@ FILE *memory_stream(char **text, size_t *bytes)
 {
     FILE *stream = open_memstream(text, bytes);
     if (stream == NULL)
-        error_fatal("out of memory: a text");
+        error_fatal("out of memory for a text");
     return stream;
 }
 
 void memory_stream_end(FILE *stream)
 {
     if (fclose(stream) != 0)
-        error_fatal("out of memory: a text");
+        error_fatal("out of memory for a text");
 }
 
 static int64_t status_field(const char *name)

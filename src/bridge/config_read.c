@@ -40,7 +40,7 @@ static int refuse(const struct config_source *s, const char *section, const char
 static int not_supported(const struct config_source *s, const char *section, const char *key, const json_t *value,
                          const char *allowed)
 {
-    char *what = memory_format("not supported; allowed is %s", allowed);
+    char *what = memory_format("is not supported; allowed: %s", allowed);
     int code = refuse(s, section, key, value, what);
     free(what);
     return code;
@@ -211,8 +211,9 @@ static int read_original(const struct config_source *s, const char *section, con
     if (inside != NULL || beside == NULL)
         code = read_size(s, section, key, inside, out);
     if (code == ERROR_NONE && beside != NULL && inside != NULL && !json_equal(beside, inside)) {
-        char *what = memory_format("is not %s%s = %lld, and versions of transformers take either", section, key,
-                                   (long long)*out);
+        char *what =
+            memory_format("differs from %s%s = %lld, and transformers' versions read one or the other; make both equal",
+                          section, key, (long long)*out);
         code = refuse(s, "", key, beside, what);
         free(what);
     } else if (code == ERROR_NONE && beside != NULL) {
@@ -310,8 +311,8 @@ static int read_gelu(const struct config_source *s, const struct config_key *row
     deck->model.gelu = tanh ? DECK_GELU_TANH : DECK_GELU_ERF;
     if (own == NULL && value != NULL && !(json_is_string(value) && strcmp(json_string_value(value), "gelu") == 0)) {
         char *text = json_dumps(value, JSON_ENCODE_ANY);
-        log_warn("%s: key hidden_act = %.60s: transformers' %s ignores it and computes GELU by erf, and so does this "
-                 "model; for one that was trained with GELU's tanh form put \"%s\": \"tanh\" there",
+        log_warn("%s: key hidden_act = %.60s: ignored, as by transformers' %s; GELU is computed by erf. If the model "
+                 "was trained with GELU's tanh form, add \"%s\": \"tanh\" to this file",
                  s->path, text, s->family->title, row->key);
         free(text);
     }
@@ -435,7 +436,7 @@ int config_token_rows(int64_t *rows, const char *folder, int64_t vocabulary)
         if (value != NULL)
             code = read_size(&source, "", key, value, rows);
         if (code == ERROR_NONE && *rows < vocabulary)
-            code = refuse(&source, "", key, value, "is less than vocab_size");
+            code = refuse(&source, "", key, value, "must be at least vocab_size");
     }
     json_decref(root);
     free(path);
@@ -449,8 +450,8 @@ static int read_ends(struct end_tokens *ends, const char *path, int64_t vocabula
     if (code == ERROR_NONE)
         code = end_tokens_read(ends, root, path, vocabulary, &outside);
     if (code == ERROR_NONE && outside > 0)
-        log_warn("%s: key eos_token_id: ids that are not below vocab_size = %lld are left out: %d", path,
-                 (long long)vocabulary, outside);
+        log_warn("%s: key eos_token_id: ids not below vocab_size = %lld are ignored: %d", path, (long long)vocabulary,
+                 outside);
     json_decref(root);
     return code;
 }

@@ -22,7 +22,7 @@ static int check_size(const char *architecture, const char *key, int64_t value, 
 {
     if (value == wanted)
         return ERROR_NONE;
-    return error_user("key model.%s = %lld: %s %s, it can only be %lld there", key, (long long)value, architecture, why,
+    return error_user("key model.%s = %lld: %s %s; only %lld is possible", key, (long long)value, architecture, why,
                       (long long)wanted);
 }
 
@@ -33,15 +33,18 @@ int config_check(const struct model_settings *s, enum checkpoint_dialect dialect
     const bool te = dialect == DIALECT_TE, rope = family_key(family, CONFIG_ROPE) != NULL;
     const struct config_key *gated = family_key(family, CONFIG_GATED);
     if (architecture == NULL)
-        return error_user("key model.family = \"%s\": %s has no classes for it", family->name,
+        return error_user("key model.family = \"%s\": %s has no class for this family", family->name,
                           te ? "BioNeMo" : "transformers");
     if (s->hidden % s->heads != 0)
-        return error_user("key model.heads = %lld: transformers wants a divisor of model.hidden = %lld",
+        return error_user("key model.heads = %lld: must divide model.hidden = %lld for transformers",
                           (long long)s->heads, (long long)s->hidden);
     if (s->norm_zero_centered)
-        return error_user("key model.norm_zero_centered = true: %s keeps gains of norms themselves", architecture);
+        return error_user(
+            "key model.norm_zero_centered = true: not supported by %s, which stores the gains of norms themselves",
+            architecture);
     if (!family->loads_frequencies && s->rope.rounding != DECK_ROUNDING_NONE)
-        return error_user("key model.rope_rounding: %s computes with frequencies that are not rounded", architecture);
+        return error_user("key model.rope_rounding: not supported by %s, which does not round rotary frequencies",
+                          architecture);
     int code = ERROR_NONE;
     if (te || family_key_of(family, offsetof(struct deck, model.head_dim)) == NULL)
         code = check_size(architecture, "head_dim", s->head_dim, s->hidden / s->heads, "has no head size of its own");
@@ -51,16 +54,19 @@ int config_check(const struct model_settings *s, enum checkpoint_dialect dialect
         code = check_size(architecture, "vocabulary", s->vocabulary, tokenizer_find(family->tokenizer)->vocabulary,
                           "has its own tokenizer");
     if (code == ERROR_NONE && !rope && s->rope.factor > 1)
-        code = error_user("key model.rope_scaling.factor = %g: %s knows no rescaling", s->rope.factor, architecture);
+        code = error_user("key model.rope_scaling.factor = %g: not supported by %s, which has no rope scaling",
+                          s->rope.factor, architecture);
     /* without CONFIG_ROPE, the classes of DIALECT_TE ignore rope_theta */
     if (code == ERROR_NONE && !rope && s->rope.theta != 10000 &&
         (te || family_key_of(family, offsetof(struct deck, model.rope_theta)) == NULL))
-        code = error_user("key model.rope_theta = %g: %s has 10000", s->rope.theta, architecture);
+        code = error_user("key model.rope_theta = %g: not supported by %s, whose base is always 10000", s->rope.theta,
+                          architecture);
     if (code == ERROR_NONE && gated != NULL && s->ffn % gated->multiple != 0)
-        code = error_user("key model.ffn = %lld: %s makes it a multiple of %lld", (long long)s->ffn, family->title,
-                          (long long)gated->multiple);
+        code = error_user("key model.ffn = %lld: not supported by %s, which rounds it to a multiple of %lld",
+                          (long long)s->ffn, family->title, (long long)gated->multiple);
     if (code == ERROR_NONE && s->tied && family_key(family, CONFIG_TIED) == NULL)
-        code = error_user("key model.tied = \"yes\": %s's decoder is a matrix of its own", family->title);
+        code = error_user("key model.tied = \"yes\": not supported by %s, whose decoder has a matrix of its own",
+                          family->title);
     return code;
 }
 

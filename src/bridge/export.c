@@ -308,19 +308,19 @@ static void log_transformer_engine(const struct export *export)
 {
     const char *folder = export->given->folder;
     const struct family *family = export->settings.family;
-    log_info("%s: its classes are BioNeMo's: for auto_map put bionemo-recipes/%s beside it as %s.py", folder,
-             family->te.file, family->te.module);
+    log_info("%s: needs BioNeMo's model classes: copy bionemo-recipes/%s into this folder as %s.py (auto_map names it)",
+             folder, family->te.file, family->te.module);
     if (family->gelu && !export->settings.tanh_gelu)
         log_warn("%s: the model has model.gelu = \"erf\"; TransformerEngine computes GELU's tanh form, so its results "
-                 "will differ a little",
+                 "will differ slightly",
                  folder);
     if (export->settings.rope.rounding != DECK_ROUNDING_NONE)
         log_warn("%s: the model has model.rope_rounding; TransformerEngine's frequencies are not rounded, so its "
-                 "results will differ a little",
+                 "results will differ slightly",
                  folder);
     if (export->dropped > 0 && family->te.lost != NULL)
-        log_warn("%s: tensors that are not trained and have no place there: %d (%s)", folder, export->dropped,
-                 family->te.lost);
+        log_warn("%s: tensors left out, since they are not trained and this dialect does not have them: %d (%s)",
+                 folder, export->dropped, family->te.lost);
 }
 
 static void log_result(const struct export *export)
@@ -328,14 +328,14 @@ static void log_result(const struct export *export)
     log_info("%s: %s, %lld parameters in %s", export->given->folder, export->settings.family->name,
              (long long)model_parameter_count(&export->settings), export->given->bf16 ? "bf16" : "fp32");
     if (export->tokenizer == NULL)
-        log_warn("%s: has no tokenizer files, since %s has none; copy those of the model that it came from, and its "
-                 "generation_config.json",
+        log_warn("%s: has no tokenizer files, since %s has none; copy them and generation_config.json from the "
+                 "original model",
                  export->given->folder, export->path);
     if (export->given->dialect == DIALECT_TE)
         log_transformer_engine(export);
     else if (family_key(export->settings.family, CONFIG_GELU) != NULL && export->settings.tanh_gelu)
-        log_warn("%s: the model has model.gelu = \"tanh\"; transformers' %s computes GELU by erf, so its results "
-                 "will differ a little",
+        log_warn("%s: the model has model.gelu = \"tanh\"; transformers' %s computes GELU by erf, so its results will "
+                 "differ slightly",
                  export->given->folder, export->settings.family->title);
 }
 

@@ -95,7 +95,7 @@ int atomic_folder_open(struct atomic_folder *atomic, const char *path)
     disk_remove_folder(atomic->temporary); /* left by a killed process of the same number */
     if (mkdir(atomic->temporary, 0777) == 0)
         return ERROR_NONE;
-    int code = error_user("%s: cannot be made: %s", atomic->temporary, strerror(errno));
+    int code = error_user("%s: cannot be created: %s", atomic->temporary, strerror(errno));
     free(atomic->path);
     free(atomic->temporary);
     return code;

@@ -91,10 +91,11 @@ static void match_parameter(struct import *import, const struct parameter *p, in
     if (entry == NULL)
         faults_add(faults, "%s: is missing; the model has it as %s", place->name, shape_text(a, shape, dims));
     else if (entry->dims != dims || memcmp(entry->shape, shape, (size_t)dims * sizeof *shape) != 0)
-        faults_add(faults, "%s: is %s in %s, by config.json %s", entry->name, shape_text(a, entry->shape, entry->dims),
-                   safetensors_path(import->st, entry), shape_text(b, shape, dims));
+        faults_add(faults, "%s: is %s in %s, but %s by config.json", entry->name,
+                   shape_text(a, entry->shape, entry->dims), safetensors_path(import->st, entry),
+                   shape_text(b, shape, dims));
     else if (entry->dtype != SAFETENSORS_F32 && entry->dtype != SAFETENSORS_BF16 && entry->dtype != SAFETENSORS_F16)
-        faults_add(faults, "%s: has elements %s; F32, BF16 and F16 can be read", entry->name,
+        faults_add(faults, "%s: has element type %s; F32, BF16 and F16 can be read", entry->name,
                    safetensors_dtype_name(entry->dtype));
 }
 
@@ -132,8 +133,8 @@ static int drop_twin(struct import *import, const char *name, const char *first)
         return ERROR_NONE;
     int code = compare(import, entry, twin, &equal);
     if (code == ERROR_NONE && !equal)
-        code = error_user("%s: %s is not the same as %s, which the model uses in its place; with tie_word_embeddings = "
-                          "false in config.json a head's matrix of its own is read",
+        code = error_user("%s: %s differs from %s, but config.json ties the two; set tie_word_embeddings = false there "
+                          "to read the head's own matrix",
                           import->given->folder, name, first);
     return code;
 }
@@ -171,10 +172,10 @@ static int adopt_frequencies(struct import *import, const struct carried_tensor 
     }
     double error = frequencies_error(&import->settings.rope, head_dim, t);
     if (!(error < far))
-        return error_user("%s: %s is not made of config.json's rope_theta = %g (10000 where it is not there)",
+        return error_user("%s: %s does not match config.json's rope_theta = %g (10000 if config.json has none)",
                           import->given->folder, t->name, import->settings.rope.theta);
-    log_warn("%s: %s is not made of config.json's rope_theta: this program computes with frequencies up to a part of "
-             "%.1e apart from it, and exports those",
+    log_warn("%s: %s does not match config.json's rope_theta: this program uses and exports frequencies whose relative "
+             "difference is up to %.1e",
              import->given->folder, t->name, error);
     return ERROR_NONE;
 }
@@ -264,8 +265,9 @@ static int check_ids(const struct import *import, const struct tokenizer *tokeni
 {
     if (tokenizer == NULL || tokenizer->vocabulary <= import->settings.vocabulary)
         return ERROR_NONE;
-    return error_user("%s: has ids up to %lld, the model in %s up to %lld", what, (long long)tokenizer->vocabulary - 1,
-                      import->given->folder, (long long)import->settings.vocabulary - 1);
+    return error_user("%s: has ids up to %lld, but the model in %s has ids up to %lld", what,
+                      (long long)tokenizer->vocabulary - 1, import->given->folder,
+                      (long long)import->settings.vocabulary - 1);
 }
 
 /* Opens the tokenizer of the folder's own files, if it is a text tokenizer that this program can read. Without one, a
@@ -281,7 +283,7 @@ static void open_own_tokenizer(struct import *import)
     if (code == ERROR_NONE)
         code = check_ids(import, import->tokenizer, "its tokenizer");
     if (code != ERROR_NONE) {
-        log_warn("%s: no tokenizer is kept: %s", folder, error_message());
+        log_warn("%s: the tokenizer is not imported: %s", folder, error_message());
         error_clear();
         tokenizer_close(import->tokenizer);
         import->tokenizer = NULL;
@@ -306,7 +308,7 @@ static int choose_tokenizer(struct import *import)
     if (wanted == NULL)
         return error_user("--tokenizer %s: unknown; this program has %s", name, tokenizer_names());
     if (strcmp(name, family->learns_from) != 0)
-        return error_user("--tokenizer %s: a model of family %s learns from %s tokens here", name, family->name,
+        return error_user("--tokenizer %s: a model of family %s needs %s tokens", name, family->name,
                           family->learns_from);
     char *what = memory_format("--tokenizer %s", name);
     int code = check_ids(import, wanted, what);
@@ -325,7 +327,7 @@ static void warn_of_padding(const struct import *import)
     if (import->settings.family->padding < 0 && t != NULL && padding >= 0 && padding < t->vocabulary &&
         padding != t->pad && padding != t->eos)
         log_warn("%s/config.json: key pad_token_id = %lld: transformers does not train the embedding of this token, "
-                 "cistron train does; where it is a token of the text, set it to null there to compare them",
+                 "cistron train does; if the text uses this token, set the key to null before comparing the two",
                  import->given->folder, (long long)padding);
 }
 
@@ -365,8 +367,8 @@ static int check_form(const char *folder)
     bool good = false;
     DIR *listing = opendir(folder);
     if (listing == NULL)
-        return error_user("%s: cannot read the folder: %s; name the one with config.json and model.safetensors", folder,
-                          path_failure(folder, errno));
+        return error_user("%s: cannot read the folder: %s; name the folder with config.json and model.safetensors",
+                          folder, path_failure(folder, errno));
     for (const struct dirent *e = NULL; (e = readdir(listing)) != NULL;) {
         good = good || fnmatch("*.safetensors*", e->d_name, 0) == 0;
         for (int i = 0; others[i] != NULL && found == NULL; i++)
@@ -375,8 +377,8 @@ static int check_form(const char *folder)
     closedir(listing);
     int code = found == NULL || good
                    ? ERROR_NONE
-                   : error_user("%s: holds %s, and only safetensors are read: save the model with "
-                                "save_pretrained, in BioNeMo's recipes by checkpoint.save_final_model",
+                   : error_user("%s: contains %s, but only safetensors can be read: save the model with "
+                                "save_pretrained (in BioNeMo's recipes with checkpoint.save_final_model)",
                                 folder, found);
     free(found);
     return code;
@@ -449,7 +451,7 @@ static void warn_of_broken(const struct import *import, int parameters)
             first = i;
         }
     if (broken > 0)
-        log_warn("%s: tensors with numbers that are NaN or infinite: %d, the first is %s; results will be NaN",
+        log_warn("%s: tensors with NaN or infinite values: %d, the first is %s; results will be NaN",
                  import->given->folder, broken, import->of[first]->name);
 }
 
@@ -486,8 +488,9 @@ static int import_tensors(struct import *import)
                  import->tokenizer == NULL ? "unknown" : import->tokenizer->name, import->carried.count,
                  plural(import->carried.count));
     if (code == ERROR_NONE && import->dialect == DIALECT_TE)
-        log_info("%s: in BioNeMo's dialect, for TransformerEngine; tensors passed over, on which no output depends: %d",
-                 import->given->folder, import->ignored);
+        log_info(
+            "%s: in BioNeMo's dialect, for TransformerEngine; tensors ignored, since no output depends on them: %d",
+            import->given->folder, import->ignored);
     if (code == ERROR_NONE)
         warn_of_broken(import, parameters);
     memory_free(import->places);

@@ -23,7 +23,7 @@ int json_file_read(json_t **object, const char *path)
     const int64_t bytes = open_size(fileno(file));
     if (bytes > MOST_BYTES) {
         fclose(file);
-        return error_user("%s: has more than %d MiB: it is not a model's file", path, MOST_BYTES >> 20);
+        return error_user("%s: is larger than %d MiB, too large for a JSON file of a model", path, MOST_BYTES >> 20);
     }
     char *text = memory_grow(NULL, bytes + 1);
     const size_t got = fread(text, 1, (size_t)bytes, file);
@@ -39,7 +39,7 @@ int json_file_read(json_t **object, const char *path)
         return ERROR_NONE;
     json_decref(*object);
     *object = NULL;
-    return error_user("%s: is JSON, but no object", path);
+    return error_user("%s: is JSON, but not an object", path);
 }
 
 /* Returns the shortest text that reads back as the same numbers; freed with free(). */

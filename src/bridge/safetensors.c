@@ -100,16 +100,16 @@ static int check_map(const struct safetensors *st, const char *index, json_t *ma
         const struct safetensors_entry *entry = &st->entries[i];
         const char *place = json_string_value(json_object_get(map, entry->name));
         if (i + 1 < st->count && strcmp(entry->name, entry[1].name) == 0)
-            return error_user("%s: tensor %s: lies in %s too", safetensors_path(st, entry), entry->name,
+            return error_user("%s: tensor %s: is also in %s", safetensors_path(st, entry), entry->name,
                               st->files[entry[1].file].name);
         if (place == NULL)
-            return error_user("%s: tensor %s: is not named by %s", safetensors_path(st, entry), entry->name, index);
+            return error_user("%s: tensor %s: is not listed in %s", safetensors_path(st, entry), entry->name, index);
         if (strcmp(place, st->files[entry->file].name) != 0)
-            return error_user("%s: tensor %s: lies here, but %s says in %s", safetensors_path(st, entry), entry->name,
-                              index, place);
+            return error_user("%s: tensor %s: is in this file, but %s lists it in %s", safetensors_path(st, entry),
+                              entry->name, index, place);
     }
     json_object_foreach(map, tensor, value) if (safetensors_find(st, tensor) == NULL) return error_user(
-        "%s: tensor %s: is missing, but %s says that it lies here", file_named(st, json_string_value(value))->path,
+        "%s: tensor %s: is missing, but %s lists it in this file", file_named(st, json_string_value(value))->path,
         safetensors_header_plain(plain, tensor), index);
     return ERROR_NONE;
 }
@@ -122,13 +122,14 @@ static int open_index(struct safetensors *st, const char *folder, const char *in
     if (code != ERROR_NONE)
         return code;
     if (bytes > SAFETENSORS_HEADER_BYTES)
-        code = error_user("%s: has %lld bytes, %d are the most", index, (long long)bytes, SAFETENSORS_HEADER_BYTES);
+        code =
+            error_user("%s: has %lld bytes; at most %d are allowed", index, (long long)bytes, SAFETENSORS_HEADER_BYTES);
     else
         code = safetensors_header_object(&object, descriptor, index, 0, bytes);
     close(descriptor);
     json_t *map = json_object_get(object, "weight_map");
     if (code == ERROR_NONE && json_object_size(map) == 0)
-        code = error_user("%s: weight_map must be an object with the file of each tensor", index);
+        code = error_user("%s: weight_map must be an object that names the file of each tensor", index);
     if (code == ERROR_NONE)
         code = add_shards(st, folder, index, map);
     if (code == ERROR_NONE) {
@@ -149,8 +150,8 @@ static int open_folder(struct safetensors *st, const char *folder)
     else if (access(index, F_OK) == 0)
         code = open_index(st, folder, index);
     else
-        code = error_user("%s: holds neither " SAFETENSORS_SINGLE " nor " SAFETENSORS_INDEX
-                          "; weights of other forms (pytorch_model.bin) must be saved as safetensors first",
+        code = error_user("%s: contains neither " SAFETENSORS_SINGLE " nor " SAFETENSORS_INDEX
+                          "; save weights of other forms (pytorch_model.bin) as safetensors first",
                           folder);
     free(single);
     free(index);

@@ -27,7 +27,7 @@ int safetensors_header_object(json_t **object, int descriptor, const char *path,
     json_error_t error;
     int code = file_read(descriptor, path, text, bytes, offset);
     if (code == ERROR_NONE && (bytes == 0 || text[0] != '{'))
-        code = error_user("%s: holds no JSON object where one must begin", path);
+        code = error_user("%s: has no JSON object where one must begin", path);
     if (code == ERROR_NONE && (*object = json_loadb(text, (size_t)bytes, JSON_REJECT_DUPLICATES, &error)) == NULL)
         code = error_user("%s: its JSON is damaged at byte %d: %s", path, error.position,
                           safetensors_header_plain(said, error.text));
@@ -52,8 +52,7 @@ static int read_dtype(struct safetensors_entry *entry, const char *path, const c
         return ERROR_NONE;
     for (int dtype = 0; dtype < SAFETENSORS_DTYPES; dtype++)
         strcat(strcat(known, dtype == 0 ? "" : ", "), safetensors_dtype_name(dtype));
-    snprintf(what, sizeof what, "dtype \"%s\" is unknown; can be read: %s", safetensors_header_plain(plain, text),
-             known);
+    snprintf(what, sizeof what, "dtype \"%s\" is unknown; known: %s", safetensors_header_plain(plain, text), known);
     return refuse(path, name, what);
 }
 
@@ -76,7 +75,7 @@ static int read_entry(struct safetensors_entry *entry, const char *path, const c
     int64_t range[2];
     char plain[SAFETENSORS_PLAIN_BYTES], what[200];
     if (strcmp(name, safetensors_header_plain(plain, name)) != 0)
-        return refuse(path, name, "its name is too long, or holds a control character");
+        return refuse(path, name, "its name is too long, or has a control character");
     if (!json_is_object(value))
         return refuse(path, name, "must be an object with dtype, shape and data_offsets");
     int code = read_dtype(entry, path, name, json_object_get(value, "dtype"));
@@ -84,10 +83,10 @@ static int read_entry(struct safetensors_entry *entry, const char *path, const c
         return code;
     if (!json_is_array(shape) || json_array_size(shape) > SAFETENSORS_MAX_DIMS ||
         !read_integers(entry->shape, json_array_size(shape), shape))
-        return refuse(path, name, "shape must be an array of at most 8 integers from 0 on");
+        return refuse(path, name, "shape must be an array of at most 8 integers, none negative");
     entry->dims = (int)json_array_size(shape);
     if (!json_is_array(offsets) || json_array_size(offsets) != 2 || !read_integers(range, 2, offsets))
-        return refuse(path, name, "data_offsets must be an array of 2 integers from 0 on");
+        return refuse(path, name, "data_offsets must be an array of 2 integers, none negative");
     if (range[0] > range[1])
         return refuse(path, name, "data_offsets end before they begin");
     if (range[1] > data_bytes) {
@@ -97,9 +96,9 @@ static int read_entry(struct safetensors_entry *entry, const char *path, const c
     }
     entry->bytes = safetensors_dtype_bytes(entry->dtype, entry->dims, entry->shape);
     if (entry->bytes < 0)
-        return refuse(path, name, "shape counts more bytes than 64 bits can");
+        return refuse(path, name, "shape needs more bytes than 64 bits can count");
     if (entry->bytes != range[1] - range[0]) {
-        snprintf(what, sizeof what, "dtype and shape need %lld bytes, data_offsets give it %lld",
+        snprintf(what, sizeof what, "dtype and shape need %lld bytes, but data_offsets span %lld",
                  (long long)entry->bytes, (long long)(range[1] - range[0]));
         return refuse(path, name, what);
     }
@@ -127,8 +126,7 @@ static int check_tiling(const struct safetensors_header *header, const char *pat
             return refuse(path, entry->name, what);
         }
         if (entry->position > end) {
-            snprintf(what, sizeof what, "in front of it lie %lld bytes that belong to no tensor",
-                     (long long)(entry->position - end));
+            snprintf(what, sizeof what, "%lld bytes before it belong to no tensor", (long long)(entry->position - end));
             return refuse(path, entry->name, what);
         }
         end += entry->bytes;
@@ -186,14 +184,13 @@ int safetensors_header_read(struct safetensors_header *header, int descriptor, c
     json_t *object;
     *header = (struct safetensors_header){NULL};
     if (file_bytes < LENGTH_BYTES)
-        return error_user("%s: is not a safetensors file: it has %lld bytes, the length of its header alone takes %d",
+        return error_user("%s: is not a safetensors file: it has %lld bytes, fewer than the %d of the header's length",
                           path, (long long)file_bytes, LENGTH_BYTES);
     int code = file_read(descriptor, path, field, LENGTH_BYTES, 0);
     if (code != ERROR_NONE)
         return code;
     if (memcmp(field, git_lfs_note, LENGTH_BYTES) == 0)
-        return error_user("%s: is not a safetensors file but git-lfs's note where to get it: git lfs pull fetches it",
-                          path);
+        return error_user("%s: is a git-lfs pointer, not a safetensors file; git lfs pull fetches the file", path);
     for (int i = LENGTH_BYTES - 1; i >= 0; i--)
         length = length << 8 | field[i];
     if (length == 0 || length > SAFETENSORS_HEADER_BYTES)

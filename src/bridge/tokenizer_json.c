@@ -71,7 +71,8 @@ static int compare(const void *a, const void *b)
                               : (x->right > y->right) - (x->right < y->right);
 }
 
-/* Adds all pairs of tokens that merge to this token, in the order of their ranks (doc/formats.md, "Tokenizer files").
+/* Adds all pairs of tokens that merge to this token, in the order of their ranks (doc/formats_input.md, "Tokenizer
+ * files").
  */
 static void put_merges(json_t *out, const struct bpe *bpe, int32_t id, struct halves *halves)
 {

@@ -39,16 +39,16 @@ int carried_add(struct carried_files *carried, const char *origin, const struct 
         return error_user("%s: \"%.80s\" cannot be carried: its name must have 1 to %d bytes, none of them '/'", origin,
                           like->name, CARRIED_NAME_BYTES - 1);
     if (carried->count == CARRIED_MOST)
-        return error_user("%s: more than %d tensors cannot be carried along", origin, CARRIED_MOST);
+        return error_user("%s: has more than %d tensors to carry along, the maximum", origin, CARRIED_MOST);
     if (has(carried, like->name))
         return error_user("%s: %s: is carried twice", origin, like->name);
     if (!safetensors_dtype_find(like->dtype, &dtype))
         return error_user("%s: %s: cannot be carried: its element type %s is unknown", origin, like->name, like->dtype);
     if (!fits(like, dtype))
-        return error_user("%s: %s: has %lld bytes, which its shape and element type %s do not make", origin, like->name,
-                          (long long)like->bytes, like->dtype);
+        return error_user("%s: %s: has %lld bytes, which do not match its shape and element type %s", origin,
+                          like->name, (long long)like->bytes, like->dtype);
     if (like->bytes > CARRIED_MOST_BYTES - carried_bytes(carried))
-        return error_user("%s: %s: the tensors that are carried along may have %d MiB in all", origin, like->name,
+        return error_user("%s: %s: exceeds the %d MiB that all carried tensors may have", origin, like->name,
                           CARRIED_MOST_BYTES >> 20);
     carried->tensors = memory_grow(carried->tensors, (carried->count + 1) * (int64_t)sizeof *carried->tensors);
     struct carried_tensor *t = &carried->tensors[carried->count++];

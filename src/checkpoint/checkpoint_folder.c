@@ -86,8 +86,8 @@ static char *set_aside(const char *path)
 {
     char *side = block_side_path(path), *bad = memory_format("%s.bad", path), *bad_side = memory_format("%s.bad", side);
     char *line = rename(path, bad) == 0
-                     ? memory_format("%s; it is set aside as %s", error_message(), bad)
-                     : memory_format("%s; it cannot be set aside: %s", error_message(), strerror(errno));
+                     ? memory_format("%s; the file is renamed to %s", error_message(), bad)
+                     : memory_format("%s; the file cannot be renamed: %s", error_message(), strerror(errno));
     rename(side, bad_side); /* it may be missing */
     free(side);
     free(bad);
@@ -99,7 +99,7 @@ char *checkpoint_set_aside(struct comm *world, const char *path)
 {
     char *line = world->rank == 0 ? set_aside(path) : NULL;
     if (line != NULL)
-        log_warn("a bad checkpoint:\n  %s", line);
+        log_warn("a damaged checkpoint: %s", line);
     error_clear();
     comm_barrier(world); /* afterwards the file is gone for all ranks */
     return line;
@@ -130,8 +130,8 @@ static int refuse_all_bad(const char *folder)
     int code = list_steps(folder, ".bad", &steps, &count);
     free(steps);
     if (code == ERROR_NONE && count > 0)
-        code = error_user("%s: none of its checkpoints is good (%lld are set aside as *.bad); move them away to start "
-                          "afresh, or choose another folder",
+        code = error_user("%s: all its checkpoints are damaged (%lld, renamed to *.bad); move them away to start a new "
+                          "run, or choose another folder",
                           folder, (long long)count);
     return code;
 }
@@ -169,7 +169,7 @@ static int find_in_folder(struct comm *world, const char *folder, bool tensors, 
         free(candidate);
     }
     if (aside != NULL)
-        log_warn("bad checkpoints in %s:\n  %s", folder, aside);
+        log_warn("damaged checkpoints in %s:\n  %s", folder, aside);
     *reasons = aside;
     free(steps);
     if (code == ERROR_NONE && *path == NULL)
@@ -264,11 +264,10 @@ int checkpoint_none(const char *before, const char *folder, const char *after)
     bool begun = access(log, F_OK) == 0;
     free(log);
     if (begun)
-        return error_user(
-            "%s%s%s: the run there has not saved a checkpoint yet; while it works, a file named checkpoint "
-            "in its folder asks it for one",
-            before, folder, after);
-    return error_user("%s%s%s: holds no checkpoint (step_*.h5; cistron import makes one of a Hugging Face folder)",
+        return error_user("%s%s%s: the run there has not written a checkpoint yet; to request one from a live run, "
+                          "create a file named checkpoint in its folder",
+                          before, folder, after);
+    return error_user("%s%s%s: has no checkpoint (step_*.h5); cistron import makes one from a Hugging Face folder",
                       before, folder, after);
 }
 

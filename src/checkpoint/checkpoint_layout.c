@@ -54,10 +54,19 @@ static bool write_group(hid_t file, const char *name, const struct attribute *at
     return H5Gclose(group) >= 0 && good;
 }
 
+/* Attributes of /data: checksums of the token stores, and hashes of their paths. Version 0.2 and earlier named them
+ * "store", "content" and "path"; name_in_file returns the old name if the file has it. */
+static const char CHECKSUM[] = "checksum", CHECKSUMS[] = "checksums", PATH_HASHES[] = "path_hashes";
+
+static const char *name_in_file(hid_t group, const char *name, const char *old_name)
+{
+    return H5Aexists(group, name) > 0 ? name : old_name;
+}
+
 static bool write_position(hid_t file, const struct checkpoint_meta *meta)
 {
     const struct blend_position *position = &meta->position;
-    const struct attribute numbers[] = {{"offset", position->offset}, {"store", (int64_t)meta->store}};
+    const struct attribute numbers[] = {{"offset", position->offset}, {CHECKSUM, (int64_t)meta->store}};
     hid_t group = write_group(file, "data", numbers, 2) ? H5Gopen2(file, "data", H5P_DEFAULT) : -1;
     if (group < 0)
         return false;
@@ -70,8 +79,8 @@ static bool write_position(hid_t file, const struct checkpoint_meta *meta)
                 hdf5_write_integers(group, "key", begun ? position->key : &start, stores);
     const struct data_provenance *provenance = &meta->provenance;
     if (good && provenance->stores > 0)
-        good = hdf5_write_integers(group, "content", provenance->content, provenance->stores) &&
-               hdf5_write_integers(group, "path", provenance->path, provenance->stores);
+        good = hdf5_write_integers(group, CHECKSUMS, provenance->content, provenance->stores) &&
+               hdf5_write_integers(group, PATH_HASHES, provenance->path, provenance->stores);
     return H5Gclose(group) >= 0 && good;
 }
 
@@ -202,7 +211,7 @@ int checkpoint_open(hid_t *file, const char *path)
     if (!hdf5_read_integer(*file, "cistron_checkpoint", &format))
         code = error_user("%s: is not a checkpoint of this program", path);
     else if (format != CHECKPOINT_FORMAT)
-        code = error_user("%s: is a checkpoint of format %lld; this program reads %d", path, (long long)format,
+        code = error_user("%s: is a checkpoint of format %lld; this program reads format %d", path, (long long)format,
                           CHECKPOINT_FORMAT);
     if (code != ERROR_NONE)
         H5Fclose(*file);
@@ -272,26 +281,31 @@ static bool read_each(hid_t group, const char *name, int64_t *values, int64_t st
 static bool read_provenance(hid_t group, struct checkpoint_meta *meta)
 {
     const int64_t stores = meta->position.stores;
-    const bool there = H5Aexists(group, "content") > 0;
+    const char *checksums = name_in_file(group, CHECKSUMS, "content");
+    const bool there = H5Aexists(group, checksums) > 0;
     if (!there && stores > 1)
         return true;
     meta->provenance = provenance_create(stores);
     if (!there)
         meta->provenance.content[0] = (int64_t)meta->store;
-    return read_each(group, "content", meta->provenance.content, stores) &&
-           read_each(group, "path", meta->provenance.path, stores);
+    return read_each(group, checksums, meta->provenance.content, stores) &&
+           read_each(group, name_in_file(group, PATH_HASHES, "path"), meta->provenance.path, stores);
 }
 
 static bool read_position(hid_t file, struct checkpoint_meta *meta)
 {
-    static const char *const names[] = {"offset", "store"};
     struct blend_position *position = &meta->position;
-    int64_t store = 0, *const values[] = {&position->offset, &store};
-    if (!read_numbers(file, "data", names, values, 2))
+    hid_t group = hdf5_open_group(file, "data");
+    if (group < 0)
         return false;
+    const char *const names[] = {"offset", name_in_file(group, CHECKSUM, "store")};
+    int64_t store = 0, *const values[] = {&position->offset, &store};
+    if (!read_numbers(file, "data", names, values, 2)) {
+        H5Gclose(group);
+        return false;
+    }
     meta->store = (uint64_t)store;
     const int64_t offset = position->offset;
-    hid_t group = hdf5_open_group(file, "data");
     int64_t *epochs = memory_allocate(BLEND_STORES * (int64_t)sizeof *epochs);
     const int64_t stores = hdf5_read_integers(group, "epoch", epochs, BLEND_STORES);
     bool good = stores > 0 && is_count(offset);

@@ -41,7 +41,7 @@ static void check_dataset(hid_t file, enum piece_kind kind, const struct paramet
     if (strcmp(found, wanted) != 0)
         faults_add(faults, "/%s: is %s in the file, %s in the model", name, found, wanted);
     else if (H5Tget_class(type) != H5T_FLOAT)
-        faults_add(faults, "/%s: holds no floating-point numbers", name);
+        faults_add(faults, "/%s: is not of a floating-point type", name);
     H5Tclose(type);
     H5Sclose(space);
     H5Dclose(dataset);
@@ -86,9 +86,8 @@ int checkpoint_check_tensors(hid_t file, const char *path, const struct model *m
     if (!hdf5_has(file, "model"))
         return error_user("%s: has no group /model", path);
     if (kinds > PIECE_M && !hdf5_has(file, "optim"))
-        return error_user("%s: is a final model, without optimizer state: it can be evaluated, not trained on; name a "
-                          "step_*.h5 file",
-                          path);
+        return error_user(
+            "%s: is a final model, without optimizer state: a run cannot resume from it; name a step_*.h5 file", path);
     /* without its group, every moment would be reported as missing */
     for (int kind = PIECE_M; kind < kinds; kind++)
         if (!hdf5_has(file, checkpoint_groups[kind]))

@@ -91,7 +91,7 @@ static int read_number(hid_t group, const char *path, const struct tensor *x, in
     H5Tclose(type);
     H5Sclose(space);
     H5Dclose(dataset);
-    return good ? ERROR_NONE : error_user("%s: /%s/%s: holds no numbers that HDF5 can read", path, GROUP, names[i]);
+    return good ? ERROR_NONE : error_user("%s: /%s/%s: has no numbers that HDF5 can read", path, GROUP, names[i]);
 }
 
 /* Reads all of the file's numbers into `host`, a host copy of the engine's state. */

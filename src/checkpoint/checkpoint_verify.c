@@ -37,7 +37,7 @@ static int read_list(const char *path, struct block_list *list, bool *present)
             H5Fclose(file);
         hdf5_silence_end(&silence);
         if (code == ERROR_NONE)
-            log_warn("%s: the file of its hashes, %s, is missing, so damage would not be noticed", path, side);
+            log_warn("%s: its side file %s (hashes) is missing, so damage cannot be detected", path, side);
     } else {
         *present = true;
         code = block_list_read(list, side, &bytes);
@@ -53,9 +53,9 @@ int checkpoint_compare_block(const struct hash_block *block, uint64_t hash, cons
 {
     if (hash == block->hash)
         return ERROR_NONE;
-    return error_user("%s: is damaged: bytes %lld to %lld differ from those written (if a program of yours has "
-                      "rewritten it on purpose, remove %s.xxh3)",
-                      path, (long long)block->offset, (long long)(block->offset + block->length - 1), path);
+    return error_user(
+        "%s: is damaged: bytes %lld to %lld differ from those written (if you rewrote it on purpose, remove %s.xxh3)",
+        path, (long long)block->offset, (long long)(block->offset + block->length - 1), path);
 }
 
 int checkpoint_check_block(int descriptor, const char *path, const struct hash_block *block)

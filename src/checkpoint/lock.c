@@ -61,9 +61,9 @@ static bool alive_here(const char *owner)
 
 static int held(const char *folder, const char *owner)
 {
-    return error_user("key output.folder = \"%s\": another run works in it (%s); wait for its end or choose another "
-                      "folder",
-                      folder, owner[0] != '\0' ? owner : "it does not say which");
+    return error_user(
+        "key output.folder = \"%s\": another run uses it (%s); wait until that run ends, or choose another folder",
+        folder, owner[0] != '\0' ? owner : "the lock does not name it");
 }
 
 /* Returns whether the file is a lock: empty, or only a line of describe_self. */
@@ -111,16 +111,15 @@ static int take(struct folder_lock *lock, const char *folder)
     const char *failure = lock_failure();
     read_owner(lock->descriptor, owner);
     if (!is_own(lock->descriptor, owner))
-        return error_user(
-            "key output.folder = \"%s\": %s is there and is not the lock of a run; move it away, or choose "
-            "another folder",
-            folder, path);
+        return error_user("key output.folder = \"%s\": %s exists and is not the lock of a run; move it away, or choose "
+                          "another folder",
+                          folder, path);
     if (busy || (locked != 0 && alive_here(owner)))
         return held(folder, owner);
     if (locked != 0)
-        log_warn("%s: cannot be locked (%s); see to it that no other run works in the folder", path, failure);
+        log_warn("%s: cannot be locked (%s); make sure that no other run uses the folder", path, failure);
     if (owner[0] != '\0')
-        log_info("# the last run in this folder was killed, or its machine was (%s)", owner);
+        log_info("# the last run in this folder was killed, or its machine failed (%s)", owner);
     describe_self(self);
     if (ftruncate(lock->descriptor, 0) != 0 || pwrite(lock->descriptor, self, strlen(self), 0) != (ssize_t)strlen(self))
         return error_environment("%s: cannot write it: %s", path, strerror(errno));

@@ -11,16 +11,16 @@ const char *grid_check(const struct grid_shape *shape, int64_t ranks)
 {
     const int64_t stage_ranks = ranks / stages_of(shape);
     if (stages_of(shape) > GRID_STAGES || ranks % stages_of(shape) != 0)
-        return "do not divide into the stages of a pipeline";
+        return "cannot be divided into the stages of a pipeline";
     const int64_t model = (int64_t)shape->tensor * shape->context;
     if (shape->tensor < 1 || shape->context < 1 || stage_ranks % model != 0)
-        return "do not divide into groups that share data";
+        return "cannot be divided into groups that share data";
     if (shape->alike > 1 && shape->tensor % shape->alike != 0)
-        return "do not divide into groups that have the same key and value heads";
+        return "cannot be divided into groups that have the same key and value heads";
     if (shape->shard < 0 || (shape->shard > 0 && stage_ranks / shape->tensor % shape->shard != 0))
-        return "do not divide into groups that hold the model's state";
+        return "cannot be divided into groups that share the model's state";
     if (shape->near > 1 && (shape->shard > 0 ? shape->shard : stage_ranks / shape->tensor) % shape->near != 0)
-        return "do not divide into groups on nodes";
+        return "cannot be divided into groups on nodes";
     return NULL;
 }
 

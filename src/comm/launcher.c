@@ -49,8 +49,8 @@ int launcher_check_start(void)
 {
     if (!is_srun_task() || getenv("PMIX_RANK") != NULL || getenv("PMI_RANK") != NULL)
         return ERROR_NONE;
-    return error_user("srun started its tasks (SLURM_NTASKS=%s) without PMIx, which this MPI needs even for one: use "
-                      "srun --mpi=pmix (srun --mpi=list shows what there is), or mpirun",
+    return error_user("srun started its tasks (SLURM_NTASKS=%s) without PMIx, which this MPI needs even for one task: "
+                      "use srun --mpi=pmix (srun --mpi=list shows the types), or mpirun",
                       getenv("SLURM_NTASKS"));
 }
 
@@ -65,9 +65,9 @@ int launcher_check(int world_size)
     const struct launcher *launcher = world_size == 1 ? find_launcher() : NULL;
     if (launcher == NULL)
         return ERROR_NONE;
-    return error_user("%s started %s processes (%s), but MPI did not bring them together: each is alone. Start the "
-                      "program with the mpirun of the MPI that it was built with, or with srun --mpi=pmix (srun "
-                      "--mpi=list shows what there is); srun -n 1 for one rank",
+    return error_user("%s started %s processes (%s), but MPI did not connect them: each would be a run of one rank. "
+                      "Start the program with the mpirun of the MPI that it was built with, or with srun --mpi=pmix "
+                      "(srun --mpi=list shows the types); for one rank, with srun -n 1",
                       launcher->name, getenv(launcher->size), launcher->size);
 }
 

@@ -191,7 +191,7 @@ static void mpi_missing(struct comm *comm, char *text, int64_t bytes)
     end.tv_sec += (time_t)(10 * ATTEND_SECONDS); /* the main thread may be late on a busy machine */
     while (wanted.comm != NULL && failed == 0)
         failed = pthread_cond_timedwait(&wanted.answered, &wanted.lock, &end);
-    snprintf(text, (size_t)bytes, "%s", wanted.comm == NULL ? wanted.presence.text : "unknown, this rank is at work");
+    snprintf(text, (size_t)bytes, "%s", wanted.comm == NULL ? wanted.presence.text : "unknown, this rank is computing");
     wanted.comm = NULL;
     pthread_mutex_unlock(&wanted.lock);
     pthread_mutex_unlock(&wanted.one);

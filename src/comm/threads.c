@@ -55,12 +55,12 @@ int threads_choose(struct comm *node, int64_t wanted)
 {
     int idle, threads = threads_for_rank(node, &idle), asked = threads_asked(wanted);
     if (asked > threads)
-        log_warn("%d threads of each rank share %d CPUs, which is slow; leave device.threads = 0 and OMP_NUM_THREADS "
-                 "unset",
-                 asked, threads);
+        log_warn(
+            "%d threads of each rank share %d CPUs, which is slow; set device.threads = 0 and unset OMP_NUM_THREADS",
+            asked, threads);
     if (asked == 0 && idle > 0) /* rank 0 suffices: a launcher binds all nodes alike */
-        log_warn("%d CPUs of this node are outside the affinity masks of its ranks and stay idle; "
-                 "give mpirun --bind-to none or --map-by slot:PE=n",
+        log_warn("%d CPUs of this node are outside the affinity masks of its ranks and stay idle; start mpirun with "
+                 "--bind-to none or --map-by slot:PE=n",
                  idle);
     threads = asked > 0 ? asked : threads;
     omp_set_num_threads(

@@ -20,13 +20,13 @@ static void print(const char *name, double nats, int64_t symbols, const struct t
 static int check_orders(const struct tokenizer *tokenizer)
 {
     if (orders[0] == '\0')
-        return error_user("--orders: its list is empty");
+        return error_user("--orders: the list is empty");
     const int most = tokenizer_is_text(tokenizer) ? INT_MAX : baseline_max_order(tokenizer); /* text is refused later */
     for (const char *at = orders; *at != '\0';) {
         char *end;
         long order = strtol(at, &end, 10);
         if (end == at || (*end != ',' && *end != '\0'))
-            return error_user("--orders %s: must be numbers with commas between", orders);
+            return error_user("--orders %s: must be numbers separated by commas", orders);
         if (order < 0 || order > most)
             return error_user("--orders %s: an order must be between 0 and %d for %s tokens", orders, most,
                               tokenizer->name);
@@ -91,17 +91,18 @@ static int run(const struct command_environment *environment, char **arguments, 
 
 static const struct command_option options[] = {
     {"orders", 0, "LIST", COMMAND_TEXT, false, &orders,
-     "bases or residues that a prediction looks back on (3,6 of bases; 0,1 of residues)"},
+     "numbers of preceding bases or residues that a prediction uses (3,6 for bases; 0,1 for residues)"},
     {0}};
 
 const struct command command_baseline = {
     .name = "baseline",
     .arguments = "TRAIN.h5 VALID.h5",
-    .summary = "nats per base or residue of count models",
-    .help = "Fits models of fixed order on TRAIN.h5 and prints their loss on VALID.h5, and that of a model that knows\n"
-            "which bases or residues a sequence has elsewhere, but not in which order (composition): what a model\n"
-            "must beat. Of residues also what order 0 reaches when it is masked, knowing the rule (masked-order-0):\n"
-            "one in ten of the residues to predict is there to be read.",
+    .summary = "loss of count models, in nats per base or residue",
+    .help = "Fits count models of fixed order on TRAIN.h5 and prints their loss on VALID.h5. Also prints the loss of\n"
+            "a model (composition) that knows which bases or residues the rest of the sequence has, but not their\n"
+            "order: a trained model must be better. For residues also prints the loss that order 0 reaches on masked\n"
+            "residues if it knows the masking rule (masked-order-0), since one in ten of the residues to predict is\n"
+            "visible.",
     .options = options,
     .least = 2,
     .most = 2,

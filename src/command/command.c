@@ -139,7 +139,7 @@ static void print_usage(FILE *file)
 
 int command_mistake(const struct command *command, const char *what)
 {
-    int code = error_user("%s: %s; cistron %s --help tells more", command->name, what, command->name);
+    int code = error_user("%s: %s; see cistron %s --help", command->name, what, command->name);
     if (launcher_rank() != 0)
         error_clear(); /* rank 0 prints it */
     return code;
@@ -160,7 +160,7 @@ static int set_value(const struct command_option *option, const char *text)
     else
         *(double *)option->value = strtod(text, &rest);
     if ((option->kind == COMMAND_PATH || (option->kind == COMMAND_TEXT && option->required)) && text[0] == '\0')
-        return error_user("--%s: its value is empty; an unset variable in the command line?", option->name);
+        return error_user("--%s: the value is empty; is a variable in the command line unset?", option->name);
     if (*rest != '\0' || errno != 0 || (rest == text && option->kind >= COMMAND_INTEGER))
         return error_user("--%s %s: must be a %s", option->name, text,
                           option->kind == COMMAND_INTEGER ? "whole number" : "number");
@@ -198,7 +198,7 @@ static int check_complete(const struct command *command, const bool *given, int 
         what = memory_format("\"%s\": one argument too many", arguments[command->most]);
     for (int a = 0; a < count && what == NULL; a++)
         if (arguments[a][0] == '\0')
-            what = memory_string("an argument is empty; an unset variable in the command line?");
+            what = memory_string("an argument is empty; is a variable in the command line unset?");
     int code = what != NULL ? command_mistake(command, what) : ERROR_NONE;
     free(what);
     return code;
@@ -269,7 +269,8 @@ static int parse(const struct command *command, int argc, char **argv, bool *hel
 static int end(int code)
 {
     if ((fflush(stdout) != 0 || ferror(stdout)) && code == ERROR_NONE)
-        code = error_environment("standard output could not be written in full; look for space where it goes");
+        code = error_environment(
+            "standard output could not be written completely; check the disk space of its destination");
     if (code != ERROR_NONE && error_message()[0] != '\0')
         error_print();
     return code;

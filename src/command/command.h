@@ -34,34 +34,34 @@ struct command_option {
 #define COMMAND_SKIP_BAD(variable)                                                                                     \
     {                                                                                                                  \
         "skip-bad", 0, NULL, COMMAND_FLAG, false, variable,                                                            \
-            "leave out records whose field is missing or null, and count them (else they are errors)"                  \
+            "skip records whose field is missing or null, and count them (otherwise they are errors)"                  \
     }
 
 /* The --case option of commands that read sequences; its value (prepare/census.h) goes to *variable. */
 #define COMMAND_CASE(variable)                                                                                         \
     {                                                                                                                  \
         "case", 0, "HOW", COMMAND_TEXT, false, variable,                                                               \
-            "lower-case letters: upper, as capitals (nucleotides' default); keep, as they are (proteins')"             \
+            "lower-case letters: upper (read as capitals; default of nucleotides) or keep (default of proteins)"       \
     }
 
 /* The --shard option of commands that compute with a checkpoint; goes to *variable. */
 #define COMMAND_SHARD(variable)                                                                                        \
     {                                                                                                                  \
         "shard", 0, NULL, COMMAND_FLAG, false, variable,                                                               \
-            "the ranks hold the weights once between them, as they do by themselves where one has no room for all"     \
+            "shard the weights over the ranks; automatic if they do not fit on one rank"                               \
     }
 
 /* The --force option of commands that write a file or folder; goes to *variable. */
 #define COMMAND_FORCE(variable)                                                                                        \
     {                                                                                                                  \
         "force", 0, NULL, COMMAND_FLAG, false, variable,                                                               \
-            "replace an output that exists; inputs, devices and checkpoints stay in any case"                          \
+            "replace an existing output; inputs, devices and checkpoints are never replaced"                           \
     }
 
 #define COMMAND_TENSOR(variable)                                                                                       \
     {                                                                                                                  \
         "tensor", 0, "N", COMMAND_INTEGER, false, variable,                                                            \
-            "N ranks that follow one another have a part of each layer, and compute together (1)"                      \
+            "tensor parallelism: N consecutive ranks share each layer (1)"                                             \
     }
 
 struct command {

@@ -84,7 +84,7 @@ static int run(const struct command_environment *environment, char **arguments, 
 const struct command command_completions = {
     .name = "completions",
     .arguments = "bash|zsh",
-    .summary = "print a shell's completions",
+    .summary = "print completions for a shell",
     .help = "Prints a script that completes commands, options and keys; `make install` installs it for both shells.\n"
             "For a build that is not installed: source <(cistron completions bash), or zsh.",
     .least = 1,

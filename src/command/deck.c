@@ -18,7 +18,7 @@ static int run(const struct command_environment *environment, char **arguments, 
 }
 
 static const struct command_option options[] = {
-    {"markdown", 0, NULL, COMMAND_FLAG, false, &markdown, "as Markdown: doc/deck.md"}, {0}};
+    {"markdown", 0, NULL, COMMAND_FLAG, false, &markdown, "print doc/deck.md (Markdown)"}, {0}};
 
 const struct command command_deck = {
     .name = "deck",

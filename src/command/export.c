@@ -29,28 +29,27 @@ static int run(const struct command_environment *environment, char **arguments, 
 }
 
 static const struct command_option options[] = {
-    {"checkpoint", 0, "FILE", COMMAND_PATH, true, &given.checkpoint, "a checkpoint, or a run folder"},
-    {"output", 'o', "FOLDER", COMMAND_PATH, true, &given.folder, "to be made; an empty one may be there"},
-    {"force", 0, NULL, COMMAND_FLAG, false, &given.replace, "replace FOLDER where it holds an earlier export"},
+    {"checkpoint", 0, "FILE", COMMAND_PATH, true, &given.checkpoint, "checkpoint or run folder"},
+    {"output", 'o', "FOLDER", COMMAND_PATH, true, &given.folder, "folder to create; an empty folder is accepted"},
+    {"force", 0, NULL, COMMAND_FLAG, false, &given.replace, "replace FOLDER if it is an earlier export"},
     {"dialect", 0, "NAME", COMMAND_TEXT, false, &dialect,
-     "of the tensors: hf, Hugging Face's, or te, BioNeMo's for TransformerEngine (hf)"},
-    {"dtype", 0, "TYPE", COMMAND_TEXT, false, &dtype, "of the weights: fp32 or bf16 (fp32)"},
-    {"shard-size", 0, "GB", COMMAND_REAL, false, &shard_size, "most of one file, in 10^9 bytes (5)"},
+     "names of the tensors: hf (Hugging Face) or te (BioNeMo, for TransformerEngine) (hf)"},
+    {"dtype", 0, "TYPE", COMMAND_TEXT, false, &dtype, "type of the weights: fp32 or bf16 (fp32)"},
+    {"shard-size", 0, "GB", COMMAND_REAL, false, &shard_size, "maximum size of a file, in 10^9 bytes (5)"},
     {0}};
 
 const struct command command_export = {
     .name = "export",
     .arguments = "",
-    .summary = "make a Hugging Face folder of a checkpoint",
-    .help =
-        "Writes config.json, safetensors and the files of its tokenizer, as transformers loads them (AMPLIFY with its\n"
-        "published classes); of a model of text these are its own. Where the checkpoint has no tokenizer, they must\n"
-        "be copied. vLLM serves Llamas of this form (LlamaForCausalLM) by its documentation, which was not tried; it\n"
-        "has no class for ESM-2 and AMPLIFY, nor for --dialect te.\n"
-        "With --dialect te it is one that BioNeMo's recipes load: q, k and v in one tensor, gate and up too. Their\n"
-        "file of classes has to be put beside it; the command says which.\n"
-        "The folder appears when it is whole. A run folder means its final_model.h5 or, where that is later, its\n"
-        "newest checkpoint.",
+    .summary = "export a checkpoint as a Hugging Face folder",
+    .help = "Writes config.json, safetensors and tokenizer files as transformers loads them (AMPLIFY with its\n"
+            "published classes). The tokenizer files of a text model are those that it was imported or trained with;\n"
+            "if the checkpoint has no tokenizer, copy them. According to its documentation vLLM serves Llamas of this\n"
+            "form (LlamaForCausalLM); this was not tested. vLLM has no class for ESM-2, AMPLIFY and --dialect te.\n\n"
+            "With --dialect te BioNeMo's recipes load the folder: q, k and v are one tensor, and so are gate and up.\n"
+            "The recipes' file of classes must be copied into the folder; the command prints which.\n\n"
+            "The folder appears when it is complete. A run folder stands for its final_model.h5 or, if that is later,\n"
+            "its newest checkpoint.",
     .options = options,
     .least = 0,
     .most = 0,

@@ -15,23 +15,22 @@ static int run(const struct command_environment *environment, char **arguments, 
 }
 
 static const struct command_option options[] = {
-    {"output", 'o', "F.h5", COMMAND_PATH, true, &given.output, "the checkpoint"},
-    {"force", 0, NULL, COMMAND_FLAG, false, &given.replace, "replace a file that exists, a checkpoint too"},
-    {"tokenizer", 0, "NAME", COMMAND_TEXT, false, &given.tokenizer,
-     "of a Llama: what its ids stand for (what the folder's own tokenizer says)"},
+    {"output", 'o', "F.h5", COMMAND_PATH, true, &given.output, "output file, a checkpoint"},
+    {"force", 0, NULL, COMMAND_FLAG, false, &given.replace, "replace an existing file, also a checkpoint"},
+    {"tokenizer", 0, "NAME", COMMAND_TEXT, false, &given.tokenizer, "Llama: tokenizer of its ids (that of the folder)"},
     {0}};
 
 const struct command command_import = {
     .name = "import",
     .arguments = "FOLDER",
-    .summary = "make a checkpoint of a Hugging Face folder",
-    .help =
-        "Reads config.json and model.safetensors, or shards with their index, of a Llama, an ESM-2 or an AMPLIFY, in\n"
-        "Hugging Face's dialect or that of BioNeMo's recipes (TransformerEngine; the tensors' names tell which), and\n"
-        "writes a checkpoint that eval, generate, embed, export and inspect read, and that training starts from by\n"
-        "model.initialise_from. Weights may be fp32, bf16 or fp16; what is not trained (ESM-2's contact head) is\n"
-        "carried along. A Llama's tokenizer of text (tokenizer.json or tokenizer.model: byte-level BPE) is kept\n"
-        "with it, each of its files as it is (a chat template, say), and so are all end tokens; none is needed.",
+    .summary = "import a Hugging Face folder as a checkpoint",
+    .help = "Reads config.json and model.safetensors, or shards with their index, of a Llama, an ESM-2 or an AMPLIFY,\n"
+            "in the dialect of Hugging Face or of BioNeMo's recipes (TransformerEngine), as the names of the tensors\n"
+            "tell. Writes a checkpoint that eval, generate, embed, export and inspect read, and from which\n"
+            "model.initialise_from starts a training. Weights may be fp32, bf16 or fp16; tensors that are not trained\n"
+            "(ESM-2's contact head) are carried along. A Llama's text tokenizer (tokenizer.json or tokenizer.model:\n"
+            "byte-level BPE) is kept with its files unchanged, such as a chat template, and so are all end tokens; a\n"
+            "tokenizer is not required.",
     .options = options,
     .least = 1,
     .most = 1,

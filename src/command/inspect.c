@@ -15,16 +15,15 @@ static int run(const struct command_environment *environment, char **arguments, 
 
 static const struct command_option options[] = {
     {"json", 0, NULL, COMMAND_FLAG, false, &json, "print one JSON object with the same keys"},
-    {"verify", 0, NULL, COMMAND_FLAG, false, &verify, "read a token store whole and compare it with its checksum"},
+    {"verify", 0, NULL, COMMAND_FLAG, false, &verify, "read a whole token store and compare it with its checksum"},
     {0}};
 
 const struct command command_inspect = {
     .name = "inspect",
     .arguments = "FILE",
-    .summary = "say what is in a token store, a Megatron data set, a checkpoint or embeddings",
-    .help =
-        "Says what a token store, a Megatron data set (its prefix), a checkpoint or a file of embeddings holds. A run\n"
-        "folder means its newest checkpoint.",
+    .summary = "describe a token store, a Megatron data set, a checkpoint or embeddings",
+    .help = "Describes a token store, a Megatron data set (given by its prefix), a checkpoint or a file of\n"
+            "embeddings. A run folder stands for its newest checkpoint.",
     .options = options,
     .least = 1,
     .most = 1,

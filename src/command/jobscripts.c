@@ -21,8 +21,9 @@ const struct command command_jobscripts = {
     .name = "jobscripts",
     .arguments = "",
     .summary = "print the folder of the job scripts",
-    .help = "Prints where the job scripts of this program lie. They ask for it themselves, since Slurm runs a copy of\n"
-            "a script elsewhere; so one that was copied and changed finds what it shares with the others:\n\n"
+    .help = "Prints the folder of this program's job scripts. A job script calls this command to find the files that\n"
+            "it shares with the others, because Slurm runs a copy of it from another folder; a changed copy finds\n"
+            "them too:\n\n"
             "  cp $(cistron jobscripts)/train.slurm my_run.slurm",
     .options = NULL,
     .least = 0,

@@ -42,8 +42,8 @@ static int write_rates(struct comm *world, struct executor *executor)
         rates_file_write(&rates, atomic.file);
     code = comm_agree(world, output_close(&atomic, ERROR_NONE));
     if (code == ERROR_NONE && world->rank == 0)
-        log_info("# %d rates of %s on %d rank%s: %s", rates.count, rates.device, world->size, plural(world->size),
-                 output);
+        log_info("# machine profile: %d rates of %s on %d rank%s: %s", rates.count, rates.device, world->size,
+                 plural(world->size), output);
     return code;
 }
 
@@ -93,22 +93,22 @@ static int run(const struct command_environment *environment, char **arguments, 
 }
 
 static const struct command_option options[] = {
-    {"output", 'o', "OUT.cfg", COMMAND_PATH, true, &output, "the file of rates"},
+    {"output", 'o', "OUT.cfg", COMMAND_PATH, true, &output, "output file, the machine profile"},
     COMMAND_FORCE(&replace),
     {"largest", 0, "N", COMMAND_INTEGER, false, &settings.largest,
      "largest size of a GEMM, a power of two (16384 on a GPU, else 512)"},
-    {"quick", 0, NULL, COMMAND_FLAG, false, &settings.quick,
-     "fewer sizes, and the kernels that libraries name first, not those that a run would choose"},
+    {"quick", 0, NULL, COMMAND_FLAG, false, &settings.quick, "fewer sizes, and without tuning of kernels"},
     {0}};
 
 const struct command command_measure = {
     .name = "measure",
     .arguments = "[KEY=VALUE...]",
-    .summary = "measure this machine's rates, for plan",
-    .help = "Measures products, attention, memory and, under mpirun or srun, collectives by kind, size and number of\n"
-            "ranks, and writes their rates to OUT.cfg. With device.rates_file = \"OUT.cfg\" in a deck `cistron plan`\n"
-            "tells by them what a step takes, here or on another machine, and parallel.shard = \"auto\" chooses by\n"
-            "them. KEY=VALUE sets keys of a deck, such as device.kind=cpu.",
+    .summary = "measure this machine's profile, for plan",
+    .help =
+        "Measures GEMMs, attention, memory and, under mpirun or srun, collectives by kind, size and number of\n"
+        "ranks, and writes the rates to OUT.cfg, a machine profile. If device.rates_file = \"OUT.cfg\" is set in a\n"
+        "deck, `cistron plan` predicts the time of a step with it, here or on another machine, and parallel.shard\n"
+        "= \"auto\" chooses the layout with it. KEY=VALUE sets keys of a deck, such as device.kind=cpu.",
     .options = options,
     .least = 0,
     .most = -1,

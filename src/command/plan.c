@@ -125,23 +125,24 @@ static int run(const struct command_environment *environment, char **arguments, 
 }
 
 static const struct command_option options[] = {
-    {"ranks", 0, "N", COMMAND_INTEGER, false, &ranks, "how many ranks will run it (1)"},
-    {"ranks-per-node", 0, "N", COMMAND_INTEGER, false, &node, "how many of them a node has (8)"},
-    {"json", 0, NULL, COMMAND_FLAG, false, &json, "as one JSON object; bytes and FLOPs without units"},
+    {"ranks", 0, "N", COMMAND_INTEGER, false, &ranks, "number of ranks of the run (1)"},
+    {"ranks-per-node", 0, "N", COMMAND_INTEGER, false, &node, "ranks of a node (8)"},
+    {"json", 0, NULL, COMMAND_FLAG, false, &json, "print one JSON object; bytes and FLOPs without units"},
     {0}};
 
 const struct command command_plan = {
     .name = "plan",
     .arguments = "DECK [KEY=VALUE...]",
-    .summary = "say what a deck takes: memory, FLOPs, traffic, disk",
-    .help = "Goes through one step of the deck without computing and says what a run on N ranks takes: memory of\n"
-            "a rank, FLOPs, bytes between ranks, steps of an epoch, size of checkpoints. It needs no MPI and no\n"
-            "data; the file of model.initialise_from is read.\n\n"
-            "A rank may use device.memory GiB or, where that is 0, this machine's free memory divided by the ranks\n"
-            "of a node; what it offloads has to fit as well then. A deck that needs more is told what to change,\n"
-            "and the exit status is 2. With memory.recompute = \"fit\" the plan is of what such ranks would make\n"
-            "again. With parallel.shard = \"auto\" or parallel.context = 0 it names the layouts that there are, and\n"
-            "takes the one that fits and costs the least.",
+    .summary = "estimate what a deck needs: memory, FLOPs, traffic, disk",
+    .help =
+        "Goes through one step of the deck without computing it, and prints what a run on N ranks needs: memory\n"
+        "of a rank, FLOPs, bytes between ranks, steps of an epoch, size of checkpoints. It needs no MPI and no\n"
+        "data, but reads the file of model.initialise_from.\n\n"
+        "A rank may use device.memory GiB or, if that is 0, its share of this machine's free memory; then\n"
+        "offloaded layers must fit as well. If the deck needs more, the plan says what to change, and the exit\n"
+        "code is 2. With memory.recompute = \"fit\" the plan includes the chosen recompute policies. With\n"
+        "parallel.shard = \"auto\" or parallel.context = 0 it lists the possible layouts, and uses the fastest that\n"
+        "fits.",
     .options = options,
     .least = 1,
     .most = -1,

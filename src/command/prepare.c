@@ -16,22 +16,22 @@ static int run(const struct command_environment *environment, char **arguments, 
 
 static const struct command_option options[] = {
     {"tokenizer", 0, "NAME", COMMAND_TEXT, true, &given.tokenizer,
-     "how text becomes tokens: nucleotide, esm2, amplify, or a file or folder with a tokenizer of text"},
+     "nucleotide, esm2, amplify, or the file or folder of a text tokenizer"},
     {"format", 0, "NAME", COMMAND_TEXT, false, &given.format,
-     "of what is written: store, or megatron for a data set of Megatron-LM, OUT.bin and OUT.idx"},
-    {"append-eod", 0, NULL, COMMAND_FLAG, false, &given.append_eod, "Megatron: the end token after each record"},
-    {"split", 0, "PARTS", COMMAND_TEXT, false, &given.split, "such as train:0.95,valid:0.05: a store for each part"},
-    {"seed", 0, "N", COMMAND_INTEGER, false, &seed, "of the split (42)"},
+     "format of the output: store, or megatron (a data set of Megatron-LM, OUT.bin and OUT.idx)"},
+    {"append-eod", 0, NULL, COMMAND_FLAG, false, &given.append_eod, "Megatron: append the end token to each record"},
+    {"split", 0, "PARTS", COMMAND_TEXT, false, &given.split, "one store per part, such as train:0.95,valid:0.05"},
+    {"seed", 0, "N", COMMAND_INTEGER, false, &seed, "seed of the split (42)"},
     {"input-format", 0, "NAME", COMMAND_TEXT, false, &given.input_format,
-     "fasta, jsonl, json (an array of objects), csv, tsv, parquet, text (a file is a record) or lines (a line is one); "
-     "otherwise recognised by name and content"},
+     "fasta, jsonl, json (an array of objects), csv, tsv, parquet, text (a file is a record) or lines (a line is a "
+     "record) (detected from name and content)"},
     {"field", 0, "NAME", COMMAND_TEXT, false, &given.field,
-     "JSON, CSV, TSV, Parquet: what holds a record's sequence (text)"},
+     "JSON, CSV, TSV, Parquet: field with a record's sequence (text)"},
     COMMAND_SKIP_BAD(&given.skip_bad),
     COMMAND_CASE(&given.letter_case),
-    {"threads", 0, "N", COMMAND_INTEGER, false, &given.threads, "that encode text (0: one for each CPU)"},
+    {"threads", 0, "N", COMMAND_INTEGER, false, &given.threads, "threads that encode text (0: one per CPU)"},
     {"output", 'o', "OUT.h5", COMMAND_PATH, true, &given.output,
-     "the store, or OUT.<part>.h5 for each part; Megatron: OUT"},
+     "output file, with --split OUT.<part>.h5 for each part; Megatron: prefix OUT"},
     COMMAND_FORCE(&given.replace),
     {0}};
 
@@ -39,18 +39,17 @@ const struct command command_prepare = {
     .name = "prepare",
     .arguments = "FILES...",
     .summary = "turn FASTA, JSON, CSV, Parquet or text into a token store",
-    .help =
-        "Reads FASTA, JSON lines, JSON arrays, CSV, TSV and text (plain, .gz or .zst; - is standard input) and\n"
-        "Parquet files, and writes a token store. A folder stands for its files, a quoted pattern ('*.parquet')\n"
-        "for those that match; a file without a record is a warning. A record is named by member or column record,\n"
-        "else id, a string or an integer, else by the number of its line, element or row, from 1. --split writes\n"
-        "OUT.train.h5, OUT.valid.h5, ... cut by position. Lower-case (soft-masked) letters of nucleotides are read\n"
-        "as capitals and counted. Proteins (esm2, amplify): one stop symbol * at the end of a record is dropped;\n"
-        "lower-case letters and other characters that are no token become <unk> and are counted. The folder of\n"
-        "OUT.h5 is made if it is not there.\n"
-        "Text: --tokenizer names a tokenizer.json of Hugging Face, a tokenizer.model of tiktoken (Llama 3), or a\n"
-        "folder that holds one, byte-level BPE. Each record is encoded as a whole, and the store keeps the\n"
-        "tokenizer's files.",
+    .help = "Reads FASTA, JSON lines, JSON arrays, CSV, TSV and text (plain, .gz or .zst; - is standard input) and\n"
+            "Parquet files, and writes a token store. A folder stands for its files, a quoted pattern ('*.parquet')\n"
+            "for the files that match; a file without a record causes a warning. A record is named by its member or\n"
+            "column record, else id (a string or an integer), else by the number of its line, element or row, from 1.\n"
+            "--split writes OUT.train.h5, OUT.valid.h5, ... divided by position. Lower-case (soft-masked) letters of\n"
+            "nucleotides are read as capitals and counted. Proteins (esm2, amplify): one stop symbol * at the end of\n"
+            "a record is dropped; lower-case letters and other characters that are not tokens become <unk> and are\n"
+            "counted. The folder of OUT.h5 is created if it does not exist.\n\n"
+            "Text: --tokenizer names a tokenizer.json of Hugging Face, a tokenizer.model of tiktoken (Llama 3), or a\n"
+            "folder with one of them (byte-level BPE). Each record is encoded as a whole, and the store keeps the\n"
+            "tokenizer's files.",
     .options = options,
     .least = 1,
     .most = -1,

@@ -47,21 +47,22 @@ static int run(const struct command_environment *environment, char **arguments, 
 
 static const struct command_option options[] = {
     {"output", 'o', "FILE", COMMAND_PATH, false, &out,
-     "where the page goes (report.html in RUN_FOLDER; of several comparison.html here)"},
+     "output file of the page (report.html in RUN_FOLDER; for several runs comparison.html here)"},
     COMMAND_FORCE(&replace),
-    {"target", 0, "LOSS", COMMAND_REAL, false, &target, "of several: tell the time to this validation loss"},
-    {"tokens", 0, "N", COMMAND_REAL, false, &tokens, "of several: tell the days that so many tokens take"},
-    {"warm-up", 0, "N", COMMAND_INTEGER, false, &warm_up, "of several: steps of a start that speeds leave out (10)"},
+    {"target", 0, "LOSS", COMMAND_REAL, false, &target, "several runs: report the time to this validation loss"},
+    {"tokens", 0, "N", COMMAND_REAL, false, &tokens, "several runs: report the days that this number of tokens takes"},
+    {"warm-up", 0, "N", COMMAND_INTEGER, false, &warm_up,
+     "several runs: first steps of a program that speeds exclude (10)"},
     {0}};
 
 const struct command command_report = {
     .name = "report",
     .arguments = "RUN_FOLDER...",
-    .summary = "show how a run went: curves, speed, timers; compare runs",
+    .summary = "report on a run: curves, speed, timers; compare runs",
     .help = "Writes a page (HTML, without scripts or other files) on the run in RUN_FOLDER, the output.folder of its\n"
-            "deck, and prints the same facts as text. The run may still be going on.\n\n"
-            "Of several runs, or log.jsonl of some, one page has the results in a column each, the loss curves over\n"
-            "each other, and the keys of their decks that differ.",
+            "deck, and prints the same facts as text. The run may still be running.\n\n"
+            "For several runs (folders or their log.jsonl) one page has a column of results per run, their loss\n"
+            "curves in one plot, and the keys in which their decks differ.",
     .options = options,
     .least = 1,
     .most = -1,

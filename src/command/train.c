@@ -34,21 +34,21 @@ static int run(const struct command_environment *environment, char **arguments, 
 
 static const struct command_option options[] = {
     {"from", 0, "CHECKPOINT", COMMAND_PATH, false, &given.from,
-     "resume from this checkpoint or run folder with its own deck, in its folder unless output.folder is given"},
+     "resume from this checkpoint or run folder with its deck, in its folder unless output.folder is set"},
     {0}};
 
 const struct command command_train = {
     .name = "train",
     .arguments = "[DECK] [KEY=VALUE...]",
-    .summary = "train a model as a deck says",
-    .help = "Trains the model that the input deck DECK describes; KEY=VALUE overrides single keys of it. Run it under\n"
+    .summary = "train the model of a deck",
+    .help = "Trains the model that the input deck DECK describes; KEY=VALUE overrides single keys. Run it under\n"
             "mpirun or srun for several ranks. It writes checkpoints, the log (log.jsonl) and the effective deck to\n"
             "output.folder, and resumes from the newest checkpoint there (train.resume).\n\n"
-            "It stops after a checkpoint, with exit status 85, on SIGUSR1, SIGTERM, SIGINT or SIGHUP, when a file\n"
-            "named stop appears in output.folder, and before train.walltime is over. SIGUSR2 and a file named\n"
-            "checkpoint make it write a checkpoint and go on; so does time (checkpoint.every_minutes).\n\n"
-            "Exit status: 0 finished, 1 the environment failed, 2 a mistake that you can fix, 3 the run diverged,\n"
-            "85 stopped early after a checkpoint: start it again to continue.",
+            "It stops after a checkpoint, with exit code 85, on SIGUSR1, SIGTERM, SIGINT or SIGHUP, when a file named\n"
+            "stop appears in output.folder, and before train.walltime is over. SIGUSR2, a file named checkpoint and\n"
+            "time (checkpoint.every_minutes) make it write a checkpoint and continue.\n\n"
+            "Exit codes: 0 finished, 1 the environment failed, 2 a mistake that you can fix, 3 the run diverged, 85\n"
+            "stopped early after a checkpoint: start it again to resume.",
     .options = options,
     .least = 0,
     .most = -1,

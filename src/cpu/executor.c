@@ -49,7 +49,7 @@ static void *allocate_pages(int64_t bytes)
     size_t size = (size_t)bytes + PAGE;
     char *block = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (block == MAP_FAILED)
-        error_fatal("out of memory: %lld bytes asked for", (long long)bytes);
+        error_fatal("out of memory: %lld bytes requested", (long long)bytes);
     memcpy(block, &size, sizeof size);
     return block + PAGE;
 }

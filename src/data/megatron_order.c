@@ -14,8 +14,8 @@ int64_t megatron_samples(int64_t tokens, int64_t length)
 
 int megatron_too_short(const struct megatron_store *store, const struct megatron_part *part, int64_t length)
 {
-    return error_user("%s: has %lld tokens in the part that is used, fewer than a sample of %lld and the token after "
-                      "it; take a smaller data.window, or more of it by data.split_ratios",
+    return error_user("%s: the part in use has %lld tokens, too few for a sample of %lld tokens and the token after "
+                      "it; lower data.row_tokens, or use a larger part (data.split_ratios)",
                       store->prefix, (long long)part->tokens, (long long)length);
 }
 

@@ -21,10 +21,9 @@ static int parse_shares(const char *text, double shares[MEGATRON_USES])
         sum += shares[i];
     }
     if (!good || *rest != '\0' || !(sum > 0) || !isfinite(sum))
-        return error_user(
-            "key data.split_ratios = \"%s\": must be up to %d numbers with commas between, none negative, such "
-            "as \"949,50,1\" for train, valid, test",
-            text, MEGATRON_USES);
+        return error_user("key data.split_ratios = \"%s\": must be up to %d non-negative numbers separated by commas, "
+                          "such as \"949,50,1\" for train, valid, test",
+                          text, MEGATRON_USES);
     for (int i = 0; i < MEGATRON_USES; i++)
         shares[i] /= sum;
     return ERROR_NONE;

@@ -69,8 +69,9 @@ int64_t megatron_store_start(const struct megatron_store *store, int64_t i)
 
 static int damaged(const struct megatron_store *store, const char *what)
 {
-    return error_user("%s: is not a readable index of Megatron-LM: %s; make it again, or fetch it again with its .bin",
-                      store->index->path, what);
+    return error_user(
+        "%s: is not a valid index of a Megatron data set: %s; create it again, or fetch it again with its .bin",
+        store->index->path, what);
 }
 
 static int64_t bytes_of(enum megatron_type type)
@@ -166,7 +167,7 @@ static int open_files(struct megatron_store *store)
     if (code == ERROR_NONE)
         code = read_header(store);
     if (code == ERROR_NONE)
-        code = map_file(&store->bin, store->prefix, endings[1], "file of a Megatron data set's tokens");
+        code = map_file(&store->bin, store->prefix, endings[1], "token file of a Megatron data set");
     if (code == ERROR_NONE)
         code = check_sequences(store);
     if (code == ERROR_NONE)
@@ -224,8 +225,8 @@ static int64_t token_at(const struct megatron_store *store, int64_t i)
     }
 }
 
-static const char unfit[] = "%s: token %lld is %lld, but the vocabulary has %lld ids; is model.vocabulary or "
-                            "data.tokenizer that of the text?";
+static const char unfit[] = "%s: token %lld is %lld, but the vocabulary has %lld ids; do model.vocabulary and "
+                            "data.tokenizer match the data set?";
 
 static bool fits(int64_t token, int64_t vocabulary)
 {

@@ -58,13 +58,13 @@ static struct id_range find_plain(const struct tokenizer *tokenizer)
 int random_windows_check(const struct random_windows_settings *settings)
 {
     if ((settings->median == 0) != (settings->mean == 0) || settings->mean < settings->median)
-        return error_user(
-            "keys data.random_median = %lld, data.random_mean = %lld: the mean of log-normal lengths is at "
-            "least their median; or both are 0, and sequences fill their windows",
-            (long long)settings->median, (long long)settings->mean);
+        return error_user("keys data.random_median = %lld, data.random_mean = %lld: the mean of log-normal lengths "
+                          "must be at least their median; or set both to 0 for sequences that fill their windows",
+                          (long long)settings->median, (long long)settings->mean);
     const struct tokenizer tokenizer = make_tokenizer(settings);
     if (find_plain(&tokenizer).count == 0)
-        return error_user("key model.vocabulary = %lld: data.source = \"random\" needs ids that are not special tokens",
+        return error_user("key model.vocabulary = %lld: data.source = \"random\" needs a vocabulary with ids that are "
+                          "not special tokens",
                           (long long)settings->vocabulary);
     return ERROR_NONE;
 }

@@ -80,8 +80,8 @@ static int read_tokenizer(hid_t file, struct token_store *store)
         store->tokenizer = tokenizer_member_describe(file, &store->described) ? &store->described : NULL;
     }
     if (store->tokenizer == NULL)
-        return error_user("%s: made with tokenizer \"%s\", which this program does not know (it knows %s)", store->path,
-                          name, tokenizer_names());
+        return error_user("%s: was made with tokenizer \"%s\", which is unknown; known: %s", store->path, name,
+                          tokenizer_names());
     if (store->tokenizer->vocabulary != store->vocabulary)
         return not_a_store(store->path, "its vocabulary is not its tokenizer's");
     return ERROR_NONE;
@@ -124,9 +124,10 @@ static int locate(hid_t file, struct token_store *store, enum store_column colum
 static int check_digests(struct token_store *store)
 {
     if (store->has_checksum && store->checksum != XXH3_64bits(store->digests, sizeof store->digests))
-        return error_user("%s: damaged: its checksum is not that of its arrays' hashes; prepare it again", store->path);
+        return error_user("%s: is damaged: its checksum does not match the hashes of its arrays; prepare it again",
+                          store->path);
     if (!store->has_checksum) {
-        log_warn("%s: has no checksum, so what it holds cannot be checked; prepare it again", store->path);
+        log_warn("%s: has no checksum, so its content cannot be verified; prepare it again", store->path);
         store->checksum = 0;
     }
     return ERROR_NONE;
@@ -159,7 +160,7 @@ static int read_layout(hid_t file, struct token_store *store)
     store->sequences = offsets - 1;
     if (offsets < 1 || token_store_offset(store, 0) != 0 ||
         token_store_offset(store, store->sequences) != store->token_count)
-        return error_user("%s: damaged: its offsets do not span its tokens; prepare it again", store->path);
+        return error_user("%s: is damaged: its offsets do not span its tokens; prepare it again", store->path);
     return check_digests(store);
 }
 
@@ -214,7 +215,7 @@ int token_store_check_offset(const struct token_store *store, int64_t i)
     const int64_t begin = token_store_offset(store, i - 1), end = token_store_offset(store, i);
     if (begin >= 0 && end >= begin && end <= store->token_count)
         return ERROR_NONE;
-    return error_user("%s: damaged: offset %lld is not between the one before and the last; prepare it again",
+    return error_user("%s: is damaged: offset %lld is not between the previous offset and the last; prepare it again",
                       store->path, (long long)i);
 }
 
@@ -228,9 +229,8 @@ int token_store_check_offsets(const struct token_store *store)
 
 static int stopped(const struct token_store *store)
 {
-    char *message = memory_format("%s: a signal came while it was compared with its checksum; nothing is lost, start "
-                                  "again",
-                                  store->path);
+    char *message = memory_format(
+        "%s: a signal interrupted the verification of its checksum; nothing is lost, start again", store->path);
     int code = error_restate(ERROR_REQUEUE, message);
     free(message);
     return code;
@@ -252,7 +252,7 @@ static int verify_column(const struct token_store *store, enum store_column colu
     const uint64_t digest = XXH3_64bits_digest(state);
     XXH3_freeState(state);
     if (code == ERROR_NONE && digest != store->digests[column])
-        code = error_user("%s: damaged: its %s differ from those written (hash %016" PRIx64 ", not %016" PRIx64
+        code = error_user("%s: is damaged: its %s differ from those written (hash %016" PRIx64 ", not %016" PRIx64
                           "); fetch it again or prepare it again",
                           store->path, store_columns[column], digest, store->digests[column]);
     return code;
@@ -262,10 +262,9 @@ int token_store_verify(const struct token_store *store)
 {
     const int64_t token_bytes = store->token_count * store->token_bytes;
     if (!store->has_checksum)
-        return error_user("%s: has no checksum, so what it holds cannot be checked; prepare it again", store->path);
+        return error_user("%s: has no checksum, so its content cannot be verified; prepare it again", store->path);
     if (token_bytes > large_bytes)
-        log_info("# %s: %.0f GB are read once, to compare them with their checksum", store->path,
-                 (double)token_bytes * 1e-9);
+        log_info("# %s: reading %.0f GB once to verify the checksum", store->path, (double)token_bytes * 1e-9);
     int code = token_store_check_offsets(store);
     if (code == ERROR_NONE)
         code = verify_column(store, STORE_OFFSETS, store->offsets, (store->sequences + 1) * (int64_t)sizeof(int64_t));

@@ -101,7 +101,8 @@ static int read_bundle(const char *path, const char *name, struct tokenizer_bund
     hdf5_silence_begin(&silence);
     int code = hdf5_open(&file, path);
     if (code == ERROR_NONE && !take_all(file, bundle))
-        code = error_user("%s: its tokenizer, %s, is not in it; this program has %s", path, name, tokenizer_names());
+        code = error_user("%s: does not contain its tokenizer, %s, which is not built in either (built in: %s)", path,
+                          name, tokenizer_names());
     if (file >= 0)
         H5Fclose(file);
     hdf5_silence_end(&silence);
@@ -119,7 +120,7 @@ int tokenizer_member_open(const struct tokenizer **tokenizer, const char *path, 
     if (code == ERROR_NONE)
         code = tokenizer_open_bundle(tokenizer, &bundle, where);
     if (code == ERROR_NONE && strcmp((*tokenizer)->name, name) != 0) {
-        code = error_user("%s: is of the tokenizer %s, not of %s", where, (*tokenizer)->name, name);
+        code = error_user("%s: has the tokenizer %s, not %s", where, (*tokenizer)->name, name);
         tokenizer_close(*tokenizer);
         *tokenizer = NULL;
     }

@@ -28,7 +28,7 @@ static void read_tokens(void *self, const struct token_window *window, int64_t f
     token_store_read(store, start, count, tokens);
     for (int64_t i = 0; i < count; i++)
         if (tokens[i] >= store->vocabulary)
-            error_lost("%s: damaged: token %lld is %d, but %s has %lld tokens; prepare it again", store->path,
+            error_lost("%s: is damaged: token %lld is %d, but %s has %lld tokens; prepare it again", store->path,
                        (long long)(start + i), (int)tokens[i], store->tokenizer->name, (long long)store->vocabulary);
 }
 
@@ -61,14 +61,13 @@ static int obtain(struct store_windows *windows, const struct windows_layout *la
     const int64_t unchecked = comm_sum_i64(world, leader && !checked);
     if (without > 0)
         log_warn(
-            "%s: the index of its windows cannot be kept beside it, so each of %lld ranks counts them anew at every "
-            "start (%.1f MB of memory), and the store is not compared with its checksum; let a first run write to "
-            "its folder",
+            "%s: the window index cannot be written to its folder, so each of %lld ranks counts the windows at every "
+            "start (%.1f MB of memory), and the checksum is not verified; let a first run write to the folder",
             windows->index.store->path, (long long)without, (double)(windows->index.store->sequences + 1) * 8e-6);
     else if (unchecked > 0)
-        log_warn("%s: is not compared with its checksum, since its folder cannot be written; cistron inspect --verify "
-                 "does that",
-                 windows->index.store->path);
+        log_warn(
+            "%s: its checksum is not verified, since its folder is not writable; cistron inspect --verify verifies it",
+            windows->index.store->path);
     return comm_agree(world,
                       windows->index.first == NULL ? windows_index_tabulate(&windows->index, layout) : ERROR_NONE);
 }

@@ -38,8 +38,8 @@ static struct windows_header header_of(const struct token_store *store, const st
 
 static int stopped(const struct token_store *store)
 {
-    char *message =
-        memory_format("%s: a signal came while its windows were counted; nothing is lost, start again", store->path);
+    char *message = memory_format("%s: a signal interrupted the counting of its windows; nothing is lost, start again",
+                                  store->path);
     int code = error_restate(ERROR_REQUEUE, message);
     free(message);
     return code;

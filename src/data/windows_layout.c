@@ -72,12 +72,12 @@ struct token_window windows_cut(const struct windows_layout *layout, int64_t len
 int windows_check_layout(const struct windows_layout *layout)
 {
     if (layout->window < 4)
-        return error_user("key data.window = %lld: a window holds at least 4 tokens", (long long)layout->window);
+        return error_user("key data.window = %lld: must be at least 4 tokens", (long long)layout->window);
     if (layout->overlap < 0 || layout->overlap >= capacity(layout))
         return error_user("key data.overlap = %lld: must be between 0 and %lld for data.window = %lld",
                           (long long)layout->overlap, (long long)capacity(layout) - 1, (long long)layout->window);
     if (layout->cut == WINDOWS_FIRST && layout->overlap > 0)
-        return error_user("key data.overlap = %lld: must be 0 with data.truncate, which leaves one window a sequence",
+        return error_user("key data.overlap = %lld: must be 0 with data.truncate, which uses one window per sequence",
                           (long long)layout->overlap);
     return ERROR_NONE;
 }

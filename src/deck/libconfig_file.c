@@ -38,7 +38,7 @@ int libconfig_file_read(config_t *config, const char *path, const char *what)
     memory_free(text);
     if (parsed)
         return ERROR_NONE;
-    code = error_user("%s:%d: %s: is %s, or damaged", path, config_error_line(config), config_error_text(config), what);
+    code = error_user("%s:%d: %s: is damaged, or %s", path, config_error_line(config), config_error_text(config), what);
     config_destroy(config);
     return code;
 }

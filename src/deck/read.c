@@ -17,18 +17,18 @@ static void report_unknown(struct deck_source *source, int line, const char *key
     char *nearest = deck_nearest(key, section), name[TEXT_SHORT];
     text_short(name, key);
     if (other != NULL)
-        deck_source_report(source, line, "key %s: unknown; here it is %s%s", name, other,
-                           strstr(key, "epoch") != NULL ? " (cistron plan says how many are an epoch)" : "");
+        deck_source_report(source, line, "key %s: unknown; its name here is %s%s", name, other,
+                           strstr(key, "epoch") != NULL ? " (cistron plan prints the steps of an epoch)" : "");
     else if (nearest != NULL)
         deck_source_report(source, line, "key %s: unknown; the nearest known %s is %s", name, kind, nearest);
     else
-        deck_source_report(source, line, "key %s: no such %s; \"cistron deck\" prints them all", name, kind);
+        deck_source_report(source, line, "key %s: unknown %s; cistron deck prints all", name, kind);
     free(nearest);
 }
 
 static void report_section(struct deck_source *source, int line, const char *key)
 {
-    deck_source_report(source, line, "key %s: a section of keys, not a value; set its keys one by one", key);
+    deck_source_report(source, line, "key %s: is a section of keys, not a key; set its keys one by one", key);
 }
 
 static void set_value(struct deck *deck, struct deck_source *source, int line, const struct deck_row *row,
@@ -57,7 +57,7 @@ static void note_old_name(struct deck_source *source, const struct deck_row *row
     if (strcmp(row->key, key) != 0)
         deck_source_note(
             source,
-            memory_format("key %s: is called %s now; the old name will be refused from release 0.4 on", key, row->key));
+            memory_format("key %s: is now named %s; the old name will be refused from release 0.4 on", key, row->key));
 }
 
 /* Returns a setting of the file as a value, and as text for a message (freed with free()). */
@@ -165,13 +165,13 @@ static void read_source(struct deck *deck, struct deck_source *source)
         read_group(deck, source, config_root_setting(&config), "");
     } else {
         int line = config_error_line(&config);
-        deck_source_report(source,
-                           line < 1               ? 1
-                           : line > source->lines ? source->lines
-                                                  : line,
-                           "%s here or just before; a deck reads: optimizer : { lr = 1e-3; }; with strings in double "
-                           "quotes",
-                           config_error_text(&config));
+        deck_source_report(
+            source,
+            line < 1               ? 1
+            : line > source->lines ? source->lines
+                                   : line,
+            "%s here or just before; the form is optimizer : { lr = 1e-3; }; with strings in double quotes",
+            config_error_text(&config));
     }
     config_destroy(&config);
 }
@@ -223,7 +223,8 @@ static void read_override(struct deck *deck, struct deck_source *source, const c
     char shown[TEXT_SHORT];
     text += strspn(text, blanks);
     if (equals == NULL || equals == text) {
-        deck_source_report(source, DECK_COMMAND_LINE, "%s: an override reads key=value", text_short(shown, text));
+        deck_source_report(source, DECK_COMMAND_LINE, "%s: is not an override; write key=value",
+                           text_short(shown, text));
         return;
     }
     char *key = memory_format("%.*s", (int)(equals - text), text), *scratch = NULL;

@@ -190,7 +190,8 @@ static void scan_integer(struct deck_source *source, const char *token, int64_t 
     }
     append(source, token, bytes);
     if (!wide && value != (int32_t)value) {
-        deck_source_report(source, source->lines, "key %s = %.*s: an integer past 32 bits ends in L; write %.*sL",
+        deck_source_report(source, source->lines,
+                           "key %s = %.*s: an integer of more than 32 bits must end in L; write %.*sL",
                            source->key != NULL ? source->key : "", (int)bytes, token, (int)bytes, token);
         append(source, "L", 1);
     }
@@ -219,11 +220,11 @@ static void repeat_key(struct deck_source *source, struct deck_setting *setting)
     char suffix[24];
     append(source, suffix, snprintf(suffix, sizeof suffix, "*%d", ++source->repeats));
     if (lies_in(source, now.file, before.file))
-        deck_source_report(source, source->lines, "key %s: given twice, first at %s:%d; keep one", source->key,
+        deck_source_report(source, source->lines, "key %s: is set twice, first at %s:%d; keep one", source->key,
                            source->files[before.file].name, before.line);
     else if (!deck_is_section(source->key))
         deck_source_note(source,
-                         memory_format("key %s: %s:%d wins over %s:%d", source->key, source->files[now.file].name,
+                         memory_format("key %s: %s:%d overrides %s:%d", source->key, source->files[now.file].name,
                                        now.line, source->files[before.file].name, before.line));
     setting->line = source->lines;
 }
@@ -231,14 +232,14 @@ static void repeat_key(struct deck_source *source, struct deck_setting *setting)
 static void scan_key(struct deck_source *source, const char *name, int64_t bytes)
 {
     if (source->setting_count + source->repeats == MOST_KEYS) {
-        fail(source, source->lines, "", "", "more keys than any deck has");
+        fail(source, source->lines, "", "", "too many keys for a deck");
         return;
     }
     append(source, name, bytes);
     free(source->key);
     source->key = memory_format("%s%.*s", source->section != NULL ? source->section : "", (int)bytes, name);
     if (memchr(name, '*', (size_t)bytes) != NULL)
-        deck_source_report(source, source->lines, "key %s: no key has a * in it", source->key);
+        deck_source_report(source, source->lines, "key %s: a key cannot contain *", source->key);
     for (int i = 0; i < source->setting_count; i++)
         if (strcmp(source->settings[i].key, source->key) == 0) {
             repeat_key(source, &source->settings[i]);
@@ -298,7 +299,7 @@ static char *read_open(FILE *file, int64_t most, const char **why)
     text[bytes] = '\0';
     *why = ferror(file) ? strerror(errno) : foreign(text, bytes);
     if (*why == NULL && (int64_t)bytes > most)
-        *why = "it is larger than 1 MiB, with what it takes in; no deck is";
+        *why = "it is larger than 1 MiB with its included files, too large for a deck";
     if (*why == NULL)
         return text;
     free(text);
@@ -341,7 +342,7 @@ static char *circle(const struct deck_source *source, int from, const char *name
         free(names);
         names = longer;
         if (other->st_ino == identity->st_ino && other->st_dev == identity->st_dev) {
-            char *message = memory_format("files include each other in a circle: %s", names);
+            char *message = memory_format("circular @include: %s", names);
             free(names);
             return message;
         }
@@ -387,7 +388,7 @@ static int64_t scan_include(struct deck_source *source, const char *p, int file,
     }
     char *wanted = memory_format("%.*s", (int)bytes - 2, name + 1);
     if (source->files[0].identity.st_ino == 0)
-        fail(source, source->lines, "@include ", wanted, "a deck that is no file takes in none");
+        fail(source, source->lines, "@include ", wanted, "a deck that is not a file cannot include files");
     else
         include(source, wanted, file, depth);
     free(wanted);
@@ -466,12 +467,12 @@ static char *nearest_deck(const char *folder, const char *name)
 static char *advice(const char *name)
 {
     if (strchr(name, '=') != NULL)
-        return memory_string("; a deck's file comes before KEY=VALUE");
+        return memory_string("; the deck must come before KEY=VALUE");
     if (strchr(name, '/') != NULL)
         return memory_string("");
     char *folder = deck_folder(), *nearest = nearest_deck(folder, name);
-    char *text = memory_format("; nor is it one of the decks in %s%s%s", folder,
-                               nearest != NULL ? ", where there is " : "", nearest != NULL ? nearest : "");
+    char *text = memory_format("; %s has no deck of that name%s%s", folder, nearest != NULL ? "; the nearest is " : "",
+                               nearest != NULL ? nearest : "");
     free(nearest);
     free(folder);
     return text;

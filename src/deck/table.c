@@ -41,23 +41,23 @@ const struct deck_row deck_table[] = {
      .doc = "Also load the optimizer's moments and update count from model.initialise_from, which must then be a step "
             "checkpoint; otherwise the moments start at 0."},
     {INT(model.layers, 0, 0, LAYERS), .restart = RESTART_TENSORS,
-     .doc = "Number of transformer blocks; 0 takes the preset's."},
+     .doc = "Number of transformer blocks; 0 uses the preset's."},
     {INT(model.hidden, 0, 0, WIDTH), .restart = RESTART_TENSORS,
-     .doc = "Width of the residual stream; 0 takes the preset's."},
-    {INT(model.ffn, 0, 0, WIDTH), .restart = RESTART_TENSORS, .doc = "Inner width of the MLP; 0 takes the preset's."},
+     .doc = "Width of the residual stream; 0 uses the preset's."},
+    {INT(model.ffn, 0, 0, WIDTH), .restart = RESTART_TENSORS, .doc = "Inner width of the MLP; 0 uses the preset's."},
     {INT(model.heads, 0, 0, WIDTH), .restart = RESTART_TENSORS,
-     .doc = "Query heads of attention; 0 takes the preset's."},
+     .doc = "Query heads of attention; 0 uses the preset's."},
     {INT(model.kv_heads, 0, 0, WIDTH), .restart = RESTART_TENSORS,
-     .doc = "Key and value heads, shared by groups of query heads; 0 takes the preset's, or model.heads without one."},
+     .doc = "Key and value heads, shared by groups of query heads; 0 uses the preset's, or model.heads without one."},
     {INT(model.head_dim, 0, 0, WIDTH), .restart = RESTART_TENSORS,
-     .doc = "Width of a head; 0 takes the preset's, or model.hidden / model.heads without one."},
+     .doc = "Width of a head; 0 uses the preset's, or model.hidden / model.heads without one."},
     {INT(model.vocabulary, 0, 0, INDEX), .unit = "tokens", .restart = RESTART_TENSORS,
-     .doc = "Rows of the embedding; 0 takes the preset's, or the token store's vocabulary without one."},
+     .doc = "Rows of the embedding; 0 uses the preset's, or the token store's vocabulary without one."},
     {INT(model.positions, 0, 0, LARGE), .unit = "tokens", .restart = RESTART_FREE,
      .doc =
          "Longest sequence that the model is made for (max_position_embeddings of config.json; ESM-2 counts two more). "
          "Longer windows are refused, and exports state it; nothing is computed from it. Set it to train on longer "
-         "sequences. 0 takes the preset's, and in an export the longest window; without a preset there is no limit."},
+         "sequences. 0 uses the preset's, and in an export the longest window; without a preset there is no limit."},
     {CHOICE(model.tied, DECK_TIED_PRESET, "preset", "yes", "no"), .restart = RESTART_TENSORS,
      .doc = "Whether the head shares the embedding's matrix; without a preset, \"esm2\" does."},
     {BOOL(model.norm_zero_centered, false), .restart = RESTART_MODEL,
@@ -70,29 +70,29 @@ const struct deck_row deck_table[] = {
      .doc = "\"esm2\": embeddings of mask tokens are 0, and the embeddings of each sequence are scaled by (1 - 0.12) / "
             "(1 - share of its masked tokens)."},
     {REAL(model.rope_theta, 0, 0, INFINITY), .restart = RESTART_MODEL,
-     .doc = "Base of the rotary frequencies; 0 takes the preset's, or 10000 without one."},
+     .doc = "Base of the rotary frequencies; 0 uses the preset's, or 10000 without one."},
     {CHOICE(model.rope_rounding, DECK_ROUNDING_NONE, "none", "fp16", "bf16"), .restart = RESTART_MODEL,
      .doc = "Type to which the rotary frequencies are rounded, for models whose table was stored in 16 bits; an import "
             "sets it."},
     {REAL(model.norm_eps, 0, 0, 1), .restart = RESTART_MODEL,
-     .doc = "Added to the mean square or variance inside norms; 0 takes the preset's, or 1e-5 without one."},
+     .doc = "Added to the mean square or variance inside norms; 0 uses the preset's, or 1e-5 without one."},
     {REAL(model.init_std, 0, 0, INFINITY), .restart = RESTART_START,
      .doc = "Standard deviation of the initial matrices, in \"amplify\" the bound of their uniform distribution; 0 "
-            "takes the preset's, or 0.02 without one."},
+            "uses the preset's, or 0.02 without one."},
     {BOOL(model.scaled_init, false), .restart = RESTART_START,
      .doc = "Divide the initial standard deviation of the attention and MLP output projections by sqrt(2 layers)."},
     {BOOL(model.spike_no_more, false), .restart = RESTART_TENSORS,
      .doc = "Against loss spikes: initialise the embedding with standard deviation 1, untie the head, and exclude the "
             "embedding from weight decay."},
     {REAL(model.rope_scaling.factor, 0, 0, INFINITY), .restart = RESTART_MODEL,
-     .doc = "Factor by which Llama 3's rope scaling stretches long wavelengths; 0 takes the preset's, or none without "
+     .doc = "Factor by which Llama 3's rope scaling stretches long wavelengths; 0 uses the preset's, or none without "
             "one."},
     {REAL(model.rope_scaling.low, 0, 0, INFINITY), .restart = RESTART_MODEL,
-     .doc = "Wavelengths beyond original / low are stretched by the whole factor; 0 takes the preset's."},
+     .doc = "Wavelengths beyond original / low are stretched by the whole factor; 0 uses the preset's."},
     {REAL(model.rope_scaling.high, 0, 0, INFINITY), .restart = RESTART_MODEL,
-     .doc = "Wavelengths below original / high are not stretched; 0 takes the preset's."},
+     .doc = "Wavelengths below original / high are not stretched; 0 uses the preset's."},
     {INT(model.rope_scaling.original, 0, 0, LARGE), .unit = "tokens", .restart = RESTART_MODEL,
-     .doc = "Context length before the stretching; 0 takes the preset's."},
+     .doc = "Context length before the stretching; 0 uses the preset's."},
 
     {INT(train.steps, 1000, 1, LARGE), .unit = "steps", .restart = RESTART_LOGGED,
      .doc = "Step at which the run ends."},
@@ -124,7 +124,7 @@ const struct deck_row deck_table[] = {
     {REAL(optimizer.lr, 1e-3, 0, INFINITY), .above_minimum = true, .restart = RESTART_LOGGED,
      .doc = "Peak learning rate of AdamW."},
     {REAL(optimizer.decoupled_lr, 0, 0, INFINITY), .restart = RESTART_LOGGED,
-     .doc = "Peak learning rate of the embedding and head matrices, if they have their own; 0 takes optimizer.lr. A "
+     .doc = "Peak learning rate of the embedding and head matrices, if they have their own; 0 uses optimizer.lr. A "
             "tied head uses the embedding's."},
     {REAL(optimizer.beta1, 0.9, 0, 1), .below_maximum = true, .restart = RESTART_LOGGED,
      .doc = "Decay of the first moment per step."},
@@ -151,7 +151,7 @@ const struct deck_row deck_table[] = {
     {INT(schedule.hold, 0, 0, LARGE), .unit = "steps or samples", .restart = RESTART_LOGGED,
      .doc = "Length of the constant part at optimizer.lr between warm-up and decay (warm-up, stable, decay)."},
     {INT(schedule.decay, 0, 0, LARGE), .unit = "steps or samples", .restart = RESTART_LOGGED,
-     .doc = "Length of the decay after schedule.warmup and schedule.hold; 0 takes the rest of train.steps."},
+     .doc = "Length of the decay after schedule.warmup and schedule.hold; 0 uses the rest of train.steps."},
     {REAL(schedule.min_ratio, 0.05, 0, 1), .restart = RESTART_LOGGED,
      .doc = "Final learning rate, as a share of optimizer.lr."},
     {REAL(schedule.decoupled_min_ratio, 0.05, 0, 1), .restart = RESTART_LOGGED,
@@ -192,7 +192,7 @@ const struct deck_row deck_table[] = {
     {INT(data.row_tokens, 1024, 1, WIDTH), .unit = "tokens", .restart = RESTART_DATA,
      .doc = "Length of a row; a multiple of 16. Batches consist of rows."},
     {INT(data.window, 0, 0, INDEX), .unit = "tokens", .restart = RESTART_DATA,
-     .doc = "Maximum length of a window of a sequence, special tokens included; 0 takes data.row_tokens."},
+     .doc = "Maximum length of a window of a sequence, special tokens included; 0 uses data.row_tokens."},
     {INT(data.overlap, 0, 0, INDEX), .unit = "tokens", .restart = RESTART_DATA,
      .doc = "Tokens that neighbouring windows of a sequence share."},
     {BOOL(data.truncate, false), .restart = RESTART_DATA,
@@ -276,7 +276,7 @@ const struct deck_row deck_table[] = {
     {INT(device.threads, 0, 0, DECK_MAXIMUM_THREADS), .restart = RESTART_LOGGED,
      .doc = "CPU threads of a rank; 0 divides the CPUs of the affinity mask among the ranks of the node."},
     {REAL(device.memory, 0, 0, INFINITY), .unit = "GiB", .restart = RESTART_FREE,
-     .doc = "Memory limit of a rank: a deck that needs more is refused, with a suggested change. 0 takes the rank's "
+     .doc = "Memory limit of a rank: a deck that needs more is refused, with a suggested change. 0 uses the rank's "
             "share of the free memory of the node, within the limits of the job or container."},
     {REAL(device.peak, 0, 0, INFINITY), .unit = "TFLOP/s", .restart = RESTART_FREE,
      .doc = "Peak arithmetic rate of a rank's device, for the utilisation (MFU) in the log and the predicted time of "

@@ -77,14 +77,13 @@ static int check(const struct setup *setup)
     bytes_text(there, (double)space.free);
     bytes_text(one, (double)space.checkpoint);
     if (space.free < space.checkpoint)
-        return error_user(
-            "key output.folder = \"%s\": a checkpoint takes %s, and the disk has room for %s; make room or "
-            "choose another folder",
-            folder, one, there);
+        return error_user("key output.folder = \"%s\": a checkpoint needs %s, but the disk has %s free; free some "
+                          "space or choose another folder",
+                          folder, one, there);
     const int64_t more = space.total - held(folder);
     if (space.free < more)
-        log_warn("key output.folder = \"%s\": the run will take %s more (%lld checkpoints of %s that stay, one that is "
-                 "being written, the final model), and the disk has room for %s; make room or lower checkpoint.keep",
+        log_warn("key output.folder = \"%s\": the run will need %s more (%lld checkpoints of %s to keep, one being "
+                 "written, the final model), but the disk has %s free; free some space or lower checkpoint.keep",
                  folder, bytes_text(all, (double)more), (long long)space.checkpoints, one, there);
     return ERROR_NONE;
 }

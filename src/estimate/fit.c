@@ -18,7 +18,7 @@ int fit_limit(int64_t *limit, const struct setup *setup, int64_t sharing, struct
         return ERROR_NONE;
     *limit = fit_free(target, sharing);
     if (*limit == 0 && available_memory("") == 0)
-        return error_environment("/proc/meminfo does not say MemAvailable; set device.memory");
+        return error_environment("/proc/meminfo has no MemAvailable; set device.memory");
     return ERROR_NONE;
 }
 
@@ -49,7 +49,7 @@ int fit_refuse(const struct memory_fit *fit)
     if (fit->of_deck)
         return error_user("key device.memory: a rank needs %s and may use %s; %s", need, limit, fit->advice);
     return error_user("a rank needs %s, and this machine has %s free for each, within this job's limits (to plan for "
-                      "another machine, give a rank's GiB there as device.memory); %s",
+                      "another machine, set device.memory to the GiB of a rank there); %s",
                       need, limit, fit->advice);
 }
 
@@ -77,10 +77,9 @@ int fit_check_host(const struct setup *setup, int64_t bytes, int64_t host, const
     if (target->device == NULL || bytes <= host)
         return ERROR_NONE;
     char *layers = deck_key_text(setup->deck, "memory.offload_layers");
-    int code =
-        error_user("key memory.offload_layers = %s: takes %s of this machine's memory for each rank, which has %s "
-                   "free for each, beside the rows of two steps; name fewer layers",
-                   layers, bytes_text(need, (double)bytes), bytes_text(limit, (double)host));
+    int code = error_user("key memory.offload_layers = %s: needs %s of host memory for each rank, but this machine has "
+                          "%s free for each, after the rows of two steps; name fewer layers",
+                          layers, bytes_text(need, (double)bytes), bytes_text(limit, (double)host));
     free(layers);
     return code;
 }

@@ -232,8 +232,8 @@ static void advise(char *out, int64_t limit, struct search *s)
     const int64_t state = fit_state(s->memory); /* no setting reduces it further */
     if (state > limit) {
         snprintf(out, FIT_TEXT,
-                 "no setting helps: weights, gradients and moments alone are %s on every rank; take a smaller model, "
-                 "or more ranks to share it (%s)",
+                 "no setting helps: weights, gradients and moments alone take %s on every rank; use a smaller model, "
+                 "or more ranks to shard it (%s)",
                  bytes_text(state_size, (double)state), shares);
         return;
     }
@@ -249,8 +249,8 @@ static void advise(char *out, int64_t limit, struct search *s)
     set_levels(s->other.deck, s->deck, &s->levels, s->least_level);
     describe(keys, sizeof keys, s->deck, s->other.deck, s->least_level);
     snprintf(out, FIT_TEXT,
-             "no setting fits: the least is %s%s%s, of which weights, gradients and moments are %s on every rank; take "
-             "a smaller model, or more ranks to share it (%s)",
+             "no setting fits: the least is %s%s%s, of which weights, gradients and moments take %s on every rank; use "
+             "a smaller model, or more ranks to shard it (%s)",
              bytes_text(size, (double)s->least), keys[0] != '\0' ? " with " : "", keys,
              bytes_text(state_size, (double)s->least_state), shares);
 }

@@ -32,7 +32,7 @@ static int count_store(struct forecast *f, int store)
     const char *path = f->stores.paths[store];
     if (!data_set_exists(path)) {
         if (f->data_missing == NULL)
-            f->data_missing = memory_format("%s is not there", path);
+            f->data_missing = memory_format("%s does not exist", path);
         return ERROR_NONE;
     }
     const struct loader_settings *settings = &f->setup.train;

@@ -80,15 +80,15 @@ static void print_memory(const struct forecast *f)
     for (int c = 0; c < BUDGET_HOST; c++) {
         mebibytes(budget_category_name((enum budget_category)c), rank->memory[c]);
         if (c == BUDGET_WEIGHTS && rank->copies > 0)
-            mebibytes("  of these quantized copies", rank->copies);
+            mebibytes("  of which quantized weights", rank->copies);
     }
     mebibytes("total", rank->need);
     if (f->setup.fits_recompute)
-        log_print(stdout, "  %-28s %18s\n", "recomputed, of layers", f->setup.fitted_layers);
+        log_print(stdout, "  %-28s %18s\n", "recompute policies, layers", f->setup.fitted_layers);
     if (f->setup.fits_recompute && f->setup.fitted_offload[0] != '\0')
         log_print(stdout, "  %-28s %18s\n", "offloaded, layers", f->setup.fitted_offload);
     if (f->setup.fits_head)
-        printf("  %-28s %18lld\n", "tokens of a head's chunk", (long long)f->setup.head_tokens);
+        printf("  %-28s %18lld\n", "tokens of a head chunk", (long long)f->setup.head_tokens);
     if (rank->memory[BUDGET_HOST] > 0)
         mebibytes("offloaded, on host", rank->memory[BUDGET_HOST]);
     if (rank->snapshot > 0)
@@ -122,11 +122,12 @@ static void print_time(const struct forecast *f, const struct machine_rates *rat
     }
     const struct forecast_rank *rank = forecast_slowest(f);
     const double speed = (double)f->step_tokens / rank->seconds;
-    log_print(stdout, "time by rates of %s\n", rates->device[0] != '\0' ? rates->device : "an H200, not measured");
+    log_print(stdout, "time by the machine profile of %s\n",
+              rates->device[0] != '\0' ? rates->device : "an H200, not measured");
     printf("  %-37s %18.4g\n", "seconds a step", rank->seconds);
-    printf("  %-37s %18.4g\n", "of these transfers, exposed", rank->exposed);
+    printf("  %-37s %18.4g\n", "of which communication", rank->exposed);
     if (stage_count(&f->setup.model.cut) > 1)
-        printf("  %-37s %18.4g\n", "of these waiting for other stages", rank->bubble);
+        printf("  %-37s %18.4g\n", "of which pipeline bubble", rank->bubble);
     printf("  %-37s %18.6g\n", "tokens/s", speed);
     printf("  %-37s %18.2f\n", "days for 1e12 tokens", flops_days(FLOPS_QUOTED_TOKENS, speed));
     for (int c = 0; c < FLOPS_CONVENTIONS && f->setup.peak > 0; c++) {

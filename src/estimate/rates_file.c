@@ -75,8 +75,7 @@ static int read_list(struct machine_rates *rates, const config_setting_t *list, 
         const config_setting_t *from = config_setting_get_elem(list, (unsigned)i);
         struct machine_rate rate;
         if (!read_rate(&rate, from, kind))
-            return error_user("%s:%d: %s number %d: sizes and rate must be numbers above 0, and the type one that is "
-                              "known",
+            return error_user("%s:%d: %s number %d: sizes and rate must be numbers above 0, and the type must be known",
                               path, (int)config_setting_source_line(from), forms[kind].name, i + 1);
         if (!rates_add(rates, &rate))
             return error_user("%s: has more than %d rates", path, RATES_MOST);
@@ -89,9 +88,10 @@ static int read_root(struct machine_rates *rates, const config_setting_t *root, 
     int form = 0;
     const char *device = "";
     if (!config_setting_lookup_int(root, "cistron_rates", &form))
-        return error_user("%s: is not a file of rates; `cistron measure` writes one", path);
+        return error_user("%s: is not a machine profile; cistron measure writes one", path);
     if (form != FORM)
-        return error_user("%s: is of form %d, and this program reads form %d; measure again", path, form, FORM);
+        return error_user("%s: has format %d, but this program reads format %d; run cistron measure again", path, form,
+                          FORM);
     config_setting_lookup_string(root, "device", &device);
     snprintf(rates->device, sizeof rates->device, "%s", device);
     double between;
@@ -106,13 +106,13 @@ static int read_root(struct machine_rates *rates, const config_setting_t *root, 
         if (list != NULL)
             code = read_list(rates, list, (enum rate_kind)kind, path);
     }
-    return code == ERROR_NONE && rates->count == 0 ? error_user("%s: has no rate", path) : code;
+    return code == ERROR_NONE && rates->count == 0 ? error_user("%s: has no rates", path) : code;
 }
 
 int rates_file_read(struct machine_rates *rates, const char *path)
 {
     config_t config;
-    int code = libconfig_file_read(&config, path, "not a file of rates; `cistron measure` writes one");
+    int code = libconfig_file_read(&config, path, "not a machine profile; cistron measure writes one");
     if (code != ERROR_NONE)
         return code;
     code = read_root(rates, config_root_setting(&config), path);
@@ -141,7 +141,7 @@ static void write_rate(FILE *file, const struct machine_rate *rate)
 
 void rates_file_write(const struct machine_rates *rates, FILE *file)
 {
-    fprintf(file, "# Rates of a machine, by cistron measure: TFLOP/s of products and attention, else GB/s.\n");
+    fprintf(file, "# Machine profile, by cistron measure: TFLOP/s of GEMMs and attention, else GB/s.\n");
     fprintf(file, "cistron_rates = %d;\ndevice = \"%s\";\nbetween_nodes = %.3f; # GB/s; not measured\n", FORM,
             rates->device, rates->between_nodes / 1e9);
     for (int kind = 0; kind < RATE_KINDS; kind++) {

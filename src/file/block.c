@@ -130,7 +130,7 @@ static int check_end(const char *path, const char *text, int64_t length, const c
         return damaged(path, "its end is missing");
     snprintf(wanted, sizeof wanted, "end %016" PRIx64 "\n", (uint64_t)XXH3_64bits(text, (size_t)(*last - text)));
     if (memcmp(*last, wanted, END_LINE_BYTES) != 0)
-        return damaged(path, "its own hash does not fit, or its end is missing");
+        return damaged(path, "its own hash does not match, or its end is missing");
     return ERROR_NONE;
 }
 
@@ -172,7 +172,7 @@ static int parse(struct block_list *list, const char *path, const char *text, in
     const char *line = text;
     if (!take_text(&line, head) || (!take_text(&line, "1 ") && !take_text(&line, "2 ")) ||
         !take(&line, 10, '\n', bytes))
-        return error_user("%s: is not a file of a checkpoint's hashes that this program knows", path);
+        return error_user("%s: is not a side file (hashes of a checkpoint) that this program can read", path);
     int64_t covered = 0;
     while (line < last) {
         int64_t offset, hash;
@@ -180,7 +180,7 @@ static int parse(struct block_list *list, const char *path, const char *text, in
         const bool tensor = good && take_text(&line, mark);
         good = good && take_text(&line, "\n");
         if (!good || offset != covered || length <= 0 || length > *bytes - covered)
-            return damaged(path, "its blocks do not follow one another");
+            return damaged(path, "its blocks are not consecutive");
         covered += length;
         block_list_add(list, (struct hash_block){offset, length, (uint64_t)hash, tensor});
     }
@@ -198,8 +198,9 @@ int block_list_read(struct block_list *list, const char *path, int64_t *bytes)
     char *text = NULL;
     int code = ERROR_NONE;
     if (length > BLOCK_SIDE_BYTES) {
-        code = error_user("%s: is not a file of a checkpoint's hashes: it has %lld bytes, %d are the most", path,
-                          (long long)length, BLOCK_SIDE_BYTES);
+        code =
+            error_user("%s: is not a side file (hashes of a checkpoint): it has %lld bytes, but at most %d are allowed",
+                       path, (long long)length, BLOCK_SIDE_BYTES);
     } else {
         text = memory_allocate(length + 1); /* zero-filled: ends with a NUL */
         code = file_read(descriptor, path, text, length, 0);
@@ -221,7 +222,7 @@ int block_check_output(const char *path, int how, const char *const inputs[], in
     int code = disk_check_output(path, how | DISK_REPLACE, inputs, count);
     char *side = block_side_path(path);
     if (code == ERROR_NONE && access(path, F_OK) == 0 && access(side, F_OK) == 0)
-        code = error_user("%s: is a checkpoint, of which %s has the hashes; choose another output", path, side);
+        code = error_user("%s: is a checkpoint (%s has its hashes); choose another output", path, side);
     free(side);
     return code == ERROR_NONE ? disk_check_output(path, how, inputs, count) : code;
 }

@@ -138,9 +138,9 @@ int disk_check_output(const char *path, int how, const char *const inputs[], int
     struct stat there, input;
     const size_t length = strlen(path);
     if (strcmp(path, "-") == 0)
-        return error_user("-: standard output cannot be this output; name a file (./- for one of this name)");
+        return error_user("-: this output cannot go to standard output; name a file (./- for a file named -)");
     if (length > 0 && path[length - 1] == '/')
-        return error_user("%s: names a folder; name a file in it", path);
+        return error_user("%s: is a folder; name a file in it", path);
     if (stat(path, &there) != 0 || ((how & DISK_STREAM) != 0 && disk_is_stream(path)))
         return ERROR_NONE;
     if (!S_ISREG(there.st_mode) || disk_is_stream(path))

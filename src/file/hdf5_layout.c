@@ -119,7 +119,7 @@ int hdf5_layout_write(int descriptor, const char *path, int64_t most, bool (*cre
 {
     /* a file size limit (ulimit) would also apply in memory, so check it first */
     if (ftruncate(descriptor, most) != 0)
-        return error_environment("%s: cannot have %lld bytes: %s", path, (long long)most, strerror(errno));
+        return error_environment("%s: cannot be extended to %lld bytes: %s", path, (long long)most, strerror(errno));
     int layout = lay_out_in_memory(create, self);
     if (layout < 0)
         return error_environment("%s: HDF5 cannot lay the file out in memory", path);

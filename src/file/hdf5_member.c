@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char hdf5_foreign[] = "is a link, or has its data in another file or in a form that HDF5 alone cannot read";
+const char hdf5_foreign[] =
+    "is a link, or has its data in another file or in a form that HDF5 without plugins cannot read";
 
 /* Returns whether the path exists and all links before its last are hard links; with `ordinary`, the last link must be
  * a hard link too. */

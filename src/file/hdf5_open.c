@@ -47,7 +47,7 @@ hid_t hdf5_access(void)
 static const struct {
     const char *said, *reason;
 } known[] = {{"unable to lock", "it cannot be locked: the file system has no locks, or another process has locked it; "
-                                "HDF5_USE_FILE_LOCKING in the environment asks for the lock, set it to FALSE"},
+                                "the environment variable HDF5_USE_FILE_LOCKING requests the lock; set it to FALSE"},
              {"file is already open for", "it is marked as open: another process writes to it, or was killed while it "
                                           "did; then \"h5clear -s\" clears the mark"}};
 

@@ -23,7 +23,7 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
     const unsigned char *where = info->si_addr;
     for (const struct file_mapping *m = open_mappings; m != NULL; m = m->next)
         if (where >= m->data && where - m->data < m->bytes)
-            error_lost("%s: cannot be read any more: it was cut short while it was open, or its disk fails", m->path);
+            error_lost("%s: cannot be read any more: it was truncated while it was open, or its disk failed", m->path);
     sigaction(number, &before, NULL); /* not our mapping: the load is repeated under the previous handler */
 }
 

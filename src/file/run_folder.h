@@ -1,4 +1,4 @@
-/* The names of files in a run folder (output.folder), described in doc/formats.md. */
+/* The names of files in a run folder (output.folder), described in doc/formats_logs.md. */
 #ifndef FILE_RUN_FOLDER_H
 #define FILE_RUN_FOLDER_H
 

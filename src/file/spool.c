@@ -33,7 +33,7 @@ struct spool {
 
 static int failed(const struct spool *spool, const char *what)
 {
-    return error_environment("%s: cannot %s temporary files beside it: %s", spool->beside, what, strerror(errno));
+    return error_environment("%s: cannot %s temporary files in its folder: %s", spool->beside, what, strerror(errno));
 }
 
 /* Opens a file without a name. A signal that ends the program before the unlink removes it too. */
@@ -59,10 +59,10 @@ int spool_create(struct spool **out, const char *beside, int64_t token_bytes)
     for (int i = 0; i < STREAMS; i++) {
         spool->streams[i] = open_unnamed(beside, i);
         if (spool->streams[i] == NULL) {
-            int code = errno == ENOSPC ? failed(spool, "create")
-                                       : error_user("%s: cannot create temporary files beside it: %s; name another "
-                                                    "output",
-                                                    beside, strerror(errno));
+            int code = errno == ENOSPC
+                           ? failed(spool, "create")
+                           : error_user("%s: cannot create temporary files in its folder: %s; name another output",
+                                        beside, strerror(errno));
             spool_destroy(spool);
             return code;
         }

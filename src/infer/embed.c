@@ -94,8 +94,8 @@ static int read_input(struct embedder *e)
     if (code == ERROR_NONE)
         code = sequences_read(&e->sequences, &settings);
     if (code == ERROR_NONE && e->sequences.longest > MOST_TOKENS)
-        code = error_user("%s: record %s has %lld tokens, more than the %d that can be given to a model at once; "
-                          "--max-length cuts records short",
+        code = error_user("%s: record %s has %lld tokens, more than the %d that a model can process at once; "
+                          "--max-length truncates records",
                           s->fasta, text_short((char[TEXT_SHORT]){0}, e->sequences.longest_name),
                           (long long)e->sequences.longest, MOST_TOKENS);
     return code;
@@ -106,8 +106,8 @@ static int check_available(const struct embedder *e, int64_t need, int64_t avail
     char needs[BYTES_TEXT], has[BYTES_TEXT];
     if (need <= available)
         return ERROR_NONE;
-    return error_user("%s: its longest record, of %lld tokens, needs %s on each rank, and %s has %s free for each; "
-                      "--max-length cuts records short",
+    return error_user("%s: its longest record, of %lld tokens, needs %s on each rank, but %s has %s free for each; "
+                      "--max-length truncates records",
                       e->settings->fasta, (long long)e->longest, bytes_text(needs, (double)need), where,
                       bytes_text(has, (double)available));
 }
@@ -369,12 +369,12 @@ static void report_input(const struct embedder *e)
     const char *unit = tokenizer_token_noun(e->inference->tokenizer);
     census_report(&s->census, s->stops);
     if (s->empty > 0)
-        log_warn("%lld record%s without %s; what the special tokens alone give is stored for them%s",
+        log_warn("%lld record%s without %s; the vectors of their special tokens alone are stored%s",
                  (long long)s->empty, plural(s->empty), unit,
                  e->pool == EMBEDDINGS_MEAN ? ", and NaN as their mean" : "");
     if (s->longest > e->inference->context)
-        log_warn("record %s has %lld tokens, more than the %lld that the model was trained on at a time; such vectors "
-                 "may make little sense",
+        log_warn("record %s has %lld tokens, more than the context of %lld that the model was trained with; its "
+                 "vectors may make little sense",
                  text_short((char[TEXT_SHORT]){0}, s->longest_name), (long long)s->longest,
                  (long long)e->inference->context);
 }
@@ -384,8 +384,8 @@ static void report(const struct embedder *e, double seconds)
     const struct record_sequences *s = &e->sequences;
     const int64_t records = spool_records(s->spool);
     if (s->truncated > 0)
-        log_info("%lld of %lld records are longer than --max-length %lld; what is beyond was left out",
-                 (long long)s->truncated, (long long)records, (long long)e->settings->max_length);
+        log_info("%lld of %lld records are longer than --max-length %lld and were truncated", (long long)s->truncated,
+                 (long long)records, (long long)e->settings->max_length);
     log_info("%s: %lld record%s, %lld %s: vectors of %lld numbers, pool %s (%.1f s, %.0f tokens/s)",
              e->settings->output, (long long)records, plural(records),
              (long long)(s->tokens - records * (e->begin + e->end)), tokenizer_token_noun(e->inference->tokenizer),
@@ -458,10 +458,9 @@ int embed_run(struct comm *world, const struct embed_settings *settings, device_
     *e = (struct embedder){.settings = settings, .inference = inference, .world = world};
     int code = inference_open(inference, world, settings->checkpoint, make_executor);
     if (code == ERROR_NONE && tokenizer_is_text(inference->tokenizer))
-        code =
-            comm_agree(world, error_user("%s: learned from text (%s); cistron embed gives the vectors of sequences of "
-                                         "bases or residues",
-                                         inference->path, inference->tokenizer->name));
+        code = comm_agree(
+            world, error_user("%s: is a model of text (%s); cistron embed supports models of bases and residues only",
+                              inference->path, inference->tokenizer->name));
     if (code == ERROR_NONE)
         code = embed(e);
     inference_close(inference);

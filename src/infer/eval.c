@@ -144,10 +144,10 @@ static int choose_context(const struct inference *inference, const struct eval_s
 {
     *context = s->context == 0 ? inference->context : s->context;
     if (*context < least || *context > inference->context)
-        return error_user("--context %lld: must be %lld to %lld, the tokens that this model was trained on at a time",
+        return error_user("--context %lld: must be %lld to %lld, the context that this model was trained with",
                           (long long)*context, (long long)least, (long long)inference->context);
     if (s->batch < 0 || s->batch > MOST_TOKENS / *context)
-        return error_user("--batch %lld: must be 0 (chosen for you) or a number of windows, at most %lld",
+        return error_user("--batch %lld: must be 0 (automatic) or a number of windows, at most %lld",
                           (long long)s->batch, (long long)(MOST_TOKENS / *context));
     return ERROR_NONE;
 }
@@ -167,16 +167,15 @@ static int check_objective(const struct inference *inference, const struct eval_
     const char *family = inference->setup.model.family->name;
     const char *option = s->overlap != EVAL_OVERLAP ? "--overlap" : s->bos ? "--bos" : "--no-mask";
     if (masked && (s->overlap != EVAL_OVERLAP || s->bos || s->no_mask))
-        return error_user(
-            "%s: not for a masked model (%s), whose windows share nothing, have their special tokens, and "
-            "are scored at the tokens that are masked",
-            option, family);
+        return error_user("%s: does not apply to a masked model (%s), whose windows do not overlap, always have "
+                          "special tokens, and are scored at masked tokens only",
+                          option, family);
     if (!masked && s->seed != EVAL_SEED)
-        return error_user("--seed: only for a masked model, of which it chooses the tokens that are masked; %s is none",
+        return error_user("--seed: applies to masked models only, where it selects the masked tokens; %s is not one",
                           family);
     if (masked && inference->tokenizer->mask < 0)
-        return error_user("%s: a masked model (%s) with tokenizer %s, which has no mask token", inference->path, family,
-                          inference->tokenizer->name);
+        return error_user("%s: is a masked model (%s) with tokenizer %s, which has no mask token", inference->path,
+                          family, inference->tokenizer->name);
     return ERROR_NONE;
 }
 

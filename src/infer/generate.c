@@ -62,7 +62,7 @@ static int check_settings(const struct generate_settings *s)
 {
     const struct sampling *sampling = &s->sampling;
     if (s->input != NULL && s->prompt[0] != '\0')
-        return error_user("--prompt and --input: give one of them");
+        return error_user("--prompt and --input: give only one of them");
     if (s->tokens < 1)
         return error_user("--tokens %lld: must be at least 1", (long long)s->tokens);
     const int64_t most = MOST_POSITIONS - 1 - (int64_t)strlen(s->prompt);
@@ -71,10 +71,10 @@ static int check_settings(const struct generate_settings *s)
     if (s->samples < 1 || s->samples > MOST_SAMPLES)
         return error_user("--n %lld: must be 1 to %d, the samples of a prompt", (long long)s->samples, MOST_SAMPLES);
     if (s->batch < 0 || s->batch > MOST_BATCH)
-        return error_user("--batch %lld: must be 0 (chosen for you) or a number of sequences, at most %d",
+        return error_user("--batch %lld: must be 0 (automatic) or a number of sequences, at most %d",
                           (long long)s->batch, MOST_BATCH);
     if (s->context != 0 && (s->context < 2 || s->context > MOST_POSITIONS))
-        return error_user("--context %lld: must be 0 (as many tokens as the model was trained on) or 2 to %d",
+        return error_user("--context %lld: must be 0 (the context that the model was trained with) or 2 to %d",
                           (long long)s->context, MOST_POSITIONS);
     if (!(sampling->temperature >= 0 && sampling->temperature <= 1e6))
         return error_user("--temperature %g: must be 0 (always the likeliest token) or positive, at most 1e6",
@@ -91,8 +91,8 @@ static int check_family(const struct inference *inference)
     const struct family *family = inference->setup.model.family;
     if (family->causal)
         return ERROR_NONE;
-    return error_user("%s: a masked model (%s) predicts residues from both sides and cannot go on with a text; cistron "
-                      "eval gives its loss, cistron embed its vectors",
+    return error_user("%s: is a masked model (%s), which cannot continue a sequence; cistron eval prints its loss, "
+                      "cistron embed its vectors",
                       inference->path, family->name);
 }
 
@@ -105,8 +105,7 @@ static void report_specials(const struct prompts *prompts)
 {
     char *specials = census_specials(&prompts->census);
     char *begun = prompts->begun > 0
-                      ? memory_format("; in %lld prompt%s the first is the begin token, and no second one "
-                                      "is put before it",
+                      ? memory_format("; in %lld prompt%s the begin token is already there, so none is added",
                                       (long long)prompts->begun, plural(prompts->begun))
                       : memory_string("");
     char *line = specials != NULL ? memory_format("# prompt: read as ids: %s%s\n", specials, begun) : NULL;
@@ -174,7 +173,7 @@ static void report_start(const struct generator *g)
                 "# up to %lld tokens with the prompt: the model sees the last %lld to %lld of them (--context)\n",
                 (long long)most, (long long)(g->context - half + 1), (long long)g->context);
     if (most > inference->context && g->context > inference->context)
-        log_warn("%lld tokens with the prompt are more than the %lld that the model was trained on at a time; later "
+        log_warn("%lld tokens with the prompt are more than the context of %lld that the model was trained with; later "
                  "tokens may make little sense",
                  (long long)most, (long long)inference->context);
 }
@@ -216,8 +215,8 @@ static int check_memory(const struct generator *g)
     const int64_t need = inference_need(g->inference);
     if (unused == 0 || need <= unused) /* 0: the free memory is unknown */
         return ERROR_NONE;
-    return error_user("--batch %lld: this many sequences of up to %lld tokens need %s on each rank, which has %s free; "
-                      "a smaller --batch, fewer --tokens or a smaller --context needs less",
+    return error_user("--batch %lld: sequences of up to %lld tokens need %s on each rank, which has %s free; lower "
+                      "--batch, --tokens or --context",
                       (long long)g->batch, (long long)positions_of(g), bytes_text(needs, (double)need),
                       bytes_text(has, (double)unused));
 }
@@ -232,7 +231,7 @@ static int choose_batch(struct generator *g)
     g->batch = MIN(wanted, (g->count * g->settings->samples + teams - 1) / teams);
     if (g->batch <= most)
         return ERROR_NONE;
-    return error_user("--batch %lld: of sequences of up to %lld tokens, at most %lld at once", (long long)g->batch,
+    return error_user("--batch %lld: sequences of up to %lld tokens allow at most %lld at once", (long long)g->batch,
                       (long long)positions_of(g), (long long)most);
 }
 
@@ -479,8 +478,8 @@ static void report(const struct generator *g)
 static void warn_of_replaced(const struct generator *g)
 {
     if (g->replaced > 0)
-        log_warn("characters that cannot stand in FASTA and are written as '?': %lld ('>', ';', blanks, what cannot be "
-                 "printed); --output-format jsonl keeps all that can be printed",
+        log_warn("characters that FASTA does not allow, written as '?': %lld ('>', ';', blanks, unprintable "
+                 "characters); --output-format jsonl keeps all printable ones",
                  (long long)g->replaced);
 }
 

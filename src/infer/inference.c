@@ -18,7 +18,7 @@ static int read_deck(struct inference *inference, const struct checkpoint_meta *
 {
     int code = deck_read_text(deck, meta->deck_text, inference->path, NULL, 0);
     if (code == ERROR_NONE && meta->tokenizer[0] == '\0')
-        code = error_user("%s: its tokenizer is unknown; import it again with --tokenizer %s, if that is what it reads",
+        code = error_user("%s: its tokenizer is unknown; if it is %s, import the model again with that --tokenizer",
                           inference->path, model_family_from_deck(deck)->learns_from);
     return code == ERROR_NONE ? tokenizer_member_open(&inference->tokenizer, inference->path, meta->tokenizer) : code;
 }
@@ -169,7 +169,7 @@ int inference_lay_out(struct inference *inference, const struct inference_shape 
     inference->teams = inference->grid.data_ranks;
     inference->team = inference->grid.data_rank;
     if (shares && world->rank == 0)
-        fprintf(stderr, "# %d ranks hold the weights once between them\n", world->size);
+        fprintf(stderr, "# %d ranks share the weights: each has a shard\n", world->size);
     return ERROR_NONE;
 }
 
@@ -194,7 +194,7 @@ bool inference_begins(const struct inference *inference)
 
 int inference_diverged(const char *checkpoint)
 {
-    return error_diverged("%s: the model gives no finite numbers (NaN or infinite): its training has diverged",
+    return error_diverged("%s: the model's results are not finite (NaN or infinite): its training has diverged",
                           checkpoint);
 }
 

@@ -90,8 +90,8 @@ static int encode_text(struct prompts_reading *r, const struct prompt *prompt)
 static int refuse_empty(const struct prompts_reading *r, const char *name)
 {
     if (r->settings->input == NULL)
-        return error_user("--prompt \"\": the model has no begin token, so a prompt must begin the text");
-    return error_user("%s: record %s is empty; the model has no begin token, so a prompt must begin the text",
+        return error_user("--prompt \"\": the model has no begin token, so a prompt cannot be empty");
+    return error_user("%s: record %s is empty; the model has no begin token, so a prompt cannot be empty",
                       r->settings->input, text_short((char[TEXT_SHORT]){0}, name));
 }
 
@@ -163,7 +163,7 @@ static int read_given(struct prompts_reading *r)
     unsigned char wrong;
     int code = ERROR_NONE;
     if (r->encoder == NULL && !record_clean(text, &length, &wrong))
-        code = error_user("--prompt: holds byte 0x%02x: it is not a sequence", (unsigned)wrong);
+        code = error_user("--prompt: contains byte 0x%02x, so it is not a sequence", (unsigned)wrong);
     start_prompt(r, "prompt", (int64_t)strlen("prompt"));
     add_text(r->prompts, text, length);
     free(text);

@@ -31,15 +31,15 @@ int results_choose(enum results_format *format, const char *name, const char *pa
     const bool text = tokenizer_is_text(tokenizer);
     *format = text ? RESULTS_JSONL : RESULTS_FASTA;
     if (name != NULL && strcmp(name, "fasta") != 0 && strcmp(name, "jsonl") != 0)
-        return error_user("--output-format %s: unknown; there is: fasta, jsonl", name);
+        return error_user("--output-format %s: must be fasta or jsonl", name);
     if (is_one_of(path, compressed))
-        return error_user("--output %s: results are written plain; choose a name that says so", path);
+        return error_user("--output %s: results are not compressed; choose a name without this ending", path);
     if (name != NULL ? strcmp(name, "fasta") == 0 : is_one_of(path, fasta))
         *format = RESULTS_FASTA;
     if (name != NULL ? strcmp(name, "jsonl") == 0 : is_one_of(path, jsonl))
         *format = RESULTS_JSONL;
     if (*format == RESULTS_FASTA && text)
-        return error_user("%s %s: FASTA is for bases and residues; a model of text writes jsonl",
+        return error_user("%s %s: FASTA is for bases and residues only; use jsonl for a model of text",
                           name != NULL ? "--output-format" : "--output", name != NULL ? name : path);
     return ERROR_NONE;
 }

@@ -143,7 +143,7 @@ static int compare_seen(const struct scorer *s)
     if (most == least)
         return ERROR_NONE;
     const int code =
-        error_user("%s: ranks have read different records from it; it must be the same file for all of them",
+        error_user("%s: ranks have read different records from this file; it must be the same on all nodes",
                    s->settings->windows.input);
     return comm_agree(s->world, code);
 }

@@ -32,8 +32,8 @@ static int choose_tokenizer(struct data_set *data_set, const struct megatron_set
     data_set->tokenizer = &data_set->plain;
     if (settings->vocabulary > 0)
         return ERROR_NONE;
-    return error_user("key data.train: %s is a Megatron data set, which does not say how many ids its tokenizer has; "
-                      "set model.vocabulary, or data.tokenizer",
+    return error_user("key data.train: %s is a Megatron data set, which does not store the size of its vocabulary; set "
+                      "model.vocabulary or data.tokenizer",
                       data_set->path);
 }
 
@@ -55,7 +55,7 @@ int data_set_open(struct data_set *data_set, const char *path, const struct mega
         return code;
     data_set->tokenizer = data_set->store->tokenizer;
     if (settings->ordered)
-        return error_user("key data.order = \"megatron\": %s is a token store, and only Megatron data sets (.bin and "
+        return error_user("key data.order = \"megatron\": %s is a token store, but only Megatron data sets (.bin and "
                           ".idx) have this order",
                           path);
     return ERROR_NONE;
@@ -75,8 +75,8 @@ static int check_layout(const struct data_set *data_set, const struct windows_la
     const bool first = layout->cut == WINDOWS_FIRST;
     if (!first && layout->overlap == 0)
         return ERROR_NONE;
-    return error_user("key data.%s: is for the sequences of token stores, and %s is a Megatron data set, whose samples "
-                      "continue from one document into the next; leave the key out",
+    return error_user("key data.%s: applies to token stores only, but %s is a Megatron data set, whose samples "
+                      "continue from one document into the next; remove the key",
                       first ? "truncate" : "overlap", data_set->path);
 }
 
@@ -130,7 +130,7 @@ int data_set_open_windows(struct data_set *data_set, const struct windows_layout
     return comm_agree(world,
                       data_set->epoch_windows > 0
                           ? ERROR_NONE
-                          : error_user("%s: holds no tokens; prepare it from files with sequences", data_set->path));
+                          : error_user("%s: has no tokens; prepare it from files with sequences", data_set->path));
 }
 
 int data_set_open_tokenizer(const struct data_set *data_set, const struct tokenizer **tokenizer)
@@ -182,12 +182,12 @@ int data_set_recheck(struct data_set *data_set)
     if (state == MAPPING_SAME || data_set->replaced || holds_same(data_set))
         return ERROR_NONE;
     if (state == MAPPING_CHANGED)
-        return error_user("%s: was overwritten while this run reads it, with other data; put the right file back and "
+        return error_user("%s: was overwritten with other data while the run was reading it; restore the file and "
                           "start again: the run resumes from its last checkpoint",
                           data_set->path);
     data_set->replaced = true;
-    log_warn("%s: was replaced or removed while this run reads it. The run continues with the file that it has open, "
-             "but once it has ended it can be continued only with the old file",
+    log_warn("%s: was replaced or removed while the run was reading it. The run continues with the open file; to "
+             "resume it later, restore that file",
              data_set->path);
     return ERROR_NONE;
 }

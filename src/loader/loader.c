@@ -70,11 +70,11 @@ static int check_stores(const struct loader *loader)
         return error_user("key data.%s = true: the tokenizer of %s, %s, has no such token; set it to false",
                           tokenizer->bos < 0 && !settings->no_bos ? "bos" : "eos", settings->stores, tokenizer->name);
     if (!loader->tokenizer->bases && settings->uppercase_labels)
-        return error_user("key data.uppercase_labels = true: only for nucleotides, but %s has %s tokens",
+        return error_user("key data.uppercase_labels = true: applies to nucleotides only, but %s has %s tokens",
                           settings->stores, loader->tokenizer->name);
     if (loader->tokenizer->mask < 0 && (settings->mask_probability > 0 || settings->token_dropout))
-        return error_user("key data.train: %s has %s tokens, none of which is a mask, but the model learns from masked "
-                          "tokens; prepare it with --tokenizer esm2 or amplify",
+        return error_user("key data.train: %s has %s tokens without a mask token, which a masked model needs; prepare "
+                          "it with --tokenizer esm2 or amplify",
                           settings->stores, loader->tokenizer->name);
     return ERROR_NONE;
 }
@@ -154,8 +154,8 @@ static int check_memory(const struct loader *loader)
     char needed[BYTES_TEXT], free_text[BYTES_TEXT];
     if (settings->memory == 0 || need <= (double)settings->memory)
         return ERROR_NONE;
-    return error_user("key %s = %lld: the rows of two steps take %s of host memory on each rank, which has %s free for "
-                      "them; take fewer rows or more nodes",
+    return error_user("key %s = %lld: the rows of two steps need %s of host memory on each rank, which has %s free for "
+                      "them; use fewer rows or more nodes",
                       settings->once ? "validation.rows" : "train.global_batch", (long long)settings->global_rows,
                       bytes_text(needed, need), bytes_text(free_text, (double)settings->memory));
 }

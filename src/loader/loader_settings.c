@@ -17,13 +17,12 @@ static int check_order(const struct loader_settings *settings)
         return error_user("key data.window = %lld: data.order = \"megatron\" needs data.row_tokens = %lld, or 0",
                           (long long)settings->window, (long long)settings->row_tokens);
     if (settings->seed > UINT32_MAX)
-        return error_user("key train.seed = %llu: data.order = \"megatron\" takes seeds below 2^32",
+        return error_user("key train.seed = %llu: must be below 2^32 with data.order = \"megatron\"",
                           (unsigned long long)settings->seed);
     if (settings->megatron.samples >= UINT32_MAX)
-        return error_user(
-            "key train.steps: x train.global_batch = %lld rows, but data.order = \"megatron\" plans fewer "
-            "than 2^32 - 1",
-            (long long)settings->megatron.samples);
+        return error_user("key train.steps: times train.global_batch is %lld rows, but must be below 2^32 - 1 with "
+                          "data.order = \"megatron\"",
+                          (long long)settings->megatron.samples);
     return ERROR_NONE;
 }
 
@@ -47,7 +46,7 @@ int loader_check_settings(const struct loader_settings *settings)
     if (settings->truncate && settings->special == LOADER_SPECIAL_SEQUENCE)
         return error_user("key data.truncate = true: needs data.special_tokens = \"window\"");
     if (settings->mask_probability > 0 && (settings->no_bos || settings->no_eos))
-        return error_user("key data.%s = false: masked models have both special tokens",
+        return error_user("key data.%s = false: masked models need both special tokens",
                           settings->no_bos ? "bos" : "eos");
     struct windows_layout layout = loader_layout(settings);
     int code = windows_check_layout(&layout);

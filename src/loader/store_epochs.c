@@ -35,7 +35,7 @@ void store_epochs_warn(const struct store_share *shares, int stores)
         return;
     char *others =
         count > 1 ? memory_format(" (and %d more stores over %g)", count - 1, many_epochs) : memory_string("");
-    log_warn("data.weights: the run repeats %s %.0f times%s; a smaller weight or a smaller train.steps repeats it less",
+    log_warn("data.weights: the run repeats %s %.0f times%s; lower its weight or train.steps to repeat it less",
              shares[most].path, shares[most].epochs, others);
     free(others);
 }

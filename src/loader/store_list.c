@@ -74,8 +74,8 @@ static int refuse_blend(const char *paths, const char *item)
 {
     char *words, *weights;
     int code = is_blend(item, &words, &weights)
-                   ? error_user("key data.train = \"%s\": is a blend as Megatron-LM takes it; here it is data.train = "
-                                "\"%s\" and data.weights = \"%s\"",
+                   ? error_user("key data.train = \"%s\": is a blend in Megatron-LM's form; write data.train = \"%s\" "
+                                "and data.weights = \"%s\"",
                                 paths, words, weights)
                    : ERROR_NONE;
     free(words);

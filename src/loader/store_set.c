@@ -15,8 +15,8 @@ static int open_stores(struct store_set *set, const char *paths, const char *wei
         struct data_set *store = &set->stores[d];
         code = data_set_open(store, set->list.paths[d], megatron);
         if (code == ERROR_NONE && strcmp(store->tokenizer->name, set->stores[0].tokenizer->name) != 0)
-            code = error_user("key data.train: %s has %s tokens, but %s has %s tokens; prepare both with one "
-                              "tokenizer, and name that of Megatron data sets by data.tokenizer",
+            code = error_user("key data.train: %s has %s tokens, but %s has %s tokens; prepare both with one tokenizer "
+                              "(of Megatron data sets, data.tokenizer names it)",
                               set->list.paths[0], set->stores[0].tokenizer->name, set->list.paths[d],
                               store->tokenizer->name);
     }
@@ -29,8 +29,9 @@ static int compare_stores(const struct store_set *set, struct comm *world)
 {
     int code = ERROR_NONE;
     if (comm_max_i64(world, set->list.count) != -comm_max_i64(world, -set->list.count))
-        return error_user("key data.train: rank %d finds %d stores, others another number; put one copy on all nodes",
-                          world->rank, set->list.count);
+        return error_user(
+            "key data.train: rank %d finds %d stores, other ranks another number; put the same files on all nodes",
+            world->rank, set->list.count);
     for (int d = 0; d < set->list.count; d++) {
         const struct token_store *store = set->stores[d].store;
         const struct megatron_store *megatron = set->stores[d].megatron;
@@ -41,7 +42,7 @@ static int compare_stores(const struct store_set *set, struct comm *world)
         memcpy(first, mine, sizeof first);
         comm_broadcast(world, first, sizeof first, 0);
         if (memcmp(first, mine, sizeof first) != 0)
-            code = error_user("%s: rank %d sees another store than rank 0; put one copy on all nodes",
+            code = error_user("%s: rank %d sees another store than rank 0; put the same file on all nodes",
                               set->list.paths[d], world->rank);
     }
     return code;
@@ -63,10 +64,10 @@ static int check_samples(const struct store_set *set, const struct megatron_sett
         all += data_set_source(&set->stores[d])->windows;
     if (!megatron->ordered || all >= megatron->samples)
         return ERROR_NONE;
-    return error_user("key data.weights: without them data.order = \"megatron\" takes each of several data sets once, "
-                      "which gives %lld samples, but train.steps x train.global_batch = %lld; set data.weights, or "
-                      "fewer steps",
-                      (long long)all, (long long)megatron->samples);
+    return error_user(
+        "key data.weights: not set, so data.order = \"megatron\" uses each data set once, which gives %lld samples, "
+        "but train.steps x train.global_batch = %lld; set data.weights, or lower train.steps",
+        (long long)all, (long long)megatron->samples);
 }
 
 int store_set_open(struct store_set *set, const char *paths, const char *weights, const struct windows_layout *layout,

@@ -82,7 +82,7 @@ static void backward(struct execution *e, const struct unit *unit, const struct 
     attention_to_ranks(e, d_rows.kv, sent);
     LAUNCH(e->stream, REDUCE_SCATTER, reduce_scatter, .group = e->row, .in = attention_by_ranks(e, sent),
            .out = attention_flat(sum),
-           .room = e->row->copies && e->tensor == NULL ? attention_by_ranks(e, d_rows.kv) : (struct tensor){0});
+           .scratch = e->row->copies && e->tensor == NULL ? attention_by_ranks(e, d_rows.kv) : (struct tensor){0});
     attention_round(e, sum, unit_tensor(e, unit, ids->first + ROUNDED_KV), d.kv);
 }
 

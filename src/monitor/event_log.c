@@ -71,8 +71,8 @@ static int drop_later_lines(struct event_log *event_log)
     if (code == ERROR_NONE) {
         int64_t damaged = copy_lines(event_log, old, kept.file);
         if (damaged > 0)
-            log_warn("%s: %lld damaged lines are left out from here on; was the disk full, or was the file edited?",
-                     path, (long long)damaged);
+            log_warn("%s: %lld damaged lines are removed; was the disk full, or was the file edited?", path,
+                     (long long)damaged);
         if (ferror(old) != 0)
             code = error_environment("%s: cannot read it", path);
         code = atomic_file_close(&kept, code);

@@ -1,7 +1,7 @@
-/* The event log, log.jsonl: a line of JSON for each event of a run, written by rank 0 as it happens (doc/formats.md).
- * Every line has "event" and "step". Lines of steps and validations are in the order of steps, each once. The line of a
- * checkpoint is written when its file is complete, which may be some steps later. Lines about the program itself
- * ("start", "end", "diverged", ...) are never dropped.
+/* The event log, log.jsonl: a line of JSON for each event of a run, written by rank 0 as it happens
+ * (doc/formats_logs.md). Every line has "event" and "step". Lines of steps and validations are in the order of steps,
+ * each once. The line of a checkpoint is written when its file is complete, which may be some steps later. Lines about
+ * the program itself ("start", "end", "diverged", ...) are never dropped.
  *
  * A run continues if its log cannot be written: lines are kept in memory, up to 16 MiB, and written as soon as
  * possible. */

@@ -22,7 +22,7 @@ static void open_board(struct run_meter *meter, const char *folder, bool writes)
         code = tensorboard_open(&meter->board, folder, meter->settings.step);
     if (code == ERROR_NONE)
         return;
-    log_warn("%s; the run continues without TensorBoard's files until it is started again", error_message());
+    log_warn("%s; the run continues without event files until its next start", error_message());
     error_clear();
     tensorboard_close(&meter->board);
 }

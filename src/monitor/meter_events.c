@@ -189,8 +189,8 @@ void meter_straggler(struct run_meter *meter, int64_t step, const struct straggl
 {
     const char *host = meter->watch.hosts[found->rank], *phase = straggler_phase_name(found->phase);
     char *text =
-        memory_format("rank %d on %s is slow: in %.3g s it has spent %.3g s more on %s than the median of the "
-                      "ranks, %.0f %% of the time, and so in five looks in a row",
+        memory_format("rank %d on %s is slow: in %.3g s it has spent %.3g s more on %s than the median of the ranks, "
+                      "%.0f %% of the time, in five checks in a row",
                       found->rank, host, found->seconds, found->excess, phase, 100 * found->excess / found->seconds);
     begin_note(meter, step, "straggler", text);
     event_log_integer(&meter->event_log, "rank", found->rank);
@@ -214,7 +214,7 @@ void meter_diverged(struct run_meter *meter, const struct meter_row *row, const 
     if (meter->shown.numbers.step < (double)row->step)
         meter_step(meter, row);
     int64_t count = MIN(row->step, METER_LAST);
-    log_info("# the run has diverged; its last steps, each on its own:");
+    log_info("# the run has diverged; its last steps:");
     log_info("#%9s %9s %10s %10s", "step", "loss", "rate", "norm");
     meter_begin_line(meter, "diverged", row->step);
     event_log_text(event_log, "text", text);

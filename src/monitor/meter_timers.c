@@ -63,7 +63,7 @@ static struct timer timer_over_ranks(struct comm *world, const char *kind, const
 void meter_summary(struct run_meter *meter)
 {
     static const char *const names[METER_TIMERS] = {"training steps", "waiting for data",      "validation",
-                                                    "checkpoints",    "loading, at the start", "writing beside steps"};
+                                                    "checkpoints",    "loading, at the start", "background writing"};
     struct timer timers[METER_TIMERS + 2 + OP_COUNT];
     struct comm *world = meter->world;
     double whole = clock_seconds() - meter->started, rest = whole;

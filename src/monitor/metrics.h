@@ -1,7 +1,7 @@
 /* The metrics of a run: each has one row with its name, unit and meaning in log.jsonl, TensorBoard, the file for
  * Prometheus and the table on standard output. All sinks iterate over these rows, and report/history.h reads a log by
  * them. A new metric therefore needs a member of struct run_numbers, a row, the line that computes it (meter.c), and
- * its line in doc/formats.md, which t_metrics compares with the rows. */
+ * its line in doc/formats_logs.md, which t_metrics compares with the rows. */
 #ifndef MONITOR_METRICS_H
 #define MONITOR_METRICS_H
 

@@ -54,7 +54,7 @@ static void put_metric(FILE *file, const char *run, const struct run_metric *met
 /* Metrics of the program itself. */
 static const struct run_metric finished = {.help = "1: the program has ended.",
                                            .prometheus = {0, "cistron_finished", "gauge"}},
-                               exit_code = {.help = "Of the program, once it has ended.",
+                               exit_code = {.help = "Exit code of the program, once it has ended.",
                                             .prometheus = {0, "cistron_exit_code", "gauge"}};
 
 static const struct run_metric *metric_at(int place)
@@ -100,7 +100,7 @@ static void put_gpus(FILE *file, const char *run, const struct shown_row *s)
             fprintf(file, "} %.17g\n", value);
         }
     }
-    put_family(file, "cistron_gpu_throttled", "gauge", "1: this holds the clocks down.");
+    put_family(file, "cistron_gpu_throttled", "gauge", "1: this reason limits the clocks.");
     for (int g = 0; g < s->gpu_count; g++)
         for (int t = 0; t < NVML_THROTTLES; t++) {
             put_gpu_labels(file, "cistron_gpu_throttled", run, &s->gpus[g]);
@@ -135,8 +135,7 @@ int prometheus_check(const char *folder, const char *name)
     int code = ERROR_NONE;
     if (name[0] != '\0' && stat(path, &status) == 0 && !S_ISDIR(status.st_mode) && !is_own(path))
         code =
-            error_user("key log.prometheus = \"%s\": %s is there and is not a file of a run's metrics; choose another "
-                       "name",
+            error_user("key log.prometheus = \"%s\": %s exists and is not a metrics file of a run; choose another name",
                        name, path);
     free(path);
     return code;

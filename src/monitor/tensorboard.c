@@ -206,13 +206,13 @@ int tensorboard_open(struct tensorboard *board, const char *folder, int64_t step
     if (linked != ERROR_NONE)
         return linked;
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
-        return error_environment("%s: cannot make the folder: %s", folder, strerror(errno));
+        return error_environment("%s: cannot create the folder: %s", folder, strerror(errno));
     char host[256] = "";
     gethostname(host, sizeof host - 1);
     board->path = memory_format("%s/" PREFIX "%010lld.%s.%ld.0", folder, next_second(folder), host, (long)getpid());
     board->descriptor = open(board->path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
     if (board->descriptor < 0) {
-        int code = error_environment("%s: cannot make it: %s", board->path, strerror(errno));
+        int code = error_environment("%s: cannot create it: %s", board->path, strerror(errno));
         free(board->path);
         board->path = NULL;
         return code;
@@ -254,8 +254,8 @@ static void write_summary(struct tensorboard *board, int64_t step, struct messag
     if (write_record(board, &event))
         return;
     /* readers cannot find records after a partly written one */
-    log_warn("%s: cannot write it: %s; the run continues without TensorBoard's files until it is started again",
-             board->path, strerror(errno));
+    log_warn("%s: cannot write it: %s; the run continues without event files until its next start", board->path,
+             strerror(errno));
     tensorboard_close(board);
 }
 
@@ -349,7 +349,7 @@ static int cut_file(const char *path, int64_t step)
 {
     struct stat status;
     if (lstat(path, &status) == 0 && (S_ISLNK(status.st_mode) || status.st_nlink > 1))
-        return error_environment("%s: is a link, and is not shortened to step %lld", path, (long long)step);
+        return error_environment("%s: is a link, so records after step %lld are not removed", path, (long long)step);
     FILE *file = open_stream(path);
     if (file == NULL)
         return error_environment("%s: cannot open it: %s", path, open_failure());
@@ -367,7 +367,7 @@ static int cut_file(const char *path, int64_t step)
     if (unreadable)
         return error_environment("%s: cannot read it", path);
     if (holds_steps ? truncate(path, kept) != 0 : unlink(path) != 0)
-        return error_environment("%s: cannot cut it at step %lld: %s", path, (long long)step, strerror(errno));
+        return error_environment("%s: cannot truncate it at step %lld: %s", path, (long long)step, strerror(errno));
     return ERROR_NONE;
 }
 

@@ -183,7 +183,7 @@ static int check_stores(const struct token_store *train, const struct token_stor
 static int finish(const struct token_store *valid, const struct sum *sum, double *nats, int64_t *symbols)
 {
     if (sum->symbols == 0)
-        return error_user("%s: holds no %s to evaluate", valid->path, tokenizer_token_noun(valid->tokenizer));
+        return error_user("%s: has no %s to evaluate", valid->path, tokenizer_token_noun(valid->tokenizer));
     *nats = sum->nats / (double)sum->symbols;
     *symbols = sum->symbols;
     return ERROR_NONE;

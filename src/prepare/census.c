@@ -29,9 +29,10 @@ int census_start(struct text_census *census, const struct tokenizer *tokenizer, 
 {
     *census = (struct text_census){.tokenizer = tokenizer, .capitals = tokenizer->bases};
     if (tokenizer_is_text(tokenizer))
-        return letter_case == NULL ? ERROR_NONE
-                                   : error_user("--case %s: only for tokens of characters (%s); text stays as it is",
-                                                letter_case, tokenizer_names());
+        return letter_case == NULL
+                   ? ERROR_NONE
+                   : error_user("--case %s: applies to character tokenizers only (%s); text stays as it is",
+                                letter_case, tokenizer_names());
     if (letter_case != NULL && strcmp(letter_case, "upper") != 0 && strcmp(letter_case, "keep") != 0)
         return error_user("--case %s: must be upper (lower-case letters are read as capitals) or keep", letter_case);
     if (letter_case != NULL)
@@ -153,8 +154,8 @@ static void warn_of_other_bases(const struct text_census *census)
         list_character(&list, count[c], c);
     }
     if (others > 0)
-        log_warn("%lld of %lld bases are not A, C, G, T or N: %s; each has a token of its own, which is no label "
-                 "unless data.mask_degenerate = false%s",
+        log_warn("%lld of %lld bases are not A, C, G, T or N: %s; each keeps its own token, which is a label only with "
+                 "data.mask_degenerate = false%s",
                  (long long)others, (long long)count_all(census), list + strlen(", "), special_tokens(census));
     free(list);
 }
@@ -167,13 +168,12 @@ static bool warn_of_kind(const struct text_census *census)
     double bases = (double)count_letters(census, "ACGTUN") / all;
     double others = (double)count_letters(census, "EFIJLOPQXZ") / all; /* not IUPAC codes of nucleotides */
     if (!tokenizer->bases && bases > nucleotides_from)
-        log_warn(
-            "%.1f %% of the residues are A, C, G, T, U or N: do they mean nucleotides? For these there is tokenizer "
-            "nucleotide; %s takes them for amino acids",
-            100 * bases, tokenizer->name);
+        log_warn("%.1f %% of the residues are A, C, G, T, U or N: are these nucleotides? Then use --tokenizer "
+                 "nucleotide; %s reads them as amino acids",
+                 100 * bases, tokenizer->name);
     else if (tokenizer->bases && others > others_from)
-        log_warn("%.1f %% of the bases have letters that mean no nucleotide, such as E, F, I, L, P: are these "
-                 "proteins? For these there are tokenizers esm2 and amplify",
+        log_warn("%.1f %% of the bases have letters of no nucleotide, such as E, F, I, L, P: are these proteins? Then "
+                 "use --tokenizer esm2 or amplify",
                  100 * others);
     else
         return false;
@@ -187,7 +187,7 @@ static void warn_of_records(const struct text_census *census)
     char *others = census->strange == 1 ? memory_string("")
                                         : memory_format(", and more than %.0f %% of %lld other records",
                                                         100 * strange_from, (long long)census->strange - 1);
-    log_warn("unknown characters (%s) are %.0f %% of %s%s; what a model makes of them means little",
+    log_warn("unknown characters (%s) are %.0f %% of %s%s; a model's results for such records mean little",
              census->tokenizer->bases ? "other letters than A C G T N and the ambiguity codes of DNA"
                                       : "no token of the model",
              100 * census->strange_share, census->strange_name, others);
@@ -247,7 +247,7 @@ static void warn_of_specials(const struct text_census *census)
 {
     char *specials = census_specials(census);
     if (specials != NULL)
-        log_warn("written in the text: %s; what is written stays text, and none becomes its id", specials);
+        log_warn("the text contains %s; special tokens in a text are encoded as text, not as their ids", specials);
     free(specials);
 }
 

@@ -52,7 +52,7 @@ static int add_folder(struct prepare_inputs *inputs, const char *path)
     }
     closedir(folder);
     if (inputs->count == before)
-        return error_user("%s: this folder holds no files", path);
+        return error_user("%s: the folder has no files", path);
     qsort(inputs->paths + before, (size_t)(inputs->count - before), sizeof *inputs->paths, by_name);
     return ERROR_NONE;
 }

@@ -73,8 +73,9 @@ static int end(struct store_writer *self, const char *name)
     struct megatron_writer *writer = self_of(self);
     int code = writer->eod >= 0 ? put_tokens(writer, &writer->eod, 1) : ERROR_NONE;
     if (code == ERROR_NONE && writer->length > INT32_MAX)
-        code = error_user("%s: has %lld tokens, but a Megatron data set holds no sequence of 2^31 or more; cut it",
-                          name, (long long)writer->length);
+        code =
+            error_user("%s: has %lld tokens, but sequences of a Megatron data set must have fewer than 2^31; split it",
+                       name, (long long)writer->length);
     const int32_t length = (int32_t)writer->length;
     if (code == ERROR_NONE)
         code = column_put(writer->columns[LENGTHS], &length, sizeof length);

@@ -100,7 +100,7 @@ static int make_folder(const char *output)
     char *folder = disk_folder(output), *at;
     int failure = disk_make_folder(folder, &at), code = ERROR_NONE;
     if (failure != 0)
-        code = error_user("%s: its folder cannot be made: %s (folder %s)", output, strerror(failure), at);
+        code = error_user("%s: its folder cannot be created: %s (folder %s)", output, strerror(failure), at);
     free(at);
     free(folder);
     return code;
@@ -111,9 +111,9 @@ static int choose_format(struct prepare *prepare)
     const char *format = prepare->settings->format;
     prepare->megatron = format != NULL && strcmp(format, "megatron") == 0;
     if (!prepare->megatron && format != NULL && strcmp(format, "store") != 0)
-        return error_user("--format %s: unknown; there is: store, megatron", format);
+        return error_user("--format %s: must be store or megatron", format);
     if (prepare->settings->append_eod && !prepare->megatron)
-        return error_user("--append-eod: is for --format megatron; a token store's windows get their end token when "
+        return error_user("--append-eod: needs --format megatron; a token store's windows get their end token when "
                           "they are read (data.eos)");
     return ERROR_NONE;
 }
@@ -393,8 +393,8 @@ static void warn_of_repeats(const struct prepare *prepare)
         list = longer;
     }
     if (list[0] != '\0')
-        log_warn("sequences that an earlier part of the split has, too: %s; a loss on them is not one on unseen data: "
-                 "remove repeated sequences from the input first",
+        log_warn("sequences that an earlier part of the split has too: %s; their loss is not a loss on unseen data. "
+                 "Remove repeated sequences from the input first",
                  list + strlen(", "));
     free(list);
 }
@@ -410,7 +410,7 @@ static void report(const struct prepare *prepare)
                  plural(output->sequences), output->checksum);
     }
     if (prepare->empty_files > 0)
-        log_warn("%lld of %lld files hold no record; the first of them is %s", (long long)prepare->empty_files,
+        log_warn("%lld of %lld files have no record; the first of these files is %s", (long long)prepare->empty_files,
                  (long long)prepare->source_count, prepare->first_empty_file);
     record_reader_report(prepare->skipped_records, prepare->settings->field);
     if (prepare->empty_records > 0)
@@ -458,11 +458,10 @@ static int refuse_nothing(const struct prepare *prepare)
 {
     if (prepare->skipped_records > 0)
         return error_user(
-            "%s: no record has a sequence: --skip-bad left out %lld; --field names the one that holds the "
-            "sequence",
+            "%s: no record has a sequence: --skip-bad skipped %lld; name the field of the sequence with --field",
             prepare->settings->inputs[0], (long long)prepare->skipped_records);
     if (prepare->empty_files == prepare->source_count)
-        return error_user("%s: holds no record", prepare->first_empty_file);
+        return error_user("%s: has no record", prepare->first_empty_file);
     return error_user("%s: no record has a sequence, there is nothing to store", prepare->settings->inputs[0]);
 }
 

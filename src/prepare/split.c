@@ -154,10 +154,10 @@ static int choose_last(struct data_split *split, int part, struct spool *spool, 
 
 static int refuse_empty(const struct data_split *split, int part, const struct spool *spool)
 {
-    return error_user(
-        "--split: part %s would be empty: %lld tokens in %lld records are too few, since records of up to "
-        "%d tokens are not cut",
-        split->part[part].name, (long long)spool_tokens(spool), (long long)spool_records(spool), SPLIT_WHOLE);
+    return error_user("--split: part %s would be empty: %lld tokens in %lld records are too few, since records of up "
+                      "to %d tokens are not split",
+                      split->part[part].name, (long long)spool_tokens(spool), (long long)spool_records(spool),
+                      SPLIT_WHOLE);
 }
 
 int split_choose(struct data_split *split, struct spool *spool)

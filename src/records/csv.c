@@ -109,7 +109,7 @@ static int add(const struct csv *csv, struct csv_cell *cell, const char *text, i
     if (cell == NULL)
         return ERROR_NONE;
     if (cell->length + bytes > CSV_CELL_BYTES)
-        return refuse(csv, csv->row_line, "a cell is longer than 1 GiB; cut its sequence into several records");
+        return refuse(csv, csv->row_line, "a cell is longer than 1 GiB; split its sequence into several records");
     if (cell->length + bytes > cell->capacity) {
         cell->capacity = 2 * (cell->length + bytes);
         cell->text = memory_grow(cell->text, cell->capacity);
@@ -187,7 +187,7 @@ static int take_cell(struct csv *csv, struct csv_cell *cell, bool *last)
         return code;
     *last = next != (unsigned char)csv->delimiter;
     if (quoted && *last && next != '\n' && next != EOF)
-        return refuse(csv, csv->line, "text follows a quoted cell: a quote within one is written twice");
+        return refuse(csv, csv->line, "text follows a quoted cell; a quote inside a quoted cell must be written twice");
     if (!quoted && *last && cell != NULL && cell->length > 0 && cell->text[cell->length - 1] == '\r')
         cell->length--;
     csv->begin += next != EOF;
@@ -276,7 +276,7 @@ static int read_header(struct csv *csv)
     }
     csv->name_column = record >= 0 ? record : id;
     if (code == ERROR_NONE && csv->text_column < 0)
-        code = error_user("%s: has no column \"%s\"; --field names the one that holds the sequence. It has: %s%s",
+        code = error_user("%s: has no column \"%s\"; name the column of the sequence with --field. It has: %s%s",
                           source_name(csv->source), csv->field, list, csv->columns > NAMES_LISTED ? ", ..." : "");
     free(list);
     return code;
@@ -300,7 +300,7 @@ static int read_row(struct csv *csv, bool *whole)
     if (*whole)
         return ERROR_NONE;
     if (csv->skipped == NULL)
-        return error_user("%s:%lld: has %lld cells, the header has %lld; --skip-bad leaves such rows out",
+        return error_user("%s:%lld: has %lld cells, the header has %lld; --skip-bad skips such rows",
                           source_name(csv->source), (long long)csv->row_line, (long long)cells,
                           (long long)csv->columns);
     ++*csv->skipped;
@@ -315,13 +315,13 @@ static int make_record(struct csv *csv)
     if (csv->name_column == csv->text_column) /* with --field id or --field record */
         add(csv, &csv->name, csv->text.text, csv->text.length);
     if (!record_first_word(csv->name.text, csv->name.length, &word, &length, &wrong))
-        return error_user("%s:%lld: the record's name holds the control character 0x%02x", source_name(csv->source),
+        return error_user("%s:%lld: the record's name contains the control character 0x%02x", source_name(csv->source),
                           (long long)csv->row_line, (unsigned)wrong);
     free(csv->label);
     csv->label = length > 0 ? memory_format("%.*s", (int)length, word) : memory_format("%lld", (long long)csv->row);
     if (csv->content == RECORD_CHARACTERS ? !record_clean(csv->text.text, &csv->text.length, &wrong)
                                           : memchr(csv->text.text, '\0', (size_t)csv->text.length) != NULL)
-        return error_user("%s:%lld: column \"%s\" holds byte 0x%02x: it is not a %s", source_name(csv->source),
+        return error_user("%s:%lld: column \"%s\" contains byte 0x%02x, so it is not a %s", source_name(csv->source),
                           (long long)csv->row_line, csv->field, (unsigned)wrong,
                           csv->content == RECORD_CHARACTERS ? "sequence" : "text");
     csv->waits = csv->text.length > 0;

@@ -72,9 +72,8 @@ static int check_line_end(const struct fasta_reader *fasta, const char *first, c
         stop--;
     if (memchr(first, '\r', (size_t)(stop - first)) == NULL)
         return ERROR_NONE;
-    return error_user(
-        "%s:%lld: a carriage return within the line, as line ends of old Macs are: write \\n for each \\r",
-        source_name(fasta->source), (long long)fasta->line);
+    return error_user("%s:%lld: a carriage return within the line (a line end of old Macs): replace each \\r by \\n",
+                      source_name(fasta->source), (long long)fasta->line);
 }
 
 /* Skips the rest of a header line, or the part of it in the buffer. A carriage return at the buffer's end is kept, so
@@ -112,9 +111,9 @@ static int take_name(struct fasta_reader *fasta, struct record_piece *piece, boo
         last++;
     }
     if (last - first > FASTA_NAME_BYTES) {
-        log_warn("%s:%lld: the header's first word is the record's name and has more than %d bytes; the others are "
-                 "left out",
-                 source_name(fasta->source), (long long)fasta->line, FASTA_NAME_BYTES);
+        log_warn(
+            "%s:%lld: the header's first word is the record's name and has more than %d bytes; the rest is dropped",
+            source_name(fasta->source), (long long)fasta->line, FASTA_NAME_BYTES);
         last = first + FASTA_NAME_BYTES;
     }
     *piece = (struct record_piece){RECORD_NAME, first, last - first};
@@ -179,7 +178,7 @@ static int next(void *reader, struct record_piece *piece)
             done = true;
         } else if (fasta->at_end) {
             if (!fasta->in_record)
-                return error_user("%s: holds no FASTA record", source_name(fasta->source));
+                return error_user("%s: has no FASTA record", source_name(fasta->source));
             *piece = (struct record_piece){.kind = RECORD_END};
             done = true;
         }

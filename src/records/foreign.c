@@ -7,37 +7,37 @@
 #include <stddef.h>
 #include <string.h>
 
-static const char to_fasta[] = "give: samtools fasta FILE | cistron prepare ... -",
-                  to_parquet[] = "write it as Parquet", to_records[] = "write its texts as JSON lines or Parquet",
-                  from_flat[] = "make FASTA of it, with seqret or Biopython",
-                  from_structure[] = "give the FASTA file of its chains";
+static const char to_fasta[] = "run: samtools fasta FILE | cistron prepare ... -",
+                  to_parquet[] = "convert it to Parquet", to_records[] = "convert its texts to JSON lines or Parquet",
+                  from_flat[] = "convert it to FASTA, with seqret or Biopython",
+                  from_structure[] = "use the FASTA file of its chains";
 
 static const struct {
     int64_t offset, length;
     const char *bytes, *what, *hint;
 } kinds[] = {
-    {0, 8, "\x89HDF\r\n\x1a\n", "an HDF5 file", "a token store goes into a deck as it is (data.train)"},
+    {0, 8, "\x89HDF\r\n\x1a\n", "an HDF5 file", "if it is a token store, name it in data.train"},
     {0, 8, "ARROW1\0\0", "an Arrow IPC (Feather) file", to_parquet},
     {0, 4, "\xff\xff\xff\xff", "an Arrow IPC stream", to_parquet},
     {0, 4, "Obj\x01", "an Avro file", to_parquet},
-    {0, 5, "%PDF-", "a PDF document", "take its text out first"},
-    {257, 5, "ustar", "a tar archive", "unpack it and name its files, or give: tar -xO | cistron prepare ... -"},
+    {0, 5, "%PDF-", "a PDF document", "extract its text first"},
+    {257, 5, "ustar", "a tar archive", "unpack it and name its files, or run: tar -xOf FILE | cistron prepare ... -"},
     {0, 4, "PK\3\4", "a zip archive (or an office document)", "unpack it first"},
-    {0, 8, "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old office document", "write it as CSV or text"},
+    {0, 8, "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old office document", "convert it to CSV or text"},
     {0, 6,
      "\xfd"
      "7zXZ\0",
-     "an xz file", "give: xz -dc FILE | cistron prepare ... -"},
-    {4, 6, "1AY&SY", "a bzip2 file", "give: bzip2 -dc FILE | cistron prepare ... -"},
-    {0, 4, "\x04\x22\x4d\x18", "an lz4 file", "give: lz4 -dc FILE | cistron prepare ... -"},
+     "an xz file", "run: xz -dc FILE | cistron prepare ... -"},
+    {4, 6, "1AY&SY", "a bzip2 file", "run: bzip2 -dc FILE | cistron prepare ... -"},
+    {0, 4, "\x04\x22\x4d\x18", "an lz4 file", "run: lz4 -dc FILE | cistron prepare ... -"},
     {0, 2, "\x1f\x8b", "compressed twice", "decompress it once"},
     {0, 4, "\x28\xb5\x2f\xfd", "compressed twice", "decompress it once"},
     {0, 4, "BAM\1", "a BAM file", to_fasta},
     {0, 5, "CRAM\3", "a CRAM file", to_fasta},
-    {0, 8, "NCBI.sra", "an SRA archive", "give: fasterq-dump --fasta --stdout FILE | cistron prepare ... -"},
-    {0, 4, "\x43\x27\x41\x1a", "a 2bit file", "give: twoBitToFa FILE stdout | cistron prepare ... -"},
-    {0, 16, "##fileformat=VCF", "a VCF file", "it holds variants, no sequences"},
-    {0, 13, "##gff-version", "a GFF file", "it holds annotation; give its FASTA file"},
+    {0, 8, "NCBI.sra", "an SRA archive", "run: fasterq-dump --fasta --stdout FILE | cistron prepare ... -"},
+    {0, 4, "\x43\x27\x41\x1a", "a 2bit file", "run: twoBitToFa FILE stdout | cistron prepare ... -"},
+    {0, 16, "##fileformat=VCF", "a VCF file", "it contains variants, not sequences"},
+    {0, 13, "##gff-version", "a GFF file", "it contains annotation; use its FASTA file"},
     {0, 4, "@HD\t", "a SAM file", to_fasta},
     {0, 4, "@SQ\t", "a SAM file", to_fasta},
     {0, 4, "@RG\t", "a SAM file", to_fasta},
@@ -56,7 +56,7 @@ static const struct {
     {0, 4,
      "\x7f"
      "ELF",
-     "a program", "name files of records"},
+     "a program", "name a file of records"},
 };
 
 /* Returns the length of the line that begins at head[at], without its end. *next is where the next line begins, -1 if
@@ -115,7 +115,7 @@ static bool is_mmcif(const uint8_t *head, int64_t bytes)
 
 static int refuse(const char *path, const char *what, const char *hint)
 {
-    return error_user("%s: is %s, which is not read (FASTA, JSON lines, JSON, CSV, TSV, Parquet and text are); %s",
+    return error_user("%s: is %s, which is not supported (FASTA, JSON lines, JSON, CSV, TSV, Parquet and text are); %s",
                       path, what, hint);
 }
 
@@ -126,7 +126,7 @@ int foreign_refuse(const char *path, const uint8_t *head, int64_t bytes)
             memcmp(head + kinds[i].offset, kinds[i].bytes, (size_t)kinds[i].length) == 0)
             return refuse(path, kinds[i].what, kinds[i].hint);
     if (is_fastq(head, bytes))
-        return refuse(path, "a FASTQ file", "give: seqtk seq -A FILE | cistron prepare ... -");
+        return refuse(path, "a FASTQ file", "run: seqtk seq -A FILE | cistron prepare ... -");
     if (is_embl(head, bytes))
         return refuse(path, "an EMBL or UniProt flat file", from_flat);
     if (is_mmcif(head, bytes))

@@ -62,7 +62,7 @@ static int refill(struct jsonl *jsonl)
 {
     int64_t kept = jsonl->end - jsonl->begin, got;
     if (kept > JSONL_LINE_BYTES)
-        return error_user("%s:%lld: %s longer than %d bytes; cut its sequence into several records",
+        return error_user("%s:%lld: %s longer than %d bytes; split its sequence into several records",
                           source_name(jsonl->source), (long long)jsonl->line, jsonl->array ? "element" : "line",
                           JSONL_LINE_BYTES);
     if (jsonl->begin > 0)
@@ -227,8 +227,8 @@ static int refuse_json(const struct jsonl *jsonl, const char *what, int64_t colu
 {
     if (what == json_no_object)
         return error_user("%s:%lld: is not a JSON object", source_name(jsonl->source), (long long)jsonl->line);
-    return error_user("%s:%lld: no JSON: %s (column %lld)", source_name(jsonl->source), (long long)jsonl->line, what,
-                      (long long)column);
+    return error_user("%s:%lld: is not JSON: %s (column %lld)", source_name(jsonl->source), (long long)jsonl->line,
+                      what, (long long)column);
 }
 
 static int refuse_twice(const struct jsonl *jsonl, const struct json_member *member)
@@ -285,7 +285,7 @@ static int take_name(struct jsonl *jsonl, const struct json_member *record, cons
         code = decode(jsonl, given, given->value - text, &string);
         if (code == ERROR_NONE &&
             !record_first_word(json_string_value(string), (int64_t)json_string_length(string), &word, &length, &wrong))
-            code = error_user("%s:%lld: the record's name holds the control character 0x%02x",
+            code = error_user("%s:%lld: the record's name contains the control character 0x%02x",
                               source_name(jsonl->source), (long long)jsonl->line, (unsigned)wrong);
     }
     if (code == ERROR_NONE) {
@@ -339,8 +339,8 @@ static int take_sequence(struct jsonl *jsonl, const struct json_member *member, 
     memcpy(text, json_string_value(string), (size_t)length);
     json_decref(string);
     if (jsonl->content == RECORD_CHARACTERS && !record_clean(text, &length, &wrong))
-        return error_user("%s:%lld: field \"%s\" holds byte 0x%02x: it is not a sequence", name, number, jsonl->field,
-                          (unsigned)wrong);
+        return error_user("%s:%lld: field \"%s\" contains byte 0x%02x, so it is not a sequence", name, number,
+                          jsonl->field, (unsigned)wrong);
     jsonl->sequence = length > 0 ? text : NULL;
     jsonl->sequence_length = length;
     return ERROR_NONE;
@@ -350,10 +350,10 @@ static int refuse_absent(const struct jsonl *jsonl, const struct json_member *me
 {
     const char *name = source_name(jsonl->source);
     if (member->count > 0)
-        return error_user("%s:%lld: field \"%s\" is null; --skip-bad leaves such records out", name,
-                          (long long)jsonl->line, jsonl->field);
-    return error_user("%s:%lld: has no field \"%s\"; --field names the one that holds the sequence, --skip-bad leaves "
-                      "records without it out",
+        return error_user("%s:%lld: field \"%s\" is null; --skip-bad skips such records", name, (long long)jsonl->line,
+                          jsonl->field);
+    return error_user("%s:%lld: has no field \"%s\"; name the field of the sequence with --field, or skip records "
+                      "without the field with --skip-bad",
                       name, (long long)jsonl->line, jsonl->field);
 }
 

@@ -128,7 +128,7 @@ static int make_name(struct parquet *parquet)
     int64_t length;
     unsigned char wrong;
     if (!record_first_word((const char *)parquet->given.text, parquet->given.length, &word, &length, &wrong))
-        return error_user("%s: row %lld: the record's name holds the control character 0x%02x",
+        return error_user("%s: row %lld: the record's name contains the control character 0x%02x",
                           source_name(parquet->source), (long long)parquet->row, (unsigned)wrong);
     char *name = length > 0 ? memory_format("%.*s", (int)length, word) : memory_format("%lld", (long long)parquet->row);
     free(parquet->name);
@@ -153,7 +153,7 @@ static int clean_text(struct parquet *parquet)
     if (length > 0)
         memcpy(parquet->clean, parquet->text.text, (size_t)length);
     if (!record_clean(parquet->clean, &length, &wrong))
-        return error_user("%s: row %lld: column \"%s\" holds byte 0x%02x: it is not a sequence",
+        return error_user("%s: row %lld: column \"%s\" contains byte 0x%02x, so it is not a sequence",
                           source_name(parquet->source), (long long)parquet->row, parquet->columns[TEXT].name,
                           (unsigned)wrong);
     parquet->text = (struct parquet_string){(const uint8_t *)parquet->clean, length};
@@ -175,7 +175,7 @@ static int next_record(struct parquet *parquet, struct parquet_entry *entry, boo
         if (code != ERROR_NONE || entry->present || entry->empty_list)
             return code;
         if (parquet->skipped == NULL)
-            return error_user("%s: row %lld: column \"%s\" is null; --skip-bad leaves such records out",
+            return error_user("%s: row %lld: column \"%s\" is null; --skip-bad skips such records",
                               source_name(parquet->source), (long long)parquet->row, parquet->columns[TEXT].name);
         ++*parquet->skipped;
     }

@@ -1,6 +1,6 @@
-/* Reader of Parquet files: one column of strings, or of lists of strings, in any row groups; doc/formats.md lists the
- * supported features. A Parquet file is read from its end, so it cannot be a pipe or compressed as a whole. The code is
- * our own, because distributions have no Parquet library for C.
+/* Reader of Parquet files: one column of strings, or of lists of strings, in any row groups; doc/formats_input.md lists
+ * the supported features. A Parquet file is read from its end, so it cannot be a pipe or compressed as a whole. The
+ * code is our own, because distributions have no Parquet library for C.
  *
  * A record is an entry of the column settings->field (records/parquet_footer.h); an empty list is an empty record. Its
  * name is the first word of column "record", or else "id": a string, or an integer in decimal digits. Without these

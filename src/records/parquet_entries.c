@@ -56,7 +56,7 @@ static int take_dictionary(struct parquet_entries *entries, const struct parquet
     if (entries->has_dictionary)
         return parquet_pages_damaged(entries->pages, "a second dictionary");
     if (page->encoding != PARQUET_PLAIN && page->encoding != PARQUET_PLAIN_DICTIONARY)
-        return parquet_pages_damaged(entries->pages, "a dictionary in an encoding that is not read");
+        return parquet_pages_damaged(entries->pages, "a dictionary in an encoding that is not supported");
     if (page->entries >
         bytes / (entries->column->width > 0 ? entries->column->width : 4)) /* 4 bytes: the length before each string */
         return parquet_pages_damaged(entries->pages, "more strings in a dictionary than its bytes can hold");
@@ -105,7 +105,7 @@ static int take_data(struct parquet_entries *entries, const struct parquet_page 
     const int encoding = page->encoding;
     const bool indexed = encoding == PARQUET_PLAIN_DICTIONARY || encoding == PARQUET_RLE_DICTIONARY;
     if (!is_read(encoding, entries->column->width > 0))
-        return parquet_pages_damaged(entries->pages, "values in an encoding that is not read");
+        return parquet_pages_damaged(entries->pages, "values in an encoding that is not supported");
     if (indexed && !entries->has_dictionary)
         return parquet_pages_damaged(entries->pages, "its dictionary is missing");
     if (page->entries > entries->chunk_left)

@@ -324,7 +324,7 @@ static int refuse_absent(const struct parquet_footer *footer, const char *wanted
         list = longer;
         listed++;
     }
-    int code = error_user("%s: has no column \"%s\"; --field names the one that holds the sequence%s%s%s",
+    int code = error_user("%s: has no column \"%s\"; name the column of the sequence with --field%s%s%s",
                           source_name(footer->source), wanted, listed > 0 ? ". Of strings it has: " : "", list,
                           listed == NAMES_LISTED ? ", ..." : "");
     free(list);
@@ -340,10 +340,10 @@ int parquet_footer_find(const struct parquet_footer *footer, const char *name, s
     if (element == NULL)
         return refuse_absent(footer, name);
     if (element->type != TYPE_BYTES)
-        return error_user("%s: column \"%s\" holds %s, no strings", source_name(footer->source), name,
+        return error_user("%s: column \"%s\" contains %s, not strings", source_name(footer->source), name,
                           type_name(element));
     if (element->repetition > 1)
-        return error_user("%s: column \"%s\" holds lists of lists; strings and lists of strings are read",
+        return error_user("%s: column \"%s\" contains lists of lists; only strings and lists of strings can be read",
                           source_name(footer->source), name);
     *column = describe(footer, element, name);
     return ERROR_NONE;
@@ -367,7 +367,7 @@ int parquet_footer_names(const struct parquet_footer *footer, const char *name, 
         return ERROR_NONE;
     const bool integer = (named->type == TYPE_INT32 || named->type == TYPE_INT64) && !named->quantity;
     if (named->repeated || (named->type != TYPE_BYTES && !integer))
-        return error_user("%s: column \"%s\" names the records: it must hold strings or integers, and holds %s",
+        return error_user("%s: column \"%s\" names the records: it must contain strings or integers, but contains %s",
                           source_name(footer->source), name,
                           named->repeated   ? "lists"
                           : named->quantity ? "decimal numbers, dates or times"
@@ -440,7 +440,7 @@ static int check_chunk(const struct parquet_footer *footer, const struct column_
     if (column->encrypted)
         return error_user("%s: column \"%s\" is encrypted", file, name);
     if (column->elsewhere)
-        return error_user("%s: column \"%s\" lies in another file; give one that holds its data", file, name);
+        return error_user("%s: column \"%s\" is in another file; use a file that contains its data", file, name);
     const struct parquet_chunk *chunk = &column->chunk;
     if (column->type != wanted->type || chunk->entries < 0 || chunk->bytes < 0 || chunk->start < MAGIC_BYTES ||
         chunk->start > footer->limit || chunk->bytes > footer->limit - chunk->start)

@@ -65,8 +65,8 @@ int parquet_pages_start(struct parquet_pages *pages, const struct parquet_chunk 
     pages->left = chunk->bytes;
     pages->begin = pages->end = 0;
     if (unread != NULL)
-        return error_user("%s: column \"%s\" is compressed with a codec that is not read: %s (%d); write it with zstd, "
-                          "snappy, gzip or lz4_raw",
+        return error_user("%s: column \"%s\" is compressed with a codec that is not supported: %s (%d); write it with "
+                          "zstd, snappy, gzip or lz4_raw",
                           source_name(pages->source), pages->column->name, unread, chunk->codec);
     return ERROR_NONE;
 }
@@ -171,7 +171,7 @@ static int check_contents(const struct parquet_pages *pages, const struct header
         return parquet_pages_damaged(pages, "damaged header: impossible number of entries");
     if (header->kind == PAGE_DATA && ((pages->column->definition > 0 && header->definition_encoding != PARQUET_RLE) ||
                                       (pages->column->repetition > 0 && header->repetition_encoding != PARQUET_RLE)))
-        return parquet_pages_damaged(pages, "levels in the encoding BIT_PACKED, which is not read");
+        return parquet_pages_damaged(pages, "levels in the encoding BIT_PACKED, which is not supported");
     const int64_t most = MIN(header->packed_bytes, header->plain_bytes);
     if (header->definition_bytes < 0 || header->definition_bytes > most || header->repetition_bytes < 0 ||
         header->repetition_bytes > most - header->definition_bytes)

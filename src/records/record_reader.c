@@ -98,8 +98,7 @@ static int find_format(const struct record_class **class, const char *name)
         if (strcmp(name, classes[i]->name) == 0)
             *class = classes[i];
     if (*class == NULL)
-        return error_user("--input-format %s: unknown; there is: fasta, jsonl, json, csv, tsv, parquet, text, lines",
-                          name);
+        return error_user("--input-format %s: must be one of fasta, jsonl, json, csv, tsv, parquet, text, lines", name);
     return ERROR_NONE;
 }
 
@@ -126,7 +125,7 @@ static int refuse_wide(const char *path, const uint8_t *head, int64_t bytes)
     }
     if (kind == NULL)
         return ERROR_NONE;
-    return error_user("%s: is %s, UTF-8 is read; convert it: iconv -f %s -t UTF-8", path, kind, kind);
+    return error_user("%s: is %s, but must be UTF-8; convert it: iconv -f %s -t UTF-8", path, kind, kind);
 }
 
 /* Detects the format by the file's name, or else by its first bytes. */
@@ -201,8 +200,8 @@ static int refuse_empty(const struct record_reader *reader)
 {
     const int64_t *skipped = reader->settings.skipped;
     if (skipped == NULL || *skipped == reader->skipped_before)
-        return error_user("%s: holds no record", reader->name);
-    return error_user("%s: none of %lld records has field \"%s\"; --field names the one that holds the sequence",
+        return error_user("%s: has no record", reader->name);
+    return error_user("%s: none of %lld records has field \"%s\"; name the field of the sequence with --field",
                       reader->name, (long long)(*skipped - reader->skipped_before), reader->settings.field);
 }
 

@@ -242,7 +242,7 @@ int source_read_at(const struct record_source *source, void *buffer, int64_t byt
         if (count < 0)
             return error_environment("%s: cannot read: %s", source->name, strerror(errno));
         if (count == 0)
-            return error_user("%s: has become shorter while it is read", source->name);
+            return error_user("%s: became shorter while it was read", source->name);
         done += count;
     }
     return ERROR_NONE;

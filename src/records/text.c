@@ -109,9 +109,9 @@ static int take(struct text_reader *text, struct record_piece *piece)
         return ERROR_NONE;
     const char *what = text->content == RECORD_BYTES ? "text" : "sequence";
     if (text->lines)
-        return error_user("%s:%lld: holds byte 0x%02x: it is not a %s", source_name(text->source),
+        return error_user("%s:%lld: contains byte 0x%02x, so it is not a %s", source_name(text->source),
                           (long long)text->records, (unsigned)wrong, what);
-    return error_user("%s: holds byte 0x%02x: it is not a %s", source_name(text->source), (unsigned)wrong, what);
+    return error_user("%s: contains byte 0x%02x, so it is not a %s", source_name(text->source), (unsigned)wrong, what);
 }
 
 static int next(void *reader, struct record_piece *piece)

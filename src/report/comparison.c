@@ -473,7 +473,7 @@ static int read_run(struct compared_run *run, const char *name, int number, int6
     run->folder = slash != NULL ? memory_format("%.*s", (int)(slash - log), log) : memory_string(".");
     int code = access(log, F_OK) == 0 ? history_read(&run->history, log)
                                       : error_user("%s: %s%s", name,
-                                                   is_folder ? "holds no log.jsonl; name the output.folder of a run"
+                                                   is_folder ? "has no log.jsonl; name the output.folder of a run"
                                                              : "no such file or folder",
                                                    is_folder ? "" : path_seen_from(name));
     const bool says_nothing = run->history.start_count == 0 && run->history.row_count == 0;

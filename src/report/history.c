@@ -185,7 +185,7 @@ static void add_statistics(struct run_history *history, const json_t *line)
     }
 }
 
-/* Adds a note. The text of an end begins with its kind: "stopped: a signal asks to stop". */
+/* Adds a note. The text of an end begins with its kind: "stopped: a signal requests a stop". */
 static void add_note(struct run_history *history, const json_t *line, const char *event)
 {
     bool ends = strcmp(event, "end") == 0;

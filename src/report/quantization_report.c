@@ -154,15 +154,15 @@ void quantization_report_write(FILE *file, const struct run_history *history)
         return;
     struct cells cells;
     create_cells(&cells, history);
-    fputs("<h2>What quantization loses</h2>\n<p>Of each layer the worst of its linear layers", file);
+    fputs("<h2>Quantization error</h2>\n<p>For each layer, the worst of its linear layers", file);
     if (cells.column_count < cells.step_count) {
         char *steps = thousands_text(cells.step_count);
-        fprintf(file, "; %s steps were measured, and a cell is the worst of some that follow each other", steps);
+        fprintf(file, "; %s steps were measured, and a cell is the worst of several consecutive ones", steps);
         free(steps);
     }
     fputs(". Gradients that underflow are lost: under 0.5 % is good, over 4 % severe; then leave those layers in "
-          "precision.compute, or take scales of smaller blocks. Rounding to e4m3 by itself changes values by some "
-          "2.6 %, to e5m2 by 5.2 %.</p>\n",
+          "precision.compute, or use scales of smaller blocks. Rounding to e4m3 alone changes values by about 2.6 %, "
+          "to e5m2 by 5.2 %.</p>\n",
           file);
     write_map(file, &cells, "share of gradients that underflow to 0", cells.underflow, underflow_bands,
               UNDERFLOW_BANDS);

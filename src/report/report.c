@@ -180,7 +180,7 @@ static void add_token_facts(struct report *report)
         return;
     char *tokens = count_text(last->numbers.tokens), *unpadded = count_text(last->numbers.unpadded),
          *rows = count_text(last->numbers.samples);
-    add_fact(report, "learnt from", memory_format("%s tokens, %s without padding, in %s rows", tokens, unpadded, rows));
+    add_fact(report, "trained on", memory_format("%s tokens, %s without padding, in %s rows", tokens, unpadded, rows));
     free(tokens);
     free(unpadded);
     free(rows);
@@ -263,7 +263,7 @@ static void write_curves(FILE *file, const struct report *report)
         return;
     fputs("<h2>Curves</h2>\n", file);
     if (c->mark_count > 0)
-        fputs("<p>Dashed: a program went on from a checkpoint.</p>\n", file);
+        fputs("<p>Dashed: a program resumed from a checkpoint.</p>\n", file);
     struct plot_series series[CURVES_LOSSES];
     struct line_plot loss = curves_loss_plot(c, series);
     plot_write_svg(file, &loss);
@@ -444,7 +444,7 @@ int report_run(const char *folder, const char *out)
     char *log = memory_format("%s/" RUN_LOG, folder);
     if (access(log, F_OK) != 0) {
         free(log);
-        return error_user("%s: holds no log.jsonl%s; name the output.folder of a run", folder, path_seen_from(folder));
+        return error_user("%s: has no log.jsonl%s; name the output.folder of a run", folder, path_seen_from(folder));
     }
     struct report *report = memory_allocate(sizeof *report);
     report->folder = folder;

@@ -32,14 +32,14 @@ static char *where(const struct run_history *h, int64_t step)
 static struct run_verdict without_end(const struct run_history *h, const char *at)
 {
     if (h->start_count == 0)
-        return (struct run_verdict){"unknown", memory_string("the log does not say that a program began")};
+        return (struct run_verdict){"unknown", memory_string("the log has no start of a program")};
     if (last_step(h) >= steps_total(h) && h->timer_count > 0) /* old versions did not log an end */
         return (struct run_verdict){"finished", memory_string(at)};
     if (h->timer_count > 0)
-        return (struct run_verdict){"stopped", memory_format("%s; the log does not say why", at)};
+        return (struct run_verdict){"stopped", memory_format("%s; the log has no reason", at)};
     return (struct run_verdict){
-        "killed", memory_format("last seen at %s; no program is at work in the folder, and the last one was ended from "
-                                "outside or crashed. The same command resumes from the last checkpoint",
+        "killed", memory_format("last seen at %s; no program is running in the folder, and the last one was killed or "
+                                "crashed. The same command resumes from the last checkpoint",
                                 at)};
 }
 

@@ -112,10 +112,9 @@ static int check_tensor(const struct deck *deck, int64_t ranks)
     const int64_t context = deck->parallel.context > 1 ? deck->parallel.context : 1;
     const int64_t tokens = deck->train.micro_batch * deck->data.row_tokens / context;
     if (deck->parallel.sequence && tokens % tensor != 0)
-        return error_user(
-            "key parallel.tensor = %lld: must divide the %lld tokens of a micro-batch (train.micro_batch x "
-            "data.row_tokens / parallel.context); parallel.sequence = false takes any",
-            (long long)tensor, (long long)tokens);
+        return error_user("key parallel.tensor = %lld: must divide the %lld tokens of a micro-batch (train.micro_batch "
+                          "x data.row_tokens / parallel.context); parallel.sequence = false accepts any",
+                          (long long)tensor, (long long)tokens);
     return ERROR_NONE;
 }
 
@@ -129,8 +128,8 @@ static int check_context(const struct deck *deck, int64_t ranks)
     if (code != ERROR_NONE)
         return code;
     if (deck->data.row_tokens % multiple != 0)
-        return error_user("key data.row_tokens = %lld: must be a multiple of %lld with parallel.context = %lld, whose "
-                          "ranks have two chunks of a row each, such as %lld",
+        return error_user("key data.row_tokens = %lld: must be a multiple of %lld with parallel.context = %lld, since "
+                          "each rank has two chunks of a row, such as %lld",
                           (long long)deck->data.row_tokens, (long long)multiple, (long long)context,
                           (long long)((deck->data.row_tokens / multiple + 1) * multiple));
     return ERROR_NONE;
@@ -141,23 +140,23 @@ static int check_shard(const struct deck *deck, int64_t ranks)
     const int64_t size = deck->parallel.shard_size;
     const int shard = deck->parallel.shard;
     if (size > 0 && !shards(deck))
-        return error_user("key parallel.shard_size = %lld: needs parallel.shard, which says what its ranks hold once "
-                          "between them; with parallel.shard = \"none\" set 0",
+        return error_user("key parallel.shard_size = %lld: needs a sharding level (parallel.shard); with "
+                          "parallel.shard = \"none\" set 0",
                           (long long)size);
     int code = size > 0 ? check_divides("parallel.shard_size", size, deck, ranks) : ERROR_NONE;
     if (code != ERROR_NONE)
         return code;
     if (deck->parallel.reduce != DECK_REDUCE_AUTO && (shard == DECK_SHARD_NONE || shard == DECK_SHARD_OPTIMIZER)) {
         char *reduce = deck_key_text(deck, "parallel.reduce");
-        code = error_user("key parallel.reduce = %s: for parallel.shard = \"gradients\" or \"full\"; else "
-                          "gradients are whole and summed once a step (\"auto\")",
+        code = error_user("key parallel.reduce = %s: needs parallel.shard = \"gradients\" or \"full\"; otherwise set "
+                          "\"auto\" (gradients are whole, and reduced once per step)",
                           reduce);
         free(reduce);
         return code;
     }
     if (deck->parallel.reduce_as == DECK_COMPUTE_BF16 && !shards(deck))
-        return error_user("key parallel.reduce_as = \"bf16\": for ranks that share the state; with parallel.shard = "
-                          "\"none\" set \"fp32\"");
+        return error_user("key parallel.reduce_as = \"bf16\": needs a sharding level (parallel.shard); with "
+                          "parallel.shard = \"none\" set \"fp32\"");
     return ERROR_NONE;
 }
 
@@ -169,8 +168,7 @@ static int check_pipeline(const struct deck *deck, int64_t ranks)
                           deck->parallel.tensor > 1 ? " over parallel.tensor" : "",
                           (long long)(ranks / deck->parallel.tensor));
     if (stages == 1 && chunks > 1)
-        return error_user("key parallel.virtual_stages = %lld: parts of a stage, of which there are none with "
-                          "parallel.pipeline = 1; set 1",
+        return error_user("key parallel.virtual_stages = %lld: needs parallel.pipeline above 1; set 1",
                           (long long)chunks);
     return ERROR_NONE;
 }
@@ -193,9 +191,9 @@ static int check_reproducible(const struct deck *deck)
     if (deck->parallel.pipeline > 1)
         return error_user(needs, "parallel.pipeline = 1");
     if (deck->parallel.context == 0)
-        return error_user(needs, "a number in parallel.context, for how rows are cut changes what is rounded");
+        return error_user(needs, "a number in parallel.context, since rounding depends on how rows are split");
     if (deck->memory.head_tokens == 0)
-        return error_user(needs, "a number in memory.head_tokens, for the head's chunks change what is rounded");
+        return error_user(needs, "a number in memory.head_tokens, since rounding depends on the head's chunks");
     return ERROR_NONE;
 }
 
@@ -211,7 +209,7 @@ int layout_check(const struct deck *deck, int64_t ranks)
     if (code == ERROR_NONE)
         code = check_reproducible(deck);
     if (code == ERROR_NONE && !deck->precision.masters && deck->precision.compute != DECK_COMPUTE_BF16)
-        code = error_user("key precision.masters = false: weights, gradients and moments are bf16 then; needs "
+        code = error_user("key precision.masters = false: makes weights, gradients and moments bf16, and needs "
                           "precision.compute = \"bf16\"");
     if (code == ERROR_NONE && deck->precision.gradients == DECK_COMPUTE_BF16 &&
         deck->precision.compute != DECK_COMPUTE_BF16)

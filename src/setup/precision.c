@@ -93,8 +93,8 @@ static int claim_list(uint8_t *claims, int64_t layers, enum precision_kind kind,
     while (*at != '\0') {
         int64_t first, last;
         if (!layer_range_read(&at, &first, &last) || (*at != ',' && *at != '\0') || (*at == ',' && at[1] == '\0'))
-            return error_user("key %s = \"%s\": must be layers counted from 1 and ranges of them with commas between, "
-                              "such as \"2-5,9\"; %s",
+            return error_user("key %s = \"%s\": must be layers and ranges of layers, counted from 1 and separated by "
+                              "commas, such as \"2-5,9\"; %s",
                               key, list, besides);
         if (first < 1 || last > layers)
             return error_user("key %s = \"%s\": layers are 1 to %lld, by model.layers", key, list, (long long)layers);
@@ -147,7 +147,7 @@ static int list_claims(struct layer_list *list, const uint8_t *claims, int64_t l
             continue;
         if (layer == 0 || claims[layer - 1] != kind) {
             if (list->count == LAYER_RANGES)
-                return error_user("%s: the layers are more than %d ranges; name fewer", keys, LAYER_RANGES);
+                return error_user("%s: more than %d ranges of layers; name fewer", keys, LAYER_RANGES);
             list->ranges[list->count++].first = (int)layer;
         }
         list->ranges[list->count - 1].last = (int)layer;
@@ -210,8 +210,8 @@ static int find_linears(bool *linears, const char *text)
             linear++;
         at += word + strspn(at + word, " ");
         if (linear == LINEAR_COUNT || (*at != ',' && *at != '\0'))
-            return error_user("key precision.linears = \"%s\": must be one or more of qkv, o, up, down with commas "
-                              "between; with precision.recipe = \"none\" nothing is quantized",
+            return error_user("key precision.linears = \"%s\": must be one or more of qkv, o, up, down, separated by "
+                              "commas; with precision.recipe = \"none\" nothing is quantized",
                               text);
         linears[linear] = true;
     }

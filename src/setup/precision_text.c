@@ -127,11 +127,11 @@ void precision_warn(const struct precision *precision, const struct deck *deck)
 {
     char *recipe = deck_key_text(deck, "precision.recipe"), *unused = unused_keys(precision, deck);
     if (deck->precision.recipe != DECK_RECIPE_NONE && !precision_quantizes(precision))
-        log_warn("precision.recipe = %s, but no layer is left to it: look at precision.fp8_layers, fp4_layers, "
-                 "first_layers_bf16 and last_layers_bf16",
+        log_warn("precision.recipe = %s applies to no layer: check precision.fp8_layers, fp4_layers, first_layers_bf16 "
+                 "and last_layers_bf16",
                  recipe);
     else if (unused[0] != '\0')
-        log_warn("%s: changes nothing with precision.recipe = %s and these layers; leave it out", unused, recipe);
+        log_warn("%s: has no effect with precision.recipe = %s and these layers; remove it", unused, recipe);
     free(recipe);
     free(unused);
 }

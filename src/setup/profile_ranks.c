@@ -38,7 +38,7 @@ int profile_check(const struct deck *deck, int64_t ranks)
 {
     const struct rank_list list = read_list(deck->profile.ranks, 0);
     if (!list.is_one)
-        return error_user("key profile.ranks: \"%s\" is not a list of ranks, as \"0\" or \"0,8\" or \"all\"",
+        return error_user("key profile.ranks: \"%s\" is not a list of ranks such as \"0\", \"0,8\" or \"all\"",
                           deck->profile.ranks);
     if (deck->profile.start > 0 && list.largest >= ranks)
         return error_user("key profile.ranks: \"%s\" names rank %ld; the ranks of this run are 0 to %lld",
@@ -47,7 +47,8 @@ int profile_check(const struct deck *deck, int64_t ranks)
         return error_user("key profile.stop: %lld is before profile.start = %lld", (long long)deck->profile.stop,
                           (long long)deck->profile.start);
     if (deck->profile.collectives && deck->profile.start == 0)
-        return error_user("key profile.collectives: true needs a profile, which profile.start = 0 has none of");
+        return error_user(
+            "key profile.collectives = true: needs a profile, but profile.start = 0 makes none; set profile.start");
     return ERROR_NONE;
 }
 

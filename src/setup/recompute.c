@@ -89,30 +89,31 @@ int recompute_from_deck(struct recompute *r, const struct deck *deck, int64_t la
 {
     const bool fit = deck->memory.recompute == DECK_RECOMPUTE_FIT;
     const char *own = deck->memory.recompute_layers, *list = fit ? deck->memory.fitted_layers : own;
-    const struct key policies = {fit ? "memory.fitted_layers" : "memory.recompute_layers",
-                                 list,
-                                 "policies of memory.recompute and their layers, counted from 1, such as "
-                                 "\"full:1-8,qkv:9-12,20\"",
-                                 layers,
-                                 r->layers,
-                                 POLICIES};
+    const struct key policies = {
+        fit ? "memory.fitted_layers" : "memory.recompute_layers",
+        list,
+        "policies of memory.recompute with their layers, counted from 1, such as \"full:1-8,qkv:9-12,20\"",
+        layers,
+        r->layers,
+        POLICIES};
     const bool chosen = fit && !named(deck->memory.offload_layers);
-    const struct key offloaded = {chosen ? "memory.fitted_offload" : "memory.offload_layers",
-                                  chosen ? deck->memory.fitted_offload : deck->memory.offload_layers,
-                                  "layers counted from 1 and ranges of them with commas between, such as \"1-8,20\"",
-                                  layers,
-                                  &r->offloaded,
-                                  1};
+    const struct key offloaded = {
+        chosen ? "memory.fitted_offload" : "memory.offload_layers",
+        chosen ? deck->memory.fitted_offload : deck->memory.offload_layers,
+        "layers and ranges of layers, counted from 1 and separated by commas, such as \"1-8,20\"",
+        layers,
+        &r->offloaded,
+        1};
     *r = (struct recompute){.others = fit ? DECK_RECOMPUTE_NORMS : (enum deck_recompute)deck->memory.recompute};
     if (fit && named(own))
-        return error_user(
-            "key memory.recompute_layers = \"%s\": memory.recompute = \"fit\" chooses for every layer; for a "
-            "list of your own set a policy there",
-            own);
+        return error_user("key memory.recompute_layers = \"%s\": memory.recompute = \"fit\" chooses a policy for every "
+                          "layer; to use this list, set memory.recompute to a policy",
+                          own);
     int code = read_list(&policies);
     if (code == ERROR_NONE && fit && named(list) && named_layers(r) < layers)
-        code = error_user("key memory.fitted_layers = \"%s\": names all %lld layers, as a run writes it, or is \"\"",
-                          list, (long long)layers);
+        code =
+            error_user("key memory.fitted_layers = \"%s\": must name all %lld layers, as a run writes it, or be \"\"",
+                       list, (long long)layers);
     return code == ERROR_NONE ? read_list(&offloaded) : code;
 }
 

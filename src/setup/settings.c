@@ -132,11 +132,10 @@ static int check_micro_batches(const struct deck *deck, int64_t ranks)
     const int64_t stages = deck->parallel.pipeline, count = settings_micro_batches(deck, ranks);
     if (deck->parallel.virtual_stages == 1 || count % stages == 0)
         return ERROR_NONE;
-    return error_user(
-        "key train.global_batch = %lld: a rank has %lld micro-batches of it; parallel.virtual_stages = %lld needs "
-        "a multiple of parallel.pipeline = %lld, as with train.global_batch = %lld",
-        (long long)deck->train.global_batch, (long long)count, (long long)deck->parallel.virtual_stages,
-        (long long)stages, (long long)((count / stages + 1) * stages * micro_batch_rows(deck, ranks)));
+    return error_user("key train.global_batch = %lld: a rank has %lld micro-batches of it; parallel.virtual_stages = "
+                      "%lld needs a multiple of parallel.pipeline = %lld, such as with train.global_batch = %lld",
+                      (long long)deck->train.global_batch, (long long)count, (long long)deck->parallel.virtual_stages,
+                      (long long)stages, (long long)((count / stages + 1) * stages * micro_batch_rows(deck, ranks)));
 }
 
 int settings_check_sizes(const struct deck *deck, int64_t ranks)
@@ -154,7 +153,7 @@ static int check_prometheus(const char *name)
     const size_t length = strlen(name);
     if (length == 0 || (length >= 5 && strcmp(name + length - 5, ".prom") == 0))
         return ERROR_NONE;
-    return error_user("key log.prometheus = \"%s\": must end in .prom, else node_exporter does not read it", name);
+    return error_user("key log.prometheus = \"%s\": must end in .prom, otherwise node_exporter does not read it", name);
 }
 
 int settings_check(const struct deck *deck, int64_t ranks)
@@ -165,8 +164,8 @@ int settings_check(const struct deck *deck, int64_t ranks)
     if (code != ERROR_NONE)
         return code;
     if (deck->data.source == DECK_DATA_STORE && deck->data.train[0] == '\0')
-        return error_user("key data.train: not set; name a store made by cistron prepare (or set data.source = "
-                          "\"random\")");
+        return error_user(
+            "key data.train: not set; name a token store made by cistron prepare (or set data.source = \"random\")");
     if (deck->statistics.stop > 0 && deck->statistics.stop < deck->statistics.start)
         return error_user("key statistics.stop: %lld is before statistics.start = %lld",
                           (long long)deck->statistics.stop, (long long)deck->statistics.start);
@@ -183,8 +182,8 @@ void settings_warn(const struct deck *deck)
     const double run = (double)deck->train.steps * (samples ? (double)deck->train.global_batch : 1);
     if ((double)deck->schedule.warmup < run || deck->schedule.warmup == 0)
         return;
-    log_warn("schedule.warmup = %lld %s: the run, train.steps = %lld%s, ends within the warm-up, so that the learning "
-             "rate does not stay at optimizer.lr for a step",
+    log_warn("schedule.warmup = %lld %s: the run (train.steps = %lld%s) ends within the warm-up, so no step after the "
+             "warm-up has the learning rate optimizer.lr",
              (long long)deck->schedule.warmup, samples ? "samples" : "steps", (long long)deck->train.steps,
              samples ? " of train.global_batch samples each" : "");
 }
@@ -237,14 +236,14 @@ static int check_widths(const struct precision *precision, const struct model_se
         bool read;
         const char *fix;
     } widths[] = {
-        {"model.hidden", m->hidden, true, "precision.recipe = \"none\" takes any"}, /* one side of all linears */
+        {"model.hidden", m->hidden, true, "precision.recipe = \"none\" accepts any"}, /* one side of all linears */
         {"model.heads x head_dim", model_heads(m) * m->head_dim, attention, fewer},
         {"(model.heads + 2 kv_heads) x head_dim", (model_heads(m) + 2 * model_kv_heads(m)) * m->head_dim,
          blocks && linears[LINEAR_QKV], fewer},
         {"model.ffn", model_ffn(m), mlp, fewer},
-        {"model.vocabulary", model_vocabulary(m).most, precision->head, "precision.head = false takes any"},
+        {"model.vocabulary", model_vocabulary(m).most, precision->head, "precision.head = false accepts any"},
         {"model.vocabulary", m->vocabulary / layer_ranks(&m->layer), precision->head,
-         "precision.head = false takes any"}, /* the fewest rows that a rank has */
+         "precision.head = false accepts any"}, /* the fewest rows that a rank has */
     };
     for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++)
         if (widths[i].read && widths[i].width % multiple != 0)
@@ -298,7 +297,7 @@ static int check_positions(const struct deck *deck)
     const char *key = deck->data.window > 0 ? "data.window" : "data.row_tokens";
     char *maker = deck->model.positions > 0 ? memory_format("model.positions = %lld", (long long)positions)
                                             : memory_format("model.preset = \"%s\"", deck->model.preset);
-    int code = error_user("key %s = %lld: sequences are longer than the %lld tokens of %s; to train on such, set "
+    int code = error_user("key %s = %lld: sequences are longer than the %lld tokens of %s; to train on them, set "
                           "model.positions = %lld or more",
                           key, (long long)longest, (long long)(positions - extra), maker, (long long)(longest + extra));
     free(maker);
@@ -320,11 +319,10 @@ int settings_of_model(struct model_settings *settings, const struct deck *deck, 
     settings->rows = layout_rows(deck, model_kv_heads(settings));
     settings->cut = layout_stages(deck, deck->parallel.pipeline, 0);
     if (stage_slices(&settings->cut) > 1 && stage_slices(&settings->cut) > stages_most_slices(settings))
-        return error_user(
-            "key parallel.pipeline = %lld: with parallel.virtual_stages = %lld the model is cut into %d parts, "
-            "but its %lld layers make %d at most",
-            (long long)deck->parallel.pipeline, (long long)deck->parallel.virtual_stages, stage_slices(&settings->cut),
-            (long long)settings->layers, stages_most_slices(settings));
+        return error_user("key parallel.pipeline = %lld: with parallel.virtual_stages = %lld the model is divided into "
+                          "%d chunks, but its %lld layers make %d at most",
+                          (long long)deck->parallel.pipeline, (long long)deck->parallel.virtual_stages,
+                          stage_slices(&settings->cut), (long long)settings->layers, stages_most_slices(settings));
     code = attention_check(settings);
     if (code != ERROR_NONE)
         return code;

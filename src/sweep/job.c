@@ -273,7 +273,7 @@ static int write_files(const struct sweep_place *place, const struct sweep_case 
     char *build = sweep_job_path(place, c, "build");
     struct atomic_file atomic = {NULL};
     const int failure = disk_make_folder(folder, NULL);
-    int code = failure != 0 ? error_user("%s: cannot be made: %s", folder, strerror(failure)) : ERROR_NONE;
+    int code = failure != 0 ? error_user("%s: cannot be created: %s", folder, strerror(failure)) : ERROR_NONE;
     if (code == ERROR_NONE)
         code = atomic_file_open(&atomic, build);
     if (code == ERROR_NONE) {
@@ -321,7 +321,7 @@ static int run_here(const struct sweep_place *place, const struct sweep_case *c)
     char *script = sweep_job_path(place, c, "job.sh");
     int code = run_shell((char *[]){"bash", script, NULL}, &status);
     if (code == ERROR_NONE && sweep_job_state(place, c) != SWEEP_ENDED)
-        code = error_environment("%s: has ended without writing the exit code beside it", script);
+        code = error_environment("%s: has ended without writing its exit code", script);
     free(script);
     return code;
 }

@@ -95,8 +95,8 @@ static int take_settings(const struct list_reader *reader, const config_setting_
             *known[k].place = setting;
         else if (!config_setting_is_root(group) || strcmp(name, "sweeps") != 0)
             return wrong(reader, setting,
-                         "no setting of a sweep; there are deck, ranks, rows, scaling, keys, steps, warm_up, seconds, "
-                         "launch, submit, ranks_per_node and, at the top, sweeps");
+                         "is not a setting of a sweep; known: deck, ranks, rows, scaling, keys, steps, warm_up, "
+                         "seconds, launch, submit, ranks_per_node and, at the top, sweeps");
     }
     return ERROR_NONE;
 }
@@ -137,7 +137,7 @@ static char *value_text(const config_setting_t *value)
 static int read_text(const struct list_reader *reader, const config_setting_t *setting, const char *usual, char **text)
 {
     if (setting != NULL && config_setting_type(setting) != CONFIG_TYPE_STRING)
-        return wrong(reader, setting, "must be a text in double quotes");
+        return wrong(reader, setting, "must be a string in double quotes");
     *text = memory_string(setting != NULL ? config_setting_get_string(setting) : usual);
     return ERROR_NONE;
 }
@@ -200,7 +200,7 @@ static int read_group(const struct list_reader *reader, const struct settings *s
     if (code == ERROR_NONE && group->scaling != SWEEP_NO_SCALING && s->rows == NULL)
         code = wrong(reader, s->scaling, "needs rows: of a step, on each rank (weak) or on all (strong)");
     if (code == ERROR_NONE && group->scaling == SWEEP_NO_SCALING && s->rows != NULL)
-        code = wrong(reader, s->rows, "needs scaling, \"weak\" or \"strong\"; or set train.global_batch among keys");
+        code = wrong(reader, s->rows, "needs scaling, \"weak\" or \"strong\"; or set train.global_batch in keys");
     return code;
 }
 
@@ -248,7 +248,7 @@ static int add_axis(const struct list_reader *reader, struct axes *axes, const c
                     const char *key)
 {
     if (is_fixed(key))
-        return wrong(reader, setting, "is a key that the sweep sets itself (of train.steps: by steps and warm_up)");
+        return wrong(reader, setting, "is set by the sweep (train.steps by steps and warm_up)");
     struct axis *axis = axes_place(axes, key);
     *axis = (struct axis){.key = memory_string(key)};
     axis->values = memory_grow(NULL, (value_count(setting) + 1) * (int64_t)sizeof *axis->values);
@@ -280,7 +280,7 @@ static int check_rows(const struct list_reader *reader, const struct settings *s
 {
     for (int a = 0; a < axes->count && s->rows != NULL; a++)
         if (strcmp(axes->axes[a].key, "train.global_batch") == 0)
-            return wrong(reader, s->rows, "sets train.global_batch, which stands among keys");
+            return wrong(reader, s->rows, "sets train.global_batch, which is also set in keys");
     return ERROR_NONE;
 }
 
@@ -506,7 +506,7 @@ int sweep_list_read(struct sweep_list *list, const char *path)
     *list = (struct sweep_list){NULL};
     const struct list_reader reader = {list, path};
     config_t config;
-    int code = libconfig_file_read(&config, path, "not a list of a sweep");
+    int code = libconfig_file_read(&config, path, "not a sweep list");
     if (code != ERROR_NONE)
         return code;
     code = read_root(&reader, config_root_setting(&config));

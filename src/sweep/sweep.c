@@ -58,10 +58,9 @@ static int check_build(const struct sweep *sweep, const struct run_outcome *o)
 {
     if (o->build[0] == '\0' || strcmp(o->build, sweep->place.build) == 0)
         return ERROR_NONE;
-    return error_user(
-        "%s: case %s is of build %s, and this is %s: one table does not mix them; name another folder (-o), "
-        "or remove this one",
-        sweep->place.folder, o->name, o->build, sweep->place.build);
+    return error_user("%s: case %s is of build %s, but this build is %s; one table cannot mix builds: name another "
+                      "folder (-o), or remove this one",
+                      sweep->place.folder, o->name, o->build, sweep->place.build);
 }
 
 /* Returns a case whose device is known; NULL: none. */
@@ -78,7 +77,7 @@ static int check_device(const struct sweep *sweep, const struct run_outcome *o)
     const struct run_outcome *other = with_device(sweep);
     if (o->device[0] == '\0' || strcmp(o->device, other->device) == 0)
         return ERROR_NONE;
-    return error_user("%s: case %s ran on %s, and %s on %s: one table does not mix them; name another folder (-o), or "
+    return error_user("%s: case %s ran on %s, but %s on %s; one table cannot mix devices: name another folder (-o), or "
                       "remove one of the two",
                       sweep->place.folder, o->name, o->device, other->name, other->device);
 }
@@ -210,7 +209,8 @@ static int check_folder(const char *folder)
         char *path = memory_format("%s/%s", folder, names[i]);
         if (access(path, F_OK) == 0)
             code = error_user(
-                "%s: exists, and its folder is not of a sweep (it has no lock); name another folder by -o", path);
+                "%s: exists, and its folder was not made by a sweep (it has no lock); name another folder with -o",
+                path);
         free(path);
     }
     free(lock);
@@ -223,7 +223,7 @@ static int enter_folder(const char *folder, struct comm *self, struct folder_loc
     const int failure = disk_make_folder(folder, NULL);
     *path = failure == 0 ? realpath(folder, NULL) : NULL;
     if (*path == NULL)
-        return error_user("%s: cannot be made: %s", folder, strerror(failure != 0 ? failure : errno));
+        return error_user("%s: cannot be created: %s", folder, strerror(failure != 0 ? failure : errno));
     int code = check_folder(*path);
     return code == ERROR_NONE ? lock_acquire(lock, self, *path) : code;
 }

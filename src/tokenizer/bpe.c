@@ -24,8 +24,7 @@ void bpe_begin_merges(struct bpe *bpe)
 int bpe_add_stage(struct bpe *bpe, const struct splitter_settings *settings)
 {
     if (bpe->stage_count == BPE_MOST_STAGES)
-        return error_user("%s: has more than %d members that split; at most that many are offered", settings->where,
-                          BPE_MOST_STAGES);
+        return error_user("%s: has more than %d members that split, the maximum", settings->where, BPE_MOST_STAGES);
     int code = splitter_open(&bpe->stages[bpe->stage_count], settings);
     bpe->stage_count += code == ERROR_NONE;
     return code;

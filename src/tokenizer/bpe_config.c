@@ -32,7 +32,7 @@ static int read_placed(bool *placed, const struct json_place *root, const char *
 {
     int code = place_bool(placed, root, name, *placed);
     struct json_place given = place_member(root, name);
-    return code == ERROR_NONE && *placed && id < 0 ? place_refuse(&given, "false where there is no such token") : code;
+    return code == ERROR_NONE && *placed && id < 0 ? place_refuse(&given, "false if there is no such token") : code;
 }
 
 int bpe_read_config(struct bpe *bpe, const struct bpe_file *config)

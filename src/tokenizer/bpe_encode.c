@@ -91,7 +91,7 @@ static int refuse_byte(const struct bpe_encoder *encoder, const unsigned char *a
     if (normalized)
         at = encoder->normalized;
     return error_user("%s: byte 0x%02x of the text, %s %" PRId64 ", has no token in the vocabulary", encoder->bpe->name,
-                      byte, normalized ? "normalized, behind offset" : "at offset", at - encoder->text);
+                      byte, normalized ? "normalized, after offset" : "at offset", at - encoder->text);
 }
 
 /* Returns a copy of the piece in which only the first of adjacent bytes without tokens is kept. */

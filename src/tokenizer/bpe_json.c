@@ -100,7 +100,7 @@ static int read_vocabulary(struct bpe *bpe, const struct json_place *model)
             return place_fault(&vocabulary, "the id of \"%.60s\" must be a whole number from 0 to %d", text,
                                TOKENS_MOST - 1);
         if (tokens_has(&bpe->tokens, id))
-            return place_fault(&vocabulary, "id %lld is there twice, once for \"%.60s\"", (long long)id, text);
+            return place_fault(&vocabulary, "id %lld occurs twice, once for \"%.60s\"", (long long)id, text);
         int64_t count = decode_bytes(bytes, text, length);
         if (count >= 0)
             tokens_add(&bpe->tokens, (int32_t)id, bytes, count, TOKEN_TEXT);
@@ -173,7 +173,7 @@ static int check_model(const struct json_place *model)
     struct json_place dropout = place_member(model, "dropout");
     static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     if (!place_absent(&dropout) && !(json_is_number(dropout.value) && json_number_value(dropout.value) == 0))
-        return place_refuse(&dropout, "null or 0: with dropout a text has many outcomes");
+        return place_refuse(&dropout, "null or 0: with dropout a text has several encodings");
     for (int i = 0; i < 2; i++) {
         struct json_place affix = place_member(model, affixes[i]);
         if (!place_absent(&affix) && !place_is(&affix, ""))
@@ -181,7 +181,7 @@ static int check_model(const struct json_place *model)
     }
     struct json_place fallback = place_member(model, "byte_fallback");
     if (!place_absent(&fallback) && !json_is_false(fallback.value))
-        return place_refuse(&fallback, "false: of BPE the byte-level kind is offered");
+        return place_refuse(&fallback, "false: only byte-level BPE is supported");
     return ERROR_NONE;
 }
 
@@ -435,7 +435,7 @@ static int check_twice(const struct bpe *bpe, const struct json_place *place, co
         const struct added_token *token = &list->tokens[i];
         int32_t first = tokens_find(&bpe->tokens, token->text, token->bytes, TOKEN_ADDED);
         if (first >= 0 && first != token->id)
-            return place_fault(place, "\"%s\" is there twice, as %d and %d", token->text, (int)first, (int)token->id);
+            return place_fault(place, "\"%s\" occurs twice, as %d and %d", token->text, (int)first, (int)token->id);
     }
     return ERROR_NONE;
 }
@@ -504,7 +504,7 @@ static int read_pre_tokenizers(struct bpe *bpe, const struct json_place *root)
     struct json_place place = place_member(root, "pre_tokenizer");
     int code = read_parts(bpe, &place, "pretokenizers", read_pre_tokenizer);
     if (code == ERROR_NONE && !bpe->byte_level)
-        return error_user("%s: pre_tokenizer: has no ByteLevel: only byte-level vocabularies are offered", bpe->name);
+        return error_user("%s: pre_tokenizer: has no ByteLevel: only byte-level vocabularies are supported", bpe->name);
     return code;
 }
 

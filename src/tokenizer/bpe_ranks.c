@@ -88,10 +88,10 @@ static int read_line(struct bpe *bpe, const struct lines *lines, const char *end
         rank = rank * 10 + (*digit - '0');
     }
     if (rank >= TOKENS_MOST)
-        return error_user("%s:%" PRId64 ": rank %" PRId64 " is not below %d, the most that is offered", lines->name,
-                          lines->line, rank, TOKENS_MOST);
+        return error_user("%s:%" PRId64 ": rank %" PRId64 " is not below %d, the maximum", lines->name, lines->line,
+                          rank, TOKENS_MOST);
     if (tokens_has(&bpe->tokens, rank))
-        return error_user("%s:%" PRId64 ": rank %" PRId64 " is there twice", lines->name, lines->line, rank);
+        return error_user("%s:%" PRId64 ": rank %" PRId64 " occurs twice", lines->name, lines->line, rank);
     tokens_add(&bpe->tokens, (int32_t)rank, scratch, bytes, TOKEN_TEXT);
     return ERROR_NONE;
 }
@@ -127,8 +127,8 @@ static int check_ranks(const struct bpe *bpe)
     }
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
         if (foreign[i].ranks == tokens->count)
-            return error_user("%s: has %d ranks: it is %s, whose pattern and special tokens are not in such a file; of "
-                              "rank files Llama 3's is offered, of other models tokenizer.json",
+            return error_user("%s: has %d ranks: it is %s, whose pattern and special tokens are not in a rank file; "
+                              "use the model's tokenizer.json (of rank files only Llama 3's is supported)",
                               bpe->name, foreign[i].ranks, foreign[i].name);
     return ERROR_NONE;
 }

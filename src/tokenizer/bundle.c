@@ -113,7 +113,7 @@ static void warn_of_more(const char *folder)
 {
     char *path = memory_format("%s/additional_chat_templates", folder);
     if (is_there(path))
-        log_warn("%s: is not kept: of chat templates %s alone is", path, bundle_names[BUNDLE_CHAT]);
+        log_warn("%s: is not kept: of chat templates only %s is", path, bundle_names[BUNDLE_CHAT]);
     free(path);
 }
 
@@ -132,7 +132,8 @@ int bundle_read(struct tokenizer_bundle *bundle, const char *where)
     if (code == ERROR_NONE && bundle_bytes(bundle) == 0)
         code = take_from(bundle, BUNDLE_RANKS, folder);
     if (code == ERROR_NONE && bundle_bytes(bundle) == 0)
-        code = error_user("%s: holds no %s and no %s", where, bundle_names[BUNDLE_JSON], bundle_names[BUNDLE_RANKS]);
+        code =
+            error_user("%s: contains neither %s nor %s", where, bundle_names[BUNDLE_JSON], bundle_names[BUNDLE_RANKS]);
     for (int kind = BUNDLE_CONFIG; kind < BUNDLE_KINDS && code == ERROR_NONE; kind++)
         code = take_from(bundle, (enum bundle_kind)kind, folder);
     if (code == ERROR_NONE)

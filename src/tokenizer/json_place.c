@@ -56,7 +56,7 @@ int place_refuse(const struct json_place *place, const char *allowed)
     if (json_is_object(place->value) || json_is_array(place->value))
         return place_fault(place, "must be %s", allowed);
     char *value = json_dumps(place->value, JSON_ENCODE_ANY);
-    int code = place_fault(place, "%.60s is not offered; must be %s", value == NULL ? "this" : value, allowed);
+    int code = place_fault(place, "%.60s is not supported; must be %s", value == NULL ? "this" : value, allowed);
     free(value);
     return code;
 }
@@ -114,5 +114,5 @@ int place_parse(json_t **object, const struct bpe_file *file)
     if (json_is_object(*object))
         return ERROR_NONE;
     json_decref(*object);
-    return error_user("%s: is JSON, but no object", file->name);
+    return error_user("%s: is JSON, but not an object", file->name);
 }

@@ -63,7 +63,7 @@ static int escape(struct translation *t)
     case 's':
     case 'S':
         if (letter == 'S' && t->in_set)
-            return refuse(t, "\\S inside [] is not offered");
+            return refuse(t, "\\S inside [] is not supported");
         put_text(t, t->in_set ? "" : letter == 's' ? "[" : "[^");
         put_text(t, CLASSES_SPACE);
         put_text(t, t->in_set ? "" : "]");
@@ -92,8 +92,8 @@ static int escape(struct translation *t)
     default:
         if (ispunct((unsigned char)letter))
             return copy(t, 2);
-        return refuse(t, "of escapes only \\s \\S \\d \\D \\p{} \\P{} \\x{} \\u \\r \\n \\t \\f and those of "
-                         "punctuation are offered");
+        return refuse(t, "the escapes that are supported are \\s \\S \\d \\D \\p{} \\P{} \\x{} \\u \\r \\n \\t \\f and "
+                         "those of punctuation");
     }
 }
 
@@ -109,7 +109,7 @@ static int repeat(struct translation *t)
         return refuse(t, "{ must begin {n}, {n,} or {n,m}, or be written \\{");
     char next = t->at[length + 1];
     if (next == '+' || (next == '?' && !range))
-        return refuse(t, "{n}?, {n}+ and {n,m}+ are not offered");
+        return refuse(t, "{n}?, {n}+ and {n,m}+ are not supported");
     return copy(t, length + 1);
 }
 
@@ -124,7 +124,7 @@ static int group(struct translation *t)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strncmp(t->at, kinds[i], strlen(kinds[i])) == 0)
             return copy(t, strlen(kinds[i]));
-    return refuse(t, "of groups only ( (?: (?i: (?= (?! (?<= (?<! (?> are offered");
+    return refuse(t, "the groups that are supported are ( (?: (?i: (?= (?! (?<= (?<! (?>");
 }
 
 static int set_begin(struct translation *t)
@@ -137,9 +137,9 @@ static int set_begin(struct translation *t)
 static int in_set(struct translation *t)
 {
     if (*t->at == '[')
-        return refuse(t, "[ inside [] must be written \\[: sets in sets are not offered");
+        return refuse(t, "[ inside [] must be written \\[: sets in sets are not supported");
     if (*t->at == '&' && t->at[1] == '&')
-        return refuse(t, "&& inside [] is not offered");
+        return refuse(t, "&& inside [] is not supported");
     t->in_set = *t->at != ']';
     return copy(t, 1);
 }

@@ -44,12 +44,12 @@ static int compile(struct text_splitter *split, const char *pattern, bool litera
     if (split->code == NULL) {
         PCRE2_UCHAR message[256];
         pcre2_get_error_message(code, message, sizeof message);
-        return error_user("%s: \"%s\": PCRE2 does not take it: %s", split->where, text_short(shown, pattern),
+        return error_user("%s: \"%s\": PCRE2 rejects it: %s", split->where, text_short(shown, pattern),
                           (const char *)message);
     }
     pcre2_pattern_info(split->code, PCRE2_INFO_MATCHEMPTY, &empty);
     if (empty)
-        return error_user("%s: \"%s\" must not match where there is nothing", split->where, text_short(shown, pattern));
+        return error_user("%s: \"%s\" must not match the empty string", split->where, text_short(shown, pattern));
     pcre2_jit_compile(split->code, PCRE2_JIT_COMPLETE); /* a failure only makes matching slower */
     return ERROR_NONE;
 }
@@ -198,7 +198,7 @@ static int run_pcre2(const struct text_splitter *split, struct splitter_scratch 
     if (code == ERROR_NONE && count != PCRE2_ERROR_NOMATCH) {
         PCRE2_UCHAR message[256];
         pcre2_get_error_message(count, message, sizeof message);
-        return error_user("%s: PCRE2 gives up on a text of %lld bytes: %s", split->where, (long long)bytes,
+        return error_user("%s: PCRE2 fails on a text of %lld bytes: %s", split->where, (long long)bytes,
                           (const char *)message);
     }
     if (code == ERROR_NONE)

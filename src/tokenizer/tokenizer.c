@@ -74,7 +74,7 @@ int tokenizer_open(const struct tokenizer **tokenizer, const char *where)
     if (*tokenizer != NULL)
         return ERROR_NONE;
     if (stat(where, &status) != 0)
-        return error_user("tokenizer %s: unknown, and no file or folder%s; there is: %s", where, path_seen_from(where),
+        return error_user("tokenizer %s: unknown, and not a file or folder%s; known: %s", where, path_seen_from(where),
                           tokenizer_names());
     struct tokenizer_bundle bundle;
     int code = bundle_read(&bundle, where);

@@ -27,13 +27,13 @@ enum reason {
 };
 
 static const char *const reasons[REASON_COUNT] = {
-    [REASON_SAVE_TIME] = "checkpoint.every_minutes asks for a checkpoint",
-    [REASON_SAVE_FILE] = "the file checkpoint asks for a checkpoint",
-    [REASON_SAVE_SIGNAL] = "SIGUSR2 asks for a checkpoint",
+    [REASON_SAVE_TIME] = "checkpoint.every_minutes requests a checkpoint",
+    [REASON_SAVE_FILE] = "the file checkpoint requests a checkpoint",
+    [REASON_SAVE_SIGNAL] = "SIGUSR2 requests a checkpoint",
     [REASON_WALLTIME] = "train.walltime is nearly over",
-    [REASON_STOP_FILE] = "the file stop asks to stop",
-    [REASON_LOST_OUTPUT] = "standard output has lost its reader",
-    [REASON_STOP_SIGNAL] = "a signal asks to stop",
+    [REASON_STOP_FILE] = "the file stop requests a stop",
+    [REASON_LOST_OUTPUT] = "the reader of standard output has ended",
+    [REASON_STOP_SIGNAL] = "a signal requests a stop",
 };
 
 /* Minimum time between two looks at the files: polling the metadata of a shared file system at every step is too
@@ -101,7 +101,7 @@ static bool take_request(const char *path)
         return false;
     if (unlink(path) == 0)
         return true;
-    log_warn("%s: asks for nothing, since it cannot be removed: %s", path, strerror(errno));
+    log_warn("%s: ignored as a request, since it cannot be removed: %s", path, strerror(errno));
     return false;
 }
 

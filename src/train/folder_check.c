@@ -122,7 +122,7 @@ static int check_requests(const struct names *names)
     for (int i = 0; i < 2; i++)
         if (is_filled_file(names->requests[i]))
             return refuse(names, names->requests[i],
-                          "is there and not empty, and a run removes a file of that name as a request");
+                          "exists and is not empty, but a run removes a file of that name as a request");
     return ERROR_NONE;
 }
 
@@ -151,9 +151,9 @@ static int check_result(const struct names *names, const struct setup *setup, co
     if (what == NULL || record->from)
         return ERROR_NONE;
     char *start = path != NULL ? memory_format("%s is not a checkpoint of that run", path)
-                               : memory_string("none of its checkpoints is there to resume from");
-    int code = error_user("key output.folder = \"%s\": holds the result of a run (%s), and %s; choose another "
-                          "output.folder, or name a checkpoint of that run by train.resume or train --from",
+                               : memory_string("it has no checkpoint to resume from");
+    int code = error_user("key output.folder = \"%s\": has the result of a run (%s), but %s; choose another "
+                          "output.folder, or name a checkpoint of that run with train.resume or train --from",
                           names->folder, what, start);
     free(start);
     return code;
@@ -162,7 +162,7 @@ static int check_result(const struct names *names, const struct setup *setup, co
 /* In a folder without a run, files with a run's names do not belong to a run, and are refused. */
 static int check_strangers(const struct names *names, const struct setup *setup)
 {
-    static const char what[] = "is there and is not of a run, which would write its own";
+    static const char what[] = "exists and was not written by a run, which would overwrite it";
     if (is_filled_file(names->log))
         return refuse(names, names->log, what);
     if (is_filled_file(names->deck))

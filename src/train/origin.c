@@ -65,20 +65,20 @@ static int check_sizes(const char *path, const struct model_settings *wanted, co
                  {"head_dim", wanted->head_dim, found->head_dim},
                  {"vocabulary", wanted->vocabulary, found->vocabulary}};
     if (wanted->family != found->family)
-        return error_user("key model.initialise_from: %s has a model of family %s, but the deck wants %s", path,
+        return error_user("key model.initialise_from: %s has a model of family %s, but the deck has %s", path,
                           found->family->name, wanted->family->name);
     struct fault_list faults = {0};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         if (sizes[i].wanted != sizes[i].found)
-            faults_add(&faults, "key model.%s: %lld there, %lld by the deck", sizes[i].key, (long long)sizes[i].found,
-                       (long long)sizes[i].wanted);
+            faults_add(&faults, "key model.%s: %lld in the file, %lld in the deck", sizes[i].key,
+                       (long long)sizes[i].found, (long long)sizes[i].wanted);
     if (wanted->tied != found->tied)
-        faults_add(&faults, "key model.tied: %s there, %s by the deck", found->tied ? "\"yes\"" : "\"no\"",
+        faults_add(&faults, "key model.tied: %s in the file, %s in the deck", found->tied ? "\"yes\"" : "\"no\"",
                    wanted->tied ? "\"yes\"" : "\"no\"");
     if (wanted->norm_zero_centered != found->norm_zero_centered)
-        faults_add(&faults, "key model.norm_zero_centered: %s there, %s by the deck",
+        faults_add(&faults, "key model.norm_zero_centered: %s in the file, %s in the deck",
                    found->norm_zero_centered ? "true" : "false", wanted->norm_zero_centered ? "true" : "false");
-    return faults_verdict(&faults, "key model.initialise_from: the model of %s is not the deck's", path);
+    return faults_verdict(&faults, "key model.initialise_from: the model of %s differs from the deck's", path);
 }
 
 /* Logs keys that differ from the checkpoint's although the weights' shapes agree. */
@@ -181,8 +181,8 @@ static int check_data(const struct session *s, const struct checkpoint_meta *met
                           "tokens",
                           s->setup.train_stores, tokenizer, path, meta->tokenizer);
     if (s->setup.initialise_optimizer && !meta->moments)
-        return error_user("key model.initialise_optimizer = true: %s holds no optimizer state; name a step_*.h5 file "
-                          "in model.initialise_from",
+        return error_user("key model.initialise_optimizer = true: %s has no optimizer state; name a step_*.h5 file in "
+                          "model.initialise_from",
                           path);
     return ERROR_NONE;
 }
@@ -197,7 +197,7 @@ int origin_read_weights(struct session *s, const char *path)
     if (code == ERROR_NONE)
         code = checkpoint_read(s->world, &s->engine, path, s->setup.initialise_optimizer);
     if (code == ERROR_NONE)
-        log_info("# starting from the weights%s of %s (its step: %lld)",
+        log_info("# starting from the weights%s of %s (step %lld)",
                  s->setup.initialise_optimizer ? " and the optimizer's state" : "", path, (long long)meta.step);
     checkpoint_meta_destroy(&meta);
     return code;

@@ -49,7 +49,7 @@ static char *describe_stretch(const struct deck *old_deck, const struct learning
     const struct learning_rate_settings old = setup_learning_rate(old_deck);
     if (old.steps == now->steps || !now->to_last_step || now->kind == DECK_SCHEDULE_CONSTANT)
         return NULL;
-    return memory_format("the learning rate falls over train.steps, which were %lld and are %lld now: its schedule is "
+    return memory_format("the learning rate decays until train.steps, which changed from %lld to %lld: the schedule is "
                          "%s, and the next step has %.4g instead of %.4g",
                          (long long)old.steps, (long long)now->steps,
                          now->steps > old.steps ? "stretched" : "shortened", learning_rate_at(now, step),
@@ -239,7 +239,7 @@ static void choose_beside(struct train_run *run)
     if (run->beside)
         snapshot_create(&run->snapshot, &s->engine);
     else
-        log_info("# checkpoints are written in the step: a snapshot takes %s of a rank's host memory, which has %s",
+        log_info("# checkpoints are written synchronously: a snapshot needs %s of host memory on a rank, which has %s",
                  bytes_text(need, (double)bytes), bytes_text(limit, available > 0 ? (double)available : 0));
 }
 
@@ -299,7 +299,7 @@ static void close_meter(struct train_run *run, int code)
     meter_end(&run->meter, code,
               code == ERROR_NONE                              ? done
               : code == ERROR_REQUEUE && run->stopped != NULL ? run->stopped
-              : code == ERROR_REQUEUE                         ? "a signal asks to stop"
+              : code == ERROR_REQUEUE                         ? "a signal requests a stop"
                                                               : error_printed());
     meter_close(&run->meter);
     free(done);
@@ -354,8 +354,8 @@ static int train_with(struct train_run *run, struct deck *deck, struct comm *wor
     if (run->step == setup->steps)
         log_info("# the run is finished: step %lld of %lld", (long long)run->step, (long long)setup->steps);
     if (run->step > setup->steps)
-        log_info("# nothing is left to do: the run has done %lld step%s, and train.steps asks for %lld",
-                 (long long)run->step, plural(run->step), (long long)setup->steps);
+        log_info("# nothing is left to do: the run has done %lld step%s, and train.steps is %lld", (long long)run->step,
+                 plural(run->step), (long long)setup->steps);
     profiler_create(&run->profiler, setup, world->rank);
     control_open(&run->control, world, setup->folder, walltime, setup->saving.seconds);
     comm_end_long_work();
@@ -498,7 +498,7 @@ int run_train(struct comm *world, const char *deck_path, const char *from, char 
     memory_free(deck);
     comm_end_long_work();
     if (code == ERROR_REQUEUE)
-        log_info("# exit code %d: the run stopped because it was asked to, and the same command resumes it%s", code,
+        log_info("# exit code %d: the run stopped on request, and the same command resumes it%s", code,
                  launcher_reports_codes() ? " (what mpirun says of a non-zero exit code means this)" : "");
     return code;
 }

@@ -45,7 +45,7 @@ static bool stopping(void *self)
 static bool has_loss(const struct train_run *run, const struct session_validation *found)
 {
     if (found->labels == 0 && run->session.world->rank == 0)
-        log_warn("data.valid: nothing in the rows of the validation is to be predicted, so it has no loss");
+        log_warn("data.valid: the validation rows have no labels, so there is no validation loss");
     return found->labels > 0;
 }
 
@@ -141,7 +141,7 @@ static int take_step(struct train_run *run)
                                   .data_wait = begun->data_wait};
     meter_count(&run->meter, &row, finite ? result.loss_sum : 0, finite ? result.labels : 0, &begun->work);
     if (result.labels == 0 && s->world->rank == 0)
-        log_warn("step %lld: no row of the global batch holds a label, so nothing is learned; look at data.train, "
+        log_warn("step %lld: no row of the global batch has a label, so nothing is learned; check data.train, "
                  "data.mask_degenerate and data.mask_probability",
                  (long long)begun->step);
     if (due(begun->step, s->setup.log_every) || begun->step == 1 || begun->step == s->setup.steps)

@@ -91,7 +91,7 @@ static int skip(struct train_run *run, const struct meter_row *row, const char *
 {
     if (++run->skipped == SKIPS_IN_A_ROW)
         return error_diverged(
-            "step %lld: %s: the run has diverged, %d steps in a row; the last checkpoint, if any, stands",
+            "step %lld: %s: the run has diverged, %d steps in a row; the last checkpoint, if any, is kept",
             (long long)row->step, what, SKIPS_IN_A_ROW);
     char *note = memory_format("skipped: %s", what);
     meter_note(&run->meter, row->step, "skipped", note);
@@ -110,9 +110,9 @@ int run_diverged(struct train_run *run, const struct meter_row *row, const struc
     else if (policy == DECK_DIVERGENCE_SKIP)
         code = comm_agree(world, skip(run, row, what));
     else
-        code =
-            comm_agree(world, error_diverged("step %lld: %s: the run has diverged; the last checkpoint, if any, stands",
-                                             (long long)row->step, what));
+        code = comm_agree(world,
+                          error_diverged("step %lld: %s: the run has diverged; the last checkpoint, if any, is kept",
+                                         (long long)row->step, what));
     if (code == ERROR_DIVERGED) {
         char *note = memory_format("diverged: %s", what);
         meter_diverged(&run->meter, row, note);

@@ -142,8 +142,8 @@ static int tolerate(struct train_run *run, int64_t step, int code)
     if (code != ERROR_ENVIRONMENT || !run->session.setup.saving.tolerated)
         return code;
     meter_note(&run->meter, step, "save_failed",
-               "a checkpoint could not be written, or an old one not removed; going on (checkpoint.on_failure = "
-               "\"continue\")");
+               "a checkpoint could not be written, or an old one not removed; the run continues (checkpoint.on_failure "
+               "= \"continue\")");
     return ERROR_NONE;
 }
 
@@ -198,12 +198,11 @@ void run_log_unsaved(const struct train_run *run)
     bytes_text(size, (double)disk_space_of(setup).checkpoint);
     if (checkpoint_newest(setup->folder, &newest) != ERROR_NONE)
         error_clear();
-    log_info(
-        "# step %lld is not saved. With room for %s in %s (a checkpoint is written before an older one is removed), "
-        "the same command %s%s",
-        (long long)run->unsaved_step, size, setup->folder,
-        newest != NULL ? "resumes from " : "starts from the beginning: there is no checkpoint yet",
-        newest != NULL ? newest : "");
+    log_info("# step %lld is not saved. With %s free in %s (a checkpoint is written before an older one is removed), "
+             "the same command %s%s",
+             (long long)run->unsaved_step, size, setup->folder,
+             newest != NULL ? "resumes from " : "starts from the beginning: there is no checkpoint yet",
+             newest != NULL ? newest : "");
     free(newest);
 }
 

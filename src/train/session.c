@@ -89,7 +89,7 @@ static int check_tokens(const struct session *s)
     const char *tokens = tokenizer->name;
     /* a causal model accepts any text tokenizer */
     if (strcmp(tokens, family->learns_from) != 0 && !(family->causal && tokenizer_is_text(tokenizer)))
-        return error_user("key data.train = \"%s\": has %s tokens, but model.family = \"%s\" learns from %s tokens",
+        return error_user("key data.train = \"%s\": has %s tokens, but model.family = \"%s\" needs %s tokens",
                           s->setup.train_stores, tokens, family->name, family->learns_from);
     if (s->valid != NULL && strcmp(loader_tokenizer(s->valid)->name, tokens) != 0)
         return error_user("key data.valid = \"%s\": has %s tokens, but data.train has %s tokens", s->setup.valid_stores,
@@ -115,11 +115,11 @@ static void log_choice(const struct layout_choice *choice, int64_t limit, bool t
 {
     enum { LOGGED = 4 };
     char need[BYTES_TEXT], moved[BYTES_TEXT], limit_text[BYTES_TEXT];
-    log_info("# layouts, of which a rank may use %s:", bytes_text(limit_text, (double)limit));
+    log_info("# layouts, if a rank may use %s:", bytes_text(limit_text, (double)limit));
     for (int i = 0; i < choice->count && i < LOGGED; i++) {
         const struct layout_candidate *c = &choice->candidates[i];
         char *text = layout_candidate_text(c);
-        char *takes = timed ? memory_format(", takes %.3g s by arithmetic", c->seconds) : memory_string("");
+        char *takes = timed ? memory_format(", predicted %.3g s", c->seconds) : memory_string("");
         log_info("#   %s: needs %s, receives %s a step%s%s", text, bytes_text(need, (double)c->need),
                  bytes_text(moved, (double)c->moved), takes, c->fits ? "" : ", too large");
         free(text);
@@ -267,11 +267,11 @@ static void warn_of_waste(const struct setup *setup)
     const int64_t rows = setup->train.global_rows, batch = setup->train.micro_rows, ranks = setup->ranks;
     const int64_t sharing = setup->sharing, data_ranks = ranks / sharing, share = (rows + data_ranks - 1) / data_ranks;
     if (rows < data_ranks)
-        log_warn("%lld of %lld ranks have no row of train.global_batch = %lld and only wait; start fewer",
+        log_warn("%lld of %lld ranks have no row of train.global_batch = %lld and only wait; start fewer ranks",
                  (long long)((data_ranks - rows) * sharing), (long long)ranks, (long long)rows);
     else if (batch > share)
         log_warn("train.micro_batch = %lld, but a rank has %lld rows of train.global_batch = %lld: the rest is "
-                 "padding, computed in vain; %lld is faster",
+                 "padding; %lld is faster",
                  (long long)batch, (long long)share, (long long)rows, (long long)share);
 }
 

@@ -46,7 +46,7 @@ static int distrust(struct comm *world, struct deck *deck, const char *path, cha
     char *folder = disk_folder(path), *dropped = memory_string("");
     int code = deck_read_text(given, "", "command line", overrides, count);
     if (code == ERROR_NONE && strlen(folder) >= sizeof given->output.folder)
-        code = error_user("%s: its folder is too long a path; set output.folder", path);
+        code = error_user("%s: the path of its folder is too long; set output.folder", path);
     if (code == ERROR_NONE && !deck_given(given, "output.folder"))
         strcpy(given->output.folder, folder);
     struct {
@@ -65,7 +65,7 @@ static int distrust(struct comm *world, struct deck *deck, const char *path, cha
         strcpy(keys[i].value, keys[i].own);
     }
     if (dropped[0] != '\0' && world->rank == 0)
-        log_info("# --from: the checkpoint's deck does not choose where to write: %s", dropped);
+        log_info("# --from: keys whose value is not that of the checkpoint's deck: %s", dropped);
     free(dropped);
     free(folder);
     memory_free(given);
@@ -135,7 +135,8 @@ static int make_folder(const char *folder)
     char *at;
     int failure = disk_make_folder(folder, &at), code = ERROR_NONE;
     if (failure != 0)
-        code = error_user("key output.folder = \"%s\": cannot be made: %s (folder %s)", folder, strerror(failure), at);
+        code =
+            error_user("key output.folder = \"%s\": cannot be created: %s (folder %s)", folder, strerror(failure), at);
     free(at);
     return code;
 }
@@ -178,7 +179,7 @@ static int refuse_old_run(struct comm *world, const char *folder)
 {
     int code = ERROR_NONE;
     if (world->rank == 0 && folder_holds_run(folder))
-        code = error_user("key train.resume = \"never\": output.folder = \"%s\" holds a run already; choose another "
+        code = error_user("key train.resume = \"never\": output.folder = \"%s\" has a run already; choose another "
                           "folder or train.resume = \"auto\"",
                           folder);
     return comm_agree(world, code);
@@ -283,10 +284,9 @@ static int check_same_run(const struct session *s, const struct deck *deck, cons
     char *differences = NULL;
     int code = deck_read_text(old, meta->deck_text, path, NULL, 0);
     if (code == ERROR_NONE && deck_compare_for_resume(old, deck, &differences) > 0)
-        code =
-            error_user("%s cannot be resumed with this deck (a new run goes to another output.folder), these keys may "
-                       "not change:\n%s",
-                       path, differences);
+        code = error_user("%s cannot be resumed with this deck; these keys may not change (for a new run, set another "
+                          "output.folder):\n%s",
+                          path, differences);
     const char *tokenizer = loader_tokenizer(s->train)->name;
     if (code == ERROR_NONE && strcmp(tokenizer, meta->tokenizer) != 0)
         code = error_user("key data.train = \"%s\": has %s tokens, but %s was trained on %s tokens",
@@ -299,13 +299,13 @@ static int check_same_run(const struct session *s, const struct deck *deck, cons
 static int refuse_other_data(const struct session *s, const char *path)
 {
     if (s->setup.random)
-        return error_user("key data.source = \"random\": makes other data than what %s was trained on", path);
+        return error_user("key data.source = \"random\": makes other data than %s was trained on", path);
     if (s->setup.train.megatron.ordered)
-        return error_user("key data.order = \"megatron\": data.train or data.weights is another than that of %s, or "
-                          "train.steps x train.global_batch rows are in another order than those planned there",
+        return error_user("key data.order = \"megatron\": data.train or data.weights differs from that of %s, or "
+                          "train.steps x train.global_batch rows have another order than planned there",
                           path);
-    return error_user("%s: was written by a version that did not keep which stores it learned from: data.train and "
-                      "data.weights may change once it has gone on with the same",
+    return error_user("%s: was written by a version that did not record its token stores: data.train and data.weights "
+                      "may change only after it has been resumed once without a change",
                       path);
 }
 
@@ -322,14 +322,14 @@ static int carry_place(const struct session *s, const struct checkpoint_meta *me
         for (int64_t d = 0; d < stores->stores; d++)
             stay += from[d] >= 0;
         *changes = memory_format(
-            "another blend from the next step on: of its stores, %lld go on where they were and %lld "
-            "begin; %lld of those before are left out",
+            "another blend from the next step on: %lld of its stores continue at their position and "
+            "%lld begin; %lld earlier ones are dropped",
             (long long)stay, (long long)(stores->stores - stay), (long long)(meta->provenance.stores - stay));
     }
     memory_free(from);
     return changed < 0 ? ERROR_NONE
-                       : error_user("key data.train: %s is another store than the one of that name that %s was trained "
-                                    "on; a store that is to be added needs another name",
+                       : error_user("key data.train: %s differs from the store of that name that %s was trained on; "
+                                    "give an added store another name",
                                     loader_store_path(s->train, changed), path);
 }
 
@@ -351,7 +351,7 @@ static int find_place(const struct session *s, const struct checkpoint_meta *met
                                                        : carry_place(s, meta, path, place, changes);
     }
     if (code == ERROR_NONE && !loader_has_position(s->train, place))
-        code = error_user("%s: its place in the data is beyond the store's end; was it edited?", path);
+        code = error_user("%s: its position in the data is beyond the store's end; was it edited?", path);
     return code;
 }
 
@@ -372,9 +372,9 @@ static int check_newest(const struct session *s, const struct checkpoint_meta *m
     if (s->world->rank == 0)
         code = checkpoint_newest(folder, &newest);
     if (newest != NULL && (strlen(newest) > strlen(own) || strcmp(newest, own) > 0))
-        code = error_user(
-            "%s: output.folder = \"%s\" holds a later checkpoint, %s: choose another folder, or move that away", path,
-            folder, newest);
+        code = error_user("%s: output.folder = \"%s\" has a later checkpoint, %s: choose another folder, or move that "
+                          "checkpoint away",
+                          path, folder, newest);
     free(newest);
     free(own);
     return comm_agree(s->world, code);

@@ -93,7 +93,7 @@ static bool add(struct executor *executor, const struct tuning_bytes *bytes, con
     const int64_t count = choice_count(bytes->data, bytes->count);
     const bool fits = count > 0 && executor->tuning->add(executor->owner, bytes->data, bytes->count);
     if (fits)
-        log_info("# tuning: %lld choices of kernels from %s", (long long)count, where);
+        log_info("# tuning: %lld tuned kernels from %s", (long long)count, where);
     return fits;
 }
 
@@ -118,7 +118,7 @@ static bool add_known(struct executor *executor, const struct setup *setup, cons
     }
     const bool fits = add(executor, kept, "the checkpoint");
     if (kept->count > 0 && !fits)
-        log_info("# tuning: the checkpoint's choices of kernels are for another device or library, and are left");
+        log_info("# tuning: the checkpoint's tuned kernels are for another device or library, and are ignored");
     return known || fits;
 }
 
@@ -208,7 +208,7 @@ static void keep(const struct setup *setup, struct executor *executor, const str
     made.data = (void *)choice_table_bytes(table, &made.count);
     char *path = has_files(setup) && table->head.count > 0 ? own_path(executor, setup) : NULL;
     const bool written = path != NULL && write_file(path, setup->tuning_file[0] == '\0', &made);
-    log_info("# tuning: %lld choices of kernels made in %.1f s%s%s", (long long)table->head.count, seconds,
+    log_info("# tuning: %lld kernels tuned in %.1f s%s%s", (long long)table->head.count, seconds,
              written ? ", kept in " : "", written ? path : "");
     memory_free(table);
     memory_free(after.data);
@@ -264,8 +264,7 @@ void tuning_complete(struct comm *world, const struct setup *setup, struct engin
     }
     int64_t refused = share(world, engine->executor);
     if (refused > 0 && world->rank == 0)
-        log_warn(
-            "tuning: %lld ranks have another kind of GPU or other libraries than rank 0, and take the kernels that "
-            "their libraries name first",
-            (long long)refused);
+        log_warn("tuning: %lld ranks have another kind of GPU or other libraries than rank 0, and use the kernels that "
+                 "their libraries name first",
+                 (long long)refused);
 }

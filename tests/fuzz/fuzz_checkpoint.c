@@ -1,7 +1,7 @@
 /* Checkpoints: verified, then read into a toy model. The first input is the file as it was written. A later one stands,
  * as its bytes decide, beside the side file of the first (then nothing at all may crash, and no other bytes pass),
  * beside one made for it, or beside none: in these two HDF5 opens a damaged file, and where the library itself crashes
- * is told apart (doc/formats.md: that is what side files are for). */
+ * is told apart (doc/formats_checkpoints.md: that is what side files are for). */
 #include "base/error.h"
 #include "base/memory.h"
 #include "fuzz/fuzz.h"

@@ -48,7 +48,8 @@ def block_at(text, start):
     indent = len(lines[0]) - len(lines[0].lstrip())
     if indent < 4:
         raise Wrong(f"{number}: no block follows the mark")
-    count = next(i for i, line in enumerate(lines) if line.strip() and not line.startswith(" " * indent))
+    after = (i for i, line in enumerate(lines) if line.strip() and not line.startswith(" " * indent))
+    count = next(after, len(lines))  # the page may end with the block
     block = [line[indent:] for line in lines[:count]]
     while not block[-1]:
         block.pop()
