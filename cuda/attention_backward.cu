@@ -245,7 +245,7 @@ static struct attention_backward_args heads_of(const struct attention_backward_a
     part.heads = count * share;
     part.kv_heads = count;
     if (first > 0)
-        part.segments.again = 0; /* the lists are made again, with tickets for these heads */
+        part.segments.again = 0; /* new lists, with tickets for these heads */
     return part;
 }
 
