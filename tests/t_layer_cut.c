@@ -92,7 +92,7 @@ static void test_reading_on(struct comm *comm)
     for (int whole_rows = 0; whole_rows < 2; whole_rows++) {
         const struct layout layout = {.context = 1, .tensor = comm->size, .whole_rows = whole_rows};
         struct model_settings part = team_settings(&layout, &form);
-        part.layer.rank = comm->rank;
+        part.tensor.rank = comm->rank;
         part.kv_heads = whole.kv_heads = comm->size;
         static struct reading wanted, found;
         for (enum memory_use use = MEMORY_EVALUATE; use <= (whole_rows ? MEMORY_GENERATE : MEMORY_EVALUATE); use++) {

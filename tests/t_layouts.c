@@ -191,7 +191,8 @@ static bool is_possible(const struct trial_case *c)
     const struct model_settings settings = team_settings(&layout, &form);
     if (form.recipe != DECK_RECIPE_NONE && (TEAM_ROW_TOKENS / layout.context % 4 != 0 || model_ffn(&settings) % 4 != 0))
         return false; /* scales lie in rows of a multiple of 4; decks have rows of more */
-    const bool divides = layer_cut_check(&settings, "tensor") == ERROR_NONE && attention_check(&settings) == ERROR_NONE;
+    const bool divides =
+        tensor_parallel_check(&settings, "tensor") == ERROR_NONE && attention_check(&settings) == ERROR_NONE;
     error_clear();
     return divides && (layout.context > 1 || c->at[METHOD] == 0);
 }
@@ -311,7 +312,7 @@ static struct distances bound_of(const struct layout *layout, const struct form 
 {
     struct model model;
     struct model_settings settings = team_settings(layout, form);
-    settings.layer = (struct layer_cut){0};
+    settings.tensor = (struct tensor_parallel){0};
     model_create(&model, &settings, 1, 1);
     const struct distances one = outcome_apart(alone, exact, &model);
     model_destroy(&model);

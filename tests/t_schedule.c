@@ -45,7 +45,7 @@ enum sends { SENDS_FREE, SENDS_BEHIND, SENDS_WAITING };
 
 static struct stage stages[MOST_STAGES];
 static struct channel channels[MOST_STAGES][2]; /* forward, backward */
-static struct stage_cut shape;
+static struct pipeline_parallel shape;
 static int micro_batches;
 static enum sends sends;
 
@@ -166,7 +166,7 @@ static bool run_all(int64_t *longest)
 {
     memset(channels, 0, sizeof channels);
     for (int stage = 0; stage < shape.stages; stage++) {
-        struct stage_cut cut = shape;
+        struct pipeline_parallel cut = shape;
         cut.stage = stage;
         stages[stage] = (struct stage){.schedule = schedule_pipeline(micro_batches, &cut)};
     }
@@ -226,7 +226,7 @@ static void test_waiting(void)
     int64_t longest;
     sends = SENDS_WAITING;
     for (int chunks = 1; chunks <= 2; chunks++) {
-        shape = (struct stage_cut){.stages = 2, .chunks = chunks};
+        shape = (struct pipeline_parallel){.stages = 2, .chunks = chunks};
         micro_batches = 4;
         CHECK(!run_all(&longest));
         destroy_all();
@@ -246,7 +246,7 @@ static int64_t dealt(int64_t layers, int slices, int deal, int64_t vocabulary)
                                             .kv_heads = 4,
                                             .head_dim = 16, /* a layer has 40960 elements */
                                             .vocabulary = vocabulary,
-                                            .cut = {.stages = slices, .chunks = 1, .deal = deal}};
+                                            .pipeline = {.stages = slices, .chunks = 1, .deal = deal}};
     int counts[MOST_STAGES];
     int64_t all = 0, digits = 0;
     stages_deal(&settings, counts);
@@ -274,7 +274,7 @@ static void test_layers(void)
     /* Llama 3.1 405B as NVIDIA's benchmark has it: 126 layers and both ends in 64 parts of two */
     struct model_settings settings = {.family = &family_llama,
                                       .layers = 126,
-                                      .cut = {.stages = 8, .chunks = 8, .deal = DECK_STAGES_ENDS},
+                                      .pipeline = {.stages = 8, .chunks = 8, .deal = DECK_STAGES_ENDS},
                                       .vocabulary = 128256};
     settings.hidden = settings.ffn = settings.heads = settings.kv_heads = settings.head_dim = 64;
     int counts[64];
@@ -282,7 +282,7 @@ static void test_layers(void)
     for (int i = 0; i < 64; i++)
         CHECK(counts[i] == (i % 63 == 0 ? 1 : 2));
     settings.layers = 30; /* and its proxy, whose first and last parts have no layer */
-    settings.cut = (struct stage_cut){.stages = 4, .chunks = 8, .deal = DECK_STAGES_ENDS};
+    settings.pipeline = (struct pipeline_parallel){.stages = 4, .chunks = 8, .deal = DECK_STAGES_ENDS};
     CHECK(stages_most_slices(&settings) == 32);
     stages_deal(&settings, counts);
     for (int i = 0; i < 32; i++)
@@ -296,7 +296,7 @@ static void test_slots(void)
     for (int count = 2; count <= MOST_STAGES; count++)
         for (int chunks = 1; chunks <= MOST_CHUNKS; chunks++)
             for (int stage = 0; stage < count; stage++) {
-                const struct stage_cut cut = {.stages = count, .stage = stage, .chunks = chunks};
+                const struct pipeline_parallel cut = {.stages = count, .stage = stage, .chunks = chunks};
                 struct schedule a = schedule_pipeline(2 * count, &cut), b = schedule_pipeline(7 * count, &cut);
                 CHECK(memcmp(a.slots, b.slots, sizeof a.slots) == 0);
                 schedule_destroy(&a);

@@ -98,7 +98,7 @@ struct engine {
 /* Allocates all memory from the executor; out of memory is fatal. Weights are zero until engine_initialise or a
  * checkpoint writes them. Collective over groups->all. executor, model and what settings point to are borrowed.
  *
- * With context parallelism, groups->context are the ranks that share rows, model->settings.rows is the method, and
+ * With context parallelism, groups->context are the ranks that share rows, model->settings.context is the method, and
  * model->tokens is one rank's number of tokens. settings->memory and all batches describe whole rows, of a multiple of
  * 2 * ranks tokens. The ranks pass the same batches to their engines, and each engine uses its part. */
 void engine_create(struct engine *engine, struct executor *executor, struct model *model,

@@ -6,17 +6,17 @@
 /* Returns whether the chunk sends or receives in this direction. */
 static bool passes(const struct engine *e, int chunk, enum relay_direction relay)
 {
-    const struct stage_cut *cut = &e->model->settings.cut;
+    const struct pipeline_parallel *pipeline = &e->model->settings.pipeline;
     const bool trains = e->settings.memory.use == MEMORY_TRAIN;
     switch (relay) {
     case RELAY_TO_NEXT:
-        return stage_has_next(cut, chunk);
+        return stage_has_next(pipeline, chunk);
     case RELAY_FROM_BEFORE:
-        return stage_has_before(cut, chunk);
+        return stage_has_before(pipeline, chunk);
     case RELAY_TO_BEFORE:
-        return trains && stage_has_before(cut, chunk);
+        return trains && stage_has_before(pipeline, chunk);
     case RELAY_FROM_NEXT:
-        return trains && stage_has_next(cut, chunk);
+        return trains && stage_has_next(pipeline, chunk);
     case RELAY_COUNT:
         break;
     }

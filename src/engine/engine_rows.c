@@ -5,8 +5,8 @@
 
 static int entries_of(const struct engine *e)
 {
-    const struct row_cut *rows = &e->model->settings.rows;
-    return rows->method == DECK_CONTEXT_GATHER ? 1 : rows->method == DECK_CONTEXT_RING ? rows->ranks : 0;
+    const struct context_parallel *context = &e->model->settings.context;
+    return context->method == DECK_CONTEXT_GATHER ? 1 : context->method == DECK_CONTEXT_RING ? context->ranks : 0;
 }
 
 static bool is_causal(const struct engine *e)
@@ -30,9 +30,9 @@ static void check_group(const struct group *group, int ranks, const char *what)
 static void check_settings(const struct engine *e)
 {
     const struct memory_settings *m = &e->settings.memory;
-    const int ranks = row_ranks(&e->model->settings.rows);
-    check_group(e->groups.tensor, layer_ranks(&e->model->settings.layer), "layers");
-    check_group(e->groups.stages, stage_count(&e->model->settings.cut), "the model's units");
+    const int ranks = context_ranks(&e->model->settings.context);
+    check_group(e->groups.tensor, tensor_ranks(&e->model->settings.tensor), "layers");
+    check_group(e->groups.stages, stage_count(&e->model->settings.pipeline), "the model's units");
     check_group(e->groups.context, ranks, "rows");
     if (ranks == 1)
         return;
@@ -47,7 +47,7 @@ void engine_create_rows(struct engine *e)
 {
     struct engine_rows *rows = &e->rows;
     check_settings(e);
-    if (row_ranks(&e->model->settings.rows) == 1)
+    if (context_ranks(&e->model->settings.context) == 1)
         return;
     const struct memory_settings *m = &e->settings.memory;
     const int entries = entries_of(e), batches = memory_slots_before(m, MODEL_CHUNKS);
@@ -105,7 +105,7 @@ void engine_stage_tables(struct engine *e, const struct batch *whole, struct bat
     if (e->rows.parts == NULL)
         return;
     const struct context_cut *cut = &e->rows.cut;
-    const bool gathers = e->model->settings.rows.method == DECK_CONTEXT_GATHER;
+    const bool gathers = e->model->settings.context.method == DECK_CONTEXT_GATHER;
     const int64_t slots = context_slots(whole, is_causal(e)), all = slots_of(e);
     for (int i = 0; i < entries_of(e); i++) {
         struct attention_segments *part = &to->parts[i];

@@ -49,7 +49,7 @@ static void add_contexts(struct levels *levels, const struct setup *setup)
             continue;
         other->parallel.context = context;
         struct model_settings cut = setup->model;
-        cut.rows = layout_rows(other, model_kv_heads(&cut));
+        cut.context = layout_context_parallel(other, model_kv_heads(&cut));
         if (settings_check_sizes(other, ranks) == ERROR_NONE && attention_check(&cut) == ERROR_NONE &&
             levels->count[FIT_CONTEXT] < MAX_LEVELS)
             add_level(levels, FIT_CONTEXT, context);

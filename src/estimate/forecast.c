@@ -312,8 +312,8 @@ static double add_step(struct forecast_rank *rank, struct rehearsal *r, const st
 static struct forecast_rank rehearse_step(const struct setup *setup, int number, struct executor *target,
                                           const struct machine_rates *rates)
 {
-    const int64_t micro_batches = setup->micro_batches, stages = setup->model.cut.stages;
-    const int64_t turn = setup->model.cut.chunks > 1 ? stages : 1;
+    const int64_t micro_batches = setup->micro_batches, stages = setup->model.pipeline.stages;
+    const int64_t turn = setup->model.pipeline.chunks > 1 ? stages : 1;
     const int64_t filled = stages / turn, fewest = filled > 2 ? filled : 2;
     const int64_t more = micro_batches / turn - fewest;
     struct rehearsal r;
@@ -333,7 +333,7 @@ static struct forecast_rank rehearse_step(const struct setup *setup, int number,
     } else {
         each = add_step(&rank, &r, setup, rates, batches, micro_batches, 1) / (double)micro_batches;
     }
-    rank.bubble = (double)(stages - 1) / (double)setup->model.cut.chunks * each;
+    rank.bubble = (double)(stages - 1) / (double)setup->model.pipeline.chunks * each;
     rank.seconds += rank.bubble;
     close_rehearsal(&r);
     return rank;

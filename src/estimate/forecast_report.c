@@ -125,7 +125,7 @@ static void print_time(const struct forecast *f, const struct machine_rates *rat
     log_print(stdout, "time by rates of %s\n", rates->device[0] != '\0' ? rates->device : "an H200, not measured");
     printf("  %-37s %18.4g\n", "seconds a step", rank->seconds);
     printf("  %-37s %18.4g\n", "of these transfers, exposed", rank->exposed);
-    if (stage_count(&f->setup.model.cut) > 1)
+    if (stage_count(&f->setup.model.pipeline) > 1)
         printf("  %-37s %18.4g\n", "of these waiting for other stages", rank->bubble);
     printf("  %-37s %18.6g\n", "tokens/s", speed);
     printf("  %-37s %18.2f\n", "days for 1e12 tokens", flops_days(FLOPS_QUOTED_TOKENS, speed));

@@ -222,10 +222,10 @@ struct share {
 
 static struct share share_of(const struct unit *unit, const struct linear_part *part, enum linear_cut cut)
 {
-    const struct layer_cut *layer = &unit->settings->layer;
-    const int64_t ranks = layer_ranks(layer), piece = part->rows / part->pieces;
+    const struct tensor_parallel *tensor = &unit->settings->tensor;
+    const int64_t ranks = tensor_ranks(tensor), piece = part->rows / part->pieces;
     const int64_t alike = part->grains < ranks ? ranks / part->grains : 1, rows = piece * alike / ranks;
-    return cut == LINEAR_OUTPUTS ? (struct share){layer->rank / alike * rows, rows, (int)alike}
+    return cut == LINEAR_OUTPUTS ? (struct share){tensor->rank / alike * rows, rows, (int)alike}
                                  : (struct share){0, piece, 1};
 }
 
@@ -236,7 +236,7 @@ static struct parameter *declare_rows(struct unit *unit, int id, const struct li
     snprintf(layer, sizeof layer, unit_family(unit)->names.layer, unit->layer);
     struct parameter *p =
         unit_declare_parameter(unit, id, part->pieces * share->rows, initial, "%s.%s.%s", layer, part->name, what);
-    p->holder = unit->settings->layer.rank % share->alike;
+    p->holder = unit->settings->tensor.rank % share->alike;
     p->holders = share->alike;
     p->partial = share->alike > 1;
     return p;
@@ -251,7 +251,7 @@ static void declare_matrix(struct unit *unit, int id, int64_t inputs, const stru
         p->apart = part->rows / part->pieces;
     }
     parameter_place(p, part->rows, inputs, share->first,
-                    cut == LINEAR_INPUTS ? unit->settings->layer.rank * p->part.cols : 0);
+                    cut == LINEAR_INPUTS ? unit->settings->tensor.rank * p->part.cols : 0);
 }
 
 static void declare_bias(struct unit *unit, int id, const struct linear_part *part, const struct share *share,
@@ -262,7 +262,7 @@ static void declare_bias(struct unit *unit, int id, const struct linear_part *pa
     if (part->pieces > 1)
         error_fatal("bug: %s is a vector of several pieces", p->name);
     if (cut == LINEAR_INPUTS)
-        parameter_share(p, &unit->settings->layer, false);
+        parameter_share(p, &unit->settings->tensor, false);
 }
 
 /* inputs: columns of the global tensor. */
@@ -271,7 +271,7 @@ static void declare_linear(struct unit *unit, enum block_weight id, int64_t inpu
 {
     const bool bias = unit_family(unit)->bias;
     const enum linear_cut cut = linear_of(unit, id).cut;
-    const int64_t own_inputs = cut == LINEAR_INPUTS ? inputs / layer_ranks(&unit->settings->layer) : inputs;
+    const int64_t own_inputs = cut == LINEAR_INPUTS ? inputs / tensor_ranks(&unit->settings->tensor) : inputs;
     int64_t rows = 0;
     for (int i = 0; i < count; i++)
         rows += parts[i].name != NULL ? parts[i].pieces * share_of(unit, &parts[i], cut).rows : 0;

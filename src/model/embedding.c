@@ -25,7 +25,7 @@ static void embedding_forward(struct execution *execution, struct unit *unit, st
     LAUNCH(execution->stream, EMBEDDING_FORWARD, embedding_forward, .tokens = execution->batch->tokens,
            .scale = factors(execution, unit), .weight = unit_weight(execution, unit, EMBEDDING_TABLE), .y = part,
            .origin = model_vocabulary(unit->settings).first);
-    if (layer_ranks(&unit->settings->layer) > 1)
+    if (tensor_ranks(&unit->settings->tensor) > 1)
         sequence_add_up(execution, unit, part, output, ROOM);
 }
 

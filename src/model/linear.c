@@ -18,7 +18,7 @@ static bool quantizes(const struct execution *execution, const struct linear *li
 
 static bool is_cut(const struct unit *unit, const struct linear *linear, enum linear_cut cut)
 {
-    return linear->cut == cut && layer_ranks(&unit->settings->layer) > 1;
+    return linear->cut == cut && tensor_ranks(&unit->settings->tensor) > 1;
 }
 
 bool linear_gathers(const struct unit *unit, const struct linear *linear)

@@ -13,7 +13,7 @@ static const struct norm transform_norm = {LM_HEAD_NORM2, LM_HEAD_NORM2_BIAS, LM
 /* Returns whether the vocabulary is split over tensor ranks. */
 static bool is_cut(const struct unit *unit)
 {
-    return layer_ranks(&unit->settings->layer) > 1;
+    return tensor_ranks(&unit->settings->tensor) > 1;
 }
 
 /* The head's linears, by their numbers. */
@@ -306,11 +306,11 @@ static void declare_transform(struct unit *unit)
     unit_declare_weight(unit, LM_HEAD_DENSE, s->hidden, s->hidden, STORAGE_MATRIX);
     parameter_share(unit_declare_parameter(unit, LM_HEAD_DENSE, s->hidden, unit_random(unit, s->init_std), "%s.weight",
                                            names->dense),
-                    &s->layer, s->layer.sequence);
+                    &s->tensor, s->tensor.sequence);
     unit_declare_weight(unit, LM_HEAD_DENSE_BIAS, 1, s->hidden, STORAGE_VECTOR);
     parameter_share(
         unit_declare_parameter(unit, LM_HEAD_DENSE_BIAS, s->hidden, unit_constant(0), "%s.bias", names->dense),
-        &s->layer, s->layer.sequence);
+        &s->tensor, s->tensor.sequence);
     norm_declare(unit, &transform_norm, names->head_norm);
 }
 
@@ -341,7 +341,7 @@ static void declare_wide(struct unit *unit, int id, const char *name)
 static void declare_exchange(struct unit *unit)
 {
     const struct model_settings *s = unit->settings;
-    unit_declare_tensor(unit, LM_HEAD_STATISTICS, "statistics of parts", layer_ranks(&s->layer) * XENT_STATISTICS,
+    unit_declare_tensor(unit, LM_HEAD_STATISTICS, "statistics of parts", tensor_ranks(&s->tensor) * XENT_STATISTICS,
                         unit->head_tokens, ROLE_STATISTIC);
     unit_declare_tensor(unit, LM_HEAD_ALL_LOGITS, "all logits", unit->head_tokens, s->vocabulary, ROLE_VALUE);
     if (!sequence_is_cut(unit))

@@ -61,7 +61,7 @@ int64_t unit_aligned(int64_t elements);
 void parameter_place(struct parameter *parameter, int64_t rows, int64_t cols, int64_t row, int64_t col);
 /* Declares that all tensor ranks have the whole parameter. partial: each rank computes a term of its gradient; else
  * each computes the whole gradient. */
-void parameter_share(struct parameter *parameter, const struct layer_cut *layer, bool partial);
+void parameter_share(struct parameter *parameter, const struct tensor_parallel *tensor, bool partial);
 /* Returns the row of the global tensor that is row `row` of the part. */
 int64_t parameter_row(const struct parameter *parameter, int64_t row);
 

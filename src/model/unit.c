@@ -126,8 +126,8 @@ void unit_destroy(struct unit *unit)
 
 static int64_t own_tokens(const struct unit *unit, int64_t tokens)
 {
-    const struct layer_cut *layer = &unit->settings->layer;
-    return layer->sequence ? tokens / layer_ranks(layer) : tokens;
+    const struct tensor_parallel *tensor = &unit->settings->tensor;
+    return tensor->sequence ? tokens / tensor_ranks(tensor) : tokens;
 }
 
 int64_t unit_extent(const struct unit *unit, int64_t declared, int64_t tokens)
@@ -141,7 +141,7 @@ int64_t unit_extent(const struct unit *unit, int64_t declared, int64_t tokens)
     case UNIT_TOKEN_BLOCKS:
         return blocks;
     case UNIT_ROW_TOKENS:
-        return tokens * row_ranks(&unit->settings->rows);
+        return tokens * context_ranks(&unit->settings->context);
     case UNIT_ALL_TOKENS:
         return tokens * unit->settings->embedding_ranks;
     case UNIT_OWN_TOKENS:

@@ -61,27 +61,28 @@ struct grid_shape layout_shape_on(const struct deck *deck, int64_t ranks, int64_
     return shape;
 }
 
-struct row_cut layout_rows(const struct deck *deck, int64_t kv_heads)
+struct context_parallel layout_context_parallel(const struct deck *deck, int64_t kv_heads)
 {
-    struct row_cut rows = {(int)deck->parallel.context, (enum deck_context)deck->parallel.context_method};
-    if (rows.method == DECK_CONTEXT_AUTO)
-        rows.method = kv_heads % rows.ranks == 0 ? DECK_CONTEXT_HEADS : DECK_CONTEXT_GATHER;
-    return rows;
+    struct context_parallel context = {(int)deck->parallel.context, (enum deck_context)deck->parallel.context_method};
+    if (context.method == DECK_CONTEXT_AUTO)
+        context.method = kv_heads % context.ranks == 0 ? DECK_CONTEXT_HEADS : DECK_CONTEXT_GATHER;
+    return context;
 }
 
-struct layer_cut layout_layers(const struct deck *deck, int rank)
+struct tensor_parallel layout_tensor_parallel(const struct deck *deck, int rank)
 {
     const int ranks = (int)deck->parallel.tensor;
-    return (struct layer_cut){.ranks = ranks, .rank = rank % ranks, .sequence = ranks > 1 && deck->parallel.sequence};
+    return (struct tensor_parallel){
+        .ranks = ranks, .rank = rank % ranks, .sequence = ranks > 1 && deck->parallel.sequence};
 }
 
-struct stage_cut layout_stages(const struct deck *deck, int64_t ranks, int rank)
+struct pipeline_parallel layout_pipeline_parallel(const struct deck *deck, int64_t ranks, int rank)
 {
     const int stages = (int)deck->parallel.pipeline;
-    return (struct stage_cut){.stages = stages,
-                              .stage = (int)(rank / (ranks / stages)),
-                              .chunks = (int)deck->parallel.virtual_stages,
-                              .deal = deck->parallel.pipeline_balance};
+    return (struct pipeline_parallel){.stages = stages,
+                                      .stage = (int)(rank / (ranks / stages)),
+                                      .chunks = (int)deck->parallel.virtual_stages,
+                                      .deal = deck->parallel.pipeline_balance};
 }
 
 /* -- Checks ------------------------------------------------------------------------------------------------------- */

@@ -18,12 +18,12 @@ struct grid_shape layout_shape_on(const struct deck *deck, int64_t ranks, int64_
 struct sharding layout_sharding(const struct deck *deck);
 
 /* Returns the context parallelism of a model with kv_heads key and value heads. */
-struct row_cut layout_rows(const struct deck *deck, int64_t kv_heads);
+struct context_parallel layout_context_parallel(const struct deck *deck, int64_t kv_heads);
 /* Returns the rank's part of each layer (tensor parallelism). */
-struct layer_cut layout_layers(const struct deck *deck, int rank);
+struct tensor_parallel layout_tensor_parallel(const struct deck *deck, int rank);
 
 /* Returns the rank's part of the pipeline of `ranks` ranks. */
-struct stage_cut layout_stages(const struct deck *deck, int64_t ranks, int rank);
+struct pipeline_parallel layout_pipeline_parallel(const struct deck *deck, int64_t ranks, int rank);
 
 /* Checks the deck for `ranks` ranks. ERROR_USER: the message names the key. The same on all ranks. */
 int layout_check(const struct deck *deck, int64_t ranks);

@@ -302,7 +302,7 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
     warn_of_parts(s);
     code = comm_agree(world, setup_complete(&s->setup, loader_vocabulary(s->train), s->executor));
     if (code == ERROR_NONE)
-        connect_context(s, s->setup.model.rows.method);
+        connect_context(s, s->setup.model.context.method);
     if (code == ERROR_NONE)
         connect_sums(s);
     if (code == ERROR_NONE)
