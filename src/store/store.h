@@ -95,13 +95,13 @@ struct sharding {
 };
 
 /* Returns whether weights are sharded, so that each action gathers the weights that it reads. */
-static inline bool sharding_cuts_values(const struct sharding *sharding, const struct parallel_groups *groups)
+static inline bool sharding_shards_values(const struct sharding *sharding, const struct parallel_groups *groups)
 {
     return sharding->level == SHARD_FULL && group_size(groups->gather) > 1;
 }
 
 /* Returns whether gradients are sharded over the sharding group. */
-static inline bool sharding_cuts_gradients(const struct sharding *sharding)
+static inline bool sharding_shards_gradients(const struct sharding *sharding)
 {
     return sharding->level >= SHARD_GRADIENTS && !sharding->whole_gradients;
 }
@@ -109,7 +109,7 @@ static inline bool sharding_cuts_gradients(const struct sharding *sharding)
 /* Returns whether gradients are reduced by an all-to-all and additions of the store, instead of a reduce-scatter. */
 static inline bool sharding_exchanges(const struct sharding *sharding)
 {
-    return sharding->bf16_sums || (sharding->exact.gradient > 0 && sharding_cuts_gradients(sharding));
+    return sharding->bf16_sums || (sharding->exact.gradient > 0 && sharding_shards_gradients(sharding));
 }
 
 /* Returns whether gradients are stored as bf16. */

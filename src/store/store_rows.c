@@ -9,7 +9,7 @@
 static const struct linear_precision *precision_of_rows(const struct flat_store *own, const struct unit *unit)
 {
     const struct linear_precision *precision = NULL;
-    if (!own->cut_values || unit->class->idle_forward)
+    if (!own->sharded_values || unit->class->idle_forward)
         return NULL;
     for (int w = 0; w < unit->weight_count; w++) {
         if (unit->weights[w].storage != STORAGE_MATRIX)
@@ -36,31 +36,32 @@ int64_t store_create_rows(const struct flat_store *own, const struct unit *unit,
     const struct linear_precision *precision = precision_of_rows(own, unit);
     if (precision == NULL)
         return 0;
-    rows->cut = tensor_vector(budget_allocate_gathered(budget, holding->cut, BUDGET_WEIGHTS, own->groups->gather),
-                              quantization_dtype(&precision->rules[OPERAND_WEIGHT]), holding->cut);
+    rows->shard =
+        tensor_vector(budget_allocate_gathered(budget, holding->shard_elements, BUDGET_WEIGHTS, own->groups->gather),
+                      quantization_dtype(&precision->rules[OPERAND_WEIGHT]), holding->shard_elements);
     rows->vectors = tensor_vector(
         budget_allocate(budget, unit->elements[STORAGE_VECTOR] * dtype_size(own->compute), BUDGET_WEIGHTS),
         own->compute, unit->elements[STORAGE_VECTOR]);
     const int64_t scales = precision->delayed ? 0 : unit->weight_count * SCALE_STRIDE * dtype_size(own->statistic);
     rows->amaxes = numbers(own, unit, budget, scales);
     rows->scales = numbers(own, unit, budget, scales);
-    return holding->cut + 2 * scales;
+    return holding->shard_elements + 2 * scales;
 }
 
 bool store_gathers_rows(const struct flat_store *own, const struct unit_holding *holding)
 {
     const struct execution *execution = own->execution;
     const bool trains = execution->pass == PASS_FORWARD || execution->pass == PASS_BACKWARD;
-    return trains && tensor_present(&holding->rows.cut) && !tensor_present(&execution->losses);
+    return trains && tensor_present(&holding->rows.shard) && !tensor_present(&execution->losses);
 }
 
 /* Returns this rank's shard of a matrix and the padding after it; may be empty. */
 static struct tensor part_of(const struct flat_store *own, const struct unit_holding *holding,
-                             const struct weight *weight, const struct tensor *cut)
+                             const struct weight *weight, const struct tensor *shard)
 {
     const struct index_range common = store_common(holding, own->rank, weight->offset, weight->offset + weight->room);
-    const int64_t first = common.count > 0 ? common.first - own->rank * holding->cut : 0;
-    return tensor_matrix(tensor_at(cut, 0, first), cut->dtype, common.count / UNIT_ALIGNMENT, UNIT_ALIGNMENT);
+    const int64_t first = common.count > 0 ? common.first - own->rank * holding->shard_elements : 0;
+    return tensor_matrix(tensor_at(shard, 0, first), shard->dtype, common.count / UNIT_ALIGNMENT, UNIT_ALIGNMENT);
 }
 
 /* Computes the amaxes of the weights over all ranks, for scales that come from them. */
@@ -88,7 +89,7 @@ static void copy_cut(struct flat_store *own, const struct unit *unit, const stru
         if (weight->copied == NULL)
             continue;
         struct quantized_copies to = linear_copies(own->execution, weight->copied, weight->operand);
-        to.row = part_of(own, holding, weight, &rows->cut);
+        to.row = part_of(own, holding, weight, &rows->shard);
         if (tensor_present(&rows->scales)) {
             to.row_scale = tensor_rows(&rows->scales, w, 1);
             to.whole_amax = tensor_rows(&rows->amaxes, w, 1);
@@ -101,19 +102,20 @@ static void copy_cut(struct flat_store *own, const struct unit *unit, const stru
 static void collect_vectors(struct flat_store *own, const struct unit *unit, const struct unit_holding *holding)
 {
     const int64_t begin = unit->elements[STORAGE_MATRIX], end = begin + unit->elements[STORAGE_VECTOR];
-    for (int64_t r = begin / holding->cut; r * holding->cut < end; r++) {
+    for (int64_t r = begin / holding->shard_elements; r * holding->shard_elements < end; r++) {
         const struct index_range common = store_common(holding, (int)r, begin, end);
         const struct tensor to = tensor_columns(&holding->rows.vectors, common.first - begin, common.count);
         if (r == own->rank)
             LAUNCH(own->gather, COPY, copy,
-                   .from = tensor_columns(&holding->values, common.first - r * holding->cut, common.count), .to = to);
+                   .from = tensor_columns(&holding->values, common.first - r * holding->shard_elements, common.count),
+                   .to = to);
         LAUNCH(own->gather, BROADCAST, broadcast, .group = own->groups->gather, .x = to, .root = (int)r);
     }
 }
 
 void store_make_rows(struct flat_store *own, const struct unit *unit, struct unit_holding *holding)
 {
-    if (!tensor_present(&holding->rows.cut))
+    if (!tensor_present(&holding->rows.shard))
         return;
     if (tensor_present(&holding->rows.amaxes))
         find_amaxes(own, unit, holding);

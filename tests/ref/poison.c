@@ -15,14 +15,15 @@ static void spoil_others(const struct poison *p, struct stream *stream)
     const struct flat_store *own = p->inner->self;
     for (int u = 0; u < own->unit_count; u++) {
         const struct row_copies *rows = &own->holdings[u].rows;
-        spoil(stream, rows->cut.data, DTYPE_BF16, rows->cut.cols / dtype_size(DTYPE_BF16));
+        spoil(stream, rows->shard.data, DTYPE_BF16, rows->shard.cols / dtype_size(DTYPE_BF16));
         spoil(stream, rows->vectors.data, own->compute, rows->vectors.cols);
     }
-    for (int u = 0; u < own->unit_count && !own->cut_values; u++) {
+    for (int u = 0; u < own->unit_count && !own->sharded_values; u++) {
         const struct unit_holding *holding = &own->holdings[u];
         for (int r = 0; r < own->ranks; r++)
             if (r != own->rank)
-                spoil(stream, tensor_at(&holding->values, 0, r * holding->cut), own->compute, holding->cut);
+                spoil(stream, tensor_at(&holding->values, 0, r * holding->shard_elements), own->compute,
+                      holding->shard_elements);
     }
 }
 
