@@ -13,18 +13,19 @@ static const struct norm norm2 = {BLOCK_NORM2, BLOCK_NORM2_BIAS, BLOCK_RSTD2, BL
  * so the sums are bias gradients. With sequence parallelism they would cover only a part of the tokens. */
 static bool norms_sum(const struct unit *unit)
 {
-    return unit_family(unit)->bias && unit_family(unit)->layer_norm && !sequence_is_cut(unit);
+    return unit_family(unit)->bias && unit_family(unit)->layer_norm && !sequence_parallel(unit);
 }
 
 static struct linear linear_of(const struct unit *unit, enum block_weight weight)
 {
     static const int sections[] = {BLOCK_QKV_OUT, BLOCK_MIDDLE, BLOCK_UP_OUT, UNIT_OUTPUT};
-    static const enum linear_cut cuts[] = {LINEAR_OUTPUTS, LINEAR_INPUTS, LINEAR_OUTPUTS, LINEAR_INPUTS};
+    static const enum linear_split splits[] = {LINEAR_COLUMN_PARALLEL, LINEAR_ROW_PARALLEL, LINEAR_COLUMN_PARALLEL,
+                                               LINEAR_ROW_PARALLEL};
     return (struct linear){.weight = (int)weight,
                            .bias = unit_family(unit)->bias ? BLOCK_BIASES + (int)weight : -1,
                            .first = BLOCK_LINEARS + (int)weight * LINEAR_TENSORS,
                            .first_copy = (int)weight * LINEAR_COPIES,
-                           .cut = cuts[weight],
+                           .split = splits[weight],
                            .section = sections[weight],
                            .tokens = UNIT_TOKENS,
                            .makes_copies = unit->settings->precision.makes_copies,
@@ -220,13 +221,13 @@ struct share {
     int alike;           /* number of ranks with the same share */
 };
 
-static struct share share_of(const struct unit *unit, const struct linear_part *part, enum linear_cut cut)
+static struct share share_of(const struct unit *unit, const struct linear_part *part, enum linear_split split)
 {
     const struct tensor_parallel *tensor = &unit->settings->tensor;
     const int64_t ranks = tensor_ranks(tensor), piece = part->rows / part->pieces;
     const int64_t alike = part->grains < ranks ? ranks / part->grains : 1, rows = piece * alike / ranks;
-    return cut == LINEAR_OUTPUTS ? (struct share){tensor->rank / alike * rows, rows, (int)alike}
-                                 : (struct share){0, piece, 1};
+    return split == LINEAR_COLUMN_PARALLEL ? (struct share){tensor->rank / alike * rows, rows, (int)alike}
+                                           : (struct share){0, piece, 1};
 }
 
 static struct parameter *declare_rows(struct unit *unit, int id, const struct linear_part *part,
@@ -243,7 +244,7 @@ static struct parameter *declare_rows(struct unit *unit, int id, const struct li
 }
 
 static void declare_matrix(struct unit *unit, int id, int64_t inputs, const struct linear_part *part,
-                           const struct share *share, enum linear_cut cut)
+                           const struct share *share, enum linear_split split)
 {
     struct parameter *p = declare_rows(unit, id, part, share, unit_random(unit, part->init_std), "weight");
     if (share->rows < part->rows / part->pieces) {
@@ -251,17 +252,17 @@ static void declare_matrix(struct unit *unit, int id, int64_t inputs, const stru
         p->apart = part->rows / part->pieces;
     }
     parameter_place(p, part->rows, inputs, share->first,
-                    cut == LINEAR_INPUTS ? unit->settings->tensor.rank * p->part.cols : 0);
+                    split == LINEAR_ROW_PARALLEL ? unit->settings->tensor.rank * p->part.cols : 0);
 }
 
 static void declare_bias(struct unit *unit, int id, const struct linear_part *part, const struct share *share,
-                         enum linear_cut cut)
+                         enum linear_split split)
 {
     struct parameter *p = declare_rows(unit, id, part, share, unit_constant(0), "bias");
     parameter_place(p, 1, part->rows, 0, share->first);
     if (part->pieces > 1)
         error_fatal("bug: %s is a vector of several pieces", p->name);
-    if (cut == LINEAR_INPUTS)
+    if (split == LINEAR_ROW_PARALLEL)
         parameter_share(p, &unit->settings->tensor, false);
 }
 
@@ -270,21 +271,21 @@ static void declare_linear(struct unit *unit, enum block_weight id, int64_t inpu
                            int count)
 {
     const bool bias = unit_family(unit)->bias;
-    const enum linear_cut cut = linear_of(unit, id).cut;
-    const int64_t own_inputs = cut == LINEAR_INPUTS ? inputs / tensor_ranks(&unit->settings->tensor) : inputs;
+    const enum linear_split split = linear_of(unit, id).split;
+    const int64_t own_inputs = split == LINEAR_ROW_PARALLEL ? inputs / tensor_ranks(&unit->settings->tensor) : inputs;
     int64_t rows = 0;
     for (int i = 0; i < count; i++)
-        rows += parts[i].name != NULL ? parts[i].pieces * share_of(unit, &parts[i], cut).rows : 0;
+        rows += parts[i].name != NULL ? parts[i].pieces * share_of(unit, &parts[i], split).rows : 0;
     unit_declare_weight(unit, (int)id, rows, own_inputs, STORAGE_MATRIX);
     if (bias)
         unit_declare_weight(unit, BLOCK_BIASES + (int)id, 1, rows, STORAGE_VECTOR);
     for (int i = 0; i < count; i++) {
         if (parts[i].name == NULL)
             continue;
-        const struct share share = share_of(unit, &parts[i], cut);
-        declare_matrix(unit, (int)id, inputs, &parts[i], &share, cut);
+        const struct share share = share_of(unit, &parts[i], split);
+        declare_matrix(unit, (int)id, inputs, &parts[i], &share, split);
         if (bias)
-            declare_bias(unit, BLOCK_BIASES + (int)id, &parts[i], &share, cut);
+            declare_bias(unit, BLOCK_BIASES + (int)id, &parts[i], &share, split);
     }
 }
 

@@ -16,14 +16,14 @@ static bool quantizes(const struct execution *execution, const struct linear *li
 
 /* -- Tensor ranks ------------------------------------------------------------------------------------------------ */
 
-static bool is_cut(const struct unit *unit, const struct linear *linear, enum linear_cut cut)
+static bool is_split(const struct unit *unit, const struct linear *linear, enum linear_split split)
 {
-    return linear->cut == cut && tensor_ranks(&unit->settings->tensor) > 1;
+    return linear->split == split && tensor_ranks(&unit->settings->tensor) > 1;
 }
 
 bool linear_gathers(const struct unit *unit, const struct linear *linear)
 {
-    return is_cut(unit, linear, LINEAR_OUTPUTS) && sequence_is_cut(unit);
+    return is_split(unit, linear, LINEAR_COLUMN_PARALLEL) && sequence_parallel(unit);
 }
 
 static struct tensor gathered(const struct execution *execution, const struct unit *unit, const struct linear *linear)
@@ -35,7 +35,7 @@ static struct tensor gathered(const struct execution *execution, const struct un
 static struct tensor partial(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                              struct tensor sum)
 {
-    return sequence_is_cut(unit) ? unit_tensor(execution, unit, linear->first + LINEAR_PARTIAL) : sum;
+    return sequence_parallel(unit) ? unit_tensor(execution, unit, linear->first + LINEAR_PARTIAL) : sum;
 }
 
 /* Returns whether the operand can be gathered in rowwise quantized form, and transposed to the columnwise form. Not if
@@ -43,7 +43,8 @@ static struct tensor partial(const struct execution *execution, const struct uni
 static bool gathers_copies(const struct unit *unit, const struct linear *linear, enum operand_kind kind)
 {
     const struct linear_precision *p = linear->precision;
-    return sequence_is_cut(unit) && linear->cut == (kind == OPERAND_INPUT ? LINEAR_OUTPUTS : LINEAR_INPUTS) &&
+    return sequence_parallel(unit) &&
+           linear->split == (kind == OPERAND_INPUT ? LINEAR_COLUMN_PARALLEL : LINEAR_ROW_PARALLEL) &&
            is_quantized(linear) && p->rules[kind].scaling == SCALING_TENSOR && !p->wide_weight_product &&
            !layer_list_has(&unit->settings->precision.statistics, operand_layer(linear->number)) &&
            (kind == OPERAND_INPUT || linear->bias < 0);
@@ -52,8 +53,8 @@ static bool gathers_copies(const struct unit *unit, const struct linear *linear,
 static void declare_exchange(struct unit *unit, const struct linear *linear)
 {
     const struct weight *w = &unit->weights[linear->weight];
-    const int64_t width = linear->cut == LINEAR_OUTPUTS ? w->cols : w->rows;
-    if (linear->cut == LINEAR_WHOLE || !sequence_is_cut(unit))
+    const int64_t width = linear->split == LINEAR_COLUMN_PARALLEL ? w->cols : w->rows;
+    if (linear->split == LINEAR_REPLICATED || !sequence_parallel(unit))
         return;
     unit_declare_tensor(unit, linear->first + LINEAR_GATHERED, "gathered", linear->tokens, width, ROLE_VALUE);
     unit_declare_tensor(unit, linear->first + LINEAR_PARTIAL, "part of a sum", linear->tokens, width, ROLE_VALUE);
@@ -433,12 +434,13 @@ void linear_forward(const struct execution *execution, const struct unit *unit, 
                     const struct operand *x, struct tensor y, struct tensor addend)
 {
     const struct tensor bias = linear->bias >= 0 ? unit_weight(execution, unit, linear->bias) : absent;
-    if (!is_cut(unit, linear, LINEAR_INPUTS)) {
+    if (!is_split(unit, linear, LINEAR_ROW_PARALLEL)) {
         multiply_forward(execution, unit, linear, x, y, bias, addend);
         return;
     }
     const struct tensor part = partial(execution, unit, linear, y);
-    const bool first = execution->tensor->rank == 0, whole = !sequence_is_cut(unit); /* one rank adds bias and addend */
+    const bool first = execution->tensor->rank == 0,
+               whole = !sequence_parallel(unit); /* one rank adds bias and addend */
     multiply_forward(execution, unit, linear, x, part, first ? bias : absent, first && whole ? addend : absent);
     sequence_add_up(execution, unit, part, y, linear->first + LINEAR_ROOM);
     if (!whole && tensor_present(&addend))
@@ -490,7 +492,7 @@ void linear_finish(const struct execution *execution, const struct unit *unit, s
 /* Returns whether a linear postpones its weight gradient. */
 static bool defers(const struct unit *unit, const struct linear_pending *pending)
 {
-    return pending != NULL && sequence_is_cut(unit);
+    return pending != NULL && sequence_parallel(unit);
 }
 
 /* As collect for the output gradient, overlapped with the pending weight gradient. */
@@ -512,9 +514,9 @@ static bool collect_gradient(struct execution *execution, const struct unit *uni
 static struct operand ready_gradient(struct execution *execution, const struct unit *unit, const struct linear *linear,
                                      struct tensor value, struct linear_pending *pending)
 {
-    const bool cut = sequence_is_cut(unit) && is_cut(unit, linear, LINEAR_INPUTS);
-    struct operand dy = linear_gradient(execution, unit, linear, cut ? gathered(execution, unit, linear) : value);
-    dy.own = cut ? value : absent;
+    const bool gathers = sequence_parallel(unit) && is_split(unit, linear, LINEAR_ROW_PARALLEL);
+    struct operand dy = linear_gradient(execution, unit, linear, gathers ? gathered(execution, unit, linear) : value);
+    dy.own = gathers ? value : absent;
     const bool made = collect_gradient(execution, unit, linear, &dy, pending);
     if (!quantizes(execution, linear))
         return dy;
@@ -592,7 +594,7 @@ void linear_backward(struct execution *execution, const struct unit *unit, const
     const struct operand ready = ready_gradient(execution, unit, linear, dy, pending);
     if (next != NULL)
         gather_beside(execution, unit, next->linear, next->x);
-    if (is_cut(unit, linear, LINEAR_OUTPUTS)) {
+    if (is_split(unit, linear, LINEAR_COLUMN_PARALLEL)) {
         backward_of_outputs(execution, unit, linear, x, &ready, dx, pending);
         return;
     }

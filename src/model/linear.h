@@ -35,16 +35,16 @@ enum linear_tensor {
     LINEAR_TENSORS
 };
 
-/* The part of a linear that a tensor rank has: all, some outputs (rows of the weight; column-parallel), or some inputs
- * (row-parallel). Outputs: forward reads the tokens of all ranks, and dx is summed over ranks. Inputs: y is summed over
+/* The part of a linear that a tensor rank has: all, some outputs (rows of the weight), or some inputs.
+ * Column-parallel: forward reads the tokens of all ranks, and dx is summed over ranks. Row-parallel: y is summed over
  * ranks, with bias and addend added once, and backward reads dy of all ranks' tokens. */
-enum linear_cut { LINEAR_WHOLE, LINEAR_OUTPUTS, LINEAR_INPUTS };
+enum linear_split { LINEAR_REPLICATED, LINEAR_COLUMN_PARALLEL, LINEAR_ROW_PARALLEL };
 
 struct linear {
     int weight; /* id of the unit's weight [out, in] */
     int bias;   /* id of the bias [1, out]; -1: none */
     int first, first_copy;
-    enum linear_cut cut; /* how tensor parallelism splits this linear */
+    enum linear_split split; /* how tensor parallelism splits this linear */
     int section; /* section of forward (execution_wants) with its GEMM; a backward that does not recompute it makes no
                     rowwise input. -1: all its GEMMs are in backward */
     int64_t tokens;                           /* maximum number of tokens in a call: UNIT_TOKENS or a number */
@@ -98,7 +98,7 @@ void linear_copy_weight(const struct execution *execution, const struct unit *un
 bool linear_gathers(const struct unit *unit, const struct linear *linear);
 
 /* Returns the operand for x [T, in] or dy [T, out]; T may be less than linear->tokens. With sequence parallelism, x and
- * dx of LINEAR_OUTPUTS have this rank's tokens only, as have y, addend and dy of LINEAR_INPUTS. */
+ * dx of LINEAR_COLUMN_PARALLEL have this rank's tokens only, as have y, addend and dy of LINEAR_ROW_PARALLEL. */
 struct operand linear_input(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                             struct tensor x);
 struct operand linear_gradient(const struct execution *execution, const struct unit *unit, const struct linear *linear,
