@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "comm/grid.h"
 #include "cpu/cpu.h"
-#include "data/context_cut.h"
+#include "data/context_split.h"
 #include "model/attention_private.h"
 #include "model/block.h"
 #include "plan/race.h"

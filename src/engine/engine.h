@@ -4,7 +4,7 @@
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
 
-#include "data/context_cut.h"
+#include "data/context_split.h"
 #include "engine/memory.h"
 #include "engine/optimizer.h"
 #include "engine/replay.h"

@@ -1,5 +1,5 @@
 #include "model/attention_private.h"
-#include "data/context_cut.h"
+#include "data/context_split.h"
 
 #include <math.h>
 

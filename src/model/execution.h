@@ -16,7 +16,7 @@ struct batch_tensors {
     struct tensor scale;                     /* f32 [1, tokens]: factors of the tokens' embeddings */
     struct tensor draw;                      /* i32 [1, 2]: the micro-batch's number, for stochastic rounding */
     struct attention_segments segments;      /* segments of whole rows */
-    /* Context parallelism: segments for this rank's queries (data/context_cut.h). DECK_CONTEXT_GATHER: one entry, for
+    /* Context parallelism: segments for this rank's queries (data/context_split.h). DECK_CONTEXT_GATHER: one entry, for
      * the keys of whole rows. DECK_CONTEXT_RING: entry i is for the keys of the rank i positions before this one. */
     struct attention_segments *parts;
     struct tensor places;    /* PASS_GENERATE: i32 [1, tokens]: each token's row in a layer's part of the cache */

@@ -5,8 +5,8 @@
  * more keys. Rows are split, not segments: a segment may lie in one chunk or in several, and needs no padding. The
  * tokens of a segment are contiguous in the local row: if the segment reaches both chunks, it includes all tokens
  * between them. */
-#ifndef DATA_CONTEXT_CUT_H
-#define DATA_CONTEXT_CUT_H
+#ifndef DATA_CONTEXT_SPLIT_H
+#define DATA_CONTEXT_SPLIT_H
 
 #include "data/batch.h"
 

@@ -1,4 +1,4 @@
-#include "data/context_cut.h"
+#include "data/context_split.h"
 #include "base/range.h"
 
 #include <string.h>
