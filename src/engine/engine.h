@@ -17,9 +17,9 @@ struct comm;
 
 /* Context parallelism: this rank's part of the batch that is being copied to the device. */
 struct engine_rows {
-    struct context_cut cut;
+    struct context_split split;
     struct batch batch;
-    int32_t *tables;                  /* segment tables of its attention, made by context_cut_segments */
+    int32_t *tables;                  /* segment tables of its attention, made by context_split_segments */
     struct attention_segments *parts; /* target of the slots' batch_tensors.parts; NULL: no context parallelism */
 };
 
