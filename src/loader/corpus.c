@@ -71,7 +71,7 @@ void corpus_close(struct corpus *corpus)
 
 static int check_layout(const struct corpus *corpus, const struct windows_layout *layout)
 {
-    const bool first = layout->cut == WINDOWS_FIRST;
+    const bool first = layout->mode == WINDOWS_FIRST;
     if (!first && layout->overlap == 0)
         return ERROR_NONE;
     return error_user("key data.%s: is for the sequences of token stores, and %s is a Megatron data set, whose samples "
