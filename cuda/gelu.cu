@@ -208,7 +208,7 @@ __global__ SLAB_BOUNDS void gelu_backward_sums(view<const T> x, view<const T> dy
     struct loaded {
         uint4 x, dy;
     };
-    struct parameter_slab slab = slab_of<N>(sums.cut, dx.rows, dx.cols);
+    struct parameter_slab slab = slab_of<N>(sums.split, dx.rows, dx.cols);
     auto x_rows = slab_rows(x, slab), dy_rows = slab_rows(dy, slab);
     auto dx_rows = slab_rows(dx, slab);
     sum_slab<N, 2>(
@@ -258,13 +258,14 @@ static void launch_with_sums(const struct cuda_target *target, const struct gelu
     struct tensor x = args->x, dy = args->dy, dx = args->dx;
     if (dx.cols == 0)
         return;
-    struct slab_sums sums = {slab_cut_of(dx), reinterpret_cast<float *>(target->workspace),
+    struct slab_sums sums = {slab_split_of(dx), reinterpret_cast<float *>(target->workspace),
                              static_cast<float *>(args->sum.data), args->accumulate, target->counters};
     visit_packs({x, dy, dx}, [&](auto zero, auto width) {
         using T = decltype(zero);
         visit_bools(width > 1, args->tanh_form, [&](auto whole, auto tanh_form) {
-            gelu_backward_sums<T, whole, tanh_form><<<slab_grid(sums.cut), slab_block(sums.cut), 0, target->stream>>>(
-                view_of<const T>(x), view_of<const T>(dy), view_of<T>(dx), sums);
+            gelu_backward_sums<T, whole, tanh_form>
+                <<<slab_grid(sums.split), slab_block(sums.split), 0, target->stream>>>(
+                    view_of<const T>(x), view_of<const T>(dy), view_of<T>(dx), sums);
             CUDA_CHECK_LAUNCH("gelu_backward");
         });
     });

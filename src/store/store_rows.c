@@ -81,7 +81,7 @@ static void find_amaxes(struct flat_store *own, const struct unit *unit, const s
     LAUNCH(own->gather, ALL_REDUCE, all_reduce, .group = own->groups->gather, .x = all, .maximum = true);
 }
 
-static void copy_cut(struct flat_store *own, const struct unit *unit, const struct unit_holding *holding)
+static void quantize_shard(struct flat_store *own, const struct unit *unit, const struct unit_holding *holding)
 {
     const struct row_copies *rows = &holding->rows;
     for (int w = 0; w < unit->weight_count; w++) {
@@ -119,6 +119,6 @@ void store_make_rows(struct flat_store *own, const struct unit *unit, struct uni
         return;
     if (tensor_present(&holding->rows.amaxes))
         find_amaxes(own, unit, holding);
-    copy_cut(own, unit, holding);
+    quantize_shard(own, unit, holding);
     collect_vectors(own, unit, holding);
 }

@@ -9,7 +9,7 @@ bool store_reads(struct unit *const *visits, int count, int visit, bool backward
 }
 
 /* Gathers a unit's shards: the rowwise quantized matrices, or all weights. */
-static void gather_cut(struct flat_store *own, const struct unit_holding *holding, void *to)
+static void gather_shard(struct flat_store *own, const struct unit_holding *holding, void *to)
 {
     const struct tensor *shard = store_gathers_rows(own, holding) ? &holding->rows.shard : &holding->values;
     LAUNCH(own->gather, ALL_GATHER, all_gather, .group = own->groups->gather, .in = *shard,
@@ -29,7 +29,7 @@ static void gather(struct flat_store *own, int visit)
         store_reads(own->visits, own->visit_count, visit, own->execution->pass == PASS_BACKWARD)) {
         if (visit >= STORE_TURNS)
             event_wait(&to->released, own->gather);
-        gather_cut(own, holding, to->values);
+        gather_shard(own, holding, to->values);
     }
     event_record(&to->ready, own->gather);
 }
