@@ -511,7 +511,7 @@ int main(int argc, char **argv)
     self = comm_self();
     log_open(world->rank);
     signal(SIGXFSZ, SIG_IGN);
-    folder = rank_folder_create(world, "t_cuts");
+    folder = rank_folder_create(world, "t_parameter_split");
     cpu = cpu_executor_create(1);
 
     if (world->rank == 0)
