@@ -160,7 +160,7 @@ static void test_copies_of_parts(void)
 }
 
 /* With rows and layers that ranks share; sums of gradients, recorded. */
-static void test_cuts(void)
+static void test_splits(void)
 {
     struct form form = {
         .kind = TOY_LLAMA_TIED, .layers = 4, .packed = true, .micro_batches = 2, .slots = 1, .replays = true};
@@ -286,7 +286,7 @@ int main(int argc, char **argv)
     test_others();
     test_parts();
     test_copies_of_parts();
-    test_cuts();
+    test_splits();
     test_faults();
     test_order();
     cpu->class->destroy(cpu);

@@ -166,9 +166,9 @@ static bool run_all(int64_t *longest)
 {
     memset(channels, 0, sizeof channels);
     for (int stage = 0; stage < shape.stages; stage++) {
-        struct pipeline_parallel cut = shape;
-        cut.stage = stage;
-        stages[stage] = (struct stage){.schedule = schedule_pipeline(micro_batches, &cut)};
+        struct pipeline_parallel pipeline = shape;
+        pipeline.stage = stage;
+        stages[stage] = (struct stage){.schedule = schedule_pipeline(micro_batches, &pipeline)};
     }
     for (bool any = true; any;) {
         any = false;
@@ -296,8 +296,9 @@ static void test_slots(void)
     for (int count = 2; count <= MOST_STAGES; count++)
         for (int chunks = 1; chunks <= MOST_CHUNKS; chunks++)
             for (int stage = 0; stage < count; stage++) {
-                const struct pipeline_parallel cut = {.stages = count, .stage = stage, .chunks = chunks};
-                struct schedule a = schedule_pipeline(2 * count, &cut), b = schedule_pipeline(7 * count, &cut);
+                const struct pipeline_parallel pipeline = {.stages = count, .stage = stage, .chunks = chunks};
+                struct schedule a = schedule_pipeline(2 * count, &pipeline),
+                                b = schedule_pipeline(7 * count, &pipeline);
                 CHECK(memcmp(a.slots, b.slots, sizeof a.slots) == 0);
                 schedule_destroy(&a);
                 schedule_destroy(&b);

@@ -87,8 +87,8 @@ static void test_reading_on(struct comm *comm)
     struct model_settings whole = team_settings(&one, &form);
     struct group *own = comm_group_create(self, NULL, "own"), *tensor = comm_group_create(comm, NULL, "tensor");
     const struct parallel_groups alone = groups_replicated(own);
-    struct parallel_groups cut = alone;
-    cut.tensor = tensor;
+    struct parallel_groups sharded = alone;
+    sharded.tensor = tensor;
     for (int whole_rows = 0; whole_rows < 2; whole_rows++) {
         const struct layout layout = {.context = 1, .tensor = comm->size, .whole_rows = whole_rows};
         struct model_settings part = team_settings(&layout, &form);
@@ -97,7 +97,7 @@ static void test_reading_on(struct comm *comm)
         static struct reading wanted, found;
         for (enum memory_use use = MEMORY_EVALUATE; use <= (whole_rows ? MEMORY_GENERATE : MEMORY_EVALUATE); use++) {
             read_with(&whole, &alone, use, &wanted);
-            read_with(&part, &cut, use, &found);
+            read_with(&part, &sharded, use, &found);
         }
         CHECK(most_apart(&wanted, &(struct reading){0}) > 0.1 && most_apart(&wanted, &found) < 1e-5);
     }
