@@ -40,7 +40,7 @@ struct stage {
 
 /* What a send waits for: nothing, as where messages are kept for whoever comes; the message before it on the same way,
  * while those of both ways travel one after the other, as where they are handed from rank to rank
- * (engine/engine_relay.c); or that it is received itself. */
+ * (engine/engine_pipeline.c); or that it is received itself. */
 enum sends { SENDS_FREE, SENDS_BEHIND, SENDS_WAITING };
 
 static struct stage stages[MOST_STAGES];

@@ -76,7 +76,7 @@ struct execution {
     /* One row for each operand, by operand_number (model/linear.h). */
     struct tensor amax, scales; /* stat [operands, 1]: delayed scaling; absent without it */
     struct tensor losses;       /* f64 [operands, STATISTICS]: quantization errors are added; absent: not measured */
-    /* Pipeline send and receive buffers [tokens, hidden]; absent where nothing is sent (engine/engine_relay.c). */
+    /* Pipeline send and receive buffers [tokens, hidden]; absent where nothing is sent (engine/engine_pipeline.c). */
     struct tensor relays[RELAY_COUNT];
     /* Backward: sums over tokens, stat [1, hidden]. output_gradient_sum: of the output's gradient; absent unless the
      * next unit made it. input_gradient_sum: of UNIT_INPUT_GRADIENT, set by unit_sum_input_gradient. */
