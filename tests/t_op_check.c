@@ -150,12 +150,13 @@ static const struct sample samples[] = {
     SAMPLE(BROADCAST, broadcast, "all.type x.rows x.cols x.type", .group = &group, .x = TENSOR(BF16, 7, 5)),
     SAMPLE(ALL_TO_ALL, all_to_all, "all.type", .group = &group, .in = TENSOR(BF16, 3, 5), .out = TENSOR(BF16, 3, 5)),
     SAMPLE(SHIFT, shift, "all.type", .group = &group, .in = TENSOR(BF16, 1, 5), .out = TENSOR(BF16, 1, 5)),
-    SAMPLE(RELAY, relay,
-           "to_next- to_next.rows to_next.cols to_next.type from_before- from_before.rows from_before.cols "
-           "from_before.type to_before- to_before.rows to_before.cols to_before.type from_next- from_next.rows "
-           "from_next.cols from_next.type all.type",
-           .group = &group, .to_next = TENSOR(BF16, 2, 5), .from_before = TENSOR(BF16, 2, 5),
-           .to_before = TENSOR(BF16, 3, 5), .from_next = TENSOR(BF16, 3, 5)),
+    SAMPLE(
+        SEND_RECEIVE, send_receive,
+        "to_next- to_next.rows to_next.cols to_next.type from_previous- from_previous.rows from_previous.cols "
+        "from_previous.type to_previous- to_previous.rows to_previous.cols to_previous.type from_next- from_next.rows "
+        "from_next.cols from_next.type all.type",
+        .group = &group, .to_next = TENSOR(BF16, 2, 5), .from_previous = TENSOR(BF16, 2, 5),
+        .to_previous = TENSOR(BF16, 3, 5), .from_next = TENSOR(BF16, 3, 5)),
 };
 
 /* Are a sample's arguments with `changed` in the place of a tensor refused, unless the sample has that tensor's

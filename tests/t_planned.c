@@ -101,11 +101,11 @@ static void shift(struct group *group, struct stream *stream, const struct shift
     count(group, &a->out, 1, 1)->plain->shift(group, stream, a);
 }
 
-static void relay(struct group *group, struct stream *stream, const struct relay_args *a)
+static void send_receive(struct group *group, struct stream *stream, const struct send_receive_args *a)
 {
-    const bool both = tensor_present(&a->from_before) && tensor_present(&a->from_next);
-    const struct tensor *from = tensor_present(&a->from_before) ? &a->from_before : &a->from_next;
-    count(group, from, both ? 2 : tensor_present(from), 1)->plain->relay(group, stream, a);
+    const bool both = tensor_present(&a->from_previous) && tensor_present(&a->from_next);
+    const struct tensor *from = tensor_present(&a->from_previous) ? &a->from_previous : &a->from_next;
+    count(group, from, both ? 2 : tensor_present(from), 1)->plain->send_receive(group, stream, a);
 }
 
 static void start_counting(struct group *group)
@@ -124,7 +124,7 @@ static void start_counting(struct group *group)
     c->class.broadcast = broadcast;
     c->class.all_to_all = all_to_all;
     c->class.shift = shift;
-    c->class.relay = relay;
+    c->class.send_receive = send_receive;
     group->class = &c->class;
 }
 

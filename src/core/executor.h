@@ -19,7 +19,7 @@ enum {
     STREAM_GATHER,   /* gathers of weights */
     STREAM_EXCHANGE, /* transfers between ranks by a unit's ops */
     STREAM_OFFLOAD,  /* offloaded activations, both ways; snapshots */
-    STREAM_RELAY,    /* pipeline sends; receives run on STREAM_COMPUTE */
+    STREAM_SEND,     /* pipeline sends; receives run on STREAM_COMPUTE */
     STREAM_COUNT
 };
 

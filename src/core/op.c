@@ -275,11 +275,11 @@ static const struct op_field shift_fields[] = {
     FIELD(shift, in, OP_READ, ANY, "1 N"),
     FIELD(shift, out, OP_WRITE, SAME, "1 N"),
 };
-static const struct op_field relay_fields[] = {
-    FIELD(relay, to_next, OP_READ | OPTIONAL, ANY, "M N"),
-    FIELD(relay, from_before, OP_WRITE | OPTIONAL, ANY, NULL),
-    FIELD(relay, to_before, OP_READ | OPTIONAL, ANY, NULL),
-    FIELD(relay, from_next, OP_WRITE | OPTIONAL, ANY, NULL),
+static const struct op_field send_receive_fields[] = {
+    FIELD(send_receive, to_next, OP_READ | OPTIONAL, ANY, "M N"),
+    FIELD(send_receive, from_previous, OP_WRITE | OPTIONAL, ANY, NULL),
+    FIELD(send_receive, to_previous, OP_READ | OPTIONAL, ANY, NULL),
+    FIELD(send_receive, from_next, OP_WRITE | OPTIONAL, ANY, NULL),
 };
 
 _Static_assert(XENT_STATISTICS == 3 && STATISTICS == 10 && ADAMW_STEP_COUNT == 3, "numbers in the rows' shapes");

@@ -61,7 +61,7 @@ struct group;
     X(BROADCAST, broadcast)                                                                                            \
     X(ALL_TO_ALL, all_to_all)                                                                                          \
     X(SHIFT, shift)                                                                                                    \
-    X(RELAY, relay)
+    X(SEND_RECEIVE, send_receive)
 
 #define OP_TABLE(X)                                                                                                    \
     OP_DEVICE_TABLE(X)                                                                                                 \
@@ -597,16 +597,22 @@ struct shift_args {
 /* Pipeline send and receive: each rank sends to its two neighbours in the group and receives from them, all at once;
  * the last and the first rank are neighbours. Any of the four tensors may be absent. A send of one rank needs a receive
  * of its neighbour; messages of one direction arrive in order. Collective over neighbouring ranks with data for each
- * other; a group's first relay is collective over all its ranks. Transfers of one direction on one stream do not wait
- * for other directions or streams. */
-struct relay_args {
+ * other; a group's first send_receive is collective over all its ranks. Transfers of one direction on one stream do not
+ * wait for other directions or streams. */
+struct send_receive_args {
     struct group *group;
-    struct tensor to_next;     /* any, contiguous, as are the others */
-    struct tensor from_before; /* the previous rank's to_next, of the same size */
-    struct tensor to_before;
-    struct tensor from_next; /* this and from_before overlap none of the others */
+    struct tensor to_next;       /* any, contiguous, as are the others */
+    struct tensor from_previous; /* the previous rank's to_next, of the same size */
+    struct tensor to_previous;
+    struct tensor from_next; /* this and from_previous overlap none of the others */
 };
-enum relay_direction { RELAY_TO_NEXT, RELAY_FROM_BEFORE, RELAY_TO_BEFORE, RELAY_FROM_NEXT, RELAY_COUNT };
+enum transfer_direction {
+    SEND_TO_NEXT,
+    RECEIVE_FROM_PREVIOUS,
+    SEND_TO_PREVIOUS,
+    RECEIVE_FROM_NEXT,
+    TRANSFER_DIRECTIONS
+};
 
 /* Reflection: the tensors of an op, how it uses them, and their types and shapes. */
 enum op_access { OP_READ = 1, OP_WRITE = 2, OP_READ_WRITE = 3 };

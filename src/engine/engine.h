@@ -83,7 +83,7 @@ struct engine {
     struct tensor rope_table;
     struct execution_owner owner; /* owner of the execution */
     struct execution execution;
-    struct stage_transfer leaving[RELAY_COUNT]; /* RELAY_TO_NEXT and RELAY_TO_BEFORE */
+    struct stage_transfer sending[TRANSFER_DIRECTIONS]; /* SEND_TO_NEXT and SEND_TO_PREVIOUS */
     struct batch_staging staging;
     struct step_replay replay;
     int64_t *lengths;     /* [memory.max_segments]: tokens of each sequence in the cache; NULL: no cache */

@@ -77,7 +77,7 @@ struct execution {
     struct tensor amax, scales; /* stat [operands, 1]: delayed scaling; absent without it */
     struct tensor losses;       /* f64 [operands, STATISTICS]: quantization errors are added; absent: not measured */
     /* Pipeline send and receive buffers [tokens, hidden]; absent where nothing is sent (engine/engine_pipeline.c). */
-    struct tensor relays[RELAY_COUNT];
+    struct tensor stage_buffers[TRANSFER_DIRECTIONS];
     /* Backward: sums over tokens, stat [1, hidden]. output_gradient_sum: of the output's gradient; absent unless the
      * next unit made it. input_gradient_sum: of UNIT_INPUT_GRADIENT, set by unit_sum_input_gradient. */
     struct tensor output_gradient_sum, input_gradient_sum;

@@ -35,12 +35,12 @@ static void add_block(struct model *model, int slice, int layer)
 
 static void add_boundary(struct model *model, int slice)
 {
-    struct unit *outlet = start_unit(model, slice, -1);
-    outlet_declare(outlet);
-    snprintf(outlet->name, sizeof outlet->name, "outlet.%d", slice);
-    struct unit *inlet = start_unit(model, slice + 1, -1);
-    inlet_declare(inlet);
-    snprintf(inlet->name, sizeof inlet->name, "inlet.%d", slice + 1);
+    struct unit *send = start_unit(model, slice, -1);
+    stage_send_declare(send);
+    snprintf(send->name, sizeof send->name, "stage_send.%d", slice);
+    struct unit *receive = start_unit(model, slice + 1, -1);
+    stage_receive_declare(receive);
+    snprintf(receive->name, sizeof receive->name, "stage_receive.%d", slice + 1);
 }
 
 static void find_chunks(struct model *model)
