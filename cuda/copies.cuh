@@ -311,8 +311,8 @@ __device__ __forceinline__ void put_columns(uint32_t (&rows)[SIDE][2], column_ti
 
 /* Writes both 8-bit operands with one multiplier. */
 template <typename T, enum scaling SCALING, enum number_format FORMAT, bool WIDE>
-__device__ __forceinline__ void copy_alike(square<T> &x, float multiplier, copy_memory<T, SCALING> &memory,
-                                           const struct copy_targets &to, const struct tile_square &at)
+__device__ __forceinline__ void copy_square(square<T> &x, float multiplier, copy_memory<T, SCALING> &memory,
+                                            const struct copy_targets &to, const struct tile_square &at)
 {
     uint32_t bytes[SIDE][2];
     x.renew();
@@ -469,8 +469,8 @@ __global__ void __launch_bounds__(TILE_THREADS, Source::RESIDENT) make_copies(So
             __syncthreads();
         }
         if constexpr (BY_TILE)
-            copy_alike<T, SCALING, FORMAT, WIDE>(x, multiplier_of_tile<T, SCALING, FORMAT>(memory, to, at, known.scale),
-                                                 memory, to, at);
+            copy_square<T, SCALING, FORMAT, WIDE>(
+                x, multiplier_of_tile<T, SCALING, FORMAT>(memory, to, at, known.scale), memory, to, at);
         else if constexpr (BY_LINE)
             copy_lines<T, SCALING, FORMAT, WIDE>(x, memory, to, at);
         else

@@ -377,7 +377,7 @@ static void check_kinds(const struct grid_shape *shape, int ranks)
     for (int i = 0; i < ranks + count; i++) {
         const struct grid_numbers at = grid_place(shape, ranks, i < ranks ? i : kinds[i - ranks]);
         int *kind = &of[(at.context > 0) + 2 * (at.shard > 0) + 4 * (at.replicas > 0) + 8 * (at.tensor > 0) +
-                        16 * (at.alike > 0) + 32 * at.stages];
+                        16 * (at.kv_replicas > 0) + 32 * at.stages];
         *kind = i < ranks ? 1 : *kind + 1;
     }
     for (int k = 0; k < GRID_KINDS; k++)
@@ -442,7 +442,7 @@ static void test_kinds(void)
             for (int context = 1; context <= ranks; context++)
                 for (int shard = 0; shard <= ranks; shard++) {
                     const struct grid_shape shape = {.tensor = tensor,
-                                                     .alike = tensor % 2 == 0 && shard % 2 == 0 ? 2 : 1,
+                                                     .kv_replicas = tensor % 2 == 0 && shard % 2 == 0 ? 2 : 1,
                                                      .context = context,
                                                      .shard = shard,
                                                      .stages = 1 + (context + shard) % 3};

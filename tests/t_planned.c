@@ -131,8 +131,8 @@ static void start_counting(struct group *group)
 static void count_step(struct session *s)
 {
     const struct parallel_groups *g = &s->groups;
-    struct group *const groups[] = {g->all,     g->data,   g->gather, g->reduce, g->replicas,
-                                    g->context, g->tensor, g->shared, g->alike,  g->stages};
+    struct group *const groups[] = {g->all,     g->data,   g->gather, g->reduce,      g->replicas,
+                                    g->context, g->tensor, g->shared, g->kv_replicas, g->stages};
     counted_count = 0;
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
         start_counting(groups[i]);
@@ -152,7 +152,7 @@ static const struct forecast_rank *own_kind(const struct forecast *f, const stru
         const struct grid_numbers kind = grid_place(&shape, world->size, f->kinds[k].rank);
         if ((own.shard > 0) == (kind.shard > 0) && (own.replicas > 0) == (kind.replicas > 0) &&
             (own.context > 0) == (kind.context > 0) && (own.tensor > 0) == (kind.tensor > 0) &&
-            (own.alike > 0) == (kind.alike > 0) && own.stages == kind.stages)
+            (own.kv_replicas > 0) == (kind.kv_replicas > 0) && own.stages == kind.stages)
             return &f->kinds[k];
     }
     error_fatal("rank %d is of no kind", world->rank);

@@ -184,13 +184,13 @@ struct checkpoint_rule {
     int64_t keep, keep_every, best_step;
 };
 
-/* Removes the step_*.h5 files that the rule does not keep, then calls checkpoint_remove_leavings. Collective.
+/* Removes the step_*.h5 files that the rule does not keep, then calls checkpoint_remove_leftovers. Collective.
  * ERROR_ENVIRONMENT. */
 int checkpoint_prune(struct comm *world, const char *folder, const struct checkpoint_rule *rule);
 
 /* Removes the files that killed programs left: step_*.tmp, and side files without a checkpoint. Local.
  * ERROR_ENVIRONMENT. */
-int checkpoint_remove_leavings(const char *folder);
+int checkpoint_remove_leftovers(const char *folder);
 
 /* Returns a checksum of the model's weights and moments: the sum over elements of a hash of (tensor, global index,
  * bits). It does not depend on how the model is sharded, and excludes padding. Collective over the ranks that own the

@@ -303,7 +303,7 @@ int windows_index_obtain(struct windows_index *index, const struct windows_layou
         remove_leftover(temporary);
     if (descriptor >= 0) {
         char *earlier = memory_format("%s-", temporary); /* name of temporary files of earlier versions */
-        disk_remove_leavings(earlier, false);
+        disk_remove_leftovers(earlier, false);
         free(earlier);
         code = make(index->store, layout, path, temporary, descriptor);
         if (code == ERROR_NONE)

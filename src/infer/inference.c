@@ -155,7 +155,7 @@ int inference_lay_out(struct inference *inference, const struct inference_shape 
     if (code != ERROR_NONE)
         return code;
     struct grid_shape grid = {
-        .tensor = (int)tensor, .context = 1, .shard = 1, .alike = model_kv_replicas(&inference->setup.model)};
+        .tensor = (int)tensor, .context = 1, .shard = 1, .kv_replicas = model_kv_replicas(&inference->setup.model)};
     const bool shares = world->size > tensor && comm_max_i64(world, shape->shard || lacks_room(inference, &grid)) > 0;
     grid.shard = shares ? 0 : 1;
     code = comm_agree(world, grid_create(&inference->grid, world, &grid));

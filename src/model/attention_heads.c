@@ -163,7 +163,7 @@ static void exchange_gradients(struct execution *e, const struct unit *unit, con
                                struct tensor d_fused)
 {
     const bool shares = shares_heads(unit);
-    const int alike =
+    const int replicas =
         shares ? e->row->size / (int)model_kv_heads(unit->settings) : 1; /* number of ranks with the same kv heads */
     struct tensor sent = unit_tensor(e, unit, ids->first + D_SENT);
     struct tensor received = unit_tensor(e, unit, ids->first + D_RECEIVED);
@@ -175,8 +175,8 @@ static void exchange_gradients(struct execution *e, const struct unit *unit, con
         const struct attention_columns from =
             attention_split(unit, attention_of_rank(e, received, rank), own_heads(unit));
         take(e, from.q, to.q, false);
-        take(e, from.k, to.k, rank % alike > 0);
-        take(e, from.v, to.v, rank % alike > 0);
+        take(e, from.k, to.k, rank % replicas > 0);
+        take(e, from.v, to.v, rank % replicas > 0);
     }
     if (shares)
         attention_round(e, all, unit_tensor(e, unit, ids->first + D_ROUNDED), d_fused);

@@ -218,15 +218,15 @@ struct linear_part {
 /* The share of a tensor rank in a parameter. */
 struct share {
     int64_t first, rows; /* first row in the first piece; number of rows in each piece */
-    int alike;           /* number of ranks with the same share */
+    int replicas;        /* number of ranks with the same share */
 };
 
 static struct share share_of(const struct unit *unit, const struct linear_part *part, enum linear_split split)
 {
     const struct tensor_parallel *tensor = &unit->settings->tensor;
     const int64_t ranks = tensor_ranks(tensor), piece = part->rows / part->pieces;
-    const int64_t alike = part->grains < ranks ? ranks / part->grains : 1, rows = piece * alike / ranks;
-    return split == LINEAR_COLUMN_PARALLEL ? (struct share){tensor->rank / alike * rows, rows, (int)alike}
+    const int64_t replicas = part->grains < ranks ? ranks / part->grains : 1, rows = piece * replicas / ranks;
+    return split == LINEAR_COLUMN_PARALLEL ? (struct share){tensor->rank / replicas * rows, rows, (int)replicas}
                                            : (struct share){0, piece, 1};
 }
 
@@ -237,9 +237,9 @@ static struct parameter *declare_rows(struct unit *unit, int id, const struct li
     snprintf(layer, sizeof layer, unit_family(unit)->names.layer, unit->layer);
     struct parameter *p =
         unit_declare_parameter(unit, id, part->pieces * share->rows, initial, "%s.%s.%s", layer, part->name, what);
-    p->holder = unit->settings->tensor.rank % share->alike;
-    p->holders = share->alike;
-    p->partial = share->alike > 1;
+    p->holder = unit->settings->tensor.rank % share->replicas;
+    p->holders = share->replicas;
+    p->partial = share->replicas > 1;
     return p;
 }
 

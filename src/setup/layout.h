@@ -37,7 +37,7 @@ const char *layout_level(int shard);
 char *layout_text(const struct deck *deck, int64_t ranks);
 
 /* The axes of the process grid, and the function that makes this rank's group along an axis under a name that users
- * see. LAYOUT_ALIKE: tensor ranks with the same key and value heads (kv replicas). */
+ * see. LAYOUT_KV_REPLICAS: tensor ranks with the same key and value heads (kv replicas). */
 enum layout_axis {
     LAYOUT_ALL,
     LAYOUT_DATA,
@@ -45,7 +45,7 @@ enum layout_axis {
     LAYOUT_REPLICAS,
     LAYOUT_CONTEXT,
     LAYOUT_TENSOR,
-    LAYOUT_ALIKE,
+    LAYOUT_KV_REPLICAS,
     LAYOUT_STAGES,
     LAYOUT_NEAR, /* ranks of a sharding group on one node */
     LAYOUT_FAR,  /* one rank of a sharding group on each node */

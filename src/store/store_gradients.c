@@ -157,7 +157,7 @@ static void sum_replicas(struct flat_store *own, const struct unit_holding *hold
 /* Returns the group that sums the parameter's gradient: all tensor ranks, or the kv replicas. */
 static struct group *group_of_holders(const struct flat_store *own, const struct parameter *p)
 {
-    return p->holders == group_size(own->groups->shared) ? own->groups->shared : own->groups->alike;
+    return p->holders == group_size(own->groups->shared) ? own->groups->shared : own->groups->kv_replicas;
 }
 
 /* Sums this rank's shard of gradients of which each tensor rank computes a term, in one launch for consecutive

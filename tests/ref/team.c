@@ -170,7 +170,7 @@ void team_create(struct team *team, struct comm *comm, struct executor *executor
     const struct grid_shape shape = {.tensor = layout_tensor(layout),
                                      .context = layout->context,
                                      .shard = layout->shard,
-                                     .alike = model_kv_replicas(&settings),
+                                     .kv_replicas = model_kv_replicas(&settings),
                                      .stages = layout->stages,
                                      .near = layout->near};
     if (grid_create(&team->grid, comm, &shape) != ERROR_NONE)
