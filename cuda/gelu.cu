@@ -1,5 +1,5 @@
 #include "cuda/column_sum.cuh"
-#include "cuda/copies.cuh"
+#include "cuda/quantize.cuh"
 #include "cuda/slab_sum.cuh"
 #include "cuda/walk.cuh"
 

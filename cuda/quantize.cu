@@ -1,7 +1,7 @@
 /* quantize: makes quantized operands of a matrix in memory. Scales of TENSOR, ROW and NVFP4 need a first pass over x,
  * or a row of it. */
 #include "cuda/column_sum.cuh"
-#include "cuda/copies.cuh"
+#include "cuda/quantize.cuh"
 #include "cuda/walk.cuh"
 
 template <typename T> struct matrix_source {

@@ -1,4 +1,4 @@
-#include "cuda/copies.cuh"
+#include "cuda/quantize.cuh"
 #include "cuda/walk.cuh"
 
 __device__ __forceinline__ float swiglu_value(float gate, float up)

@@ -1,5 +1,5 @@
 /* transpose of bytes: a block moves a square tile through shared memory, a thread a small square of it. */
-#include "cuda/copies.cuh"
+#include "cuda/quantize.cuh"
 
 /* Reads SIDE bytes, with zeros after the first `count`. WIDE: reads all with one access. */
 template <bool WIDE>

@@ -2,8 +2,8 @@
  * block has a square tile, and a thread a small square of it in registers. The rowwise operand is written from
  * registers, the columnwise one through shared memory. The matrix comes from a source: memory, or an op's
  * computation. */
-#ifndef CUDA_COPIES_CUH
-#define CUDA_COPIES_CUH
+#ifndef CUDA_QUANTIZE_CUH
+#define CUDA_QUANTIZE_CUH
 
 #include "cuda/tile.cuh"
 
