@@ -150,25 +150,25 @@ template <typename T_, bool TANH> struct gelu_source {
     }
 };
 
-static void forward_with_copies(const struct cuda_target *target, const struct gelu_forward_args *args)
+static void forward_quantized(const struct cuda_target *target, const struct gelu_forward_args *args)
 {
     const struct tensor &x = args->x;
-    const bool wide = packs_fit(x, SIDE) && copies_fit(args->to, x.cols, args->y);
-    const struct copy_targets to = copy_targets_of(args->to, x.rows, x.cols, args->y);
+    const bool wide = packs_fit(x, SIDE) && quantized_fit(args->to, x.cols, args->y);
+    const struct quantized_targets to = quantized_targets_of(args->to, x.rows, x.cols, args->y);
     visit(x.dtype, [&](auto zero) {
         using T = decltype(zero);
         if (args->tanh_form)
-            launch_copies(target, "gelu_forward", gelu_source<T, true>{tile_view_of<const T>(x)}, to, wide);
+            launch_quantized(target, "gelu_forward", gelu_source<T, true>{tile_view_of<const T>(x)}, to, wide);
         else
-            launch_copies(target, "gelu_forward", gelu_source<T, false>{tile_view_of<const T>(x)}, to, wide);
+            launch_quantized(target, "gelu_forward", gelu_source<T, false>{tile_view_of<const T>(x)}, to, wide);
     });
 }
 
 void cuda_gelu_forward(const struct cuda_target *target, const struct gelu_forward_args *args)
 {
     struct tensor x = args->x, y = args->y;
-    if (wants_copies(args->to))
-        return forward_with_copies(target, args);
+    if (wants_quantized(args->to))
+        return forward_quantized(target, args);
     bool vector = flatten({&x, &y});
     visit_packs({x, y}, [&](auto zero, auto width) {
         using T = decltype(zero);
@@ -248,8 +248,8 @@ template <typename T_, bool TANH> struct gelu_gradient_source {
 
 int64_t cuda_gelu_backward_workspace(const struct cuda_target *, const struct gelu_backward_args *args)
 {
-    if (wants_copies(args->to))
-        return copies_workspace(args->x.rows, args->x.cols, args->sum);
+    if (wants_quantized(args->to))
+        return quantized_workspace(args->x.rows, args->x.cols, args->sum);
     return tensor_present(&args->sum) ? slab_workspace(args->dx) : 0;
 }
 
@@ -271,11 +271,11 @@ static void launch_with_sums(const struct cuda_target *target, const struct gelu
     });
 }
 
-static void backward_with_copies(const struct cuda_target *target, const struct gelu_backward_args *args)
+static void backward_quantized(const struct cuda_target *target, const struct gelu_backward_args *args)
 {
     const struct tensor &x = args->x, &dy = args->dy;
-    const bool wide = packs_fit(x, SIDE) && packs_fit(dy, SIDE) && copies_fit(args->to, x.cols, args->dx);
-    struct copy_targets to = copy_targets_of(args->to, x.rows, x.cols, args->dx);
+    const bool wide = packs_fit(x, SIDE) && packs_fit(dy, SIDE) && quantized_fit(args->to, x.cols, args->dx);
+    struct quantized_targets to = quantized_targets_of(args->to, x.rows, x.cols, args->dx);
     float *partial = reinterpret_cast<float *>(target->workspace);
     if (tensor_present(&args->sum))
         to.partial = partial;
@@ -283,9 +283,9 @@ static void backward_with_copies(const struct cuda_target *target, const struct 
         using T = decltype(zero);
         const view<const T> of_x = tile_view_of<const T>(x), of_dy = tile_view_of<const T>(dy);
         if (args->tanh_form)
-            launch_copies(target, "gelu_backward", gelu_gradient_source<T, true>{of_x, of_dy}, to, wide);
+            launch_quantized(target, "gelu_backward", gelu_gradient_source<T, true>{of_x, of_dy}, to, wide);
         else
-            launch_copies(target, "gelu_backward", gelu_gradient_source<T, false>{of_x, of_dy}, to, wide);
+            launch_quantized(target, "gelu_backward", gelu_gradient_source<T, false>{of_x, of_dy}, to, wide);
     });
     if (tensor_present(&args->sum))
         sum_parts(target, partial, ceil_div(x.rows, TILE), {args->sum}, args->accumulate);
@@ -294,8 +294,8 @@ static void backward_with_copies(const struct cuda_target *target, const struct 
 void cuda_gelu_backward(const struct cuda_target *target, const struct gelu_backward_args *args)
 {
     struct tensor x = args->x, dy = args->dy, dx = args->dx;
-    if (wants_copies(args->to))
-        return backward_with_copies(target, args);
+    if (wants_quantized(args->to))
+        return backward_quantized(target, args);
     if (tensor_present(&args->sum))
         return launch_with_sums(target, args);
     bool vector = flatten({&x, &dy, &dx});

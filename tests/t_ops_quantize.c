@@ -71,12 +71,12 @@ static struct tensor scales_for(struct trial *trial, enum scaling scaling, int64
 }
 
 /* Copies of a tensor [rows, cols]; the rest of how they are made is drawn. */
-static struct quantized_copies copies_for(struct trial *trial, const struct kind *kind, int64_t rows, int64_t cols)
+static struct quantized_operands copies_for(struct trial *trial, const struct kind *kind, int64_t rows, int64_t cols)
 {
     static const int64_t paddings[4] = {1, 5, 16, 128};
     const int outputs = 1 + trial_draw(3);
     const int64_t padding = kind->rule.hadamard ? 16 : paddings[trial_draw(4)];
-    struct quantized_copies to = {.rule = kind->rule};
+    struct quantized_operands to = {.rule = kind->rule};
     if (kind->given) {
         to.scale = trial_empty(trial, DTYPE_F32, 1, 1);
         reference_store(&to.scale, 0, 0, 0.00037);
@@ -460,7 +460,7 @@ static struct tensor copy_of_normal(struct trial *trial, enum dtype dtype, enum 
     for (int64_t i = 0; i < rows && positive; i++)
         for (int64_t j = 0; j < cols; j++)
             reference_store(&args.x, i, j, fabs(reference_load(&args.x, i, j)));
-    args.to = (struct quantized_copies){
+    args.to = (struct quantized_operands){
         .rule = {.format = dtype == DTYPE_E5M2 ? FORMAT_E5M2 : FORMAT_E4M3, .scaling = scaling},
         .row = trial_empty(trial, dtype, rows, cols),
         .row_scale = scales_for(trial, scaling, rows, cols)};
@@ -625,7 +625,7 @@ union activation_args {
 };
 
 static enum op make_activation(struct trial *trial, enum activation which, enum dtype dtype, int64_t rows,
-                               int64_t width, struct tensor y, const struct quantized_copies *to,
+                               int64_t width, struct tensor y, const struct quantized_operands *to,
                                union activation_args *args)
 {
     const bool swiglu = which == ACTIVATION_SWIGLU_FORWARD || which == ACTIVATION_SWIGLU_BACKWARD;
@@ -671,7 +671,7 @@ static bool same_bits(const struct trial *trial, const struct tensor *x, char *o
     return true;
 }
 
-static bool same_copies(const struct trial *trial, const struct quantized_copies *to, char *one, char *other)
+static bool same_copies(const struct trial *trial, const struct quantized_operands *to, char *one, char *other)
 {
     return same_bits(trial, &to->row, one, other) && same_bits(trial, &to->column, one, other) &&
            same_bits(trial, &to->row_scale, one, other) && same_bits(trial, &to->column_scale, one, other) &&

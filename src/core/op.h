@@ -83,7 +83,7 @@ enum op {
  * may leave the order to its GEMM library. Not with scales.
  *
  * Operands with scales were made by quantize and have k along their rows: a is [m, k] and b is [n, k], with transpose_b
- * and without transpose_a. Scales have the shapes of struct quantized_copies; for operands wider than 8 bits they are
+ * and without transpose_a. Scales have the shapes of struct quantized_operands; for operands wider than 8 bits they are
  * [1, 1]. */
 struct gemm_args {
     struct tensor a;       /* [m, k]; [k, m] when transpose_a; f, e4m3 or e5m2 */
@@ -279,7 +279,7 @@ struct attention_merge_args {
  *
  * whole_amax present (8-bit operands with SCALING_TENSOR, without scale): x is a part of a tensor, possibly empty, and
  * the scales are made from whole_amax, the amax of the whole tensor. */
-struct quantized_copies {
+struct quantized_operands {
     struct tensor row;    /* optional rowwise operand [T, K] of quantization_dtype(rule) */
     struct tensor column; /* optional [K, P], P >= T: transposed; columns from T on are zero (with rule.hadamard: from
                              the next multiple of 16 on, and P is such a multiple) */
@@ -293,7 +293,7 @@ struct quantized_copies {
     struct quantization rule;
 };
 
-static inline bool has_copies(const struct quantized_copies *to)
+static inline bool has_quantized(const struct quantized_operands *to)
 {
     return tensor_present(&to->row) || tensor_present(&to->column);
 }
@@ -303,35 +303,35 @@ static inline bool has_copies(const struct quantized_copies *to)
 
 /* y = silu(gate) * up, x = [gate | up]. */
 struct swiglu_forward_args {
-    struct tensor x;            /* f [T, 2 F] */
-    struct tensor y;            /* f [T, F]; optional with `to` */
-    struct quantized_copies to; /* quantized operands of y */
+    struct tensor x;              /* f [T, 2 F] */
+    struct tensor y;              /* f [T, F]; optional with `to` */
+    struct quantized_operands to; /* quantized operands of y */
 };
 
 struct swiglu_backward_args {
-    struct tensor x;            /* f [T, 2 F] */
-    struct tensor dy;           /* f [T, F] */
-    struct tensor dx;           /* f [T, 2 F]; optional with `to` */
-    struct quantized_copies to; /* quantized operands of dx */
+    struct tensor x;              /* f [T, 2 F] */
+    struct tensor dy;             /* f [T, F] */
+    struct tensor dx;             /* f [T, 2 F]; optional with `to` */
+    struct quantized_operands to; /* quantized operands of dx */
 };
 
 /* y = x * Phi(x); Phi is the normal distribution's cumulative function, computed with erf. tanh_form: the approximation
  * y = x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2. (Hendrycks & Gimpel 2016.) */
 struct gelu_forward_args {
-    struct tensor x;            /* f [T, F] */
-    struct tensor y;            /* f [T, F]; optional with `to` */
-    struct quantized_copies to; /* quantized operands of y */
+    struct tensor x;              /* f [T, F] */
+    struct tensor y;              /* f [T, F]; optional with `to` */
+    struct quantized_operands to; /* quantized operands of y */
     bool tanh_form;
 };
 
 /* dx = dy * (derivative of GELU at x). sum (+)= sum_t dx, with dx as rounded to its type, in a fixed order: the
  * gradient of a bias that was added to x. */
 struct gelu_backward_args {
-    struct tensor x;            /* f [T, F] */
-    struct tensor dy;           /* f [T, F] */
-    struct tensor dx;           /* f [T, F]; may be dy itself; optional with `to` */
-    struct quantized_copies to; /* quantized operands of dx */
-    struct tensor sum;          /* optional stat [1, F] */
+    struct tensor x;              /* f [T, F] */
+    struct tensor dy;             /* f [T, F] */
+    struct tensor dx;             /* f [T, F]; may be dy itself; optional with `to` */
+    struct quantized_operands to; /* quantized operands of dx */
+    struct tensor sum;            /* optional stat [1, F] */
     bool tanh_form;
     bool accumulate; /* for sum */
 };
@@ -450,7 +450,7 @@ struct exact_read_args {
  * gradient of a linear layer's output. */
 struct quantize_args {
     struct tensor x; /* f [T, K] */
-    struct quantized_copies to;
+    struct quantized_operands to;
     struct tensor sum; /* optional stat [1, K] */
     bool accumulate;   /* for sum */
 };

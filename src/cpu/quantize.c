@@ -199,7 +199,7 @@ static float largest_transformed(struct cpu *cpu, const struct tensor *x)
 
 static int64_t lay_out(const struct quantize_args *args, char *base, struct target *row, struct target *column)
 {
-    const struct quantized_copies *to = &args->to;
+    const struct quantized_operands *to = &args->to;
     int64_t used = 0, width = (int64_t)sizeof(float);
     *row = (struct target){.copy = to->row, .scale = to->row_scale, .rule = &to->rule};
     *column = (struct target){.copy = to->column, .scale = to->column_scale, .rule = &to->rule};
@@ -220,7 +220,7 @@ int64_t cpu_quantize_workspace(const struct cpu *cpu, const struct quantize_args
 static void prepare(struct cpu *cpu, const struct quantize_args *args, struct target *row, struct target *column)
 {
     const struct tensor *x = &args->x;
-    const struct quantized_copies *to = &args->to;
+    const struct quantized_operands *to = &args->to;
     enum scaling scaling = to->rule.scaling;
     bool given = tensor_present(&to->scale), amax = tensor_present(&to->amax);
     bool current = !given && scaling_whole(scaling), part = tensor_present(&to->whole_amax);
@@ -305,9 +305,9 @@ struct tensor cpu_made(struct cpu *cpu, const struct tensor *y, enum dtype dtype
 }
 
 /* y may be in scratch, because quantize needs none for the scalings of these ops. */
-void cpu_make_copies(struct cpu *cpu, const struct tensor *y, const struct quantized_copies *to)
+void cpu_make_quantized(struct cpu *cpu, const struct tensor *y, const struct quantized_operands *to)
 {
-    if (has_copies(to) || tensor_present(&to->amax))
+    if (has_quantized(to) || tensor_present(&to->amax))
         cpu_quantize(cpu, &(struct quantize_args){.x = *y, .to = *to});
 }
 

@@ -75,8 +75,8 @@ static void declare_operand(struct unit *unit, const struct linear *linear, enum
     const enum tensor_role role = role_of_copies(rule);
     const int64_t blocks = all ? UNIT_TOKEN_BLOCKS : quantization_blocks(linear->tokens);
     const int64_t padded = all ? UNIT_PADDED_TOKENS : blocks * QUANTIZATION_BLOCK;
-    const struct copy_shape row = scale_shape_of(rule->scaling, linear->tokens, blocks, quantization_blocks(width));
-    const struct copy_shape column = scale_shape_of(rule->scaling, width, quantization_blocks(width), blocks);
+    const struct operand_shape row = scale_shape_of(rule->scaling, linear->tokens, blocks, quantization_blocks(width));
+    const struct operand_shape column = scale_shape_of(rule->scaling, width, quantization_blocks(width), blocks);
     unit_declare_tensor(unit, id + LINEAR_ROW, input ? "input row copy" : "gradient row copy", linear->tokens, width,
                         role);
     if (columns)
@@ -93,7 +93,7 @@ static void declare_operand(struct unit *unit, const struct linear *linear, enum
 
 /* Declares a quantized form of the weight, or its scales: in the store, or as a tensor of the unit with rows of
  * shape.stride elements. */
-static void declare_copy(struct unit *unit, const struct linear *linear, int copy, struct copy_shape shape,
+static void declare_copy(struct unit *unit, const struct linear *linear, int copy, struct operand_shape shape,
                          enum tensor_role role)
 {
     static const char *const names[LINEAR_COPIES] = {"weight row copy", "weight column copy", "weight row scale",
@@ -104,15 +104,15 @@ static void declare_copy(struct unit *unit, const struct linear *linear, int cop
         unit_declare_copy(unit, linear->first_copy + copy, shape.rows, shape.cols, shape.stride, role);
 }
 
-static struct copy_shape weight_shape(const struct unit *unit, const struct linear *linear, int copy)
+static struct operand_shape weight_shape(const struct unit *unit, const struct linear *linear, int copy)
 {
     const struct weight *w = &unit->weights[linear->weight];
     const enum scaling scaling = linear->precision->rules[OPERAND_WEIGHT].scaling;
     switch (copy) {
     case LINEAR_ROW:
-        return (struct copy_shape){w->rows, w->cols, w->cols};
+        return (struct operand_shape){w->rows, w->cols, w->cols};
     case LINEAR_COLUMN:
-        return (struct copy_shape){w->cols, w->rows, w->rows};
+        return (struct operand_shape){w->cols, w->rows, w->rows};
     case LINEAR_ROW_SCALE:
         return scale_shape_of(scaling, w->rows, quantization_blocks(w->rows), quantization_blocks(w->cols));
     default:
@@ -144,10 +144,10 @@ void linear_declare(struct unit *unit, const struct linear *linear)
 
 /* -- Operands ---------------------------------------------------------------------------------------------------- */
 
-struct quantized_copies linear_copies(const struct execution *execution, const struct linear_precision *precision,
-                                      int number)
+struct quantized_operands linear_copies(const struct execution *execution, const struct linear_precision *precision,
+                                        int number)
 {
-    struct quantized_copies to = {.rule = precision->rules[number % OPERAND_COUNT], .salt = (uint32_t)number};
+    struct quantized_operands to = {.rule = precision->rules[number % OPERAND_COUNT], .salt = (uint32_t)number};
     if (precision->delayed) {
         to.scale = tensor_rows(&execution->scales, number, 1);
         to.amax = tensor_rows(&execution->amax, number, 1);
@@ -157,24 +157,24 @@ struct quantized_copies linear_copies(const struct execution *execution, const s
     return to;
 }
 
-static struct quantized_copies rule_of(const struct execution *execution, const struct linear *linear,
-                                       enum operand_kind kind)
+static struct quantized_operands rule_of(const struct execution *execution, const struct linear *linear,
+                                         enum operand_kind kind)
 {
     return linear_copies(execution, linear->precision, linear->number + (int)kind);
 }
 
-static bool has_scales(const struct quantized_copies *to)
+static bool has_scales(const struct quantized_operands *to)
 {
     return !tensor_present(&to->scale) && to->rule.scaling != SCALING_1X32;
 }
 
 /* Return the scale of a quantized form: given (delayed scaling), or made by quantizing. */
-static struct tensor row_scale(const struct quantized_copies *to)
+static struct tensor row_scale(const struct quantized_operands *to)
 {
     return tensor_present(&to->scale) ? to->scale : to->row_scale;
 }
 
-static struct tensor column_scale(const struct quantized_copies *to)
+static struct tensor column_scale(const struct quantized_operands *to)
 {
     return tensor_present(&to->scale) ? to->scale : to->column_scale;
 }
@@ -190,7 +190,7 @@ static struct tensor shaped(const struct execution *execution, const struct unit
 static struct tensor shaped_scale(const struct execution *execution, const struct unit *unit, int id,
                                   enum scaling scaling, const struct tensor *copy)
 {
-    const struct copy_shape s =
+    const struct operand_shape s =
         scale_shape_of(scaling, copy->rows, quantization_blocks(copy->rows), quantization_blocks(copy->cols));
     return shaped(execution, unit, id, s.rows, s.cols);
 }
@@ -201,7 +201,7 @@ static struct operand operand_of(const struct execution *execution, const struct
     const int id = linear->first + (kind == OPERAND_GRADIENT ? LINEAR_GRADIENT : 0);
     if (!quantizes(execution, linear))
         return (struct operand){.value = value};
-    struct quantized_copies to = rule_of(execution, linear, kind);
+    struct quantized_operands to = rule_of(execution, linear, kind);
     const bool columns = !linear->precision->wide_weight_product;
     const bool rows = kind == OPERAND_GRADIENT || !execution->recompute ||
                       id_set_has(execution->wanted, linear->section) || gathers_copies(unit, linear, kind);
@@ -252,10 +252,10 @@ static struct tensor weight_copy(const struct execution *execution, const struct
     return made;
 }
 
-static struct quantized_copies copies_of_weight(const struct execution *execution, const struct unit *unit,
-                                                const struct linear *linear)
+static struct quantized_operands copies_of_weight(const struct execution *execution, const struct unit *unit,
+                                                  const struct linear *linear)
 {
-    struct quantized_copies to = rule_of(execution, linear, OPERAND_WEIGHT);
+    struct quantized_operands to = rule_of(execution, linear, OPERAND_WEIGHT);
     to.row = weight_copy(execution, unit, linear, LINEAR_ROW);
     to.column = weight_copy(execution, unit, linear, LINEAR_COLUMN);
     if (has_scales(&to))
@@ -265,10 +265,10 @@ static struct quantized_copies copies_of_weight(const struct execution *executio
     return to;
 }
 
-static struct quantized_copies copy_weight(const struct execution *execution, const struct unit *unit,
-                                           const struct linear *linear, bool rows, bool columns)
+static struct quantized_operands copy_weight(const struct execution *execution, const struct unit *unit,
+                                             const struct linear *linear, bool rows, bool columns)
 {
-    struct quantized_copies to = copies_of_weight(execution, unit, linear);
+    struct quantized_operands to = copies_of_weight(execution, unit, linear);
     if (!rows)
         to.row = to.row_scale = absent;
     if (!columns)
@@ -291,15 +291,15 @@ void linear_copy_weight(const struct execution *execution, const struct unit *un
     if (unit->row_base == NULL) {
         copy_weight(execution, unit, linear, rows, columns);
     } else if (columns) {
-        const struct quantized_copies to = copies_of_weight(execution, unit, linear);
+        const struct quantized_operands to = copies_of_weight(execution, unit, linear);
         LAUNCH(execution->stream, TRANSPOSE, transpose, .from = to.row, .to = to.column);
     }
 }
 
 /* Returns the quantized weight for a GEMM that reads its rowwise or columnwise form, and makes that form if the store
  * does not keep it. */
-static struct quantized_copies ready_weight(const struct execution *execution, const struct unit *unit,
-                                            const struct linear *linear, bool column)
+static struct quantized_operands ready_weight(const struct execution *execution, const struct unit *unit,
+                                              const struct linear *linear, bool column)
 {
     if (!linear->makes_copies)
         return copies_of_weight(execution, unit, linear);
@@ -319,7 +319,7 @@ static bool measures(const struct execution *execution, const struct unit *unit,
 static void measure(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                     enum operand_kind kind, const struct operand *operand)
 {
-    const struct quantized_copies *to = &operand->to;
+    const struct quantized_operands *to = &operand->to;
     if (!measures(execution, unit, linear))
         return;
     LAUNCH(execution->stream, QUANTIZATION_STATISTIC, quantization_statistic, .x = operand->value,
@@ -348,10 +348,10 @@ struct operand linear_made(const struct execution *execution, const struct unit 
 }
 
 static struct tensor shared_amax(const struct execution *execution, const struct unit *unit,
-                                 const struct linear *linear, const struct quantized_copies *rule, struct tensor own)
+                                 const struct linear *linear, const struct quantized_operands *rule, struct tensor own)
 {
-    struct quantized_copies to = {.rule = rule->rule,
-                                  .amax = unit_tensor(execution, unit, linear->first + LINEAR_AMAX)};
+    struct quantized_operands to = {.rule = rule->rule,
+                                    .amax = unit_tensor(execution, unit, linear->first + LINEAR_AMAX)};
     LAUNCH(execution->stream, FILL, fill, .x = to.amax, .value = 0);
     LAUNCH(execution->stream, QUANTIZE, quantize, .x = own, .to = to);
     LAUNCH(execution->stream, ALL_REDUCE, all_reduce, .group = execution->tensor, .x = to.amax, .maximum = true);
@@ -360,7 +360,7 @@ static struct tensor shared_amax(const struct execution *execution, const struct
 
 /* Makes the columnwise form by transposing. Its padding after the last token is zero, written as bf16, two bytes each;
  * rows have an even number of tokens. */
-static void transpose_row(const struct execution *execution, const struct quantized_copies *to)
+static void transpose_row(const struct execution *execution, const struct quantized_operands *to)
 {
     const int64_t tokens = to->row.rows;
     const struct tensor *column = &to->column;
@@ -375,7 +375,7 @@ static void transpose_row(const struct execution *execution, const struct quanti
 static void gather_copies(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                           const struct operand *operand)
 {
-    struct quantized_copies to = operand->to;
+    struct quantized_operands to = operand->to;
     if (has_scales(&to))
         to.whole_amax = shared_amax(execution, unit, linear, &to, operand->own);
     to.row = sequence_own(execution, operand->to.row);
@@ -406,7 +406,7 @@ void linear_prepare(const struct execution *execution, const struct unit *unit, 
     const bool made = collect(execution, unit, linear, OPERAND_INPUT, x) || is_fused(execution, linear, OPERAND_INPUT);
     if (!quantizes(execution, linear))
         return;
-    if (has_copies(&x->to) && !made)
+    if (has_quantized(&x->to) && !made)
         LAUNCH(execution->stream, QUANTIZE, quantize, .x = x->value, .to = x->to);
     measure(execution, unit, linear, OPERAND_INPUT, x);
 }
@@ -421,7 +421,7 @@ static void multiply_forward(const struct execution *execution, const struct uni
                .transpose_b = true, .bias = bias, .c = addend, .d = y);
         return;
     }
-    const struct quantized_copies w = ready_weight(execution, unit, linear, false);
+    const struct quantized_operands w = ready_weight(execution, unit, linear, false);
     if (measures(execution, unit, linear))
         measure(execution, unit, linear, OPERAND_WEIGHT,
                 &(struct operand){.value = unit_weight(execution, unit, linear->weight), .to = w});
@@ -538,7 +538,7 @@ static void multiply_input_gradient(const struct execution *execution, const str
                .d = dx);
         return;
     }
-    const struct quantized_copies w = ready_weight(execution, unit, linear, true);
+    const struct quantized_operands w = ready_weight(execution, unit, linear, true);
     LAUNCH(execution->stream, GEMM, gemm, .a = dy->to.row, .scale_a = row_scale(&dy->to),
            .scaling_a = dy->to.rule.scaling, .b = w.column, .scale_b = column_scale(&w), .scaling_b = w.rule.scaling,
            .transpose_b = true, .d = dx);

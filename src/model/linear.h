@@ -12,7 +12,7 @@
  * that reduces over its columns, columnwise for the weight gradient. */
 struct operand {
     struct tensor value;
-    struct quantized_copies to;
+    struct quantized_operands to;
     struct tensor own; /* this rank's part, if value is gathered from tensor ranks; else absent */
 };
 
@@ -83,8 +83,8 @@ void linear_declare(struct unit *unit, const struct linear *linear);
 
 /* Returns the arguments to quantize operand `number`, but for the targets and scales that are computed while
  * quantizing. */
-struct quantized_copies linear_copies(const struct execution *execution, const struct linear_precision *precision,
-                                      int number);
+struct quantized_operands linear_copies(const struct execution *execution, const struct linear_precision *precision,
+                                        int number);
 
 /* Quantizes the weight for the store, as class->copy_weights (unit.h) describes; the weight is valid during the call.
  */

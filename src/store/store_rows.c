@@ -74,7 +74,7 @@ static void find_amaxes(struct flat_store *own, const struct unit *unit, const s
         const struct weight *weight = &unit->weights[w];
         if (weight->copied == NULL)
             continue;
-        struct quantized_copies to = linear_copies(own->execution, weight->copied, weight->operand);
+        struct quantized_operands to = linear_copies(own->execution, weight->copied, weight->operand);
         to.amax = tensor_rows(amaxes, w, 1);
         LAUNCH(own->gather, QUANTIZE, quantize, .x = part_of(own, holding, weight, &holding->values), .to = to);
     }
@@ -88,7 +88,7 @@ static void quantize_shard(struct flat_store *own, const struct unit *unit, cons
         const struct weight *weight = &unit->weights[w];
         if (weight->copied == NULL)
             continue;
-        struct quantized_copies to = linear_copies(own->execution, weight->copied, weight->operand);
+        struct quantized_operands to = linear_copies(own->execution, weight->copied, weight->operand);
         to.row = part_of(own, holding, weight, &rows->shard);
         if (tensor_present(&rows->scales)) {
             to.row_scale = tensor_rows(&rows->scales, w, 1);
