@@ -141,9 +141,9 @@ static void test_parts(void)
     outcome_destroy(&alone);
 }
 
-/* Each of a stage's parts makes copies of its cuts of values after an update. (The first three layers are quantized,
+/* Each of a stage's parts quantizes its shards of weights after an update. (The first three layers are quantized,
  * the third is of a second part.) */
-static void test_copies_of_parts(void)
+static void test_quantized_parts(void)
 {
     struct form form = {.kind = TOY_LLAMA,
                         .layers = 4,
@@ -288,7 +288,7 @@ int main(int argc, char **argv)
     test_models();
     test_others();
     test_parts();
-    test_copies_of_parts();
+    test_quantized_parts();
     test_splits();
     test_faults();
     test_order();

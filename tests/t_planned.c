@@ -166,7 +166,7 @@ static void compare_memory(const struct forecast_rank *kind, const struct sessio
                     budget_category_name((enum budget_category)c), (long long)kind->memory[c],
                     (long long)s->engine.budget.bytes[c]);
     CHECK(kind->need == budget_total(&s->engine.budget) + s->engine.budget.bytes[BUDGET_HOST]); /* of a CPU */
-    CHECK(kind->copies == s->engine.store->copies && kind->copies < kind->memory[BUDGET_WEIGHTS]);
+    CHECK(kind->quantized == s->engine.store->quantized && kind->quantized < kind->memory[BUDGET_WEIGHTS]);
 }
 
 static void compare_traffic(const struct forecast_rank *kind)

@@ -320,7 +320,7 @@ static struct forecast_rank rehearse_step(const struct setup *setup, int number,
     open_rehearsal(&r, setup, number, target, rates);
     struct forecast_rank rank = {.rank = number, .need = need_of(&r.engine.budget, target)};
     memcpy(rank.memory, r.engine.budget.bytes, sizeof rank.memory);
-    rank.copies = r.engine.store->copies;
+    rank.quantized = r.engine.store->quantized;
     rank.snapshot = setup->saving.overlapped ? snapshot_bytes(&r.engine) : 0;
     double each; /* seconds of one more micro-batch, or the mean if there are few */
     struct batch batches[3 * GRID_STAGES];

@@ -24,11 +24,11 @@ static struct linear linear_of(const struct unit *unit, enum block_weight weight
     return (struct linear){.weight = (int)weight,
                            .bias = unit_family(unit)->bias ? BLOCK_BIASES + (int)weight : -1,
                            .first = BLOCK_LINEARS + (int)weight * LINEAR_TENSORS,
-                           .first_copy = (int)weight * LINEAR_COPIES,
+                           .first_quantized = (int)weight * LINEAR_QUANTIZED,
                            .split = splits[weight],
                            .section = sections[weight],
                            .tokens = UNIT_TOKENS,
-                           .makes_copies = unit->settings->precision.makes_copies,
+                           .quantizes_per_gemm = unit->settings->precision.quantizes_per_gemm,
                            .number = operand_number(unit->layer, (int)weight, OPERAND_INPUT),
                            .precision = precision_of(&unit->settings->precision, unit->layer, (int)weight),
                            .summed = (weight == BLOCK_UP && unit_family(unit)->gelu) ||
@@ -195,16 +195,16 @@ static void block_backward(struct execution *e, struct unit *unit, struct tensor
     linear_finish(e, unit, &pending);
 }
 
-static void block_copy_weights(const struct execution *e, struct unit *unit, bool all)
+static void block_quantize_weights(const struct execution *e, struct unit *unit, bool all)
 {
     for (int weight = BLOCK_QKV; weight <= BLOCK_DOWN; weight++) {
         struct linear linear = linear_of(unit, (enum block_weight)weight);
-        linear_copy_weight(e, unit, &linear, all);
+        linear_quantize_weight(e, unit, &linear, all);
     }
 }
 
 static const struct unit_class block_class = {
-    .name = "block", .forward = block_forward, .backward = block_backward, .copy_weights = block_copy_weights};
+    .name = "block", .forward = block_forward, .backward = block_backward, .quantize_weights = block_quantize_weights};
 
 /* A parameter of a linear layer's weight. */
 struct linear_part {
@@ -368,9 +368,9 @@ void block_declare(struct unit *unit)
     }
 }
 
-static void drop_copies(struct id_set *set, enum block_weight reader)
+static void drop_quantized(struct id_set *set, enum block_weight reader)
 {
-    for (int copy = 0; copy < LINEAR_COPIES; copy++)
+    for (int copy = 0; copy < LINEAR_QUANTIZED; copy++)
         id_set_add(set, BLOCK_LINEARS + (int)reader * LINEAR_TENSORS + copy);
 }
 
@@ -379,13 +379,13 @@ struct id_set block_dropped_by(enum deck_recompute policy)
     struct id_set set = {{0}};
     if (policy >= DECK_RECOMPUTE_ACTIVATION) {
         id_set_add(&set, BLOCK_ACTIVATED);
-        drop_copies(&set, BLOCK_DOWN);
+        drop_quantized(&set, BLOCK_DOWN);
     }
     if (policy >= DECK_RECOMPUTE_NORMS || policy == DECK_RECOMPUTE_ONLY_NORMS) {
         id_set_add(&set, BLOCK_NORMED1);
         id_set_add(&set, BLOCK_NORMED2);
         for (int reader = BLOCK_QKV; reader < BLOCK_DOWN; reader++)
-            drop_copies(&set, (enum block_weight)reader);
+            drop_quantized(&set, (enum block_weight)reader);
     }
     if (policy >= DECK_RECOMPUTE_GATE_UP)
         id_set_add(&set, BLOCK_UP_OUT);

@@ -108,7 +108,7 @@ struct tensor unit_tensor(const struct execution *execution, const struct unit *
 /* Returns weight `id`, valid between acquire and release of the weight store. */
 struct tensor unit_weight(const struct execution *execution, const struct unit *unit, int id);
 /* Returns quantized weight `id`, or scales; valid between acquire and release in training. */
-struct tensor unit_copy(const struct execution *execution, const struct unit *unit, int id);
+struct tensor unit_quantized(const struct execution *execution, const struct unit *unit, int id);
 /* Returns the rowwise quantized form of weight `id`, if the store has it instead of the weight. */
 struct tensor unit_row_copy(const struct unit *unit, int id);
 /* Returns the gradient of weight `id`, valid between gradients_open and gradients_close. */

@@ -40,7 +40,7 @@ static struct tensor partial(const struct execution *execution, const struct uni
 
 /* Returns whether the operand can be gathered in rowwise quantized form, and transposed to the columnwise form. Not if
  * GEMMs or statistics read its value, if rounding is stochastic, or if its sum is a bias gradient. */
-static bool gathers_copies(const struct unit *unit, const struct linear *linear, enum operand_kind kind)
+static bool gathers_quantized(const struct unit *unit, const struct linear *linear, enum operand_kind kind)
 {
     const struct linear_precision *p = linear->precision;
     return sequence_parallel(unit) &&
@@ -72,16 +72,16 @@ static void declare_operand(struct unit *unit, const struct linear *linear, enum
     const struct quantization *rule = &p->rules[kind];
     const int id = linear->first + (kind == OPERAND_GRADIENT ? LINEAR_GRADIENT : 0);
     const bool input = kind == OPERAND_INPUT, columns = !p->wide_weight_product, all = linear->tokens == UNIT_TOKENS;
-    const enum tensor_role role = role_of_copies(rule);
+    const enum tensor_role role = role_of_quantized(rule);
     const int64_t blocks = all ? UNIT_TOKEN_BLOCKS : quantization_blocks(linear->tokens);
     const int64_t padded = all ? UNIT_PADDED_TOKENS : blocks * QUANTIZATION_BLOCK;
     const struct operand_shape row = scale_shape_of(rule->scaling, linear->tokens, blocks, quantization_blocks(width));
     const struct operand_shape column = scale_shape_of(rule->scaling, width, quantization_blocks(width), blocks);
-    unit_declare_tensor(unit, id + LINEAR_ROW, input ? "input row copy" : "gradient row copy", linear->tokens, width,
+    unit_declare_tensor(unit, id + LINEAR_ROW, input ? "input rowwise" : "gradient rowwise", linear->tokens, width,
                         role);
     if (columns)
-        unit_declare_tensor(unit, id + LINEAR_COLUMN, input ? "input column copy" : "gradient column copy", width,
-                            padded, role);
+        unit_declare_tensor(unit, id + LINEAR_COLUMN, input ? "input columnwise" : "gradient columnwise", width, padded,
+                            role);
     if (p->delayed || rule->scaling == SCALING_1X32)
         return;
     unit_declare_tensor(unit, id + LINEAR_ROW_SCALE, input ? "input row scale" : "gradient row scale", row.rows,
@@ -93,22 +93,22 @@ static void declare_operand(struct unit *unit, const struct linear *linear, enum
 
 /* Declares a quantized form of the weight, or its scales: in the store, or as a tensor of the unit with rows of
  * shape.stride elements. */
-static void declare_copy(struct unit *unit, const struct linear *linear, int copy, struct operand_shape shape,
-                         enum tensor_role role)
+static void declare_quantized(struct unit *unit, const struct linear *linear, int which, struct operand_shape shape,
+                              enum tensor_role role)
 {
-    static const char *const names[LINEAR_COPIES] = {"weight row copy", "weight column copy", "weight row scale",
-                                                     "weight column scale"};
-    if (linear->makes_copies)
-        unit_declare_tensor(unit, linear->first + LINEAR_WEIGHT + copy, names[copy], shape.rows, shape.stride, role);
+    static const char *const names[LINEAR_QUANTIZED] = {"weight rowwise", "weight columnwise", "weight row scale",
+                                                        "weight column scale"};
+    if (linear->quantizes_per_gemm)
+        unit_declare_tensor(unit, linear->first + LINEAR_WEIGHT + which, names[which], shape.rows, shape.stride, role);
     else
-        unit_declare_copy(unit, linear->first_copy + copy, shape.rows, shape.cols, shape.stride, role);
+        unit_declare_quantized(unit, linear->first_quantized + which, shape.rows, shape.cols, shape.stride, role);
 }
 
-static struct operand_shape weight_shape(const struct unit *unit, const struct linear *linear, int copy)
+static struct operand_shape weight_shape(const struct unit *unit, const struct linear *linear, int which)
 {
     const struct weight *w = &unit->weights[linear->weight];
     const enum scaling scaling = linear->precision->rules[OPERAND_WEIGHT].scaling;
-    switch (copy) {
+    switch (which) {
     case LINEAR_ROW:
         return (struct operand_shape){w->rows, w->cols, w->cols};
     case LINEAR_COLUMN:
@@ -122,10 +122,10 @@ static struct operand_shape weight_shape(const struct unit *unit, const struct l
 
 static void declare_weight(struct unit *unit, const struct linear *linear)
 {
-    const enum tensor_role role = role_of_copies(&linear->precision->rules[OPERAND_WEIGHT]);
-    for (int copy = 0; copy < LINEAR_COPIES; copy++)
-        declare_copy(unit, linear, copy, weight_shape(unit, linear, copy),
-                     copy <= LINEAR_COLUMN ? role : ROLE_STATISTIC);
+    const enum tensor_role role = role_of_quantized(&linear->precision->rules[OPERAND_WEIGHT]);
+    for (int which = 0; which < LINEAR_QUANTIZED; which++)
+        declare_quantized(unit, linear, which, weight_shape(unit, linear, which),
+                          which <= LINEAR_COLUMN ? role : ROLE_STATISTIC);
 }
 
 void linear_declare(struct unit *unit, const struct linear *linear)
@@ -138,14 +138,14 @@ void linear_declare(struct unit *unit, const struct linear *linear)
     declare_operand(unit, linear, OPERAND_GRADIENT, w->rows);
     declare_weight(unit, linear);
     w->operand = linear->number + (int)OPERAND_WEIGHT;
-    if (!linear->makes_copies && linear->precision->rules[OPERAND_WEIGHT].scaling == SCALING_TENSOR)
-        w->copied = linear->precision;
+    if (!linear->quantizes_per_gemm && linear->precision->rules[OPERAND_WEIGHT].scaling == SCALING_TENSOR)
+        w->quantized = linear->precision;
 }
 
 /* -- Operands ---------------------------------------------------------------------------------------------------- */
 
-struct quantized_operands linear_copies(const struct execution *execution, const struct linear_precision *precision,
-                                        int number)
+struct quantized_operands linear_quantized(const struct execution *execution, const struct linear_precision *precision,
+                                           int number)
 {
     struct quantized_operands to = {.rule = precision->rules[number % OPERAND_COUNT], .salt = (uint32_t)number};
     if (precision->delayed) {
@@ -160,7 +160,7 @@ struct quantized_operands linear_copies(const struct execution *execution, const
 static struct quantized_operands rule_of(const struct execution *execution, const struct linear *linear,
                                          enum operand_kind kind)
 {
-    return linear_copies(execution, linear->precision, linear->number + (int)kind);
+    return linear_quantized(execution, linear->precision, linear->number + (int)kind);
 }
 
 static bool has_scales(const struct quantized_operands *to)
@@ -188,10 +188,10 @@ static struct tensor shaped(const struct execution *execution, const struct unit
 }
 
 static struct tensor shaped_scale(const struct execution *execution, const struct unit *unit, int id,
-                                  enum scaling scaling, const struct tensor *copy)
+                                  enum scaling scaling, const struct tensor *operand)
 {
     const struct operand_shape s =
-        scale_shape_of(scaling, copy->rows, quantization_blocks(copy->rows), quantization_blocks(copy->cols));
+        scale_shape_of(scaling, operand->rows, quantization_blocks(operand->rows), quantization_blocks(operand->cols));
     return shaped(execution, unit, id, s.rows, s.cols);
 }
 
@@ -204,7 +204,7 @@ static struct operand operand_of(const struct execution *execution, const struct
     struct quantized_operands to = rule_of(execution, linear, kind);
     const bool columns = !linear->precision->wide_weight_product;
     const bool rows = kind == OPERAND_GRADIENT || !execution->recompute ||
-                      id_set_has(execution->wanted, linear->section) || gathers_copies(unit, linear, kind);
+                      id_set_has(execution->wanted, linear->section) || gathers_quantized(unit, linear, kind);
     const bool scales = has_scales(&to), shared = to.rule.scaling == SCALING_TENSOR;
     const struct tensor row = shaped(execution, unit, id + LINEAR_ROW, value.rows, value.cols);
     const struct tensor scale =
@@ -238,37 +238,37 @@ struct operand linear_gradient(const struct execution *execution, const struct u
     return operand_of(execution, unit, linear, OPERAND_GRADIENT, dy);
 }
 
-static struct tensor weight_copy(const struct execution *execution, const struct unit *unit,
-                                 const struct linear *linear, int copy)
+static struct tensor quantized_weight(const struct execution *execution, const struct unit *unit,
+                                      const struct linear *linear, int which)
 {
-    if (unit->row_base != NULL && copy == LINEAR_ROW)
+    if (unit->rowwise_base != NULL && which == LINEAR_ROW)
         return unit_row_copy(unit, linear->weight);
-    if (unit->row_base != NULL && copy == LINEAR_ROW_SCALE)
+    if (unit->rowwise_base != NULL && which == LINEAR_ROW_SCALE)
         return tensor_rows(&unit->row_scales, linear->weight, 1);
-    if (!linear->makes_copies)
-        return unit_copy(execution, unit, linear->first_copy + copy);
-    struct tensor made = unit_tensor(execution, unit, linear->first + LINEAR_WEIGHT + copy);
-    made.cols = weight_shape(unit, linear, copy).cols;
+    if (!linear->quantizes_per_gemm)
+        return unit_quantized(execution, unit, linear->first_quantized + which);
+    struct tensor made = unit_tensor(execution, unit, linear->first + LINEAR_WEIGHT + which);
+    made.cols = weight_shape(unit, linear, which).cols;
     return made;
 }
 
-static struct quantized_operands copies_of_weight(const struct execution *execution, const struct unit *unit,
-                                                  const struct linear *linear)
+static struct quantized_operands operands_of_weight(const struct execution *execution, const struct unit *unit,
+                                                    const struct linear *linear)
 {
     struct quantized_operands to = rule_of(execution, linear, OPERAND_WEIGHT);
-    to.row = weight_copy(execution, unit, linear, LINEAR_ROW);
-    to.column = weight_copy(execution, unit, linear, LINEAR_COLUMN);
+    to.row = quantized_weight(execution, unit, linear, LINEAR_ROW);
+    to.column = quantized_weight(execution, unit, linear, LINEAR_COLUMN);
     if (has_scales(&to))
-        to.row_scale = to.column_scale = weight_copy(execution, unit, linear, LINEAR_ROW_SCALE);
+        to.row_scale = to.column_scale = quantized_weight(execution, unit, linear, LINEAR_ROW_SCALE);
     if (has_scales(&to) && to.rule.scaling != SCALING_TENSOR)
-        to.column_scale = weight_copy(execution, unit, linear, LINEAR_COLUMN_SCALE);
+        to.column_scale = quantized_weight(execution, unit, linear, LINEAR_COLUMN_SCALE);
     return to;
 }
 
-static struct quantized_operands copy_weight(const struct execution *execution, const struct unit *unit,
-                                             const struct linear *linear, bool rows, bool columns)
+static struct quantized_operands quantize_weight(const struct execution *execution, const struct unit *unit,
+                                                 const struct linear *linear, bool rows, bool columns)
 {
-    struct quantized_operands to = copies_of_weight(execution, unit, linear);
+    struct quantized_operands to = operands_of_weight(execution, unit, linear);
     if (!rows)
         to.row = to.row_scale = absent;
     if (!columns)
@@ -279,19 +279,19 @@ static struct quantized_operands copy_weight(const struct execution *execution, 
 }
 
 /* Forward and recompute read the rowwise form; the GEMM of dx reads the columnwise form. */
-void linear_copy_weight(const struct execution *execution, const struct unit *unit, const struct linear *linear,
-                        bool all)
+void linear_quantize_weight(const struct execution *execution, const struct unit *unit, const struct linear *linear,
+                            bool all)
 {
     const bool backward = execution->pass == PASS_BACKWARD, own = linear->section < 0;
-    if (!is_quantized(linear) || linear->makes_copies)
+    if (!is_quantized(linear) || linear->quantizes_per_gemm)
         return;
     const bool again = backward && (own || id_set_has(execution->wanted, linear->section));
     const bool rows = all || execution->pass == PASS_FORWARD || again;
     const bool columns = all || (backward && (own || (execution->gradients & GRADIENT_INPUT)));
-    if (unit->row_base == NULL) {
-        copy_weight(execution, unit, linear, rows, columns);
+    if (unit->rowwise_base == NULL) {
+        quantize_weight(execution, unit, linear, rows, columns);
     } else if (columns) {
-        const struct quantized_operands to = copies_of_weight(execution, unit, linear);
+        const struct quantized_operands to = operands_of_weight(execution, unit, linear);
         LAUNCH(execution->stream, TRANSPOSE, transpose, .from = to.row, .to = to.column);
     }
 }
@@ -301,9 +301,9 @@ void linear_copy_weight(const struct execution *execution, const struct unit *un
 static struct quantized_operands ready_weight(const struct execution *execution, const struct unit *unit,
                                               const struct linear *linear, bool column)
 {
-    if (!linear->makes_copies)
-        return copies_of_weight(execution, unit, linear);
-    return copy_weight(execution, unit, linear, !column, column);
+    if (!linear->quantizes_per_gemm)
+        return operands_of_weight(execution, unit, linear);
+    return quantize_weight(execution, unit, linear, !column, column);
 }
 
 /* Returns whether quantization errors are measured now; recomputed operands are not. */
@@ -372,8 +372,8 @@ static void transpose_row(const struct execution *execution, const struct quanti
 }
 
 /* Quantizes this rank's part rowwise, gathers it, and transposes it to the columnwise form. */
-static void gather_copies(const struct execution *execution, const struct unit *unit, const struct linear *linear,
-                          const struct operand *operand)
+static void gather_quantized(const struct execution *execution, const struct unit *unit, const struct linear *linear,
+                             const struct operand *operand)
 {
     struct quantized_operands to = operand->to;
     if (has_scales(&to))
@@ -392,12 +392,12 @@ static bool collect(const struct execution *execution, const struct unit *unit, 
 {
     if (!tensor_present(&operand->own))
         return false;
-    const bool copies = quantizes(execution, linear) && gathers_copies(unit, linear, kind);
-    if (copies)
-        gather_copies(execution, unit, linear, operand);
+    const bool quantized = quantizes(execution, linear) && gathers_quantized(unit, linear, kind);
+    if (quantized)
+        gather_quantized(execution, unit, linear, operand);
     else
         sequence_gather(execution, operand->own, operand->value);
-    return copies;
+    return quantized;
 }
 
 void linear_prepare(const struct execution *execution, const struct unit *unit, const struct linear *linear,

@@ -23,7 +23,7 @@ static struct linear head_linear(const struct unit *unit, int number)
 {
     const struct model_settings *s = unit->settings;
     return (struct linear){.first = LM_HEAD_LINEARS + number * LINEAR_TENSORS,
-                           .first_copy = number * LINEAR_COPIES,
+                           .first_quantized = number * LINEAR_QUANTIZED,
                            .section = -1,
                            .number = operand_number((int)s->layers, number, OPERAND_INPUT),
                            .precision = s->precision.head ? &s->precision.kinds[PRECISION_EIGHT] : NULL};
@@ -242,12 +242,12 @@ static void chunk_backward(struct execution *e, struct unit *unit, const struct 
                     NULL, NULL);
 }
 
-static void lm_head_copy_weights(const struct execution *e, struct unit *unit, bool all)
+static void lm_head_quantize_weights(const struct execution *e, struct unit *unit, bool all)
 {
     const struct linear dense = dense_of(unit), decoder = decoder_of(unit, 0);
     if (unit_family(unit)->transform)
-        linear_copy_weight(e, unit, &dense, all);
-    linear_copy_weight(e, unit, &decoder, all);
+        linear_quantize_weight(e, unit, &dense, all);
+    linear_quantize_weight(e, unit, &decoder, all);
 }
 
 static void lm_head_backward(struct execution *e, struct unit *unit, struct tensor input, struct tensor output_gradient)
@@ -281,7 +281,7 @@ static void lm_head_backward(struct execution *e, struct unit *unit, struct tens
 static const struct unit_class lm_head_class = {.name = "lm_head",
                                                 .forward = lm_head_forward,
                                                 .backward = lm_head_backward,
-                                                .copy_weights = lm_head_copy_weights,
+                                                .quantize_weights = lm_head_quantize_weights,
                                                 .idle_forward = true};
 
 /* Declares a weight with one row (matrix) or element (vector) for each token of this rank's part of the vocabulary. */

@@ -129,8 +129,8 @@ static void create_holding(struct flat_store *own, struct unit_holding *holding,
     if (r->compute != r->statistic && !own->no_masters)
         holding->low = flat_tensor(r->budget, shard, DTYPE_I16, BUDGET_WEIGHTS);
     if (!own->sharded_values) {
-        holding->copies = budget_allocate(r->budget, unit->copy_bytes, BUDGET_WEIGHTS);
-        own->store.copies += unit->copy_bytes;
+        holding->quantized = budget_allocate(r->budget, unit->quantized_bytes, BUDGET_WEIGHTS);
+        own->store.quantized += unit->quantized_bytes;
     }
     const enum dtype gradient = own->rounds ? DTYPE_BF16 : r->statistic;
     const enum dtype moment = own->no_masters ? DTYPE_BF16 : r->statistic;
@@ -142,13 +142,13 @@ static void create_holding(struct flat_store *own, struct unit_holding *holding,
         holding->sums = flat_tensor(r->budget, summed, DTYPE_F64, BUDGET_GRADIENTS);
     holding->m = flat_tensor(r->budget, shard, moment, BUDGET_OPTIMIZER);
     holding->v = flat_tensor(r->budget, shard, moment, BUDGET_OPTIMIZER);
-    own->store.copies += store_create_rows(own, unit, holding, r->budget);
+    own->store.quantized += store_create_rows(own, unit, holding, r->budget);
 }
 
 /* Maximum needs of the units that use one buffer. */
 struct most {
     int64_t values, gradients; /* elements of the whole unit */
-    int64_t copies;            /* bytes */
+    int64_t quantized;         /* bytes */
 };
 
 static struct most most_of(const struct flat_store *own, const struct store_request *r, bool backward, int turn)
@@ -163,7 +163,7 @@ static struct most most_of(const struct flat_store *own, const struct store_requ
             if (store_reads(units, r->visits[c].count, visit, backward))
                 most.values = MAX(all, most.values);
             most.gradients = MAX(contributed, most.gradients);
-            most.copies = MAX(unit->copy_bytes, most.copies);
+            most.quantized = MAX(unit->quantized_bytes, most.quantized);
         }
     }
     return most;
@@ -174,11 +174,11 @@ static void create_buffers(struct flat_store *own, int turn, const struct store_
     const struct most forward = most_of(own, r, false, turn);
     const struct most backward = r->trains ? most_of(own, r, true, turn) : (struct most){0};
     const int64_t values = MAX(forward.values, backward.values);
-    const int64_t copies = MAX(forward.copies, backward.copies);
+    const int64_t quantized = MAX(forward.quantized, backward.quantized);
     if (own->sharded_values) {
         own->gathered[turn].values =
             budget_allocate_gathered(r->budget, values * dtype_size(r->compute), BUDGET_EXCHANGE, gather_group(own));
-        own->gathered[turn].copies = budget_allocate(r->budget, r->trains ? copies : 0, BUDGET_EXCHANGE);
+        own->gathered[turn].quantized = budget_allocate(r->budget, r->trains ? quantized : 0, BUDGET_EXCHANGE);
     }
     if (own->contributes)
         own->contributions[turn].values = budget_allocate_gathered(

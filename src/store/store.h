@@ -36,7 +36,7 @@ struct unit_visits {
 struct weight_store {
     const struct store_class *class;
     void *self;
-    int64_t copies; /* bytes of the quantized weights and their scales that this store keeps */
+    int64_t quantized; /* bytes of the quantized weights and their scales that this store keeps */
 };
 
 struct store_class {
@@ -47,8 +47,8 @@ struct store_class {
      * them. */
     void (*begin)(struct weight_store *store, struct unit *const *units, int count, struct stream *stream,
                   bool written);
-    /* Makes the unit's weight_base valid for later launches on the stream, and in training its copy_base (quantized
-     * weights). Matrices may be available as row_base (rowwise quantized) instead of weight_base. */
+    /* Makes the unit's weight_base valid for later launches on the stream, and in training its quantized_base
+     * (quantized weights). Matrices may be available as rowwise_base (rowwise quantized) instead of weight_base. */
     void (*acquire)(struct weight_store *store, struct unit *unit, struct stream *stream);
     void (*release)(struct weight_store *store, struct unit *unit, struct stream *stream);
     /* Sets the unit's gradient_base and gradient_fresh: the buffer for its gradients, and whether the unit overwrites
@@ -133,7 +133,7 @@ struct store_request {
     enum dtype compute;                /* type of the weights that units read */
     enum dtype statistic;              /* type of masters, gradients and moments that are not bf16 */
     bool trains;                       /* false: no gradients, moments or quantized weights */
-    const struct execution *execution; /* in which units quantize their weights: unit_class.copy_weights */
+    const struct execution *execution; /* in which units quantize their weights: unit_class.quantize_weights */
     const struct unit_visits *visits;  /* [chunks of the model] */
 };
 

@@ -11,7 +11,7 @@
 enum { STORE_TURNS = 3 };
 
 /* The tensors of a unit whose matrices are gathered as 8-bit rowwise quantized weights in training. Else absent. */
-struct row_copies {
+struct rowwise_weights {
     struct tensor shard;   /* 8 bits [1, shard_elements]: this rank's shard */
     struct tensor vectors; /* compute type [1, elements of STORAGE_VECTOR]: whole vectors */
     /* stat [weights, 1], if scales are computed from the weights; each at a multiple of 16 bytes, as GEMMs need */
@@ -25,8 +25,8 @@ struct unit_holding {
     struct tensor low, m, v;         /* [1, shard_elements] */
     struct tensor sums; /* f64, with exact sums only: [1, ranks * shard_elements] or [1, shard_elements]; gradients are
                            then [1, shard_elements] */
-    char *copies;       /* quantized weights, if weights are whole; NULL: none */
-    struct row_copies rows;
+    char *quantized;    /* quantized weights, if weights are whole; NULL: none */
+    struct rowwise_weights rowwise;
     int visit;             /* position in the action's acquisition order at which the unit was acquired last */
     bool complete;         /* gradients need no sum over ranks (unit->complete_gradients) */
     bool partial;          /* some parameters' gradients are sums of terms of the tensor ranks (parameter->partial) */
@@ -37,7 +37,7 @@ struct unit_holding {
 
 /* Buffer of sharded weights that are gathered. */
 struct gathered_values {
-    char *values, *copies;
+    char *values, *quantized;
     struct event ready, released;
 };
 

@@ -11,7 +11,7 @@ bool store_reads(struct unit *const *visits, int count, int visit, bool backward
 /* Gathers a unit's shards: the rowwise quantized matrices, or all weights. */
 static void gather_shard(struct flat_store *own, const struct unit_holding *holding, void *to)
 {
-    const struct tensor *shard = store_gathers_rows(own, holding) ? &holding->rows.shard : &holding->values;
+    const struct tensor *shard = store_gathers_rows(own, holding) ? &holding->rowwise.shard : &holding->values;
     LAUNCH(own->gather, ALL_GATHER, all_gather, .group = own->groups->gather, .in = *shard,
            .out = store_rows(own, holding, to, shard->dtype));
 }
@@ -88,8 +88,8 @@ static void make_current(struct flat_store *own, struct unit *unit, struct unit_
 {
     if (own->ranks > 1 && holding->shard_elements > 0)
         event_wait(&holding->gathered, stream);
-    if (holding->copies != NULL)
-        unit->class->copy_weights(own->execution, unit, true);
+    if (holding->quantized != NULL)
+        unit->class->quantize_weights(own->execution, unit, true);
     holding->current = true;
 }
 
@@ -100,29 +100,29 @@ void store_acquire(struct weight_store *store, struct unit *unit, struct stream 
     holding->visit = own->acquired++;
     if (!own->sharded_values) {
         store_point(unit, holding->values.data, own->compute, unit->weight_base);
-        unit->copy_base = holding->copies;
+        unit->quantized_base = holding->quantized;
         if (own->written && !holding->current)
             make_current(own, unit, holding, stream);
         return;
     }
     const struct gathered_values *from = next_gathered(own, unit, holding->visit, stream);
     if (store_gathers_rows(own, holding)) {
-        unit->row_base = from->values;
-        unit->row_scales = holding->rows.scales;
-        unit->weight_base[STORAGE_VECTOR] = holding->rows.vectors.data;
+        unit->rowwise_base = from->values;
+        unit->row_scales = holding->rowwise.scales;
+        unit->weight_base[STORAGE_VECTOR] = holding->rowwise.vectors.data;
     } else {
         store_point(unit, from->values, own->compute, unit->weight_base);
     }
-    unit->copy_base = from->copies;
-    if (own->trains && unit->copy_bytes > 0)
-        unit->class->copy_weights(own->execution, unit, false);
+    unit->quantized_base = from->quantized;
+    if (own->trains && unit->quantized_bytes > 0)
+        unit->class->quantize_weights(own->execution, unit, false);
 }
 
 void store_release(struct weight_store *store, struct unit *unit, struct stream *stream)
 {
     struct flat_store *own = store->self;
     store_point(unit, NULL, own->compute, unit->weight_base);
-    unit->copy_base = unit->row_base = NULL;
+    unit->quantized_base = unit->rowwise_base = NULL;
     if (own->sharded_values)
         event_record(&own->gathered[store_holding(store, unit)->visit % STORE_TURNS].released, stream);
 }

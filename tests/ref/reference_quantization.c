@@ -209,8 +209,8 @@ static bool next_part(enum scaling scaling, int64_t rows, int64_t cols, struct p
     return part->row < rows;
 }
 
-static void make_copy(const struct record_source *source, const struct quantized_operands *to,
-                      const struct tensor *copy, const struct tensor *scale)
+static void make_operand(const struct record_source *source, const struct quantized_operands *to,
+                         const struct tensor *copy, const struct tensor *scale)
 {
     const struct quantization *rule = &to->rule;
     const struct part all = {0, source->rows, 0, source->cols};
@@ -242,11 +242,11 @@ void reference_quantized(const struct tensor *x, const struct quantized_operands
     const struct record_source rows = {.x = x, .rows = x->rows, .cols = x->cols};
     const struct part all = {0, x->rows, 0, x->cols};
     if (tensor_present(&to->row))
-        make_copy(&rows, to, &to->row, &to->row_scale);
+        make_operand(&rows, to, &to->row, &to->row_scale);
     if (tensor_present(&to->column)) {
         const struct record_source columns = {
             .x = x, .column = true, .hadamard = to->rule.hadamard, .rows = x->cols, .cols = to->column.cols};
-        make_copy(&columns, to, &to->column, &to->column_scale);
+        make_operand(&columns, to, &to->column, &to->column_scale);
     }
     if (tensor_present(&to->amax))
         reference_store(&to->amax, 0, 0, fmax(reference_load(&to->amax, 0, 0), amax_of(&rows, &all)));
