@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "cuda/attention_packed.h"
-#include "cuda/choice.h"
+#include "cuda/tuned_kernels.h"
 #include "cuda/cudnn_attention.h"
 #include "cuda/timing.h"
 

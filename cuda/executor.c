@@ -5,7 +5,7 @@
 #include "comm/comm.h"
 #include "comm/copying_group.h"
 #include "cuda/attention.h"
-#include "cuda/choice.h"
+#include "cuda/tuned_kernels.h"
 #include "cuda/cuda.h"
 #include "cuda/cudnn_attention.h"
 #include "cuda/kernel.h"

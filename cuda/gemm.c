@@ -2,7 +2,7 @@
  * d = op(a) op(b) is computed as d' = op(b)' op(a)': our b is its A, our a its B, and our bias of a row is its bias of
  * a column. */
 #include "base/error.h"
-#include "cuda/choice.h"
+#include "cuda/tuned_kernels.h"
 #include "cuda/gemm_gradient.h"
 #include "cuda/timing.h"
 

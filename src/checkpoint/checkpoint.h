@@ -10,7 +10,7 @@
  *                    (loader/lineage.h). store: their checksum (loader/store_set.h), as a signed number
  *   /model/<name>    weights: matrices [rows, cols], vectors [cols], in the type of the masters (f32)
  *   /optim/m/<name>, /optim/v/<name>   moments, of the same shapes; a final model has none
- *   /state/choices   the executor's tuned kernels, if it has any (checkpoint/choices.h)
+ *   /state/choices   the executor's tuned kernels, if it has any (checkpoint/tuned_kernels.h)
  *   /state/precision/history [operands, steps], scale [operands], largest [operands]
  *                    state of delayed scaling, if the run uses it (engine/delayed_scaling.h); a final model has none
  *   /tokenizer       the files of a tokenizer of text (data/tokenizer_member.h)

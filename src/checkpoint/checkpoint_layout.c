@@ -5,7 +5,7 @@
 #include "data/tokenizer_member.h"
 #include "checkpoint/carried.h"
 #include "checkpoint/checkpoint_private.h"
-#include "checkpoint/choices.h"
+#include "checkpoint/tuned_kernels.h"
 #include "file/file.h"
 #include "file/hdf5_layout.h"
 #include "model/model.h"

@@ -4,7 +4,7 @@
 #ifndef CORE_EXECUTOR_H
 #define CORE_EXECUTOR_H
 
-#include "core/choice.h"
+#include "core/tuned_kernels.h"
 #include "core/group.h"
 #include "core/op.h"
 
@@ -147,7 +147,8 @@ struct executor_profiling {
     void (*range)(struct executor *executor, const char *name);
 };
 
-/* Tuned kernels: which of several kernels for the same result the executor uses. Tables are the bytes of core/choice.h.
+/* Tuned kernels: which of several kernels for the same result the executor uses. Tables are the bytes of
+ * core/tuned_kernels.h.
  */
 struct executor_tuning {
     /* Returns the tuned kernels of the launches so far, borrowed until the executor chooses again. */

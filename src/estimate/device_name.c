@@ -1,7 +1,7 @@
 #include "estimate/device_name.h"
 #include "base/memory.h"
 #include "file/open.h"
-#include "core/choice.h"
+#include "core/tuned_kernels.h"
 
 #include <stdlib.h>
 #include <string.h>

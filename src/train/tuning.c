@@ -5,8 +5,8 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "file/shipped.h"
-#include "core/choice.h"
-#include "checkpoint/choices.h"
+#include "core/tuned_kernels.h"
+#include "checkpoint/tuned_kernels.h"
 #include "train/tuning_file.h"
 
 #include <ctype.h>

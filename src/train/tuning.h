@@ -1,7 +1,7 @@
-/* Tuning: if an executor has several kernels for one result (core/choice.h), one of them is chosen for all ranks before
- * a run's first step. Known choices come from the checkpoint that the run resumes from, else from the user's tuning
- * file, else from the file that is installed with the program. Unknown ones are timed, each GEMM or attention by one of
- * the ranks. With device.deterministic only the checkpoint's choices are used, and nothing is timed. */
+/* Tuning: if an executor has several kernels for one result (core/tuned_kernels.h), one of them is chosen for all ranks
+ * before a run's first step. Known choices come from the checkpoint that the run resumes from, else from the user's
+ * tuning file, else from the file that is installed with the program. Unknown ones are timed, each GEMM or attention by
+ * one of the ranks. With device.deterministic only the checkpoint's choices are used, and nothing is timed. */
 #ifndef TRAIN_TUNING_H
 #define TRAIN_TUNING_H
 

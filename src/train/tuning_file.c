@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "file/open.h"
-#include "core/choice.h"
+#include "core/tuned_kernels.h"
 #include "file/draft.h"
 
 #include <errno.h>

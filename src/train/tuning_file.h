@@ -1,5 +1,5 @@
-/* Tuning files keep tuned kernels (core/choice.h) for later runs: the user's own, and those installed with the program.
- * A file is opened only if its name is not a link and it belongs to somebody who may change this program
+/* Tuning files keep tuned kernels (core/tuned_kernels.h) for later runs: the user's own, and those installed with the
+ * program. A file is opened only if its name is not a link and it belongs to somebody who may change this program
  * (open_trusted). Its content may still be anything: whoever loads it must check it. */
 #ifndef TRAIN_TUNING_FILE_H
 #define TRAIN_TUNING_FILE_H

@@ -8,7 +8,7 @@
 #include "file/block.h"
 #include "checkpoint/carried.h"
 #include "checkpoint/checkpoint_private.h"
-#include "checkpoint/choices.h"
+#include "checkpoint/tuned_kernels.h"
 #include "file/file.h"
 #include "checkpoint/inspect.h"
 #include "engine/engine.h"

@@ -1,7 +1,8 @@
-/* The executor's tuned kernels in a checkpoint: dataset /state/choices, u8 [bytes] in the format of core/choice.h,
- * absent if there are none. A run that resumes with the same tuned kernels computes the same bits. */
-#ifndef CHECKPOINT_CHOICES_H
-#define CHECKPOINT_CHOICES_H
+/* The executor's tuned kernels in a checkpoint: dataset /state/choices, u8 [bytes] in the format of
+ * core/tuned_kernels.h, absent if there are none. A run that resumes with the same tuned kernels computes the same
+ * bits. */
+#ifndef CHECKPOINT_TUNED_KERNELS_H
+#define CHECKPOINT_TUNED_KERNELS_H
 
 #include <hdf5.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
-#include "cuda/choice.h"
-#include "core/choice.h"
+#include "cuda/tuned_kernels.h"
+#include "core/tuned_kernels.h"
 #include "cuda/kernel.h"
 
 #include <cublasLt.h>

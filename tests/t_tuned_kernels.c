@@ -3,7 +3,7 @@
  * that times it. */
 #include "check.h"
 
-#include "core/choice.h"
+#include "core/tuned_kernels.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-#include "checkpoint/choices.h"
+#include "checkpoint/tuned_kernels.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "core/choice.h"
+#include "core/tuned_kernels.h"
 #include "file/hdf5_file.h"
 #include "file/hdf5_layout.h"
 

@@ -1,7 +1,7 @@
-/* The process's tuned kernels on its device (core/choice.h): cuBLASLt's algorithm for each GEMM, and the implementation
- * of each attention shape. */
-#ifndef CUDA_CHOICE_H
-#define CUDA_CHOICE_H
+/* The process's tuned kernels on its device (core/tuned_kernels.h): cuBLASLt's algorithm for each GEMM, and the
+ * implementation of each attention shape. */
+#ifndef CUDA_TUNED_KERNELS_H
+#define CUDA_TUNED_KERNELS_H
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,8 +1,8 @@
 /* Tuned kernels: which of several kernels an executor uses for a GEMM or attention, found by timing or suggested by a
  * library. A table maps keys (whatever selects a kernel, such as shapes and types) to values. Its bytes go into the
  * tuning cache and checkpoints, and to other ranks, so that all compute the same. */
-#ifndef CORE_CHOICE_H
-#define CORE_CHOICE_H
+#ifndef CORE_TUNED_KERNELS_H
+#define CORE_TUNED_KERNELS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "core/choice.h"
+#include "core/tuned_kernels.h"
 #include "base/error.h"
 
 #include <stddef.h>
