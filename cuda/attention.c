@@ -300,7 +300,7 @@ static struct kept_times kept_times(struct times times)
 static bool find_times(const struct attention_key *key, struct times *times)
 {
     struct kept_times found;
-    if (!choice_find(CHOICE_ATTENTION, key, sizeof *key, &found, sizeof found))
+    if (!tuned_kernel_find(TUNED_ATTENTION, key, sizeof *key, &found, sizeof found))
         return false;
     const struct kept_times now = kept_times(found.times);
     const bool same = found.cudnn == now.cudnn && memcmp(found.program, now.program, sizeof now.program) == 0;
@@ -324,7 +324,7 @@ static void measure(const struct cuda_target *target, struct kind *kind, const s
     }
     timing_compare(target, launch_rival, &(struct rivals){kind, &alone}, WAYS, kind->times.of);
     const struct kept_times kept = kept_times(kind->times);
-    choice_keep(CHOICE_ATTENTION, &kind->key, sizeof kind->key, &kept, sizeof kept);
+    tuned_kernel_keep(TUNED_ATTENTION, &kind->key, sizeof kind->key, &kept, sizeof kept);
     describe(what, sizeof what, &kind->key);
     for (enum way way = 0; way < WAYS; way++)
         if (takes(kind, way) && used < (int)sizeof times)
@@ -351,7 +351,7 @@ static enum way way_of(const struct cuda_target *target, struct kind *kind, cons
     if (taken == ATTENTION_CUDNN)
         return takes(kind, BY_CUDNN) ? BY_CUDNN : BY_OWN;
     if (!has_times(kind) && (takes(kind, BY_CUDNN) || takes(kind, BY_OWN_ONCE)) && target->rehearsal &&
-        choice_is_mine(&target->share, CHOICE_ATTENTION, &kind->key, sizeof kind->key))
+        tuning_share_has(&target->share, TUNED_ATTENTION, &kind->key, sizeof kind->key))
         measure(target, kind, call);
     struct kind *twin = has_times(kind) ? NULL : twin_of(kind);
     enum way way = least(twin != NULL && has_times(twin) ? &twin->times : &kind->times);

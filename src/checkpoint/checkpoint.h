@@ -77,8 +77,8 @@ struct checkpoint_meta {
     const struct carried_files *carried; /* carried tensors to write; carried_read reads them */
     const struct tokenizer *opened; /* an open tokenizer; a text tokenizer's files are written, tokenizer_member_open
                                        reads them */
-    const void *choices;            /* the executor's tuned kernels, [choices_bytes]; choices_read reads them */
-    int64_t choices_bytes;
+    const void *tuned_kernels; /* the executor's tuned kernels, [tuned_kernels_bytes]; tuned_kernels_read reads them */
+    int64_t tuned_kernels_bytes;
 };
 
 /* Frees what checkpoint_read_meta allocated. */

@@ -41,7 +41,7 @@ struct executor {
     /* Set by the executor's user. rehearsal: a tuning pass, whose results are discarded, so the executor may time
      * kernels. share: the keys that this rank times. */
     bool rehearsal;
-    struct choice_share share;
+    struct tuning_share share;
     /* On one node, the executor's groups move memory that they allocated without slowing kernels down, so sums can use
      * copies (`room` of collectives in core/op.h). */
     bool copies;
@@ -148,15 +148,14 @@ struct executor_profiling {
 };
 
 /* Tuned kernels: which of several kernels for the same result the executor uses. Tables are the bytes of
- * core/tuned_kernels.h.
- */
+ * core/tuned_kernels.h. */
 struct executor_tuning {
     /* Returns the tuned kernels of the launches so far, borrowed until the executor chooses again. */
-    const void *(*choices)(struct executor *executor, int64_t *bytes);
+    const void *(*table)(struct executor *executor, int64_t *bytes);
     /* Replaces all entries, so that results are those of the executor that made `from`. Returns false, and changes
      * nothing, if that was another kind of device or library. */
-    bool (*take)(struct executor *executor, const void *from, int64_t bytes);
-    /* Adds entries, and replaces those with the same key. Returns as take does. */
+    bool (*load)(struct executor *executor, const void *from, int64_t bytes);
+    /* Adds entries, and replaces those with the same key. Returns as load does. */
     bool (*add)(struct executor *executor, const void *from, int64_t bytes);
 };
 
