@@ -350,7 +350,7 @@ static enum way way_of(const struct cuda_target *target, struct kind *kind, cons
         return BY_OWN;
     if (taken == ATTENTION_CUDNN)
         return takes(kind, BY_CUDNN) ? BY_CUDNN : BY_OWN;
-    if (!has_times(kind) && (takes(kind, BY_CUDNN) || takes(kind, BY_OWN_ONCE)) && target->rehearsal &&
+    if (!has_times(kind) && (takes(kind, BY_CUDNN) || takes(kind, BY_OWN_ONCE)) && target->tuning_pass &&
         tuning_share_has(&target->share, TUNED_ATTENTION, &kind->key, sizeof kind->key))
         measure(target, kind, call);
     struct kind *twin = has_times(kind) ? NULL : twin_of(kind);

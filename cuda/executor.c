@@ -175,7 +175,7 @@ static void run(struct executor *executor, struct stream *stream, enum op op, co
 {
     struct cuda_target *target = &((struct cuda *)executor)->targets[stream->id];
     int64_t scratch = scratch_of(target, op, args);
-    target->rehearsal = executor->rehearsal;
+    target->tuning_pass = executor->tuning_pass;
     target->share = executor->share;
     if (scratch > executor->workspace_bytes[stream->id])
         error_fatal("cuda executor: %s needs %lld bytes of workspace, %lld are reserved on stream %d",

@@ -403,7 +403,7 @@ static bool is_small(const struct gemm_key *key)
  * them. */
 static bool may_time(const struct cuda_target *target, const struct gemm_args *args)
 {
-    if (!target->rehearsal || target->deterministic)
+    if (!target->tuning_pass || target->deterministic)
         return false;
     const struct gemm_key key = key_of(args, false);
     return !is_small(&key) && tuning_share_has(&target->share, TUNED_GEMM, &key, sizeof key);
@@ -480,7 +480,7 @@ static void choose(const struct cuda_target *target, struct plan *plan, const st
     bool timed = may_time(target, args);
     int found = 0, count, best = 0;
     plan->own = apart == NULL && cuda_gemm_gradient_taken() && may_be_own(target, args);
-    plan->final = timed || !target->rehearsal; /* otherwise a later call of this kind may still be timed */
+    plan->final = timed || !target->tuning_pass; /* otherwise a later call of this kind may still be timed */
     if (plan->own || find_tuned(target, plan, args)) {
         plan->suggested = plan->final = true;
         return;
@@ -512,7 +512,7 @@ static struct plan *ready_plan(const struct cuda_target *target, const struct ge
 {
     struct plan *plan = plan_for(args, apart != NULL);
     set_addresses(plan, args);
-    if (!plan->final && (!plan->suggested || !target->rehearsal || may_time(target, args)))
+    if (!plan->final && (!plan->suggested || !target->tuning_pass || may_time(target, args)))
         choose(target, plan, apart, args);
     return plan;
 }

@@ -33,7 +33,7 @@ struct cuda_target {
     int multiprocessors;
     bool deterministic;
     bool alone;                /* one rank: no collective uses SMs concurrently */
-    bool rehearsal;            /* as in struct executor: launchers may run a kernel several times to time it */
+    bool tuning_pass;          /* as in struct executor: launchers may run a kernel several times to time it */
     struct tuning_share share; /* the keys that this rank times */
     void *blas;                /* cublasLtHandle_t */
     struct cuda_kept *kept;    /* kept data of STREAM_COMPUTE; NULL: nothing is kept */

@@ -76,12 +76,12 @@ static void choose(struct wrapper *wrapper, struct stream *stream, enum op op, c
     int64_t way = FIRST;
     if (!tuning_table_find(&fake.table, 1, &product, sizeof product, &way, sizeof way)) {
         const struct executor *own = &wrapper->executor;
-        const bool times = own->rehearsal && tuning_share_has(&own->share, 1, &product, sizeof product);
+        const bool times = own->tuning_pass && tuning_share_has(&own->share, 1, &product, sizeof product);
         if (times && CHECK(fake.timed < MOST)) {
             way = fake.fastest;
             fake.products[fake.timed++] = product;
         }
-        if (times || !own->rehearsal)
+        if (times || !own->tuning_pass)
             tuning_table_keep(&fake.table, 1, &product, sizeof product, &way, sizeof way);
     }
     if (fake.tells)
@@ -238,27 +238,27 @@ static void spoil(const char *path)
 
 /* -- Cases ------------------------------------------------------------------------------------------------------- */
 
-static void test_rehearsal(void)
+static void test_tuning_pass(void)
 {
-    char plain[32], rehearsed[32];
+    char plain[32], tuned[32];
     fake.tells = false;
     fake.deals = true;
     fake.fastest = 7;
     fake.device = NULL;
     train("plain", STEPS, "none", false, plain);
     fake.device = "Fake GPU, library 1";
-    train("rehearsed", STEPS, "none", false, rehearsed);
+    train("tuned", STEPS, "none", false, tuned);
     CHECK(timed() > 5);
-    CHECK_STRING(rehearsed, plain);
+    CHECK_STRING(tuned, plain);
     CHECK(kept_in("plain", "step_00000006.h5") == -1);
-    CHECK(kept_in("rehearsed", "step_00000006.h5") == fake.table.head.count);
-    CHECK(kept_in("rehearsed", "final_model.h5") == -1);
+    CHECK(kept_in("tuned", "step_00000006.h5") == fake.table.head.count);
+    CHECK(kept_in("tuned", "final_model.h5") == -1);
     fake.tells = true;
 }
 
-/* The state after two steps, with a rehearsal of another batch before each. Freed with free(). */
+/* The state after two steps, with a tuning pass of another batch before each. Freed with free(). */
 static char *state_after(struct executor *cpu, enum toy_kind kind, const struct parallel_groups *groups,
-                         enum shard_level level, bool rehearses, int64_t *bytes)
+                         enum shard_level level, bool tunes, int64_t *bytes)
 {
     struct toy toy;
     struct batch batches[2], other;
@@ -272,8 +272,8 @@ static char *state_after(struct executor *cpu, enum toy_kind kind, const struct 
     toy_batch(&batches[1], 2, 48, 2);
     toy_batch(&other, 2, 48, 3);
     for (int step = 0; step < 2; step++) {
-        if (rehearses)
-            engine_rehearse(&toy.engine, &other, step > 0);
+        if (tunes)
+            engine_tuning_pass(&toy.engine, &other, step > 0);
         engine_step(&toy.engine, &schedule, batches, 1e-2);
     }
     char *state = toy_state(&toy, bytes);
@@ -290,10 +290,10 @@ static void test_store(struct executor *cpu, enum toy_kind kind, const struct pa
 {
     int64_t bytes, others;
     char *plain = state_after(cpu, kind, groups, level, false, &bytes);
-    char *rehearsed = state_after(cpu, kind, groups, level, true, &others);
-    CHECK(bytes == others && memcmp(plain, rehearsed, (size_t)bytes) == 0);
+    char *tuned = state_after(cpu, kind, groups, level, true, &others);
+    CHECK(bytes == others && memcmp(plain, tuned, (size_t)bytes) == 0);
     free(plain);
-    free(rehearsed);
+    free(tuned);
 }
 
 static void test_engine(void)
@@ -311,8 +311,8 @@ static void test_engine(void)
     cpu->class->destroy(cpu);
 }
 
-/* A session whose weights are cut over the ranks, so that all must rehearse; with a step of one micro-batch, of which
- * rank 1 has no row. */
+/* A session whose weights are cut over the ranks, so that all must run the tuning pass; with a step of one micro-batch,
+ * of which rank 1 has no row. */
 static void test_sharded(void)
 {
     struct deck deck;
@@ -651,7 +651,7 @@ int main(int argc, char **argv)
     stores_begin_on_ranks(world, write_files);
 
     shipped = memory_string(stores_path("shipped"));
-    test_rehearsal();
+    test_tuning_pass();
     test_engine();
     test_sharded();
     test_alone();

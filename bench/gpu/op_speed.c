@@ -426,8 +426,8 @@ static double difference(const struct tensor *a, const struct tensor *b)
     return most / largest;
 }
 
-/* dw [m, n] = dy' x over k rows: alone, with the sum over dy as the rehearsal chose, and with it apart, on an executor
- * that has to be deterministic. Returns whether the sums agree. */
+/* dw [m, n] = dy' x over k rows: alone, with the sum over dy as the tuning pass chose, and with it apart, on an
+ * executor that has to be deterministic. Returns whether the sums agree. */
 static bool measure_product(struct executor *free_one, struct executor *strict, int64_t m, int64_t n, int64_t k)
 {
     struct gemm_args args[3][SETS];
@@ -606,7 +606,7 @@ int main(int argc, char **argv)
     }
     if (is_wanted("copies"))
         measure_copies();
-    free_one->rehearsal = true;
+    free_one->tuning_pass = true;
     if (is_wanted("gradients"))
         right = measure_products(free_one, strict);
     if (is_wanted("scaled"))

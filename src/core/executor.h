@@ -27,8 +27,8 @@ enum {
  * NULL. A caller passes `owner` as the executor of these functions. `owner` is the executor itself; in a wrapper it is
  * the owner of the target's tables. A wrapper starts as a copy of its target's struct executor, which passes all tables
  * on; then it sets its class, and sets NULL for tables whose use would bypass the wrapper. Its class forwards the
- * mandatory functions; `rehearsal` and `share` are set on the target. A wrapper with a table of its own is the owner of
- * all its tables. */
+ * mandatory functions; `tuning_pass` and `share` are set on the target. A wrapper with a table of its own is the owner
+ * of all its tables. */
 struct executor {
     const struct executor_class *class;
     struct executor *owner;                     /* not read where all tables are NULL */
@@ -38,9 +38,9 @@ struct executor {
     const struct executor_profiling *profiling; /* NULL: the host's clock times launches, and there is no profiler */
     const struct executor_tuning *tuning;       /* NULL: each result has one kernel */
     int64_t workspace_bytes[STREAM_COUNT];      /* bytes that reserve() has provided */
-    /* Set by the executor's user. rehearsal: a tuning pass, whose results are discarded, so the executor may time
+    /* Set by the executor's user. tuning_pass: a tuning pass, whose results are discarded, so the executor may time
      * kernels. share: the keys that this rank times. */
-    bool rehearsal;
+    bool tuning_pass;
     struct tuning_share share;
     /* On one node, the executor's groups move memory that they allocated without slowing kernels down, so sums can use
      * copies (`room` of collectives in core/op.h). */

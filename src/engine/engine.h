@@ -146,7 +146,7 @@ struct engine_result engine_gradients(struct engine *engine, const struct schedu
 /* Tuning pass: runs forward and backward of one micro-batch so that the executor can time kernels. With `adds` it runs
  * them once more, adding to gradients as later micro-batches of a step do. The results are discarded: the next step
  * overwrites gradients and losses. Collective over groups.all, with the same `adds` on all ranks. */
-void engine_rehearse(struct engine *engine, const struct batch *batch, bool adds);
+void engine_tuning_pass(struct engine *engine, const struct batch *batch, bool adds);
 
 /* Sums the losses of `count` micro-batches, without gradients. Collective over groups.all. */
 struct engine_result engine_evaluate(struct engine *engine, const struct batch *batches, int64_t count);

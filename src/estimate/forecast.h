@@ -72,7 +72,7 @@ int forecast_create(struct forecast *forecast, const struct deck *deck, int64_t 
 void forecast_destroy(struct forecast *forecast);
 
 /* Recomputes forecast->kinds after a change of forecast->setup. */
-void forecast_rehearse(struct forecast *forecast, struct executor *target, const struct machine_rates *rates);
+void forecast_dry_run(struct forecast *forecast, struct executor *target, const struct machine_rates *rates);
 
 /* Returns the kind of ranks that needs the most memory. Reports show it as "a rank". */
 const struct forecast_rank *forecast_neediest(const struct forecast *forecast);

@@ -165,12 +165,12 @@ static void share_batch(struct batch *batch, struct comm *world, const struct en
     blend_position_destroy(&position);
 }
 
-static void rehearse(struct comm *world, const struct setup *setup, struct engine *engine, struct loader *loader)
+static void run_tuning_pass(struct comm *world, const struct setup *setup, struct engine *engine, struct loader *loader)
 {
     struct batch batch;
     share_batch(&batch, world, engine, loader);
     engine->executor->share = deal(world, engine->executor, group_rank(engine->groups.stages), setup->device.share);
-    engine_rehearse(engine, &batch, loader_micro_batches(loader) > 1);
+    engine_tuning_pass(engine, &batch, loader_micro_batches(loader) > 1);
     batch_destroy(&batch);
 }
 
@@ -256,7 +256,7 @@ void tuning_complete(struct comm *world, const struct setup *setup, struct engin
     if (!setup->device.deterministic) {
         struct tuning_bytes before = copy_of(engine->executor);
         const double start = clock_seconds();
-        rehearse(world, setup, engine, loader);
+        run_tuning_pass(world, setup, engine, loader);
         join(world, engine->executor, &before);
         if (world->rank == 0)
             keep(setup, engine->executor, &before, clock_seconds() - start);
