@@ -247,12 +247,12 @@ static void test_tuning_pass(void)
     fake.device = NULL;
     train("plain", STEPS, "none", false, plain);
     fake.device = "Fake GPU, library 1";
-    train("tuned", STEPS, "none", false, tuned);
+    train("timed_first", STEPS, "none", false, tuned);
     CHECK(timed() > 5);
     CHECK_STRING(tuned, plain);
     CHECK(kept_in("plain", "step_00000006.h5") == -1);
-    CHECK(kept_in("tuned", "step_00000006.h5") == fake.table.head.count);
-    CHECK(kept_in("tuned", "final_model.h5") == -1);
+    CHECK(kept_in("timed_first", "step_00000006.h5") == fake.table.head.count);
+    CHECK(kept_in("timed_first", "final_model.h5") == -1);
     fake.tells = true;
 }
 
