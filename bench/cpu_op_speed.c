@@ -135,7 +135,7 @@ static void measure_quantize(struct tensor x)
     int64_t rows = x.rows, cols = x.cols, down = (rows + 127) / 128, across = (cols + 127) / 128;
     const struct {
         const char *label;
-        struct quantized_copies to;
+        struct quantized_operands to;
     } cases[] = {
         {"tensor, given", {.scale = scales(1, 1), .amax = scales(1, 1)}},
         {"tensor", {.row_scale = scales(1, 1), .column_scale = scales(1, 1)}},
@@ -156,7 +156,7 @@ static void measure_quantize(struct tensor x)
          {.row_scale = scales(1, 1), .column_scale = scales(1, 1), .rule = {FORMAT_E2M1, .scaling = SCALING_16X16}}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct quantized_copies to = cases[i].to;
+        struct quantized_operands to = cases[i].to;
         to.row = matrix(quantization_dtype(&to.rule), rows, cols);
         to.column = matrix(quantization_dtype(&to.rule), cols, rows);
         MEASURE(cases[i].label, QUANTIZE, quantize, 0.0, .x = x, .to = to);

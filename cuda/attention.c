@@ -2,7 +2,7 @@
  * support the arguments, the tuning pass times them, and the faster one is used for this shape. */
 #include "cuda/attention.h"
 #include "base/log.h"
-#include "cuda/choice.h"
+#include "cuda/tuned_kernels.h"
 #include "cuda/timing.h"
 
 #include <stdio.h>
@@ -155,7 +155,7 @@ static struct kept_times kept_times(struct times times)
 static bool find_times(const struct attention_key *key, struct times *times)
 {
     struct kept_times found;
-    if (!choice_find(CHOICE_ATTENTION, key, sizeof *key, &found, sizeof found))
+    if (!tuned_kernel_find(TUNED_ATTENTION, key, sizeof *key, &found, sizeof found))
         return false;
     const struct kept_times now = kept_times(found.times);
     const bool same = memcmp(found.program, now.program, sizeof now.program) == 0;
@@ -171,7 +171,7 @@ static void measure(const struct cuda_target *target, struct kind *kind, const s
     alone.segments.again = 0; /* each launch makes its own work lists */
     timing_compare(target, launch_rival, &alone, WAYS, kind->times.of);
     const struct kept_times kept = kept_times(kind->times);
-    choice_keep(CHOICE_ATTENTION, key, sizeof *key, &kept, sizeof kept);
+    tuned_kernel_keep(TUNED_ATTENTION, key, sizeof *key, &kept, sizeof kept);
     log_info("# attention backward, %s, %d heads (%d) of %d, %lld queries, %lld keys, %lld slots: two passes %.3f ms, "
              "scores once %.3f ms",
              key->causal ? "causal" : "full", (int)key->heads, (int)key->kv_heads, (int)key->head_dim,
@@ -195,8 +195,8 @@ static enum way way_of(const struct cuda_target *target, const struct attention_
     struct kind *kind = key_of(target, args, &key) ? kind_of(&key) : NULL;
     if (kind == NULL || !kind->once)
         return TWO_PASSES;
-    if (!has_times(kind) && target->rehearsal &&
-        choice_is_mine(&target->share, CHOICE_ATTENTION, &kind->key, sizeof kind->key))
+    if (!has_times(kind) && target->tuning_pass &&
+        tuning_share_has(&target->share, TUNED_ATTENTION, &kind->key, sizeof kind->key))
         measure(target, kind, args);
     return faster(&kind->times);
 }

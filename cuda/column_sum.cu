@@ -61,7 +61,7 @@ void sum_parts(const struct cuda_target *target, const float *partial, int64_t p
 template <typename T, bool WHOLE> __global__ SLAB_BOUNDS void sum_rows(view<const T> x, struct slab_sums sums)
 {
     constexpr int N = pack_width<T>;
-    struct parameter_slab slab = slab_of<N>(sums.cut, x.rows, x.cols);
+    struct parameter_slab slab = slab_of<N>(sums.split, x.rows, x.cols);
     auto from = slab_rows<const T>(x, slab);
     sum_slab<N, WHOLE ? 8 : 2>(
         sums, slab, [&](int row) { return read_elements<T, WHOLE>(from.row(row), slab.count); },
@@ -78,12 +78,13 @@ void cuda_column_sum(const struct cuda_target *target, struct tensor x, struct t
 {
     if (x.cols == 0)
         return;
-    struct slab_sums sums = {slab_cut_of(x), reinterpret_cast<float *>(scratch), static_cast<float *>(sum.data),
+    struct slab_sums sums = {slab_split_of(x), reinterpret_cast<float *>(scratch), static_cast<float *>(sum.data),
                              accumulate, target->counters};
     visit_packs({x}, [&](auto zero, auto width) {
         using T = decltype(zero);
         constexpr bool WHOLE = decltype(width)::value > 1;
-        sum_rows<T, WHOLE><<<slab_grid(sums.cut), slab_block(sums.cut), 0, target->stream>>>(view_of<const T>(x), sums);
+        sum_rows<T, WHOLE>
+            <<<slab_grid(sums.split), slab_block(sums.split), 0, target->stream>>>(view_of<const T>(x), sums);
         CUDA_CHECK_LAUNCH("column_sum");
     });
 }

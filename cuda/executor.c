@@ -5,7 +5,7 @@
 #include "comm/comm.h"
 #include "comm/copying_group.h"
 #include "cuda/attention.h"
-#include "cuda/choice.h"
+#include "cuda/tuned_kernels.h"
 #include "cuda/cuda.h"
 #include "cuda/kernel.h"
 #include "cuda/nccl_group.h"
@@ -167,7 +167,7 @@ static void run(struct executor *executor, struct stream *stream, enum op op, co
 {
     struct cuda_target *target = &((struct cuda *)executor)->targets[stream->id];
     int64_t scratch = scratch_of(target, op, args);
-    target->rehearsal = executor->rehearsal;
+    target->tuning_pass = executor->tuning_pass;
     target->share = executor->share;
     if (scratch > executor->workspace_bytes[stream->id])
         error_fatal("cuda executor: %s needs %lld bytes of workspace, %lld are reserved on stream %d",
@@ -410,10 +410,10 @@ static void range(struct executor *executor, const char *name)
 
 /* -- Tuned kernels ------------------------------------------------------------------------------------------------ */
 
-static const void *choices(struct executor *executor, int64_t *bytes)
+static const void *tuned_table(struct executor *executor, int64_t *bytes)
 {
     (void)executor;
-    return choice_bytes(bytes);
+    return tuned_kernels_table(bytes);
 }
 
 static bool reconsider(bool changed)
@@ -425,16 +425,16 @@ static bool reconsider(bool changed)
     return changed;
 }
 
-static bool take_choices(struct executor *executor, const void *from, int64_t bytes)
+static bool load_tuned(struct executor *executor, const void *from, int64_t bytes)
 {
     (void)executor;
-    return reconsider(choice_take(from, bytes));
+    return reconsider(tuned_kernels_load(from, bytes));
 }
 
-static bool add_choices(struct executor *executor, const void *from, int64_t bytes)
+static bool add_tuned(struct executor *executor, const void *from, int64_t bytes)
 {
     (void)executor;
-    return reconsider(choice_add(from, bytes));
+    return reconsider(tuned_kernels_add(from, bytes));
 }
 
 /* -- Creation ----------------------------------------------------------------------------------------------------- */
@@ -538,7 +538,7 @@ struct executor *cuda_executor_create(int device, int sharing, const struct devi
         .begin = capture_begin, .end = capture_end, .replay = replay, .discard = discard};
     static const struct executor_profiling profiling = {
         .stamp = stamp, .stamp_seconds = stamp_seconds, .watch = watch, .range = range};
-    static const struct executor_tuning tuning = {.choices = choices, .take = take_choices, .add = add_choices};
+    static const struct executor_tuning tuning = {.table = tuned_table, .load = load_tuned, .add = add_tuned};
     struct cuda *cuda = memory_allocate(sizeof *cuda);
     struct cudaDeviceProp properties;
     CUDA_CHECK(cudaSetDevice(device));

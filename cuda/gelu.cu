@@ -1,5 +1,5 @@
 #include "cuda/column_sum.cuh"
-#include "cuda/copies.cuh"
+#include "cuda/quantize.cuh"
 #include "cuda/slab_sum.cuh"
 #include "cuda/walk.cuh"
 
@@ -150,25 +150,25 @@ template <typename T_, bool TANH> struct gelu_source {
     }
 };
 
-static void forward_with_copies(const struct cuda_target *target, const struct gelu_forward_args *args)
+static void forward_quantized(const struct cuda_target *target, const struct gelu_forward_args *args)
 {
     const struct tensor &x = args->x;
-    const bool wide = packs_fit(x, SIDE) && copies_fit(args->to, x.cols, args->y);
-    const struct copy_targets to = copy_targets_of(args->to, x.rows, x.cols, args->y);
+    const bool wide = packs_fit(x, SIDE) && quantized_fit(args->to, x.cols, args->y);
+    const struct quantized_targets to = quantized_targets_of(args->to, x.rows, x.cols, args->y);
     visit(x.dtype, [&](auto zero) {
         using T = decltype(zero);
         if (args->tanh_form)
-            launch_copies(target, "gelu_forward", gelu_source<T, true>{tile_view_of<const T>(x)}, to, wide);
+            launch_quantized(target, "gelu_forward", gelu_source<T, true>{tile_view_of<const T>(x)}, to, wide);
         else
-            launch_copies(target, "gelu_forward", gelu_source<T, false>{tile_view_of<const T>(x)}, to, wide);
+            launch_quantized(target, "gelu_forward", gelu_source<T, false>{tile_view_of<const T>(x)}, to, wide);
     });
 }
 
 void cuda_gelu_forward(const struct cuda_target *target, const struct gelu_forward_args *args)
 {
     struct tensor x = args->x, y = args->y;
-    if (wants_copies(args->to))
-        return forward_with_copies(target, args);
+    if (wants_quantized(args->to))
+        return forward_quantized(target, args);
     bool vector = flatten({&x, &y});
     visit_packs({x, y}, [&](auto zero, auto width) {
         using T = decltype(zero);
@@ -208,7 +208,7 @@ __global__ SLAB_BOUNDS void gelu_backward_sums(view<const T> x, view<const T> dy
     struct loaded {
         uint4 x, dy;
     };
-    struct parameter_slab slab = slab_of<N>(sums.cut, dx.rows, dx.cols);
+    struct parameter_slab slab = slab_of<N>(sums.split, dx.rows, dx.cols);
     auto x_rows = slab_rows(x, slab), dy_rows = slab_rows(dy, slab);
     auto dx_rows = slab_rows(dx, slab);
     sum_slab<N, 2>(
@@ -248,8 +248,8 @@ template <typename T_, bool TANH> struct gelu_gradient_source {
 
 int64_t cuda_gelu_backward_workspace(const struct cuda_target *, const struct gelu_backward_args *args)
 {
-    if (wants_copies(args->to))
-        return copies_workspace(args->x.rows, args->x.cols, args->sum);
+    if (wants_quantized(args->to))
+        return quantized_workspace(args->x.rows, args->x.cols, args->sum);
     return tensor_present(&args->sum) ? slab_workspace(args->dx) : 0;
 }
 
@@ -258,23 +258,24 @@ static void launch_with_sums(const struct cuda_target *target, const struct gelu
     struct tensor x = args->x, dy = args->dy, dx = args->dx;
     if (dx.cols == 0)
         return;
-    struct slab_sums sums = {slab_cut_of(dx), reinterpret_cast<float *>(target->workspace),
+    struct slab_sums sums = {slab_split_of(dx), reinterpret_cast<float *>(target->workspace),
                              static_cast<float *>(args->sum.data), args->accumulate, target->counters};
     visit_packs({x, dy, dx}, [&](auto zero, auto width) {
         using T = decltype(zero);
         visit_bools(width > 1, args->tanh_form, [&](auto whole, auto tanh_form) {
-            gelu_backward_sums<T, whole, tanh_form><<<slab_grid(sums.cut), slab_block(sums.cut), 0, target->stream>>>(
-                view_of<const T>(x), view_of<const T>(dy), view_of<T>(dx), sums);
+            gelu_backward_sums<T, whole, tanh_form>
+                <<<slab_grid(sums.split), slab_block(sums.split), 0, target->stream>>>(
+                    view_of<const T>(x), view_of<const T>(dy), view_of<T>(dx), sums);
             CUDA_CHECK_LAUNCH("gelu_backward");
         });
     });
 }
 
-static void backward_with_copies(const struct cuda_target *target, const struct gelu_backward_args *args)
+static void backward_quantized(const struct cuda_target *target, const struct gelu_backward_args *args)
 {
     const struct tensor &x = args->x, &dy = args->dy;
-    const bool wide = packs_fit(x, SIDE) && packs_fit(dy, SIDE) && copies_fit(args->to, x.cols, args->dx);
-    struct copy_targets to = copy_targets_of(args->to, x.rows, x.cols, args->dx);
+    const bool wide = packs_fit(x, SIDE) && packs_fit(dy, SIDE) && quantized_fit(args->to, x.cols, args->dx);
+    struct quantized_targets to = quantized_targets_of(args->to, x.rows, x.cols, args->dx);
     float *partial = reinterpret_cast<float *>(target->workspace);
     if (tensor_present(&args->sum))
         to.partial = partial;
@@ -282,9 +283,9 @@ static void backward_with_copies(const struct cuda_target *target, const struct 
         using T = decltype(zero);
         const view<const T> of_x = tile_view_of<const T>(x), of_dy = tile_view_of<const T>(dy);
         if (args->tanh_form)
-            launch_copies(target, "gelu_backward", gelu_gradient_source<T, true>{of_x, of_dy}, to, wide);
+            launch_quantized(target, "gelu_backward", gelu_gradient_source<T, true>{of_x, of_dy}, to, wide);
         else
-            launch_copies(target, "gelu_backward", gelu_gradient_source<T, false>{of_x, of_dy}, to, wide);
+            launch_quantized(target, "gelu_backward", gelu_gradient_source<T, false>{of_x, of_dy}, to, wide);
     });
     if (tensor_present(&args->sum))
         sum_parts(target, partial, ceil_div(x.rows, TILE), {args->sum}, args->accumulate);
@@ -293,8 +294,8 @@ static void backward_with_copies(const struct cuda_target *target, const struct 
 void cuda_gelu_backward(const struct cuda_target *target, const struct gelu_backward_args *args)
 {
     struct tensor x = args->x, dy = args->dy, dx = args->dx;
-    if (wants_copies(args->to))
-        return backward_with_copies(target, args);
+    if (wants_quantized(args->to))
+        return backward_quantized(target, args);
     if (tensor_present(&args->sum))
         return launch_with_sums(target, args);
     bool vector = flatten({&x, &dy, &dx});

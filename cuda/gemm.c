@@ -2,7 +2,7 @@
  * d = op(a) op(b) is computed as d' = op(b)' op(a)': our b is its A, our a its B, and our bias of a row is its bias of
  * a column. */
 #include "base/error.h"
-#include "cuda/choice.h"
+#include "cuda/tuned_kernels.h"
 #include "cuda/gemm_gradient.h"
 #include "cuda/timing.h"
 
@@ -403,15 +403,15 @@ static bool is_small(const struct gemm_key *key)
  * them. */
 static bool may_time(const struct cuda_target *target, const struct gemm_args *args)
 {
-    if (!target->rehearsal || target->deterministic)
+    if (!target->tuning_pass || target->deterministic)
         return false;
     const struct gemm_key key = key_of(args, false);
-    return !is_small(&key) && choice_is_mine(&target->share, CHOICE_GEMM, &key, sizeof key);
+    return !is_small(&key) && tuning_share_has(&target->share, TUNED_GEMM, &key, sizeof key);
 }
 
-/* A choice as stored. It has cuBLASLt's description of an algorithm instead of the algorithm, which is cuBLASLt's
- * private memory; and stored choices are not trusted. No padding. */
-struct gemm_choice {
+/* A tuned GEMM as stored. It has cuBLASLt's description of an algorithm instead of the algorithm, which is cuBLASLt's
+ * private memory; and stored algorithms are not trusted. No padding. */
+struct stored_gemm {
     uint32_t instead; /* enum instead: what is used instead of an algorithm */
     uint32_t attributes[9];
 };
@@ -419,7 +419,7 @@ struct gemm_choice {
 /* In files: never renumbered. APART: for a GEMM with its sum; the sum is computed separately. */
 enum instead { INSTEAD_NONE, INSTEAD_APART, INSTEAD_OWN };
 
-static struct gemm_choice choice_of(const cublasLtMatmulAlgo_t *algorithm)
+static struct stored_gemm stored_gemm_of(const cublasLtMatmulAlgo_t *algorithm)
 {
     static const struct {
         cublasLtMatmulAlgoConfigAttributes_t name;
@@ -433,38 +433,38 @@ static struct gemm_choice choice_of(const cublasLtMatmulAlgo_t *algorithm)
               {CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, 4},
               {CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, 2},
               {CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, 2}};
-    struct gemm_choice choice = {0};
+    struct stored_gemm stored = {0};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
         CHECK_BLAS(
-            cublasLtMatmulAlgoConfigGetAttribute(algorithm, of[i].name, &choice.attributes[i], of[i].bytes, NULL));
-    return choice;
+            cublasLtMatmulAlgoConfigGetAttribute(algorithm, of[i].name, &stored.attributes[i], of[i].bytes, NULL));
+    return stored;
 }
 
-/* Returns the index of the first suggestion that matches a choice; count if none does. */
-static int place_of(const struct gemm_choice *choice, const cublasLtMatmulHeuristicResult_t *suggested, int count)
+/* Returns the index of the first suggestion that matches a stored one; count if none does. */
+static int place_of(const struct stored_gemm *stored, const cublasLtMatmulHeuristicResult_t *suggested, int count)
 {
     for (int i = 0; i < count; i++) {
-        const struct gemm_choice one = choice_of(&suggested[i].algo);
-        if (memcmp(&one, choice, sizeof one) == 0)
+        const struct stored_gemm one = stored_gemm_of(&suggested[i].algo);
+        if (memcmp(&one, stored, sizeof one) == 0)
             return i;
     }
     return count;
 }
 
-/* Uses a stored choice if it is supported here, or among cuBLASLt's current suggestions. Returns whether it was
+/* Uses a stored algorithm if it is supported here, or among cuBLASLt's current suggestions. Returns whether it was
  * used. */
-static bool find_choice(const struct cuda_target *target, struct plan *plan, const struct gemm_args *args)
+static bool find_tuned(const struct cuda_target *target, struct plan *plan, const struct gemm_args *args)
 {
     enum { SUGGESTIONS = 100 };
     cublasLtMatmulHeuristicResult_t suggested[SUGGESTIONS];
-    struct gemm_choice choice;
-    if (!choice_find(CHOICE_GEMM, &plan->key, sizeof plan->key, &choice, sizeof choice))
+    struct stored_gemm stored;
+    if (!tuned_kernel_find(TUNED_GEMM, &plan->key, sizeof plan->key, &stored, sizeof stored))
         return false;
-    plan->absent = plan->key.sum != 0 && choice.instead == INSTEAD_APART;
-    plan->own = plan->key.sum == 0 && choice.instead == INSTEAD_OWN && may_be_own(target, args);
+    plan->absent = plan->key.sum != 0 && stored.instead == INSTEAD_APART;
+    plan->own = plan->key.sum == 0 && stored.instead == INSTEAD_OWN && may_be_own(target, args);
     if (plan->absent || plan->own)
         return true;
-    const int found = suggestions(target, plan, suggested, SUGGESTIONS), place = place_of(&choice, suggested, found);
+    const int found = suggestions(target, plan, suggested, SUGGESTIONS), place = place_of(&stored, suggested, found);
     if (place < found)
         plan->algorithm = suggested[place].algo;
     return place < found;
@@ -480,8 +480,8 @@ static void choose(const struct cuda_target *target, struct plan *plan, const st
     bool timed = may_time(target, args);
     int found = 0, count, best = 0;
     plan->own = apart == NULL && cuda_gemm_gradient_forced() && may_be_own(target, args);
-    plan->final = timed || !target->rehearsal; /* otherwise a later call of this kind may still be timed */
-    if (plan->own || find_choice(target, plan, args)) {
+    plan->final = timed || !target->tuning_pass; /* otherwise a later call of this kind may still be timed */
+    if (plan->own || find_tuned(target, plan, args)) {
         plan->suggested = plan->final = true;
         return;
     }
@@ -495,16 +495,16 @@ static void choose(const struct cuda_target *target, struct plan *plan, const st
         ways[count++] = (struct way){plan, NULL, false};
     if (timed)
         best = fastest(target, args, ways, count);
-    struct gemm_choice choice = {.instead = apart != NULL ? INSTEAD_APART : INSTEAD_OWN};
+    struct stored_gemm stored = {.instead = apart != NULL ? INSTEAD_APART : INSTEAD_OWN};
     plan->absent = best == found && apart != NULL;
     plan->own = best == found && apart == NULL;
-    if (best < found) { /* the algorithm that a later look-up of the choice will find */
-        choice = choice_of(&candidates[best].algo);
-        plan->algorithm = candidates[place_of(&choice, candidates, found)].algo;
+    if (best < found) { /* the algorithm that a later look-up will find */
+        stored = stored_gemm_of(&candidates[best].algo);
+        plan->algorithm = candidates[place_of(&stored, candidates, found)].algo;
     }
     plan->suggested = true;
     if (plan->final)
-        choice_keep(CHOICE_GEMM, &plan->key, sizeof plan->key, &choice, sizeof choice);
+        tuned_kernel_keep(TUNED_GEMM, &plan->key, sizeof plan->key, &stored, sizeof stored);
 }
 
 /* Returns the plan with its algorithm and the addresses of this call. */
@@ -512,7 +512,7 @@ static struct plan *ready_plan(const struct cuda_target *target, const struct ge
 {
     struct plan *plan = plan_for(args, apart != NULL);
     set_addresses(plan, args);
-    if (!plan->final && (!plan->suggested || !target->rehearsal || may_time(target, args)))
+    if (!plan->final && (!plan->suggested || !target->tuning_pass || may_time(target, args)))
         choose(target, plan, apart, args);
     return plan;
 }

@@ -7,7 +7,7 @@
 extern "C" {
 #endif
 
-#include "core/choice.h"
+#include "core/tuned_kernels.h"
 #include "core/op.h"
 
 #include <cuda_runtime_api.h>
@@ -33,8 +33,8 @@ struct cuda_target {
     int multiprocessors;
     bool deterministic;
     bool alone;                /* one rank: no collective uses SMs concurrently */
-    bool rehearsal;            /* as in struct executor: launchers may run a kernel several times to time it */
-    struct choice_share share; /* the keys that this rank times */
+    bool tuning_pass;          /* as in struct executor: launchers may run a kernel several times to time it */
+    struct tuning_share share; /* the keys that this rank times */
     void *blas;                /* cublasLtHandle_t */
     struct cuda_kept *kept;    /* kept data of STREAM_COMPUTE; NULL: nothing is kept */
 };
@@ -98,7 +98,7 @@ void cuda_rank_sum(const struct cuda_target *target, struct tensor parts, struct
  * (host memory). It can be captured in a CUDA graph. */
 void cuda_progress(cudaStream_t stream, uint64_t *counter, uint64_t *seen);
 
-/* Forgets the algorithm of each GEMM; its next use reads the tuned kernels again (cuda/choice.h). */
+/* Forgets the algorithm of each GEMM; its next use reads the tuned kernels again (cuda/tuned_kernels.h). */
 void cuda_gemm_reconsider(void);
 
 #ifdef __cplusplus

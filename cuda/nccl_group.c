@@ -18,7 +18,8 @@ struct nccl_group {
     struct comm *comm;
     struct nccl_settings settings;
     ncclComm_t nccl;
-    ncclComm_t lanes[RELAY_COUNT]; /* one-way communicators with neighbouring ranks; NULL before the first relay */
+    ncclComm_t lanes[TRANSFER_DIRECTIONS]; /* one-way communicators with neighbouring ranks; NULL before the first
+                                              send_receive */
     struct token_window *windows;
     bool registered; /* all windows are registered */
     struct nccl_watchdog watchdog;
@@ -43,7 +44,7 @@ static void check_asynchronous(void *self, const char *name)
 {
     const struct nccl_group *own = self;
     check_one(own->nccl, name);
-    for (int lane = 0; lane < RELAY_COUNT; lane++) {
+    for (int lane = 0; lane < TRANSFER_DIRECTIONS; lane++) {
         ncclComm_t open = __atomic_load_n(&own->lanes[lane], __ATOMIC_ACQUIRE);
         if (open != NULL)
             check_one(open, name);
@@ -221,21 +222,21 @@ static ncclConfig_t config_of(const struct nccl_group *own)
 enum { LANE_SENDS, LANE_RECEIVES, LANE_RANKS };
 enum { WAY_FORWARD, WAY_BACKWARD, WAYS };
 
-static bool lane_sends(enum relay_direction lane)
+static bool lane_sends(enum transfer_direction lane)
 {
-    return lane == RELAY_TO_NEXT || lane == RELAY_TO_BEFORE;
+    return lane == SEND_TO_NEXT || lane == SEND_TO_PREVIOUS;
 }
 
-/* Returns which of this rank's lanes starts at rank `from`; RELAY_COUNT: none. All ranks open and close lanes in the
- * order of ranks and ways, so that no rank waits for a lane that another rank opens later. */
-static enum relay_direction lane_of(const struct group *group, int from, int way)
+/* Returns which of this rank's lanes starts at rank `from`; TRANSFER_DIRECTIONS: none. All ranks open and close lanes
+ * in the order of ranks and ways, so that no rank waits for a lane that another rank opens later. */
+static enum transfer_direction lane_of(const struct group *group, int from, int way)
 {
     const int to = (from + (way == WAY_FORWARD ? 1 : group->size - 1)) % group->size;
     if (group->rank == from)
-        return way == WAY_FORWARD ? RELAY_TO_NEXT : RELAY_TO_BEFORE;
+        return way == WAY_FORWARD ? SEND_TO_NEXT : SEND_TO_PREVIOUS;
     if (group->rank == to)
-        return way == WAY_FORWARD ? RELAY_FROM_BEFORE : RELAY_FROM_NEXT;
-    return RELAY_COUNT;
+        return way == WAY_FORWARD ? RECEIVE_FROM_PREVIOUS : RECEIVE_FROM_NEXT;
+    return TRANSFER_DIRECTIONS;
 }
 
 static void open_lanes(struct nccl_group *own)
@@ -247,9 +248,9 @@ static void open_lanes(struct nccl_group *own)
     comm_all_gather(own->comm, made, ids, sizeof made);
     ncclConfig_t config = config_of(own);
     for (int i = 0; i < size * WAYS; i++) {
-        const enum relay_direction lane = lane_of(&own->group, i / WAYS, i % WAYS);
+        const enum transfer_direction lane = lane_of(&own->group, i / WAYS, i % WAYS);
         ncclComm_t open;
-        if (lane == RELAY_COUNT)
+        if (lane == TRANSFER_DIRECTIONS)
             continue;
         CHECK_NCCL(
             ncclCommInitRankConfig(&open, LANE_RANKS, ids[i], lane_sends(lane) ? LANE_SENDS : LANE_RECEIVES, &config));
@@ -261,21 +262,21 @@ static void open_lanes(struct nccl_group *own)
 static void close_lanes(struct nccl_group *own)
 {
     for (int i = 0; i < own->group.size * WAYS; i++) {
-        const enum relay_direction lane = lane_of(&own->group, i / WAYS, i % WAYS);
-        if (lane != RELAY_COUNT && own->lanes[lane] != NULL)
+        const enum transfer_direction lane = lane_of(&own->group, i / WAYS, i % WAYS);
+        if (lane != TRANSFER_DIRECTIONS && own->lanes[lane] != NULL)
             CHECK_NCCL(ncclCommDestroy(own->lanes[lane]));
     }
 }
 
-static ncclResult_t relay_beside(const struct nccl_group *own, const struct relay_args *args, ncclComm_t nccl,
-                                 cudaStream_t stream)
+static ncclResult_t send_receive_lanes(const struct nccl_group *own, const struct send_receive_args *args,
+                                       ncclComm_t nccl, cudaStream_t stream)
 {
     (void)nccl;
     CHECK_NCCL(ncclGroupStart());
-    for (int r = 0; r < RELAY_COUNT; r++) {
-        const struct tensor *x = op_tensor(OP_RELAY, args, r);
+    for (int r = 0; r < TRANSFER_DIRECTIONS; r++) {
+        const struct tensor *x = op_tensor(OP_SEND_RECEIVE, args, r);
         const size_t bytes = (size_t)tensor_extent(x);
-        if (bytes > 0 && lane_sends((enum relay_direction)r))
+        if (bytes > 0 && lane_sends((enum transfer_direction)r))
             CHECK_NCCL(ncclSend(x->data, bytes, ncclInt8, LANE_RECEIVES, own->lanes[r], stream));
         else if (bytes > 0)
             CHECK_NCCL(ncclRecv(x->data, bytes, ncclInt8, LANE_SENDS, own->lanes[r], stream));
@@ -283,15 +284,15 @@ static ncclResult_t relay_beside(const struct nccl_group *own, const struct rela
     return ncclGroupEnd();
 }
 
-static void nccl_relay(struct group *group, struct stream *stream, const struct relay_args *args)
+static void nccl_send_receive(struct group *group, struct stream *stream, const struct send_receive_args *args)
 {
     struct nccl_group *of = group->self;
-    if (of->lanes[RELAY_TO_NEXT] == NULL) {
-        nccl_watchdog_enter(&of->watchdog, "the first relay");
+    if (of->lanes[SEND_TO_NEXT] == NULL) {
+        nccl_watchdog_enter(&of->watchdog, "the first send_receive");
         open_lanes(of);
         nccl_watchdog_leave(&of->watchdog);
     }
-    COLLECT(group, stream, "relay", relay_beside, of, args);
+    COLLECT(group, stream, "send_receive", send_receive_lanes, of, args);
 }
 
 /* -- Creation ----------------------------------------------------------------------------------------------------- */

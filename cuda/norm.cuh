@@ -524,13 +524,13 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 1) norm_backward_kernel(norm_b
 }
 
 /* How rows are assigned to blocks: by the shape alone, because it determines the order of the sums. */
-struct norm_cut {
+struct norm_grid {
     dim3 block;
     int64_t block_rows, blocks;
 };
 
 /* One block per SM: registers do not suffice for a second one. Few blocks write few partial sums. */
-template <typename SHAPE> inline struct norm_cut norm_backward_cut(const struct tensor &x, int n)
+template <typename SHAPE> inline struct norm_grid norm_backward_grid(const struct tensor &x, int n)
 {
     int64_t team = norm_team<SHAPE>(x.cols / n);
     dim3 block((unsigned)team, (unsigned)(SHAPE::THREADS / team));
@@ -547,7 +547,7 @@ template <bool CENTRED> inline int64_t norm_backward_workspace(const struct tens
         if (x.cols % N != 0)
             return;
         visit_norm_shape<N, true, CENTRED>(x.cols / N, [&](auto shape) {
-            int64_t blocks = norm_backward_cut<decltype(shape)>(x, N).blocks;
+            int64_t blocks = norm_backward_grid<decltype(shape)>(x, N).blocks;
             most = blocks > most ? blocks : most;
             return !decltype(shape)::RING; /* kernels with a ring may not run here */
         });
@@ -587,8 +587,8 @@ inline void norm_backward_launch(const struct cuda_target *target, const char *n
         using T = decltype(zero);
         using SHAPE = decltype(shape);
         constexpr int N = decltype(width)::value;
-        struct norm_cut cut = norm_backward_cut<SHAPE>(t.x, N);
-        blocks = cut.blocks;
+        struct norm_grid grid = norm_backward_grid<SHAPE>(t.x, N);
+        blocks = grid.blocks;
         norm_backward<T> a = {view_of<const T>(t.x),
                               view_of<const T>(t.dy),
                               view_of<const T>(t.residual),
@@ -599,21 +599,21 @@ inline void norm_backward_launch(const struct cuda_target *target, const char *n
                               gradients ? partial : NULL,
                               gradients && CENTRED ? partial + blocks * cols : NULL,
                               SUMMED ? partial + (count - 1) * blocks * cols : NULL,
-                              cut.block_rows,
+                              grid.block_rows,
                               t.one_plus ? 1.0f : 0.0f,
                               {}};
-        int64_t shared = count > 0 ? cut.block.x * cut.block.y * N * (int64_t)sizeof(float) : 0;
+        int64_t shared = count > 0 ? grid.block.x * grid.block.y * N * (int64_t)sizeof(float) : 0;
         auto kernel = norm_backward_kernel<T, N, SHAPE, CENTRED, SUMMED>;
         if (SHAPE::RING) {
             if (!ring_runs(kernel))
                 return false;
             for (const struct tensor &read : {t.x, t.dy, t.residual})
                 ring_add(&a.ring, read);
-            int64_t rings = cut.block.y * ring_divide(&a.ring, (int)cut.block.y);
+            int64_t rings = grid.block.y * ring_divide(&a.ring, (int)grid.block.y);
             shared = rings > shared ? rings : shared;
             CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared));
         }
-        kernel<<<(unsigned)blocks, cut.block, (size_t)shared, target->stream>>>(a);
+        kernel<<<(unsigned)blocks, grid.block, (size_t)shared, target->stream>>>(a);
         CUDA_CHECK_LAUNCH(name);
         return true;
     };

@@ -1,7 +1,7 @@
 /* quantize: makes quantized operands of a matrix in memory. Scales of TENSOR, ROW and NVFP4 need a first pass over x,
  * or a row of it. */
 #include "cuda/column_sum.cuh"
-#include "cuda/copies.cuh"
+#include "cuda/quantize.cuh"
 #include "cuda/walk.cuh"
 
 template <typename T> struct matrix_source {
@@ -90,10 +90,10 @@ __global__ void __launch_bounds__(TILE_THREADS, matrix_source<T>::RESIDENT)
 }
 
 /* Returns whether scales need a first pass: they cover more than a tile, and are not given. */
-static bool looks_first(const struct quantized_copies &to)
+static bool looks_first(const struct quantized_operands &to)
 {
     const bool given = tensor_present(&to.scale) || tensor_present(&to.whole_amax);
-    return has_copies(&to) && !given && !scaling_local(to.rule.scaling);
+    return has_quantized(&to) && !given && !scaling_local(to.rule.scaling);
 }
 
 static int64_t amax_count(const struct quantize_args *args)
@@ -103,7 +103,7 @@ static int64_t amax_count(const struct quantize_args *args)
 
 template <typename T>
 static void look(const struct cuda_target *target, const struct quantize_args *args, uint32_t *amaxes,
-                 struct copy_targets *to)
+                 struct quantized_targets *to)
 {
     const struct tensor &x = args->x;
     const struct matrix_source<T> source = {
@@ -147,7 +147,7 @@ static void look(const struct cuda_target *target, const struct quantize_args *a
 
 static int64_t sums_bytes(const struct quantize_args *args)
 {
-    return ceil_div(copies_workspace(args->x.rows, args->x.cols, args->sum), 16) * 16;
+    return ceil_div(quantized_workspace(args->x.rows, args->x.cols, args->sum), 16) * 16;
 }
 
 int64_t cuda_quantize_workspace(const struct cuda_target *, const struct quantize_args *args)
@@ -161,7 +161,7 @@ static __global__ void scale_of_tensor(const uint32_t *amax, float largest, floa
 }
 
 /* Writes the scales of an empty matrix. */
-static void fill_scales(const struct cuda_target *target, const struct quantized_copies &to)
+static void fill_scales(const struct cuda_target *target, const struct quantized_operands &to)
 {
     for (const struct tensor &scale : {to.row_scale, to.column_scale}) {
         struct fill_args one = {scale, 1.0};
@@ -177,27 +177,27 @@ static void fill_scales(const struct cuda_target *target, const struct quantized
 
 template <typename T>
 static void launch_quantize(const struct cuda_target *target, const struct matrix_source<T> &source,
-                            const struct copy_targets &to, bool wide)
+                            const struct quantized_targets &to, bool wide)
 {
     switch (to.rule.scaling) {
     case SCALING_ROW:
-        launch_copies_in<SCALING_ROW>(target, "quantize", source, to, wide);
+        launch_quantized_in<SCALING_ROW>(target, "quantize", source, to, wide);
         break;
     case SCALING_1X16:
-        launch_copies_of<matrix_source<T>, SCALING_1X16, FORMAT_E2M1>(target, "quantize", source, to, wide);
+        launch_quantized_of<matrix_source<T>, SCALING_1X16, FORMAT_E2M1>(target, "quantize", source, to, wide);
         break;
     case SCALING_16X16:
-        launch_copies_of<matrix_source<T>, SCALING_16X16, FORMAT_E2M1>(target, "quantize", source, to, wide);
+        launch_quantized_of<matrix_source<T>, SCALING_16X16, FORMAT_E2M1>(target, "quantize", source, to, wide);
         break;
     default:
-        launch_copies(target, "quantize", source, to, wide);
+        launch_quantized(target, "quantize", source, to, wide);
     }
 }
 
 void cuda_quantize(const struct cuda_target *target, const struct quantize_args *args)
 {
     const struct tensor &x = args->x;
-    struct copy_targets to = copy_targets_of(args->to, x.rows, x.cols, {});
+    struct quantized_targets to = quantized_targets_of(args->to, x.rows, x.cols, {});
     float *partial = reinterpret_cast<float *>(target->workspace);
     if (tensor_present(&args->sum))
         to.partial = partial;
@@ -206,10 +206,10 @@ void cuda_quantize(const struct cuda_target *target, const struct quantize_args 
         using T = decltype(zero);
         if (looks_first(args->to))
             look<T>(target, args, reinterpret_cast<uint32_t *>(target->workspace + sums_bytes(args)), &to);
-        bool wide = packs_fit(x, SIDE) && copies_fit(args->to, x.cols, {});
+        bool wide = packs_fit(x, SIDE) && quantized_fit(args->to, x.cols, {});
         launch_quantize(target, matrix_source<T>{tile_view_of<const T>(x)}, to, wide);
     });
-    if (copies_tiles(to) == 0)
+    if (quantize_tile_count(to) == 0)
         fill_scales(target, args->to);
     if (tensor_present(&args->sum))
         sum_parts(target, partial, ceil_div(x.rows, TILE), {args->sum}, args->accumulate);

@@ -12,33 +12,33 @@ enum { SLAB_THREADS = 512, SLAB_RESIDENT = 2, SLAB_BLOCKS = SLAB_RESIDENT * USUA
 /* Splits a matrix into stripes of columns and slabs of rows, one block for each slab of each stripe. In a block,
  * `packs` threads read a row of the stripe, 16 bytes each, and `lanes` such groups of threads take the slab's rows in
  * turn. The split depends only on shape and type, and determines the order of the sums. */
-struct slab_cut {
+struct slab_split {
     int packs, lanes, stripes, slabs;
     int64_t slab_rows;
 };
 
-inline struct slab_cut slab_cut_of(const struct tensor &x)
+inline struct slab_split slab_split_of(const struct tensor &x)
 {
     enum { MOST_LANES = 32, LEAST_LANE_ROWS = 4 };
     int64_t packs = ceil_div(x.cols * dtype_size(x.dtype), 16), stripes = ceil_div(packs, WARP);
-    struct slab_cut cut = {};
-    cut.stripes = (int)stripes;
-    cut.packs = (int)ceil_div(packs, stripes);
-    cut.lanes = SLAB_THREADS / cut.packs < MOST_LANES ? SLAB_THREADS / cut.packs : MOST_LANES;
-    int64_t most = stripes < SLAB_BLOCKS ? SLAB_BLOCKS / stripes : 1, least_rows = cut.lanes * LEAST_LANE_ROWS;
-    cut.slab_rows = ceil_div(x.rows, most) > least_rows ? ceil_div(x.rows, most) : least_rows;
-    cut.slabs = x.rows > cut.slab_rows ? (int)ceil_div(x.rows, cut.slab_rows) : 1;
-    return cut;
+    struct slab_split split = {};
+    split.stripes = (int)stripes;
+    split.packs = (int)ceil_div(packs, stripes);
+    split.lanes = SLAB_THREADS / split.packs < MOST_LANES ? SLAB_THREADS / split.packs : MOST_LANES;
+    int64_t most = stripes < SLAB_BLOCKS ? SLAB_BLOCKS / stripes : 1, least_rows = split.lanes * LEAST_LANE_ROWS;
+    split.slab_rows = ceil_div(x.rows, most) > least_rows ? ceil_div(x.rows, most) : least_rows;
+    split.slabs = x.rows > split.slab_rows ? (int)ceil_div(x.rows, split.slab_rows) : 1;
+    return split;
 }
 
-inline dim3 slab_grid(const struct slab_cut &cut)
+inline dim3 slab_grid(const struct slab_split &split)
 {
-    return dim3((unsigned)cut.stripes, (unsigned)cut.slabs);
+    return dim3((unsigned)split.stripes, (unsigned)split.slabs);
 }
 
-inline int slab_block(const struct slab_cut &cut)
+inline int slab_block(const struct slab_split &split)
 {
-    return cut.packs * cut.lanes;
+    return split.packs * split.lanes;
 }
 
 /* Returns the bytes of scratch, aligned to 16, for the column sums of x. */
@@ -46,13 +46,13 @@ inline int64_t slab_workspace(const struct tensor &x)
 {
     if (x.cols == 0)
         return 0;
-    struct slab_cut cut = slab_cut_of(x);
-    return (int64_t)cut.stripes * cut.slabs * cut.packs * (16 / dtype_size(x.dtype)) * (int64_t)sizeof(float);
+    struct slab_split split = slab_split_of(x);
+    return (int64_t)split.stripes * split.slabs * split.packs * (16 / dtype_size(x.dtype)) * (int64_t)sizeof(float);
 }
 
 /* Kernel argument for sum[c] (+)= sum over rows. */
 struct slab_sums {
-    struct slab_cut cut;
+    struct slab_split split;
     float *partial; /* scratch [stripes][slabs][packs * elements per pack] */
     float *sum;
     bool accumulate;
@@ -69,17 +69,17 @@ struct parameter_slab {
 
 /* Returns this thread's slab. N elements are 16 bytes. */
 template <int N>
-__device__ __forceinline__ struct parameter_slab slab_of(const struct slab_cut &cut, int64_t rows, int64_t cols)
+__device__ __forceinline__ struct parameter_slab slab_of(const struct slab_split &split, int64_t rows, int64_t cols)
 {
-    int columns = cut.packs * N;
+    int columns = split.packs * N;
     struct parameter_slab s;
-    s.first_row = blockIdx.y * cut.slab_rows;
+    s.first_row = blockIdx.y * split.slab_rows;
     s.first_col = (int64_t)blockIdx.x * columns;
-    s.rows = (int)min(cut.slab_rows, rows - s.first_row);
+    s.rows = (int)min(split.slab_rows, rows - s.first_row);
     s.cols = (int)min((int64_t)columns, cols - s.first_col);
-    s.lane = threadIdx.x / cut.packs;
-    s.lanes = cut.lanes;
-    s.col = threadIdx.x % cut.packs * N;
+    s.lane = threadIdx.x / split.packs;
+    s.lanes = split.lanes;
+    s.col = threadIdx.x % split.packs * N;
     s.count = min(N, s.cols - s.col);
     return s;
 }
@@ -180,8 +180,8 @@ __device__ __forceinline__ void sum_slab(const struct slab_sums &to, const struc
 {
     static_assert(SLAB_THREADS / WARP >= N, "a thread for each column of a stripe");
     __shared__ __align__(16) float memory[SLAB_THREADS * N];
-    int stripe = blockIdx.x, slab = blockIdx.y, slabs = to.cut.slabs, columns = to.cut.packs * N;
-    float total = block_column_sum<N, ROUND>(s, to.cut.packs, memory, load, values);
+    int stripe = blockIdx.x, slab = blockIdx.y, slabs = to.split.slabs, columns = to.split.packs * N;
+    float total = block_column_sum<N, ROUND>(s, to.split.packs, memory, load, values);
     if (slabs > 1) {
         float *partial = to.partial + (int64_t)stripe * slabs * columns;
         if (threadIdx.x < columns)

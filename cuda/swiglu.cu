@@ -1,4 +1,4 @@
-#include "cuda/copies.cuh"
+#include "cuda/quantize.cuh"
 #include "cuda/walk.cuh"
 
 __device__ __forceinline__ float swiglu_value(float gate, float up)
@@ -200,22 +200,22 @@ template <typename T> struct swiglu_gradient_source {
 
 /* -- Ops ----------------------------------------------------------------------------------------------------------- */
 
-static void forward_with_copies(const struct cuda_target *target, const struct swiglu_forward_args *args)
+static void forward_quantized(const struct cuda_target *target, const struct swiglu_forward_args *args)
 {
     const struct tensor &x = args->x;
     const int64_t width = x.cols / 2;
-    const bool wide = width % SIDE == 0 && rows_fit(x, SIDE) && copies_fit(args->to, width, args->y);
+    const bool wide = width % SIDE == 0 && rows_fit(x, SIDE) && quantized_fit(args->to, width, args->y);
     visit(x.dtype, [&](auto zero) {
         using T = decltype(zero);
-        launch_copies(target, "swiglu_forward", swiglu_source<T>{tile_view_of<const T>(x)},
-                      copy_targets_of(args->to, x.rows, width, args->y), wide);
+        launch_quantized(target, "swiglu_forward", swiglu_source<T>{tile_view_of<const T>(x)},
+                         quantized_targets_of(args->to, x.rows, width, args->y), wide);
     });
 }
 
 void cuda_swiglu_forward(const struct cuda_target *target, const struct swiglu_forward_args *args)
 {
-    if (wants_copies(args->to))
-        return forward_with_copies(target, args);
+    if (wants_quantized(args->to))
+        return forward_quantized(target, args);
     visit_packs({args->y, args->x}, [&](auto zero, auto width) {
         using T = decltype(zero);
         constexpr int N = decltype(width)::value;
@@ -224,20 +224,20 @@ void cuda_swiglu_forward(const struct cuda_target *target, const struct swiglu_f
     });
 }
 
-static void backward_with_copies(const struct cuda_target *target, const struct swiglu_backward_args *args)
+static void backward_quantized(const struct cuda_target *target, const struct swiglu_backward_args *args)
 {
     const struct tensor &x = args->x, &dy = args->dy;
-    const bool wide = packs_fit(dy, SIDE) && rows_fit(x, SIDE) && copies_fit(args->to, x.cols, {});
+    const bool wide = packs_fit(dy, SIDE) && rows_fit(x, SIDE) && quantized_fit(args->to, x.cols, {});
     /* Tiles of the two halves can be made together if no block of scales has columns of both halves. */
     const bool apart = dy.cols % (args->to.rule.scaling == SCALING_TENSOR ? SIDE : TILE) == 0;
-    const struct copy_targets to = copy_targets_of(args->to, x.rows, x.cols, {});
+    const struct quantized_targets to = quantized_targets_of(args->to, x.rows, x.cols, {});
     visit(x.dtype, [&](auto zero) {
         using T = decltype(zero);
         const view<const T> of_x = tile_view_of<const T>(x), of_dy = tile_view_of<const T>(dy);
         if constexpr (sizeof(T) == 2)
             if (wide && apart)
-                return launch_copies(target, "swiglu_backward", swiglu_gradients_source<T>{of_x, of_dy}, to, wide);
-        launch_copies(target, "swiglu_backward", swiglu_gradient_source<T>{of_x, of_dy}, to, wide);
+                return launch_quantized(target, "swiglu_backward", swiglu_gradients_source<T>{of_x, of_dy}, to, wide);
+        launch_quantized(target, "swiglu_backward", swiglu_gradient_source<T>{of_x, of_dy}, to, wide);
     });
 }
 
@@ -245,16 +245,16 @@ static void backward_with_copies(const struct cuda_target *target, const struct 
  * reads. */
 void cuda_swiglu_backward(const struct cuda_target *target, const struct swiglu_backward_args *args)
 {
-    if (wants_copies(args->to) && !tensor_present(&args->dx))
-        return backward_with_copies(target, args);
+    if (wants_quantized(args->to) && !tensor_present(&args->dx))
+        return backward_quantized(target, args);
     visit_packs({args->dy, args->x, args->dx}, [&](auto zero, auto width) {
         using T = decltype(zero);
         constexpr int N = decltype(width)::value;
         walk_launch(target, "swiglu_backward", swiglu_backward<T, N>, args->dy.rows, args->dy.cols / N,
                     view_of<const T>(args->x), view_of<const T>(args->dy), view_of<T>(args->dx));
     });
-    if (wants_copies(args->to)) {
-        struct quantize_args copies = {args->dx, args->to, {}, false};
-        cuda_quantize(target, &copies);
+    if (wants_quantized(args->to)) {
+        struct quantize_args quantize = {args->dx, args->to, {}, false};
+        cuda_quantize(target, &quantize);
     }
 }

@@ -1,5 +1,5 @@
 /* transpose of bytes: a block moves a square tile through shared memory, a thread a small square of it. */
-#include "cuda/copies.cuh"
+#include "cuda/quantize.cuh"
 
 /* Reads SIDE bytes, with zeros after the first `count`. WIDE: reads all with one access. */
 template <bool WIDE>
@@ -20,7 +20,7 @@ static __device__ __forceinline__ void read_bytes(const uint8_t *from, int count
 }
 
 template <bool WIDE>
-static __global__ void __launch_bounds__(TILE_THREADS) transpose(view<const uint8_t> from, struct copy_targets to)
+static __global__ void __launch_bounds__(TILE_THREADS) transpose(view<const uint8_t> from, struct quantized_targets to)
 {
     __shared__ column_tile<uint8_t> tile;
     const struct tile_square at = place_of(to.rows, to.cols);
@@ -39,13 +39,13 @@ static __global__ void __launch_bounds__(TILE_THREADS) transpose(view<const uint
 void cuda_transpose(const struct cuda_target *target, const struct transpose_args *args)
 {
     const struct tensor &from = args->from;
-    struct quantized_copies column = {};
+    struct quantized_operands column = {};
     column.column = args->to;
-    const struct copy_targets to = copy_targets_of(column, from.rows, from.cols, {});
-    const int64_t tiles = copies_tiles(to);
+    const struct quantized_targets to = quantized_targets_of(column, from.rows, from.cols, {});
+    const int64_t tiles = quantize_tile_count(to);
     if (tiles == 0)
         return;
-    const bool wide = rows_fit(from, SIDE) && copies_fit(column, from.cols, {});
+    const bool wide = rows_fit(from, SIDE) && quantized_fit(column, from.cols, {});
     (wide ? transpose<true> : transpose<false>)<<<(unsigned)tiles, TILE_THREADS, 0, target->stream>>>(
         tile_view_of<const uint8_t>(from), to);
     CUDA_CHECK_LAUNCH("transpose");

@@ -175,31 +175,31 @@ static __global__ void __launch_bounds__(TOTAL_THREADS) xent_total(const double2
 }
 
 /* How rows are assigned to blocks. */
-struct xent_cut {
+struct xent_grid {
     dim3 block;
     unsigned blocks;
 };
 
 /* Returns a split with teams of at most `team` threads, `resident` per SM, or more if teams are smaller.
  * multiprocessors: USUAL_MULTIPROCESSORS if the order of a total depends on the split. */
-static struct xent_cut cut(const struct tensor &logits, int n, int64_t team, int64_t resident, int multiprocessors)
+static struct xent_grid grid_of(const struct tensor &logits, int n, int64_t team, int64_t resident, int multiprocessors)
 {
     dim3 block = team_block(logits.cols / n, XENT_AHEAD, team);
     resident *= team / (block.x * block.y);
     return {block, team_blocks(logits.rows, block, multiprocessors * resident)};
 }
 
-static struct xent_cut stat_cut(const struct tensor &logits, int n)
+static struct xent_grid stat_grid(const struct tensor &logits, int n)
 {
-    return cut(logits, n, XENT_TEAM, XENT_RESIDENT, USUAL_MULTIPROCESSORS);
+    return grid_of(logits, n, XENT_TEAM, XENT_RESIDENT, USUAL_MULTIPROCESSORS);
 }
 
 /* Returns the split of xent_both, which copies rows: the longest rows have an SM to themselves. */
-static struct xent_cut both_cut(const struct tensor &logits, int n)
+static struct xent_grid both_grid(const struct tensor &logits, int n)
 {
     return logits.cols * dtype_size(logits.dtype) > COPY_BYTES / 2
-               ? cut(logits, n, XENT_LARGE_TEAM, 1, USUAL_MULTIPROCESSORS)
-               : stat_cut(logits, n);
+               ? grid_of(logits, n, XENT_LARGE_TEAM, 1, USUAL_MULTIPROCESSORS)
+               : stat_grid(logits, n);
 }
 
 /* Calls f as visit_packs does, but rows need not consist of whole packs. */
@@ -214,21 +214,22 @@ template <typename F> static void visit_logits(const struct tensor &logits, F f)
     });
 }
 
-template <typename CUT> static int64_t partial_bytes(const struct tensor &logits, CUT cut)
+template <typename GRID> static int64_t partial_bytes(const struct tensor &logits, GRID grid_of)
 {
-    unsigned blocks = cut(logits, 1).blocks; /* the larger number for both pack widths */
-    visit(logits.dtype, [&](auto zero) { blocks = std::max(blocks, cut(logits, pack_width<decltype(zero)>).blocks); });
+    unsigned blocks = grid_of(logits, 1).blocks; /* the larger number for both pack widths */
+    visit(logits.dtype,
+          [&](auto zero) { blocks = std::max(blocks, grid_of(logits, pack_width<decltype(zero)>).blocks); });
     return blocks * (int64_t)sizeof(double2);
 }
 
 int64_t cuda_xent_stat_workspace(const struct cuda_target *, const struct xent_stat_args *args)
 {
-    return partial_bytes(args->logits, stat_cut);
+    return partial_bytes(args->logits, stat_grid);
 }
 
 int64_t cuda_xent_both_workspace(const struct cuda_target *, const struct xent_both_args *args)
 {
-    return partial_bytes(args->logits, both_cut);
+    return partial_bytes(args->logits, both_grid);
 }
 
 /* Adds up the partial sums of `blocks` blocks, after the kernel that wrote them. */
@@ -247,7 +248,7 @@ void cuda_xent_stat(const struct cuda_target *target, const struct xent_stat_arg
     visit_logits(args->logits, [&](auto zero, auto width) {
         using T = decltype(zero);
         constexpr int N = decltype(width)::value;
-        struct xent_cut c = stat_cut(args->logits, N);
+        struct xent_grid c = stat_grid(args->logits, N);
         xent_stat<T, N, false><<<c.blocks, c.block, 0, target->stream>>>(
             view_of<T>(args->logits), static_cast<const int32_t *>(args->labels.data),
             static_cast<float *>(args->loss.data), static_cast<float *>(args->lse.data),
@@ -275,7 +276,7 @@ void cuda_xent_both(const struct cuda_target *target, const struct xent_both_arg
     visit_logits(args->logits, [&](auto zero, auto width) {
         using T = decltype(zero);
         constexpr int N = decltype(width)::value;
-        struct xent_cut c = both_cut(args->logits, N);
+        struct xent_grid c = both_grid(args->logits, N);
         int64_t packs = args->logits.cols / N, width_bytes = N * (int64_t)sizeof(T);
         int64_t most = most_copied() / (c.block.x > XENT_TEAM ? 1 : XENT_RESIDENT) / width_bytes;
         int64_t copied = c.block.y == 1 ? std::min(packs, most) : 0;
@@ -320,7 +321,7 @@ void cuda_xent_part(const struct cuda_target *target, const struct xent_part_arg
     visit_logits(args->logits, [&](auto zero, auto width) {
         using T = decltype(zero);
         constexpr int N = decltype(width)::value;
-        struct xent_cut c = cut(args->logits, N, XENT_TEAM, XENT_RESIDENT, target->multiprocessors);
+        struct xent_grid c = grid_of(args->logits, N, XENT_TEAM, XENT_RESIDENT, target->multiprocessors);
         xent_part<T, N><<<c.blocks, c.block, 0, target->stream>>>(view_of<const T>(args->logits),
                                                                   static_cast<const int32_t *>(args->labels.data),
                                                                   (int)args->origin, view_of<float>(args->statistics));
@@ -404,7 +405,7 @@ void cuda_xent_grad(const struct cuda_target *target, const struct xent_grad_arg
     visit_logits(args->logits, [&](auto zero, auto width) {
         using T = decltype(zero);
         constexpr int N = decltype(width)::value;
-        struct xent_cut c = cut(args->logits, N, XENT_TEAM, XENT_RESIDENT, target->multiprocessors);
+        struct xent_grid c = grid_of(args->logits, N, XENT_TEAM, XENT_RESIDENT, target->multiprocessors);
         xent_grad<T, N><<<c.blocks, c.block, 0, target->stream>>>(
             view_of<T>(args->logits), static_cast<const int32_t *>(args->labels.data),
             static_cast<const float *>(args->lse.data), (int)args->origin);

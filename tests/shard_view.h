@@ -14,7 +14,7 @@ struct view {
     bool forgets_others; /* an injected fault: other ranks with the same shard are not reported */
 };
 
-static inline int64_t view_cut(const struct view *view, int64_t count, int shard)
+static inline int64_t view_bound(const struct view *view, int64_t count, int shard)
 {
     return shard == view->shards ? count : (count * shard / view->shards + shard) % (count + 1);
 }
@@ -23,12 +23,12 @@ static inline struct store_shard view_shard(struct weight_store *store, struct u
 {
     const struct view *view = store->self;
     struct store_shard shard = view->whole->class->shard(view->whole, unit, storage);
-    const int cut = view->rank % view->shards;
-    int64_t elements = shard.weight.value.cols, first = view_cut(view, elements, cut);
-    int64_t count = view_cut(view, elements, cut + 1) - first;
+    const int shard_rank = view->rank % view->shards;
+    int64_t elements = shard.weight.value.cols, first = view_bound(view, elements, shard_rank);
+    int64_t count = view_bound(view, elements, shard_rank + 1) - first;
     shard.first = first;
     shard.holder = view->forgets_others ? 0 : view->rank / view->shards;
-    shard.holders = view->forgets_others ? 1 : (view->size - cut + view->shards - 1) / view->shards;
+    shard.holders = view->forgets_others ? 1 : (view->size - shard_rank + view->shards - 1) / view->shards;
     struct tensor *const tensors[] = {&shard.weight.value, &shard.weight.low, &shard.gradient, &shard.m, &shard.v};
     for (int i = 0; i < 5; i++)
         if (tensor_present(tensors[i]))

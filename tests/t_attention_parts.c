@@ -48,12 +48,12 @@ static void give_back(struct stream *stream, struct tensor x)
 }
 
 /* What is left of segments in parts of the queries and of the keys, in five rows of `to`. */
-static struct attention_segments cut_segments(struct stream *stream, const struct attention_segments *from,
-                                              struct part queries, struct part keys, struct tensor to)
+static struct attention_segments split_segments(struct stream *stream, const struct attention_segments *from,
+                                                struct part queries, struct part keys, struct tensor to)
 {
     const struct tensor *all[5] = {&from->q_start, &from->q_length, &from->kv_start, &from->kv_length, &from->q_offset};
     int32_t table[5][SLOTS] = {{0}};
-    struct tensor cut_table[5];
+    struct tensor split_table[5];
     for (int i = 0; i < 5; i++)
         move(stream, *all[i], tensor_vector(table[i], DTYPE_I32, all[i]->cols));
     for (int64_t slot = 0; slot < from->q_start.cols; slot++) {
@@ -61,11 +61,11 @@ static struct attention_segments cut_segments(struct stream *stream, const struc
         table[4][slot] -= cut(&table[2][slot], &table[3][slot], keys);
     }
     for (int i = 0; i < 5; i++) {
-        cut_table[i] = tensor_vector(tensor_at(&to, i, 0), DTYPE_I32, from->q_start.cols);
-        move(stream, tensor_vector(table[i], DTYPE_I32, from->q_start.cols), cut_table[i]);
+        split_table[i] = tensor_vector(tensor_at(&to, i, 0), DTYPE_I32, from->q_start.cols);
+        move(stream, tensor_vector(table[i], DTYPE_I32, from->q_start.cols), split_table[i]);
     }
     return (struct attention_segments){
-        cut_table[0], cut_table[1], cut_table[2], cut_table[3], cut_table[4], 0, false, 0};
+        split_table[0], split_table[1], split_table[2], split_table[3], split_table[4], 0, false, 0};
 }
 
 /* A part has tables of its own, so it may need other scratch than the whole. */
@@ -100,7 +100,7 @@ static void forward_in_parts(struct wrapper *wrapper, struct stream *stream, con
             continue;
         part.k = tensor_rows(&args->k, keys.begin, keys.count);
         part.v = tensor_rows(&args->v, keys.begin, keys.count);
-        part.segments = cut_segments(stream, &args->segments, queries, keys, tables);
+        part.segments = split_segments(stream, &args->segments, queries, keys, tables);
         launch_part(wrapper, stream, OP_ATTENTION_FORWARD, &part);
         launch_part(wrapper, stream, OP_ATTENTION_MERGE, &merge);
         merge.first = false;
@@ -129,7 +129,7 @@ static void backward_in_parts(struct wrapper *wrapper, struct stream *stream,
         part.dk = tensor_rows(&args->dk, keys.begin, keys.count);
         part.dv = tensor_rows(&args->dv, keys.begin, keys.count);
         part.accumulate_q = keys.begin > 0, part.accumulate_kv = queries.begin > 0;
-        part.segments = cut_segments(stream, &args->segments, queries, keys, tables);
+        part.segments = split_segments(stream, &args->segments, queries, keys, tables);
         launch_part(wrapper, stream, OP_ATTENTION_BACKWARD, &part);
     }
 }

@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "comm/grid.h"
 #include "cpu/cpu.h"
-#include "data/context_cut.h"
+#include "data/context_split.h"
 #include "model/attention_private.h"
 #include "model/block.h"
 #include "plan/race.h"
@@ -26,7 +26,7 @@
 
 enum { ROWS = 3, ROW_TOKENS = 48, MAX_SEGMENTS = 7, MOST_MICRO = 2, MOST_DATA = 3 };
 
-/* -- The cut ------------------------------------------------------------------------------------------------------ */
+/* -- The split ----------------------------------------------------------------------------------------------------- */
 
 static void set_row(struct batch *batch, int64_t row, const int *lengths)
 {
@@ -79,21 +79,21 @@ static int64_t place(int64_t local, int64_t row_tokens, int rank, int ranks)
 
 /* seen[query * tokens + key], counted in whole rows: how often the tables have the query see the key. owner -1: keys of
  * whole rows, else those of that rank. */
-static void look(const struct batch *batch, const struct context_cut *cut, bool causal, int owner, char *seen)
+static void look(const struct batch *batch, const struct context_split *split, bool causal, int owner, char *seen)
 {
     const int64_t slots = context_slots(batch, causal), tokens = batch->rows * batch->row_tokens;
-    const int64_t local = batch->row_tokens / cut->ranks;
+    const int64_t local = batch->row_tokens / split->ranks;
     int32_t *tables = memory_allocate(CONTEXT_TABLES * slots * (int64_t)sizeof *tables);
-    context_cut_segments(cut, batch, causal, owner, tables);
+    context_split_segments(split, batch, causal, owner, tables);
     for (int64_t s = 0; s < slots; s++)
         for (int64_t i = 0; i < tables[slots + s]; i++)
             for (int64_t j = 0; j < tables[3 * slots + s]; j++) {
                 if (causal && j > i + tables[4 * slots + s])
                     continue;
                 int64_t q = tables[s] + i, k = tables[2 * slots + s] + j;
-                q = q / local * batch->row_tokens + place(q % local, batch->row_tokens, cut->rank, cut->ranks);
+                q = q / local * batch->row_tokens + place(q % local, batch->row_tokens, split->rank, split->ranks);
                 if (owner >= 0)
-                    k = k / local * batch->row_tokens + place(k % local, batch->row_tokens, owner, cut->ranks);
+                    k = k / local * batch->row_tokens + place(k % local, batch->row_tokens, owner, split->ranks);
                 if (CHECK(q < tokens && k < tokens))
                     seen[q * tokens + k]++;
             }
@@ -106,7 +106,7 @@ static void check_tables(const struct batch *batch, int ranks, bool causal, bool
     char *seen = memory_allocate(tokens * tokens), *wanted = memory_allocate(tokens * tokens);
     for (int r = 0; r < ranks; r++)
         for (int owner = by_owners ? 0 : -1; owner < (by_owners ? ranks : 0); owner++)
-            look(batch, &(struct context_cut){r, ranks}, causal, owner, seen);
+            look(batch, &(struct context_split){r, ranks}, causal, owner, seen);
     for (int64_t s = 0; s < batch->rows * batch->max_segments; s++)
         for (int64_t i = 0; i < batch->segment_length[s]; i++)
             for (int64_t j = 0; j < batch->segment_length[s]; j++)
@@ -125,7 +125,7 @@ static void check_parts(const struct batch *batch, int ranks)
         struct batch part;
         int wrong = 0;
         batch_create(&part, batch->rows, batch->row_tokens / ranks, 0);
-        context_cut_batch(&(struct context_cut){r, ranks}, batch, &part);
+        context_split_batch(&(struct context_split){r, ranks}, batch, &part);
         for (int64_t t = 0; t < part.rows * part.row_tokens; t++) {
             const int64_t at =
                 t / part.row_tokens * batch->row_tokens + place(t % part.row_tokens, batch->row_tokens, r, ranks);
@@ -155,7 +155,7 @@ static void check_recipe(const int *tokens, int64_t count, int ranks, int rank, 
     }
     batch.segment_length[0] = (int32_t)count;
     batch_create(&part, 1, row_tokens / ranks, 0);
-    context_cut_batch(&(struct context_cut){rank, ranks}, &batch, &part);
+    context_split_batch(&(struct context_split){rank, ranks}, &batch, &part);
     for (int64_t t = 0; t < part.row_tokens; t++)
         CHECK(part.tokens[t] == wanted[t] && (wanted_labels == NULL || part.labels[t] == wanted_labels[t]));
     batch_destroy(&part);
@@ -297,7 +297,7 @@ static void open_shared(struct toy *toy, struct executor *executor, const struct
     struct parallel_groups groups = groups_replicated(team->data);
     groups.context = team->context;
     options.groups = &groups;
-    options.settings.rows = (struct row_cut){team->context->size, layout->method};
+    options.settings.context = (struct context_parallel){team->context->size, layout->method};
     options.replays = true; /* where the executor can */
     toy_create(toy, &options);
 }
@@ -643,14 +643,14 @@ static void test_orders(struct executor *cpu, const struct team *team, enum toy_
 static void test_refusals(void)
 {
     struct model_settings s = toy_settings(TOY_LLAMA); /* 4 heads, 2 for keys and values */
-    s.rows = (struct row_cut){3, DECK_CONTEXT_HEADS};
+    s.context = (struct context_parallel){3, DECK_CONTEXT_HEADS};
     CHECK(attention_check(&s) == ERROR_USER);
     s.heads = 12, s.kv_heads = 4;
-    s.rows.ranks = 6;
+    s.context.ranks = 6;
     CHECK(attention_check(&s) == ERROR_USER);
-    s.rows.method = DECK_CONTEXT_RING;
+    s.context.method = DECK_CONTEXT_RING;
     CHECK(attention_check(&s) == ERROR_NONE);
-    s.rows = (struct row_cut){12, DECK_CONTEXT_HEADS};
+    s.context = (struct context_parallel){12, DECK_CONTEXT_HEADS};
     CHECK(attention_check(&s) == ERROR_NONE);
 }
 

@@ -29,9 +29,9 @@ static void check_walk(const struct store_windows *windows, const struct windows
         wrong += first && window.start != begin;
         wrong += first && end != (sequence < 0 ? 0 : token_store_offset(windows->index.store, sequence + 1));
         wrong += !first && window.start != end - layout->overlap && layout->overlap <= window.length;
-        wrong += window.has_bos != (!layout->no_bos && (first || layout->cut != WINDOWS_ENDS));
-        wrong += window.has_eos && (layout->no_eos || (layout->cut == WINDOWS_ENDS && !whole));
-        wrong += layout->cut != WINDOWS_ENDS && window.has_eos == layout->no_eos;
+        wrong += window.has_bos != (!layout->no_bos && (first || layout->mode != WINDOWS_ENDS));
+        wrong += window.has_eos && (layout->no_eos || (layout->mode == WINDOWS_ENDS && !whole));
+        wrong += layout->mode != WINDOWS_ENDS && window.has_eos == layout->no_eos;
         wrong += !last && window_length(&window) != layout->window;
         sequence = window.sequence;
         end = window.start + window.length;
@@ -109,7 +109,7 @@ static void test_windows(void)
                                              which & 2, which & 4};
             const struct windows_layout again =
                 windows_layout_from(layout.window, layout.overlap, windows_code(&layout));
-            CHECK(again.cut == layout.cut && again.no_bos == layout.no_bos && again.no_eos == layout.no_eos);
+            CHECK(again.mode == layout.mode && again.no_bos == layout.no_bos && again.no_eos == layout.no_eos);
             CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE);
             check_walk(windows, &layout);
             windows_close(windows);

@@ -109,7 +109,7 @@ static struct exact_outcome first_exactly(int ranks, int context, const struct f
 static int next_near(const struct layout *layout)
 {
     for (int near = layout->near == 0 ? layout->shard - 1 : layout->near - 1; near > 1; near--)
-        if (layout->shard % near == 0 && sharding_cuts_gradients(&layout->sharding))
+        if (layout->shard % near == 0 && sharding_shards_gradients(&layout->sharding))
             return near;
     return 0;
 }

@@ -182,7 +182,7 @@ static void test_forecast(const struct deck *deck, int ranks, int threads)
     for (int u = 0; u < model.unit_count; u++)
         elements += model.units[u].elements[STORAGE_MATRIX] + model.units[u].elements[STORAGE_VECTOR];
     const int64_t squares = optimizer_squares(&model, 0);
-    CHECK((rank->copies > 0) == precision_quantizes(&forecast.setup.model.precision));
+    CHECK((rank->quantized > 0) == precision_quantizes(&forecast.setup.model.precision));
     model_destroy(&model);
 
     CHECK(forecast.setup.micro_batches == (22 / 4 + 1 + ranks - 1) / ranks);

@@ -91,8 +91,8 @@ static void test_halves(struct stream *stream, struct group *group, const int *m
 /* All collectives on one group, against sums made here in rank order. */
 /* Both ways, where all send before any receives, and one way between the first two ranks alone. data, out: [size *
  * count] each. */
-static void test_relay(struct stream *stream, struct group *group, const int *members, float *data, float *out,
-                       int64_t count)
+static void test_send_receive(struct stream *stream, struct group *group, const int *members, float *data, float *out,
+                              int64_t count)
 {
     const int size = group->size, next = members[(group->rank + 1) % size];
     const int before = members[(group->rank + size - 1) % size];
@@ -102,18 +102,19 @@ static void test_relay(struct stream *stream, struct group *group, const int *me
     for (int64_t i = 0; i < count * size; i++)
         data[i] = value(members[group->rank], i);
     if (size > 1) {
-        COLLECT(stream, RELAY, relay, .to_next = first);
-        COLLECT(stream, RELAY, relay, .to_before = tensor_vector(data + count, DTYPE_F32, count));
-        COLLECT(stream, RELAY, relay, .from_before = in, .from_next = tensor_vector(out + count, DTYPE_F32, count));
+        COLLECT(stream, SEND_RECEIVE, send_receive, .to_next = first);
+        COLLECT(stream, SEND_RECEIVE, send_receive, .to_previous = tensor_vector(data + count, DTYPE_F32, count));
+        COLLECT(stream, SEND_RECEIVE, send_receive, .from_previous = in,
+                .from_next = tensor_vector(out + count, DTYPE_F32, count));
     } else {
-        COLLECT(stream, RELAY, relay, .to_next = first, .from_before = in);
+        COLLECT(stream, SEND_RECEIVE, send_receive, .to_next = first, .from_previous = in);
     }
     for (int64_t i = 0; i < count; i++)
         wrong += out[i] != value(before, i) || (size > 1 && out[count + i] != value(next, count + i));
     if (size > 1 && group->rank < 2) {
-        COLLECT(stream, RELAY, relay,
+        COLLECT(stream, SEND_RECEIVE, send_receive,
                 .to_next = group->rank == 0 ? tensor_vector(data + count, DTYPE_F32, count) : absent,
-                .from_before = group->rank == 1 ? in : absent);
+                .from_previous = group->rank == 1 ? in : absent);
         for (int64_t i = 0; i < count && group->rank == 1; i++)
             wrong += out[i] != value(members[0], count + i);
     }
@@ -185,7 +186,7 @@ static void test_collectives(struct stream *stream, struct group *group, const i
     for (int64_t i = 0; i < count; i++)
         wrong += out[i] != value(members[(group->rank + size - 1) % size], i);
     CHECK(wrong == 0);
-    test_relay(stream, group, members, data, out, count);
+    test_send_receive(stream, group, members, data, out, count);
     test_in_place(stream, group, members, data, count);
 
     test_halves(stream, group, members, count);
@@ -376,7 +377,7 @@ static void check_kinds(const struct grid_shape *shape, int ranks)
     for (int i = 0; i < ranks + count; i++) {
         const struct grid_numbers at = grid_place(shape, ranks, i < ranks ? i : kinds[i - ranks]);
         int *kind = &of[(at.context > 0) + 2 * (at.shard > 0) + 4 * (at.replicas > 0) + 8 * (at.tensor > 0) +
-                        16 * (at.alike > 0) + 32 * at.stages];
+                        16 * (at.kv_replicas > 0) + 32 * at.stages];
         *kind = i < ranks ? 1 : *kind + 1;
     }
     for (int k = 0; k < GRID_KINDS; k++)
@@ -441,7 +442,7 @@ static void test_kinds(void)
             for (int context = 1; context <= ranks; context++)
                 for (int shard = 0; shard <= ranks; shard++) {
                     const struct grid_shape shape = {.tensor = tensor,
-                                                     .alike = tensor % 2 == 0 && shard % 2 == 0 ? 2 : 1,
+                                                     .kv_replicas = tensor % 2 == 0 && shard % 2 == 0 ? 2 : 1,
                                                      .context = context,
                                                      .shard = shard,
                                                      .stages = 1 + (context + shard) % 3};

@@ -35,7 +35,7 @@ enum fault {
     FAULT_TENSOR,      /* tensor ranks' tokens are taken for each other's */
     FAULT_RESIDUAL,    /* what comes behind a sum over tensor ranks does not */
     FAULT_SHARED,      /* each tensor rank keeps its part of the gradients of norms */
-    FAULT_ALIKE,       /* and of key and value heads */
+    FAULT_KV_REPLICAS, /* and of key and value heads */
     FAULT_COUNTED      /* all tensor ranks measure what they share */
 };
 
@@ -116,8 +116,8 @@ static bool is_target(struct planter *p, const struct stream *stream, enum op op
         return op == OP_ADD && stream->id == STREAM_COMPUTE;
     case FAULT_SHARED:
         return group_of(op, args) == groups->shared;
-    case FAULT_ALIKE:
-        return groups->alike != NULL && group_of(op, args) == groups->alike;
+    case FAULT_KV_REPLICAS:
+        return groups->kv_replicas != NULL && group_of(op, args) == groups->kv_replicas;
     case FAULT_COUNTED:
         return op == OP_SUM_SQUARES;
     }
@@ -238,7 +238,7 @@ static void plant(struct wrapper *wrapper, struct stream *stream, enum op op, co
     case FAULT_STALE:
     case FAULT_RESIDUAL:
     case FAULT_SHARED:
-    case FAULT_ALIKE:
+    case FAULT_KV_REPLICAS:
     case FAULT_TOTAL: /* these two are not: plant_in_model */
     case FAULT_COUNTED:
         break;
@@ -308,7 +308,7 @@ static void test_all_faults(void)
                                             {FAULT_RESIDUAL, "residual forgotten", &layers},
                                             {FAULT_SHARED, "norms' gradients not summed", &layers},
                                             {FAULT_COUNTED, "norms measured twice", &layers},
-                                            {FAULT_ALIKE, "kv heads' gradients not summed", &heads},
+                                            {FAULT_KV_REPLICAS, "kv heads' gradients not summed", &heads},
                                             {FAULT_ROWS, "rows of the first rank", &layers},
                                             {FAULT_LABELS, "labels of the first rank", &layers},
                                             {FAULT_LARGEST, "one largest logit for all parts", &layers},

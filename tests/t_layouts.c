@@ -191,7 +191,8 @@ static bool is_possible(const struct trial_case *c)
     const struct model_settings settings = team_settings(&layout, &form);
     if (form.recipe != DECK_RECIPE_NONE && (TEAM_ROW_TOKENS / layout.context % 4 != 0 || model_ffn(&settings) % 4 != 0))
         return false; /* scales lie in rows of a multiple of 4; decks have rows of more */
-    const bool divides = layer_cut_check(&settings, "tensor") == ERROR_NONE && attention_check(&settings) == ERROR_NONE;
+    const bool divides =
+        tensor_parallel_check(&settings, "tensor") == ERROR_NONE && attention_check(&settings) == ERROR_NONE;
     error_clear();
     return divides && (layout.context > 1 || c->at[METHOD] == 0);
 }
@@ -259,12 +260,12 @@ static int open_pairs_left(const struct pairs *pairs)
 enum { MOST_CASES = 400 };
 
 /* With all layers whole and on each rank; those that are cut; those that are divided into stages. */
-enum spread { SPREAD_WHOLE, SPREAD_CUT, SPREAD_STAGES, SPREADS };
+enum spread { SPREAD_WHOLE, SPREAD_SPLIT, SPREAD_STAGES, SPREADS };
 
 static bool is_of(enum spread spread, const struct trial_case *c)
 {
     return spread == SPREAD_STAGES ? c->at[PIPELINE] > 0
-                                   : c->at[PIPELINE] == 0 && (c->at[TENSOR] > 0) == (spread == SPREAD_CUT);
+                                   : c->at[PIPELINE] == 0 && (c->at[TENSOR] > 0) == (spread == SPREAD_SPLIT);
 }
 
 /* Adds cases in which each value of each axis meets each of every other, if it can. Those that have many new pairs come
@@ -272,7 +273,7 @@ static bool is_of(enum spread spread, const struct trial_case *c)
 static int64_t add_spread(struct trial_case cases[MOST_CASES], int64_t count, enum spread spread)
 {
     enum { MOST_TRIED = 8000000 };
-    const int axes = spread == SPREAD_WHOLE ? TENSOR : spread == SPREAD_CUT ? PIPELINE : AXES;
+    const int axes = spread == SPREAD_WHOLE ? TENSOR : spread == SPREAD_SPLIT ? PIPELINE : AXES;
     static const int wanted[] = {50, 40, 30, 22, 16, 12, 8, 6, 4, 3, 2, 1};
     static struct pairs pairs;
     const int64_t all = product(axes), tried = all < MOST_TRIED ? all : MOST_TRIED, first = count,
@@ -311,7 +312,7 @@ static struct distances bound_of(const struct layout *layout, const struct form 
 {
     struct model model;
     struct model_settings settings = team_settings(layout, form);
-    settings.layer = (struct layer_cut){0};
+    settings.tensor = (struct tensor_parallel){0};
     model_create(&model, &settings, 1, 1);
     const struct distances one = outcome_apart(alone, exact, &model);
     model_destroy(&model);
@@ -329,8 +330,8 @@ static struct distances larger(struct distances a, struct distances b)
 /* Where layers are cut, sums within products are too. How far that may go is found with one rank that cuts its rows
  * into other micro-batches: its first gradients are summed in another order, and after these steps it is as far away as
  * such a change brings it. */
-static struct distances bound_of_cut(struct comm *comm, const struct layout *layout, const struct form *form_alone,
-                                     const struct run_outcome *alone, const struct run_outcome *exact)
+static struct distances bound_of_split(struct comm *comm, const struct layout *layout, const struct form *form_alone,
+                                       const struct run_outcome *alone, const struct run_outcome *exact)
 {
     struct form other = *form_alone;
     other.micro_batches = form_alone->micro_batches == 1 ? 2 : 1;
@@ -363,7 +364,7 @@ static void try_case(struct comm *comm, const struct trial_case *c)
         bound = bound_of(&layout, &form, &alone, &exact);
     }
     if (layout.tensor > 1)
-        bound = bound_of_cut(comm, &layout, &form_alone, &alone, &exact);
+        bound = bound_of_split(comm, &layout, &form_alone, &alone, &exact);
     check_layout(comm, &layout, &form, &alone, &bound);
     outcome_destroy(&exact);
     outcome_destroy(&alone);

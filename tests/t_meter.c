@@ -118,7 +118,7 @@ static void write_steps(const char *path, int64_t begin, int64_t first, int64_t 
 static void check_event_files(void)
 {
     char *path = memory_format("%s/tensorboard", folder);
-    CHECK(tensorboard_cut(path, 0) == ERROR_NONE); /* not there */
+    CHECK(tensorboard_truncate(path, 0) == ERROR_NONE); /* not there */
     write_steps(path, 0, 100, 300, 100);
     char *first = event_file(path, 0);
     int64_t bytes, ends[16], steps[16];
@@ -151,7 +151,7 @@ static void check_event_files(void)
             data[length < bytes ? length : 0] ^= (unsigned char)(flip << length % 8);
             if (flip && length == bytes)
                 continue;
-            CHECK(tensorboard_cut(path, 1000) == ERROR_NONE);
+            CHECK(tensorboard_truncate(path, 1000) == ERROR_NONE);
             int64_t own_ends[16], own_steps[16];
             left = access(first, F_OK) == 0 ? read_steps(first, own_ends, own_steps, 16) : 0;
             CHECK(left == (whole < 2 ? 0 : whole)); /* a file that holds no step goes */
@@ -160,7 +160,7 @@ static void check_event_files(void)
 
     /* going on from before step 300: the third point goes, a file behind it begins with the first step to be dropped */
     write_whole(first, data, bytes);
-    CHECK(tensorboard_cut(path, 299) == ERROR_NONE);
+    CHECK(tensorboard_truncate(path, 299) == ERROR_NONE);
     write_steps(path, 200, 300, 500, 100);
     char *second = event_file(path, 1);
     CHECK(second != NULL);
@@ -168,7 +168,7 @@ static void check_event_files(void)
     CHECK(read_steps(second, ends, steps, 16) == 5);
     CHECK(steps[1] == 201 && steps[2] == 300 && steps[4] == 500);
     /* and from 100: the second file holds nothing that stays */
-    CHECK(tensorboard_cut(path, 100) == ERROR_NONE);
+    CHECK(tensorboard_truncate(path, 100) == ERROR_NONE);
     CHECK(read_steps(first, ends, steps, 16) == 2 && access(second, F_OK) != 0);
     free(data);
 

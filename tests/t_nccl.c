@@ -54,7 +54,7 @@ static int64_t after(int64_t rank)
 /* With v of rank r in mine: whole is gathered in place, [v0; v1; ...]; 2 v are added to each of its rows, so that those
  * cross as v_own + 2 v_r; rows are passed round, and both ways; whole is summed into its own row; and as many rows of v
  * as there are ranks are summed over ranks. Between launches `mine` does not change. */
-static struct tensor whole, crossed, passed, summed, relayed;
+static struct tensor whole, crossed, passed, summed, stage_buffer;
 static struct tensor scratch; /* for sums by copies; absent where tensors are not in the group's memory */
 
 static void exchange(struct group *group)
@@ -70,9 +70,9 @@ static void exchange(struct group *group)
         LAUNCH(other, ADD, add, .from = mine, .to = tensor_rows(&whole, i % size, 1));
     LAUNCH(other, ALL_TO_ALL, all_to_all, .group = group, .in = whole, .out = crossed);
     LAUNCH(other, SHIFT, shift, .group = group, .in = tensor_rows(&crossed, group->rank, 1), .out = passed);
-    LAUNCH(other, RELAY, relay, .group = group, .to_next = tensor_rows(&crossed, group->rank, 1),
-           .from_before = tensor_rows(&relayed, 0, 1), .to_before = tensor_rows(&crossed, after(group->rank), 1),
-           .from_next = tensor_rows(&relayed, 1, 1));
+    LAUNCH(other, SEND_RECEIVE, send_receive, .group = group, .to_next = tensor_rows(&crossed, group->rank, 1),
+           .from_previous = tensor_rows(&stage_buffer, 0, 1),
+           .to_previous = tensor_rows(&crossed, after(group->rank), 1), .from_next = tensor_rows(&stage_buffer, 1, 1));
     LAUNCH(other, REDUCE_SCATTER, reduce_scatter, .group = group, .in = whole, .out = own, .scratch = scratch);
     for (int64_t i = 0; i < size; i++)
         LAUNCH(other, COPY, copy, .from = mine, .to = tensor_rows(&summed, i, 1));
@@ -179,8 +179,9 @@ static void check_exchange(struct executor *executor, const struct group *group,
               (r == rank ? n * own + 2 * sum_of(base) : of_rank + 2 * own));
     }
     CHECK(read_back(executor, passed) == 3 * (base + (float)before));
-    CHECK(read_back(executor, tensor_rows(&relayed, 0, 1)) == 3 * (base + (float)before));
-    CHECK(read_back(executor, tensor_rows(&relayed, 1, 1)) == base + (float)next + 2 * (base + (float)after(next)));
+    CHECK(read_back(executor, tensor_rows(&stage_buffer, 0, 1)) == 3 * (base + (float)before));
+    CHECK(read_back(executor, tensor_rows(&stage_buffer, 1, 1)) ==
+          base + (float)next + 2 * (base + (float)after(next)));
 }
 
 static double mebibytes(struct executor *executor)
@@ -202,7 +203,7 @@ static void test_exchange(struct executor *executor, struct group *group, bool o
     scratch = gives ? tensor_matrix(memory + 2 * bytes, DTYPE_F32, size, COUNT) : (struct tensor){0};
     crossed = vector(executor, size);
     passed = vector(executor, 1);
-    relayed = vector(executor, 2);
+    stage_buffer = vector(executor, 2);
     CHECK(read_back(executor, tensor_rows(&whole, 1, 1)) == 0);
     fill(1 + group->rank);
     exchange(group);
@@ -230,7 +231,7 @@ static void test_exchange(struct executor *executor, struct group *group, bool o
         executor->class->release(executor, memory, MEMORY_DEVICE);
     executor->class->release(executor, crossed.data, MEMORY_DEVICE);
     executor->class->release(executor, passed.data, MEMORY_DEVICE);
-    executor->class->release(executor, relayed.data, MEMORY_DEVICE);
+    executor->class->release(executor, stage_buffer.data, MEMORY_DEVICE);
 }
 
 /* Bytes a second that a rank receives, in place: of gathers, or of sums, for which there may be scratch. */

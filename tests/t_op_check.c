@@ -33,12 +33,12 @@ struct sample {
         .q_start = TENSOR(I32, 1, 3), .q_length = TENSOR(I32, 1, 3), .kv_start = TENSOR(I32, 1, 3),                    \
         .kv_length = TENSOR(I32, 1, 3), .q_offset = TENSOR(I32, 1, 3)                                                  \
     }
-#define COPIES(cols) /* of 8 bits, with a given scale */                                                               \
+#define QUANTIZED(cols) /* of 8 bits, with a given scale */                                                            \
     {                                                                                                                  \
         .row = TENSOR(E4M3, 7, cols), .column = TENSOR(E4M3, cols, 9), .scale = TENSOR(F32, 1, 1),                     \
         .amax = TENSOR(F32, 1, 1)                                                                                      \
     }
-#define COPIES_FREE "to.row- to.column- to.column.cols to.amax- "
+#define QUANTIZED_FREE "to.row- to.column- to.column.cols to.amax- "
 #define BLOCKS                                                                                                         \
     {                                                                                                                  \
         .format = FORMAT_E4M3, .scaling = SCALING_128X128                                                              \
@@ -82,14 +82,14 @@ static const struct sample samples[] = {
            .heads = 6, .kv_heads = 2, .head_dim = 4, .positions = TENSOR(I32, 1, 7), .table = TENSOR(F32, 100, 4)),
     SAMPLE(ATTENTION_MERGE, attention_merge, "to-", .part_o = TENSOR(BF16, 7, 24), .part_lse = TENSOR(F32, 6, 7),
            .o = TENSOR(F32, 7, 24), .lse = TENSOR(F32, 6, 7), .to = TENSOR(BF16, 7, 24), .heads = 6, .head_dim = 4),
-    SAMPLE(SWIGLU_FORWARD, swiglu_forward, COPIES_FREE "y-", .x = TENSOR(BF16, 7, 10), .y = TENSOR(BF16, 7, 5),
-           .to = COPIES(5)),
-    SAMPLE(SWIGLU_BACKWARD, swiglu_backward, COPIES_FREE "dx-", .x = TENSOR(BF16, 7, 10), .dy = TENSOR(BF16, 7, 5),
-           .dx = TENSOR(BF16, 7, 10), .to = COPIES(10)),
-    SAMPLE(GELU_FORWARD, gelu_forward, COPIES_FREE "y-", .x = TENSOR(BF16, 7, 5), .y = TENSOR(BF16, 7, 5),
-           .to = COPIES(5)),
-    SAMPLE(GELU_BACKWARD, gelu_backward, COPIES_FREE "dx- sum-", .x = TENSOR(BF16, 7, 5), .dy = TENSOR(BF16, 7, 5),
-           .dx = TENSOR(BF16, 7, 5), .to = COPIES(5), .sum = TENSOR(F32, 1, 5)),
+    SAMPLE(SWIGLU_FORWARD, swiglu_forward, QUANTIZED_FREE "y-", .x = TENSOR(BF16, 7, 10), .y = TENSOR(BF16, 7, 5),
+           .to = QUANTIZED(5)),
+    SAMPLE(SWIGLU_BACKWARD, swiglu_backward, QUANTIZED_FREE "dx-", .x = TENSOR(BF16, 7, 10), .dy = TENSOR(BF16, 7, 5),
+           .dx = TENSOR(BF16, 7, 10), .to = QUANTIZED(10)),
+    SAMPLE(GELU_FORWARD, gelu_forward, QUANTIZED_FREE "y-", .x = TENSOR(BF16, 7, 5), .y = TENSOR(BF16, 7, 5),
+           .to = QUANTIZED(5)),
+    SAMPLE(GELU_BACKWARD, gelu_backward, QUANTIZED_FREE "dx- sum-", .x = TENSOR(BF16, 7, 5), .dy = TENSOR(BF16, 7, 5),
+           .dx = TENSOR(BF16, 7, 5), .to = QUANTIZED(5), .sum = TENSOR(F32, 1, 5)),
     SAMPLE(XENT_STAT, xent_stat, "logits.cols", .logits = TENSOR(BF16, 7, 11), .labels = TENSOR(I32, 1, 7),
            .loss = TENSOR(F32, 1, 7), .lse = TENSOR(F32, 1, 7), .total = TENSOR(F64, 1, 2)),
     SAMPLE(XENT_PART, xent_part, "logits.cols", .logits = TENSOR(BF16, 7, 11), .labels = TENSOR(I32, 1, 7),
@@ -110,7 +110,8 @@ static const struct sample samples[] = {
     SAMPLE(ADD, add, "", .from = TENSOR(BF16, 7, 5), .to = TENSOR(BF16, 7, 5)),
     SAMPLE(EXACT_ADD, exact_add, "", .from = TENSOR(F32, 1, 5), .to = TENSOR(F64, 1, 5), .quantum = 1, .most = 1),
     SAMPLE(EXACT_READ, exact_read, "", .from = TENSOR(F64, 1, 5), .to = TENSOR(F32, 1, 5)),
-    SAMPLE(QUANTIZE, quantize, COPIES_FREE "sum-", .x = TENSOR(BF16, 7, 5), .to = COPIES(5), .sum = TENSOR(F32, 1, 5)),
+    SAMPLE(QUANTIZE, quantize, QUANTIZED_FREE "sum-", .x = TENSOR(BF16, 7, 5), .to = QUANTIZED(5),
+           .sum = TENSOR(F32, 1, 5)),
     SAMPLE(QUANTIZE, quantize, "to.row- to.column- to.column.cols to.whole_amax-", .x = TENSOR(BF16, 7, 5),
            .to = {.row = TENSOR(E4M3, 7, 5),
                   .column = TENSOR(E4M3, 5, 9),
@@ -150,12 +151,13 @@ static const struct sample samples[] = {
     SAMPLE(BROADCAST, broadcast, "all.type x.rows x.cols x.type", .group = &group, .x = TENSOR(BF16, 7, 5)),
     SAMPLE(ALL_TO_ALL, all_to_all, "all.type", .group = &group, .in = TENSOR(BF16, 3, 5), .out = TENSOR(BF16, 3, 5)),
     SAMPLE(SHIFT, shift, "all.type", .group = &group, .in = TENSOR(BF16, 1, 5), .out = TENSOR(BF16, 1, 5)),
-    SAMPLE(RELAY, relay,
-           "to_next- to_next.rows to_next.cols to_next.type from_before- from_before.rows from_before.cols "
-           "from_before.type to_before- to_before.rows to_before.cols to_before.type from_next- from_next.rows "
-           "from_next.cols from_next.type all.type",
-           .group = &group, .to_next = TENSOR(BF16, 2, 5), .from_before = TENSOR(BF16, 2, 5),
-           .to_before = TENSOR(BF16, 3, 5), .from_next = TENSOR(BF16, 3, 5)),
+    SAMPLE(
+        SEND_RECEIVE, send_receive,
+        "to_next- to_next.rows to_next.cols to_next.type from_previous- from_previous.rows from_previous.cols "
+        "from_previous.type to_previous- to_previous.rows to_previous.cols to_previous.type from_next- from_next.rows "
+        "from_next.cols from_next.type all.type",
+        .group = &group, .to_next = TENSOR(BF16, 2, 5), .from_previous = TENSOR(BF16, 2, 5),
+        .to_previous = TENSOR(BF16, 3, 5), .from_next = TENSOR(BF16, 3, 5)),
 };
 
 /* Are a sample's arguments with `changed` in the place of a tensor refused, unless the sample has that tensor's

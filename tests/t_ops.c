@@ -565,11 +565,11 @@ static void see_shift(struct group *group, struct stream *stream, const struct s
     seen[5] = args->out;
 }
 
-static void see_relay(struct group *group, struct stream *stream, const struct relay_args *args)
+static void see_send_receive(struct group *group, struct stream *stream, const struct send_receive_args *args)
 {
     (void)stream;
-    CHECK(args->group == group && !tensor_present(&args->to_next) && !tensor_present(&args->from_before));
-    CHECK(args->to_before.rows == 2 && args->to_before.data == args->from_next.data);
+    CHECK(args->group == group && !tensor_present(&args->to_next) && !tensor_present(&args->from_previous));
+    CHECK(args->to_previous.rows == 2 && args->to_previous.data == args->from_next.data);
     seen[6] = args->from_next;
 }
 
@@ -582,7 +582,7 @@ static void test_collectives(struct executor *executor)
                                              .broadcast = see_broadcast,
                                              .all_to_all = see_all_to_all,
                                              .shift = see_shift,
-                                             .relay = see_relay};
+                                             .send_receive = see_send_receive};
     struct group group = {.name = "test", .rank = 0, .size = 2, .class = &class};
     float data[8] = {0};
     struct tensor one = tensor_vector(data, DTYPE_F32, 4), two = tensor_matrix(data, DTYPE_F32, 2, 4);
@@ -594,7 +594,7 @@ static void test_collectives(struct executor *executor)
     LAUNCH(&stream, BROADCAST, broadcast, .group = &group, .x = one, .root = 1);
     LAUNCH(&stream, ALL_TO_ALL, all_to_all, .group = &group, .in = two, .out = two);
     LAUNCH(&stream, SHIFT, shift, .group = &group, .in = one, .out = one);
-    LAUNCH(&stream, RELAY, relay, .group = &group, .to_before = two, .from_next = two);
+    LAUNCH(&stream, SEND_RECEIVE, send_receive, .group = &group, .to_previous = two, .from_next = two);
     stream_synchronize(&stream);
     for (int i = 0; i < COUNT(seen); i++)
         CHECK(seen[i].data == data);

@@ -71,12 +71,12 @@ static struct tensor scales_for(struct trial *trial, enum scaling scaling, int64
 }
 
 /* Copies of a tensor [rows, cols]; the rest of how they are made is drawn. */
-static struct quantized_copies copies_for(struct trial *trial, const struct kind *kind, int64_t rows, int64_t cols)
+static struct quantized_operands operands_for(struct trial *trial, const struct kind *kind, int64_t rows, int64_t cols)
 {
     static const int64_t paddings[4] = {1, 5, 16, 128};
     const int outputs = 1 + trial_draw(3);
     const int64_t padding = kind->rule.hadamard ? 16 : paddings[trial_draw(4)];
-    struct quantized_copies to = {.rule = kind->rule};
+    struct quantized_operands to = {.rule = kind->rule};
     if (kind->given) {
         to.scale = trial_empty(trial, DTYPE_F32, 1, 1);
         reference_store(&to.scale, 0, 0, 0.00037);
@@ -134,7 +134,7 @@ static void test_quantize_case(const struct kind *kind, const int64_t *size, enu
     struct trial *trial = trial_create("%s of %s, T %d K %d, data %d", kind_name(kind), dtype_name(dtype), (int)size[0],
                                        (int)size[1], (int)data);
     struct quantize_args args = {.x = values(trial, dtype, size[0], size[1], data)};
-    args.to = copies_for(trial, kind, size[0], size[1]);
+    args.to = operands_for(trial, kind, size[0], size[1]);
     if (data != DATA_SPECIAL && trial_draw(2)) {
         args.sum = trial_normal(trial, DTYPE_F32, 1, size[1], 0.1);
         args.accumulate = trial_draw(2);
@@ -171,7 +171,7 @@ static void test_edges(void)
             for (int64_t j = 0; j < 40; j++)
                 reference_store(&args.x, 2, j, 0.0);
             reference_store(&args.x, 1, 7, edges[e]);
-            args.to = copies_for(trial, &kinds[k], 3, 40);
+            args.to = operands_for(trial, &kinds[k], 3, 40);
             check_op_exact(trial, OP_QUANTIZE, &args);
         }
 }
@@ -450,7 +450,7 @@ struct sample {
 };
 
 /* A copy of normal numbers, or of their magnitudes. */
-static struct tensor copy_of_normal(struct trial *trial, enum dtype dtype, enum scaling scaling, int64_t rows,
+static struct tensor normal_operand(struct trial *trial, enum dtype dtype, enum scaling scaling, int64_t rows,
                                     int64_t cols, bool positive, struct tensor *scale)
 {
     static struct executor *oracle;
@@ -460,7 +460,7 @@ static struct tensor copy_of_normal(struct trial *trial, enum dtype dtype, enum 
     for (int64_t i = 0; i < rows && positive; i++)
         for (int64_t j = 0; j < cols; j++)
             reference_store(&args.x, i, j, fabs(reference_load(&args.x, i, j)));
-    args.to = (struct quantized_copies){
+    args.to = (struct quantized_operands){
         .rule = {.format = dtype == DTYPE_E5M2 ? FORMAT_E5M2 : FORMAT_E4M3, .scaling = scaling},
         .row = trial_empty(trial, dtype, rows, cols),
         .row_scale = scales_for(trial, scaling, rows, cols)};
@@ -564,8 +564,8 @@ static void test_real_case(const struct pair *pair, const int64_t *mnk, bool pos
                              .scaling_a = pair->scaling_a,
                              .scaling_b = pair->scaling_b,
                              .transpose_b = true};
-    args.a = copy_of_normal(trial, pair->a, pair->scaling_a, m, k, positive, &args.scale_a);
-    args.b = copy_of_normal(trial, pair->b, pair->scaling_b, n, k, positive, &args.scale_b);
+    args.a = normal_operand(trial, pair->a, pair->scaling_a, m, k, positive, &args.scale_a);
+    args.b = normal_operand(trial, pair->b, pair->scaling_b, n, k, positive, &args.scale_b);
     sample_create(&sample, &args);
     double fast_model[SAMPLED];
     bool within = true;
@@ -625,7 +625,7 @@ union activation_args {
 };
 
 static enum op make_activation(struct trial *trial, enum activation which, enum dtype dtype, int64_t rows,
-                               int64_t width, struct tensor y, const struct quantized_copies *to,
+                               int64_t width, struct tensor y, const struct quantized_operands *to,
                                union activation_args *args)
 {
     const bool swiglu = which == ACTIVATION_SWIGLU_FORWARD || which == ACTIVATION_SWIGLU_BACKWARD;
@@ -671,7 +671,7 @@ static bool same_bits(const struct trial *trial, const struct tensor *x, char *o
     return true;
 }
 
-static bool same_copies(const struct trial *trial, const struct quantized_copies *to, char *one, char *other)
+static bool same_operands(const struct trial *trial, const struct quantized_operands *to, char *one, char *other)
 {
     return same_bits(trial, &to->row, one, other) && same_bits(trial, &to->column, one, other) &&
            same_bits(trial, &to->row_scale, one, other) && same_bits(trial, &to->column_scale, one, other) &&
@@ -689,7 +689,7 @@ static void test_activation_case(enum activation which, const struct kind *kind,
                                        dtype_name(dtype), (int)size[0], (int)size[1]);
     const int64_t cols = which == ACTIVATION_SWIGLU_BACKWARD ? 2 * size[1] : size[1];
     struct tensor y = trial_empty(trial, dtype, size[0], cols);
-    struct quantize_args quantize = {.x = y, .to = copies_for(trial, kind, size[0], cols)};
+    struct quantize_args quantize = {.x = y, .to = operands_for(trial, kind, size[0], cols)};
     union activation_args args;
     const enum op op = make_activation(trial, which, dtype, size[0], size[1], y, &quantize.to, &args);
     static const char *const fields[6] = {"to.row", "to.column", "to.row_scale", "to.column_scale", "to.amax", "sum"};
@@ -712,8 +712,8 @@ static void test_activation_case(enum activation which, const struct kind *kind,
         struct tensor made = trial_in_copy(trial, &y, with_y);
         memcpy(y.data, made.data, (size_t)tensor_extent(&y));
         char *wanted = trial_run(trial, oracle, OP_QUANTIZE, &quantize);
-        check_report(__FILE__, __LINE__, same_copies(trial, &quantize.to, with_y, wanted), trial->name);
-        check_report(__FILE__, __LINE__, same_copies(trial, &quantize.to, with_y, without_y), trial->name);
+        check_report(__FILE__, __LINE__, same_operands(trial, &quantize.to, with_y, wanted), trial->name);
+        check_report(__FILE__, __LINE__, same_operands(trial, &quantize.to, with_y, without_y), trial->name);
         if (op == OP_GELU_BACKWARD)
             CHECK(same_bits(trial, &args.gelu_backward.sum, with_y, without_y));
         memset(y.data, 0xff, (size_t)tensor_extent(&y));

@@ -29,17 +29,19 @@ static const struct executor_class *plain;
 /* FAULT_TABLE: gradients of a table that two stages hold are not added; FAULT_LOST: what a stage receives is lost. */
 static void faulty_launch(struct executor *executor, struct stream *stream, enum op op, const void *args)
 {
-    const struct relay_args *relay = args;
-    const bool of_tables = op == OP_RELAY && relay->to_next.rows <= 1 && relay->to_before.rows <= 1 &&
-                           relay->from_before.rows <= 1 && relay->from_next.rows <= 1;
+    const struct send_receive_args *send_receive = args;
+    const bool of_tables = op == OP_SEND_RECEIVE && send_receive->to_next.rows <= 1 &&
+                           send_receive->to_previous.rows <= 1 && send_receive->from_previous.rows <= 1 &&
+                           send_receive->from_next.rows <= 1;
     if (of_tables && fault == FAULT_TABLE) { /* 0 comes */
-        const struct tensor from = tensor_present(&relay->from_next) ? relay->from_next : relay->from_before;
+        const struct tensor from =
+            tensor_present(&send_receive->from_next) ? send_receive->from_next : send_receive->from_previous;
         plain->launch(executor, stream, OP_FILL, &(struct fill_args){.x = from, .value = 0});
         return;
     }
     plain->launch(executor, stream, op, args);
-    if (op == OP_RELAY && fault == FAULT_LOST && tensor_present(&relay->from_next))
-        plain->launch(executor, stream, OP_FILL, &(struct fill_args){.x = relay->from_next, .value = 0});
+    if (op == OP_SEND_RECEIVE && fault == FAULT_LOST && tensor_present(&send_receive->from_next))
+        plain->launch(executor, stream, OP_FILL, &(struct fill_args){.x = send_receive->from_next, .value = 0});
 }
 
 /* -- Layouts ----------------------------------------------------------------------------------------------------- */
@@ -139,9 +141,9 @@ static void test_parts(void)
     outcome_destroy(&alone);
 }
 
-/* Each of a stage's parts makes copies of its cuts of values after an update. (The first three layers are quantized,
+/* Each of a stage's parts quantizes its shards of weights after an update. (The first three layers are quantized,
  * the third is of a second part.) */
-static void test_copies_of_parts(void)
+static void test_quantized_parts(void)
 {
     struct form form = {.kind = TOY_LLAMA,
                         .layers = 4,
@@ -160,7 +162,7 @@ static void test_copies_of_parts(void)
 }
 
 /* With rows and layers that ranks share; sums of gradients, recorded. */
-static void test_cuts(void)
+static void test_splits(void)
 {
     struct form form = {
         .kind = TOY_LLAMA_TIED, .layers = 4, .packed = true, .micro_batches = 2, .slots = 1, .replays = true};
@@ -211,15 +213,15 @@ static void check_order(struct comm *comm, int chunks)
     const struct plan_log *log = plan_executor_log(plan);
     CHECK(race_check(log, -1, NULL, 0) == 0);
     int waits = 0;
-    int64_t known = -1; /* on STREAM_RELAY, to whom computes */
+    int64_t known = -1; /* on STREAM_SEND, to whom computes */
     for (int64_t i = 0; i < log->count; i++) {
         const struct plan_entry *wait = &log->entries[i];
         if (wait->kind != PLAN_WAIT ||
-            (wait->stream != STREAM_RELAY && log->entries[wait->record].stream != STREAM_RELAY))
+            (wait->stream != STREAM_SEND && log->entries[wait->record].stream != STREAM_SEND))
             continue;
-        const bool needed = wait->stream == STREAM_RELAY || wait->record > known;
+        const bool needed = wait->stream == STREAM_SEND || wait->record > known;
         CHECK((race_check(log, i, NULL, 0) > 0) == needed);
-        known = wait->stream == STREAM_RELAY || !needed ? known : wait->record;
+        known = wait->stream == STREAM_SEND || !needed ? known : wait->record;
         waits++;
     }
     /* of each message that it is there; of each but the first of a way that the one before is taken */
@@ -243,16 +245,17 @@ static const struct comm_class *plain_comm;
 static struct comm *receipts; /* of the same ranks */
 
 /* Who has received says so, and who has sent waits for it. */
-static void relay_with_receipt(struct comm *comm, void *const data[RELAY_COUNT], const int64_t bytes[RELAY_COUNT])
+static void send_receive_with_receipt(struct comm *comm, void *const data[TRANSFER_DIRECTIONS],
+                                      const int64_t bytes[TRANSFER_DIRECTIONS])
 {
-    char receipt[RELAY_COUNT];
-    void *const at[RELAY_COUNT] = {&receipt[0], &receipt[1], &receipt[2], &receipt[3]};
-    const int64_t received[RELAY_COUNT] = {[RELAY_TO_NEXT] = bytes[RELAY_FROM_NEXT] > 0,
-                                           [RELAY_FROM_NEXT] = bytes[RELAY_TO_NEXT] > 0,
-                                           [RELAY_TO_BEFORE] = bytes[RELAY_FROM_BEFORE] > 0,
-                                           [RELAY_FROM_BEFORE] = bytes[RELAY_TO_BEFORE] > 0};
-    plain_comm->relay(comm, data, bytes);
-    plain_comm->relay(receipts, at, received);
+    char receipt[TRANSFER_DIRECTIONS];
+    void *const at[TRANSFER_DIRECTIONS] = {&receipt[0], &receipt[1], &receipt[2], &receipt[3]};
+    const int64_t received[TRANSFER_DIRECTIONS] = {[SEND_TO_NEXT] = bytes[RECEIVE_FROM_NEXT] > 0,
+                                                   [RECEIVE_FROM_NEXT] = bytes[SEND_TO_NEXT] > 0,
+                                                   [SEND_TO_PREVIOUS] = bytes[RECEIVE_FROM_PREVIOUS] > 0,
+                                                   [RECEIVE_FROM_PREVIOUS] = bytes[SEND_TO_PREVIOUS] > 0};
+    plain_comm->send_receive(comm, data, bytes);
+    plain_comm->send_receive(receipts, at, received);
 }
 
 static int hang(void)
@@ -266,7 +269,7 @@ static int hang(void)
     plain_comm = team.grid.stages->class;
     receipts = comm_split(world, 0);
     waiting = *plain_comm;
-    waiting.relay = relay_with_receipt;
+    waiting.send_receive = send_receive_with_receipt;
     team.grid.stages->class = &waiting;
     team_step(&team, 0);
     fprintf(stderr, "nothing hangs\n");
@@ -285,8 +288,8 @@ int main(int argc, char **argv)
     test_models();
     test_others();
     test_parts();
-    test_copies_of_parts();
-    test_cuts();
+    test_quantized_parts();
+    test_splits();
     test_faults();
     test_order();
     cpu->class->destroy(cpu);

@@ -117,7 +117,8 @@ static void test_plan(void)
     LAUNCH(&compute, SHIFT, shift, .group = &model, .in = part, .out = part_too);
     LAUNCH(&compute, ALL_REDUCE, all_reduce, .group = &self, .x = part);
     LAUNCH(&compute, SHIFT, shift, .group = &self, .in = part, .out = part_too);
-    LAUNCH(&compute, RELAY, relay, .group = &model, .to_next = part, .from_before = part_too, .from_next = whole_too);
+    LAUNCH(&compute, SEND_RECEIVE, send_receive, .group = &model, .to_next = part, .from_previous = part_too,
+           .from_next = whole_too);
     struct plan_traffic traffic[3];
     CHECK(plan_log_traffic(plan_log_all(log), traffic, 3) == 3);
     CHECK_STRING(traffic[0].group, "data");

@@ -101,11 +101,11 @@ static void shift(struct group *group, struct stream *stream, const struct shift
     count(group, &a->out, 1, 1)->plain->shift(group, stream, a);
 }
 
-static void relay(struct group *group, struct stream *stream, const struct relay_args *a)
+static void send_receive(struct group *group, struct stream *stream, const struct send_receive_args *a)
 {
-    const bool both = tensor_present(&a->from_before) && tensor_present(&a->from_next);
-    const struct tensor *from = tensor_present(&a->from_before) ? &a->from_before : &a->from_next;
-    count(group, from, both ? 2 : tensor_present(from), 1)->plain->relay(group, stream, a);
+    const bool both = tensor_present(&a->from_previous) && tensor_present(&a->from_next);
+    const struct tensor *from = tensor_present(&a->from_previous) ? &a->from_previous : &a->from_next;
+    count(group, from, both ? 2 : tensor_present(from), 1)->plain->send_receive(group, stream, a);
 }
 
 static void start_counting(struct group *group)
@@ -124,15 +124,15 @@ static void start_counting(struct group *group)
     c->class.broadcast = broadcast;
     c->class.all_to_all = all_to_all;
     c->class.shift = shift;
-    c->class.relay = relay;
+    c->class.send_receive = send_receive;
     group->class = &c->class;
 }
 
 static void count_step(struct session *s)
 {
     const struct parallel_groups *g = &s->groups;
-    struct group *const groups[] = {g->all,     g->data,   g->gather, g->reduce, g->replicas,
-                                    g->context, g->tensor, g->shared, g->alike,  g->stages};
+    struct group *const groups[] = {g->all,     g->data,   g->gather, g->reduce,      g->replicas,
+                                    g->context, g->tensor, g->shared, g->kv_replicas, g->stages};
     counted_count = 0;
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
         start_counting(groups[i]);
@@ -152,7 +152,7 @@ static const struct forecast_rank *own_kind(const struct forecast *f, const stru
         const struct grid_numbers kind = grid_place(&shape, world->size, f->kinds[k].rank);
         if ((own.shard > 0) == (kind.shard > 0) && (own.replicas > 0) == (kind.replicas > 0) &&
             (own.context > 0) == (kind.context > 0) && (own.tensor > 0) == (kind.tensor > 0) &&
-            (own.alike > 0) == (kind.alike > 0) && own.stages == kind.stages)
+            (own.kv_replicas > 0) == (kind.kv_replicas > 0) && own.stages == kind.stages)
             return &f->kinds[k];
     }
     error_fatal("rank %d is of no kind", world->rank);
@@ -166,7 +166,7 @@ static void compare_memory(const struct forecast_rank *kind, const struct sessio
                     budget_category_name((enum budget_category)c), (long long)kind->memory[c],
                     (long long)s->engine.budget.bytes[c]);
     CHECK(kind->need == budget_total(&s->engine.budget) + s->engine.budget.bytes[BUDGET_HOST]); /* of a CPU */
-    CHECK(kind->copies == s->engine.store->copies && kind->copies < kind->memory[BUDGET_WEIGHTS]);
+    CHECK(kind->quantized == s->engine.store->quantized && kind->quantized < kind->memory[BUDGET_WEIGHTS]);
 }
 
 static void compare_traffic(const struct forecast_rank *kind)

@@ -50,13 +50,13 @@ static struct tensor scales_for(enum scaling scaling, int64_t rows, int64_t cols
 }
 
 /* Both copies of x, the second padded to `padded` tokens. */
-static struct quantized_copies copies_of(const struct tensor *x, struct quantization rule, int64_t padded)
+static struct quantized_operands operands_of(const struct tensor *x, struct quantization rule, int64_t padded)
 {
-    struct quantized_copies to = {.rule = rule,
-                                  .row = zeros(quantization_dtype(&rule), x->rows, x->cols),
-                                  .column = zeros(quantization_dtype(&rule), x->cols, padded),
-                                  .row_scale = scales_for(rule.scaling, x->rows, x->cols),
-                                  .column_scale = scales_for(rule.scaling, x->cols, padded)};
+    struct quantized_operands to = {.rule = rule,
+                                    .row = zeros(quantization_dtype(&rule), x->rows, x->cols),
+                                    .column = zeros(quantization_dtype(&rule), x->cols, padded),
+                                    .row_scale = scales_for(rule.scaling, x->rows, x->cols),
+                                    .column_scale = scales_for(rule.scaling, x->cols, padded)};
     run(OP_QUANTIZE, &(struct quantize_args){.x = *x, .to = to});
     return to;
 }
@@ -70,9 +70,9 @@ static float oracle_e2m1(float x)
     reference_store(&values, 0, 0, 6.0);
     reference_store(&values, 0, 5, x);
     reference_store(&values, 0, 16, 2688.0);
-    struct quantized_copies to = {.rule = {.format = FORMAT_E2M1, .scaling = SCALING_1X16},
-                                  .row = zeros(DTYPE_BF16, 1, 32),
-                                  .row_scale = one(0.0)};
+    struct quantized_operands to = {.rule = {.format = FORMAT_E2M1, .scaling = SCALING_1X16},
+                                    .row = zeros(DTYPE_BF16, 1, 32),
+                                    .row_scale = one(0.0)};
     run(OP_QUANTIZE, &(struct quantize_args){.x = values, .to = to});
     float value = (float)reference_load(&to.row, 0, 5);
     case_end();
@@ -82,7 +82,7 @@ static float oracle_e2m1(float x)
 /* The oracle's 8-bit code of x, with a given scale. */
 static uint8_t oracle_code(float x, enum number_format format, double scale)
 {
-    struct quantized_copies to = {.rule = {.format = format, .scaling = SCALING_TENSOR}, .scale = one(scale)};
+    struct quantized_operands to = {.rule = {.format = format, .scaling = SCALING_TENSOR}, .scale = one(scale)};
     struct tensor values = one(x);
     to.row = zeros(quantization_dtype(&to.rule), 1, 1);
     run(OP_QUANTIZE, &(struct quantize_args){.x = values, .to = to});
@@ -148,8 +148,8 @@ static void check_scale(int largest, bool powers, float amax, float scale)
     for (int i = powers; i < 4; i++) { /* a tensor's scale is no power of two */
         struct tensor x = zeros(DTYPE_F32, 2, 3);
         reference_store(&x, 1, 2, -amax);
-        struct quantized_copies to =
-            copies_of(&x, (struct quantization){.format = format, .scaling = scalings[i], .power_of_two = powers}, 2);
+        struct quantized_operands to =
+            operands_of(&x, (struct quantization){.format = format, .scaling = scalings[i], .power_of_two = powers}, 2);
         const bool of_rows = scalings[i] == SCALING_ROW || scalings[i] == SCALING_1X128;
         CHECK(same_float((float)reference_load(&to.row_scale, 0, of_rows ? 1 : 0), scale));
         CHECK(same_float((float)reference_load(&to.column_scale, 0, of_rows ? 2 : 0), scale));
@@ -176,8 +176,8 @@ static void test_exponents(void)
         reference_store(&x, 0, 5, 13.0 * unit); /* between 12 and 14 there is one number, 13; 27 rounds to 28 */
         reference_store(&x, 0, 6, -27.0 * unit);
         reference_store(&x, 0, 32, NAN);
-        struct quantized_copies to =
-            copies_of(&x, (struct quantization){.format = FORMAT_E4M3, .scaling = SCALING_1X32}, 3);
+        struct quantized_operands to =
+            operands_of(&x, (struct quantization){.format = FORMAT_E4M3, .scaling = SCALING_1X32}, 3);
         if ((double)cases[i].amax >= 32.0 * unit) {
             CHECK(reference_load(&to.row, 0, 5) == 13.0 * unit);
             CHECK(reference_load(&to.row, 0, 6) == -28.0 * unit);
@@ -219,7 +219,7 @@ static uint64_t hash_of(const struct tensor *x)
     return hash;
 }
 
-static void check_copy(const char *kind, const char *name, int64_t rows, int64_t cols, uint64_t hash)
+static void check_operand(const char *kind, const char *name, int64_t rows, int64_t cols, uint64_t hash)
 {
     struct quantization rule = {.format = FORMAT_E4M3, .scaling = SCALING_1X128};
     const bool mx = strncmp(name, "1x32", 4) == 0, column = strcmp(name, "1x128_column") == 0;
@@ -233,7 +233,7 @@ static void check_copy(const char *kind, const char *name, int64_t rows, int64_t
     struct tensor x = golden_x(rows, cols);
     for (int64_t j = 0; mx && j < cols; j++)
         reference_store(&x, 3, j, 0.0);
-    struct quantized_copies to = copies_of(&x, rule, rows);
+    struct quantized_operands to = operands_of(&x, rule, rows);
     const struct tensor *of =
         strcmp(kind, "copy") == 0 ? (column ? &to.column : &to.row) : (column ? &to.column_scale : &to.row_scale);
     if (!check_report(__FILE__, __LINE__, hash_of(of) == hash, "torchao makes the same"))
@@ -265,10 +265,10 @@ static void test_golden(void)
             check_scale(largest, powers, float_of(bits), float_of(code));
             scales++;
         } else if (sscanf(line, "copy %31s %d %d %" SCNx64, name, &rows, &cols, &hash) == 4) {
-            check_copy("copy", name, rows, cols, hash);
+            check_operand("copy", name, rows, cols, hash);
             copies++;
         } else if (sscanf(line, "scales %31s %" SCNx64, name, &hash) == 2) {
-            check_copy("scales", name, rows, cols, hash);
+            check_operand("scales", name, rows, cols, hash);
             copies++;
         } else {
             error_fatal("%s: what is \"%s\"?", path, line);
@@ -356,7 +356,7 @@ static struct tensor varied(int64_t rows, int64_t cols, int64_t turn)
 enum { TOKENS = 137, INPUTS = 1280, OUTPUTS = 20, PADDED = 272 };
 
 /* Looks at every seventh element, and all near the end. */
-static void check_values(const struct tensor *x, const struct quantized_copies *to, bool column)
+static void check_values(const struct tensor *x, const struct quantized_operands *to, bool column)
 {
     const struct tensor *copy = column ? &to->column : &to->row, *scale = column ? &to->column_scale : &to->row_scale;
     int64_t wrong = 0;
@@ -376,8 +376,8 @@ static void check_values(const struct tensor *x, const struct quantized_copies *
 }
 
 /* sqrt(sum (got - wanted)^2 / sum wanted^2) of a (+) b' and its product from the copies. */
-static double product_error(const struct tensor *a, const struct tensor *b, const struct quantized_copies *of_a,
-                            const struct quantized_copies *of_b, bool column)
+static double product_error(const struct tensor *a, const struct tensor *b, const struct quantized_operands *of_a,
+                            const struct quantized_operands *of_b, bool column)
 {
     struct gemm_args args = {.a = column ? of_a->column : of_a->row,
                              .b = column ? of_b->column : of_b->row,
@@ -405,8 +405,8 @@ static void test_layouts(void)
     for (int64_t i = 0; i < COUNT(rules); i++) {
         const struct quantization rule = rules[i];
         struct tensor x = varied(TOKENS, INPUTS, 0), w = varied(OUTPUTS, INPUTS, 4), dy = varied(TOKENS, OUTPUTS, 7);
-        struct quantized_copies of_x = copies_of(&x, rule, PADDED), of_w = copies_of(&w, rule, 32);
-        struct quantized_copies of_dy = copies_of(&dy, rule, PADDED);
+        struct quantized_operands of_x = operands_of(&x, rule, PADDED), of_w = operands_of(&w, rule, 32);
+        struct quantized_operands of_dy = operands_of(&dy, rule, PADDED);
         check_values(&x, &of_x, false);
         check_values(&x, &of_x, true);
         /* e4m3's errors are 2.6 % on average, e5m2's 5.2 %, e2m1's 9 to 10 %, of each operand */
@@ -444,8 +444,8 @@ static void test_hadamard(void)
     struct quantization plain = {.format = FORMAT_E2M1, .scaling = SCALING_1X16}, turned = plain;
     turned.hadamard = true;
     struct tensor x = varied(TOKENS, 48, 0), dy = varied(TOKENS, OUTPUTS, 3);
-    struct quantized_copies of_x = copies_of(&x, turned, 144), of_dy = copies_of(&dy, turned, 144);
-    struct quantized_copies other = copies_of(&dy, plain, 144);
+    struct quantized_operands of_x = operands_of(&x, turned, 144), of_dy = operands_of(&dy, turned, 144);
+    struct quantized_operands other = operands_of(&dy, plain, 144);
     CHECK_NEAR(product_error(&dy, &x, &of_dy, &of_x, true), 0.0, 0.0, 0.18);
     CHECK(product_error(&dy, &x, &other, &of_x, true) > 0.9);
     CHECK(memcmp(of_dy.row.data, other.row.data, (size_t)tensor_extent(&other.row)) == 0);
@@ -475,16 +475,16 @@ static void test_hadamard(void)
 
 enum { DRAWN_ROWS = 64, DRAWN_COLS = 128 };
 
-static struct quantized_copies draw_copies(const struct tensor *x, int32_t first, int32_t second, uint32_t salt)
+static struct quantized_operands draw_operands(const struct tensor *x, int32_t first, int32_t second, uint32_t salt)
 {
     const int32_t numbers[2] = {first, second};
-    struct quantized_copies to = {.rule = {.format = FORMAT_E2M1, .scaling = SCALING_1X16, .stochastic = true},
-                                  .row = zeros(DTYPE_BF16, x->rows, x->cols),
-                                  .column = zeros(DTYPE_BF16, x->cols, x->rows),
-                                  .row_scale = one(0.0),
-                                  .column_scale = one(0.0),
-                                  .draw = integers(2, numbers),
-                                  .salt = salt};
+    struct quantized_operands to = {.rule = {.format = FORMAT_E2M1, .scaling = SCALING_1X16, .stochastic = true},
+                                    .row = zeros(DTYPE_BF16, x->rows, x->cols),
+                                    .column = zeros(DTYPE_BF16, x->cols, x->rows),
+                                    .row_scale = one(0.0),
+                                    .column_scale = one(0.0),
+                                    .draw = integers(2, numbers),
+                                    .salt = salt};
     run(OP_QUANTIZE, &(struct quantize_args){.x = *x, .to = to});
     return to;
 }
@@ -513,7 +513,7 @@ static void test_random(void)
         for (int64_t i = 0; i < DRAWN_ROWS; i++)
             for (int64_t j = 0; j < DRAWN_COLS; j++)
                 reference_store(&x, i, j, i == 0 && j == 0 ? 2688.0 : (i + j) % 16 == 0 ? 6.0 : values[v]);
-        struct quantized_copies to = draw_copies(&x, 7, 0, 3), again = draw_copies(&x, 7, 0, 3);
+        struct quantized_operands to = draw_operands(&x, 7, 0, 3), again = draw_operands(&x, 7, 0, 3);
         CHECK(share_that_differs(&to.row, &again.row) == 0.0 && share_that_differs(&to.column, &again.column) == 0.0);
         CHECK(reference_load(&to.row_scale, 0, 0) == 1.0);
         for (int copy = 0; copy < 2; copy++)
@@ -530,8 +530,8 @@ static void test_random(void)
         const double deviation = (above - below) * sqrt(share * (1.0 - share) / count);
         CHECK_NEAR(sum / count, values[v], 0.0, 4.0 * deviation);
         const double wanted = 2.0 * share * (1.0 - share) * 15.0 / 16.0; /* of independent draws */
-        struct quantized_copies others[3] = {draw_copies(&x, 8, 0, 3), draw_copies(&x, 7, 1, 3),
-                                             draw_copies(&x, 7, 0, 4)};
+        struct quantized_operands others[3] = {draw_operands(&x, 8, 0, 3), draw_operands(&x, 7, 1, 3),
+                                               draw_operands(&x, 7, 0, 4)};
         for (int i = 0; i < 3; i++)
             CHECK_NEAR(share_that_differs(&to.row, &others[i].row), wanted, 0.0, 0.03);
         struct tensor turned = zeros(DTYPE_BF16, DRAWN_ROWS, DRAWN_COLS);
@@ -557,9 +557,9 @@ static void test_activations(void)
         const int64_t cols = which == 1 ? 40 : 20;
         const struct quantization rule = {.format = FORMAT_E4M3, .scaling = SCALING_1X128};
         struct tensor y = zeros(DTYPE_BF16, 9, cols), none = {0};
-        struct quantized_copies to[2];
+        struct quantized_operands to[2];
         for (int kept = 0; kept < 2; kept++) {
-            to[kept] = (struct quantized_copies){
+            to[kept] = (struct quantized_operands){
                 .rule = rule, .row = zeros(DTYPE_E4M3, 9, cols), .row_scale = scales_for(SCALING_1X128, 9, cols)};
             struct tensor made = kept ? y : none;
             if (which == 0)
@@ -571,7 +571,7 @@ static void test_activations(void)
             else
                 run(OP_GELU_BACKWARD, &(struct gelu_backward_args){.x = half, .dy = dy, .dx = made, .to = to[kept]});
         }
-        struct quantized_copies wanted = copies_of(&y, rule, 9);
+        struct quantized_operands wanted = operands_of(&y, rule, 9);
         for (int kept = 0; kept < 2; kept++) {
             CHECK(hash_of(&to[kept].row) == hash_of(&wanted.row));
             CHECK(hash_of(&to[kept].row_scale) == hash_of(&wanted.row_scale));

@@ -137,7 +137,7 @@ static void test_windows(const struct windows_layout *layout)
                  here.start != window.start || here.length != window.length;
         if (window.sequence != before.sequence || w % RANDOM_BLOCK == 0) {
             /* the one before ends its sequence, unless its block ends it */
-            wrong += w % RANDOM_BLOCK != 0 && layout->cut != WINDOWS_FIRST && before.start + before.length != length;
+            wrong += w % RANDOM_BLOCK != 0 && layout->mode != WINDOWS_FIRST && before.start + before.length != length;
             wrong += window.sequence != (w % RANDOM_BLOCK == 0 ? w : before.sequence + 1);
             wrong += window.start != 0 || !window.has_bos;
             struct token_window all = locate(whole, window.sequence);
@@ -159,7 +159,7 @@ static void test_windows(const struct windows_layout *layout)
         before = window;
     }
     CHECK(wrong == 0);
-    CHECK((several > 0) == (layout->cut != WINDOWS_FIRST));
+    CHECK((several > 0) == (layout->mode != WINDOWS_FIRST));
     free(tokens);
     memory_free(piece);
     random_windows_destroy(whole);
@@ -182,7 +182,7 @@ static void test_checksums(void)
         settings.mean += i == 4;
         other.window += i == 5;
         other.overlap += i == 6;
-        other.cut = i == 7 ? WINDOWS_ENDS : WINDOWS_EACH;
+        other.mode = i == 7 ? WINDOWS_ENDS : WINDOWS_EACH;
         struct random_windows *random = random_windows_create(&settings, &other, SEED + (i == 8));
         struct random_windows *again = random_windows_create(&settings, &other, SEED + (i == 8));
         checksums[i] = random_windows_checksum(random);

@@ -101,7 +101,7 @@ check "a slow disk does not trip it" codes_are 0 2
 timeout --kill-after=5 60 $MPIRUN -n 2 "$abs_top_builddir/tests/t_pipeline" hang >"$work/out" 2>&1
 check "a pipeline that hangs ends with 1" test $? -eq 1
 check "it is told that all ranks wait" grep -qE \
-    "relay number 3 of 2 ranks has not finished on $(uname -n) after [0-9]+ s \(comm.timeout\); missing: none, all ranks wait" "$work/out"
+    "send_receive number 3 of 2 ranks has not finished on $(uname -n) after [0-9]+ s \(comm.timeout\); missing: none, all ranks wait" "$work/out"
 
 # A rank that stands still when all is done
 # shellcheck disable=SC2086

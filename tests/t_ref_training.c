@@ -222,7 +222,7 @@ static void test_moves(void)
     run(OP_SHIFT, &(struct shift_args){.group = &alone, .in = in, .out = out});
     CHECK(memcmp(out.data, in.data, 32) == 0);
     memset(out.data, 0, 32);
-    run(OP_RELAY, &(struct relay_args){.group = &alone, .to_before = in, .from_next = out});
+    run(OP_SEND_RECEIVE, &(struct send_receive_args){.group = &alone, .to_previous = in, .from_next = out});
     CHECK(memcmp(out.data, in.data, 32) == 0);
     run(OP_ALL_REDUCE, &(struct all_reduce_args){.group = &alone, .x = in});
     run(OP_BROADCAST, &(struct broadcast_args){.group = &alone, .x = in});

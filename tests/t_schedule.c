@@ -40,12 +40,12 @@ struct stage {
 
 /* What a send waits for: nothing, as where messages are kept for whoever comes; the message before it on the same way,
  * while those of both ways travel one after the other, as where they are handed from rank to rank
- * (engine/engine_relay.c); or that it is received itself. */
+ * (engine/engine_pipeline.c); or that it is received itself. */
 enum sends { SENDS_FREE, SENDS_BEHIND, SENDS_WAITING };
 
 static struct stage stages[MOST_STAGES];
 static struct channel channels[MOST_STAGES][2]; /* forward, backward */
-static struct stage_cut shape;
+static struct pipeline_parallel shape;
 static int micro_batches;
 static enum sends sends;
 
@@ -166,9 +166,9 @@ static bool run_all(int64_t *longest)
 {
     memset(channels, 0, sizeof channels);
     for (int stage = 0; stage < shape.stages; stage++) {
-        struct stage_cut cut = shape;
-        cut.stage = stage;
-        stages[stage] = (struct stage){.schedule = schedule_pipeline(micro_batches, &cut)};
+        struct pipeline_parallel pipeline = shape;
+        pipeline.stage = stage;
+        stages[stage] = (struct stage){.schedule = schedule_pipeline(micro_batches, &pipeline)};
     }
     for (bool any = true; any;) {
         any = false;
@@ -226,7 +226,7 @@ static void test_waiting(void)
     int64_t longest;
     sends = SENDS_WAITING;
     for (int chunks = 1; chunks <= 2; chunks++) {
-        shape = (struct stage_cut){.stages = 2, .chunks = chunks};
+        shape = (struct pipeline_parallel){.stages = 2, .chunks = chunks};
         micro_batches = 4;
         CHECK(!run_all(&longest));
         destroy_all();
@@ -246,7 +246,7 @@ static int64_t balanced(int64_t layers, int slices, int balance, int64_t vocabul
                                             .kv_heads = 4,
                                             .head_dim = 16, /* a layer has 40960 elements */
                                             .vocabulary = vocabulary,
-                                            .cut = {.stages = slices, .chunks = 1, .balance = balance}};
+                                            .pipeline = {.stages = slices, .chunks = 1, .balance = balance}};
     int counts[MOST_STAGES];
     int64_t all = 0, digits = 0;
     stages_balance(&settings, counts);
@@ -274,7 +274,7 @@ static void test_layers(void)
     /* Llama 3.1 405B as NVIDIA's benchmark has it: 126 layers and both ends in 64 parts of two */
     struct model_settings settings = {.family = &family_llama,
                                       .layers = 126,
-                                      .cut = {.stages = 8, .chunks = 8, .balance = DECK_STAGES_ENDS},
+                                      .pipeline = {.stages = 8, .chunks = 8, .balance = DECK_STAGES_ENDS},
                                       .vocabulary = 128256};
     settings.hidden = settings.ffn = settings.heads = settings.kv_heads = settings.head_dim = 64;
     int counts[64];
@@ -282,7 +282,7 @@ static void test_layers(void)
     for (int i = 0; i < 64; i++)
         CHECK(counts[i] == (i % 63 == 0 ? 1 : 2));
     settings.layers = 30; /* and its proxy, whose first and last parts have no layer */
-    settings.cut = (struct stage_cut){.stages = 4, .chunks = 8, .balance = DECK_STAGES_ENDS};
+    settings.pipeline = (struct pipeline_parallel){.stages = 4, .chunks = 8, .balance = DECK_STAGES_ENDS};
     CHECK(stages_most_slices(&settings) == 32);
     stages_balance(&settings, counts);
     for (int i = 0; i < 32; i++)
@@ -296,8 +296,9 @@ static void test_slots(void)
     for (int count = 2; count <= MOST_STAGES; count++)
         for (int chunks = 1; chunks <= MOST_CHUNKS; chunks++)
             for (int stage = 0; stage < count; stage++) {
-                const struct stage_cut cut = {.stages = count, .stage = stage, .chunks = chunks};
-                struct schedule a = schedule_pipeline(2 * count, &cut), b = schedule_pipeline(7 * count, &cut);
+                const struct pipeline_parallel pipeline = {.stages = count, .stage = stage, .chunks = chunks};
+                struct schedule a = schedule_pipeline(2 * count, &pipeline),
+                                b = schedule_pipeline(7 * count, &pipeline);
                 CHECK(memcmp(a.slots, b.slots, sizeof a.slots) == 0);
                 schedule_destroy(&a);
                 schedule_destroy(&b);

@@ -62,7 +62,7 @@ struct nan_store {
     char *weights[BUFFERS], *gradients[BUFFERS]; /* by storage one behind the other */
     char *copies;                                /* [unit]: the weights as they were written last */
     int64_t capacity;                            /* elements of one storage */
-    char *quantized[BUFFERS];                    /* copies of few bits, moved as bf16 */
+    char *quantized[BUFFERS];                    /* quantized weights, moved as bf16 */
     int64_t quantized_capacity;                  /* such elements */
 };
 
@@ -120,11 +120,11 @@ static void nan_acquire(struct weight_store *store, struct unit *unit, struct st
         LAUNCH(stream, COPY, copy, .from = from, .to = to);
         unit->weight_base[s] = to.data;
     }
-    if (unit->copy_bytes > 0) {
-        const int64_t count = unit->copy_bytes / dtype_size(DTYPE_BF16);
+    if (unit->quantized_bytes > 0) {
+        const int64_t count = unit->quantized_bytes / dtype_size(DTYPE_BF16);
         struct tensor to = tensor_vector(n->quantized[nan_buffer(unit)], DTYPE_BF16, count);
-        LAUNCH(stream, COPY, copy, .from = tensor_vector(unit->copy_base, DTYPE_BF16, count), .to = to);
-        unit->copy_base = to.data;
+        LAUNCH(stream, COPY, copy, .from = tensor_vector(unit->quantized_base, DTYPE_BF16, count), .to = to);
+        unit->quantized_base = to.data;
     }
 }
 
@@ -227,7 +227,7 @@ static void test_store(struct executor *executor, enum toy_kind kind, enum dtype
     n.stream = (struct stream){executor, STREAM_COMPUTE, NULL};
     n.compute = compute;
     for (int u = 0; u < toy.model.unit_count; u++) {
-        const int64_t quantized = toy.model.units[u].copy_bytes / dtype_size(DTYPE_BF16);
+        const int64_t quantized = toy.model.units[u].quantized_bytes / dtype_size(DTYPE_BF16);
         for (int s = 0; s < STORAGE_COUNT; s++)
             if (toy.model.units[u].elements[s] > n.capacity)
                 n.capacity = toy.model.units[u].elements[s];
@@ -334,7 +334,7 @@ static void test_keep_table(struct executor *executor, enum toy_kind kind, int r
         give_policy(&options.settings.recompute, 0, policy + 1);
         give_policy(&options.settings.recompute, 2, 3 * policy + 5);
         /* of weights: for each product, or kept; with delayed scaling their amaxes then wait for the next step */
-        options.settings.precision.makes_copies = policy % 2 == 1 && recipe != DECK_RECIPE_DELAYED;
+        options.settings.precision.quantizes_per_gemm = policy % 2 == 1 && recipe != DECK_RECIPE_DELAYED;
         struct toy toy;
         toy_create(&toy, &options);
         for (int layer = 0; layer < 3; layer++)
@@ -364,18 +364,18 @@ static void twin_all_reduce(struct group *group, struct stream *stream, const st
 
 static const struct group_class twin_class = {.name = "twin", .all_reduce = twin_all_reduce};
 
-/* The copies of weights of a replicated store, into `state` or back; counts bytes when it is NULL. */
-static int64_t move_copies(struct toy *toy, char *state, bool restore)
+/* The quantized weights of a replicated store, into `state` or back; counts bytes when it is NULL. */
+static int64_t move_quantized(struct toy *toy, char *state, bool restore)
 {
     struct weight_store *store = toy->engine.store;
     int64_t bytes = 0;
     for (int u = 0; u < toy->model.unit_count; u++) {
         struct unit *unit = &toy->model.units[u];
         store->class->acquire(store, unit, NULL);
-        if (state != NULL && unit->copy_bytes > 0)
-            memcpy(restore ? unit->copy_base : state + bytes, restore ? state + bytes : unit->copy_base,
-                   (size_t)unit->copy_bytes);
-        bytes += unit->copy_bytes;
+        if (state != NULL && unit->quantized_bytes > 0)
+            memcpy(restore ? unit->quantized_base : state + bytes, restore ? state + bytes : unit->quantized_base,
+                   (size_t)unit->quantized_bytes);
+        bytes += unit->quantized_bytes;
         store->class->release(store, unit, NULL);
     }
     return bytes;
@@ -401,8 +401,8 @@ static void test_record(struct executor *executor, enum toy_kind kind, int recip
     struct schedule schedule = schedule_create(MICRO_BATCHES, 2, false);
     engine_step(&toy.engine, &schedule, batches, 1e-2); /* not from zero moments */
     int64_t bytes, after_bytes;
-    char *before = toy_state(&toy, &bytes), *copies = memory_allocate(move_copies(&toy, NULL, false) + 1);
-    move_copies(&toy, copies, false);
+    char *before = toy_state(&toy, &bytes), *quantized = memory_allocate(move_quantized(&toy, NULL, false) + 1);
+    move_quantized(&toy, quantized, false);
     record_clear(record);
     engine_step(&toy.engine, &schedule, batches, 1e-2);
     char *eager = toy_state(&toy, &bytes);
@@ -410,7 +410,7 @@ static void test_record(struct executor *executor, enum toy_kind kind, int recip
 
     for (int order = 0; order < 20; order++) {
         toy_restore(&toy, before);
-        move_copies(&toy, copies, true);
+        move_quantized(&toy, quantized, true);
         record_replay(record, order == 0 ? RECORD_AS_ISSUED : RECORD_RANDOM, (uint64_t)order, -1);
         char *after = toy_state(&toy, &after_bytes);
         CHECK(same(eager, bytes, after, after_bytes));
@@ -439,7 +439,7 @@ static void test_record(struct executor *executor, enum toy_kind kind, int recip
     printf("record: %lld entries, %d waits, %d needed\n", (long long)log->count, waits, needed);
     free(before);
     free(eager);
-    memory_free(copies);
+    memory_free(quantized);
     schedule_destroy(&schedule);
     toy_destroy(&toy);
     record->class->destroy(record);
@@ -795,7 +795,7 @@ int main(void)
         test_plan(cpu, rounded);
         for (int recipe = DECK_RECIPE_DELAYED; recipe <= DECK_RECIPE_NVFP4; recipe++) {
             options.settings.precision = toy_precision(recipe);
-            options.settings.precision.makes_copies = recipe % 2 == 1;
+            options.settings.precision.quantizes_per_gemm = recipe % 2 == 1;
             test_plan(cpu, options);
         }
     }

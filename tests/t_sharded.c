@@ -29,31 +29,33 @@ static struct comm *world;
 static bool measures; /* what quantization loses, in every step */
 
 /* Groups in which `ranks` hold the state once. */
-struct cut {
+struct division {
     struct grid grid;
     struct parallel_groups groups;
 };
-static struct cut four, two;
+static struct division four, two;
 
-static void cut_create(struct cut *cut, int ranks)
+static void division_create(struct division *division, int ranks)
 {
     const struct grid_shape shape = {.tensor = 1, .context = 1, .shard = ranks};
-    CHECK(grid_create(&cut->grid, world, &shape) == ERROR_NONE);
-    cut->groups = (struct parallel_groups){.data = comm_group_create(cut->grid.data, NULL, "data"),
-                                           .gather = comm_group_create(cut->grid.shard, NULL, "gather"),
-                                           .reduce = comm_group_create(cut->grid.shard, NULL, "reduce"),
-                                           .replicas = comm_group_create(cut->grid.replicas, NULL, "replicas")};
-    cut->groups.all = cut->groups.data;
-    cut->groups.reduce->copies = cut->groups.replicas->copies = true; /* as on GPUs, so that sums need scratch */
+    CHECK(grid_create(&division->grid, world, &shape) == ERROR_NONE);
+    division->groups =
+        (struct parallel_groups){.data = comm_group_create(division->grid.data, NULL, "data"),
+                                 .gather = comm_group_create(division->grid.shard, NULL, "gather"),
+                                 .reduce = comm_group_create(division->grid.shard, NULL, "reduce"),
+                                 .replicas = comm_group_create(division->grid.replicas, NULL, "replicas")};
+    division->groups.all = division->groups.data;
+    division->groups.reduce->copies = division->groups.replicas->copies =
+        true; /* as on GPUs, so that sums need scratch */
 }
 
-static void cut_destroy(struct cut *cut)
+static void division_destroy(struct division *division)
 {
-    comm_group_destroy(cut->groups.data);
-    comm_group_destroy(cut->groups.gather);
-    comm_group_destroy(cut->groups.reduce);
-    comm_group_destroy(cut->groups.replicas);
-    grid_destroy(&cut->grid);
+    comm_group_destroy(division->groups.data);
+    comm_group_destroy(division->groups.gather);
+    comm_group_destroy(division->groups.reduce);
+    comm_group_destroy(division->groups.replicas);
+    grid_destroy(&division->grid);
 }
 
 struct layout {
@@ -67,7 +69,7 @@ struct layout {
 
 /* Who holds what. */
 struct holders {
-    const struct cut *cut; /* NULL: every rank holds everything */
+    const struct division *division; /* NULL: every rank holds everything */
     struct sharding sharding;
 };
 static const struct holders everyone;
@@ -82,7 +84,7 @@ static void make(struct toy *toy, struct executor *executor, const struct layout
     options.settings.precision.head = layout->recipe != DECK_RECIPE_NONE;
     if (measures)
         options.settings.precision.statistics = options.settings.precision.eight;
-    options.groups = holders.cut != NULL ? &holders.cut->groups : &whole;
+    options.groups = holders.division != NULL ? &holders.division->groups : &whole;
     options.sharding = holders.sharding;
     options.compute = layout->compute;
     options.slots = layout->slots;
@@ -122,7 +124,7 @@ struct run_outcome {
     uint64_t digest; /* of weights and moments */
 };
 
-/* Ranks that hold the same cut have the same bits. */
+/* Ranks that own the same shard have the same bits. */
 static void check_replicas(const struct toy *toy, struct comm *replicas)
 {
     int64_t bytes;
@@ -152,8 +154,8 @@ static struct run_outcome run(struct executor *executor, const struct layout *la
     }
     outcome.digest = checkpoint_digest(world, &toy.engine);
     /* but for gradients, which are whole, where each rank keeps what it has not summed */
-    if (holders.cut != NULL && holders.sharding.level >= SHARD_GRADIENTS)
-        check_replicas(&toy, holders.cut->grid.replicas);
+    if (holders.division != NULL && holders.sharding.level >= SHARD_GRADIENTS)
+        check_replicas(&toy, holders.division->grid.replicas);
     toy_destroy(&toy);
     return outcome;
 }
@@ -163,16 +165,18 @@ static void test_equal(struct executor *cpu, struct layout layout, struct holder
 {
     struct run_outcome whole = run(cpu, &layout, all, false);
     for (int i = 0; i < HALF; i++) {
-        struct run_outcome cut = run(cpu, &layout, holders[i], false);
-        double loss = check_apart(cut.losses, whole.losses, STEPS), norm = check_apart(cut.norms, whole.norms, STEPS);
+        struct run_outcome sharded = run(cpu, &layout, holders[i], false);
+        double loss = check_apart(sharded.losses, whole.losses, STEPS),
+               norm = check_apart(sharded.norms, whole.norms, STEPS);
         if (world->rank == 0)
             printf("model %d in %s, %d micro-batches, level %d%s over %d: losses %.2e, norms %.2e, state %s\n",
                    (int)layout.kind, dtype_name(layout.compute), layout.micro_batches, (int)holders[i].sharding.level,
                    holders[i].sharding.whole_gradients ? " with whole gradients" : "",
-                   holders[i].cut->groups.gather->size, loss, norm, cut.digest == whole.digest ? "equal" : "differs");
+                   holders[i].division->groups.gather->size, loss, norm,
+                   sharded.digest == whole.digest ? "equal" : "differs");
         /* sums of one micro-batch are taken in the same order, by ranks; of several, by micro-batches first; the norm's
-         * squares are added up cut by cut, so its last bit may differ; where copies have few bits, an element that lies
-         * between two of their numbers may take the other, and moves by up to 1/16 of itself */
+         * squares are added up shard by shard, so its last bit may differ; where copies have few bits, an element that
+         * lies between two of their numbers may take the other, and moves by up to 1/16 of itself */
         const bool rounds = holders[i].sharding.bf16_sums || sharding_rounds(&holders[i].sharding);
         const bool few_bits = layout.recipe != DECK_RECIPE_NONE && layout.micro_batches > 1;
         const double bound = rounds ? 1e-2 : layout.compute != DTYPE_F32 || few_bits ? 2e-3 : 2e-6;
@@ -307,8 +311,8 @@ static float gradient_of(const struct contributions *c, int64_t element, const s
 {
     enum { RANKS = 4 };
     const struct sharding *s = &holders->sharding;
-    const int ranks = s->level == SHARD_NONE ? 1 : holders->cut->groups.gather->size;
-    const bool cut = s->level >= SHARD_GRADIENTS && !s->whole_gradients, travels = ranks > 1 && s->bf16_sums;
+    const int ranks = s->level == SHARD_NONE ? 1 : holders->division->groups.gather->size;
+    const bool sharded = s->level >= SHARD_GRADIENTS && !s->whole_gradients, travels = ranks > 1 && s->bf16_sums;
     float total = 0;
     for (int first = 0; first < RANKS; first += ranks) { /* replica by replica */
         float kept[RANKS] = {0}, sum = 0;
@@ -317,14 +321,14 @@ static float gradient_of(const struct contributions *c, int64_t element, const s
             float x[RANKS];
             for (int r = 0; r < ranks; r++)
                 x[r] = c->all[((first + r) * c->micro_batches + m) * c->elements + element];
-            if (cut)
+            if (sharded)
                 x[0] = sum_of(x, ranks, travels);
-            for (int r = 0; r < (cut ? 1 : ranks); r++) {
+            for (int r = 0; r < (sharded ? 1 : ranks); r++) {
                 x[r] += kept[r];
                 kept[r] = sharding_rounds(s) ? rounded(x[r]) : x[r];
             }
             if (last)
-                sum = cut ? x[0] : sum_of(x, ranks, travels);
+                sum = sharded ? x[0] : sum_of(x, ranks, travels);
         }
         total += sum;
     }
@@ -512,8 +516,8 @@ int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
     world = comm_open_mpi();
-    cut_create(&four, 4);
-    cut_create(&two, 2);
+    division_create(&four, 4);
+    division_create(&two, 2);
     struct executor *cpu = cpu_executor_create(1);
     const struct holders holders[2][HALF] = {{{&four, {.level = SHARD_FULL}},
                                               {&four, {.level = SHARD_OPTIMIZER}},
@@ -596,8 +600,8 @@ int main(int argc, char **argv)
     test_replays(cpu, (struct layout){TOY_AMPLIFY, DTYPE_F32, 2, 1, false, DECK_RECOMPUTE_FULL, DECK_RECIPE_DELAYED},
                  holders[0][0]);
     cpu->class->destroy(cpu);
-    cut_destroy(&four);
-    cut_destroy(&two);
+    division_destroy(&four);
+    division_destroy(&two);
     comm_destroy(world);
     MPI_Finalize();
     return check_end();

@@ -20,32 +20,34 @@
 
 enum { UNITS = 4, HIDDEN = 32, INNER = 64 }; /* as many tokens as columns */
 
-/* y = sum over ranks of (x U') D', with U [INNER, HIDDEN] cut by rows and D [HIDDEN, INNER] by columns, plus x B' */
-enum { CUT_UP, CUT_DOWN, WHOLE_BESIDE };
+/* y = sum over ranks of (x U') D', with U [INNER, HIDDEN] split by rows and D [HIDDEN, INNER] by columns, plus x B' */
+enum { SHARDED_UP, SHARDED_DOWN, WHOLE_OVERLAPPED };
 enum { INNER_STATE = UNIT_FIRST_OWN, PARTIAL, BESIDE };
 
-static void cut_forward(struct execution *e, struct unit *unit, struct tensor input)
+static void sharded_forward(struct execution *e, struct unit *unit, struct tensor input)
 {
     struct tensor x = input, y = unit_tensor(e, unit, UNIT_OUTPUT), partial = unit_tensor(e, unit, PARTIAL);
     struct tensor inner = unit_tensor(e, unit, INNER_STATE), beside = unit_tensor(e, unit, BESIDE);
     if (!tensor_present(&x)) { /* the first unit makes its own */
         x = y;
-        LAUNCH(e->stream, COPY, copy, .from = unit_weight(e, unit, WHOLE_BESIDE), .to = tensor_rows(&x, 0, HIDDEN));
+        LAUNCH(e->stream, COPY, copy, .from = unit_weight(e, unit, WHOLE_OVERLAPPED), .to = tensor_rows(&x, 0, HIDDEN));
     }
-    LAUNCH(e->stream, GEMM, gemm, .a = x, .b = unit_weight(e, unit, CUT_UP), .transpose_b = true, .d = inner);
-    LAUNCH(e->stream, GEMM, gemm, .a = inner, .b = unit_weight(e, unit, CUT_DOWN), .transpose_b = true, .d = partial);
+    LAUNCH(e->stream, GEMM, gemm, .a = x, .b = unit_weight(e, unit, SHARDED_UP), .transpose_b = true, .d = inner);
+    LAUNCH(e->stream, GEMM, gemm, .a = inner, .b = unit_weight(e, unit, SHARDED_DOWN), .transpose_b = true,
+           .d = partial);
     if (e->tensor != NULL) {
         execution_fork(e);
         LAUNCH(e->transfers, ALL_REDUCE, all_reduce, .group = e->tensor, .x = partial);
     }
-    LAUNCH(e->stream, GEMM, gemm, .a = x, .b = unit_weight(e, unit, WHOLE_BESIDE), .transpose_b = true, .d = beside);
+    LAUNCH(e->stream, GEMM, gemm, .a = x, .b = unit_weight(e, unit, WHOLE_OVERLAPPED), .transpose_b = true,
+           .d = beside);
     if (e->tensor != NULL)
         execution_join(e);
     LAUNCH(e->stream, COPY, copy, .from = beside, .to = y);
     LAUNCH(e->stream, ADD, add, .from = partial, .to = y);
 }
 
-static const struct unit_class cut_class = {.name = "cut", .forward = cut_forward};
+static const struct unit_class sharded_class = {.name = "sharded", .forward = sharded_forward};
 
 struct chain {
     struct unit units[UNITS];
@@ -88,23 +90,23 @@ static void chain_create(struct chain *chain, struct executor *executor, struct 
                                   .chunks = {{0, UNITS}}};
     for (int u = 0; u < UNITS; u++) {
         struct unit *unit = &chain->units[u];
-        *unit = (struct unit){.class = &cut_class,
+        *unit = (struct unit){.class = &sharded_class,
                               .settings = &chain->settings,
-                              .name = "cut",
+                              .name = "sharded",
                               .index = u,
                               .layer = -1,
                               .tokens = HIDDEN};
-        unit_declare_weight(unit, CUT_UP, part, HIDDEN, STORAGE_MATRIX);
-        unit_declare_weight(unit, CUT_DOWN, HIDDEN, part, STORAGE_MATRIX);
-        unit_declare_weight(unit, WHOLE_BESIDE, HIDDEN, HIDDEN, STORAGE_MATRIX);
+        unit_declare_weight(unit, SHARDED_UP, part, HIDDEN, STORAGE_MATRIX);
+        unit_declare_weight(unit, SHARDED_DOWN, HIDDEN, part, STORAGE_MATRIX);
+        unit_declare_weight(unit, WHOLE_OVERLAPPED, HIDDEN, HIDDEN, STORAGE_MATRIX);
         unit_declare_tensor(unit, UNIT_OUTPUT, "output", UNIT_TOKENS, HIDDEN, ROLE_VALUE);
         unit_declare_tensor(unit, INNER_STATE, "inner", UNIT_TOKENS, part, ROLE_VALUE);
         unit_declare_tensor(unit, PARTIAL, "partial", UNIT_TOKENS, HIDDEN, ROLE_VALUE);
         unit_declare_tensor(unit, BESIDE, "beside", UNIT_TOKENS, HIDDEN, ROLE_VALUE);
         chain->weights[u] = memory_allocate(unit->elements[STORAGE_MATRIX] * (int64_t)sizeof(float));
-        fill(chain, u, CUT_UP, first, 0);
-        fill(chain, u, CUT_DOWN, 0, first);
-        fill(chain, u, WHOLE_BESIDE, 0, 0);
+        fill(chain, u, SHARDED_UP, first, 0);
+        fill(chain, u, SHARDED_DOWN, 0, first);
+        fill(chain, u, WHOLE_OVERLAPPED, 0, 0);
     }
     for (int s = 0; s < STREAM_COUNT; s++)
         chain->streams[s] = (struct stream){executor, s, NULL};
@@ -170,21 +172,21 @@ int main(int argc, char **argv)
     struct comm *world = comm_open_mpi();
     struct group *group = comm_group_create(world, NULL, "tensor");
     struct executor *cpu = cpu_executor_create(1), *record = record_executor_create(cpu);
-    struct chain whole, cut;
+    struct chain whole, split;
     chain_create(&whole, cpu, NULL);
-    chain_create(&cut, record, group);
+    chain_create(&split, record, group);
     struct tensor wanted = chain_run(&whole);
     record_clear(record);
-    struct tensor got = chain_run(&cut);
+    struct tensor got = chain_run(&split);
     float eager[HIDDEN * HIDDEN];
     memcpy(eager, got.data, sizeof eager);
     double apart = distance(&got, &wanted);
     CHECK(apart > 0 && apart < 1e-6);
 
     const int64_t most = UNITS * (3 * HIDDEN * HIDDEN + HIDDEN * INNER / 2) * (int64_t)sizeof(float);
-    printf("cut: %.1e from one rank, %lld of %lld bytes\n", apart, (long long)cut.memory.transient_bytes,
+    printf("split: %.1e from one rank, %lld of %lld bytes\n", apart, (long long)split.memory.transient_bytes,
            (long long)most);
-    CHECK(cut.memory.transient_bytes <= most / 2);
+    CHECK(split.memory.transient_bytes <= most / 2);
     const struct plan_log *log = record_executor_log(record);
     CHECK(races(log, -1) == 0);
     int waits = 0;
@@ -200,7 +202,7 @@ int main(int argc, char **argv)
         CHECK(memcmp(eager, got.data, sizeof eager) == 0);
     }
     chain_destroy(&whole);
-    chain_destroy(&cut);
+    chain_destroy(&split);
     record->class->destroy(record);
     cpu->class->destroy(cpu);
     comm_group_destroy(group);

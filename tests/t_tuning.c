@@ -11,9 +11,9 @@
 #include "base/memory.h"
 #include "file/shipped.h"
 #include "comm/comm.h"
-#include "core/choice.h"
+#include "core/tuned_kernels.h"
 #include "cpu/cpu.h"
-#include "checkpoint/choices.h"
+#include "checkpoint/tuned_kernels.h"
 #include "ref/toy.h"
 #include "ref/wrapper.h"
 #include "stores.h"
@@ -40,7 +40,7 @@ static struct {
     struct wrapper wrapper;
     struct executor_class class;
     struct executor *cpu;
-    struct choice_table table;
+    struct tuning_table table;
     const char *device;            /* NULL: it has no choices */
     int64_t fastest;               /* what timing finds today */
     bool tells;                    /* by results, which way was taken */
@@ -74,15 +74,15 @@ static void choose(struct wrapper *wrapper, struct stream *stream, enum op op, c
     const struct gemm_args *gemm = args;
     const struct product product = product_of(gemm);
     int64_t way = FIRST;
-    if (!choice_table_find(&fake.table, 1, &product, sizeof product, &way, sizeof way)) {
+    if (!tuning_table_find(&fake.table, 1, &product, sizeof product, &way, sizeof way)) {
         const struct executor *own = &wrapper->executor;
-        const bool times = own->rehearsal && choice_is_mine(&own->share, 1, &product, sizeof product);
+        const bool times = own->tuning_pass && tuning_share_has(&own->share, 1, &product, sizeof product);
         if (times && CHECK(fake.timed < MOST)) {
             way = fake.fastest;
             fake.products[fake.timed++] = product;
         }
-        if (times || !own->rehearsal)
-            choice_table_keep(&fake.table, 1, &product, sizeof product, &way, sizeof way);
+        if (times || !own->tuning_pass)
+            tuning_table_keep(&fake.table, 1, &product, sizeof product, &way, sizeof way);
     }
     if (fake.tells)
         ((float *)gemm->d.data)[0] += 1e-4f * (float)way;
@@ -95,38 +95,38 @@ static int64_t workspace(struct executor *executor, enum op op, const void *args
     (void)executor;
     if (op == OP_GEMM && fake.device != NULL) {
         const struct product product = product_of(args);
-        fake.unknown += !choice_table_find(&fake.table, 1, &product, sizeof product, &way, sizeof way);
+        fake.unknown += !tuning_table_find(&fake.table, 1, &product, sizeof product, &way, sizeof way);
     }
     return fake.wrapper.inner->class->workspace(fake.wrapper.inner, op, args);
 }
 
-static const void *choices(struct executor *executor, int64_t *bytes)
+static const void *tuned_table(struct executor *executor, int64_t *bytes)
 {
     (void)executor;
-    return choice_table_bytes(&fake.table, bytes);
+    return tuning_table_bytes(&fake.table, bytes);
 }
 
-static bool take_choices(struct executor *executor, const void *from, int64_t bytes)
+static bool load_tuned(struct executor *executor, const void *from, int64_t bytes)
 {
     (void)executor;
-    return choice_table_take(&fake.table, from, bytes);
+    return tuning_table_load(&fake.table, from, bytes);
 }
 
-static bool add_choices(struct executor *executor, const void *from, int64_t bytes)
+static bool add_tuned(struct executor *executor, const void *from, int64_t bytes)
 {
     (void)executor;
-    return choice_table_add(&fake.table, from, bytes);
+    return tuning_table_add(&fake.table, from, bytes);
 }
 
 static int make_executor(struct executor **executor, const struct device_request *request)
 {
-    static const struct executor_tuning tuning = {.choices = choices, .take = take_choices, .add = add_choices};
+    static const struct executor_tuning tuning = {.table = tuned_table, .load = load_tuned, .add = add_tuned};
     fake.cpu = cpu_executor_create(request->threads);
     fake.timed = fake.unknown = 0;
     wrapper_create(&fake.wrapper, fake.cpu, choose, NULL);
     fake.class = *fake.wrapper.executor.class;
     if (fake.device != NULL) {
-        choice_table_create(&fake.table, fake.device);
+        tuning_table_create(&fake.table, fake.device);
         fake.class.workspace = workspace;
         fake.wrapper.executor.tuning = &tuning;
     }
@@ -148,7 +148,7 @@ static void check_timed(void)
     for (int r = 0; r < world->size; r++)
         for (int64_t i = 0; i < counts[r]; i++) {
             const struct product *one = &all[r * MOST + i];
-            CHECK(choice_table_find(&fake.table, 1, one, sizeof *one, &way, sizeof way) && way == fake.fastest);
+            CHECK(tuning_table_find(&fake.table, 1, one, sizeof *one, &way, sizeof way) && way == fake.fastest);
             for (int64_t j = 0; j < counts[1 - r]; j++)
                 CHECK(memcmp(one, &all[(1 - r) * MOST + j], sizeof *one) != 0);
         }
@@ -174,9 +174,9 @@ static void train(const char *name, int steps, const char *tuning_file, bool det
     if (fake.device == NULL || !fake.assigns)
         return;
     check_timed();
-    struct choice_table *all = memory_allocate((int64_t)sizeof *all * world->size);
+    struct tuning_table *all = memory_allocate((int64_t)sizeof *all * world->size);
     int64_t bytes;
-    choice_table_bytes(&fake.table, &bytes);
+    tuning_table_bytes(&fake.table, &bytes);
     comm_all_gather(world, &fake.table, all, sizeof *all);
     for (int r = 1; r < world->size; r++)
         CHECK(all[0].head.count > 0 && memcmp(all, &all[r], (size_t)bytes) == 0);
@@ -200,8 +200,8 @@ static int64_t kept_in(const char *name, const char *file)
     void *data;
     int64_t bytes;
     snprintf(path, sizeof path, "%s/%s", stores_path(name), file);
-    CHECK(choices_read(path, &data, &bytes) == ERROR_NONE);
-    int64_t count = data == NULL ? -1 : choice_count(data, bytes);
+    CHECK(tuned_kernels_read(path, &data, &bytes) == ERROR_NONE);
+    int64_t count = data == NULL ? -1 : tuning_table_count(data, bytes);
     memory_free(data);
     return count;
 }
@@ -238,27 +238,27 @@ static void spoil(const char *path)
 
 /* -- Cases ------------------------------------------------------------------------------------------------------- */
 
-static void test_rehearsal(void)
+static void test_tuning_pass(void)
 {
-    char plain[32], rehearsed[32];
+    char plain[32], tuned[32];
     fake.tells = false;
     fake.assigns = true;
     fake.fastest = 7;
     fake.device = NULL;
     train("plain", STEPS, "none", false, plain);
     fake.device = "Fake GPU, library 1";
-    train("rehearsed", STEPS, "none", false, rehearsed);
+    train("timed_first", STEPS, "none", false, tuned);
     CHECK(timed() > 5);
-    CHECK_STRING(rehearsed, plain);
+    CHECK_STRING(tuned, plain);
     CHECK(kept_in("plain", "step_00000006.h5") == -1);
-    CHECK(kept_in("rehearsed", "step_00000006.h5") == fake.table.head.count);
-    CHECK(kept_in("rehearsed", "final_model.h5") == -1);
+    CHECK(kept_in("timed_first", "step_00000006.h5") == fake.table.head.count);
+    CHECK(kept_in("timed_first", "final_model.h5") == -1);
     fake.tells = true;
 }
 
-/* The state after two steps, with a rehearsal of another batch before each. Freed with free(). */
+/* The state after two steps, with a tuning pass of another batch before each. Freed with free(). */
 static char *state_after(struct executor *cpu, enum toy_kind kind, const struct parallel_groups *groups,
-                         enum shard_level level, bool rehearses, int64_t *bytes)
+                         enum shard_level level, bool tunes, int64_t *bytes)
 {
     struct toy toy;
     struct batch batches[2], other;
@@ -272,8 +272,8 @@ static char *state_after(struct executor *cpu, enum toy_kind kind, const struct 
     toy_batch(&batches[1], 2, 48, 2);
     toy_batch(&other, 2, 48, 3);
     for (int step = 0; step < 2; step++) {
-        if (rehearses)
-            engine_rehearse(&toy.engine, &other, step > 0);
+        if (tunes)
+            engine_tuning_pass(&toy.engine, &other, step > 0);
         engine_step(&toy.engine, &schedule, batches, 1e-2);
     }
     char *state = toy_state(&toy, bytes);
@@ -290,10 +290,10 @@ static void test_store(struct executor *cpu, enum toy_kind kind, const struct pa
 {
     int64_t bytes, others;
     char *plain = state_after(cpu, kind, groups, level, false, &bytes);
-    char *rehearsed = state_after(cpu, kind, groups, level, true, &others);
-    CHECK(bytes == others && memcmp(plain, rehearsed, (size_t)bytes) == 0);
+    char *tuned = state_after(cpu, kind, groups, level, true, &others);
+    CHECK(bytes == others && memcmp(plain, tuned, (size_t)bytes) == 0);
     free(plain);
-    free(rehearsed);
+    free(tuned);
 }
 
 static void test_engine(void)
@@ -311,8 +311,8 @@ static void test_engine(void)
     cpu->class->destroy(cpu);
 }
 
-/* A session whose weights are cut over the ranks, so that all must rehearse; with a step of one micro-batch, of which
- * rank 1 has no row. */
+/* A session whose weights are cut over the ranks, so that all must run the tuning pass; with a step of one micro-batch,
+ * of which rank 1 has no row. */
 static void test_sharded(void)
 {
     struct deck deck;
@@ -404,14 +404,14 @@ static void test_default_file(void)
 }
 
 /* A table with choices of products numbered from `first` on, of the fake device; memory_free. */
-static struct tuning_bytes make_choices(int64_t first, int64_t count)
+static struct tuning_bytes make_tuned(int64_t first, int64_t count)
 {
     struct tuning_bytes bytes;
-    struct choice_table *made = memory_allocate(sizeof *made);
-    choice_table_create(made, "Fake GPU, library 1");
+    struct tuning_table *made = memory_allocate(sizeof *made);
+    tuning_table_create(made, "Fake GPU, library 1");
     for (int64_t i = first; i < first + count; i++)
-        choice_table_keep(made, 1, &i, sizeof i, &i, sizeof i);
-    choice_table_bytes(made, &bytes.count);
+        tuning_table_keep(made, 1, &i, sizeof i, &i, sizeof i);
+    tuning_table_bytes(made, &bytes.count);
     bytes.data = made;
     return bytes;
 }
@@ -419,7 +419,7 @@ static struct tuning_bytes make_choices(int64_t first, int64_t count)
 static int64_t count_in(const char *path)
 {
     struct tuning_bytes bytes = tuning_file_read(path);
-    int64_t count = choice_count(bytes.data, bytes.count);
+    int64_t count = tuning_table_count(bytes.data, bytes.count);
     memory_free(bytes.data);
     return count;
 }
@@ -436,7 +436,7 @@ static void check_refused(const char *path, const struct tuning_bytes *more, con
 static void test_trust(void)
 {
     char *file = memory_string(stores_path("trusted")), *other = memory_string(stores_path("elsewhere"));
-    struct tuning_bytes few = make_choices(0, 3), more = make_choices(2, 3);
+    struct tuning_bytes few = make_tuned(0, 3), more = make_tuned(2, 3);
     CHECK(count_in(file) == -1);
     CHECK(tuning_file_add(file, &few) == ERROR_NONE && count_in(file) == 3);
     CHECK(symlink(file, other) == 0);
@@ -457,8 +457,8 @@ static void test_trust(void)
     CHECK(tuning_file_add(file, &few) == ERROR_NONE && count_in(file) == 3);
     CHECK(truncate(file, (off_t)1 << 40) == 0 && count_in(file) == -1);
     CHECK(tuning_file_add(file, &few) == ERROR_NONE && count_in(file) == 3);
-    strcpy(((struct choice_table *)more.data)->head.identity, "Fake GPU, library 2");
-    choice_table_bytes(more.data, &more.count);
+    strcpy(((struct tuning_table *)more.data)->head.identity, "Fake GPU, library 2");
+    tuning_table_bytes(more.data, &more.count);
     CHECK(tuning_file_add(file, &more) == ERROR_NONE && count_in(file) == 3);
 
     /* a slip of the user's in device.tuning_file costs no other file */
@@ -473,7 +473,7 @@ static void test_trust(void)
 }
 
 /* A checkpoint with /state/choices of a type and shape; rank 0. */
-static void write_choices(const char *path, hid_t type, int dimensions, hsize_t rows)
+static void write_tuned(const char *path, hid_t type, int dimensions, hsize_t rows)
 {
     const hsize_t extent[] = {rows, 2}, chunk[] = {1024, 2};
     hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
@@ -490,7 +490,7 @@ static void write_choices(const char *path, hid_t type, int dimensions, hsize_t 
 }
 
 /* What a checkpoint holds may be of any type and size; rank 0. */
-static void test_checkpoint_choices(void)
+static void test_checkpoint_tuned(void)
 {
     const struct {
         hid_t type;
@@ -504,14 +504,14 @@ static void test_checkpoint_choices(void)
     void *data;
     int64_t bytes;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        write_choices(path, cases[i].type, cases[i].dimensions, cases[i].rows);
-        CHECK(choices_read(path, &data, &bytes) == (cases[i].good ? ERROR_NONE : ERROR_USER));
-        CHECK((data != NULL) == cases[i].good && choice_count(data, bytes) == -1);
+        write_tuned(path, cases[i].type, cases[i].dimensions, cases[i].rows);
+        CHECK(tuned_kernels_read(path, &data, &bytes) == (cases[i].good ? ERROR_NONE : ERROR_USER));
+        CHECK((data != NULL) == cases[i].good && tuning_table_count(data, bytes) == -1);
         memory_free(data);
         error_clear();
     }
-    write_choices(path, H5T_STD_U8LE, 1, 5000);
-    CHECK(truncate(path, 700) == 0 && choices_read(path, &data, &bytes) == ERROR_USER && data == NULL);
+    write_tuned(path, H5T_STD_U8LE, 1, 5000);
+    CHECK(truncate(path, 700) == 0 && tuned_kernels_read(path, &data, &bytes) == ERROR_USER && data == NULL);
     error_clear();
     free(path);
 }
@@ -523,7 +523,7 @@ static void test_two_writers(void)
     char *file = memory_string(stores_path("written"));
     comm_barrier(world);
     for (int64_t i = 0; i < TIMES; i++) {
-        struct tuning_bytes own = make_choices((world->size * i + world->rank) * EACH, EACH);
+        struct tuning_bytes own = make_tuned((world->size * i + world->rank) * EACH, EACH);
         CHECK(tuning_file_add(file, &own) == ERROR_NONE);
         memory_free(own.data);
     }
@@ -651,7 +651,7 @@ int main(int argc, char **argv)
     stores_begin_on_ranks(world, write_files);
 
     shipped = memory_string(stores_path("shipped"));
-    test_rehearsal();
+    test_tuning_pass();
     test_engine();
     test_sharded();
     test_alone();
@@ -659,7 +659,7 @@ int main(int argc, char **argv)
     test_default_file();
     if (world->rank == 0) {
         test_trust();
-        test_checkpoint_choices();
+        test_checkpoint_tuned();
     }
     test_two_writers();
     test_shipped();

@@ -35,7 +35,6 @@ BEGINNING = re.compile(r"(Of|What|Where|That|The same|Such|Those|These|As far as
 ALLOWED = {
     ("cuda/kernel.h", r"multiprocessors?"): "a field's name",
     ("cuda/xent.cu", r"multiprocessors?"): "a parameter's name",
-    ("src/core/executor.h", r"rehears\w+"): "a field's name",
     ("doc/words.md", None): "names the phrases",
     ("ChangeLog", None): "is of earlier versions",
 }

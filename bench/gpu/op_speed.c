@@ -124,7 +124,7 @@ static struct tensor rope_table(int64_t head_dim)
 /* Scales of a copy [rows, k]. */
 static struct tensor scales(enum scaling scaling, int64_t rows, int64_t k)
 {
-    const struct copy_shape shape = scale_shape_of(scaling, rows, quantization_blocks(rows), quantization_blocks(k));
+    const struct operand_shape shape = scale_shape_of(scaling, rows, quantization_blocks(rows), quantization_blocks(k));
     struct tensor t = device(DTYPE_F32, shape.rows, shape.stride);
     LAUNCH(&stream, FILL, fill, .x = t, .value = 1.0 / 64);
     return tensor_columns(&t, 0, shape.cols);
@@ -356,10 +356,10 @@ static const struct copy_kind {
 enum { COPY_KINDS = sizeof copy_kinds / sizeof *copy_kinds, ACTIVATION_KINDS = 4 };
 
 /* Both copies of a tensor [t, k]. */
-static struct quantized_copies copies(const struct copy_kind *kind, int64_t t, int64_t k)
+static struct quantized_operands copies(const struct copy_kind *kind, int64_t t, int64_t k)
 {
     const enum dtype dtype = quantization_dtype(&kind->rule);
-    struct quantized_copies to = {.rule = kind->rule, .row = device(dtype, t, k), .column = device(dtype, k, t)};
+    struct quantized_operands to = {.rule = kind->rule, .row = device(dtype, t, k), .column = device(dtype, k, t)};
     if (kind->given) {
         to.scale = scales(SCALING_TENSOR, 1, 1);
         to.amax = device(DTYPE_F32, 1, 1);
@@ -426,8 +426,8 @@ static double difference(const struct tensor *a, const struct tensor *b)
     return most / largest;
 }
 
-/* dw [m, n] = dy' x over k rows: alone, with the sum over dy as the rehearsal chose, and with it apart, on an executor
- * that has to be deterministic. Returns whether the sums agree. */
+/* dw [m, n] = dy' x over k rows: alone, with the sum over dy as the tuning pass chose, and with it apart, on an
+ * executor that has to be deterministic. Returns whether the sums agree. */
 static bool measure_product(struct executor *free_one, struct executor *strict, int64_t m, int64_t n, int64_t k)
 {
     struct gemm_args args[3][SETS];
@@ -606,7 +606,7 @@ int main(int argc, char **argv)
     }
     if (is_wanted("copies"))
         measure_copies();
-    free_one->rehearsal = true;
+    free_one->tuning_pass = true;
     if (is_wanted("gradients"))
         right = measure_products(free_one, strict);
     if (is_wanted("scaled"))

@@ -30,7 +30,7 @@ struct precision {
     bool head;                     /* the head's GEMMs are quantized as PRECISION_EIGHT */
     int64_t history;               /* delayed scaling: steps */
     double margin;                 /* delayed scaling: a format's largest number is divided by 2^margin */
-    bool makes_copies;             /* weights are quantized for each GEMM; false: once per update */
+    bool quantizes_per_gemm;       /* weights are quantized for each GEMM; false: once per update */
     bool latest; /* delayed scaling: the scale comes from the last amax, not the largest of the history */
     struct layer_list statistics; /* quantized layers whose quantization error is measured in some steps; the head is
                                      the layer after the last */

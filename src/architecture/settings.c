@@ -42,15 +42,15 @@ int model_settings_check_sizes(const struct model_settings *s)
     return ERROR_NONE;
 }
 
-int layer_cut_alike(const struct model_settings *s)
+int model_kv_replicas(const struct model_settings *s)
 {
-    const int ranks = layer_ranks(&s->layer);
+    const int ranks = tensor_ranks(&s->tensor);
     return s->kv_heads < ranks ? ranks / (int)s->kv_heads : 1;
 }
 
-int layer_cut_check(const struct model_settings *s, const char *name)
+int tensor_parallel_check(const struct model_settings *s, const char *name)
 {
-    const int ranks = layer_ranks(&s->layer);
+    const int ranks = tensor_ranks(&s->tensor);
     if (s->heads % ranks != 0)
         return error_user("%s = %d: must divide model.heads, %lld", name, ranks, (long long)s->heads);
     if (s->kv_heads % ranks != 0 && ranks % s->kv_heads != 0)

@@ -14,42 +14,42 @@
 #include <stdint.h>
 
 /* Context parallelism: the number of ranks that share a row, and the method of their attention. */
-struct row_cut {
+struct context_parallel {
     int ranks;                /* 0 and 1: no context parallelism */
     enum deck_context method; /* not DECK_CONTEXT_AUTO, with more than one rank */
 };
 
 /* Returns the number of ranks that share a row. */
-static inline int row_ranks(const struct row_cut *rows)
+static inline int context_ranks(const struct context_parallel *context)
 {
-    return MAX(rows->ranks, 1);
+    return MAX(context->ranks, 1);
 }
 
 /* Tensor parallelism: the ranks that have a part of each layer. sequence: sequence parallelism, each rank has a part of
  * the tokens between linear layers (norms, residual stream). */
-struct layer_cut {
+struct tensor_parallel {
     int ranks; /* 0 and 1: no tensor parallelism */
     int rank;  /* number of this rank */
     bool sequence;
 };
 
-static inline int layer_ranks(const struct layer_cut *layer)
+static inline int tensor_ranks(const struct tensor_parallel *tensor)
 {
-    return MAX(layer->ranks, 1);
+    return MAX(tensor->ranks, 1);
 }
 
 /* Pipeline parallelism: the units are divided into stages * chunks consecutive slices. A stage has the slices whose
  * number modulo `stages` is its own: its model chunks. */
-struct stage_cut {
+struct pipeline_parallel {
     int stages;  /* 0 and 1: no pipeline */
     int stage;   /* stage of this rank */
     int chunks;  /* number of chunks of a stage */
     int balance; /* enum deck_stages: how layers are balanced over slices (architecture/stages.h) */
 };
 
-static inline int stage_count(const struct stage_cut *cut)
+static inline int stage_count(const struct pipeline_parallel *pipeline)
 {
-    return MAX(cut->stages, 1);
+    return MAX(pipeline->stages, 1);
 }
 
 struct model_settings {
@@ -66,9 +66,9 @@ struct model_settings {
     double output_std;    /* standard deviation of attention and MLP output projections */
     bool decay_matrices, decay_vectors, decay_embedding; /* parameters with weight decay */
     bool decoupled; /* matrices of embedding and head have a learning rate of their own */
-    struct row_cut rows;
-    struct layer_cut layer;
-    struct stage_cut cut;
+    struct context_parallel context;
+    struct tensor_parallel tensor;
+    struct pipeline_parallel pipeline;
     /* Ops write bf16 gradients. Possible if gradients are stored as bf16 and a step has one micro-batch, on this rank
      * alone. */
     bool rounds_gradients;
@@ -81,18 +81,18 @@ struct model_settings {
 /* Return this rank's number of query heads, key and value heads, and MLP columns of a layer. */
 static inline int64_t model_heads(const struct model_settings *settings)
 {
-    return settings->heads / layer_ranks(&settings->layer);
+    return settings->heads / tensor_ranks(&settings->tensor);
 }
 
 static inline int64_t model_kv_heads(const struct model_settings *settings)
 {
-    const int ranks = layer_ranks(&settings->layer);
+    const int ranks = tensor_ranks(&settings->tensor);
     return settings->kv_heads > ranks ? settings->kv_heads / ranks : 1;
 }
 
 static inline int64_t model_ffn(const struct model_settings *settings)
 {
-    return settings->ffn / layer_ranks(&settings->layer);
+    return settings->ffn / tensor_ranks(&settings->tensor);
 }
 
 /* This rank's part of the vocabulary: tokens first .. first + rows - 1. If it does not divide evenly, the first ranks
@@ -103,16 +103,16 @@ struct vocabulary_part {
 
 static inline struct vocabulary_part model_vocabulary(const struct model_settings *settings)
 {
-    const int64_t ranks = layer_ranks(&settings->layer), rank = settings->layer.rank;
+    const int64_t ranks = tensor_ranks(&settings->tensor), rank = settings->tensor.rank;
     const int64_t rows = settings->vocabulary / ranks, more = settings->vocabulary % ranks;
     return (struct vocabulary_part){rank * rows + MIN(rank, more), rows + (rank < more), rows + (more > 0)};
 }
 
 /* Checks that layers and vocabulary can be split over the tensor ranks. ERROR_USER; name: the key that set their
  * number. */
-int layer_cut_check(const struct model_settings *settings, const char *name);
+int tensor_parallel_check(const struct model_settings *settings, const char *name);
 /* Returns the number of kv replicas: tensor ranks with the same key and value heads. */
-int layer_cut_alike(const struct model_settings *settings);
+int model_kv_replicas(const struct model_settings *settings);
 
 /* Checks that all sizes are given, valid and consistent. ERROR_USER names the key. */
 int model_settings_check_sizes(const struct model_settings *settings);

@@ -9,15 +9,15 @@ static double extra_cost(const struct model_settings *s, int slice)
 {
     const double head = (double)(s->vocabulary * s->hidden);
     const double layer = (model_matrix_elements(s) - head) / (double)s->layers;
-    const bool first = slice == 0, last = slice + 1 == stage_slices(&s->cut);
-    if (s->cut.balance == DECK_STAGES_ENDS)
+    const bool first = slice == 0, last = slice + 1 == stage_slices(&s->pipeline);
+    if (s->pipeline.balance == DECK_STAGES_ENDS)
         return first + last;
-    return last && s->cut.balance == DECK_STAGES_COST ? head / layer : 0;
+    return last && s->pipeline.balance == DECK_STAGES_COST ? head / layer : 0;
 }
 
 int stages_most_slices(const struct model_settings *s)
 {
-    const int ends = s->cut.balance == DECK_STAGES_ENDS ? 2 : s->cut.balance == DECK_STAGES_COST;
+    const int ends = s->pipeline.balance == DECK_STAGES_ENDS ? 2 : s->pipeline.balance == DECK_STAGES_COST;
     return (int)s->layers + ends;
 }
 
@@ -41,7 +41,7 @@ static struct stages_cell best_cell(const struct stages_cell *before, int l, dou
 
 void stages_balance(const struct model_settings *s, int *layers)
 {
-    const int slices = stage_slices(&s->cut), width = (int)s->layers + 1;
+    const int slices = stage_slices(&s->pipeline), width = (int)s->layers + 1;
     if (slices > 1 && slices > stages_most_slices(s))
         error_fatal("bug: %lld layers cannot be divided among %d slices", (long long)s->layers, slices);
     if (slices == 1) {

@@ -10,7 +10,7 @@
  *                    (loader/provenance.h). store: their checksum (loader/store_set.h), as a signed number
  *   /model/<name>    weights: matrices [rows, cols], vectors [cols], in the type of the masters (f32)
  *   /optim/m/<name>, /optim/v/<name>   moments, of the same shapes; a final model has none
- *   /state/choices   the executor's tuned kernels, if it has any (checkpoint/choices.h)
+ *   /state/choices   the executor's tuned kernels, if it has any (checkpoint/tuned_kernels.h)
  *   /state/precision/history [operands, steps], scale [operands], largest [operands]
  *                    state of delayed scaling, if the run uses it (engine/delayed_scaling.h); a final model has none
  *   /tokenizer       the files of a tokenizer of text (data/tokenizer_member.h)
@@ -77,8 +77,8 @@ struct checkpoint_meta {
     const struct carried_files *carried; /* carried tensors to write; carried_read reads them */
     const struct tokenizer *opened; /* an open tokenizer; a text tokenizer's files are written, tokenizer_member_open
                                        reads them */
-    const void *choices;            /* the executor's tuned kernels, [choices_bytes]; choices_read reads them */
-    int64_t choices_bytes;
+    const void *tuned_kernels; /* the executor's tuned kernels, [tuned_kernels_bytes]; tuned_kernels_read reads them */
+    int64_t tuned_kernels_bytes;
 };
 
 /* Frees what checkpoint_read_meta allocated. */
@@ -185,13 +185,13 @@ struct checkpoint_rule {
     int64_t keep, keep_every, best_step;
 };
 
-/* Removes the step_*.h5 files that the rule does not keep, then calls checkpoint_remove_leavings. Collective.
+/* Removes the step_*.h5 files that the rule does not keep, then calls checkpoint_remove_leftovers. Collective.
  * ERROR_ENVIRONMENT. */
 int checkpoint_prune(struct comm *world, const char *folder, const struct checkpoint_rule *rule);
 
 /* Removes the files that killed programs left: step_*.tmp, and side files without a checkpoint. Local.
  * ERROR_ENVIRONMENT. */
-int checkpoint_remove_leavings(const char *folder);
+int checkpoint_remove_leftovers(const char *folder);
 
 /* Returns a checksum of the model's weights and moments: the sum over elements of a hash of (tensor, global index,
  * bits). It does not depend on how the model is sharded, and excludes padding. Collective over the ranks that own the

@@ -320,7 +320,7 @@ static int remove_old(const char *folder, const struct checkpoint_rule *rule)
     return code;
 }
 
-int checkpoint_remove_leavings(const char *folder)
+int checkpoint_remove_leftovers(const char *folder)
 {
     /* side files are removed only if the checkpoint is gone */
     static const char *const endings[] = {TEMPORARY_SHARED, BLOCK_SIDE TEMPORARY_SHARED, BLOCK_SIDE};
@@ -346,7 +346,7 @@ int checkpoint_prune(struct comm *world, const char *folder, const struct checkp
     if (world->rank == 0) {
         code = remove_old(folder, rule);
         if (code == ERROR_NONE)
-            code = checkpoint_remove_leavings(folder);
+            code = checkpoint_remove_leftovers(folder);
     }
     return comm_agree(world, code);
 }

@@ -5,7 +5,7 @@
 #include "data/tokenizer_member.h"
 #include "checkpoint/carried.h"
 #include "checkpoint/checkpoint_private.h"
-#include "checkpoint/choices.h"
+#include "checkpoint/tuned_kernels.h"
 #include "file/file.h"
 #include "file/hdf5_layout.h"
 #include "model/model.h"
@@ -139,7 +139,8 @@ static bool write_datasets(hid_t file, const struct checkpoint_layout *layout)
 /* Returns an upper bound for the file's size: tensors, and a generous estimate of what HDF5 adds. */
 static int64_t most_bytes(const struct checkpoint_layout *layout, const struct checkpoint_meta *meta)
 {
-    int64_t bytes = HDF5_LAYOUT_FIXED + (int64_t)strlen(meta->deck_text) + meta->choices_bytes + HDF5_LAYOUT_DATASET +
+    int64_t bytes = HDF5_LAYOUT_FIXED + (int64_t)strlen(meta->deck_text) + meta->tuned_kernels_bytes +
+                    HDF5_LAYOUT_DATASET +
                     (4 * meta->position.stores + 2 * meta->provenance.stores) * (int64_t)sizeof(int64_t);
     bytes += checkpoint_scales_bytes(&layout->scales);
     if (meta->opened != NULL)
@@ -165,9 +166,10 @@ static bool write_state(hid_t file, const struct file_content *content)
 {
     const struct checkpoint_meta *meta = content->meta;
     const struct delayed_scaling *scales = &content->layout->scales;
-    if (meta->choices_bytes == 0 && !delayed_scaling_present(scales))
+    if (meta->tuned_kernels_bytes == 0 && !delayed_scaling_present(scales))
         return true;
-    return write_group(file, "state", NULL, 0) && choices_write(file, meta->choices, meta->choices_bytes) &&
+    return write_group(file, "state", NULL, 0) &&
+           tuned_kernels_write(file, meta->tuned_kernels, meta->tuned_kernels_bytes) &&
            checkpoint_write_scales(file, scales);
 }
 

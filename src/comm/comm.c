@@ -105,9 +105,10 @@ void comm_shift(struct comm *comm, const void *in, void *out, int64_t bytes)
     TIMED(comm->class->shift(comm, in, out, bytes));
 }
 
-void comm_relay(struct comm *comm, void *const data[RELAY_COUNT], const int64_t bytes[RELAY_COUNT])
+void comm_send_receive(struct comm *comm, void *const data[TRANSFER_DIRECTIONS],
+                       const int64_t bytes[TRANSFER_DIRECTIONS])
 {
-    TIMED(comm->class->relay(comm, data, bytes));
+    TIMED(comm->class->send_receive(comm, data, bytes));
 }
 
 struct comm *comm_split(struct comm *comm, int color)
@@ -334,18 +335,18 @@ static void host_shift(struct group *group, struct stream *stream, const struct 
     comm_shift(host->comm, args->in.data, args->out.data, tensor_extent(&args->in));
 }
 
-static void host_relay(struct group *group, struct stream *stream, const struct relay_args *args)
+static void host_send_receive(struct group *group, struct stream *stream, const struct send_receive_args *args)
 {
     (void)stream;
     struct host_group *host = group->self;
-    void *data[RELAY_COUNT];
-    int64_t bytes[RELAY_COUNT];
-    for (int r = 0; r < RELAY_COUNT; r++) {
-        const struct tensor *tensor = op_tensor(OP_RELAY, args, r);
+    void *data[TRANSFER_DIRECTIONS];
+    int64_t bytes[TRANSFER_DIRECTIONS];
+    for (int r = 0; r < TRANSFER_DIRECTIONS; r++) {
+        const struct tensor *tensor = op_tensor(OP_SEND_RECEIVE, args, r);
         data[r] = tensor->data;
         bytes[r] = tensor_extent(tensor);
     }
-    comm_relay(host->comm, data, bytes);
+    comm_send_receive(host->comm, data, bytes);
 }
 
 static void host_destroy(struct group *group)

@@ -25,12 +25,13 @@ struct comm_class {
     void (*all_to_all)(struct comm *comm, const void *in, void *out, int64_t bytes);
     /* Ring: `in` is sent to rank + 1, `out` comes from rank - 1; the last rank sends to the first. */
     void (*shift)(struct comm *comm, const void *in, void *out, int64_t bytes);
-    /* Pipeline send and receive between neighbouring ranks, on a ring: data[RELAY_TO_NEXT] is sent to rank + 1, which
-     * receives it as data[RELAY_FROM_BEFORE]; data[RELAY_TO_BEFORE] is sent to rank - 1, which receives it as
-     * data[RELAY_FROM_NEXT]. An entry with 0 bytes is not sent. On return received messages have arrived, and sent
+    /* Pipeline send and receive between neighbouring ranks, on a ring: data[SEND_TO_NEXT] is sent to rank + 1, which
+     * receives it as data[RECEIVE_FROM_PREVIOUS]; data[SEND_TO_PREVIOUS] is sent to rank - 1, which receives it as
+     * data[RECEIVE_FROM_NEXT]. An entry with 0 bytes is not sent. On return received messages have arrived, and sent
      * ones have been copied; a send waits only for the previous message of its direction to be received. Collective
      * over neighbouring ranks with messages for each other. */
-    void (*relay)(struct comm *comm, void *const data[RELAY_COUNT], const int64_t bytes[RELAY_COUNT]);
+    void (*send_receive)(struct comm *comm, void *const data[TRANSFER_DIRECTIONS],
+                         const int64_t bytes[TRANSFER_DIRECTIONS]);
     /* Returns a new communicator of the ranks with the same color, in the order of their ranks in comm. color >= 0. */
     struct comm *(*split)(struct comm *comm, int color);
     /* Returns a new communicator of the ranks on the same node (those that share its memory). */
@@ -77,7 +78,8 @@ void comm_broadcast(struct comm *comm, void *data, int64_t bytes, int root);
 void comm_all_gather(struct comm *comm, const void *in, void *out, int64_t bytes);
 void comm_all_to_all(struct comm *comm, const void *in, void *out, int64_t bytes);
 void comm_shift(struct comm *comm, const void *in, void *out, int64_t bytes);
-void comm_relay(struct comm *comm, void *const data[RELAY_COUNT], const int64_t bytes[RELAY_COUNT]);
+void comm_send_receive(struct comm *comm, void *const data[TRANSFER_DIRECTIONS],
+                       const int64_t bytes[TRANSFER_DIRECTIONS]);
 struct comm *comm_split(struct comm *comm, int color);
 struct comm *comm_split_node(struct comm *comm);
 /* Returns how many consecutive ranks of `world` each node has: the world's size on one node, and 1 if the ranks are not

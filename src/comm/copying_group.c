@@ -1,7 +1,7 @@
 #include "comm/copying_group.h"
 #include "base/memory.h"
 
-enum { TENSORS = RELAY_COUNT /* at most, in one collective */ };
+enum { TENSORS = TRANSFER_DIRECTIONS /* at most, in one collective */ };
 
 struct copying_group {
     struct group group;

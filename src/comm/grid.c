@@ -15,7 +15,7 @@ const char *grid_check(const struct grid_shape *shape, int64_t ranks)
     const int64_t model = (int64_t)shape->tensor * shape->context;
     if (shape->tensor < 1 || shape->context < 1 || stage_ranks % model != 0)
         return "cannot be divided into groups that share data";
-    if (shape->alike > 1 && shape->tensor % shape->alike != 0)
+    if (shape->kv_replicas > 1 && shape->tensor % shape->kv_replicas != 0)
         return "cannot be divided into groups that have the same key and value heads";
     if (shape->shard < 0 || (shape->shard > 0 && stage_ranks / shape->tensor % shape->shard != 0))
         return "cannot be divided into groups that share the model's state";
@@ -31,7 +31,7 @@ struct grid_numbers grid_sizes(const struct grid_shape *shape, int ranks)
     return (struct grid_numbers){.all = ranks,
                                  .model = shape->tensor * shape->context,
                                  .tensor = shape->tensor,
-                                 .alike = MAX(shape->alike, 1),
+                                 .kv_replicas = MAX(shape->kv_replicas, 1),
                                  .context = shape->context,
                                  .data = data,
                                  .shard = shard,
@@ -48,7 +48,7 @@ struct grid_numbers grid_place(const struct grid_shape *shape, int ranks, int ra
     return (struct grid_numbers){.all = rank,
                                  .model = rank % sizes.model,
                                  .tensor = rank % sizes.tensor,
-                                 .alike = rank % sizes.tensor % sizes.alike,
+                                 .kv_replicas = rank % sizes.tensor % sizes.kv_replicas,
                                  .context = data % sizes.context,
                                  .data = data,
                                  .shard = data % sizes.shard,
@@ -63,7 +63,7 @@ struct grid_numbers grid_place(const struct grid_shape *shape, int ranks, int ra
 static int kind_of(const struct grid_numbers *place)
 {
     return (place->context > 0) | (place->shard > 0) << 1 | (place->replicas > 0) << 2 | (place->tensor > 0) << 3 |
-           (place->alike > 0) << 4;
+           (place->kv_replicas > 0) << 4;
 }
 
 int grid_kinds(const struct grid_shape *shape, int ranks, int kinds[GRID_KINDS])
@@ -73,7 +73,7 @@ int grid_kinds(const struct grid_shape *shape, int ranks, int kinds[GRID_KINDS])
     while (both % sizes.context != 0)
         both += sizes.shard;
     const int64_t begins[] = {0, sizes.shard, both};
-    const int tensors[] = {0, 1, sizes.alike}, stage_ranks = ranks / sizes.stages;
+    const int tensors[] = {0, 1, sizes.kv_replicas}, stage_ranks = ranks / sizes.stages;
     bool known[GRID_KINDS / GRID_STAGES] = {false};
     int first = 0, count = 0;   /* first: kinds of the first stage */
     for (int b = 0; b < 3; b++) /* each kind occurs shortly after one of these */
@@ -106,7 +106,7 @@ int grid_create(struct grid *grid, struct comm *world, const struct grid_shape *
     grid->stages = comm_split(world, world->rank % (world->size / sizes.stages));
     grid->model = comm_split(world, world->rank / sizes.model);
     grid->tensor = comm_split(world, world->rank / sizes.tensor);
-    grid->alike = comm_split(grid->tensor, place.tensor / sizes.alike);
+    grid->kv_replicas = comm_split(grid->tensor, place.tensor / sizes.kv_replicas);
     grid->context = comm_split(grid->model, place.tensor);
     grid->data = comm_split(world, place.stages * sizes.tensor + place.tensor);
     grid->shard = comm_split(grid->data, place.replicas);
@@ -128,7 +128,7 @@ void grid_destroy(struct grid *grid)
     comm_destroy(grid->node);
     comm_destroy(grid->model);
     comm_destroy(grid->tensor);
-    comm_destroy(grid->alike);
+    comm_destroy(grid->kv_replicas);
     comm_destroy(grid->context);
     comm_destroy(grid->data);
     comm_destroy(grid->shard);

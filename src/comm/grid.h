@@ -15,10 +15,10 @@
 /* Number of ranks along each axis. */
 struct grid_shape {
     int tensor, context;
-    int shard;  /* ranks of a sharding group, which own the state of their part of the model once; 0: all of `data` */
-    int alike;  /* consecutive tensor ranks with the same key and value heads (kv replicas); 0 and 1: none */
-    int stages; /* pipeline stages; 0 and 1: no pipeline */
-    int near;   /* consecutive ranks of a sharding group that share a node; 0 and 1: unknown */
+    int shard; /* ranks of a sharding group, which own the state of their part of the model once; 0: all of `data` */
+    int kv_replicas; /* consecutive tensor ranks with the same key and value heads (kv replicas); 0 and 1: none */
+    int stages;      /* pipeline stages; 0 and 1: no pipeline */
+    int near;        /* consecutive ranks of a sharding group that share a node; 0 and 1: unknown */
 };
 
 struct grid {
@@ -26,7 +26,7 @@ struct grid {
     struct comm *node;         /* ranks on this node */
     struct comm *model;        /* ranks that read the same rows: tensor x context ranks of this stage */
     struct comm *tensor;       /* tensor-parallel ranks: the same tokens */
-    struct comm *alike;        /* ranks of `tensor` with the same key and value heads */
+    struct comm *kv_replicas;  /* ranks of `tensor` with the same key and value heads */
     struct comm *context;      /* context-parallel ranks: the same rows and the same part of the model */
     struct comm *data;         /* ranks with the same part of the model, over which gradients are reduced */
     struct comm *shard;        /* sharding group: ranks of `data` that together own the state once */
@@ -43,7 +43,7 @@ const char *grid_check(const struct grid_shape *shape, int64_t ranks);
 
 /* The sizes of a rank's groups, or the rank's indices in them. `all` is the world. */
 struct grid_numbers {
-    int all, model, tensor, alike, context, data, shard, near, far, replicas, stages;
+    int all, model, tensor, kv_replicas, context, data, shard, near, far, replicas, stages;
 };
 
 /* grid_sizes returns the sizes of the groups, grid_place the indices of rank number `rank` in them. The shape must fit
@@ -51,8 +51,8 @@ struct grid_numbers {
 struct grid_numbers grid_sizes(const struct grid_shape *shape, int ranks);
 struct grid_numbers grid_place(const struct grid_shape *shape, int ranks, int rank);
 
-/* Two ranks of a stage are of the same kind if, in each of context, shard, replicas, tensor and alike, both or neither
- * are the group's first rank. Ranks of one kind need the same memory and do the same work. */
+/* Two ranks of a stage are of the same kind if, in each of context, shard, replicas, tensor and kv_replicas, both or
+ * neither are the group's first rank. Ranks of one kind need the same memory and do the same work. */
 enum { GRID_STAGES = 64 /* at most */, GRID_KINDS = 32 * GRID_STAGES };
 
 /* Writes one rank of each kind to kinds, and returns the number of kinds. Local. */

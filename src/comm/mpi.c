@@ -22,7 +22,7 @@ struct member {
     char host[HOST_BYTES];
 };
 
-/* The last message sent in one direction: a copy, since it may still be in flight when mpi_relay returns. */
+/* The last message sent in one direction: a copy, since it may still be in flight when mpi_send_receive returns. */
 struct posted {
     char *data;
     int64_t capacity;
@@ -357,7 +357,7 @@ static void mpi_shift(struct comm *comm, const void *in, void *out, int64_t byte
     }
 }
 
-/* -- Relays ------------------------------------------------------------------------------------------------------ */
+/* -- Send and receive -------------------------------------------------------------------------------------------- */
 
 /* Each direction has a tag, since both may connect the same two ranks. */
 static int tag_of(int way)
@@ -368,7 +368,7 @@ static int tag_of(int way)
 static void await_posted(struct comm *comm, struct posted *posted)
 {
     for (int i = 0; i < posted->count; i++)
-        await(comm, "relay", posted->requests[i]);
+        await(comm, "send_receive", posted->requests[i]);
     posted->count = 0;
 }
 
@@ -399,19 +399,20 @@ static void receive(struct comm *comm, int way, int peer, void *data, int64_t by
         MPI_Request request;
         verify(MPI_Irecv((char *)data + done, (int)piece, MPI_BYTE, peer, tag_of(way), handle_of(comm), &request),
                "MPI_Irecv");
-        await(comm, "relay", request);
+        await(comm, "send_receive", request);
     }
 }
 
-static void mpi_relay(struct comm *comm, void *const data[RELAY_COUNT], const int64_t bytes[RELAY_COUNT])
+static void mpi_send_receive(struct comm *comm, void *const data[TRANSFER_DIRECTIONS],
+                             const int64_t bytes[TRANSFER_DIRECTIONS])
 {
     const int next = (comm->rank + 1) % comm->size, before = (comm->rank + comm->size - 1) % comm->size;
-    if (bytes[RELAY_TO_NEXT] > 0)
-        post(comm, WAY_FORWARD, next, data[RELAY_TO_NEXT], bytes[RELAY_TO_NEXT]);
-    if (bytes[RELAY_TO_BEFORE] > 0)
-        post(comm, WAY_BACKWARD, before, data[RELAY_TO_BEFORE], bytes[RELAY_TO_BEFORE]);
-    receive(comm, WAY_FORWARD, before, data[RELAY_FROM_BEFORE], bytes[RELAY_FROM_BEFORE]);
-    receive(comm, WAY_BACKWARD, next, data[RELAY_FROM_NEXT], bytes[RELAY_FROM_NEXT]);
+    if (bytes[SEND_TO_NEXT] > 0)
+        post(comm, WAY_FORWARD, next, data[SEND_TO_NEXT], bytes[SEND_TO_NEXT]);
+    if (bytes[SEND_TO_PREVIOUS] > 0)
+        post(comm, WAY_BACKWARD, before, data[SEND_TO_PREVIOUS], bytes[SEND_TO_PREVIOUS]);
+    receive(comm, WAY_FORWARD, before, data[RECEIVE_FROM_PREVIOUS], bytes[RECEIVE_FROM_PREVIOUS]);
+    receive(comm, WAY_BACKWARD, next, data[RECEIVE_FROM_NEXT], bytes[RECEIVE_FROM_NEXT]);
 }
 
 /* -- Making ------------------------------------------------------------------------------------------------------ */
@@ -454,7 +455,7 @@ static const struct comm_class mpi_class = {.barrier = mpi_barrier,
                                             .all_gather = mpi_all_gather,
                                             .all_to_all = mpi_all_to_all,
                                             .shift = mpi_shift,
-                                            .relay = mpi_relay,
+                                            .send_receive = mpi_send_receive,
                                             .split = mpi_split,
                                             .split_node = mpi_split_node,
                                             .missing = mpi_missing,

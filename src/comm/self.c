@@ -20,13 +20,14 @@ static void self_exchange(struct comm *comm, const void *in, void *out, int64_t 
     memmove(out, in, (size_t)bytes);
 }
 
-static void self_relay(struct comm *comm, void *const data[RELAY_COUNT], const int64_t bytes[RELAY_COUNT])
+static void self_send_receive(struct comm *comm, void *const data[TRANSFER_DIRECTIONS],
+                              const int64_t bytes[TRANSFER_DIRECTIONS])
 {
     (void)comm;
-    if (bytes[RELAY_TO_NEXT] > 0)
-        memmove(data[RELAY_FROM_BEFORE], data[RELAY_TO_NEXT], (size_t)bytes[RELAY_TO_NEXT]);
-    if (bytes[RELAY_TO_BEFORE] > 0)
-        memmove(data[RELAY_FROM_NEXT], data[RELAY_TO_BEFORE], (size_t)bytes[RELAY_TO_BEFORE]);
+    if (bytes[SEND_TO_NEXT] > 0)
+        memmove(data[RECEIVE_FROM_PREVIOUS], data[SEND_TO_NEXT], (size_t)bytes[SEND_TO_NEXT]);
+    if (bytes[SEND_TO_PREVIOUS] > 0)
+        memmove(data[RECEIVE_FROM_NEXT], data[SEND_TO_PREVIOUS], (size_t)bytes[SEND_TO_PREVIOUS]);
 }
 
 static struct comm *self_split(struct comm *comm, int color)
@@ -51,7 +52,7 @@ static const struct comm_class self_class = {.barrier = self_barrier,
                                              .all_gather = self_exchange,
                                              .all_to_all = self_exchange,
                                              .shift = self_exchange,
-                                             .relay = self_relay,
+                                             .send_receive = self_send_receive,
                                              .split = self_split,
                                              .split_node = self_split_node,
                                              .destroy = self_destroy};

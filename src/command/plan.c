@@ -50,7 +50,7 @@ static int plan(struct setup *setup, int threads, struct executor *executor)
     struct setup *own = &forecast.setup;
     if (code == ERROR_NONE && fit_chooses(own->deck)) {
         fit_choose(own, limit, fit_host(own, node), executor);
-        forecast_rehearse(&forecast, executor, &rates);
+        forecast_dry_run(&forecast, executor, &rates);
     }
     if (code == ERROR_NONE)
         precision_warn(&own->model.precision, own->deck);

@@ -4,7 +4,7 @@
 #ifndef CORE_EXECUTOR_H
 #define CORE_EXECUTOR_H
 
-#include "core/choice.h"
+#include "core/tuned_kernels.h"
 #include "core/group.h"
 #include "core/op.h"
 
@@ -19,7 +19,7 @@ enum {
     STREAM_GATHER,   /* gathers of weights */
     STREAM_EXCHANGE, /* transfers between ranks by a unit's ops */
     STREAM_OFFLOAD,  /* offloaded activations, both ways; snapshots */
-    STREAM_RELAY,    /* pipeline sends; receives run on STREAM_COMPUTE */
+    STREAM_SEND,     /* pipeline sends; receives run on STREAM_COMPUTE */
     STREAM_COUNT
 };
 
@@ -27,8 +27,8 @@ enum {
  * NULL. A caller passes `owner` as the executor of these functions. `owner` is the executor itself; in a wrapper it is
  * the owner of the target's tables. A wrapper starts as a copy of its target's struct executor, which passes all tables
  * on; then it sets its class, and sets NULL for tables whose use would bypass the wrapper. Its class forwards the
- * mandatory functions; `rehearsal` and `share` are set on the target. A wrapper with a table of its own is the owner of
- * all its tables. */
+ * mandatory functions; `tuning_pass` and `share` are set on the target. A wrapper with a table of its own is the owner
+ * of all its tables. */
 struct executor {
     const struct executor_class *class;
     struct executor *owner;                     /* not read where all tables are NULL */
@@ -38,10 +38,10 @@ struct executor {
     const struct executor_profiling *profiling; /* NULL: the host's clock times launches, and there is no profiler */
     const struct executor_tuning *tuning;       /* NULL: each result has one kernel */
     int64_t workspace_bytes[STREAM_COUNT];      /* bytes that reserve() has provided */
-    /* Set by the executor's user. rehearsal: a tuning pass, whose results are discarded, so the executor may time
+    /* Set by the executor's user. tuning_pass: a tuning pass, whose results are discarded, so the executor may time
      * kernels. share: the keys that this rank times. */
-    bool rehearsal;
-    struct choice_share share;
+    bool tuning_pass;
+    struct tuning_share share;
     /* On one node, the executor's groups move memory that they allocated without slowing kernels down, so sums can use
      * copies (`scratch` of collectives in core/op.h). */
     bool copies;
@@ -147,15 +147,15 @@ struct executor_profiling {
     void (*range)(struct executor *executor, const char *name);
 };
 
-/* Tuned kernels: which of several kernels for the same result the executor uses. Tables are the bytes of core/choice.h.
- */
+/* Tuned kernels: which of several kernels for the same result the executor uses. Tables are the bytes of
+ * core/tuned_kernels.h. */
 struct executor_tuning {
     /* Returns the tuned kernels of the launches so far, borrowed until the executor chooses again. */
-    const void *(*choices)(struct executor *executor, int64_t *bytes);
+    const void *(*table)(struct executor *executor, int64_t *bytes);
     /* Replaces all entries, so that results are those of the executor that made `from`. Returns false, and changes
      * nothing, if that was another kind of device or library. */
-    bool (*take)(struct executor *executor, const void *from, int64_t bytes);
-    /* Adds entries, and replaces those with the same key. Returns as take does. */
+    bool (*load)(struct executor *executor, const void *from, int64_t bytes);
+    /* Adds entries, and replaces those with the same key. Returns as load does. */
     bool (*add)(struct executor *executor, const void *from, int64_t bytes);
 };
 

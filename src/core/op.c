@@ -36,7 +36,7 @@ enum { OPTIONAL = 4 /* with enum op_access: the tensor may be absent */ };
         FIELD(op, segments.q_offset, OP_READ, I32, "1 S")
 
 /* Quantized operands of a tensor [T, columns]. */
-#define COPIES_FIELDS(op, columns)                                                                                     \
+#define QUANTIZED_FIELDS(op, columns)                                                                                  \
     FIELD(op, to.row, OP_WRITE | OPTIONAL, EIGHT_BIT | BF16, "T " columns),                                            \
         FIELD(op, to.column, OP_WRITE | OPTIONAL, EIGHT_BIT | BF16, columns " P"),                                     \
         FIELD(op, to.row_scale, OP_WRITE | OPTIONAL, STAT, NULL),                                                      \
@@ -133,24 +133,24 @@ static const struct op_field attention_merge_fields[] = {
 static const struct op_field swiglu_forward_fields[] = {
     FIELD(swiglu_forward, x, OP_READ, FLOAT, "T 2F"),
     FIELD(swiglu_forward, y, OP_WRITE | OPTIONAL, FLOAT, "T F"),
-    COPIES_FIELDS(swiglu_forward, "F"),
+    QUANTIZED_FIELDS(swiglu_forward, "F"),
 };
 static const struct op_field swiglu_backward_fields[] = {
     FIELD(swiglu_backward, x, OP_READ, FLOAT, "T 2F"),
     FIELD(swiglu_backward, dy, OP_READ, FLOAT, "T F"),
     FIELD(swiglu_backward, dx, OP_WRITE | OPTIONAL, FLOAT, "T 2F"),
-    COPIES_FIELDS(swiglu_backward, "2F"),
+    QUANTIZED_FIELDS(swiglu_backward, "2F"),
 };
 static const struct op_field gelu_forward_fields[] = {
     FIELD(gelu_forward, x, OP_READ, FLOAT, "T F"),
     FIELD(gelu_forward, y, OP_WRITE | OPTIONAL, FLOAT, "T F"),
-    COPIES_FIELDS(gelu_forward, "F"),
+    QUANTIZED_FIELDS(gelu_forward, "F"),
 };
 static const struct op_field gelu_backward_fields[] = {
     FIELD(gelu_backward, x, OP_READ, FLOAT, "T F"),
     FIELD(gelu_backward, dy, OP_READ, FLOAT, "T F"),
     FIELD(gelu_backward, dx, OP_WRITE | OPTIONAL, FLOAT, "T F"),
-    COPIES_FIELDS(gelu_backward, "F"),
+    QUANTIZED_FIELDS(gelu_backward, "F"),
     ACCUMULATED(gelu_backward, sum, OP_WRITE | OPTIONAL, STAT, "1 F"),
 };
 static const struct op_field xent_stat_fields[] = {
@@ -219,7 +219,7 @@ static const struct op_field exact_read_fields[] = {
 };
 static const struct op_field quantize_fields[] = {
     FIELD(quantize, x, OP_READ, FLOAT, "T K"),
-    COPIES_FIELDS(quantize, "K"),
+    QUANTIZED_FIELDS(quantize, "K"),
     ACCUMULATED(quantize, sum, OP_WRITE | OPTIONAL, STAT, "1 K"),
 };
 static const struct op_field quantization_statistic_fields[] = {
@@ -275,11 +275,11 @@ static const struct op_field shift_fields[] = {
     FIELD(shift, in, OP_READ, ANY, "1 N"),
     FIELD(shift, out, OP_WRITE, SAME, "1 N"),
 };
-static const struct op_field relay_fields[] = {
-    FIELD(relay, to_next, OP_READ | OPTIONAL, ANY, "M N"),
-    FIELD(relay, from_before, OP_WRITE | OPTIONAL, ANY, NULL),
-    FIELD(relay, to_before, OP_READ | OPTIONAL, ANY, NULL),
-    FIELD(relay, from_next, OP_WRITE | OPTIONAL, ANY, NULL),
+static const struct op_field send_receive_fields[] = {
+    FIELD(send_receive, to_next, OP_READ | OPTIONAL, ANY, "M N"),
+    FIELD(send_receive, from_previous, OP_WRITE | OPTIONAL, ANY, NULL),
+    FIELD(send_receive, to_previous, OP_READ | OPTIONAL, ANY, NULL),
+    FIELD(send_receive, from_next, OP_WRITE | OPTIONAL, ANY, NULL),
 };
 
 _Static_assert(XENT_STATISTICS == 3 && STATISTICS == 10 && ADAMW_STEP_COUNT == 3, "numbers in the rows' shapes");

@@ -61,7 +61,7 @@ struct group;
     X(BROADCAST, broadcast)                                                                                            \
     X(ALL_TO_ALL, all_to_all)                                                                                          \
     X(SHIFT, shift)                                                                                                    \
-    X(RELAY, relay)
+    X(SEND_RECEIVE, send_receive)
 
 #define OP_TABLE(X)                                                                                                    \
     OP_DEVICE_TABLE(X)                                                                                                 \
@@ -83,7 +83,7 @@ enum op {
  * may leave the order to its GEMM library. Not with scales.
  *
  * Operands with scales were made by quantize and have k along their rows: a is [m, k] and b is [n, k], with transpose_b
- * and without transpose_a. Scales have the shapes of struct quantized_copies; for operands wider than 8 bits they are
+ * and without transpose_a. Scales have the shapes of struct quantized_operands; for operands wider than 8 bits they are
  * [1, 1]. */
 struct gemm_args {
     struct tensor a;       /* [m, k]; [k, m] when transpose_a; f, e4m3 or e5m2 */
@@ -278,7 +278,7 @@ struct attention_merge_args {
  *
  * whole_amax present (8-bit operands with SCALING_TENSOR, without scale): x is a part of a tensor, possibly empty, and
  * the scales are made from whole_amax, the amax of the whole tensor. */
-struct quantized_copies {
+struct quantized_operands {
     struct tensor row;    /* optional rowwise operand [T, K] of quantization_dtype(rule) */
     struct tensor column; /* optional [K, P], P >= T: transposed; columns from T on are zero (with rule.hadamard: from
                              the next multiple of 16 on, and P is such a multiple) */
@@ -292,7 +292,7 @@ struct quantized_copies {
     struct quantization rule;
 };
 
-static inline bool has_copies(const struct quantized_copies *to)
+static inline bool has_quantized(const struct quantized_operands *to)
 {
     return tensor_present(&to->row) || tensor_present(&to->column);
 }
@@ -302,35 +302,35 @@ static inline bool has_copies(const struct quantized_copies *to)
 
 /* y = silu(gate) * up, x = [gate | up]. */
 struct swiglu_forward_args {
-    struct tensor x;            /* f [T, 2 F] */
-    struct tensor y;            /* f [T, F]; optional with `to` */
-    struct quantized_copies to; /* quantized operands of y */
+    struct tensor x;              /* f [T, 2 F] */
+    struct tensor y;              /* f [T, F]; optional with `to` */
+    struct quantized_operands to; /* quantized operands of y */
 };
 
 struct swiglu_backward_args {
-    struct tensor x;            /* f [T, 2 F] */
-    struct tensor dy;           /* f [T, F] */
-    struct tensor dx;           /* f [T, 2 F]; optional with `to` */
-    struct quantized_copies to; /* quantized operands of dx */
+    struct tensor x;              /* f [T, 2 F] */
+    struct tensor dy;             /* f [T, F] */
+    struct tensor dx;             /* f [T, 2 F]; optional with `to` */
+    struct quantized_operands to; /* quantized operands of dx */
 };
 
 /* y = x * Phi(x); Phi is the normal distribution's cumulative function, computed with erf. tanh_form: the approximation
  * y = x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2. (Hendrycks & Gimpel 2016.) */
 struct gelu_forward_args {
-    struct tensor x;            /* f [T, F] */
-    struct tensor y;            /* f [T, F]; optional with `to` */
-    struct quantized_copies to; /* quantized operands of y */
+    struct tensor x;              /* f [T, F] */
+    struct tensor y;              /* f [T, F]; optional with `to` */
+    struct quantized_operands to; /* quantized operands of y */
     bool tanh_form;
 };
 
 /* dx = dy * (derivative of GELU at x). sum (+)= sum_t dx, with dx as rounded to its type, in a fixed order: the
  * gradient of a bias that was added to x. */
 struct gelu_backward_args {
-    struct tensor x;            /* f [T, F] */
-    struct tensor dy;           /* f [T, F] */
-    struct tensor dx;           /* f [T, F]; may be dy itself; optional with `to` */
-    struct quantized_copies to; /* quantized operands of dx */
-    struct tensor sum;          /* optional stat [1, F] */
+    struct tensor x;              /* f [T, F] */
+    struct tensor dy;             /* f [T, F] */
+    struct tensor dx;             /* f [T, F]; may be dy itself; optional with `to` */
+    struct quantized_operands to; /* quantized operands of dx */
+    struct tensor sum;            /* optional stat [1, F] */
     bool tanh_form;
     bool accumulate; /* for sum */
 };
@@ -449,7 +449,7 @@ struct exact_read_args {
  * gradient of a linear layer's output. */
 struct quantize_args {
     struct tensor x; /* f [T, K] */
-    struct quantized_copies to;
+    struct quantized_operands to;
     struct tensor sum; /* optional stat [1, K] */
     bool accumulate;   /* for sum */
 };
@@ -596,16 +596,22 @@ struct shift_args {
 /* Pipeline send and receive: each rank sends to its two neighbours in the group and receives from them, all at once;
  * the last and the first rank are neighbours. Any of the four tensors may be absent. A send of one rank needs a receive
  * of its neighbour; messages of one direction arrive in order. Collective over neighbouring ranks with data for each
- * other; a group's first relay is collective over all its ranks. Transfers of one direction on one stream do not wait
- * for other directions or streams. */
-struct relay_args {
+ * other; a group's first send_receive is collective over all its ranks. Transfers of one direction on one stream do not
+ * wait for other directions or streams. */
+struct send_receive_args {
     struct group *group;
-    struct tensor to_next;     /* any, contiguous, as are the others */
-    struct tensor from_before; /* the previous rank's to_next, of the same size */
-    struct tensor to_before;
-    struct tensor from_next; /* this and from_before overlap none of the others */
+    struct tensor to_next;       /* any, contiguous, as are the others */
+    struct tensor from_previous; /* the previous rank's to_next, of the same size */
+    struct tensor to_previous;
+    struct tensor from_next; /* this and from_previous overlap none of the others */
 };
-enum relay_direction { RELAY_TO_NEXT, RELAY_FROM_BEFORE, RELAY_TO_BEFORE, RELAY_FROM_NEXT, RELAY_COUNT };
+enum transfer_direction {
+    SEND_TO_NEXT,
+    RECEIVE_FROM_PREVIOUS,
+    SEND_TO_PREVIOUS,
+    RECEIVE_FROM_NEXT,
+    TRANSFER_DIRECTIONS
+};
 
 /* Reflection: the tensors of an op, how it uses them, and their types and shapes. */
 enum op_access { OP_READ = 1, OP_WRITE = 2, OP_READ_WRITE = 3 };

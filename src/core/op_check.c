@@ -171,7 +171,8 @@ static bool has_shape(const struct tensor *t, int64_t rows, int64_t cols)
 /* Checks the shape of the scales of an operand [rows, cols]. */
 static const char *check_scale(const struct tensor *scale, enum scaling scaling, int64_t rows, int64_t cols)
 {
-    const struct copy_shape shape = scale_shape_of(scaling, rows, quantization_blocks(rows), quantization_blocks(cols));
+    const struct operand_shape shape =
+        scale_shape_of(scaling, rows, quantization_blocks(rows), quantization_blocks(cols));
     REQUIRE(tensor_present(scale) == (scaling != SCALING_1X32));
     REQUIRE(!tensor_present(scale) || has_shape(scale, shape.rows, shape.cols));
     REQUIRE((scaling != SCALING_1X128 && scaling != SCALING_128X128) || scale->stride == shape.stride);
@@ -221,7 +222,7 @@ static const char *check_attention_backward(const struct attention_backward_args
 }
 
 /* Checks the quantized operands of a tensor [rows, cols]. */
-static const char *check_copies(const struct quantized_copies *to, int64_t rows, int64_t cols)
+static const char *check_quantized(const struct quantized_operands *to, int64_t rows, int64_t cols)
 {
     const bool given = tensor_present(&to->scale);
     const enum dtype dtype = quantization_dtype(&to->rule);
@@ -246,13 +247,13 @@ static const char *check_copies(const struct quantized_copies *to, int64_t rows,
 }
 
 /* Checks an op that writes y [rows, cols], its quantized operands, or both. */
-static const char *check_made(const struct tensor *y, const struct quantized_copies *to, int64_t rows, int64_t cols)
+static const char *check_made(const struct tensor *y, const struct quantized_operands *to, int64_t rows, int64_t cols)
 {
-    REQUIRE(tensor_present(y) || has_copies(to));
-    if (!has_copies(to))
+    REQUIRE(tensor_present(y) || has_quantized(to));
+    if (!has_quantized(to))
         return NULL;
     REQUIRE(tensor_present(&to->scale) || scaling_local(to->rule.scaling));
-    return check_copies(to, rows, cols);
+    return check_quantized(to, rows, cols);
 }
 
 static const char *check_adamw(const struct adamw_args *a)
@@ -293,7 +294,7 @@ const char *op_check(enum op op, const void *args)
         RULE(XENT_MERGE, xent_merge, a->statistics.rows > 0)
         RULE(XENT_GRAD, xent_grad, a->origin >= 0)
         RULE(EXACT_ADD, exact_add, a->quantum > 0 && a->most > 0)
-        CHECK(QUANTIZE, quantize, check_copies(&a->to, a->x.rows, a->x.cols))
+        CHECK(QUANTIZE, quantize, check_quantized(&a->to, a->x.rows, a->x.cols))
         RULE(QUANTIZATION_STATISTIC, quantization_statistic,
              tensor_present(&a->scale) == scaling_whole(a->rule.scaling))
         RULE(DELAYED_SCALE, delayed_scale, a->history.cols > 0)

@@ -58,16 +58,16 @@ QUANTIZATION_INLINE int64_t quantization_blocks(int64_t elements)
 }
 
 /* Shape of a quantized operand or of its scales. */
-struct copy_shape {
+struct operand_shape {
     int64_t rows, cols, stride;
 };
 
 /* Returns the shape of the scales of an operand with `rows` rows and row_blocks x col_blocks blocks of 128. Rows of
  * block scales are dense, but aligned to 16 bytes: cuBLASLt has no argument for their stride. */
-QUANTIZATION_INLINE struct copy_shape scale_shape_of(enum scaling scaling, int64_t rows, int64_t row_blocks,
-                                                     int64_t col_blocks)
+QUANTIZATION_INLINE struct operand_shape scale_shape_of(enum scaling scaling, int64_t rows, int64_t row_blocks,
+                                                        int64_t col_blocks)
 {
-    struct copy_shape shape = {1, 1, 1};
+    struct operand_shape shape = {1, 1, 1};
     if (scaling == SCALING_ROW) {
         shape.cols = shape.stride = rows;
     } else if (scaling == SCALING_1X128 || scaling == SCALING_128X128) {
@@ -211,7 +211,7 @@ QUANTIZATION_INLINE uint32_t quantization_mix(uint32_t word)
     return word;
 }
 
-/* Returns the key of an operand's random bits; draw, salt: as in struct quantized_copies. */
+/* Returns the key of an operand's random bits; draw, salt: as in struct quantized_operands. */
 QUANTIZATION_INLINE uint32_t quantization_key(const int32_t draw[2], uint32_t salt, bool column)
 {
     uint32_t key = quantization_mix((uint32_t)draw[0] + 0x9e3779b9u);

@@ -75,7 +75,7 @@ void cpu_gelu_forward(struct cpu *cpu, const struct gelu_forward_args *args)
                 s.count);
         cpu_write(y, s.row, s.col, s.count, y_buffer);
     }
-    cpu_make_copies(cpu, y, &args->to);
+    cpu_make_quantized(cpu, y, &args->to);
 }
 
 /* dx may be dy itself. */
@@ -117,5 +117,5 @@ void cpu_gelu_backward(struct cpu *cpu, const struct gelu_backward_args *args)
     }
     if (tensor_present(&args->sum))
         cpu_sum(cpu, dx, true, &args->sum, args->accumulate);
-    cpu_make_copies(cpu, dx, &args->to);
+    cpu_make_quantized(cpu, dx, &args->to);
 }

@@ -33,7 +33,7 @@ CPU_CLONES static void multiply(float *restrict x, float factor, int64_t count)
         x[i] *= factor;
 }
 
-/* Multiplies a row of elements by its scales, which have the shapes of struct quantized_copies. */
+/* Multiplies a row of elements by its scales, which have the shapes of struct quantized_operands. */
 static void scale_row(float *x, const struct tensor *scale, enum scaling scaling, int64_t row, int64_t cols)
 {
     if (scaling == SCALING_ROW)

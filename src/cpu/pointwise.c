@@ -86,7 +86,7 @@ void cpu_swiglu_forward(struct cpu *cpu, const struct swiglu_forward_args *args)
                        s.count);
         cpu_write(y, s.row, s.col, s.count, y_buffer);
     }
-    cpu_make_copies(cpu, y, &args->to);
+    cpu_make_quantized(cpu, y, &args->to);
 }
 
 /* dx may be x itself. */
@@ -124,5 +124,5 @@ void cpu_swiglu_backward(struct cpu *cpu, const struct swiglu_backward_args *arg
         cpu_write(dx, s.row, s.col, s.count, d_gate);
         cpu_write(dx, s.row, width + s.col, s.count, d_up);
     }
-    cpu_make_copies(cpu, dx, &args->to);
+    cpu_make_quantized(cpu, dx, &args->to);
 }

@@ -99,7 +99,7 @@ static struct quantize_piece transposed(const struct quantize_piece *piece, int6
 
 /* The rowwise or columnwise operand [R, C], and the scales that are known before its pieces are made. */
 struct target {
-    struct tensor copy, scale;
+    struct tensor operand, scale;
     const struct quantization *rule;
     float multiplier;   /* of the whole tensor */
     float *multipliers; /* SCALING_ROW: [R] */
@@ -133,7 +133,7 @@ static void write_piece(const struct target *target, const struct quantize_piece
         cpu_blocks_scale(&blocks, i, piece->values + i * piece->stride, row, piece->cols);
         if (quantization_emulated(target->rule))
             cpu_blocks_round(&blocks, i, row, piece->cols, target->key, piece->row + i, piece->col);
-        cpu_narrow(row, tensor_at(&target->copy, piece->row + i, piece->col), target->copy.dtype, piece->cols);
+        cpu_narrow(row, tensor_at(&target->operand, piece->row + i, piece->col), target->operand.dtype, piece->cols);
     }
 }
 
@@ -149,12 +149,12 @@ static void write_twice(const struct target *row, const struct target *column, c
     for (int64_t i = 0; i < piece->rows; i++) {
         float scaled[CPU_PIECE];
         cpu_blocks_scale(&blocks, i, piece->values + i * piece->stride, scaled, piece->cols);
-        cpu_narrow(scaled, codes[i], row->copy.dtype, piece->cols);
-        memcpy(tensor_at(&row->copy, piece->row + i, piece->col), codes[i], (size_t)piece->cols);
+        cpu_narrow(scaled, codes[i], row->operand.dtype, piece->cols);
+        memcpy(tensor_at(&row->operand, piece->row + i, piece->col), codes[i], (size_t)piece->cols);
     }
     memset(&codes[piece->rows], 0, (size_t)(width - piece->rows) * sizeof *codes);
     for (int64_t j = 0; j < piece->cols; j++) {
-        uint8_t *to = tensor_at(&column->copy, piece->col + j, piece->row);
+        uint8_t *to = tensor_at(&column->operand, piece->col + j, piece->row);
         for (int64_t i = 0; i < width; i++)
             to[i] = codes[i][j];
     }
@@ -199,10 +199,10 @@ static float largest_transformed(struct cpu *cpu, const struct tensor *x)
 
 static int64_t lay_out(const struct quantize_args *args, char *base, struct target *row, struct target *column)
 {
-    const struct quantized_copies *to = &args->to;
+    const struct quantized_operands *to = &args->to;
     int64_t used = 0, width = (int64_t)sizeof(float);
-    *row = (struct target){.copy = to->row, .scale = to->row_scale, .rule = &to->rule};
-    *column = (struct target){.copy = to->column, .scale = to->column_scale, .rule = &to->rule};
+    *row = (struct target){.operand = to->row, .scale = to->row_scale, .rule = &to->rule};
+    *column = (struct target){.operand = to->column, .scale = to->column_scale, .rule = &to->rule};
     if (to->rule.scaling == SCALING_ROW && tensor_present(&to->row))
         row->multipliers = cpu_take(base, &used, to->row.rows * width);
     if (to->rule.scaling == SCALING_ROW && tensor_present(&to->column))
@@ -220,7 +220,7 @@ int64_t cpu_quantize_workspace(const struct cpu *cpu, const struct quantize_args
 static void prepare(struct cpu *cpu, const struct quantize_args *args, struct target *row, struct target *column)
 {
     const struct tensor *x = &args->x;
-    const struct quantized_copies *to = &args->to;
+    const struct quantized_operands *to = &args->to;
     enum scaling scaling = to->rule.scaling;
     bool given = tensor_present(&to->scale), amax = tensor_present(&to->amax);
     bool current = !given && scaling_whole(scaling), part = tensor_present(&to->whole_amax);
@@ -265,8 +265,8 @@ void cpu_quantize(struct cpu *cpu, const struct quantize_args *args)
     prepare(cpu, args, &row, &column);
     if (tensor_present(&args->sum))
         cpu_sum(cpu, x, true, &args->sum, args->accumulate);
-    bool to_row = tensor_present(&row.copy), to_column = tensor_present(&column.copy);
-    int64_t rows = to_column ? column.copy.cols
+    bool to_row = tensor_present(&row.operand), to_column = tensor_present(&column.operand);
+    int64_t rows = to_column ? column.operand.cols
                    : to_row  ? x->rows
                              : 0; /* includes the padding of the columnwise operand */
     int64_t across = (x->cols + CPU_PIECE - 1) / CPU_PIECE, down = (rows + CPU_PIECE - 1) / CPU_PIECE;
@@ -287,7 +287,7 @@ void cpu_quantize(struct cpu *cpu, const struct quantize_args *args)
             struct quantize_piece turned_piece = transposed(&piece, width, args->to.rule.hadamard, turned);
             write_piece(&column, &turned_piece);
             if (args->to.rule.scaling == SCALING_1X32 && piece.rows < width)
-                clear_padding(&column.copy, &piece, width);
+                clear_padding(&column.operand, &piece, width);
         }
     }
 }
@@ -305,9 +305,9 @@ struct tensor cpu_made(struct cpu *cpu, const struct tensor *y, enum dtype dtype
 }
 
 /* y may be in scratch, because quantize needs none for the scalings of these ops. */
-void cpu_make_copies(struct cpu *cpu, const struct tensor *y, const struct quantized_copies *to)
+void cpu_make_quantized(struct cpu *cpu, const struct tensor *y, const struct quantized_operands *to)
 {
-    if (has_copies(to) || tensor_present(&to->amax))
+    if (has_quantized(to) || tensor_present(&to->amax))
         cpu_quantize(cpu, &(struct quantize_args){.x = *y, .to = *to});
 }
 

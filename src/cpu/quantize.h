@@ -11,6 +11,6 @@ int64_t cpu_made_workspace(const struct tensor *y, enum dtype dtype, int64_t row
 struct tensor cpu_made(struct cpu *cpu, const struct tensor *y, enum dtype dtype, int64_t rows, int64_t cols);
 
 /* Makes the quantized operands of y, if any are wanted, and its amax. */
-void cpu_make_copies(struct cpu *cpu, const struct tensor *y, const struct quantized_copies *to);
+void cpu_make_quantized(struct cpu *cpu, const struct tensor *y, const struct quantized_operands *to);
 
 #endif

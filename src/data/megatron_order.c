@@ -61,7 +61,7 @@ static struct megatron_place step(const struct megatron_order *order, const stru
     }
 }
 
-static void cut_samples(struct megatron_order *order, const struct megatron_store *store, int64_t length)
+static void split_samples(struct megatron_order *order, const struct megatron_store *store, int64_t length)
 {
     order->begins = memory_allocate((order->samples + 1) * (int64_t)sizeof *order->begins);
     for (int64_t i = 0; i < order->samples; i++)
@@ -104,7 +104,7 @@ int megatron_order_create(struct megatron_order *order, const struct megatron_st
     order->checksum = XXH3_64bits(facts, sizeof facts);
     struct numpy_random random = numpy_random_create(seed);
     order_sequences(order, part, together, &random);
-    cut_samples(order, store, length);
+    split_samples(order, store, length);
     order_samples(order, apart ? megatron_samples(together * part->tokens, length) : order->samples, &random);
     return ERROR_NONE;
 }

@@ -85,7 +85,7 @@ static void make_block(struct random_windows *r, int64_t block)
     for (int64_t sequence = first; count < RANDOM_BLOCK; sequence++) {
         int64_t length = draw_length(r, sequence), pieces = windows_count(&r->layout, length);
         for (int64_t k = 0; k < pieces && count < RANDOM_BLOCK; k++) {
-            struct token_window window = windows_cut(&r->layout, length, k);
+            struct token_window window = windows_at(&r->layout, length, k);
             window.number = first + count;
             window.sequence = sequence;
             r->windows[count++] = window;

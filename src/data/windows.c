@@ -119,7 +119,7 @@ static int64_t find_sequence(const struct store_windows *windows, uint64_t w, in
 struct token_window windows_locate(const struct store_windows *windows, int64_t w, int64_t *hint)
 {
     const struct windows_header *header = &windows->index.header;
-    const struct windows_layout layout = windows_layout_from(header->window, header->overlap, header->cut);
+    const struct windows_layout layout = windows_layout_from(header->window, header->overlap, header->code);
     int64_t i = *hint = find_sequence(windows, (uint64_t)w, *hint);
     int64_t begin = token_store_offset(windows->index.store, i),
             length = token_store_offset(windows->index.store, i + 1) - begin;
@@ -128,7 +128,7 @@ struct token_window windows_locate(const struct store_windows *windows, int64_t 
         k >= windows_count(&layout, length))
         error_lost("%s: sequence %lld or its entry in the window index was changed while it was open",
                    windows->index.store->path, (long long)i);
-    struct token_window window = windows_cut(&layout, length, k);
+    struct token_window window = windows_at(&layout, length, k);
     window.number = w;
     window.sequence = i;
     window.start += begin;

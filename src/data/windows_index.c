@@ -27,7 +27,7 @@ static struct windows_header header_of(const struct token_store *store, const st
     struct windows_header header = {.checksum = store->checksum,
                                     .window = layout->window,
                                     .overlap = layout->overlap,
-                                    .cut = windows_code(layout),
+                                    .code = windows_code(layout),
                                     .sequences = store->sequences,
                                     .store_bytes = store->map->bytes,
                                     .store_modified = store->map->modified,
@@ -115,9 +115,9 @@ void windows_index_close(struct windows_index *index)
 /* Returns the side file's path, freed with free(). */
 static char *index_path(const struct token_store *store, const struct windows_layout *layout)
 {
-    static const char *const cuts[] = {[WINDOWS_EACH] = "each", [WINDOWS_ENDS] = "ends", [WINDOWS_FIRST] = "first"};
+    static const char *const modes[] = {[WINDOWS_EACH] = "each", [WINDOWS_ENDS] = "ends", [WINDOWS_FIRST] = "first"};
     return memory_format("%s.windows-%lld-%lld-%s%s%s", store->path, (long long)layout->window,
-                         (long long)layout->overlap, cuts[layout->cut], layout->no_bos ? "-no_bos" : "",
+                         (long long)layout->overlap, modes[layout->mode], layout->no_bos ? "-no_bos" : "",
                          layout->no_eos ? "-no_eos" : "");
 }
 
@@ -303,7 +303,7 @@ int windows_index_obtain(struct windows_index *index, const struct windows_layou
         remove_leftover(temporary);
     if (descriptor >= 0) {
         char *earlier = memory_format("%s-", temporary); /* name of temporary files of earlier versions */
-        disk_remove_leavings(earlier, false);
+        disk_remove_leftovers(earlier, false);
         free(earlier);
         code = make(index->store, layout, path, temporary, descriptor);
         if (code == ERROR_NONE)

@@ -17,8 +17,8 @@
 
 struct windows_header {
     char magic[8];
-    uint64_t checksum;            /* checksum of the store */
-    int64_t window, overlap, cut; /* the layout; cut is windows_code */
+    uint64_t checksum;             /* checksum of the store */
+    int64_t window, overlap, code; /* the layout; code is windows_code */
     int64_t sequences;
     int64_t store_bytes, store_modified; /* of the store file: size in bytes, time of modification in ns since 1970 */
     uint64_t store_inode;                /* of the store file */

@@ -209,7 +209,7 @@ static struct deck_value override_value(const struct deck_row *row, const char *
     return (struct deck_value){.kind = DECK_VALUE_STRING, .string = *scratch};
 }
 
-static void cut_blanks(char *text)
+static void trim_blanks(char *text)
 {
     size_t length = strlen(text);
     while (length > 0 && strchr(" \t\n", text[length - 1]) != NULL)
@@ -229,8 +229,8 @@ static void read_override(struct deck *deck, struct deck_source *source, const c
     }
     char *key = memory_format("%.*s", (int)(equals - text), text), *scratch = NULL;
     char *given = memory_string(equals + 1 + strspn(equals + 1, blanks));
-    cut_blanks(key);
-    cut_blanks(given);
+    trim_blanks(key);
+    trim_blanks(given);
     const struct deck_row *row = deck_find(key);
     if (row != NULL) {
         note_old_name(source, row, key);

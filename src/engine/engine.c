@@ -172,7 +172,7 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
                                       .rope_table = e->rope_table,
                                       .compute = m->compute,
                                       .statistic = m->statistic};
-    engine_create_relays(e);
+    engine_create_stage_buffers(e);
     if (trains) {
         create_scaling(e);
         create_quantization_errors(e);

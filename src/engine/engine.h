@@ -4,7 +4,7 @@
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
 
-#include "data/context_cut.h"
+#include "data/context_split.h"
 #include "engine/memory.h"
 #include "engine/optimizer.h"
 #include "engine/replay.h"
@@ -17,9 +17,9 @@ struct comm;
 
 /* Context parallelism: this rank's part of the batch that is being copied to the device. */
 struct engine_rows {
-    struct context_cut cut;
+    struct context_split split;
     struct batch batch;
-    int32_t *tables;                  /* segment tables of its attention, made by context_cut_segments */
+    int32_t *tables;                  /* segment tables of its attention, made by context_split_segments */
     struct attention_segments *parts; /* target of the slots' batch_tensors.parts; NULL: no context parallelism */
 };
 
@@ -83,7 +83,7 @@ struct engine {
     struct tensor rope_table;
     struct execution_owner owner; /* owner of the execution */
     struct execution execution;
-    struct stage_transfer leaving[RELAY_COUNT]; /* RELAY_TO_NEXT and RELAY_TO_BEFORE */
+    struct stage_transfer sending[TRANSFER_DIRECTIONS]; /* SEND_TO_NEXT and SEND_TO_PREVIOUS */
     struct batch_staging staging;
     struct step_replay replay;
     int64_t *lengths;     /* [memory.max_segments]: tokens of each sequence in the cache; NULL: no cache */
@@ -98,7 +98,7 @@ struct engine {
 /* Allocates all memory from the executor; out of memory is fatal. Weights are zero until engine_initialise or a
  * checkpoint writes them. Collective over groups->all. executor, model and what settings point to are borrowed.
  *
- * With context parallelism, groups->context are the ranks that share rows, model->settings.rows is the method, and
+ * With context parallelism, groups->context are the ranks that share rows, model->settings.context is the method, and
  * model->tokens is one rank's number of tokens. settings->memory and all batches describe whole rows, of a multiple of
  * 2 * ranks tokens. The ranks pass the same batches to their engines, and each engine uses its part. */
 void engine_create(struct engine *engine, struct executor *executor, struct model *model,
@@ -146,7 +146,7 @@ struct engine_result engine_gradients(struct engine *engine, const struct schedu
 /* Tuning pass: runs forward and backward of one micro-batch so that the executor can time kernels. With `adds` it runs
  * them once more, adding to gradients as later micro-batches of a step do. The results are discarded: the next step
  * overwrites gradients and losses. Collective over groups.all, with the same `adds` on all ranks. */
-void engine_rehearse(struct engine *engine, const struct batch *batch, bool adds);
+void engine_tuning_pass(struct engine *engine, const struct batch *batch, bool adds);
 
 /* Sums the losses of `count` micro-batches, without gradients. Collective over groups.all. */
 struct engine_result engine_evaluate(struct engine *engine, const struct batch *batches, int64_t count);

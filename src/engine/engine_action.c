@@ -25,9 +25,9 @@ void engine_written(struct engine *e)
 
 void engine_seen(struct engine *e, int chunk)
 {
-    const bool cut = sharding_cuts_values(&e->settings.sharding, &e->groups);
+    const bool sharded = sharding_shards_values(&e->settings.sharding, &e->groups);
     for (int c = 0; c < MODEL_CHUNKS; c++)
-        e->written[c] &= cut && c != chunk;
+        e->written[c] &= sharded && c != chunk;
 }
 
 struct batch_tensors *engine_batch(struct engine *e, int chunk, int slot)

@@ -47,12 +47,13 @@ void engine_seen(struct engine *e, int chunk);
 void engine_run_backward(struct engine *e, const struct schedule_action *action);
 struct batch_tensors *engine_batch(struct engine *e, int chunk, int slot);
 
-/* -- engine_relay.c ---------------------------------------------------------------------------------------------- */
+/* -- engine_pipeline.c ----------------------------------------------------------------------------------------------
+ */
 
 /* Creates the send and receive buffers of a pipeline stage, one for each direction, since both are in use at once. */
-void engine_create_relays(struct engine *e);
+void engine_create_stage_buffers(struct engine *e);
 /* Pipeline transfers of a chunk's forward or backward: engine_receive receives its input, engine_send sends its result
- * on STREAM_RELAY. Nothing is received before it is needed, because a kernel that waits for another rank occupies SMs.
+ * on STREAM_SEND. Nothing is received before it is needed, because a kernel that waits for another rank occupies SMs.
  */
 void engine_receive(struct engine *e, int chunk, bool backward);
 void engine_send(struct engine *e, int chunk, bool backward);

@@ -5,8 +5,8 @@
 
 static int entries_of(const struct engine *e)
 {
-    const struct row_cut *rows = &e->model->settings.rows;
-    return rows->method == DECK_CONTEXT_GATHER ? 1 : rows->method == DECK_CONTEXT_RING ? rows->ranks : 0;
+    const struct context_parallel *context = &e->model->settings.context;
+    return context->method == DECK_CONTEXT_GATHER ? 1 : context->method == DECK_CONTEXT_RING ? context->ranks : 0;
 }
 
 static bool is_causal(const struct engine *e)
@@ -24,15 +24,15 @@ static int64_t slots_of(const struct engine *e)
 static void check_group(const struct group *group, int ranks, const char *what)
 {
     if (group_size(group) != ranks)
-        error_fatal("bug: %s are cut for %d ranks, but their group has %d", what, ranks, group_size(group));
+        error_fatal("bug: %s are split over %d ranks, but their group has %d", what, ranks, group_size(group));
 }
 
 static void check_settings(const struct engine *e)
 {
     const struct memory_settings *m = &e->settings.memory;
-    const int ranks = row_ranks(&e->model->settings.rows);
-    check_group(e->groups.tensor, layer_ranks(&e->model->settings.layer), "layers");
-    check_group(e->groups.stages, stage_count(&e->model->settings.cut), "the model's units");
+    const int ranks = context_ranks(&e->model->settings.context);
+    check_group(e->groups.tensor, tensor_ranks(&e->model->settings.tensor), "layers");
+    check_group(e->groups.stages, stage_count(&e->model->settings.pipeline), "the model's units");
     check_group(e->groups.context, ranks, "rows");
     if (ranks == 1)
         return;
@@ -47,12 +47,12 @@ void engine_create_rows(struct engine *e)
 {
     struct engine_rows *rows = &e->rows;
     check_settings(e);
-    if (row_ranks(&e->model->settings.rows) == 1)
+    if (context_ranks(&e->model->settings.context) == 1)
         return;
     const struct memory_settings *m = &e->settings.memory;
     const int entries = entries_of(e), batches = memory_slots_before(m, MODEL_CHUNKS);
-    rows->cut = (struct context_cut){e->groups.context->rank, e->groups.context->size};
-    batch_create(&rows->batch, m->rows, m->row_tokens / rows->cut.ranks, 0);
+    rows->split = (struct context_split){e->groups.context->rank, e->groups.context->size};
+    batch_create(&rows->batch, m->rows, m->row_tokens / rows->split.ranks, 0);
     rows->tables = memory_allocate(CONTEXT_TABLES * slots_of(e) * (int64_t)sizeof *rows->tables);
     rows->parts = memory_allocate((batches * entries + 1) * (int64_t)sizeof *rows->parts);
     for (int i = 0; i < batches * entries; i++) {
@@ -96,7 +96,7 @@ const struct batch *engine_part(struct engine *e, const struct batch *whole)
                     (long long)whole->row_tokens);
     part->rows = whole->rows;
     if (!e->executor->class->dry)
-        context_cut_batch(&e->rows.cut, whole, part);
+        context_split_batch(&e->rows.split, whole, part);
     return part;
 }
 
@@ -104,14 +104,14 @@ void engine_stage_tables(struct engine *e, const struct batch *whole, struct bat
 {
     if (e->rows.parts == NULL)
         return;
-    const struct context_cut *cut = &e->rows.cut;
-    const bool gathers = e->model->settings.rows.method == DECK_CONTEXT_GATHER;
+    const struct context_split *split = &e->rows.split;
+    const bool gathers = e->model->settings.context.method == DECK_CONTEXT_GATHER;
     const int64_t slots = context_slots(whole, is_causal(e)), all = slots_of(e);
     for (int i = 0; i < entries_of(e); i++) {
         struct attention_segments *part = &to->parts[i];
-        const int owner = gathers ? -1 : (cut->rank - i + cut->ranks) % cut->ranks;
+        const int owner = gathers ? -1 : (split->rank - i + split->ranks) % split->ranks;
         if (!e->executor->class->dry)
-            context_cut_segments(cut, whole, is_causal(e), owner, e->rows.tables);
+            context_split_segments(split, whole, is_causal(e), owner, e->rows.tables);
         staging_copy(&e->staging, &e->streams[STREAM_COMPUTE],
                      tensor_matrix(e->rows.tables, DTYPE_I32, CONTEXT_TABLES, slots),
                      (struct tensor){part->q_start.data, DTYPE_I32, CONTEXT_TABLES, slots, all});

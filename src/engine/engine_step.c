@@ -261,9 +261,9 @@ struct engine_result engine_gradients(struct engine *e, const struct schedule *s
     return engine_take(e);
 }
 
-void engine_rehearse(struct engine *e, const struct batch *batch, bool adds)
+void engine_tuning_pass(struct engine *e, const struct batch *batch, bool adds)
 {
-    e->executor->rehearsal = true;
+    e->executor->tuning_pass = true;
     engine_start_totals(e);
     for (int c = 0; c < e->model->chunk_count; c++) { /* other stages send nothing: the values do not matter */
         struct schedule_action backward = {
@@ -276,7 +276,7 @@ void engine_rehearse(struct engine *e, const struct batch *batch, bool adds)
         }
     }
     engine_synchronize(e);
-    e->executor->rehearsal = false;
+    e->executor->tuning_pass = false;
     engine_weights_written(e); /* the next forward measures the amaxes of weights again */
 }
 

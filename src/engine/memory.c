@@ -178,7 +178,7 @@ static void start_planner(struct planner *p, struct engine_memory *memory, const
             unit->weight_base[s] = fake(p, unit->elements[s] * dtype_size(settings->compute));
             unit->gradient_base[s] = fake(p, unit->elements[s] * dtype_size(settings->statistic));
         }
-        unit->copy_base = fake(p, unit->copy_bytes);
+        unit->quantized_base = fake(p, unit->quantized_bytes);
         unit->gradient_fresh = false;
     }
     memory->planner = p;
@@ -189,7 +189,7 @@ static void end_planner(struct planner *p)
     for (int u = 0; u < p->model->unit_count; u++) {
         for (int s = 0; s < STORAGE_COUNT; s++)
             p->model->units[u].weight_base[s] = p->model->units[u].gradient_base[s] = NULL;
-        p->model->units[u].copy_base = NULL;
+        p->model->units[u].quantized_base = NULL;
     }
     p->memory->planner = NULL;
     p->executor->class->destroy(p->executor);
@@ -461,11 +461,11 @@ static int64_t lay_out_transient(struct planner *p, enum pass_kind pass)
 }
 
 /* Plans the scratch of quantizing weights. */
-static void copy_weights(struct planner *p)
+static void quantize_weights(struct planner *p)
 {
     for (int u = 0; u < p->model->unit_count; u++)
-        if (unit_is_computed(&p->model->units[u]) && p->model->units[u].copy_bytes > 0)
-            p->model->units[u].class->copy_weights(&p->execution, &p->model->units[u], true);
+        if (unit_is_computed(&p->model->units[u]) && p->model->units[u].quantized_bytes > 0)
+            p->model->units[u].class->quantize_weights(&p->execution, &p->model->units[u], true);
 }
 
 static bool is_used(enum memory_use use, enum pass_kind pass)
@@ -515,7 +515,7 @@ void memory_create(struct engine_memory *memory, struct model *model, const stru
             memory->transient_bytes = bytes;
     }
     if (settings->use == MEMORY_TRAIN)
-        copy_weights(&planner);
+        quantize_weights(&planner);
     budget_reserve(budget, planner.executor);
     end_planner(&planner);
 

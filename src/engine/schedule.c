@@ -40,23 +40,23 @@ struct schedule schedule_create(int micro_batches, int slots, bool split)
 /* A pipeline schedule. Turn k of the forwards, or of the backwards, is a pair of chunk and micro-batch. */
 struct pipeline {
     struct schedule schedule;
-    struct stage_cut cut;
+    struct pipeline_parallel pipeline;
     int micro_batches, turns;    /* turns: number of forwards, and of backwards */
     int in_flight[MODEL_CHUNKS]; /* micro-batches between forward and backward */
 };
 
 static int micro_batch_of(const struct pipeline *p, int turn)
 {
-    const int stages = p->cut.stages;
-    return turn / (stages * p->cut.chunks) * stages + turn % stages;
+    const int stages = p->pipeline.stages;
+    return turn / (stages * p->pipeline.chunks) * stages + turn % stages;
 }
 
 static int chunk_of(const struct pipeline *p, int turn, bool backward)
 {
-    const int chunk = turn / p->cut.stages % p->cut.chunks;
-    if (p->cut.chunks == 1)
+    const int chunk = turn / p->pipeline.stages % p->pipeline.chunks;
+    if (p->pipeline.chunks == 1)
         return 0;
-    return backward ? p->cut.chunks - 1 - chunk : chunk;
+    return backward ? p->pipeline.chunks - 1 - chunk : chunk;
 }
 
 static void add_turn(struct pipeline *p, int turn, bool backward)
@@ -84,8 +84,8 @@ static void number_slots(struct schedule *s)
 /* Returns the number of forwards before the first backward. */
 static int warm_up(const struct pipeline *p)
 {
-    const int behind = p->cut.stages - p->cut.stage - 1;
-    const int turns = p->cut.chunks == 1 ? behind : 2 * behind + (p->cut.chunks - 1) * p->cut.stages;
+    const int behind = p->pipeline.stages - p->pipeline.stage - 1;
+    const int turns = p->pipeline.chunks == 1 ? behind : 2 * behind + (p->pipeline.chunks - 1) * p->pipeline.stages;
     return MIN(turns, p->turns);
 }
 
@@ -101,12 +101,13 @@ static void add_actions(struct pipeline *p)
     }
 }
 
-struct schedule schedule_pipeline(int micro_batches, const struct stage_cut *cut)
+struct schedule schedule_pipeline(int micro_batches, const struct pipeline_parallel *pipeline)
 {
-    struct pipeline p = {.cut = *cut, .micro_batches = micro_batches, .turns = micro_batches * cut->chunks};
-    if (cut->chunks > MODEL_CHUNKS || (cut->chunks > 1 && micro_batches % cut->stages != 0))
-        error_fatal("bug: %d micro-batches do not go through %d chunks of %d stages", micro_batches, cut->chunks,
-                    cut->stages);
+    struct pipeline p = {
+        .pipeline = *pipeline, .micro_batches = micro_batches, .turns = micro_batches * pipeline->chunks};
+    if (pipeline->chunks > MODEL_CHUNKS || (pipeline->chunks > 1 && micro_batches % pipeline->stages != 0))
+        error_fatal("bug: %d micro-batches do not go through %d chunks of %d stages", micro_batches, pipeline->chunks,
+                    pipeline->stages);
     p.schedule.actions = memory_allocate(2 * p.turns * (int64_t)sizeof *p.schedule.actions);
     add_actions(&p);
     number_slots(&p.schedule);

@@ -39,7 +39,7 @@ struct schedule schedule_create(int micro_batches, int slots, bool split);
  * An action first waits for the message of the neighbouring stage, and last sends its own. Neighbouring chunks have the
  * micro-batches in the same order, so the messages of one direction between two stages arrive in the order in which
  * they are awaited. A send waits only for the previous message of the same direction to be received. */
-struct schedule schedule_pipeline(int micro_batches, const struct stage_cut *cut);
+struct schedule schedule_pipeline(int micro_batches, const struct pipeline_parallel *pipeline);
 
 /* Frees the actions. */
 void schedule_destroy(struct schedule *schedule);

@@ -1,7 +1,7 @@
 #include "estimate/device_name.h"
 #include "base/memory.h"
 #include "file/open.h"
-#include "core/choice.h"
+#include "core/tuned_kernels.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,11 +26,11 @@ static char *processor_name(void)
 
 char *device_name(struct executor *executor)
 {
-    char identity[CHOICE_IDENTITY_BYTES] = "";
+    char identity[TUNING_IDENTITY_BYTES] = "";
     int64_t bytes = 0;
-    const void *choices = executor->tuning != NULL ? executor->tuning->choices(executor->owner, &bytes) : NULL;
+    const void *choices = executor->tuning != NULL ? executor->tuning->table(executor->owner, &bytes) : NULL;
     if (choices != NULL)
-        choice_identity(identity, choices, bytes);
+        tuning_table_identity(identity, choices, bytes);
     if (identity[0] != '\0')
         return memory_string(identity);
     char *processor = executor->device == NULL ? processor_name() : NULL;

@@ -15,7 +15,7 @@
 /* -- Keys and their values --------------------------------------------------------------------------------------- */
 
 enum fit_key {
-    FIT_WEIGHT_COPIES,
+    FIT_QUANTIZED_WEIGHTS,
     FIT_SHARD,
     FIT_RECOMPUTE,
     FIT_MICRO_BATCH,
@@ -49,7 +49,7 @@ static void add_contexts(struct levels *levels, const struct setup *setup)
             continue;
         other->parallel.context = context;
         struct model_settings cut = setup->model;
-        cut.rows = layout_rows(other, model_kv_heads(&cut));
+        cut.context = layout_context_parallel(other, model_kv_heads(&cut));
         if (settings_check_sizes(other, ranks) == ERROR_NONE && attention_check(&cut) == ERROR_NONE &&
             levels->count[FIT_CONTEXT] < MAX_LEVELS)
             add_level(levels, FIT_CONTEXT, context);
@@ -63,9 +63,9 @@ static struct levels levels_of(const struct setup *setup)
     const struct deck *deck = setup->deck;
     const int64_t ranks = setup->ranks;
     struct levels levels = {.count = {0}};
-    add_level(&levels, FIT_WEIGHT_COPIES, deck->precision.weight_copies);
+    add_level(&levels, FIT_QUANTIZED_WEIGHTS, deck->precision.weight_copies);
     if (deck->precision.recipe != DECK_RECIPE_NONE && deck->precision.weight_copies == DECK_WEIGHT_COPIES_KEPT)
-        add_level(&levels, FIT_WEIGHT_COPIES, DECK_WEIGHT_COPIES_MADE);
+        add_level(&levels, FIT_QUANTIZED_WEIGHTS, DECK_WEIGHT_COPIES_MADE);
     add_level(&levels, FIT_SHARD, deck->parallel.shard);
     for (int shard = deck->parallel.shard + 1; shard <= layout_most_shared(deck, ranks); shard++)
         add_level(&levels, FIT_SHARD, shard);
@@ -97,7 +97,7 @@ static void set_levels(struct deck *other, const struct deck *deck, const struct
                        const int level[FIT_KEYS])
 {
     *other = *deck;
-    other->precision.weight_copies = (int)levels->values[FIT_WEIGHT_COPIES][level[FIT_WEIGHT_COPIES]];
+    other->precision.weight_copies = (int)levels->values[FIT_QUANTIZED_WEIGHTS][level[FIT_QUANTIZED_WEIGHTS]];
     other->parallel.shard = (int)levels->values[FIT_SHARD][level[FIT_SHARD]];
     other->memory.recompute = (int)levels->values[FIT_RECOMPUTE][level[FIT_RECOMPUTE]];
     if (level[FIT_RECOMPUTE] > 0) /* the policy is for all layers */
@@ -226,7 +226,7 @@ static void advise(char *out, int64_t limit, struct search *s)
     int64_t need = 0;
     char keys[FIT_TEXT / 2], size[BYTES_TEXT], state_size[BYTES_TEXT];
     const char *shares = s->deck->parallel.shard_size > 0 ? "parallel.shard_size" : "parallel.shard";
-    level[FIT_WEIGHT_COPIES] = s->levels.count[FIT_WEIGHT_COPIES] - 1;
+    level[FIT_QUANTIZED_WEIGHTS] = s->levels.count[FIT_QUANTIZED_WEIGHTS] - 1;
     level[FIT_SHARD] = s->levels.count[FIT_SHARD] - 1;
     plan_level(s, level);
     const int64_t state = fit_state(s->memory); /* no setting reduces it further */

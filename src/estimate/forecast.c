@@ -92,7 +92,7 @@ static int64_t groups_of_rows(const struct loader_settings *settings)
 /* -- Planned engine of a rank ------------------------------------------------------------------------------------ */
 
 /* The engine of a rank on the planning executor. */
-struct rehearsal {
+struct dry_run {
     struct executor *executor; /* the planning executor */
     struct grid_numbers sizes, place;
     struct group made[FORECAST_GROUPS];
@@ -104,7 +104,7 @@ struct rehearsal {
 
 static struct group *make_group(void *self, enum layout_axis axis, const char *name)
 {
-    struct rehearsal *r = self;
+    struct dry_run *r = self;
     struct group *made = &r->made[r->made_count];
     *made = (struct group){.name = name, .rank = layout_along(&r->place, axis), .size = layout_along(&r->sizes, axis)};
     r->axes[r->made_count++] = axis;
@@ -112,21 +112,21 @@ static struct group *make_group(void *self, enum layout_axis axis, const char *n
 }
 
 /* Makes the planned engine. rates: the machine profile, NULL if only memory counts. */
-static void open_rehearsal(struct rehearsal *r, const struct setup *setup, int rank, struct executor *target,
+static void dry_run_create(struct dry_run *r, const struct setup *setup, int rank, struct executor *target,
                            const struct machine_rates *rates)
 {
     const int64_t block = target != NULL && target->node_block > 0 ? target->node_block
                           : rates != NULL                          ? rates->node
                                                                    : 0;
     const struct grid_shape shape = layout_shape_on(setup->deck, setup->ranks, block);
-    *r = (struct rehearsal){.executor = plan_executor_create(target),
-                            .sizes = grid_sizes(&shape, (int)setup->ranks),
-                            .place = grid_place(&shape, (int)setup->ranks, rank)};
+    *r = (struct dry_run){.executor = plan_executor_create(target),
+                          .sizes = grid_sizes(&shape, (int)setup->ranks),
+                          .place = grid_place(&shape, (int)setup->ranks, rank)};
     const struct parallel_groups groups = layout_groups(&r->sizes, r->executor, make_group, r);
     setup_create_engine(setup, rank, r->executor, &groups, &r->model, &r->engine);
 }
 
-static void close_rehearsal(struct rehearsal *r)
+static void dry_run_destroy(struct dry_run *r)
 {
     engine_destroy(&r->engine);
     model_destroy(&r->model);
@@ -146,14 +146,14 @@ static struct forecast_rank plan_neediest(const struct setup *setup, struct exec
     const int count = grid_kinds(&setup->shape, (int)setup->ranks, kinds);
     struct forecast_rank most = {.need = -1};
     for (int i = 0; i < count; i++) {
-        struct rehearsal r;
-        open_rehearsal(&r, setup, kinds[i], target, NULL);
+        struct dry_run r;
+        dry_run_create(&r, setup, kinds[i], target, NULL);
         const int64_t need = need_of(&r.engine.budget, target);
         if (need > most.need) {
             most = (struct forecast_rank){.rank = kinds[i], .need = need};
             memcpy(most.memory, r.engine.budget.bytes, sizeof most.memory);
         }
-        close_rehearsal(&r);
+        dry_run_destroy(&r);
     }
     return most;
 }
@@ -186,7 +186,7 @@ static double keys_seen(int64_t segment, bool causal)
 
 /* Computes FLOPs and seconds of a step's launches. */
 struct pricing {
-    const struct rehearsal *rehearsal;
+    const struct dry_run *dry_run;
     const struct machine_rates *rates;
     int64_t segment; /* tokens of each segment, assumed: real lengths are device data, which op_flops can only guess */
     bool free_transfers;
@@ -198,7 +198,7 @@ static double launch_flops(const struct pricing *p, enum op op, const void *args
 {
     if (op == OP_ATTENTION_FORWARD) { /* GEMMs: q k' and p v */
         const struct attention_forward_args *a = args;
-        const struct memory_settings *m = &p->rehearsal->engine.settings.memory;
+        const struct memory_settings *m = &p->dry_run->engine.settings.memory;
         const double seen = (double)a->k.rows / (double)(m->rows * m->row_tokens);
         return 2 * 2 * seen * keys_seen(p->segment, a->causal) * (double)tensor_count(&a->q);
     }
@@ -218,7 +218,7 @@ static double launched_flops(const struct plan_log *log, const struct pricing *p
     return flops;
 }
 
-static enum layout_axis axis_of(const struct rehearsal *r, const char *group)
+static enum layout_axis axis_of(const struct dry_run *r, const char *group)
 {
     for (int g = 0; g < r->made_count; g++)
         if (r->made[g].name == group)
@@ -247,7 +247,7 @@ static struct launch_time launch_time(const void *self, int stream, enum op op, 
     const struct group *group;
     int64_t bytes;
     if (plan_traffic_of(op, args, &group, &bytes)) {
-        const struct rehearsal *r = p->rehearsal;
+        const struct dry_run *r = p->dry_run;
         const int64_t near = layout_neighbours(&r->sizes, axis_of(r, group->name), p->rates->node);
         if (p->free_transfers)
             return (struct launch_time){0};
@@ -260,7 +260,7 @@ static struct launch_time launch_time(const void *self, int stream, enum op op, 
     return (struct launch_time){seconds, seconds};
 }
 
-static struct batch fake_batch(const struct rehearsal *r)
+static struct batch fake_batch(const struct dry_run *r)
 {
     const struct memory_settings *m = &r->engine.settings.memory;
     const int64_t tokens = m->rows * m->row_tokens, segments = m->rows * m->max_segments;
@@ -276,10 +276,10 @@ static struct batch fake_batch(const struct rehearsal *r)
 }
 
 /* Adds `times` the cost of a step of `count` equal micro-batches; returns the step's seconds, 0 without rates. */
-static double add_step(struct forecast_rank *rank, struct rehearsal *r, const struct setup *setup,
+static double add_step(struct forecast_rank *rank, struct dry_run *r, const struct setup *setup,
                        const struct machine_rates *rates, const struct batch *batches, int64_t count, int64_t times)
 {
-    struct pricing pricing = {.rehearsal = r, .rates = rates, .segment = setup->train.window};
+    struct pricing pricing = {.dry_run = r, .rates = rates, .segment = setup->train.window};
     struct plan_traffic traffic[FORECAST_GROUPS];
     double seconds = 0;
     struct schedule schedule = setup_schedule(setup, count, r->place.all);
@@ -309,18 +309,18 @@ static double add_step(struct forecast_rank *rank, struct rehearsal *r, const st
  * which ends them. So the cost of one more micro-batch is the difference between steps of three and of two. A pipeline
  * needs as many as it has stages to be full; with several model chunks, micro-batches are added in turns of one per
  * stage. */
-static struct forecast_rank rehearse_step(const struct setup *setup, int number, struct executor *target,
-                                          const struct machine_rates *rates)
+static struct forecast_rank step_of_rank(const struct setup *setup, int number, struct executor *target,
+                                         const struct machine_rates *rates)
 {
-    const int64_t micro_batches = setup->micro_batches, stages = setup->model.cut.stages;
-    const int64_t turn = setup->model.cut.chunks > 1 ? stages : 1;
+    const int64_t micro_batches = setup->micro_batches, stages = setup->model.pipeline.stages;
+    const int64_t turn = setup->model.pipeline.chunks > 1 ? stages : 1;
     const int64_t filled = stages / turn, fewest = filled > 2 ? filled : 2;
     const int64_t more = micro_batches / turn - fewest;
-    struct rehearsal r;
-    open_rehearsal(&r, setup, number, target, rates);
+    struct dry_run r;
+    dry_run_create(&r, setup, number, target, rates);
     struct forecast_rank rank = {.rank = number, .need = need_of(&r.engine.budget, target)};
     memcpy(rank.memory, r.engine.budget.bytes, sizeof rank.memory);
-    rank.copies = r.engine.store->copies;
+    rank.quantized = r.engine.store->quantized;
     rank.snapshot = setup->saving.overlapped ? snapshot_bytes(&r.engine) : 0;
     double each; /* seconds of one more micro-batch, or the mean if there are few */
     struct batch batches[3 * GRID_STAGES];
@@ -333,26 +333,26 @@ static struct forecast_rank rehearse_step(const struct setup *setup, int number,
     } else {
         each = add_step(&rank, &r, setup, rates, batches, micro_batches, 1) / (double)micro_batches;
     }
-    rank.bubble = (double)(stages - 1) / (double)setup->model.cut.chunks * each;
+    rank.bubble = (double)(stages - 1) / (double)setup->model.pipeline.chunks * each;
     rank.seconds += rank.bubble;
-    close_rehearsal(&r);
+    dry_run_destroy(&r);
     return rank;
 }
 
 struct forecast_rank forecast_step(const struct setup *setup, struct executor *target,
                                    const struct machine_rates *rates)
 {
-    return rehearse_step(setup, plan_neediest(setup, target).rank, target, rates);
+    return step_of_rank(setup, plan_neediest(setup, target).rank, target, rates);
 }
 
-void forecast_rehearse(struct forecast *f, struct executor *target, const struct machine_rates *rates)
+void forecast_dry_run(struct forecast *f, struct executor *target, const struct machine_rates *rates)
 {
     int numbers[GRID_KINDS];
     memory_free(f->kinds);
     f->kind_count = grid_kinds(&f->setup.shape, (int)f->ranks, numbers);
     f->kinds = memory_allocate(f->kind_count * (int64_t)sizeof *f->kinds);
     for (int i = 0; i < f->kind_count; i++)
-        f->kinds[i] = rehearse_step(&f->setup, numbers[i], target, rates);
+        f->kinds[i] = step_of_rank(&f->setup, numbers[i], target, rates);
 }
 
 const struct forecast_rank *forecast_neediest(const struct forecast *f)
@@ -398,7 +398,7 @@ int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, 
     f->step_tokens = setup->train.global_rows * setup->train.row_tokens;
     for (int c = 0; c < FLOPS_CONVENTIONS; c++)
         f->token_flops[c] = flops_per_token(&setup->model, setup->train.window, (enum flops_convention)c);
-    forecast_rehearse(f, target, rates);
+    forecast_dry_run(f, target, rates);
     f->disk = disk_space_of(setup);
     return ERROR_NONE;
 }

@@ -24,9 +24,9 @@ struct forecast_rank {
     int rank;                          /* one rank of this kind */
     int64_t memory[BUDGET_CATEGORIES]; /* bytes */
     int64_t need;                      /* sum of memory[]; without BUDGET_HOST if the device has its own memory */
-    int64_t snapshot; /* bytes of a checkpoint's snapshot in host memory, not included in need; 0: none */
-    int64_t copies;   /* bytes of the quantized weights and their scales, included in the weights */
-    double flops;     /* FLOPs of its ops in a step, causal, recomputation included */
+    int64_t snapshot;  /* bytes of a checkpoint's snapshot in host memory, not included in need; 0: none */
+    int64_t quantized; /* bytes of the quantized weights and their scales, included in the weights */
+    double flops;      /* FLOPs of its ops in a step, causal, recomputation included */
     struct plan_traffic traffic[FORECAST_GROUPS]; /* bytes that the rank receives in a step, by group */
     enum layout_axis axes[FORECAST_GROUPS];       /* axis of each group */
     int groups;
@@ -72,7 +72,7 @@ int forecast_create(struct forecast *forecast, const struct deck *deck, int64_t 
 void forecast_destroy(struct forecast *forecast);
 
 /* Recomputes forecast->kinds after a change of forecast->setup. */
-void forecast_rehearse(struct forecast *forecast, struct executor *target, const struct machine_rates *rates);
+void forecast_dry_run(struct forecast *forecast, struct executor *target, const struct machine_rates *rates);
 
 /* Returns the kind of ranks that needs the most memory. Reports show it as "a rank". */
 const struct forecast_rank *forecast_neediest(const struct forecast *forecast);

@@ -79,8 +79,8 @@ static void print_memory(const struct forecast *f)
     printf("memory of a rank, MiB\n");
     for (int c = 0; c < BUDGET_HOST; c++) {
         mebibytes(budget_category_name((enum budget_category)c), rank->memory[c]);
-        if (c == BUDGET_WEIGHTS && rank->copies > 0)
-            mebibytes("  of which quantized weights", rank->copies);
+        if (c == BUDGET_WEIGHTS && rank->quantized > 0)
+            mebibytes("  of which quantized weights", rank->quantized);
     }
     mebibytes("total", rank->need);
     if (f->setup.fits_recompute)
@@ -126,7 +126,7 @@ static void print_time(const struct forecast *f, const struct machine_rates *rat
               rates->device[0] != '\0' ? rates->device : "an H200, not measured");
     printf("  %-37s %18.4g\n", "seconds a step", rank->seconds);
     printf("  %-37s %18.4g\n", "of which communication", rank->exposed);
-    if (stage_count(&f->setup.model.cut) > 1)
+    if (stage_count(&f->setup.model.pipeline) > 1)
         printf("  %-37s %18.4g\n", "of which pipeline bubble", rank->bubble);
     printf("  %-37s %18.6g\n", "tokens/s", speed);
     printf("  %-37s %18.2f\n", "days for 1e12 tokens", flops_days(FLOPS_QUOTED_TOKENS, speed));
@@ -313,7 +313,7 @@ void forecast_print_json(const struct forecast_report *report)
     json_object_set_new(all, "node", json_integer(report->rates->node));
     if (report->choice->count > 0)
         json_object_set_new(all, "candidates", candidates_json(report->choice, report->timed));
-    json_object_set_new(all, "weight_copies", json_integer(forecast_neediest(f)->copies));
+    json_object_set_new(all, "weight_copies", json_integer(forecast_neediest(f)->quantized));
     json_object_set_new(all, "host_batches", json_real(f->batches));
     json_object_set_new(all, "host_offloaded", json_integer(forecast_neediest(f)->memory[BUDGET_HOST]));
     json_object_set_new(all, "host_snapshot", json_integer(forecast_neediest(f)->snapshot));

@@ -104,9 +104,9 @@ static double time_on(struct bench *b, int stream_id, enum op op, const void *ar
     struct stream stream = {b->executor, stream_id, NULL};
     if (class->workspace != NULL)
         class->reserve(b->executor, stream_id, class->workspace(b->executor, op, args));
-    b->executor->rehearsal = !b->settings->quick;
+    b->executor->tuning_pass = !b->settings->quick;
     run(b, &stream, op, args, 1);
-    b->executor->rehearsal = false;
+    b->executor->tuning_pass = false;
     const double once = comm_spread(b->world, run(b, &stream, op, args, 3) / 3).maximum;
     const double times = fmin(MOST, ceil(b->seconds / fmax(once, 1e-7)));
     run(b, &stream, op, args, (int64_t)times);

@@ -100,7 +100,7 @@ void disk_remove_folder(const char *path)
     rmdir(path);
 }
 
-void disk_remove_leavings(const char *beginning, bool folders)
+void disk_remove_leftovers(const char *beginning, bool folders)
 {
     char *folder = disk_folder(beginning);
     const char *slash = strrchr(beginning, '/'), *start = slash != NULL ? slash + 1 : beginning;

@@ -22,7 +22,7 @@ int disk_sync_folder(const char *path);
 
 /* Removes the files that killed programs left: those whose path is `beginning`, or `beginning` and a number. With
  * `folders`: the folders with such paths, with the files in them. Ignores failures. */
-void disk_remove_leavings(const char *beginning, bool folders);
+void disk_remove_leftovers(const char *beginning, bool folders);
 /* Removes a folder with the files in it, and ignores failures. A folder that contains another folder stays. Does not
  * follow links. */
 void disk_remove_folder(const char *path);

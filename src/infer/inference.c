@@ -141,9 +141,9 @@ static int cut_layers(struct inference *inference, int64_t tensor)
     const int ranks = inference->world->size;
     if (tensor < 1 || ranks % tensor != 0)
         return error_user("--tensor %lld: must divide the number of ranks, %d", (long long)tensor, ranks);
-    inference->setup.model.layer =
-        (struct layer_cut){.ranks = (int)tensor, .rank = inference->world->rank % (int)tensor, .sequence = false};
-    return layer_cut_check(&inference->setup.model, "--tensor");
+    inference->setup.model.tensor =
+        (struct tensor_parallel){.ranks = (int)tensor, .rank = inference->world->rank % (int)tensor, .sequence = false};
+    return tensor_parallel_check(&inference->setup.model, "--tensor");
 }
 
 int inference_lay_out(struct inference *inference, const struct inference_shape *shape)
@@ -155,7 +155,7 @@ int inference_lay_out(struct inference *inference, const struct inference_shape 
     if (code != ERROR_NONE)
         return code;
     struct grid_shape grid = {
-        .tensor = (int)tensor, .context = 1, .shard = 1, .alike = layer_cut_alike(&inference->setup.model)};
+        .tensor = (int)tensor, .context = 1, .shard = 1, .kv_replicas = model_kv_replicas(&inference->setup.model)};
     const bool shares = world->size > tensor && comm_max_i64(world, shape->shard || lacks_memory(inference, &grid)) > 0;
     grid.shard = shares ? 0 : 1;
     code = comm_agree(world, grid_create(&inference->grid, world, &grid));

@@ -72,7 +72,7 @@ void data_set_close(struct data_set *data_set)
 
 static int check_layout(const struct data_set *data_set, const struct windows_layout *layout)
 {
-    const bool first = layout->cut == WINDOWS_FIRST;
+    const bool first = layout->mode == WINDOWS_FIRST;
     if (!first && layout->overlap == 0)
         return ERROR_NONE;
     return error_user("key data.%s: applies to token stores only, but %s is a Megatron data set, whose samples "

@@ -5,8 +5,8 @@
 
 struct windows_layout loader_layout(const struct loader_settings *settings)
 {
-    enum windows_cut cut = settings->special == LOADER_SPECIAL_SEQUENCE ? WINDOWS_ENDS : WINDOWS_EACH;
-    return (struct windows_layout){settings->window, settings->overlap, settings->truncate ? WINDOWS_FIRST : cut,
+    enum windows_mode mode = settings->special == LOADER_SPECIAL_SEQUENCE ? WINDOWS_ENDS : WINDOWS_EACH;
+    return (struct windows_layout){settings->window, settings->overlap, settings->truncate ? WINDOWS_FIRST : mode,
                                    settings->no_bos, settings->no_eos};
 }
 

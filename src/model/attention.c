@@ -1,5 +1,5 @@
 #include "model/attention_private.h"
-#include "data/context_cut.h"
+#include "data/context_split.h"
 
 #include <math.h>
 
@@ -214,8 +214,8 @@ static const struct attention_method *method_of(const struct unit *unit)
     static const struct attention_method *const methods[] = {[DECK_CONTEXT_GATHER] = &attention_gather,
                                                              [DECK_CONTEXT_HEADS] = &attention_heads,
                                                              [DECK_CONTEXT_RING] = &attention_ring};
-    const struct row_cut *rows = &unit->settings->rows;
-    return row_ranks(rows) > 1 ? methods[rows->method] : &whole_rows;
+    const struct context_parallel *context = &unit->settings->context;
+    return context_ranks(context) > 1 ? methods[context->method] : &whole_rows;
 }
 
 void attention_declare(struct unit *unit, const struct attention *ids)
@@ -246,10 +246,10 @@ void attention_drop(struct id_set *set, const struct attention *ids, bool fused)
 
 int attention_check(const struct model_settings *s)
 {
-    const int ranks = row_ranks(&s->rows);
-    if (ranks == 1 || s->rows.method != DECK_CONTEXT_HEADS)
+    const int ranks = context_ranks(&s->context);
+    if (ranks == 1 || s->context.method != DECK_CONTEXT_HEADS)
         return ERROR_NONE;
-    const char *of_rank = layer_ranks(&s->layer) > 1 ? " on a rank (parallel.tensor)" : "";
+    const char *of_rank = tensor_ranks(&s->tensor) > 1 ? " on a rank (parallel.tensor)" : "";
     const int64_t heads = model_heads(s), kv_heads = model_kv_heads(s);
     if (heads % ranks != 0)
         return error_user("key parallel.context = %d: must divide model.heads, %lld%s, with parallel.context_method = "

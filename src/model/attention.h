@@ -1,5 +1,5 @@
 /* Attention of a block, between its first projection and its output projection. With context parallelism
- * (model_settings.rows) it is the only layer in which a token interacts with tokens of other ranks, by one of three
+ * (model_settings.context) it is the only layer in which a token interacts with tokens of other ranks, by one of three
  * methods, causal or not, with segments that begin and end anywhere:
  *
  *    gather  gathers keys and values of whole rows; sums and scatters their gradients in fp32

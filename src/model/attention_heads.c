@@ -23,7 +23,7 @@ _Static_assert((int)COUNT <= (int)ATTENTION_TENSORS, "ids");
 
 static struct attention_heads own_heads(const struct unit *unit)
 {
-    const int ranks = row_ranks(&unit->settings->rows);
+    const int ranks = context_ranks(&unit->settings->context);
     const struct attention_heads all = attention_all_heads(unit);
     return (struct attention_heads){all.query / ranks, all.kv % ranks == 0 ? all.kv / ranks : 1};
 }
@@ -31,7 +31,7 @@ static struct attention_heads own_heads(const struct unit *unit)
 /* Returns whether ranks share key and value heads; each rank then has one. */
 static bool shares_heads(const struct unit *unit)
 {
-    return model_kv_heads(unit->settings) % row_ranks(&unit->settings->rows) != 0;
+    return model_kv_heads(unit->settings) % context_ranks(&unit->settings->context) != 0;
 }
 
 /* Returns the columns of a rank's heads, in rows of all heads. */
@@ -40,7 +40,7 @@ static struct attention_columns columns_of_rank(const struct unit *unit, struct 
     const struct attention_heads own = own_heads(unit);
     const struct attention_columns all = attention_split(unit, fused, attention_all_heads(unit));
     const int64_t dim = unit->settings->head_dim, kv = own.kv * dim;
-    const int64_t first = rank * model_kv_heads(unit->settings) / row_ranks(&unit->settings->rows) * dim;
+    const int64_t first = rank * model_kv_heads(unit->settings) / context_ranks(&unit->settings->context) * dim;
     return (struct attention_columns){.q = tensor_columns(&all.q, rank * own.query * dim, own.query * dim),
                                       .k = tensor_columns(&all.k, first, kv),
                                       .v = tensor_columns(&all.v, first, kv)};
@@ -163,7 +163,7 @@ static void exchange_gradients(struct execution *e, const struct unit *unit, con
                                struct tensor d_fused)
 {
     const bool shares = shares_heads(unit);
-    const int alike =
+    const int replicas =
         shares ? e->row->size / (int)model_kv_heads(unit->settings) : 1; /* number of ranks with the same kv heads */
     struct tensor sent = unit_tensor(e, unit, ids->first + D_SENT);
     struct tensor received = unit_tensor(e, unit, ids->first + D_RECEIVED);
@@ -175,8 +175,8 @@ static void exchange_gradients(struct execution *e, const struct unit *unit, con
         const struct attention_columns from =
             attention_split(unit, attention_of_rank(e, received, rank), own_heads(unit));
         take(e, from.q, to.q, false);
-        take(e, from.k, to.k, rank % alike > 0);
-        take(e, from.v, to.v, rank % alike > 0);
+        take(e, from.k, to.k, rank % replicas > 0);
+        take(e, from.v, to.v, rank % replicas > 0);
     }
     if (shares)
         attention_round(e, all, unit_tensor(e, unit, ids->first + D_ROUNDED), d_fused);

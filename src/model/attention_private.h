@@ -40,8 +40,8 @@ void attention_launch_backward(struct execution *e, const struct unit *unit, str
                                struct attention_backward_args *args);
 
 /* Launches the backward for this rank's queries, one launch for each of the context_halves: the segments of one half
- * have different keys (data/context_cut.h). skip_first: omits the first half, whose queries see no key. The accumulate
- * flags of `args` apply to the first launch; the second adds. */
+ * have different keys (data/context_split.h). skip_first: omits the first half, whose queries see no key. The
+ * accumulate flags of `args` apply to the first launch; the second adds. */
 void attention_launch_halves(struct execution *e, const struct unit *unit, const struct attention_segments *part,
                              bool skip_first, struct attention_backward_args *args);
 

@@ -13,21 +13,22 @@ static const struct norm norm2 = {BLOCK_NORM2, BLOCK_NORM2_BIAS, BLOCK_RSTD2, BL
  * so the sums are bias gradients. With sequence parallelism they would cover only a part of the tokens. */
 static bool norms_sum(const struct unit *unit)
 {
-    return unit_family(unit)->bias && unit_family(unit)->layer_norm && !sequence_is_cut(unit);
+    return unit_family(unit)->bias && unit_family(unit)->layer_norm && !sequence_parallel(unit);
 }
 
 static struct linear linear_of(const struct unit *unit, enum block_weight weight)
 {
     static const int sections[] = {BLOCK_QKV_OUT, BLOCK_MIDDLE, BLOCK_UP_OUT, UNIT_OUTPUT};
-    static const enum linear_cut cuts[] = {LINEAR_OUTPUTS, LINEAR_INPUTS, LINEAR_OUTPUTS, LINEAR_INPUTS};
+    static const enum linear_split splits[] = {LINEAR_COLUMN_PARALLEL, LINEAR_ROW_PARALLEL, LINEAR_COLUMN_PARALLEL,
+                                               LINEAR_ROW_PARALLEL};
     return (struct linear){.weight = (int)weight,
                            .bias = unit_family(unit)->bias ? BLOCK_BIASES + (int)weight : -1,
                            .first = BLOCK_LINEARS + (int)weight * LINEAR_TENSORS,
-                           .first_copy = (int)weight * LINEAR_COPIES,
-                           .cut = cuts[weight],
+                           .first_quantized = (int)weight * LINEAR_QUANTIZED,
+                           .split = splits[weight],
                            .section = sections[weight],
                            .tokens = UNIT_TOKENS,
-                           .makes_copies = unit->settings->precision.makes_copies,
+                           .quantizes_per_gemm = unit->settings->precision.quantizes_per_gemm,
                            .number = operand_number(unit->layer, (int)weight, OPERAND_INPUT),
                            .precision = precision_of(&unit->settings->precision, unit->layer, (int)weight),
                            .summed = (weight == BLOCK_UP && unit_family(unit)->gelu) ||
@@ -194,16 +195,16 @@ static void block_backward(struct execution *e, struct unit *unit, struct tensor
     linear_finish(e, unit, &pending);
 }
 
-static void block_copy_weights(const struct execution *e, struct unit *unit, bool all)
+static void block_quantize_weights(const struct execution *e, struct unit *unit, bool all)
 {
     for (int weight = BLOCK_QKV; weight <= BLOCK_DOWN; weight++) {
         struct linear linear = linear_of(unit, (enum block_weight)weight);
-        linear_copy_weight(e, unit, &linear, all);
+        linear_quantize_weight(e, unit, &linear, all);
     }
 }
 
 static const struct unit_class block_class = {
-    .name = "block", .forward = block_forward, .backward = block_backward, .copy_weights = block_copy_weights};
+    .name = "block", .forward = block_forward, .backward = block_backward, .quantize_weights = block_quantize_weights};
 
 /* A parameter of a linear layer's weight. */
 struct linear_part {
@@ -217,16 +218,16 @@ struct linear_part {
 /* The share of a tensor rank in a parameter. */
 struct share {
     int64_t first, rows; /* first row in the first piece; number of rows in each piece */
-    int alike;           /* number of ranks with the same share */
+    int replicas;        /* number of ranks with the same share */
 };
 
-static struct share share_of(const struct unit *unit, const struct linear_part *part, enum linear_cut cut)
+static struct share share_of(const struct unit *unit, const struct linear_part *part, enum linear_split split)
 {
-    const struct layer_cut *layer = &unit->settings->layer;
-    const int64_t ranks = layer_ranks(layer), piece = part->rows / part->pieces;
-    const int64_t alike = part->grains < ranks ? ranks / part->grains : 1, rows = piece * alike / ranks;
-    return cut == LINEAR_OUTPUTS ? (struct share){layer->rank / alike * rows, rows, (int)alike}
-                                 : (struct share){0, piece, 1};
+    const struct tensor_parallel *tensor = &unit->settings->tensor;
+    const int64_t ranks = tensor_ranks(tensor), piece = part->rows / part->pieces;
+    const int64_t replicas = part->grains < ranks ? ranks / part->grains : 1, rows = piece * replicas / ranks;
+    return split == LINEAR_COLUMN_PARALLEL ? (struct share){tensor->rank / replicas * rows, rows, (int)replicas}
+                                           : (struct share){0, piece, 1};
 }
 
 static struct parameter *declare_rows(struct unit *unit, int id, const struct linear_part *part,
@@ -236,14 +237,14 @@ static struct parameter *declare_rows(struct unit *unit, int id, const struct li
     snprintf(layer, sizeof layer, unit_family(unit)->names.layer, unit->layer);
     struct parameter *p =
         unit_declare_parameter(unit, id, part->pieces * share->rows, initial, "%s.%s.%s", layer, part->name, what);
-    p->holder = unit->settings->layer.rank % share->alike;
-    p->holders = share->alike;
-    p->partial = share->alike > 1;
+    p->holder = unit->settings->tensor.rank % share->replicas;
+    p->holders = share->replicas;
+    p->partial = share->replicas > 1;
     return p;
 }
 
 static void declare_matrix(struct unit *unit, int id, int64_t inputs, const struct linear_part *part,
-                           const struct share *share, enum linear_cut cut)
+                           const struct share *share, enum linear_split split)
 {
     struct parameter *p = declare_rows(unit, id, part, share, unit_random(unit, part->init_std), "weight");
     if (share->rows < part->rows / part->pieces) {
@@ -251,18 +252,18 @@ static void declare_matrix(struct unit *unit, int id, int64_t inputs, const stru
         p->apart = part->rows / part->pieces;
     }
     parameter_place(p, part->rows, inputs, share->first,
-                    cut == LINEAR_INPUTS ? unit->settings->layer.rank * p->part.cols : 0);
+                    split == LINEAR_ROW_PARALLEL ? unit->settings->tensor.rank * p->part.cols : 0);
 }
 
 static void declare_bias(struct unit *unit, int id, const struct linear_part *part, const struct share *share,
-                         enum linear_cut cut)
+                         enum linear_split split)
 {
     struct parameter *p = declare_rows(unit, id, part, share, unit_constant(0), "bias");
     parameter_place(p, 1, part->rows, 0, share->first);
     if (part->pieces > 1)
         error_fatal("bug: %s is a vector of several pieces", p->name);
-    if (cut == LINEAR_INPUTS)
-        parameter_share(p, &unit->settings->layer, false);
+    if (split == LINEAR_ROW_PARALLEL)
+        parameter_share(p, &unit->settings->tensor, false);
 }
 
 /* inputs: columns of the global tensor. */
@@ -270,21 +271,21 @@ static void declare_linear(struct unit *unit, enum block_weight id, int64_t inpu
                            int count)
 {
     const bool bias = unit_family(unit)->bias;
-    const enum linear_cut cut = linear_of(unit, id).cut;
-    const int64_t own_inputs = cut == LINEAR_INPUTS ? inputs / layer_ranks(&unit->settings->layer) : inputs;
+    const enum linear_split split = linear_of(unit, id).split;
+    const int64_t own_inputs = split == LINEAR_ROW_PARALLEL ? inputs / tensor_ranks(&unit->settings->tensor) : inputs;
     int64_t rows = 0;
     for (int i = 0; i < count; i++)
-        rows += parts[i].name != NULL ? parts[i].pieces * share_of(unit, &parts[i], cut).rows : 0;
+        rows += parts[i].name != NULL ? parts[i].pieces * share_of(unit, &parts[i], split).rows : 0;
     unit_declare_weight(unit, (int)id, rows, own_inputs, STORAGE_MATRIX);
     if (bias)
         unit_declare_weight(unit, BLOCK_BIASES + (int)id, 1, rows, STORAGE_VECTOR);
     for (int i = 0; i < count; i++) {
         if (parts[i].name == NULL)
             continue;
-        const struct share share = share_of(unit, &parts[i], cut);
-        declare_matrix(unit, (int)id, inputs, &parts[i], &share, cut);
+        const struct share share = share_of(unit, &parts[i], split);
+        declare_matrix(unit, (int)id, inputs, &parts[i], &share, split);
         if (bias)
-            declare_bias(unit, BLOCK_BIASES + (int)id, &parts[i], &share, cut);
+            declare_bias(unit, BLOCK_BIASES + (int)id, &parts[i], &share, split);
     }
 }
 
@@ -367,9 +368,9 @@ void block_declare(struct unit *unit)
     }
 }
 
-static void drop_copies(struct id_set *set, enum block_weight reader)
+static void drop_quantized(struct id_set *set, enum block_weight reader)
 {
-    for (int copy = 0; copy < LINEAR_COPIES; copy++)
+    for (int copy = 0; copy < LINEAR_QUANTIZED; copy++)
         id_set_add(set, BLOCK_LINEARS + (int)reader * LINEAR_TENSORS + copy);
 }
 
@@ -378,13 +379,13 @@ struct id_set block_dropped_by(enum deck_recompute policy)
     struct id_set set = {{0}};
     if (policy >= DECK_RECOMPUTE_ACTIVATION) {
         id_set_add(&set, BLOCK_ACTIVATED);
-        drop_copies(&set, BLOCK_DOWN);
+        drop_quantized(&set, BLOCK_DOWN);
     }
     if (policy >= DECK_RECOMPUTE_NORMS || policy == DECK_RECOMPUTE_ONLY_NORMS) {
         id_set_add(&set, BLOCK_NORMED1);
         id_set_add(&set, BLOCK_NORMED2);
         for (int reader = BLOCK_QKV; reader < BLOCK_DOWN; reader++)
-            drop_copies(&set, (enum block_weight)reader);
+            drop_quantized(&set, (enum block_weight)reader);
     }
     if (policy >= DECK_RECOMPUTE_GATE_UP)
         id_set_add(&set, BLOCK_UP_OUT);

@@ -21,11 +21,11 @@ static void embedding_forward(struct execution *execution, struct unit *unit, st
     if (!execution_wants(execution, UNIT_OUTPUT))
         return;
     const struct tensor output = unit_tensor(execution, unit, UNIT_OUTPUT);
-    const struct tensor part = sequence_is_cut(unit) ? unit_tensor(execution, unit, OF_ALL_TOKENS) : output;
+    const struct tensor part = sequence_parallel(unit) ? unit_tensor(execution, unit, OF_ALL_TOKENS) : output;
     LAUNCH(execution->stream, EMBEDDING_FORWARD, embedding_forward, .tokens = execution->batch->tokens,
            .scale = factors(execution, unit), .weight = unit_weight(execution, unit, EMBEDDING_TABLE), .y = part,
            .origin = model_vocabulary(unit->settings).first);
-    if (layer_ranks(&unit->settings->layer) > 1)
+    if (tensor_ranks(&unit->settings->tensor) > 1)
         sequence_add_up(execution, unit, part, output, SUM_SCRATCH);
 }
 
@@ -55,7 +55,7 @@ static void embedding_backward(struct execution *execution, struct unit *unit, s
 {
     (void)input;
     const bool weight = execution->gradients & GRADIENT_WEIGHT;
-    if (weight && sequence_is_cut(unit)) {
+    if (weight && sequence_parallel(unit)) {
         const struct tensor all = unit_tensor(execution, unit, OF_ALL_TOKENS);
         sequence_gather(execution, output_gradient, all);
         output_gradient = all;
@@ -105,7 +105,7 @@ void embedding_declare(struct unit *unit)
     unit->decay[STORAGE_MATRIX] = s->decay_embedding;
     unit->decoupled[STORAGE_MATRIX] = s->decoupled;
     unit_declare_tensor(unit, UNIT_OUTPUT, "embedded", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE);
-    if (sequence_is_cut(unit))
+    if (sequence_parallel(unit))
         unit_declare_tensor(unit, OF_ALL_TOKENS, "of all tokens", UNIT_TOKENS, s->hidden, ROLE_VALUE);
     sequence_declare_room(unit, SUM_SCRATCH, UNIT_TOKENS, s->hidden);
     unit->complete_gradients = s->embedding_ranks > 1;

@@ -77,17 +77,17 @@ struct tensor unit_weight(const struct execution *execution, const struct unit *
     return weight_view(weight, weight->home->weight_base[weight->storage], execution->compute);
 }
 
-struct tensor unit_copy(const struct execution *execution, const struct unit *unit, int id)
+struct tensor unit_quantized(const struct execution *execution, const struct unit *unit, int id)
 {
-    const struct weight_copy *copy = &unit->copies[id];
-    return (struct tensor){unit->copy_base + copy->offset, execution_dtype(execution, copy->role), copy->rows,
+    const struct quantized_weight *copy = &unit->quantized[id];
+    return (struct tensor){unit->quantized_base + copy->offset, execution_dtype(execution, copy->role), copy->rows,
                            copy->cols, copy->stride};
 }
 
 struct tensor unit_row_copy(const struct unit *unit, int id)
 {
     const struct weight *weight = &unit->weights[id];
-    return weight_view(weight, unit->row_base, quantization_dtype(&weight->copied->rules[OPERAND_WEIGHT]));
+    return weight_view(weight, unit->rowwise_base, quantization_dtype(&weight->quantized->rules[OPERAND_WEIGHT]));
 }
 
 struct tensor unit_gradient(const struct execution *execution, const struct unit *unit, int id)

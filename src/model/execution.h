@@ -16,7 +16,7 @@ struct batch_tensors {
     struct tensor scale;                     /* f32 [1, tokens]: factors of the tokens' embeddings */
     struct tensor draw;                      /* i32 [1, 2]: the micro-batch's number, for stochastic rounding */
     struct attention_segments segments;      /* segments of whole rows */
-    /* Context parallelism: segments for this rank's queries (data/context_cut.h). DECK_CONTEXT_GATHER: one entry, for
+    /* Context parallelism: segments for this rank's queries (data/context_split.h). DECK_CONTEXT_GATHER: one entry, for
      * the keys of whole rows. DECK_CONTEXT_RING: entry i is for the keys of the rank i positions before this one. */
     struct attention_segments *parts;
     struct tensor places;    /* PASS_GENERATE: i32 [1, tokens]: each token's row in a layer's part of the cache */
@@ -76,8 +76,8 @@ struct execution {
     /* One row for each operand, by operand_number (model/linear.h). */
     struct tensor amax, scales;        /* stat [operands, 1]: delayed scaling; absent without it */
     struct tensor quantization_errors; /* f64 [operands, STATISTICS], added to; absent: not measured */
-    /* Pipeline send and receive buffers [tokens, hidden]; absent where nothing is sent (engine/engine_relay.c). */
-    struct tensor relays[RELAY_COUNT];
+    /* Pipeline send and receive buffers [tokens, hidden]; absent where nothing is sent (engine/engine_pipeline.c). */
+    struct tensor stage_buffers[TRANSFER_DIRECTIONS];
     /* Backward: sums over tokens, stat [1, hidden]. output_gradient_sum: of the output's gradient; absent unless the
      * next unit made it. input_gradient_sum: of UNIT_INPUT_GRADIENT, set by unit_sum_input_gradient. */
     struct tensor output_gradient_sum, input_gradient_sum;
@@ -108,7 +108,7 @@ struct tensor unit_tensor(const struct execution *execution, const struct unit *
 /* Returns weight `id`, valid between acquire and release of the weight store. */
 struct tensor unit_weight(const struct execution *execution, const struct unit *unit, int id);
 /* Returns quantized weight `id`, or scales; valid between acquire and release in training. */
-struct tensor unit_copy(const struct execution *execution, const struct unit *unit, int id);
+struct tensor unit_quantized(const struct execution *execution, const struct unit *unit, int id);
 /* Returns the rowwise quantized form of weight `id`, if the store has it instead of the weight. */
 struct tensor unit_row_copy(const struct unit *unit, int id);
 /* Returns the gradient of weight `id`, valid between gradients_open and gradients_close. */

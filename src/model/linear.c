@@ -16,14 +16,14 @@ static bool quantizes(const struct execution *execution, const struct linear *li
 
 /* -- Tensor ranks ------------------------------------------------------------------------------------------------ */
 
-static bool is_cut(const struct unit *unit, const struct linear *linear, enum linear_cut cut)
+static bool is_split(const struct unit *unit, const struct linear *linear, enum linear_split split)
 {
-    return linear->cut == cut && layer_ranks(&unit->settings->layer) > 1;
+    return linear->split == split && tensor_ranks(&unit->settings->tensor) > 1;
 }
 
 bool linear_gathers(const struct unit *unit, const struct linear *linear)
 {
-    return is_cut(unit, linear, LINEAR_OUTPUTS) && sequence_is_cut(unit);
+    return is_split(unit, linear, LINEAR_COLUMN_PARALLEL) && sequence_parallel(unit);
 }
 
 static struct tensor gathered(const struct execution *execution, const struct unit *unit, const struct linear *linear)
@@ -35,15 +35,16 @@ static struct tensor gathered(const struct execution *execution, const struct un
 static struct tensor partial(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                              struct tensor sum)
 {
-    return sequence_is_cut(unit) ? unit_tensor(execution, unit, linear->first + LINEAR_PARTIAL) : sum;
+    return sequence_parallel(unit) ? unit_tensor(execution, unit, linear->first + LINEAR_PARTIAL) : sum;
 }
 
 /* Returns whether the operand can be gathered in rowwise quantized form, and transposed to the columnwise form. Not if
  * GEMMs or statistics read its value, if rounding is stochastic, or if its sum is a bias gradient. */
-static bool gathers_copies(const struct unit *unit, const struct linear *linear, enum operand_kind kind)
+static bool gathers_quantized(const struct unit *unit, const struct linear *linear, enum operand_kind kind)
 {
     const struct linear_precision *p = linear->precision;
-    return sequence_is_cut(unit) && linear->cut == (kind == OPERAND_INPUT ? LINEAR_OUTPUTS : LINEAR_INPUTS) &&
+    return sequence_parallel(unit) &&
+           linear->split == (kind == OPERAND_INPUT ? LINEAR_COLUMN_PARALLEL : LINEAR_ROW_PARALLEL) &&
            is_quantized(linear) && p->rules[kind].scaling == SCALING_TENSOR && !p->wide_weight_product &&
            !layer_list_has(&unit->settings->precision.statistics, operand_layer(linear->number)) &&
            (kind == OPERAND_INPUT || linear->bias < 0);
@@ -52,8 +53,8 @@ static bool gathers_copies(const struct unit *unit, const struct linear *linear,
 static void declare_exchange(struct unit *unit, const struct linear *linear)
 {
     const struct weight *w = &unit->weights[linear->weight];
-    const int64_t width = linear->cut == LINEAR_OUTPUTS ? w->cols : w->rows;
-    if (linear->cut == LINEAR_WHOLE || !sequence_is_cut(unit))
+    const int64_t width = linear->split == LINEAR_COLUMN_PARALLEL ? w->cols : w->rows;
+    if (linear->split == LINEAR_REPLICATED || !sequence_parallel(unit))
         return;
     unit_declare_tensor(unit, linear->first + LINEAR_GATHERED, "gathered", linear->tokens, width, ROLE_VALUE);
     unit_declare_tensor(unit, linear->first + LINEAR_PARTIAL, "part of a sum", linear->tokens, width, ROLE_VALUE);
@@ -71,16 +72,16 @@ static void declare_operand(struct unit *unit, const struct linear *linear, enum
     const struct quantization *rule = &p->rules[kind];
     const int id = linear->first + (kind == OPERAND_GRADIENT ? LINEAR_GRADIENT : 0);
     const bool input = kind == OPERAND_INPUT, columns = !p->wide_weight_product, all = linear->tokens == UNIT_TOKENS;
-    const enum tensor_role role = role_of_copies(rule);
+    const enum tensor_role role = role_of_quantized(rule);
     const int64_t blocks = all ? UNIT_TOKEN_BLOCKS : quantization_blocks(linear->tokens);
     const int64_t padded = all ? UNIT_PADDED_TOKENS : blocks * QUANTIZATION_BLOCK;
-    const struct copy_shape row = scale_shape_of(rule->scaling, linear->tokens, blocks, quantization_blocks(width));
-    const struct copy_shape column = scale_shape_of(rule->scaling, width, quantization_blocks(width), blocks);
-    unit_declare_tensor(unit, id + LINEAR_ROW, input ? "input row copy" : "gradient row copy", linear->tokens, width,
+    const struct operand_shape row = scale_shape_of(rule->scaling, linear->tokens, blocks, quantization_blocks(width));
+    const struct operand_shape column = scale_shape_of(rule->scaling, width, quantization_blocks(width), blocks);
+    unit_declare_tensor(unit, id + LINEAR_ROW, input ? "input rowwise" : "gradient rowwise", linear->tokens, width,
                         role);
     if (columns)
-        unit_declare_tensor(unit, id + LINEAR_COLUMN, input ? "input column copy" : "gradient column copy", width,
-                            padded, role);
+        unit_declare_tensor(unit, id + LINEAR_COLUMN, input ? "input columnwise" : "gradient columnwise", width, padded,
+                            role);
     if (p->delayed || rule->scaling == SCALING_1X32)
         return;
     unit_declare_tensor(unit, id + LINEAR_ROW_SCALE, input ? "input row scale" : "gradient row scale", row.rows,
@@ -92,26 +93,26 @@ static void declare_operand(struct unit *unit, const struct linear *linear, enum
 
 /* Declares a quantized form of the weight, or its scales: in the store, or as a tensor of the unit with rows of
  * shape.stride elements. */
-static void declare_copy(struct unit *unit, const struct linear *linear, int copy, struct copy_shape shape,
-                         enum tensor_role role)
+static void declare_quantized(struct unit *unit, const struct linear *linear, int which, struct operand_shape shape,
+                              enum tensor_role role)
 {
-    static const char *const names[LINEAR_COPIES] = {"weight row copy", "weight column copy", "weight row scale",
-                                                     "weight column scale"};
-    if (linear->makes_copies)
-        unit_declare_tensor(unit, linear->first + LINEAR_WEIGHT + copy, names[copy], shape.rows, shape.stride, role);
+    static const char *const names[LINEAR_QUANTIZED] = {"weight rowwise", "weight columnwise", "weight row scale",
+                                                        "weight column scale"};
+    if (linear->quantizes_per_gemm)
+        unit_declare_tensor(unit, linear->first + LINEAR_WEIGHT + which, names[which], shape.rows, shape.stride, role);
     else
-        unit_declare_copy(unit, linear->first_copy + copy, shape.rows, shape.cols, shape.stride, role);
+        unit_declare_quantized(unit, linear->first_quantized + which, shape.rows, shape.cols, shape.stride, role);
 }
 
-static struct copy_shape weight_shape(const struct unit *unit, const struct linear *linear, int copy)
+static struct operand_shape weight_shape(const struct unit *unit, const struct linear *linear, int which)
 {
     const struct weight *w = &unit->weights[linear->weight];
     const enum scaling scaling = linear->precision->rules[OPERAND_WEIGHT].scaling;
-    switch (copy) {
+    switch (which) {
     case LINEAR_ROW:
-        return (struct copy_shape){w->rows, w->cols, w->cols};
+        return (struct operand_shape){w->rows, w->cols, w->cols};
     case LINEAR_COLUMN:
-        return (struct copy_shape){w->cols, w->rows, w->rows};
+        return (struct operand_shape){w->cols, w->rows, w->rows};
     case LINEAR_ROW_SCALE:
         return scale_shape_of(scaling, w->rows, quantization_blocks(w->rows), quantization_blocks(w->cols));
     default:
@@ -121,10 +122,10 @@ static struct copy_shape weight_shape(const struct unit *unit, const struct line
 
 static void declare_weight(struct unit *unit, const struct linear *linear)
 {
-    const enum tensor_role role = role_of_copies(&linear->precision->rules[OPERAND_WEIGHT]);
-    for (int copy = 0; copy < LINEAR_COPIES; copy++)
-        declare_copy(unit, linear, copy, weight_shape(unit, linear, copy),
-                     copy <= LINEAR_COLUMN ? role : ROLE_STATISTIC);
+    const enum tensor_role role = role_of_quantized(&linear->precision->rules[OPERAND_WEIGHT]);
+    for (int which = 0; which < LINEAR_QUANTIZED; which++)
+        declare_quantized(unit, linear, which, weight_shape(unit, linear, which),
+                          which <= LINEAR_COLUMN ? role : ROLE_STATISTIC);
 }
 
 void linear_declare(struct unit *unit, const struct linear *linear)
@@ -137,16 +138,16 @@ void linear_declare(struct unit *unit, const struct linear *linear)
     declare_operand(unit, linear, OPERAND_GRADIENT, w->rows);
     declare_weight(unit, linear);
     w->operand = linear->number + (int)OPERAND_WEIGHT;
-    if (!linear->makes_copies && linear->precision->rules[OPERAND_WEIGHT].scaling == SCALING_TENSOR)
-        w->copied = linear->precision;
+    if (!linear->quantizes_per_gemm && linear->precision->rules[OPERAND_WEIGHT].scaling == SCALING_TENSOR)
+        w->quantized = linear->precision;
 }
 
 /* -- Operands ---------------------------------------------------------------------------------------------------- */
 
-struct quantized_copies linear_copies(const struct execution *execution, const struct linear_precision *precision,
-                                      int number)
+struct quantized_operands linear_quantized(const struct execution *execution, const struct linear_precision *precision,
+                                           int number)
 {
-    struct quantized_copies to = {.rule = precision->rules[number % OPERAND_COUNT], .salt = (uint32_t)number};
+    struct quantized_operands to = {.rule = precision->rules[number % OPERAND_COUNT], .salt = (uint32_t)number};
     if (precision->delayed) {
         to.scale = tensor_rows(&execution->scales, number, 1);
         to.amax = tensor_rows(&execution->amax, number, 1);
@@ -156,24 +157,24 @@ struct quantized_copies linear_copies(const struct execution *execution, const s
     return to;
 }
 
-static struct quantized_copies rule_of(const struct execution *execution, const struct linear *linear,
-                                       enum operand_kind kind)
+static struct quantized_operands rule_of(const struct execution *execution, const struct linear *linear,
+                                         enum operand_kind kind)
 {
-    return linear_copies(execution, linear->precision, linear->number + (int)kind);
+    return linear_quantized(execution, linear->precision, linear->number + (int)kind);
 }
 
-static bool has_scales(const struct quantized_copies *to)
+static bool has_scales(const struct quantized_operands *to)
 {
     return !tensor_present(&to->scale) && to->rule.scaling != SCALING_1X32;
 }
 
 /* Return the scale of a quantized form: given (delayed scaling), or made by quantizing. */
-static struct tensor row_scale(const struct quantized_copies *to)
+static struct tensor row_scale(const struct quantized_operands *to)
 {
     return tensor_present(&to->scale) ? to->scale : to->row_scale;
 }
 
-static struct tensor column_scale(const struct quantized_copies *to)
+static struct tensor column_scale(const struct quantized_operands *to)
 {
     return tensor_present(&to->scale) ? to->scale : to->column_scale;
 }
@@ -187,10 +188,10 @@ static struct tensor shaped(const struct execution *execution, const struct unit
 }
 
 static struct tensor shaped_scale(const struct execution *execution, const struct unit *unit, int id,
-                                  enum scaling scaling, const struct tensor *copy)
+                                  enum scaling scaling, const struct tensor *operand)
 {
-    const struct copy_shape s =
-        scale_shape_of(scaling, copy->rows, quantization_blocks(copy->rows), quantization_blocks(copy->cols));
+    const struct operand_shape s =
+        scale_shape_of(scaling, operand->rows, quantization_blocks(operand->rows), quantization_blocks(operand->cols));
     return shaped(execution, unit, id, s.rows, s.cols);
 }
 
@@ -200,10 +201,10 @@ static struct operand operand_of(const struct execution *execution, const struct
     const int id = linear->first + (kind == OPERAND_GRADIENT ? LINEAR_GRADIENT : 0);
     if (!quantizes(execution, linear))
         return (struct operand){.value = value};
-    struct quantized_copies to = rule_of(execution, linear, kind);
+    struct quantized_operands to = rule_of(execution, linear, kind);
     const bool columns = !linear->precision->wide_weight_product;
     const bool rows = kind == OPERAND_GRADIENT || !execution->recompute ||
-                      id_set_has(execution->wanted, linear->section) || gathers_copies(unit, linear, kind);
+                      id_set_has(execution->wanted, linear->section) || gathers_quantized(unit, linear, kind);
     const bool scales = has_scales(&to), shared = to.rule.scaling == SCALING_TENSOR;
     const struct tensor row = shaped(execution, unit, id + LINEAR_ROW, value.rows, value.cols);
     const struct tensor scale =
@@ -237,37 +238,37 @@ struct operand linear_gradient(const struct execution *execution, const struct u
     return operand_of(execution, unit, linear, OPERAND_GRADIENT, dy);
 }
 
-static struct tensor weight_copy(const struct execution *execution, const struct unit *unit,
-                                 const struct linear *linear, int copy)
+static struct tensor quantized_weight(const struct execution *execution, const struct unit *unit,
+                                      const struct linear *linear, int which)
 {
-    if (unit->row_base != NULL && copy == LINEAR_ROW)
+    if (unit->rowwise_base != NULL && which == LINEAR_ROW)
         return unit_row_copy(unit, linear->weight);
-    if (unit->row_base != NULL && copy == LINEAR_ROW_SCALE)
+    if (unit->rowwise_base != NULL && which == LINEAR_ROW_SCALE)
         return tensor_rows(&unit->row_scales, linear->weight, 1);
-    if (!linear->makes_copies)
-        return unit_copy(execution, unit, linear->first_copy + copy);
-    struct tensor made = unit_tensor(execution, unit, linear->first + LINEAR_WEIGHT + copy);
-    made.cols = weight_shape(unit, linear, copy).cols;
+    if (!linear->quantizes_per_gemm)
+        return unit_quantized(execution, unit, linear->first_quantized + which);
+    struct tensor made = unit_tensor(execution, unit, linear->first + LINEAR_WEIGHT + which);
+    made.cols = weight_shape(unit, linear, which).cols;
     return made;
 }
 
-static struct quantized_copies copies_of_weight(const struct execution *execution, const struct unit *unit,
-                                                const struct linear *linear)
+static struct quantized_operands operands_of_weight(const struct execution *execution, const struct unit *unit,
+                                                    const struct linear *linear)
 {
-    struct quantized_copies to = rule_of(execution, linear, OPERAND_WEIGHT);
-    to.row = weight_copy(execution, unit, linear, LINEAR_ROW);
-    to.column = weight_copy(execution, unit, linear, LINEAR_COLUMN);
+    struct quantized_operands to = rule_of(execution, linear, OPERAND_WEIGHT);
+    to.row = quantized_weight(execution, unit, linear, LINEAR_ROW);
+    to.column = quantized_weight(execution, unit, linear, LINEAR_COLUMN);
     if (has_scales(&to))
-        to.row_scale = to.column_scale = weight_copy(execution, unit, linear, LINEAR_ROW_SCALE);
+        to.row_scale = to.column_scale = quantized_weight(execution, unit, linear, LINEAR_ROW_SCALE);
     if (has_scales(&to) && to.rule.scaling != SCALING_TENSOR)
-        to.column_scale = weight_copy(execution, unit, linear, LINEAR_COLUMN_SCALE);
+        to.column_scale = quantized_weight(execution, unit, linear, LINEAR_COLUMN_SCALE);
     return to;
 }
 
-static struct quantized_copies copy_weight(const struct execution *execution, const struct unit *unit,
-                                           const struct linear *linear, bool rows, bool columns)
+static struct quantized_operands quantize_weight(const struct execution *execution, const struct unit *unit,
+                                                 const struct linear *linear, bool rows, bool columns)
 {
-    struct quantized_copies to = copies_of_weight(execution, unit, linear);
+    struct quantized_operands to = operands_of_weight(execution, unit, linear);
     if (!rows)
         to.row = to.row_scale = absent;
     if (!columns)
@@ -278,31 +279,31 @@ static struct quantized_copies copy_weight(const struct execution *execution, co
 }
 
 /* Forward and recompute read the rowwise form; the GEMM of dx reads the columnwise form. */
-void linear_copy_weight(const struct execution *execution, const struct unit *unit, const struct linear *linear,
-                        bool all)
+void linear_quantize_weight(const struct execution *execution, const struct unit *unit, const struct linear *linear,
+                            bool all)
 {
     const bool backward = execution->pass == PASS_BACKWARD, own = linear->section < 0;
-    if (!is_quantized(linear) || linear->makes_copies)
+    if (!is_quantized(linear) || linear->quantizes_per_gemm)
         return;
     const bool again = backward && (own || id_set_has(execution->wanted, linear->section));
     const bool rows = all || execution->pass == PASS_FORWARD || again;
     const bool columns = all || (backward && (own || (execution->gradients & GRADIENT_INPUT)));
-    if (unit->row_base == NULL) {
-        copy_weight(execution, unit, linear, rows, columns);
+    if (unit->rowwise_base == NULL) {
+        quantize_weight(execution, unit, linear, rows, columns);
     } else if (columns) {
-        const struct quantized_copies to = copies_of_weight(execution, unit, linear);
+        const struct quantized_operands to = operands_of_weight(execution, unit, linear);
         LAUNCH(execution->stream, TRANSPOSE, transpose, .from = to.row, .to = to.column);
     }
 }
 
 /* Returns the quantized weight for a GEMM that reads its rowwise or columnwise form, and makes that form if the store
  * does not keep it. */
-static struct quantized_copies ready_weight(const struct execution *execution, const struct unit *unit,
-                                            const struct linear *linear, bool column)
+static struct quantized_operands ready_weight(const struct execution *execution, const struct unit *unit,
+                                              const struct linear *linear, bool column)
 {
-    if (!linear->makes_copies)
-        return copies_of_weight(execution, unit, linear);
-    return copy_weight(execution, unit, linear, !column, column);
+    if (!linear->quantizes_per_gemm)
+        return operands_of_weight(execution, unit, linear);
+    return quantize_weight(execution, unit, linear, !column, column);
 }
 
 /* Returns whether quantization errors are measured now; recomputed operands are not. */
@@ -318,7 +319,7 @@ static bool measures(const struct execution *execution, const struct unit *unit,
 static void measure(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                     enum operand_kind kind, const struct operand *operand)
 {
-    const struct quantized_copies *to = &operand->to;
+    const struct quantized_operands *to = &operand->to;
     if (!measures(execution, unit, linear))
         return;
     LAUNCH(execution->stream, QUANTIZATION_STATISTIC, quantization_statistic, .x = operand->value,
@@ -347,10 +348,10 @@ struct operand linear_made(const struct execution *execution, const struct unit 
 }
 
 static struct tensor shared_amax(const struct execution *execution, const struct unit *unit,
-                                 const struct linear *linear, const struct quantized_copies *rule, struct tensor own)
+                                 const struct linear *linear, const struct quantized_operands *rule, struct tensor own)
 {
-    struct quantized_copies to = {.rule = rule->rule,
-                                  .amax = unit_tensor(execution, unit, linear->first + LINEAR_AMAX)};
+    struct quantized_operands to = {.rule = rule->rule,
+                                    .amax = unit_tensor(execution, unit, linear->first + LINEAR_AMAX)};
     LAUNCH(execution->stream, FILL, fill, .x = to.amax, .value = 0);
     LAUNCH(execution->stream, QUANTIZE, quantize, .x = own, .to = to);
     LAUNCH(execution->stream, ALL_REDUCE, all_reduce, .group = execution->tensor, .x = to.amax, .maximum = true);
@@ -359,7 +360,7 @@ static struct tensor shared_amax(const struct execution *execution, const struct
 
 /* Makes the columnwise form by transposing. Its padding after the last token is zero, written as bf16, two bytes each;
  * rows have an even number of tokens. */
-static void transpose_row(const struct execution *execution, const struct quantized_copies *to)
+static void transpose_row(const struct execution *execution, const struct quantized_operands *to)
 {
     const int64_t tokens = to->row.rows;
     const struct tensor *column = &to->column;
@@ -371,10 +372,10 @@ static void transpose_row(const struct execution *execution, const struct quanti
 }
 
 /* Quantizes this rank's part rowwise, gathers it, and transposes it to the columnwise form. */
-static void gather_copies(const struct execution *execution, const struct unit *unit, const struct linear *linear,
-                          const struct operand *operand)
+static void gather_quantized(const struct execution *execution, const struct unit *unit, const struct linear *linear,
+                             const struct operand *operand)
 {
-    struct quantized_copies to = operand->to;
+    struct quantized_operands to = operand->to;
     if (has_scales(&to))
         to.whole_amax = shared_amax(execution, unit, linear, &to, operand->own);
     to.row = sequence_own(execution, operand->to.row);
@@ -391,12 +392,12 @@ static bool collect(const struct execution *execution, const struct unit *unit, 
 {
     if (!tensor_present(&operand->own))
         return false;
-    const bool copies = quantizes(execution, linear) && gathers_copies(unit, linear, kind);
-    if (copies)
-        gather_copies(execution, unit, linear, operand);
+    const bool quantized = quantizes(execution, linear) && gathers_quantized(unit, linear, kind);
+    if (quantized)
+        gather_quantized(execution, unit, linear, operand);
     else
         sequence_gather(execution, operand->own, operand->value);
-    return copies;
+    return quantized;
 }
 
 void linear_prepare(const struct execution *execution, const struct unit *unit, const struct linear *linear,
@@ -405,7 +406,7 @@ void linear_prepare(const struct execution *execution, const struct unit *unit, 
     const bool made = collect(execution, unit, linear, OPERAND_INPUT, x) || is_fused(execution, linear, OPERAND_INPUT);
     if (!quantizes(execution, linear))
         return;
-    if (has_copies(&x->to) && !made)
+    if (has_quantized(&x->to) && !made)
         LAUNCH(execution->stream, QUANTIZE, quantize, .x = x->value, .to = x->to);
     measure(execution, unit, linear, OPERAND_INPUT, x);
 }
@@ -420,7 +421,7 @@ static void multiply_forward(const struct execution *execution, const struct uni
                .transpose_b = true, .bias = bias, .c = addend, .d = y);
         return;
     }
-    const struct quantized_copies w = ready_weight(execution, unit, linear, false);
+    const struct quantized_operands w = ready_weight(execution, unit, linear, false);
     if (measures(execution, unit, linear))
         measure(execution, unit, linear, OPERAND_WEIGHT,
                 &(struct operand){.value = unit_weight(execution, unit, linear->weight), .to = w});
@@ -433,12 +434,13 @@ void linear_forward(const struct execution *execution, const struct unit *unit, 
                     const struct operand *x, struct tensor y, struct tensor addend)
 {
     const struct tensor bias = linear->bias >= 0 ? unit_weight(execution, unit, linear->bias) : absent;
-    if (!is_cut(unit, linear, LINEAR_INPUTS)) {
+    if (!is_split(unit, linear, LINEAR_ROW_PARALLEL)) {
         multiply_forward(execution, unit, linear, x, y, bias, addend);
         return;
     }
     const struct tensor part = partial(execution, unit, linear, y);
-    const bool first = execution->tensor->rank == 0, whole = !sequence_is_cut(unit); /* one rank adds bias and addend */
+    const bool first = execution->tensor->rank == 0,
+               whole = !sequence_parallel(unit); /* one rank adds bias and addend */
     multiply_forward(execution, unit, linear, x, part, first ? bias : absent, first && whole ? addend : absent);
     sequence_add_up(execution, unit, part, y, linear->first + LINEAR_SCRATCH);
     if (!whole && tensor_present(&addend))
@@ -490,7 +492,7 @@ void linear_finish(const struct execution *execution, const struct unit *unit, s
 /* Returns whether a linear postpones its weight gradient. */
 static bool defers(const struct unit *unit, const struct linear_pending *pending)
 {
-    return pending != NULL && sequence_is_cut(unit);
+    return pending != NULL && sequence_parallel(unit);
 }
 
 /* As collect for the output gradient, overlapped with the pending weight gradient. */
@@ -512,9 +514,9 @@ static bool collect_gradient(struct execution *execution, const struct unit *uni
 static struct operand ready_gradient(struct execution *execution, const struct unit *unit, const struct linear *linear,
                                      struct tensor value, struct linear_pending *pending)
 {
-    const bool cut = sequence_is_cut(unit) && is_cut(unit, linear, LINEAR_INPUTS);
-    struct operand dy = linear_gradient(execution, unit, linear, cut ? gathered(execution, unit, linear) : value);
-    dy.own = cut ? value : absent;
+    const bool gathers = sequence_parallel(unit) && is_split(unit, linear, LINEAR_ROW_PARALLEL);
+    struct operand dy = linear_gradient(execution, unit, linear, gathers ? gathered(execution, unit, linear) : value);
+    dy.own = gathers ? value : absent;
     const bool made = collect_gradient(execution, unit, linear, &dy, pending);
     if (!quantizes(execution, linear))
         return dy;
@@ -536,7 +538,7 @@ static void multiply_input_gradient(const struct execution *execution, const str
                .d = dx);
         return;
     }
-    const struct quantized_copies w = ready_weight(execution, unit, linear, true);
+    const struct quantized_operands w = ready_weight(execution, unit, linear, true);
     LAUNCH(execution->stream, GEMM, gemm, .a = dy->to.row, .scale_a = row_scale(&dy->to),
            .scaling_a = dy->to.rule.scaling, .b = w.column, .scale_b = column_scale(&w), .scaling_b = w.rule.scaling,
            .transpose_b = true, .d = dx);
@@ -592,7 +594,7 @@ void linear_backward(struct execution *execution, const struct unit *unit, const
     const struct operand ready = ready_gradient(execution, unit, linear, dy, pending);
     if (next != NULL)
         gather_beside(execution, unit, next->linear, next->x);
-    if (is_cut(unit, linear, LINEAR_OUTPUTS)) {
+    if (is_split(unit, linear, LINEAR_COLUMN_PARALLEL)) {
         backward_of_outputs(execution, unit, linear, x, &ready, dx, pending);
         return;
     }

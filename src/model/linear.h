@@ -12,46 +12,46 @@
  * that reduces over its columns, columnwise for the weight gradient. */
 struct operand {
     struct tensor value;
-    struct quantized_copies to;
+    struct quantized_operands to;
     struct tensor own; /* this rank's part, if value is gathered from tensor ranks; else absent */
 };
 
 /* Ids that a linear adds to its unit's tensors, from linear->first on, and to its unit's quantized weights, from
- * first_copy on. */
+ * first_quantized on. */
 enum linear_tensor {
     LINEAR_ROW,
     LINEAR_COLUMN,
     LINEAR_ROW_SCALE,
     LINEAR_COLUMN_SCALE,
-    LINEAR_COPIES, /* the four ids above are the input's; LINEAR_GRADIENT + id: the output gradient's; LINEAR_WEIGHT +
-                      id: the weight's */
-    LINEAR_GRADIENT = LINEAR_COPIES,
-    LINEAR_WEIGHT = 2 * LINEAR_COPIES, /* if the store does not keep them */
+    LINEAR_QUANTIZED, /* the four ids above are the input's; LINEAR_GRADIENT + id: the output gradient's; LINEAR_WEIGHT
+                      + id: the weight's */
+    LINEAR_GRADIENT = LINEAR_QUANTIZED,
+    LINEAR_WEIGHT = 2 * LINEAR_QUANTIZED, /* if the store does not keep them */
     /* sequence parallelism: the operand gathered from all ranks, and this rank's term of a sum over ranks */
-    LINEAR_GATHERED = 3 * LINEAR_COPIES,
+    LINEAR_GATHERED = 3 * LINEAR_QUANTIZED,
     LINEAR_PARTIAL,
     LINEAR_SCRATCH, /* scratch for this sum */
     LINEAR_AMAX,    /* amax of a gathered operand, over all ranks */
     LINEAR_TENSORS
 };
 
-/* The part of a linear that a tensor rank has: all, some outputs (rows of the weight; column-parallel), or some inputs
- * (row-parallel). Outputs: forward reads the tokens of all ranks, and dx is summed over ranks. Inputs: y is summed over
+/* The part of a linear that a tensor rank has: all, some outputs (rows of the weight), or some inputs.
+ * Column-parallel: forward reads the tokens of all ranks, and dx is summed over ranks. Row-parallel: y is summed over
  * ranks, with bias and addend added once, and backward reads dy of all ranks' tokens. */
-enum linear_cut { LINEAR_WHOLE, LINEAR_OUTPUTS, LINEAR_INPUTS };
+enum linear_split { LINEAR_REPLICATED, LINEAR_COLUMN_PARALLEL, LINEAR_ROW_PARALLEL };
 
 struct linear {
     int weight; /* id of the unit's weight [out, in] */
     int bias;   /* id of the bias [1, out]; -1: none */
-    int first, first_copy;
-    enum linear_cut cut; /* how tensor parallelism splits this linear */
+    int first, first_quantized;
+    enum linear_split split; /* how tensor parallelism splits this linear */
     int section; /* section of forward (execution_wants) with its GEMM; a backward that does not recompute it makes no
                     rowwise input. -1: all its GEMMs are in backward */
     int64_t tokens;                           /* maximum number of tokens in a call: UNIT_TOKENS or a number */
     bool adds;                                /* adds to gradients of an earlier slice of the micro-batch */
     int number;                               /* operand_number of its input */
     const struct linear_precision *precision; /* NULL: the compute type */
-    bool makes_copies;         /* quantizes the weight for each GEMM; false: the store keeps quantized weights */
+    bool quantizes_per_gemm;   /* quantizes the weight for each GEMM; false: the store keeps quantized weights */
     bool summed;               /* the op that writes dy can also sum dy for the bias gradient: linear_sum */
     bool fused[OPERAND_COUNT]; /* the op that writes the operand can also quantize it: linear_made */
 };
@@ -83,13 +83,14 @@ void linear_declare(struct unit *unit, const struct linear *linear);
 
 /* Returns the arguments to quantize operand `number`, but for the targets and scales that are computed while
  * quantizing. */
-struct quantized_copies linear_copies(const struct execution *execution, const struct linear_precision *precision,
-                                      int number);
+struct quantized_operands linear_quantized(const struct execution *execution, const struct linear_precision *precision,
+                                           int number);
 
-/* Quantizes the weight for the store, as class->copy_weights (unit.h) describes; the weight is valid during the call.
+/* Quantizes the weight for the store, as class->quantize_weights (unit.h) describes; the weight is valid during the
+ * call.
  */
-void linear_copy_weight(const struct execution *execution, const struct unit *unit, const struct linear *linear,
-                        bool all);
+void linear_quantize_weight(const struct execution *execution, const struct unit *unit, const struct linear *linear,
+                            bool all);
 
 /* Returns whether the linear gathers x from the tensor ranks. linear_prepare is then a section of its own, which makes
  * linear->first + LINEAR_GATHERED. If GEMMs read 8-bit operands with one scale per tensor, it gathers the rowwise
@@ -98,7 +99,7 @@ void linear_copy_weight(const struct execution *execution, const struct unit *un
 bool linear_gathers(const struct unit *unit, const struct linear *linear);
 
 /* Returns the operand for x [T, in] or dy [T, out]; T may be less than linear->tokens. With sequence parallelism, x and
- * dx of LINEAR_OUTPUTS have this rank's tokens only, as have y, addend and dy of LINEAR_INPUTS. */
+ * dx of LINEAR_COLUMN_PARALLEL have this rank's tokens only, as have y, addend and dy of LINEAR_ROW_PARALLEL. */
 struct operand linear_input(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                             struct tensor x);
 struct operand linear_gradient(const struct execution *execution, const struct unit *unit, const struct linear *linear,

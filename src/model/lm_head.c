@@ -11,9 +11,9 @@ static const struct norm last_norm = {LM_HEAD_NORM, LM_HEAD_NORM_BIAS, LM_HEAD_R
 static const struct norm transform_norm = {LM_HEAD_NORM2, LM_HEAD_NORM2_BIAS, LM_HEAD_RSTD2, LM_HEAD_MEAN2, true};
 
 /* Returns whether the vocabulary is split over tensor ranks. */
-static bool is_cut(const struct unit *unit)
+static bool is_split(const struct unit *unit)
 {
-    return layer_ranks(&unit->settings->layer) > 1;
+    return tensor_ranks(&unit->settings->tensor) > 1;
 }
 
 /* The head's linears, by their numbers. */
@@ -23,7 +23,7 @@ static struct linear head_linear(const struct unit *unit, int number)
 {
     const struct model_settings *s = unit->settings;
     return (struct linear){.first = LM_HEAD_LINEARS + number * LINEAR_TENSORS,
-                           .first_copy = number * LINEAR_COPIES,
+                           .first_quantized = number * LINEAR_QUANTIZED,
                            .section = -1,
                            .number = operand_number((int)s->layers, number, OPERAND_INPUT),
                            .precision = s->precision.head ? &s->precision.kinds[PRECISION_EIGHT] : NULL};
@@ -84,7 +84,7 @@ static struct tensor make_features(struct execution *e, struct unit *unit, struc
 /* Each rank needs the features of all tokens, for its part of the vocabulary. */
 static struct tensor all_features(const struct execution *e, const struct unit *unit, struct tensor features)
 {
-    if (!sequence_is_cut(unit))
+    if (!sequence_parallel(unit))
         return features;
     const struct tensor all = unit_tensor(e, unit, LM_HEAD_ALL_FEATURES);
     sequence_gather(e, features, all);
@@ -115,7 +115,7 @@ struct tensor lm_head_logits(const struct execution *e, const struct unit *unit,
 struct tensor lm_head_end_logits(const struct execution *e, const struct unit *unit)
 {
     const int64_t count = e->batch->ends.cols;
-    return is_cut(unit) ? first_rows(e, unit, LM_HEAD_ALL_LOGITS, count) : lm_head_logits(e, unit, count);
+    return is_split(unit) ? first_rows(e, unit, LM_HEAD_ALL_LOGITS, count) : lm_head_logits(e, unit, count);
 }
 
 /* Tokens first .. first + count - 1. */
@@ -164,7 +164,7 @@ static void merged_losses(struct execution *e, const struct unit *unit, const st
 
 static void slice_losses(struct execution *e, const struct unit *unit, const struct token_slice *slice)
 {
-    if (is_cut(unit))
+    if (is_split(unit))
         merged_losses(e, unit, slice, e->batch->total);
     else
         LAUNCH(e->stream, XENT_STAT, xent_stat, .logits = slice->logits, .labels = slice->labels, .loss = slice->loss,
@@ -175,7 +175,7 @@ static void slice_losses(struct execution *e, const struct unit *unit, const str
 static void differentiate_slice(struct execution *e, const struct unit *unit, const struct token_slice *slice,
                                 struct tensor total)
 {
-    if (!is_cut(unit)) {
+    if (!is_split(unit)) {
         LAUNCH(e->stream, XENT_BOTH, xent_both, .logits = slice->logits, .labels = slice->labels, .loss = slice->loss,
                .total = total);
         return;
@@ -205,7 +205,7 @@ static void end_logits(struct execution *e, struct unit *unit, struct tensor inp
     struct token_slice slice = slice_at(e, unit, make_features(e, unit, final_norm(e, unit, rows)), 0);
     CHECK_BUG(slice.count == ends.cols);
     slice_logits(e, unit, &slice);
-    if (is_cut(unit))
+    if (is_split(unit))
         collect_logits(e, unit, slice.logits);
 }
 
@@ -221,7 +221,7 @@ static void losses(struct execution *e, struct unit *unit, struct tensor input)
 
 static void lm_head_forward(struct execution *e, struct unit *unit, struct tensor input)
 {
-    CHECK_BUG(e->pass == PASS_EVALUATE || e->pass == PASS_FORWARD || !sequence_is_cut(unit));
+    CHECK_BUG(e->pass == PASS_EVALUATE || e->pass == PASS_FORWARD || !sequence_parallel(unit));
     if (e->pass == PASS_GENERATE)
         end_logits(e, unit, input);
     else if (e->pass == PASS_EMBED)
@@ -242,12 +242,12 @@ static void slice_backward(struct execution *e, struct unit *unit, const struct 
                     NULL, NULL);
 }
 
-static void lm_head_copy_weights(const struct execution *e, struct unit *unit, bool all)
+static void lm_head_quantize_weights(const struct execution *e, struct unit *unit, bool all)
 {
     const struct linear dense = dense_of(unit), decoder = decoder_of(unit, 0);
     if (unit_family(unit)->transform)
-        linear_copy_weight(e, unit, &dense, all);
-    linear_copy_weight(e, unit, &decoder, all);
+        linear_quantize_weight(e, unit, &dense, all);
+    linear_quantize_weight(e, unit, &decoder, all);
 }
 
 static void lm_head_backward(struct execution *e, struct unit *unit, struct tensor input, struct tensor output_gradient)
@@ -256,7 +256,7 @@ static void lm_head_backward(struct execution *e, struct unit *unit, struct tens
     bool transform = unit_family(unit)->transform;
     struct tensor d_normed = unit_tensor(e, unit, LM_HEAD_D_NORMED);
     struct tensor d_features = transform ? unit_tensor(e, unit, LM_HEAD_D_FEATURES) : d_normed;
-    struct tensor d_part = sequence_is_cut(unit) ? unit_tensor(e, unit, LM_HEAD_D_ALL_FEATURES) : d_features;
+    struct tensor d_part = sequence_parallel(unit) ? unit_tensor(e, unit, LM_HEAD_D_ALL_FEATURES) : d_features;
     /* Both halves of a split backward compute the losses, but only one counts them. */
     struct tensor total = e->gradients & GRADIENT_INPUT ? e->batch->total : e->batch->discarded;
     struct tensor normed = final_norm(e, unit, input);
@@ -267,7 +267,7 @@ static void lm_head_backward(struct execution *e, struct unit *unit, struct tens
         differentiate_slice(e, unit, &slice, total);
         slice_backward(e, unit, &slice, d_part);
     }
-    if (is_cut(unit))
+    if (is_split(unit))
         sequence_add_up(e, unit, d_part, d_features, LM_HEAD_SCRATCH);
     if (transform)
         features_backward(e, unit, normed, d_normed);
@@ -281,7 +281,7 @@ static void lm_head_backward(struct execution *e, struct unit *unit, struct tens
 static const struct unit_class lm_head_class = {.name = "lm_head",
                                                 .forward = lm_head_forward,
                                                 .backward = lm_head_backward,
-                                                .copy_weights = lm_head_copy_weights,
+                                                .quantize_weights = lm_head_quantize_weights,
                                                 .idle_forward = true};
 
 /* Declares a weight with one row (matrix) or element (vector) for each token of this rank's part of the vocabulary. */
@@ -306,11 +306,11 @@ static void declare_transform(struct unit *unit)
     unit_declare_weight(unit, LM_HEAD_DENSE, s->hidden, s->hidden, STORAGE_MATRIX);
     parameter_share(unit_declare_parameter(unit, LM_HEAD_DENSE, s->hidden, unit_random(unit, s->init_std), "%s.weight",
                                            names->dense),
-                    &s->layer, s->layer.sequence);
+                    &s->tensor, s->tensor.sequence);
     unit_declare_weight(unit, LM_HEAD_DENSE_BIAS, 1, s->hidden, STORAGE_VECTOR);
     parameter_share(
         unit_declare_parameter(unit, LM_HEAD_DENSE_BIAS, s->hidden, unit_constant(0), "%s.bias", names->dense),
-        &s->layer, s->layer.sequence);
+        &s->tensor, s->tensor.sequence);
     norm_declare(unit, &transform_norm, names->head_norm);
 }
 
@@ -341,10 +341,10 @@ static void declare_wide(struct unit *unit, int id, const char *name)
 static void declare_exchange(struct unit *unit)
 {
     const struct model_settings *s = unit->settings;
-    unit_declare_tensor(unit, LM_HEAD_STATISTICS, "statistics of parts", layer_ranks(&s->layer) * XENT_STATISTICS,
+    unit_declare_tensor(unit, LM_HEAD_STATISTICS, "statistics of parts", tensor_ranks(&s->tensor) * XENT_STATISTICS,
                         unit->head_tokens, ROLE_STATISTIC);
     unit_declare_tensor(unit, LM_HEAD_ALL_LOGITS, "all logits", unit->head_tokens, s->vocabulary, ROLE_VALUE);
-    if (!sequence_is_cut(unit))
+    if (!sequence_parallel(unit))
         return;
     unit_declare_tensor(unit, LM_HEAD_ALL_FEATURES, "features of all tokens", UNIT_TOKENS, s->hidden, ROLE_VALUE);
     unit_declare_tensor(unit, LM_HEAD_D_ALL_FEATURES, "d features of all tokens", UNIT_TOKENS, s->hidden, ROLE_VALUE);
@@ -374,7 +374,7 @@ void lm_head_declare(struct unit *unit, struct unit *embedding, int64_t head_tok
     unit_declare_tensor(unit, LM_HEAD_ENDS, "ends", unit->head_tokens, unit->settings->hidden, ROLE_VALUE);
     unit_declare_tensor(unit, LM_HEAD_LOSS, "loss", 1, UNIT_TOKENS, ROLE_STATISTIC);
     unit_declare_tensor(unit, LM_HEAD_LSE, "lse", 1, unit->head_tokens, ROLE_STATISTIC);
-    if (is_cut(unit))
+    if (is_split(unit))
         declare_exchange(unit);
     const struct linear dense = dense_of(unit), decoder = decoder_of(unit, 0);
     if (unit_family(unit)->transform)

@@ -15,14 +15,14 @@
 /* Adds the next unit to slice `slice` of the model. */
 static struct unit *start_unit(struct model *model, int slice, int layer)
 {
-    const struct stage_cut *cut = &model->settings.cut;
+    const struct pipeline_parallel *pipeline = &model->settings.pipeline;
     struct unit *unit = &model->units[model->unit_count];
     unit->settings = &model->settings;
     unit->index = model->unit_count++;
     unit->layer = layer;
     unit->tokens = model->tokens;
-    unit->here = slice % stage_count(cut) == cut->stage;
-    unit->chunk = unit->here ? slice / stage_count(cut) : -1;
+    unit->here = slice % stage_count(pipeline) == pipeline->stage;
+    unit->chunk = unit->here ? slice / stage_count(pipeline) : -1;
     return unit;
 }
 
@@ -35,18 +35,18 @@ static void add_block(struct model *model, int slice, int layer)
 
 static void add_boundary(struct model *model, int slice)
 {
-    struct unit *outlet = start_unit(model, slice, -1);
-    outlet_declare(outlet);
-    snprintf(outlet->name, sizeof outlet->name, "outlet.%d", slice);
-    struct unit *inlet = start_unit(model, slice + 1, -1);
-    inlet_declare(inlet);
-    snprintf(inlet->name, sizeof inlet->name, "inlet.%d", slice + 1);
+    struct unit *send = start_unit(model, slice, -1);
+    stage_send_declare(send);
+    snprintf(send->name, sizeof send->name, "stage_send.%d", slice);
+    struct unit *receive = start_unit(model, slice + 1, -1);
+    stage_receive_declare(receive);
+    snprintf(receive->name, sizeof receive->name, "stage_receive.%d", slice + 1);
 }
 
 static void find_chunks(struct model *model)
 {
-    if (model->settings.cut.chunks > MODEL_CHUNKS)
-        error_fatal("bug: a stage has %d chunks", model->settings.cut.chunks);
+    if (model->settings.pipeline.chunks > MODEL_CHUNKS)
+        error_fatal("bug: a stage has %d chunks", model->settings.pipeline.chunks);
     for (int u = 0; u < model->unit_count; u++) {
         const int chunk = model->units[u].chunk;
         if (chunk == model->chunk_count)
@@ -59,7 +59,7 @@ static void find_chunks(struct model *model)
 /* A tied head's stage stores the table too. */
 static void hold_twice(struct unit *table, const struct unit *head)
 {
-    const int stages = stage_count(&table->settings->cut);
+    const int stages = stage_count(&table->settings->pipeline);
     table->held_twice = stages > 1 && unit_lender(head) == table;
     table->here |= table->held_twice && head->here;
 }
@@ -77,7 +77,7 @@ static void round_gradients(struct model *model, const struct unit *head)
 
 void model_create(struct model *model, const struct model_settings *settings, int64_t tokens, int64_t head_tokens)
 {
-    const int slices = stage_slices(&settings->cut), boundaries = slices - 1;
+    const int slices = stage_slices(&settings->pipeline), boundaries = slices - 1;
     int layers = 0, *counts = memory_allocate((int64_t)sizeof *counts * slices);
     *model = (struct model){.settings = *settings, .tokens = tokens};
     model->units = memory_allocate((int64_t)sizeof *model->units * (settings->layers + 2 + 2 * boundaries));

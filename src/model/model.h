@@ -12,7 +12,7 @@ struct model_chunk {
 };
 
 /* All ranks of a pipeline declare all units, so that parameters have the same numbers; unit->chunk tells which of them
- * a rank computes. An outlet and an inlet are between consecutive slices (model/boundary.h). */
+ * a rank computes. A stage_send and a stage_receive unit are between consecutive slices (model/boundary.h). */
 struct model {
     struct model_settings settings;
     int64_t tokens; /* maximum of a micro-batch */

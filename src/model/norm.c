@@ -7,10 +7,10 @@ static const struct tensor absent;
 static void declare_vector(struct unit *unit, const struct norm *norm, int id, double value, const char *name,
                            const char *what)
 {
-    const struct layer_cut *layer = &unit->settings->layer;
+    const struct tensor_parallel *tensor = &unit->settings->tensor;
     unit_declare_weight(unit, id, 1, unit->settings->hidden, STORAGE_VECTOR);
     parameter_share(unit_declare_parameter(unit, id, unit->settings->hidden, unit_constant(value), "%s.%s", name, what),
-                    layer, norm->own && layer->sequence);
+                    tensor, norm->own && tensor->sequence);
 }
 
 void norm_declare(struct unit *unit, const struct norm *norm, const char *name)

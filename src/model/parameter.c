@@ -17,10 +17,10 @@ void parameter_place(struct parameter *parameter, int64_t rows, int64_t cols, in
     part->col = col;
 }
 
-void parameter_share(struct parameter *parameter, const struct layer_cut *layer, bool partial)
+void parameter_share(struct parameter *parameter, const struct tensor_parallel *tensor, bool partial)
 {
-    parameter->holder = layer->rank;
-    parameter->holders = layer_ranks(layer);
+    parameter->holder = tensor->rank;
+    parameter->holders = tensor_ranks(tensor);
     parameter->partial = partial && parameter->holders > 1;
 }
 

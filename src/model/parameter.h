@@ -48,9 +48,9 @@ struct weight {
     int64_t offset;    /* elements, in the flat buffer; a multiple of UNIT_ALIGNMENT */
     int64_t reserved;  /* elements in the flat buffer, a multiple of UNIT_ALIGNMENT; zero after the weight */
     struct unit *home; /* the unit whose buffers contain the weight: this unit, or the embedding for a tied head */
-    /* copied: the recipe, if GEMMs in training read an 8-bit quantized form of this weight, with one scale, that the
+    /* quantized: the recipe, if GEMMs in training read an 8-bit quantized form of this weight, with one scale, that the
      * store keeps; else NULL. operand: its operand number (model/linear.h). */
-    const struct linear_precision *copied;
+    const struct linear_precision *quantized;
     int operand;
 };
 
@@ -61,7 +61,7 @@ int64_t unit_aligned(int64_t elements);
 void parameter_place(struct parameter *parameter, int64_t rows, int64_t cols, int64_t row, int64_t col);
 /* Declares that all tensor ranks have the whole parameter. partial: each rank computes a term of its gradient; else
  * each computes the whole gradient. */
-void parameter_share(struct parameter *parameter, const struct layer_cut *layer, bool partial);
+void parameter_share(struct parameter *parameter, const struct tensor_parallel *tensor, bool partial);
 /* Returns the row of the global tensor that is row `row` of the part. */
 int64_t parameter_row(const struct parameter *parameter, int64_t row);
 

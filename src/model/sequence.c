@@ -23,7 +23,7 @@ void sequence_gather(const struct execution *e, struct tensor own, struct tensor
 
 void sequence_declare_room(struct unit *unit, int room, int64_t tokens, int64_t columns)
 {
-    if (sequence_is_cut(unit))
+    if (sequence_parallel(unit))
         unit_declare_tensor(unit, room, "room for a sum", tokens, columns, ROLE_VALUE);
 }
 
@@ -37,7 +37,7 @@ static struct tensor room_of(const struct execution *e, const struct unit *unit,
 void sequence_add_up(const struct execution *e, const struct unit *unit, struct tensor partial, struct tensor sum,
                      int room)
 {
-    if (sequence_is_cut(unit))
+    if (sequence_parallel(unit))
         LAUNCH(e->stream, REDUCE_SCATTER, reduce_scatter, .group = e->tensor, .in = by_ranks(e, partial),
                .out = flat(sum), .scratch = room_of(e, unit, room));
     else

@@ -1,5 +1,5 @@
-/* Sequence parallelism (layer_cut.sequence): between linear layers (norms, residual stream) each tensor rank has a part
- * of the tokens, in rank order; elsewhere every rank has all. All functions but sequence_is_cut need tensor
+/* Sequence parallelism (tensor_parallel.sequence): between linear layers (norms, residual stream) each tensor rank has
+ * a part of the tokens, in rank order; elsewhere every rank has all. All functions but sequence_parallel need tensor
  * parallelism. */
 #ifndef MODEL_SEQUENCE_H
 #define MODEL_SEQUENCE_H
@@ -7,9 +7,9 @@
 #include "model/execution.h"
 
 /* Returns whether the unit's model uses sequence parallelism. */
-static inline bool sequence_is_cut(const struct unit *unit)
+static inline bool sequence_parallel(const struct unit *unit)
 {
-    return unit->settings->layer.sequence;
+    return unit->settings->tensor.sequence;
 }
 
 /* Returns this rank's rows of all tokens' rows [T, any]. */

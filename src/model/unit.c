@@ -107,18 +107,19 @@ void unit_declare_tensor(struct unit *unit, int id, const char *name, int64_t ro
     unit->tensors[id] = (struct unit_tensor){name, rows, cols, role};
 }
 
-void unit_declare_copy(struct unit *unit, int id, int64_t rows, int64_t cols, int64_t stride, enum tensor_role role)
+void unit_declare_quantized(struct unit *unit, int id, int64_t rows, int64_t cols, int64_t stride,
+                            enum tensor_role role)
 {
     enum { ALIGNMENT = 256 /* bytes */, WIDEST = 8 };
-    unit->copies = extended(unit->copies, &unit->copy_count, id + 1, sizeof *unit->copies);
-    unit->copies[id] = (struct weight_copy){rows, cols, stride, role, unit->copy_bytes};
+    unit->quantized = extended(unit->quantized, &unit->quantized_count, id + 1, sizeof *unit->quantized);
+    unit->quantized[id] = (struct quantized_weight){rows, cols, stride, role, unit->quantized_bytes};
     int64_t width = role == ROLE_STATISTIC ? WIDEST : role == ROLE_BF16 ? 2 : 1;
-    unit->copy_bytes += (rows * stride * width + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    unit->quantized_bytes += (rows * stride * width + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
 void unit_destroy(struct unit *unit)
 {
-    memory_free(unit->copies);
+    memory_free(unit->quantized);
     memory_free(unit->parameters);
     memory_free(unit->weights);
     memory_free(unit->tensors);
@@ -126,8 +127,8 @@ void unit_destroy(struct unit *unit)
 
 static int64_t own_tokens(const struct unit *unit, int64_t tokens)
 {
-    const struct layer_cut *layer = &unit->settings->layer;
-    return layer->sequence ? tokens / layer_ranks(layer) : tokens;
+    const struct tensor_parallel *tensor = &unit->settings->tensor;
+    return tensor->sequence ? tokens / tensor_ranks(tensor) : tokens;
 }
 
 int64_t unit_extent(const struct unit *unit, int64_t declared, int64_t tokens)
@@ -141,7 +142,7 @@ int64_t unit_extent(const struct unit *unit, int64_t declared, int64_t tokens)
     case UNIT_TOKEN_BLOCKS:
         return blocks;
     case UNIT_ROW_TOKENS:
-        return tokens * row_ranks(&unit->settings->rows);
+        return tokens * context_ranks(&unit->settings->context);
     case UNIT_ALL_TOKENS:
         return tokens * unit->settings->embedding_ranks;
     case UNIT_OWN_TOKENS:
@@ -157,7 +158,7 @@ int64_t unit_tensor_elements(const struct unit *unit, int id)
     return unit_extent(unit, t->rows, unit->tokens) * unit_extent(unit, t->cols, unit->tokens);
 }
 
-enum tensor_role role_of_copies(const struct quantization *rule)
+enum tensor_role role_of_quantized(const struct quantization *rule)
 {
     enum dtype dtype = quantization_dtype(rule);
     return dtype == DTYPE_E4M3 ? ROLE_E4M3 : dtype == DTYPE_E5M2 ? ROLE_E5M2 : ROLE_BF16;

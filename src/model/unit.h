@@ -25,7 +25,7 @@ enum {
 enum tensor_role { ROLE_VALUE, ROLE_STATISTIC, ROLE_E4M3, ROLE_E5M2, ROLE_BF16, ROLE_I32, ROLE_F32 };
 
 /* Returns the role of operands quantized by the rule. */
-enum tensor_role role_of_copies(const struct quantization *rule);
+enum tensor_role role_of_quantized(const struct quantization *rule);
 
 /* A tensor that a unit works on. */
 struct unit_tensor {
@@ -34,12 +34,12 @@ struct unit_tensor {
     enum tensor_role role;
 };
 
-/* A quantized operand made from a weight, which GEMMs read instead of the weight, or its scales. class->copy_weights
- * makes them when weights have changed. */
-struct weight_copy {
+/* A quantized operand made from a weight, which GEMMs read instead of the weight, or its scales.
+ * class->quantize_weights makes them when weights have changed. */
+struct quantized_weight {
     int64_t rows, cols, stride;
     enum tensor_role role;
-    int64_t offset; /* bytes from copy_base; a multiple of 256 */
+    int64_t offset; /* bytes from quantized_base; a multiple of 256 */
 };
 
 /* Ids of tensors that every class has. */
@@ -59,7 +59,7 @@ struct unit_class {
     /* Makes the quantized operands of the unit's weights, from the weights or from their rowwise form, whichever the
      * store has. all: makes all of them; else those that execution->pass reads, with execution->wanted in a backward.
      * NULL: the class has none. */
-    void (*copy_weights)(const struct execution *execution, struct unit *unit, bool all);
+    void (*quantize_weights)(const struct execution *execution, struct unit *unit, bool all);
     bool idle_forward;       /* PASS_FORWARD needs no weights and does nothing, since backward does all the work */
     bool reads_forward_only; /* backward reads no weights of the unit: they are not gathered for it */
 };
@@ -76,13 +76,13 @@ struct unit {
     int64_t tokens;  /* maximum of a micro-batch on this rank */
 
     int parameter_count, weight_count, tensor_count;
-    struct parameter *parameters;    /* [parameter_count] */
-    struct weight *weights;          /* [weight_count] */
-    struct unit_tensor *tensors;     /* [tensor_count], at most ID_SET_LIMIT; name NULL: not declared */
-    int64_t elements[STORAGE_COUNT]; /* elements of the flat buffers, padded to UNIT_ALIGNMENT */
-    struct weight_copy *copies;      /* [copy_count] quantized weights; read only in training */
-    int copy_count;
-    int64_t copy_bytes;            /* bytes of all quantized weights */
+    struct parameter *parameters;       /* [parameter_count] */
+    struct weight *weights;             /* [weight_count] */
+    struct unit_tensor *tensors;        /* [tensor_count], at most ID_SET_LIMIT; name NULL: not declared */
+    int64_t elements[STORAGE_COUNT];    /* elements of the flat buffers, padded to UNIT_ALIGNMENT */
+    struct quantized_weight *quantized; /* [quantized_count] quantized weights; read only in training */
+    int quantized_count;
+    int64_t quantized_bytes;       /* bytes of all quantized weights */
     bool decay[STORAGE_COUNT];     /* weight decay applies */
     bool decoupled[STORAGE_COUNT]; /* uses the separate learning rate of embedding and head */
     int64_t head_tokens;           /* head only: tokens per chunk */
@@ -91,11 +91,11 @@ struct unit {
 
     /* Set by the weight store (store/store.h): flat buffers, valid from acquire to release. */
     void *weight_base[STORAGE_COUNT];
-    char *copy_base;
+    char *quantized_base;
     /* Rowwise quantized matrices, one byte an element, which the store may have in training instead of the matrices;
-     * weight_base[STORAGE_MATRIX] is then NULL. Else row_base is NULL. row_scales: their scales by weight id, stat
+     * weight_base[STORAGE_MATRIX] is then NULL. Else rowwise_base is NULL. row_scales: their scales by weight id, stat
      * [weights, 1]; absent where execution->scales has them. */
-    char *row_base;
+    char *rowwise_base;
     struct tensor row_scales;
     /* Set by the weight store: flat buffers, valid from gradients_open to gradients_close. */
     void *gradient_base[STORAGE_COUNT];
@@ -123,7 +123,8 @@ void unit_share_weight(struct unit *unit, int id, struct unit *home, int home_id
 void unit_declare_tensor(struct unit *unit, int id, const char *name, int64_t rows, int64_t cols,
                          enum tensor_role role);
 /* Declares quantized weight `id`, or scales. stride: elements from one row to the next. */
-void unit_declare_copy(struct unit *unit, int id, int64_t rows, int64_t cols, int64_t stride, enum tensor_role role);
+void unit_declare_quantized(struct unit *unit, int id, int64_t rows, int64_t cols, int64_t stride,
+                            enum tensor_role role);
 /* Frees the declarations. */
 void unit_destroy(struct unit *unit);
 /* Returns the elements of tensor `id` for a micro-batch of unit->tokens tokens, for which memory is planned. */

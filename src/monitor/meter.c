@@ -17,7 +17,7 @@ enum { GPU_DIGITS = 12, STEP_TIME_DIGITS = 4 };
 static void open_board(struct run_meter *meter, const char *folder, bool writes)
 {
     /* also if none will be written now, because a later program may */
-    int code = tensorboard_cut(folder, meter->settings.step);
+    int code = tensorboard_truncate(folder, meter->settings.step);
     if (code == ERROR_NONE && writes)
         code = tensorboard_open(&meter->board, folder, meter->settings.step);
     if (code == ERROR_NONE)

@@ -345,7 +345,7 @@ static bool read_record(FILE *file, unsigned char *data, int64_t *bytes)
            little_endian(tail, 4) == tensorboard_masked_crc(data, *bytes);
 }
 
-static int cut_file(const char *path, int64_t step)
+static int truncate_file(const char *path, int64_t step)
 {
     struct stat status;
     if (lstat(path, &status) == 0 && (S_ISLNK(status.st_mode) || status.st_nlink > 1))
@@ -371,7 +371,7 @@ static int cut_file(const char *path, int64_t step)
     return ERROR_NONE;
 }
 
-int tensorboard_cut(const char *folder, int64_t step)
+int tensorboard_truncate(const char *folder, int64_t step)
 {
     int code = refuse_link(folder);
     DIR *dir = code == ERROR_NONE ? opendir(folder) : NULL;
@@ -382,7 +382,7 @@ int tensorboard_cut(const char *folder, int64_t step)
     for (struct dirent *entry = readdir(dir); entry != NULL && code == ERROR_NONE; entry = readdir(dir))
         if (is_event_file(entry->d_name)) {
             char *path = memory_format("%s/%s", folder, entry->d_name);
-            code = cut_file(path, step);
+            code = truncate_file(path, step);
             free(path);
         }
     closedir(dir);

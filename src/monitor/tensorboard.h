@@ -20,7 +20,7 @@ struct tensorboard_scalar {
 /* Truncates each event file of `folder` at its first record of a step after `step`, which a killed program wrote after
  * its last checkpoint, or at a damaged record. Removes a file that then has no step. A missing folder is not an error.
  * Local. ERROR_ENVIRONMENT. */
-int tensorboard_cut(const char *folder, int64_t step);
+int tensorboard_truncate(const char *folder, int64_t step);
 /* Makes the folder if it does not exist, and in it a new event file, which sorts after the existing ones, for a program
  * that resumes at `step`. A TensorBoard that shows the run drops the points of later steps. Local. ERROR_ENVIRONMENT.
  */

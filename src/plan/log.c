@@ -209,10 +209,10 @@ bool plan_traffic_of(enum op op, const void *args, const struct group **group, i
         *bytes = a->group->size > 1 ? tensor_extent(&a->out) : 0;
         return true;
     }
-    case OP_RELAY: {
-        const struct relay_args *a = args;
+    case OP_SEND_RECEIVE: {
+        const struct send_receive_args *a = args;
         *group = a->group;
-        *bytes = tensor_extent(&a->from_before) + tensor_extent(&a->from_next);
+        *bytes = tensor_extent(&a->from_previous) + tensor_extent(&a->from_next);
         return true;
     }
     default:

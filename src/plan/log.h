@@ -90,7 +90,7 @@ struct plan_cost plan_log_cost(struct plan_span span);
 
 /* The minimum bytes that each rank of a group receives in the span's collectives. With n ranks: (n - 1) / n of the
  * whole tensor for reduce_scatter, all_gather and all_to_all, twice that for all_reduce, and the whole for broadcast,
- * shift and relay. */
+ * shift and send_receive. */
 struct plan_traffic {
     const char *group;
     int64_t collectives, bytes;

@@ -18,7 +18,7 @@ struct grid_shape layout_shape(const struct deck *deck)
     return (struct grid_shape){.tensor = (int)tensor,
                                .context = (int)deck->parallel.context,
                                .shard = shards(deck) ? (int)deck->parallel.shard_size : 1,
-                               .alike = kv_heads > 0 && kv_heads < tensor ? (int)(tensor / kv_heads) : 1,
+                               .kv_replicas = kv_heads > 0 && kv_heads < tensor ? (int)(tensor / kv_heads) : 1,
                                .stages = (int)deck->parallel.pipeline};
 }
 
@@ -61,27 +61,28 @@ struct grid_shape layout_shape_on(const struct deck *deck, int64_t ranks, int64_
     return shape;
 }
 
-struct row_cut layout_rows(const struct deck *deck, int64_t kv_heads)
+struct context_parallel layout_context_parallel(const struct deck *deck, int64_t kv_heads)
 {
-    struct row_cut rows = {(int)deck->parallel.context, (enum deck_context)deck->parallel.context_method};
-    if (rows.method == DECK_CONTEXT_AUTO)
-        rows.method = kv_heads % rows.ranks == 0 ? DECK_CONTEXT_HEADS : DECK_CONTEXT_GATHER;
-    return rows;
+    struct context_parallel context = {(int)deck->parallel.context, (enum deck_context)deck->parallel.context_method};
+    if (context.method == DECK_CONTEXT_AUTO)
+        context.method = kv_heads % context.ranks == 0 ? DECK_CONTEXT_HEADS : DECK_CONTEXT_GATHER;
+    return context;
 }
 
-struct layer_cut layout_layers(const struct deck *deck, int rank)
+struct tensor_parallel layout_tensor_parallel(const struct deck *deck, int rank)
 {
     const int ranks = (int)deck->parallel.tensor;
-    return (struct layer_cut){.ranks = ranks, .rank = rank % ranks, .sequence = ranks > 1 && deck->parallel.sequence};
+    return (struct tensor_parallel){
+        .ranks = ranks, .rank = rank % ranks, .sequence = ranks > 1 && deck->parallel.sequence};
 }
 
-struct stage_cut layout_stages(const struct deck *deck, int64_t ranks, int rank)
+struct pipeline_parallel layout_pipeline_parallel(const struct deck *deck, int64_t ranks, int rank)
 {
     const int stages = (int)deck->parallel.pipeline;
-    return (struct stage_cut){.stages = stages,
-                              .stage = (int)(rank / (ranks / stages)),
-                              .chunks = (int)deck->parallel.virtual_stages,
-                              .balance = deck->parallel.pipeline_balance};
+    return (struct pipeline_parallel){.stages = stages,
+                                      .stage = (int)(rank / (ranks / stages)),
+                                      .chunks = (int)deck->parallel.virtual_stages,
+                                      .balance = deck->parallel.pipeline_balance};
 }
 
 /* -- Checks ------------------------------------------------------------------------------------------------------- */
@@ -219,8 +220,8 @@ int layout_check(const struct deck *deck, int64_t ranks)
 
 int layout_most_shared(const struct deck *deck, int64_t ranks)
 {
-    const int64_t alike = ranks / deck->parallel.tensor / deck->parallel.pipeline;
-    return alike == 1 ? DECK_SHARD_NONE : DECK_SHARD_FULL;
+    const int64_t sharing = ranks / deck->parallel.tensor / deck->parallel.pipeline;
+    return sharing == 1 ? DECK_SHARD_NONE : DECK_SHARD_FULL;
 }
 
 const char *layout_level(int shard)
@@ -255,11 +256,16 @@ char *layout_text(const struct deck *deck, int64_t ranks)
 
 int layout_along(const struct grid_numbers *numbers, enum layout_axis axis)
 {
-    const int along[LAYOUT_AXES] = {
-        [LAYOUT_ALL] = numbers->all,         [LAYOUT_DATA] = numbers->data,     [LAYOUT_SHARD] = numbers->shard,
-        [LAYOUT_NEAR] = numbers->near,       [LAYOUT_FAR] = numbers->far,       [LAYOUT_REPLICAS] = numbers->replicas,
-        [LAYOUT_CONTEXT] = numbers->context, [LAYOUT_TENSOR] = numbers->tensor, [LAYOUT_ALIKE] = numbers->alike,
-        [LAYOUT_STAGES] = numbers->stages};
+    const int along[LAYOUT_AXES] = {[LAYOUT_ALL] = numbers->all,
+                                    [LAYOUT_DATA] = numbers->data,
+                                    [LAYOUT_SHARD] = numbers->shard,
+                                    [LAYOUT_NEAR] = numbers->near,
+                                    [LAYOUT_FAR] = numbers->far,
+                                    [LAYOUT_REPLICAS] = numbers->replicas,
+                                    [LAYOUT_CONTEXT] = numbers->context,
+                                    [LAYOUT_TENSOR] = numbers->tensor,
+                                    [LAYOUT_KV_REPLICAS] = numbers->kv_replicas,
+                                    [LAYOUT_STAGES] = numbers->stages};
     return along[axis];
 }
 
@@ -268,7 +274,7 @@ struct comm *layout_comm(const struct grid *grid, enum layout_axis axis)
     struct comm *const comms[LAYOUT_AXES] = {
         [LAYOUT_ALL] = grid->world,       [LAYOUT_DATA] = grid->data,     [LAYOUT_SHARD] = grid->shard,
         [LAYOUT_NEAR] = grid->near,       [LAYOUT_FAR] = grid->far,       [LAYOUT_REPLICAS] = grid->replicas,
-        [LAYOUT_CONTEXT] = grid->context, [LAYOUT_TENSOR] = grid->tensor, [LAYOUT_ALIKE] = grid->alike,
+        [LAYOUT_CONTEXT] = grid->context, [LAYOUT_TENSOR] = grid->tensor, [LAYOUT_KV_REPLICAS] = grid->kv_replicas,
         [LAYOUT_STAGES] = grid->stages};
     return comms[axis];
 }
@@ -276,7 +282,7 @@ struct comm *layout_comm(const struct grid *grid, enum layout_axis axis)
 /* Returns the distance between consecutive ranks of a group. */
 static int64_t stride_of(const struct grid_numbers *sizes, enum layout_axis axis)
 {
-    if (axis == LAYOUT_ALL || axis == LAYOUT_TENSOR || axis == LAYOUT_ALIKE)
+    if (axis == LAYOUT_ALL || axis == LAYOUT_TENSOR || axis == LAYOUT_KV_REPLICAS)
         return 1;
     if (axis == LAYOUT_STAGES)
         return (int64_t)sizes->tensor * sizes->data;
@@ -333,7 +339,9 @@ struct parallel_groups layout_groups(const struct grid_numbers *sizes, const str
     if (sizes->tensor > 1) {
         groups.tensor = make(&m, LAYOUT_TENSOR, "tensor");
         groups.shared = make(&m, LAYOUT_TENSOR, "shared");
-        groups.alike = sizes->alike > 1 && sizes->alike < sizes->tensor ? make(&m, LAYOUT_ALIKE, "alike") : NULL;
+        groups.kv_replicas = sizes->kv_replicas > 1 && sizes->kv_replicas < sizes->tensor
+                                 ? make(&m, LAYOUT_KV_REPLICAS, "kv_replicas")
+                                 : NULL;
     }
     return groups;
 }
@@ -355,7 +363,7 @@ void layout_destroy(struct parallel_groups *groups)
     destroy_group(groups->context);
     destroy_group(groups->tensor);
     destroy_group(groups->shared);
-    destroy_group(groups->alike);
+    destroy_group(groups->kv_replicas);
     destroy_group(groups->stages);
     if (groups->all != groups->data)
         destroy_group(groups->all);

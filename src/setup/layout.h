@@ -18,12 +18,12 @@ struct grid_shape layout_shape_on(const struct deck *deck, int64_t ranks, int64_
 struct sharding layout_sharding(const struct deck *deck);
 
 /* Returns the context parallelism of a model with kv_heads key and value heads. */
-struct row_cut layout_rows(const struct deck *deck, int64_t kv_heads);
+struct context_parallel layout_context_parallel(const struct deck *deck, int64_t kv_heads);
 /* Returns the rank's part of each layer (tensor parallelism). */
-struct layer_cut layout_layers(const struct deck *deck, int rank);
+struct tensor_parallel layout_tensor_parallel(const struct deck *deck, int rank);
 
 /* Returns the rank's part of the pipeline of `ranks` ranks. */
-struct stage_cut layout_stages(const struct deck *deck, int64_t ranks, int rank);
+struct pipeline_parallel layout_pipeline_parallel(const struct deck *deck, int64_t ranks, int rank);
 
 /* Checks the deck for `ranks` ranks. ERROR_USER: the message names the key. The same on all ranks. */
 int layout_check(const struct deck *deck, int64_t ranks);
@@ -37,7 +37,7 @@ const char *layout_level(int shard);
 char *layout_text(const struct deck *deck, int64_t ranks);
 
 /* The axes of the process grid, and the function that makes this rank's group along an axis under a name that users
- * see. LAYOUT_ALIKE: tensor ranks with the same key and value heads (kv replicas). */
+ * see. LAYOUT_KV_REPLICAS: tensor ranks with the same key and value heads (kv replicas). */
 enum layout_axis {
     LAYOUT_ALL,
     LAYOUT_DATA,
@@ -45,7 +45,7 @@ enum layout_axis {
     LAYOUT_REPLICAS,
     LAYOUT_CONTEXT,
     LAYOUT_TENSOR,
-    LAYOUT_ALIKE,
+    LAYOUT_KV_REPLICAS,
     LAYOUT_STAGES,
     LAYOUT_NEAR, /* ranks of a sharding group on one node */
     LAYOUT_FAR,  /* one rank of a sharding group on each node */

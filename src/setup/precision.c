@@ -224,7 +224,7 @@ int precision_from_deck(struct precision *precision, const struct deck *deck, in
         .kinds = {[PRECISION_EIGHT] = eight_bits(deck), [PRECISION_FOUR] = four_bits(deck)},
         .history = deck->precision.history,
         .margin = deck->precision.margin,
-        .makes_copies = deck->precision.weight_copies == DECK_WEIGHT_COPIES_MADE,
+        .quantizes_per_gemm = deck->precision.weight_copies == DECK_WEIGHT_COPIES_MADE,
         .latest = deck->precision.amax == DECK_AMAX_LATEST,
     };
     precision->head = deck->precision.head && precision->kinds[PRECISION_EIGHT].quantized;

@@ -242,14 +242,14 @@ static int check_widths(const struct precision *precision, const struct model_se
          blocks && linears[LINEAR_QKV], fewer},
         {"model.ffn", model_ffn(m), mlp, fewer},
         {"model.vocabulary", model_vocabulary(m).most, precision->head, "precision.head = false accepts any"},
-        {"model.vocabulary", m->vocabulary / layer_ranks(&m->layer), precision->head,
+        {"model.vocabulary", m->vocabulary / tensor_ranks(&m->tensor), precision->head,
          "precision.head = false accepts any"}, /* the fewest rows that a rank has */
     };
     for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++)
         if (widths[i].read && widths[i].width % multiple != 0)
             return error_user("key %s = %lld%s: quantized GEMMs need a multiple of %lld, such as %lld; %s",
                               widths[i].key, (long long)widths[i].width,
-                              layer_ranks(&m->layer) > 1 ? " on a rank (parallel.tensor)" : "", (long long)multiple,
+                              tensor_ranks(&m->tensor) > 1 ? " on a rank (parallel.tensor)" : "", (long long)multiple,
                               (long long)((widths[i].width / multiple + 1) * multiple), widths[i].fix);
     return ERROR_NONE;
 }
@@ -312,17 +312,17 @@ int settings_of_model(struct model_settings *settings, const struct deck *deck, 
         code = check_positions(deck);
     if (code != ERROR_NONE)
         return code;
-    settings->layer = layout_layers(deck, 0);
-    code = layer_cut_check(settings, "key parallel.tensor");
+    settings->tensor = layout_tensor_parallel(deck, 0);
+    code = tensor_parallel_check(settings, "key parallel.tensor");
     if (code != ERROR_NONE)
         return code;
-    settings->rows = layout_rows(deck, model_kv_heads(settings));
-    settings->cut = layout_stages(deck, deck->parallel.pipeline, 0);
-    if (stage_slices(&settings->cut) > 1 && stage_slices(&settings->cut) > stages_most_slices(settings))
+    settings->context = layout_context_parallel(deck, model_kv_heads(settings));
+    settings->pipeline = layout_pipeline_parallel(deck, deck->parallel.pipeline, 0);
+    if (stage_slices(&settings->pipeline) > 1 && stage_slices(&settings->pipeline) > stages_most_slices(settings))
         return error_user("key parallel.pipeline = %lld: with parallel.virtual_stages = %lld the model is divided into "
                           "%d chunks, but its %lld layers make %d at most",
                           (long long)deck->parallel.pipeline, (long long)deck->parallel.virtual_stages,
-                          stage_slices(&settings->cut), (long long)settings->layers, stages_most_slices(settings));
+                          stage_slices(&settings->pipeline), (long long)settings->layers, stages_most_slices(settings));
     code = attention_check(settings);
     if (code != ERROR_NONE)
         return code;

@@ -158,7 +158,7 @@ static void derive_engine(struct setup *s)
     s->fitted_offload = s->deck->memory.fitted_offload;
     s->head_tokens = settings_head_tokens(s->deck);
     s->engine = engine_settings(s);
-    s->model.rows = layout_rows(s->deck, model_kv_heads(&s->model));
+    s->model.context = layout_context_parallel(s->deck, model_kv_heads(&s->model));
     s->model.rounds_gradients = sharding_rounds(&s->engine.sharding) && s->ranks == 1 && s->micro_batches == 1;
     s->model.embedding_ranks = embedding_ranks(s);
 }
@@ -241,29 +241,29 @@ void setup_destroy(struct setup *s)
 
 /* -- Schedule and engine of a rank -------------------------------------------------------------------------------- */
 
-static struct stage_cut cut_of(const struct setup *s, int rank)
+static struct pipeline_parallel pipeline_of(const struct setup *s, int rank)
 {
-    struct stage_cut cut = s->model.cut;
-    cut.stage = stage_count(&cut) > 1 ? (int)(rank / (s->ranks / stage_count(&cut))) : 0;
-    return cut;
+    struct pipeline_parallel pipeline = s->model.pipeline;
+    pipeline.stage = stage_count(&pipeline) > 1 ? (int)(rank / (s->ranks / stage_count(&pipeline))) : 0;
+    return pipeline;
 }
 
 struct schedule setup_schedule(const struct setup *s, int64_t micro_batches, int rank)
 {
-    const struct stage_cut cut = cut_of(s, rank);
-    return stage_count(&cut) > 1 ? schedule_pipeline((int)micro_batches, &cut)
-                                 : schedule_create((int)micro_batches, 1, false);
+    const struct pipeline_parallel pipeline = pipeline_of(s, rank);
+    return stage_count(&pipeline) > 1 ? schedule_pipeline((int)micro_batches, &pipeline)
+                                      : schedule_create((int)micro_batches, 1, false);
 }
 
 void setup_create_engine(const struct setup *s, int rank, struct executor *executor,
                          const struct parallel_groups *groups, struct model *model, struct engine *engine)
 {
     struct model_settings own = s->model;
-    own.layer.rank = rank % layer_ranks(&own.layer);
-    own.cut = cut_of(s, rank);
+    own.tensor.rank = rank % tensor_ranks(&own.tensor);
+    own.pipeline = pipeline_of(s, rank);
     model_create(model, &own, s->tokens, s->head_tokens);
     struct engine_settings settings = s->engine;
-    const int64_t enough = 2 * stage_count(&own.cut); /* more micro-batches do not need more slots */
+    const int64_t enough = 2 * stage_count(&own.pipeline); /* more micro-batches do not need more slots */
     struct schedule schedule = setup_schedule(s, s->micro_batches < enough ? s->micro_batches : enough, rank);
     memcpy(settings.memory.slots, schedule.slots, sizeof schedule.slots);
     schedule_destroy(&schedule);

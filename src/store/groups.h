@@ -24,8 +24,8 @@ struct parallel_groups {
     struct group *context;  /* ranks that share rows, each with a part of every row */
     /* Tensor parallelism: ranks with the same tokens and a part of every layer each. Units exchange activations in
      * `tensor`. `shared` is the same ranks with another communicator, which sums gradients of parameters that all of
-     * them have and of which each computes a term. `alike`: the kv replicas among them, if there are any. */
-    struct group *tensor, *shared, *alike;
+     * them have and of which each computes a term. `kv_replicas`: the kv replicas among them, if there are any. */
+    struct group *tensor, *shared, *kv_replicas;
     struct group *stages; /* stages of a pipeline, in order: each has other units, for the same tokens */
 };
 

@@ -29,8 +29,8 @@ static struct tensor part_of(const struct flat_store *own, const struct unit_hol
 {
     if (!tensor_present(held) || count == 0)
         return tensor_vector(NULL, held->dtype, 0);
-    const struct tensor cut = store_cut(own, holding, held);
-    return tensor_columns(&cut, first, count);
+    const struct tensor shard = store_own_shard(own, holding, held);
+    return tensor_columns(&shard, first, count);
 }
 
 /* Returns the intersection of this rank's shard and a storage class. */
@@ -40,7 +40,7 @@ static struct store_shard shard_of(struct weight_store *store, struct unit *unit
     const struct unit_holding *h = store_holding(store, unit);
     const int64_t class = storage == STORAGE_VECTOR ? unit->elements[STORAGE_MATRIX] : 0;
     const struct index_range common = store_common(h, own->rank, class, class + unit->elements[storage]);
-    const int64_t first = common.first - own->rank * h->cut, count = common.count;
+    const int64_t first = common.first - own->rank * h->shard_elements, count = common.count;
     return (struct store_shard){
         .first = count > 0 ? common.first - class : 0,
         .holder = group_rank(own->groups->replicas),
@@ -83,7 +83,7 @@ static struct group *gradient_group(const struct flat_store *own)
     struct group *replicas = own->groups->replicas;
     if (own->rounds || own->exact.gradient > 0) /* sums are rounded into the gradients */
         return NULL;
-    return own->ranks > 1 && !own->cut_gradients ? own->groups->reduce : group_size(replicas) > 1 ? replicas : NULL;
+    return own->ranks > 1 && !own->sharded_gradients ? own->groups->reduce : group_size(replicas) > 1 ? replicas : NULL;
 }
 
 /* Returns the group in whose memory contributions are allocated. */
@@ -113,42 +113,42 @@ static void create_holding(struct flat_store *own, struct unit_holding *holding,
     const int64_t step = parts * UNIT_ALIGNMENT;
     if (!unit->here)
         return;
-    const int64_t cut = (elements_of(unit) + step - 1) / step * step / own->ranks, all = own->ranks * cut;
-    holding->cut = cut;
+    const int64_t shard = (elements_of(unit) + step - 1) / step * step / own->ranks, all = own->ranks * shard;
+    holding->shard_elements = shard;
     holding->complete = unit->complete_gradients;
     if (all == 0)
         return;
     for (int i = 0; i < unit->parameter_count; i++)
         holding->partial |= unit->parameters[i].partial;
-    const int64_t values = own->cut_values ? cut : all;
+    const int64_t values = own->sharded_values ? shard : all;
     holding->values = tensor_vector(
         budget_allocate_gathered(r->budget, values * dtype_size(r->compute), BUDGET_WEIGHTS, gather_group(own)),
         r->compute, values);
     if (!r->trains)
         return;
     if (r->compute != r->statistic && !own->no_masters)
-        holding->low = flat_tensor(r->budget, cut, DTYPE_I16, BUDGET_WEIGHTS);
-    if (!own->cut_values) {
-        holding->copies = budget_allocate(r->budget, unit->copy_bytes, BUDGET_WEIGHTS);
-        own->store.copies += unit->copy_bytes;
+        holding->low = flat_tensor(r->budget, shard, DTYPE_I16, BUDGET_WEIGHTS);
+    if (!own->sharded_values) {
+        holding->quantized = budget_allocate(r->budget, unit->quantized_bytes, BUDGET_WEIGHTS);
+        own->store.quantized += unit->quantized_bytes;
     }
     const enum dtype gradient = own->rounds ? DTYPE_BF16 : r->statistic;
     const enum dtype moment = own->no_masters ? DTYPE_BF16 : r->statistic;
-    const int64_t summed = own->cut_gradients ? cut : all, gradients = own->exact.gradient > 0 ? cut : summed;
+    const int64_t summed = own->sharded_gradients ? shard : all, gradients = own->exact.gradient > 0 ? shard : summed;
     holding->gradients = tensor_vector(
         budget_allocate_gathered(r->budget, gradients * dtype_size(gradient), BUDGET_GRADIENTS, gradient_group(own)),
         gradient, gradients);
     if (own->exact.gradient > 0)
         holding->sums = flat_tensor(r->budget, summed, DTYPE_F64, BUDGET_GRADIENTS);
-    holding->m = flat_tensor(r->budget, cut, moment, BUDGET_OPTIMIZER);
-    holding->v = flat_tensor(r->budget, cut, moment, BUDGET_OPTIMIZER);
-    own->store.copies += store_create_rows(own, unit, holding, r->budget);
+    holding->m = flat_tensor(r->budget, shard, moment, BUDGET_OPTIMIZER);
+    holding->v = flat_tensor(r->budget, shard, moment, BUDGET_OPTIMIZER);
+    own->store.quantized += store_create_rows(own, unit, holding, r->budget);
 }
 
 /* Maximum needs of the units that use one buffer. */
 struct most {
     int64_t values, gradients; /* elements of the whole unit */
-    int64_t copies;            /* bytes */
+    int64_t quantized;         /* bytes */
 };
 
 static struct most most_of(const struct flat_store *own, const struct store_request *r, bool backward, int turn)
@@ -158,12 +158,12 @@ static struct most most_of(const struct flat_store *own, const struct store_requ
         struct unit *const *units = backward ? r->visits[c].backward : r->visits[c].forward;
         for (int visit = turn; visit < r->visits[c].count; visit += STORE_TURNS) {
             const struct unit *unit = units[visit];
-            const int64_t all = own->ranks * own->holdings[unit->index].cut;
+            const int64_t all = own->ranks * own->holdings[unit->index].shard_elements;
             const int64_t contributed = unit->rounds_gradients ? unit->elements[STORAGE_VECTOR] : all;
             if (store_reads(units, r->visits[c].count, visit, backward))
                 most.values = MAX(all, most.values);
             most.gradients = MAX(contributed, most.gradients);
-            most.copies = MAX(unit->copy_bytes, most.copies);
+            most.quantized = MAX(unit->quantized_bytes, most.quantized);
         }
     }
     return most;
@@ -174,11 +174,11 @@ static void create_buffers(struct flat_store *own, int turn, const struct store_
     const struct most forward = most_of(own, r, false, turn);
     const struct most backward = r->trains ? most_of(own, r, true, turn) : (struct most){0};
     const int64_t values = MAX(forward.values, backward.values);
-    const int64_t copies = MAX(forward.copies, backward.copies);
-    if (own->cut_values) {
+    const int64_t quantized = MAX(forward.quantized, backward.quantized);
+    if (own->sharded_values) {
         own->gathered[turn].values =
             budget_allocate_gathered(r->budget, values * dtype_size(r->compute), BUDGET_EXCHANGE, gather_group(own));
-        own->gathered[turn].copies = budget_allocate(r->budget, r->trains ? copies : 0, BUDGET_EXCHANGE);
+        own->gathered[turn].quantized = budget_allocate(r->budget, r->trains ? quantized : 0, BUDGET_EXCHANGE);
     }
     if (own->contributes)
         own->contributions[turn].values = budget_allocate_gathered(
@@ -190,25 +190,26 @@ static void create_buffers(struct flat_store *own, int turn, const struct store_
 static void create_sums(struct flat_store *own, const struct store_request *r)
 {
     struct group *reduce = own->groups->reduce, *replicas = own->groups->replicas;
-    int64_t cut = 0;
+    int64_t shard = 0;
     for (int u = 0; u < own->unit_count; u++)
-        if (!own->holdings[u].complete && own->holdings[u].cut > cut)
-            cut = own->holdings[u].cut;
+        if (!own->holdings[u].complete && own->holdings[u].shard_elements > shard)
+            shard = own->holdings[u].shard_elements;
     const bool rounds = own->ranks > 1 && r->sharding.bf16_sums;
     const struct group *summed =
         own->rounds ? contribution_group(own) : gradient_group(own); /* the group whose memory replicas sum */
-    const int64_t rounded = own->ranks * cut * dtype_size(DTYPE_BF16), all = own->ranks * cut * dtype_size(DTYPE_F32);
+    const int64_t rounded = own->ranks * shard * dtype_size(DTYPE_BF16),
+                  all = own->ranks * shard * dtype_size(DTYPE_F32);
     if (rounds) {
         own->sent = budget_allocate_gathered(r->budget, rounded, BUDGET_EXCHANGE, reduce);
         own->received = budget_allocate_gathered(r->budget, rounded, BUDGET_EXCHANGE, reduce);
     }
-    if (own->exact.gradient > 0 && own->cut_gradients)
+    if (own->exact.gradient > 0 && own->sharded_gradients)
         own->received = budget_allocate_gathered(r->budget, all, BUDGET_EXCHANGE, reduce);
     if (own->ranks > 1 && sums_copies(own, reduce) && !rounds)
         own->scratch = budget_allocate_gathered(r->budget, all, BUDGET_EXCHANGE, reduce);
     if (sums_copies(own, replicas) && summed == replicas)
         own->replicas_scratch =
-            budget_allocate_gathered(r->budget, cut * dtype_size(DTYPE_F32), BUDGET_EXCHANGE, replicas);
+            budget_allocate_gathered(r->budget, shard * dtype_size(DTYPE_F32), BUDGET_EXCHANGE, replicas);
 }
 
 struct weight_store *store_create(const struct store_request *r)
@@ -224,13 +225,13 @@ struct weight_store *store_create(const struct store_request *r)
     own->trains = r->trains;
     own->ranks = r->sharding.level == SHARD_NONE ? 1 : group_size(r->groups->gather);
     own->rank = own->ranks > 1 ? group_rank(r->groups->gather) : 0;
-    own->cut_values = sharding_cuts_values(&r->sharding, r->groups);
-    own->cut_gradients = own->ranks > 1 && r->trains && sharding_cuts_gradients(&r->sharding);
+    own->sharded_values = sharding_shards_values(&r->sharding, r->groups);
+    own->sharded_gradients = own->ranks > 1 && r->trains && sharding_shards_gradients(&r->sharding);
     own->no_masters = r->trains && r->sharding.no_masters;
     own->rounds = r->trains && sharding_rounds(&r->sharding);
     if (r->trains)
         own->exact = r->sharding.exact;
-    own->contributes = own->cut_gradients || own->rounds || own->exact.gradient > 0;
+    own->contributes = own->sharded_gradients || own->rounds || own->exact.gradient > 0;
     own->copies = r->trains && r->statistic == DTYPE_F32 && own->exact.gradient <= 0;
     own->unit_count = r->model->unit_count;
     own->units = r->model->units;

@@ -36,7 +36,7 @@ struct unit_visits {
 struct weight_store {
     const struct store_class *class;
     void *self;
-    int64_t copies; /* bytes of the quantized weights and their scales that this store keeps */
+    int64_t quantized; /* bytes of the quantized weights and their scales that this store keeps */
 };
 
 struct store_class {
@@ -47,8 +47,8 @@ struct store_class {
      * them. */
     void (*begin)(struct weight_store *store, struct unit *const *units, int count, struct stream *stream,
                   bool written);
-    /* Makes the unit's weight_base valid for later launches on the stream, and in training its copy_base (quantized
-     * weights). Matrices may be available as row_base (rowwise quantized) instead of weight_base. */
+    /* Makes the unit's weight_base valid for later launches on the stream, and in training its quantized_base
+     * (quantized weights). Matrices may be available as rowwise_base (rowwise quantized) instead of weight_base. */
     void (*acquire)(struct weight_store *store, struct unit *unit, struct stream *stream);
     void (*release)(struct weight_store *store, struct unit *unit, struct stream *stream);
     /* Sets the unit's gradient_base and gradient_fresh: the buffer for its gradients, and whether the unit overwrites
@@ -95,13 +95,13 @@ struct sharding {
 };
 
 /* Returns whether weights are sharded, so that each action gathers the weights that it reads. */
-static inline bool sharding_cuts_values(const struct sharding *sharding, const struct parallel_groups *groups)
+static inline bool sharding_shards_values(const struct sharding *sharding, const struct parallel_groups *groups)
 {
     return sharding->level == SHARD_FULL && group_size(groups->gather) > 1;
 }
 
 /* Returns whether gradients are sharded over the sharding group. */
-static inline bool sharding_cuts_gradients(const struct sharding *sharding)
+static inline bool sharding_shards_gradients(const struct sharding *sharding)
 {
     return sharding->level >= SHARD_GRADIENTS && !sharding->whole_gradients;
 }
@@ -109,7 +109,7 @@ static inline bool sharding_cuts_gradients(const struct sharding *sharding)
 /* Returns whether gradients are reduced by an all-to-all and additions of the store, instead of a reduce-scatter. */
 static inline bool sharding_exchanges(const struct sharding *sharding)
 {
-    return sharding->bf16_sums || (sharding->exact.gradient > 0 && sharding_cuts_gradients(sharding));
+    return sharding->bf16_sums || (sharding->exact.gradient > 0 && sharding_shards_gradients(sharding));
 }
 
 /* Returns whether gradients are stored as bf16. */
@@ -133,7 +133,7 @@ struct store_request {
     enum dtype compute;                /* type of the weights that units read */
     enum dtype statistic;              /* type of masters, gradients and moments that are not bf16 */
     bool trains;                       /* false: no gradients, moments or quantized weights */
-    const struct execution *execution; /* in which units quantize their weights: unit_class.copy_weights */
+    const struct execution *execution; /* in which units quantize their weights: unit_class.quantize_weights */
     const struct unit_visits *visits;  /* [chunks of the model] */
 };
 

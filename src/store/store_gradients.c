@@ -44,7 +44,7 @@ static void open_contribution(struct weight_store *store, struct unit *unit, str
 void store_gradients_open(struct weight_store *store, struct unit *unit, struct stream *stream, bool fresh)
 {
     struct flat_store *own = store->self;
-    if (own->contributes && store_holding(store, unit)->cut > 0) {
+    if (own->contributes && store_holding(store, unit)->shard_elements > 0) {
         open_contribution(store, unit, stream, fresh);
         return;
     }
@@ -55,7 +55,7 @@ void store_gradients_open(struct weight_store *store, struct unit *unit, struct 
 static bool is_summed(const struct flat_store *own, const struct unit_holding *holding)
 {
     const bool of_many = own->ranks > 1 || group_size(own->groups->replicas) > 1;
-    return holding->cut > 0 && (holding->partial || (!holding->complete && of_many));
+    return holding->shard_elements > 0 && (holding->partial || (!holding->complete && of_many));
 }
 
 void store_gradients_close(struct weight_store *store, struct unit *unit, struct stream *stream, bool last)
@@ -65,7 +65,7 @@ void store_gradients_close(struct weight_store *store, struct unit *unit, struct
     struct unit_holding *holding = store_holding(store, unit);
     struct gradient_contribution *from = own->contributes ? &own->contributions[holding->visit % STORE_TURNS] : NULL;
     store_point(unit, NULL, own->statistic, unit->gradient_base);
-    if (holding->cut == 0)
+    if (holding->shard_elements == 0)
         return;
     if (from != NULL)
         from->pending = true;
@@ -73,9 +73,9 @@ void store_gradients_close(struct weight_store *store, struct unit *unit, struct
         own->pending[own->pending_count++] = (struct pending_sum){holding, from, last};
 }
 
-/* All-to-all of shards: row r of `in` [ranks, cut] goes to rank r of the sharding group, row r of `out` comes from rank
- * r. With groups near and far, only the ranks of a node exchange: row k * near + j of `out` comes from rank j of this
- * node, and is its part for the rank at this rank's position on node k. */
+/* All-to-all of shards: row r of `in` [ranks, shard_elements] goes to rank r of the sharding group, row r of `out`
+ * comes from rank r. With groups near and far, only the ranks of a node exchange: row k * near + j of `out` comes from
+ * rank j of this node, and is its part for the rank at this rank's position on node k. */
 static void exchange(struct flat_store *own, struct tensor in, struct tensor out)
 {
     struct group *near = own->groups->near;
@@ -107,7 +107,7 @@ static void scatter_rounded(struct flat_store *own, const struct unit_holding *h
     LAUNCH(own->reduce, SPLIT, split, .from = flat, .high = tensor_vector(own->sent, DTYPE_BF16, flat.cols));
     exchange(own, sent, received);
     if (far != NULL) {
-        const struct tensor sums = tensor_matrix(flat.data, flat.dtype, far->size, holding->cut);
+        const struct tensor sums = tensor_matrix(flat.data, flat.dtype, far->size, holding->shard_elements);
         const int64_t near = own->groups->near->size;
         for (int node = 0; node < far->size; node++)
             sum_rounded(own, tensor_rows(&received, node * near, near), tensor_rows(&sums, node, 1));
@@ -129,11 +129,11 @@ static struct tensor scratch_for(char *scratch, const struct group *group, struc
                            : absent;
 }
 
-/* Reduce-scatter of `flat` [1, ranks * cut] over the sharding group; this rank's shard goes to `sum` [1, cut], which
- * may be its part of `flat`. */
+/* Reduce-scatter of `flat` [1, ranks * shard_elements] over the sharding group; this rank's shard goes to `sum` [1,
+ * shard_elements], which may be its part of `flat`. */
 static void scatter(struct flat_store *own, const struct unit_holding *holding, struct tensor flat, struct tensor sum)
 {
-    const struct tensor part = store_cut(own, holding, &flat);
+    const struct tensor part = store_own_shard(own, holding, &flat);
     if (own->ranks == 1 || holding->complete) {
         if (sum.data != part.data)
             LAUNCH(own->reduce, COPY, copy, .from = part, .to = sum);
@@ -147,23 +147,23 @@ static void scatter(struct flat_store *own, const struct unit_holding *holding, 
                .scratch = scratch_for(own->scratch, own->groups->reduce, flat));
 }
 
-static void sum_replicas(struct flat_store *own, const struct unit_holding *holding, struct tensor cut)
+static void sum_replicas(struct flat_store *own, const struct unit_holding *holding, struct tensor shard)
 {
     struct group *replicas = own->groups->replicas;
     if (!holding->complete && group_size(replicas) > 1)
-        LAUNCH(own->reduce, ALL_REDUCE, all_reduce, .group = replicas, .x = cut,
-               .scratch = scratch_for(own->replicas_scratch, replicas, cut));
+        LAUNCH(own->reduce, ALL_REDUCE, all_reduce, .group = replicas, .x = shard,
+               .scratch = scratch_for(own->replicas_scratch, replicas, shard));
 }
 
 /* Returns the group that sums the parameter's gradient: all tensor ranks, or the kv replicas. */
 static struct group *group_of_holders(const struct flat_store *own, const struct parameter *p)
 {
-    return p->holders == group_size(own->groups->shared) ? own->groups->shared : own->groups->alike;
+    return p->holders == group_size(own->groups->shared) ? own->groups->shared : own->groups->kv_replicas;
 }
 
 /* Sums this rank's shard of gradients of which each tensor rank computes a term, in one launch for consecutive
  * parameters. All of these ranks have the same shard. */
-static void sum_partial(struct flat_store *own, const struct unit_holding *holding, struct tensor cut)
+static void sum_partial(struct flat_store *own, const struct unit_holding *holding, struct tensor shard)
 {
     const struct unit *unit = &own->units[holding - own->holdings];
     for (int i = 0, next; i < unit->parameter_count; i = next) {
@@ -179,28 +179,29 @@ static void sum_partial(struct flat_store *own, const struct unit_holding *holdi
         const struct index_range common = store_common(holding, own->rank, class + p->offset, class + end);
         if (p->partial && common.count > 0)
             LAUNCH(own->reduce, ALL_REDUCE, all_reduce, .group = group_of_holders(own, p),
-                   .x = tensor_columns(&cut, common.first - own->rank * holding->cut, common.count));
+                   .x = tensor_columns(&shard, common.first - own->rank * holding->shard_elements, common.count));
     }
 }
 
 /* Sums over replicas and tensor ranks, once per step, after the sum over the sharding group. */
-static void finish_sum(struct flat_store *own, const struct unit_holding *holding, struct tensor cut)
+static void finish_sum(struct flat_store *own, const struct unit_holding *holding, struct tensor shard)
 {
-    sum_replicas(own, holding, cut);
+    sum_replicas(own, holding, shard);
     if (holding->partial)
-        sum_partial(own, holding, cut);
+        sum_partial(own, holding, shard);
 }
 
 /* fp32 gradients: the first contribution (fresh) is reduced into the stored shard; later ones are reduced into their
  * buffer and added. */
 static void take(struct flat_store *own, const struct unit_holding *holding, struct tensor flat, bool fresh, bool last)
 {
-    const struct tensor cut = store_cut(own, holding, &holding->gradients), sum = store_cut(own, holding, &flat);
-    scatter(own, holding, flat, fresh ? cut : sum);
+    const struct tensor shard = store_own_shard(own, holding, &holding->gradients),
+                        sum = store_own_shard(own, holding, &flat);
+    scatter(own, holding, flat, fresh ? shard : sum);
     if (!fresh)
-        LAUNCH(own->reduce, ADD, add, .from = sum, .to = cut);
+        LAUNCH(own->reduce, ADD, add, .from = sum, .to = shard);
     if (last)
-        finish_sum(own, holding, cut);
+        finish_sum(own, holding, shard);
 }
 
 /* bf16 gradients: sums in fp32 in the contribution's buffer, then rounds. Whole gradients are reduced with the last
@@ -208,17 +209,17 @@ static void take(struct flat_store *own, const struct unit_holding *holding, str
 static void take_rounded(struct flat_store *own, const struct unit_holding *holding, struct tensor flat, bool fresh,
                          bool last)
 {
-    const struct tensor kept = holding->gradients, sum = store_cut(own, holding, &flat);
-    if (own->cut_gradients)
+    const struct tensor kept = holding->gradients, sum = store_own_shard(own, holding, &flat);
+    if (own->sharded_gradients)
         scatter(own, holding, flat, sum);
     if (!fresh)
-        LAUNCH(own->reduce, ADD, add, .from = kept, .to = own->cut_gradients ? sum : flat);
-    if (last && !own->cut_gradients)
+        LAUNCH(own->reduce, ADD, add, .from = kept, .to = own->sharded_gradients ? sum : flat);
+    if (last && !own->sharded_gradients)
         scatter(own, holding, flat, sum);
     if (last)
         finish_sum(own, holding, sum);
-    if (last || own->cut_gradients)
-        LAUNCH(own->reduce, SPLIT, split, .from = sum, .high = store_cut(own, holding, &kept));
+    if (last || own->sharded_gradients)
+        LAUNCH(own->reduce, SPLIT, split, .from = sum, .high = store_own_shard(own, holding, &kept));
     else
         LAUNCH(own->reduce, SPLIT, split, .from = flat, .high = kept);
 }
@@ -261,8 +262,8 @@ static void add_parts(struct flat_store *own, const struct unit_holding *holding
         return;
     }
     const int64_t near = groups->near->size, nodes = groups->far->size;
-    const struct tensor sums = tensor_matrix(flat.data, DTYPE_F64, nodes, holding->cut);
-    const struct tensor all = tensor_matrix(own->received, DTYPE_F64, nodes, holding->cut);
+    const struct tensor sums = tensor_matrix(flat.data, DTYPE_F64, nodes, holding->shard_elements);
+    const struct tensor all = tensor_matrix(own->received, DTYPE_F64, nodes, holding->shard_elements);
     for (int64_t node = 0; node < nodes; node++)
         add_rows_exactly(own, tensor_rows(&received, node * near, near), tensor_rows(&sums, node, 1), true, 1);
     LAUNCH(own->reduce, ALL_TO_ALL, all_to_all, .group = groups->far, .in = sums, .out = all);
@@ -272,14 +273,14 @@ static void add_parts(struct flat_store *own, const struct unit_holding *holding
 static void take_exactly(struct flat_store *own, const struct unit_holding *holding, struct tensor flat, bool fresh,
                          bool last)
 {
-    const struct tensor sum = store_cut(own, holding, &holding->sums);
-    if (own->cut_gradients)
+    const struct tensor sum = store_own_shard(own, holding, &holding->sums);
+    if (own->sharded_gradients)
         add_parts(own, holding, flat, fresh);
     else
         add_exactly(own, flat, holding->sums, fresh, 1);
     if (!last)
         return;
-    if (!own->cut_gradients)
+    if (!own->sharded_gradients)
         scatter(own, holding, holding->sums, sum);
     finish_sum(own, holding, sum);
     LAUNCH(own->reduce, EXACT_READ, exact_read, .from = sum, .to = holding->gradients);
@@ -288,7 +289,7 @@ static void take_exactly(struct flat_store *own, const struct unit_holding *hold
 static void take_contribution(struct flat_store *own, const struct unit_holding *holding,
                               const struct gradient_contribution *from, bool last)
 {
-    const struct tensor flat = tensor_vector(from->values, own->statistic, own->ranks * holding->cut);
+    const struct tensor flat = tensor_vector(from->values, own->statistic, own->ranks * holding->shard_elements);
     if (own->units[holding - own->holdings].rounds_gradients)
         take_vectors(own, holding, from);
     else if (own->exact.gradient > 0)
@@ -339,14 +340,14 @@ void store_gradients_wait(struct weight_store *store, struct unit *unit, struct 
 {
     const struct flat_store *own = store->self;
     struct unit_holding *holding = store_holding(store, unit);
-    if ((own->contributes && holding->cut > 0) || is_summed(own, holding))
+    if ((own->contributes && holding->shard_elements > 0) || is_summed(own, holding))
         event_wait(&holding->summed, stream);
 }
 
 int64_t store_sum_bytes(const struct sharding *sharding, int ranks, int replicas, int64_t elements,
                         int64_t micro_batches)
 {
-    const bool each = sharding_cuts_gradients(sharding);
+    const bool each = sharding_shards_gradients(sharding);
     const int64_t whole = dtype_size(sharding->exact.gradient > 0 ? DTYPE_F64 : DTYPE_F32);
     const int64_t width = sharding->bf16_sums ? dtype_size(DTYPE_BF16) : each ? dtype_size(DTYPE_F32) : whole;
     const int64_t scattered = (each ? micro_batches : 1) * (ranks - 1) * elements / ranks * width;

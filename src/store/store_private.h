@@ -11,21 +11,22 @@
 enum { STORE_TURNS = 3 };
 
 /* The tensors of a unit whose matrices are gathered as 8-bit rowwise quantized weights in training. Else absent. */
-struct row_copies {
-    struct tensor cut;     /* 8 bits [1, cut]: this rank's shard */
+struct rowwise_weights {
+    struct tensor shard;   /* 8 bits [1, shard_elements]: this rank's shard */
     struct tensor vectors; /* compute type [1, elements of STORAGE_VECTOR]: whole vectors */
     /* stat [weights, 1], if scales are computed from the weights; each at a multiple of 16 bytes, as GEMMs need */
     struct tensor amaxes, scales;
 };
 
-/* This rank's state of a unit, whose flat buffer has ranks * cut elements. */
+/* This rank's state of a unit, whose flat buffer has ranks * shard_elements elements. */
 struct unit_holding {
-    int64_t cut;                     /* elements of a shard, a multiple of UNIT_ALIGNMENT; 0: no weights on this rank */
-    struct tensor values, gradients; /* [1, ranks * cut] if whole, [1, cut] if sharded */
-    struct tensor low, m, v;         /* [1, cut] */
-    struct tensor sums; /* f64, with exact sums only: [1, ranks * cut] or [1, cut]; gradients are then [1, cut] */
-    char *copies;       /* quantized weights, if weights are whole; NULL: none */
-    struct row_copies rows;
+    int64_t shard_elements;          /* elements of a shard, a multiple of UNIT_ALIGNMENT; 0: no weights on this rank */
+    struct tensor values, gradients; /* [1, ranks * shard_elements] if whole, [1, shard_elements] if sharded */
+    struct tensor low, m, v;         /* [1, shard_elements] */
+    struct tensor sums; /* f64, with exact sums only: [1, ranks * shard_elements] or [1, shard_elements]; gradients are
+                           then [1, shard_elements] */
+    char *quantized;    /* quantized weights, if weights are whole; NULL: none */
+    struct rowwise_weights rowwise;
     int visit;             /* position in the action's acquisition order at which the unit was acquired last */
     bool complete;         /* gradients need no sum over ranks (unit->complete_gradients) */
     bool partial;          /* some parameters' gradients are sums of terms of the tensor ranks (parameter->partial) */
@@ -36,7 +37,7 @@ struct unit_holding {
 
 /* Buffer of sharded weights that are gathered. */
 struct gathered_values {
-    char *values, *copies;
+    char *values, *quantized;
     struct event ready, released;
 };
 
@@ -62,7 +63,7 @@ struct flat_store {
     const struct parallel_groups *groups;
     const struct execution *execution;
     enum dtype compute, statistic;
-    bool trains, cut_values, cut_gradients;
+    bool trains, sharded_values, sharded_gradients;
     bool no_masters;
     bool rounds; /* gradients are stored as bf16 */
     struct exact_quanta exact;
@@ -97,17 +98,19 @@ static inline struct unit_holding *store_holding(struct weight_store *store, con
 }
 
 /* Returns this rank's shard of a tensor that is whole or this shard already. */
-static inline struct tensor store_cut(const struct flat_store *own, const struct unit_holding *holding,
-                                      const struct tensor *of)
+static inline struct tensor store_own_shard(const struct flat_store *own, const struct unit_holding *holding,
+                                            const struct tensor *of)
 {
-    return of->cols > holding->cut ? tensor_columns(of, own->rank * holding->cut, holding->cut) : *of;
+    return of->cols > holding->shard_elements
+               ? tensor_columns(of, own->rank * holding->shard_elements, holding->shard_elements)
+               : *of;
 }
 
-/* Returns a whole flat buffer as collectives see it: [ranks, cut]. */
+/* Returns a whole flat buffer as collectives see it: [ranks, shard_elements]. */
 static inline struct tensor store_rows(const struct flat_store *own, const struct unit_holding *holding, void *data,
                                        enum dtype dtype)
 {
-    return tensor_matrix(data, dtype, own->ranks, holding->cut);
+    return tensor_matrix(data, dtype, own->ranks, holding->shard_elements);
 }
 
 /* Sets base[] to the addresses of a unit's storage classes in a flat buffer; NULL: to NULL. */
@@ -117,7 +120,7 @@ void store_point(const struct unit *unit, void *flat, enum dtype dtype, void *ba
 static inline struct index_range store_common(const struct unit_holding *holding, int rank, int64_t first, int64_t end)
 {
     return range_common((struct index_range){first, end - first},
-                        (struct index_range){rank * holding->cut, holding->cut});
+                        (struct index_range){rank * holding->shard_elements, holding->shard_elements});
 }
 
 /* -- store_rows.c ------------------------------------------------------------------------------------------------ */

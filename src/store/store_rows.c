@@ -9,12 +9,12 @@
 static const struct linear_precision *precision_of_rows(const struct flat_store *own, const struct unit *unit)
 {
     const struct linear_precision *precision = NULL;
-    if (!own->cut_values || unit->class->idle_forward)
+    if (!own->sharded_values || unit->class->idle_forward)
         return NULL;
     for (int w = 0; w < unit->weight_count; w++) {
         if (unit->weights[w].storage != STORAGE_MATRIX)
             continue;
-        precision = unit->weights[w].copied;
+        precision = unit->weights[w].quantized;
         if (precision == NULL)
             return NULL;
     }
@@ -32,67 +32,68 @@ static struct tensor numbers(const struct flat_store *own, const struct unit *un
 int64_t store_create_rows(const struct flat_store *own, const struct unit *unit, struct unit_holding *holding,
                           struct budget *budget)
 {
-    struct row_copies *rows = &holding->rows;
+    struct rowwise_weights *rowwise = &holding->rowwise;
     const struct linear_precision *precision = precision_of_rows(own, unit);
     if (precision == NULL)
         return 0;
-    rows->cut = tensor_vector(budget_allocate_gathered(budget, holding->cut, BUDGET_WEIGHTS, own->groups->gather),
-                              quantization_dtype(&precision->rules[OPERAND_WEIGHT]), holding->cut);
-    rows->vectors = tensor_vector(
+    rowwise->shard =
+        tensor_vector(budget_allocate_gathered(budget, holding->shard_elements, BUDGET_WEIGHTS, own->groups->gather),
+                      quantization_dtype(&precision->rules[OPERAND_WEIGHT]), holding->shard_elements);
+    rowwise->vectors = tensor_vector(
         budget_allocate(budget, unit->elements[STORAGE_VECTOR] * dtype_size(own->compute), BUDGET_WEIGHTS),
         own->compute, unit->elements[STORAGE_VECTOR]);
     const int64_t scales = precision->delayed ? 0 : unit->weight_count * SCALE_STRIDE * dtype_size(own->statistic);
-    rows->amaxes = numbers(own, unit, budget, scales);
-    rows->scales = numbers(own, unit, budget, scales);
-    return holding->cut + 2 * scales;
+    rowwise->amaxes = numbers(own, unit, budget, scales);
+    rowwise->scales = numbers(own, unit, budget, scales);
+    return holding->shard_elements + 2 * scales;
 }
 
 bool store_gathers_rows(const struct flat_store *own, const struct unit_holding *holding)
 {
     const struct execution *execution = own->execution;
     const bool trains = execution->pass == PASS_FORWARD || execution->pass == PASS_BACKWARD;
-    return trains && tensor_present(&holding->rows.cut) && !tensor_present(&execution->quantization_errors);
+    return trains && tensor_present(&holding->rowwise.shard) && !tensor_present(&execution->quantization_errors);
 }
 
 /* Returns this rank's shard of a matrix and the padding after it; may be empty. */
 static struct tensor part_of(const struct flat_store *own, const struct unit_holding *holding,
-                             const struct weight *weight, const struct tensor *cut)
+                             const struct weight *weight, const struct tensor *shard)
 {
     const struct index_range common =
         store_common(holding, own->rank, weight->offset, weight->offset + weight->reserved);
-    const int64_t first = common.count > 0 ? common.first - own->rank * holding->cut : 0;
-    return tensor_matrix(tensor_at(cut, 0, first), cut->dtype, common.count / UNIT_ALIGNMENT, UNIT_ALIGNMENT);
+    const int64_t first = common.count > 0 ? common.first - own->rank * holding->shard_elements : 0;
+    return tensor_matrix(tensor_at(shard, 0, first), shard->dtype, common.count / UNIT_ALIGNMENT, UNIT_ALIGNMENT);
 }
 
 /* Computes the amaxes of the weights over all ranks, for scales that come from them. */
 static void find_amaxes(struct flat_store *own, const struct unit *unit, const struct unit_holding *holding)
 {
-    const struct tensor *amaxes = &holding->rows.amaxes;
+    const struct tensor *amaxes = &holding->rowwise.amaxes;
     const struct tensor all = tensor_vector(amaxes->data, amaxes->dtype, amaxes->rows * amaxes->stride);
     LAUNCH(own->gather, FILL, fill, .x = all, .value = 0);
     for (int w = 0; w < unit->weight_count; w++) {
         const struct weight *weight = &unit->weights[w];
-        if (weight->copied == NULL)
+        if (weight->quantized == NULL)
             continue;
-        struct quantized_copies to = linear_copies(own->execution, weight->copied, weight->operand);
+        struct quantized_operands to = linear_quantized(own->execution, weight->quantized, weight->operand);
         to.amax = tensor_rows(amaxes, w, 1);
         LAUNCH(own->gather, QUANTIZE, quantize, .x = part_of(own, holding, weight, &holding->values), .to = to);
     }
     LAUNCH(own->gather, ALL_REDUCE, all_reduce, .group = own->groups->gather, .x = all, .maximum = true);
 }
 
-static void copy_cut(struct flat_store *own, const struct unit *unit, const struct unit_holding *holding)
+static void quantize_shard(struct flat_store *own, const struct unit *unit, const struct unit_holding *holding)
 {
-    const struct row_copies *rows = &holding->rows;
+    const struct rowwise_weights *rowwise = &holding->rowwise;
     for (int w = 0; w < unit->weight_count; w++) {
         const struct weight *weight = &unit->weights[w];
-        if (weight->copied == NULL)
+        if (weight->quantized == NULL)
             continue;
-        struct quantized_copies to = linear_copies(own->execution, weight->copied, weight->operand);
-        to.row = part_of(own, holding, weight, &rows->cut);
-        if (tensor_present(&rows->scales)) {
-            to.row_scale = tensor_rows(&rows->scales, w, 1);
-            to.whole_amax = tensor_rows(&rows->amaxes, w, 1);
+        struct quantized_operands to = linear_quantized(own->execution, weight->quantized, weight->operand);
+        to.row = part_of(own, holding, weight, &rowwise->shard);
+        if (tensor_present(&rowwise->scales)) {
+            to.row_scale = tensor_rows(&rowwise->scales, w, 1);
+            to.whole_amax = tensor_rows(&rowwise->amaxes, w, 1);
         }
         LAUNCH(own->gather, QUANTIZE, quantize, .x = part_of(own, holding, weight, &holding->values), .to = to);
     }
@@ -102,22 +103,23 @@ static void copy_cut(struct flat_store *own, const struct unit *unit, const stru
 static void collect_vectors(struct flat_store *own, const struct unit *unit, const struct unit_holding *holding)
 {
     const int64_t begin = unit->elements[STORAGE_MATRIX], end = begin + unit->elements[STORAGE_VECTOR];
-    for (int64_t r = begin / holding->cut; r * holding->cut < end; r++) {
+    for (int64_t r = begin / holding->shard_elements; r * holding->shard_elements < end; r++) {
         const struct index_range common = store_common(holding, (int)r, begin, end);
-        const struct tensor to = tensor_columns(&holding->rows.vectors, common.first - begin, common.count);
+        const struct tensor to = tensor_columns(&holding->rowwise.vectors, common.first - begin, common.count);
         if (r == own->rank)
             LAUNCH(own->gather, COPY, copy,
-                   .from = tensor_columns(&holding->values, common.first - r * holding->cut, common.count), .to = to);
+                   .from = tensor_columns(&holding->values, common.first - r * holding->shard_elements, common.count),
+                   .to = to);
         LAUNCH(own->gather, BROADCAST, broadcast, .group = own->groups->gather, .x = to, .root = (int)r);
     }
 }
 
 void store_make_rows(struct flat_store *own, const struct unit *unit, struct unit_holding *holding)
 {
-    if (!tensor_present(&holding->rows.cut))
+    if (!tensor_present(&holding->rowwise.shard))
         return;
-    if (tensor_present(&holding->rows.amaxes))
+    if (tensor_present(&holding->rowwise.amaxes))
         find_amaxes(own, unit, holding);
-    copy_cut(own, unit, holding);
+    quantize_shard(own, unit, holding);
     collect_vectors(own, unit, holding);
 }

@@ -9,11 +9,11 @@ bool store_reads(struct unit *const *visits, int count, int visit, bool backward
 }
 
 /* Gathers a unit's shards: the rowwise quantized matrices, or all weights. */
-static void gather_cut(struct flat_store *own, const struct unit_holding *holding, void *to)
+static void gather_shard(struct flat_store *own, const struct unit_holding *holding, void *to)
 {
-    const struct tensor *cut = store_gathers_rows(own, holding) ? &holding->rows.cut : &holding->values;
-    LAUNCH(own->gather, ALL_GATHER, all_gather, .group = own->groups->gather, .in = *cut,
-           .out = store_rows(own, holding, to, cut->dtype));
+    const struct tensor *shard = store_gathers_rows(own, holding) ? &holding->rowwise.shard : &holding->values;
+    LAUNCH(own->gather, ALL_GATHER, all_gather, .group = own->groups->gather, .in = *shard,
+           .out = store_rows(own, holding, to, shard->dtype));
 }
 
 /* Gathers the unit at position `visit`. Its buffer is free when the unit three positions before is released; at the
@@ -25,10 +25,11 @@ static void gather(struct flat_store *own, int visit)
     struct gathered_values *to = &own->gathered[visit % STORE_TURNS];
     if (own->written)
         store_make_rows(own, unit, holding);
-    if (holding->cut > 0 && store_reads(own->visits, own->visit_count, visit, own->execution->pass == PASS_BACKWARD)) {
+    if (holding->shard_elements > 0 &&
+        store_reads(own->visits, own->visit_count, visit, own->execution->pass == PASS_BACKWARD)) {
         if (visit >= STORE_TURNS)
             event_wait(&to->released, own->gather);
-        gather_cut(own, holding, to->values);
+        gather_shard(own, holding, to->values);
     }
     event_record(&to->ready, own->gather);
 }
@@ -38,10 +39,10 @@ static void gather_whole(struct flat_store *own)
 {
     for (int u = 0; u < own->unit_count; u++) {
         struct unit_holding *holding = &own->holdings[u];
-        if (holding->cut == 0)
+        if (holding->shard_elements == 0)
             continue;
         LAUNCH(own->gather, ALL_GATHER, all_gather, .group = own->groups->gather,
-               .in = store_cut(own, holding, &holding->values),
+               .in = store_own_shard(own, holding, &holding->values),
                .out = store_rows(own, holding, holding->values.data, own->compute));
         event_record(&holding->gathered, own->gather);
     }
@@ -59,11 +60,11 @@ void store_begin(struct weight_store *store, struct unit *const *units, int coun
         own->holdings[u].current = false;
     for (int t = 0; t < STORE_TURNS; t++)
         own->contributions[t].used = false;
-    if (own->ranks == 1 || !(own->cut_values || written))
+    if (own->ranks == 1 || !(own->sharded_values || written))
         return;
     event_record(&own->begun, stream);
     event_wait(&own->begun, own->gather);
-    if (own->cut_values)
+    if (own->sharded_values)
         gather(own, 0);
     else
         gather_whole(own);
@@ -85,10 +86,10 @@ static struct gathered_values *next_gathered(struct flat_store *own, const struc
 /* The lender of a tied head is acquired before it. */
 static void make_current(struct flat_store *own, struct unit *unit, struct unit_holding *holding, struct stream *stream)
 {
-    if (own->ranks > 1 && holding->cut > 0)
+    if (own->ranks > 1 && holding->shard_elements > 0)
         event_wait(&holding->gathered, stream);
-    if (holding->copies != NULL)
-        unit->class->copy_weights(own->execution, unit, true);
+    if (holding->quantized != NULL)
+        unit->class->quantize_weights(own->execution, unit, true);
     holding->current = true;
 }
 
@@ -97,40 +98,40 @@ void store_acquire(struct weight_store *store, struct unit *unit, struct stream 
     struct flat_store *own = store->self;
     struct unit_holding *holding = store_holding(store, unit);
     holding->visit = own->acquired++;
-    if (!own->cut_values) {
+    if (!own->sharded_values) {
         store_point(unit, holding->values.data, own->compute, unit->weight_base);
-        unit->copy_base = holding->copies;
+        unit->quantized_base = holding->quantized;
         if (own->written && !holding->current)
             make_current(own, unit, holding, stream);
         return;
     }
     const struct gathered_values *from = next_gathered(own, unit, holding->visit, stream);
     if (store_gathers_rows(own, holding)) {
-        unit->row_base = from->values;
-        unit->row_scales = holding->rows.scales;
-        unit->weight_base[STORAGE_VECTOR] = holding->rows.vectors.data;
+        unit->rowwise_base = from->values;
+        unit->row_scales = holding->rowwise.scales;
+        unit->weight_base[STORAGE_VECTOR] = holding->rowwise.vectors.data;
     } else {
         store_point(unit, from->values, own->compute, unit->weight_base);
     }
-    unit->copy_base = from->copies;
-    if (own->trains && unit->copy_bytes > 0)
-        unit->class->copy_weights(own->execution, unit, false);
+    unit->quantized_base = from->quantized;
+    if (own->trains && unit->quantized_bytes > 0)
+        unit->class->quantize_weights(own->execution, unit, false);
 }
 
 void store_release(struct weight_store *store, struct unit *unit, struct stream *stream)
 {
     struct flat_store *own = store->self;
     store_point(unit, NULL, own->compute, unit->weight_base);
-    unit->copy_base = unit->row_base = NULL;
-    if (own->cut_values)
+    unit->quantized_base = unit->rowwise_base = NULL;
+    if (own->sharded_values)
         event_record(&own->gathered[store_holding(store, unit)->visit % STORE_TURNS].released, stream);
 }
 
 void store_finish_weights(struct flat_store *own, struct stream *stream)
 {
-    for (int u = 0; u < own->unit_count && own->written && !own->cut_values; u++) {
+    for (int u = 0; u < own->unit_count && own->written && !own->sharded_values; u++) {
         struct unit *unit = &own->units[u], *lender = unit_lender(unit);
-        if (own->holdings[u].current || own->holdings[u].cut == 0)
+        if (own->holdings[u].current || own->holdings[u].shard_elements == 0)
             continue;
         if (lender != NULL)
             store_acquire(&own->store, lender, stream);

@@ -90,7 +90,7 @@ bool sweep_job_was_freed(const struct sweep_place *place, const struct sweep_cas
     return is_there(place, c, "free.txt");
 }
 
-static void remove_leavings(const struct sweep_place *place, const struct sweep_case *c)
+static void remove_leftovers(const struct sweep_place *place, const struct sweep_case *c)
 {
     static const char *const folders[] = {"run", "free", ""}; /* the last one is the case's own folder */
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
@@ -354,7 +354,7 @@ static int submit(const struct sweep_place *place, const struct sweep_case *c)
 
 int sweep_job_start(const struct sweep_place *place, const struct sweep_case *c)
 {
-    remove_leavings(place, c);
+    remove_leftovers(place, c);
     int code = write_files(place, c);
     if (code != ERROR_NONE)
         return code;

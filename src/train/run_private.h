@@ -42,8 +42,8 @@ struct train_run {
     double grown; /* seconds spent allocating the snapshot's memory */
     struct saving {
         struct checkpoint_save *save; /* NULL: no save is in flight */
-        struct checkpoint_meta meta;  /* owns its position and choices */
-        void *choices;
+        struct checkpoint_meta meta;  /* owns its position and tuned kernels */
+        void *tuned_kernels;
         char *path;
         int64_t step;
         double waited; /* seconds that the run has waited for the save */

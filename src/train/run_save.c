@@ -27,7 +27,7 @@ static void update_digest(struct train_run *run)
     run->digest_step = run->step;
 }
 
-/* Fills the metadata of this step's checkpoint. The saving owns the position and the choices. */
+/* Fills the metadata of this step's checkpoint. The saving owns the position and the tuned kernels. */
 static void fill_meta(struct train_run *run, struct saving *saving)
 {
     struct session *s = &run->session;
@@ -50,17 +50,17 @@ static void fill_meta(struct train_run *run, struct saving *saving)
                                             .opened = run->tokenizer};
     snprintf(saving->meta.tokenizer, sizeof saving->meta.tokenizer, "%s", loader_tokenizer(s->train)->name);
     if (saving->of_step && s->executor->tuning != NULL) { /* so that a resumed run uses the same kernels */
-        const void *choices = s->executor->tuning->choices(s->executor->owner, &saving->meta.choices_bytes);
-        saving->choices = memory_allocate(saving->meta.choices_bytes);
-        memcpy(saving->choices, choices, (size_t)saving->meta.choices_bytes);
-        saving->meta.choices = saving->choices;
+        const void *tuned_kernels = s->executor->tuning->table(s->executor->owner, &saving->meta.tuned_kernels_bytes);
+        saving->tuned_kernels = memory_allocate(saving->meta.tuned_kernels_bytes);
+        memcpy(saving->tuned_kernels, tuned_kernels, (size_t)saving->meta.tuned_kernels_bytes);
+        saving->meta.tuned_kernels = saving->tuned_kernels;
     }
 }
 
 static void destroy_saving(struct saving *saving)
 {
     blend_position_destroy(&saving->meta.position);
-    memory_free(saving->choices);
+    memory_free(saving->tuned_kernels);
     free(saving->path);
     *saving = (struct saving){0};
 }

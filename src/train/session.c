@@ -220,11 +220,12 @@ static void connect_stages(struct session *s)
     if (group == NULL)
         return;
     struct stream stream = {s->executor, STREAM_COMPUTE, NULL};
-    void *memory = s->executor->class->allocate(s->executor, RELAY_COUNT * dtype_size(DTYPE_I32), MEMORY_DEVICE);
-    const struct tensor all = tensor_matrix(memory, DTYPE_I32, RELAY_COUNT, 1);
-    LAUNCH(&stream, RELAY, relay, .group = group, .to_next = tensor_rows(&all, RELAY_TO_NEXT, 1),
-           .from_before = tensor_rows(&all, RELAY_FROM_BEFORE, 1), .to_before = tensor_rows(&all, RELAY_TO_BEFORE, 1),
-           .from_next = tensor_rows(&all, RELAY_FROM_NEXT, 1));
+    void *memory =
+        s->executor->class->allocate(s->executor, TRANSFER_DIRECTIONS * dtype_size(DTYPE_I32), MEMORY_DEVICE);
+    const struct tensor all = tensor_matrix(memory, DTYPE_I32, TRANSFER_DIRECTIONS, 1);
+    LAUNCH(&stream, SEND_RECEIVE, send_receive, .group = group, .to_next = tensor_rows(&all, SEND_TO_NEXT, 1),
+           .from_previous = tensor_rows(&all, RECEIVE_FROM_PREVIOUS, 1),
+           .to_previous = tensor_rows(&all, SEND_TO_PREVIOUS, 1), .from_next = tensor_rows(&all, RECEIVE_FROM_NEXT, 1));
     stream_synchronize(&stream);
     s->executor->class->release(s->executor, memory, MEMORY_DEVICE);
 }
@@ -302,7 +303,7 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
     warn_of_parts(s);
     code = comm_agree(world, setup_complete(&s->setup, loader_vocabulary(s->train), s->executor));
     if (code == ERROR_NONE)
-        connect_context(s, s->setup.model.rows.method);
+        connect_context(s, s->setup.model.context.method);
     if (code == ERROR_NONE)
         connect_sums(s);
     if (code == ERROR_NONE)

@@ -160,11 +160,11 @@ static void clean_folder(const char *folder)
     const size_t count = access(exported, F_OK) == 0 ? known : known - 1; /* keep the only export, though moved away */
     for (size_t i = 0; i < count; i++) {
         char *beginning = memory_format("%s/%s", folder, names[i].beginning);
-        disk_remove_leavings(beginning, names[i].folder);
+        disk_remove_leftovers(beginning, names[i].folder);
         free(beginning);
     }
     free(exported);
-    checkpoint_remove_leavings(folder);
+    checkpoint_remove_leftovers(folder);
     error_clear();
 }
 
@@ -201,12 +201,12 @@ static int read_old_deck(struct comm *world, struct deck *old, int64_t *ranks, c
 }
 
 /* Finds out whether the checkpoint's run began from the same train.resume. */
-static int began_alike(struct comm *world, const char *resume, const char *path, bool *alike)
+static int began_from(struct comm *world, const char *resume, const char *path, bool *equal)
 {
     struct deck *old = deck_create();
     int64_t ranks;
     int code = read_old_deck(world, old, &ranks, path);
-    *alike = code == ERROR_NONE && strcmp(old->train.resume, resume) == 0;
+    *equal = code == ERROR_NONE && strcmp(old->train.resume, resume) == 0;
     memory_free(old);
     return code;
 }
@@ -216,12 +216,12 @@ int start_inherit_fit(struct comm *world, struct deck *deck, const char *path)
     struct deck *old = deck_create();
     int64_t ranks;
     int code = read_old_deck(world, old, &ranks, path);
-    const bool alike = code == ERROR_NONE && ranks == world->size && old->model.layers == deck->model.layers &&
+    const bool equal = code == ERROR_NONE && ranks == world->size && old->model.layers == deck->model.layers &&
                        strcmp(old->model.preset, deck->model.preset) == 0;
-    const bool chosen = alike && old->memory.recompute == DECK_RECOMPUTE_FIT;
+    const bool chosen = equal && old->memory.recompute == DECK_RECOMPUTE_FIT;
     strcpy(deck->memory.fitted_layers, chosen ? old->memory.fitted_layers : "");
     strcpy(deck->memory.fitted_offload, chosen ? old->memory.fitted_offload : "");
-    deck->memory.fitted_head_tokens = alike && old->memory.head_tokens == 0 ? old->memory.fitted_head_tokens : 0;
+    deck->memory.fitted_head_tokens = equal && old->memory.head_tokens == 0 ? old->memory.fitted_head_tokens : 0;
     memory_free(old);
     return code;
 }
@@ -230,11 +230,11 @@ int start_inherit_fit(struct comm *world, struct deck *deck, const char *path)
  * file, a stopped job that is started again with the same command resumes its own run. */
 static int find_own(struct comm *world, const struct setup *setup, char **path, char **aside)
 {
-    bool alike = false;
+    bool equal = false;
     int code = checkpoint_find_to_load(world, setup->folder, path, aside);
     if (code == ERROR_NONE && *path != NULL)
-        code = began_alike(world, setup->resume, *path, &alike);
-    if (!alike) {
+        code = began_from(world, setup->resume, *path, &equal);
+    if (!equal) {
         free(*path);
         *path = NULL;
     }
@@ -339,11 +339,11 @@ static int find_place(const struct session *s, const struct checkpoint_meta *met
     const bool planned = s->setup.random || s->setup.train.megatron.ordered;
     struct deck *old = deck_create();
     int code = deck_read_text(old, meta->deck_text, path, NULL, 0);
-    const bool alike = code == ERROR_NONE && strcmp(old->data.weights, s->setup.train.weights) == 0;
+    const bool equal = code == ERROR_NONE && strcmp(old->data.weights, s->setup.train.weights) == 0;
     memory_free(old);
     if (code != ERROR_NONE)
         return code;
-    if (loader_checksum(s->train) == meta->store && alike) {
+    if (loader_checksum(s->train) == meta->store && equal) {
         *place = blend_position_create(meta->position.stores);
         blend_position_set(place, &meta->position);
     } else {

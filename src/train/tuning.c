@@ -5,8 +5,8 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "file/shipped.h"
-#include "core/choice.h"
-#include "checkpoint/choices.h"
+#include "core/tuned_kernels.h"
+#include "checkpoint/tuned_kernels.h"
 #include "train/tuning_file.h"
 
 #include <ctype.h>
@@ -16,7 +16,7 @@
 static struct tuning_bytes copy_of(struct executor *executor)
 {
     struct tuning_bytes copy;
-    const void *from = executor->tuning->choices(executor->owner, &copy.count);
+    const void *from = executor->tuning->table(executor->owner, &copy.count);
     copy.data = memory_allocate(copy.count);
     memcpy(copy.data, from, (size_t)copy.count);
     return copy;
@@ -28,9 +28,9 @@ static struct tuning_bytes copy_of(struct executor *executor)
 static char *file_in(const char *folder, struct executor *executor)
 {
     int64_t bytes;
-    const void *own = executor->tuning->choices(executor->owner, &bytes);
-    char identity[CHOICE_IDENTITY_BYTES];
-    choice_identity(identity, own, bytes);
+    const void *own = executor->tuning->table(executor->owner, &bytes);
+    char identity[TUNING_IDENTITY_BYTES];
+    tuning_table_identity(identity, own, bytes);
     for (char *c = identity; *c != '\0'; c++)
         if (!isalnum((unsigned char)*c) && *c != '.')
             *c = '-';
@@ -71,7 +71,7 @@ static char *own_path(struct executor *executor, const struct setup *setup)
     return key[0] != '\0' ? memory_string(key) : default_path(executor);
 }
 
-/* Saves the choices. A failure is only a warning: then the next run has to time again. */
+/* Saves the tuned kernels. A failure is only a warning: then the next run has to time again. */
 static bool write_file(const char *path, bool in_cache, const struct tuning_bytes *made)
 {
     char *folder = in_cache ? disk_folder(path) : NULL;
@@ -90,7 +90,7 @@ static bool write_file(const char *path, bool in_cache, const struct tuning_byte
 
 static bool add(struct executor *executor, const struct tuning_bytes *bytes, const char *where)
 {
-    const int64_t count = choice_count(bytes->data, bytes->count);
+    const int64_t count = tuning_table_count(bytes->data, bytes->count);
     const bool fits = count > 0 && executor->tuning->add(executor->owner, bytes->data, bytes->count);
     if (fits)
         log_info("# tuning: %lld tuned kernels from %s", (long long)count, where);
@@ -105,7 +105,7 @@ static bool add_file(struct executor *executor, const char *path)
     return fits;
 }
 
-/* Adds the known choices; later ones take precedence. kept: those of the checkpoint. */
+/* Adds the known tuned kernels; later ones take precedence. kept: those of the checkpoint. */
 static bool add_known(struct executor *executor, const struct setup *setup, const struct tuning_bytes *kept)
 {
     bool known = false;
@@ -127,12 +127,12 @@ static bool add_known(struct executor *executor, const struct setup *setup, cons
 /* Assigns the timings to the ranks whose device is of rank 0's kind. Each pipeline stage does its own, since stages
  * have different GEMMs. If ranks may share a device, rank 0 times everything: concurrent timings on one device are
  * wrong. */
-static struct choice_share assign_timings(struct comm *world, struct executor *executor, int stage, bool sharing)
+static struct tuning_share assign_timings(struct comm *world, struct executor *executor, int stage, bool sharing)
 {
     int64_t bytes;
-    const void *from = executor->tuning->choices(executor->owner, &bytes);
-    char own[CHOICE_IDENTITY_BYTES], first[CHOICE_IDENTITY_BYTES];
-    choice_identity(own, from, bytes);
+    const void *from = executor->tuning->table(executor->owner, &bytes);
+    char own[TUNING_IDENTITY_BYTES], first[TUNING_IDENTITY_BYTES];
+    tuning_table_identity(own, from, bytes);
     memcpy(first, own, sizeof first);
     comm_broadcast(world, first, sizeof first, 0);
     const bool times = world->rank == 0 || (!sharing && strcmp(own, first) == 0);
@@ -144,7 +144,7 @@ static struct choice_share assign_timings(struct comm *world, struct executor *e
         ranks += all[r] == stage;
     }
     memory_free(all);
-    return (struct choice_share){times ? before : -1, ranks > 0 ? ranks : 1};
+    return (struct tuning_share){times ? before : -1, ranks > 0 ? ranks : 1};
 }
 
 /* Copies one of rank 0's micro-batches to all ranks, since a rank may not have rows of its own. It is the middle one of
@@ -165,24 +165,25 @@ static void share_batch(struct batch *batch, struct comm *world, const struct en
     blend_position_destroy(&position);
 }
 
-static void rehearse(struct comm *world, const struct setup *setup, struct engine *engine, struct loader *loader)
+static void run_tuning_pass(struct comm *world, const struct setup *setup, struct engine *engine, struct loader *loader)
 {
     struct batch batch;
     share_batch(&batch, world, engine, loader);
     engine->executor->share =
         assign_timings(world, engine->executor, group_rank(engine->groups.stages), setup->device.share);
-    engine_rehearse(engine, &batch, loader_micro_batches(loader) > 1);
+    engine_tuning_pass(engine, &batch, loader_micro_batches(loader) > 1);
     batch_destroy(&batch);
 }
 
-/* Adds the choices that the other ranks have made, which are the differences from `before`, to those of rank 0. */
+/* Adds the tuned kernels that the other ranks have made, which are the differences from `before`, to those of rank 0.
+ */
 static void join(struct comm *world, struct executor *executor, const struct tuning_bytes *before)
 {
     struct tuning_bytes after = copy_of(executor);
-    struct choice_table *own = memory_allocate(sizeof *own);
+    struct tuning_table *own = memory_allocate(sizeof *own);
     int64_t bytes, most = 0, *sizes = memory_allocate((int64_t)sizeof *sizes * world->size);
-    choice_table_create_new(own, after.data, after.count, before->data, before->count);
-    choice_table_bytes(own, &bytes);
+    tuning_table_create_new(own, after.data, after.count, before->data, before->count);
+    tuning_table_bytes(own, &bytes);
     comm_all_gather(world, &bytes, sizes, sizeof bytes);
     for (int r = 0; r < world->size; r++)
         most = sizes[r] > most ? sizes[r] : most;
@@ -203,9 +204,9 @@ static void keep(const struct setup *setup, struct executor *executor, const str
                  double seconds)
 {
     struct tuning_bytes after = copy_of(executor), made;
-    struct choice_table *table = memory_allocate(sizeof *table);
-    choice_table_create_new(table, after.data, after.count, before->data, before->count);
-    made.data = (void *)choice_table_bytes(table, &made.count);
+    struct tuning_table *table = memory_allocate(sizeof *table);
+    tuning_table_create_new(table, after.data, after.count, before->data, before->count);
+    made.data = (void *)tuning_table_bytes(table, &made.count);
     char *path = has_files(setup) && table->head.count > 0 ? own_path(executor, setup) : NULL;
     const bool written = path != NULL && write_file(path, setup->tuning_file[0] == '\0', &made);
     log_info("# tuning: %lld kernels tuned in %.1f s%s%s", (long long)table->head.count, seconds,
@@ -217,7 +218,7 @@ static void keep(const struct setup *setup, struct executor *executor, const str
 
 /* -- All ranks --------------------------------------------------------------------------------------------------- */
 
-/* Sends rank 0's choices to all ranks; returns the number of ranks that could not accept them. */
+/* Sends rank 0's tuned kernels to all ranks; returns the number of ranks that could not accept them. */
 static int64_t share(struct comm *world, struct executor *executor)
 {
     struct tuning_bytes bytes = {NULL, 0};
@@ -227,7 +228,7 @@ static int64_t share(struct comm *world, struct executor *executor)
     if (world->rank != 0)
         bytes.data = memory_allocate(bytes.count);
     comm_broadcast(world, bytes.data, bytes.count, 0);
-    int64_t refused = world->rank != 0 && !executor->tuning->take(executor->owner, bytes.data, bytes.count);
+    int64_t refused = world->rank != 0 && !executor->tuning->load(executor->owner, bytes.data, bytes.count);
     memory_free(bytes.data);
     return comm_sum_i64(world, refused);
 }
@@ -239,7 +240,7 @@ int tuning_take(struct comm *world, struct executor *executor, const struct setu
     struct tuning_bytes kept = {NULL, 0};
     int code = ERROR_NONE;
     if (world->rank == 0 && checkpoint != NULL)
-        code = choices_read(checkpoint, &kept.data, &kept.count);
+        code = tuned_kernels_read(checkpoint, &kept.data, &kept.count);
     code = comm_agree(world, code);
     bool known = code == ERROR_NONE && world->rank == 0 && add_known(executor, setup, &kept);
     memory_free(kept.data);
@@ -256,7 +257,7 @@ void tuning_complete(struct comm *world, const struct setup *setup, struct engin
     if (!setup->device.deterministic) {
         struct tuning_bytes before = copy_of(engine->executor);
         const double start = clock_seconds();
-        rehearse(world, setup, engine, loader);
+        run_tuning_pass(world, setup, engine, loader);
         join(world, engine->executor, &before);
         if (world->rank == 0)
             keep(setup, engine->executor, &before, clock_seconds() - start);

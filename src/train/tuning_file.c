@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "file/open.h"
-#include "core/choice.h"
+#include "core/tuned_kernels.h"
 #include "file/atomic_file.h"
 
 #include <errno.h>
@@ -15,10 +15,10 @@
 /* Reads at most the bytes of a full table: a longer file is not a tuning file, whatever it begins with. */
 static struct tuning_bytes read_open(int descriptor)
 {
-    struct tuning_bytes bytes = {memory_allocate(sizeof(struct choice_table)), 0};
+    struct tuning_bytes bytes = {memory_allocate(sizeof(struct tuning_table)), 0};
     ssize_t got;
     do {
-        got = pread(descriptor, (char *)bytes.data + bytes.count, sizeof(struct choice_table) - (size_t)bytes.count,
+        got = pread(descriptor, (char *)bytes.data + bytes.count, sizeof(struct tuning_table) - (size_t)bytes.count,
                     bytes.count);
         bytes.count += got > 0 ? got : 0;
     } while (got > 0);
@@ -78,30 +78,30 @@ static int replace(const char *path, const void *data, int64_t bytes)
     return atomic_file_close(&atomic, ERROR_NONE);
 }
 
-/* Writes the file: the choices, and the existing ones that they do not replace. */
-static int write_both(const char *path, const struct tuning_bytes *there, const struct tuning_bytes *choices)
+/* Writes the file: the tuned kernels, and the existing ones that they do not replace. */
+static int write_both(const char *path, const struct tuning_bytes *there, const struct tuning_bytes *made)
 {
-    struct choice_table *table = memory_allocate(sizeof *table);
-    char identity[CHOICE_IDENTITY_BYTES];
+    struct tuning_table *table = memory_allocate(sizeof *table);
+    char identity[TUNING_IDENTITY_BYTES];
     int64_t bytes;
-    choice_identity(identity, choices->data, choices->count);
-    choice_table_create(table, identity);
-    choice_table_add(table, there->data, there->count);
-    choice_table_add(table, choices->data, choices->count);
-    const void *all = choice_table_bytes(table, &bytes);
+    tuning_table_identity(identity, made->data, made->count);
+    tuning_table_create(table, identity);
+    tuning_table_add(table, there->data, there->count);
+    tuning_table_add(table, made->data, made->count);
+    const void *all = tuning_table_bytes(table, &bytes);
     int code = replace(path, all, bytes);
     memory_free(table);
     return code;
 }
 
-int tuning_file_add(const char *path, const struct tuning_bytes *choices)
+int tuning_file_add(const char *path, const struct tuning_bytes *made)
 {
     int descriptor, code = open_locked(&descriptor, path);
     if (code != ERROR_NONE)
         return code;
     struct tuning_bytes there = read_open(descriptor);
-    if (choice_begins(there.data, there.count))
-        code = write_both(path, &there, choices);
+    if (tuning_table_begins(there.data, there.count))
+        code = write_both(path, &there, made);
     else
         code = error_user("%s: is not a tuning file, and is left unchanged", path);
     memory_free(there.data);

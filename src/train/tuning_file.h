@@ -1,5 +1,5 @@
-/* Tuning files keep tuned kernels (core/choice.h) for later runs: the user's own, and those installed with the program.
- * A file is opened only if its name is not a link and it belongs to somebody who may change this program
+/* Tuning files keep tuned kernels (core/tuned_kernels.h) for later runs: the user's own, and those installed with the
+ * program. A file is opened only if its name is not a link and it belongs to somebody who may change this program
  * (open_trusted). Its content may still be anything: whoever loads it must check it. */
 #ifndef TRAIN_TUNING_FILE_H
 #define TRAIN_TUNING_FILE_H
@@ -13,12 +13,14 @@ struct tuning_bytes {
     int64_t count;
 };
 
-/* Reads the bytes of the file that may be choices; empty if there is no file. Warns about a file that is refused. */
+/* Reads the bytes of the file that may be tuned kernels; empty if there is no file. Warns about a file that is refused.
+ */
 struct tuning_bytes tuning_file_read(const char *path);
 
-/* Adds choices to the file, and makes the file if there is none; choices for another device are replaced. Concurrent
- * calls of several runs wait for each other, and a kill leaves the old choices intact. ERROR_ENVIRONMENT: an I/O error;
- * ERROR_USER: the file is refused or not a tuning file, or its folder is not writable. */
-int tuning_file_add(const char *path, const struct tuning_bytes *choices);
+/* Adds tuned kernels to the file, and makes the file if there is none; tuned kernels for another device are replaced.
+ * Concurrent calls of several runs wait for each other, and a kill leaves the old tuned kernels intact.
+ * ERROR_ENVIRONMENT: an I/O error; ERROR_USER: the file is refused or not a tuning file, or its folder is not writable.
+ */
+int tuning_file_add(const char *path, const struct tuning_bytes *made);
 
 #endif

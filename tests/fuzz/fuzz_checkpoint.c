@@ -8,7 +8,7 @@
 #include "file/block.h"
 #include "checkpoint/carried.h"
 #include "checkpoint/checkpoint_private.h"
-#include "checkpoint/choices.h"
+#include "checkpoint/tuned_kernels.h"
 #include "file/file.h"
 #include "checkpoint/inspect.h"
 #include "engine/engine.h"
@@ -51,8 +51,8 @@ static void *write_checkpoint(bool with_optimizer, size_t *size)
     if (carried_add(&carried, path, &like) != ERROR_NONE)
         error_fatal("%s", error_message());
     meta.carried = &carried;
-    meta.choices = "choices";
-    meta.choices_bytes = 7;
+    meta.tuned_kernels = "choices";
+    meta.tuned_kernels_bytes = 7;
     if (checkpoint_write(world, &training.toy.engine, &meta, path, with_optimizer) != ERROR_NONE)
         error_fatal("cannot write %s", path);
     carried_destroy(&carried);
@@ -108,11 +108,11 @@ static int read_all(const char *path)
     if (carried_read(path, &carried) == ERROR_NONE)
         FUZZ_CHECK(carried_bytes(&carried) >= 0 && carried_bytes(&carried) <= CARRIED_MOST_BYTES);
     carried_destroy(&carried);
-    void *choices;
-    int64_t choices_bytes;
-    if (choices_read(path, &choices, &choices_bytes) == ERROR_NONE)
-        FUZZ_CHECK((choices == NULL) == (choices_bytes == 0));
-    memory_free(choices);
+    void *tuned_kernels;
+    int64_t tuned_kernels_bytes;
+    if (tuned_kernels_read(path, &tuned_kernels, &tuned_kernels_bytes) == ERROR_NONE)
+        FUZZ_CHECK((tuned_kernels == NULL) == (tuned_kernels_bytes == 0));
+    memory_free(tuned_kernels);
     inspect_run(path, false, false);
     return code;
 }

@@ -14,15 +14,16 @@ static void spoil_others(const struct poison *p, struct stream *stream)
 {
     const struct flat_store *own = p->inner->self;
     for (int u = 0; u < own->unit_count; u++) {
-        const struct row_copies *rows = &own->holdings[u].rows;
-        spoil(stream, rows->cut.data, DTYPE_BF16, rows->cut.cols / dtype_size(DTYPE_BF16));
-        spoil(stream, rows->vectors.data, own->compute, rows->vectors.cols);
+        const struct rowwise_weights *rowwise = &own->holdings[u].rowwise;
+        spoil(stream, rowwise->shard.data, DTYPE_BF16, rowwise->shard.cols / dtype_size(DTYPE_BF16));
+        spoil(stream, rowwise->vectors.data, own->compute, rowwise->vectors.cols);
     }
-    for (int u = 0; u < own->unit_count && !own->cut_values; u++) {
+    for (int u = 0; u < own->unit_count && !own->sharded_values; u++) {
         const struct unit_holding *holding = &own->holdings[u];
         for (int r = 0; r < own->ranks; r++)
             if (r != own->rank)
-                spoil(stream, tensor_at(&holding->values, 0, r * holding->cut), own->compute, holding->cut);
+                spoil(stream, tensor_at(&holding->values, 0, r * holding->shard_elements), own->compute,
+                      holding->shard_elements);
     }
 }
 
@@ -42,10 +43,10 @@ static void release(struct weight_store *store, struct unit *unit, struct stream
     const struct engine_settings *settings = &p->engine->settings;
     const bool gathered = p->engine->execution.pass != PASS_BACKWARD || !unit->class->reads_forward_only;
     if (settings->sharding.level == SHARD_FULL && group_size(p->engine->groups.gather) > 1 && gathered) {
-        spoil(stream, unit->row_base, DTYPE_BF16, unit->elements[STORAGE_MATRIX] / dtype_size(DTYPE_BF16));
-        for (int s = 0; s < STORAGE_COUNT && unit->row_base == NULL; s++)
+        spoil(stream, unit->rowwise_base, DTYPE_BF16, unit->elements[STORAGE_MATRIX] / dtype_size(DTYPE_BF16));
+        for (int s = 0; s < STORAGE_COUNT && unit->rowwise_base == NULL; s++)
             spoil(stream, unit->weight_base[s], settings->memory.compute, unit->elements[s]);
-        spoil(stream, unit->copy_base, DTYPE_BF16, unit->copy_bytes / dtype_size(DTYPE_BF16));
+        spoil(stream, unit->quantized_base, DTYPE_BF16, unit->quantized_bytes / dtype_size(DTYPE_BF16));
     }
     p->inner->class->release(p->inner, unit, stream);
 }

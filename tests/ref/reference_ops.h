@@ -21,11 +21,11 @@ double reference_joined(double high, double low);
 /* Returns the scale of element (row, col) of a quantized operand; 1 where `scale` is absent. */
 double reference_scale(const struct tensor *scale, enum scaling scaling, int64_t row, int64_t col);
 /* Makes the quantized operands of x. */
-void reference_copies(const struct tensor *x, const struct quantized_copies *to);
+void reference_quantized(const struct tensor *x, const struct quantized_operands *to);
 /* For ops that also quantize their result y. reference_made returns the tensor to write: y, or memory of its own if y
  * is absent. reference_made_end quantizes the tensor, and frees that memory. */
 struct tensor reference_made(const struct tensor *y, enum dtype dtype, int64_t rows, int64_t cols);
-void reference_made_end(const struct tensor *made, const struct tensor *y, const struct quantized_copies *to);
+void reference_made_end(const struct tensor *made, const struct tensor *y, const struct quantized_operands *to);
 
 /* reference_attention.c */
 

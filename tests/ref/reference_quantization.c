@@ -62,7 +62,7 @@ static uint64_t mixed(uint64_t word)
     return word ^ word / 32768;
 }
 
-static uint64_t random_word(const struct quantized_copies *to, bool column, int64_t row, int64_t col)
+static uint64_t random_word(const struct quantized_operands *to, bool column, int64_t row, int64_t col)
 {
     const uint64_t words = (uint64_t)1 << 32;
     const uint64_t first = (uint32_t)reference_index(&to->draw, 0), second = (uint32_t)reference_index(&to->draw, 1);
@@ -209,8 +209,8 @@ static bool next_part(enum scaling scaling, int64_t rows, int64_t cols, struct p
     return part->row < rows;
 }
 
-static void make_copy(const struct record_source *source, const struct quantized_copies *to, const struct tensor *copy,
-                      const struct tensor *scale)
+static void make_operand(const struct record_source *source, const struct quantized_operands *to,
+                         const struct tensor *copy, const struct tensor *scale)
 {
     const struct quantization *rule = &to->rule;
     const struct part all = {0, source->rows, 0, source->cols};
@@ -237,16 +237,16 @@ static void make_copy(const struct record_source *source, const struct quantized
     }
 }
 
-void reference_copies(const struct tensor *x, const struct quantized_copies *to)
+void reference_quantized(const struct tensor *x, const struct quantized_operands *to)
 {
     const struct record_source rows = {.x = x, .rows = x->rows, .cols = x->cols};
     const struct part all = {0, x->rows, 0, x->cols};
     if (tensor_present(&to->row))
-        make_copy(&rows, to, &to->row, &to->row_scale);
+        make_operand(&rows, to, &to->row, &to->row_scale);
     if (tensor_present(&to->column)) {
         const struct record_source columns = {
             .x = x, .column = true, .hadamard = to->rule.hadamard, .rows = x->cols, .cols = to->column.cols};
-        make_copy(&columns, to, &to->column, &to->column_scale);
+        make_operand(&columns, to, &to->column, &to->column_scale);
     }
     if (tensor_present(&to->amax))
         reference_store(&to->amax, 0, 0, fmax(reference_load(&to->amax, 0, 0), amax_of(&rows, &all)));
@@ -257,16 +257,16 @@ struct tensor reference_made(const struct tensor *y, enum dtype dtype, int64_t r
     return tensor_present(y) ? *y : tensor_matrix(memory_allocate(rows * cols * dtype_size(dtype)), dtype, rows, cols);
 }
 
-void reference_made_end(const struct tensor *made, const struct tensor *y, const struct quantized_copies *to)
+void reference_made_end(const struct tensor *made, const struct tensor *y, const struct quantized_operands *to)
 {
-    reference_copies(made, to);
+    reference_quantized(made, to);
     if (!tensor_present(y))
         memory_free(made->data);
 }
 
 void reference_quantize(const struct quantize_args *args)
 {
-    reference_copies(&args->x, &args->to);
+    reference_quantized(&args->x, &args->to);
     for (int64_t j = 0; tensor_present(&args->sum) && j < args->sum.cols; j++) {
         double sum = args->accumulate ? reference_load(&args->sum, 0, j) : 0.0;
         for (int64_t i = 0; i < args->x.rows; i++)

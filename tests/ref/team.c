@@ -137,9 +137,9 @@ struct model_settings team_settings(const struct layout *layout, const struct fo
     settings.heads = 24;
     settings.kv_heads = settings.family->causal ? 2 : settings.heads;
     settings.head_dim = 4;
-    settings.rows = (struct row_cut){layout->context, layout->method};
-    settings.layer =
-        (struct layer_cut){.ranks = layout_tensor(layout), .sequence = layout->tensor > 1 && !layout->whole_rows};
+    settings.context = (struct context_parallel){layout->context, layout->method};
+    settings.tensor =
+        (struct tensor_parallel){.ranks = layout_tensor(layout), .sequence = layout->tensor > 1 && !layout->whole_rows};
     settings.tied = settings.tied && !form->gathers;
     settings.layers = form->layers > 0 ? form->layers : settings.layers;
     if (form->offloaded)
@@ -170,7 +170,7 @@ void team_create(struct team *team, struct comm *comm, struct executor *executor
     const struct grid_shape shape = {.tensor = layout_tensor(layout),
                                      .context = layout->context,
                                      .shard = layout->shard,
-                                     .alike = layer_cut_alike(&settings),
+                                     .kv_replicas = model_kv_replicas(&settings),
                                      .stages = layout->stages,
                                      .near = layout->near};
     if (grid_create(&team->grid, comm, &shape) != ERROR_NONE)
@@ -182,13 +182,13 @@ void team_create(struct team *team, struct comm *comm, struct executor *executor
     const int64_t places = (int64_t)team->grid.data_ranks * form->micro_batches;
     team->rows = (TEAM_ROWS + places - 1) / places;
     struct toy_options options = toy_options(executor);
-    settings.cut = (struct stage_cut){layout->stages, place.stages, layout->chunks,
-                                      layout->stages * layout->chunks > options.settings.layers ? DECK_STAGES_ENDS
-                                                                                                : DECK_STAGES_LAYERS};
+    settings.pipeline = (struct pipeline_parallel){
+        layout->stages, place.stages, layout->chunks,
+        layout->stages * layout->chunks > options.settings.layers ? DECK_STAGES_ENDS : DECK_STAGES_LAYERS};
     whole = settings;
-    whole.layer = (struct layer_cut){0};
+    whole.tensor = (struct tensor_parallel){0};
     model_create(&team->whole, &whole, 1, 1);
-    settings.layer.rank = team->grid.tensor->rank;
+    settings.tensor.rank = team->grid.tensor->rank;
     options.settings = settings;
     options.tensor = team->grid.tensor;
     options.settings.precision = toy_precision(form->recipe);
@@ -205,9 +205,10 @@ void team_create(struct team *team, struct comm *comm, struct executor *executor
     options.rows = team->rows;
     options.row_tokens = TEAM_ROW_TOKENS;
     options.max_segments = form->packed ? MAX_SEGMENTS : 1;
-    const struct stage_cut *cut = &options.settings.cut;
-    team->schedule = stage_count(cut) > 1 ? schedule_pipeline(form->micro_batches, cut)
-                                          : schedule_create(form->micro_batches, form->slots, form->split_backward);
+    const struct pipeline_parallel *pipeline = &options.settings.pipeline;
+    team->schedule = stage_count(pipeline) > 1
+                         ? schedule_pipeline(form->micro_batches, pipeline)
+                         : schedule_create(form->micro_batches, form->slots, form->split_backward);
     options.schedule = &team->schedule;
     toy_create(&team->toy, &options);
     if (form->poisoned)

@@ -109,7 +109,7 @@ void toy_create(struct toy *toy, const struct toy_options *o)
 {
     int64_t tokens = o->rows * o->row_tokens;
     *toy = (struct toy){0};
-    tokens /= row_ranks(&o->settings.rows);
+    tokens /= context_ranks(&o->settings.context);
     struct model_settings model = o->settings;
     model.recompute.others = o->recompute;
     model_create(&toy->model, &model, tokens, o->head_tokens > 0 ? o->head_tokens : tokens);

@@ -87,17 +87,17 @@ static void test_reading_on(struct comm *comm)
     struct model_settings whole = team_settings(&one, &form);
     struct group *own = comm_group_create(self, NULL, "own"), *tensor = comm_group_create(comm, NULL, "tensor");
     const struct parallel_groups alone = groups_replicated(own);
-    struct parallel_groups cut = alone;
-    cut.tensor = tensor;
+    struct parallel_groups sharded = alone;
+    sharded.tensor = tensor;
     for (int whole_rows = 0; whole_rows < 2; whole_rows++) {
         const struct layout layout = {.context = 1, .tensor = comm->size, .whole_rows = whole_rows};
         struct model_settings part = team_settings(&layout, &form);
-        part.layer.rank = comm->rank;
+        part.tensor.rank = comm->rank;
         part.kv_heads = whole.kv_heads = comm->size;
         static struct reading wanted, found;
         for (enum memory_use use = MEMORY_EVALUATE; use <= (whole_rows ? MEMORY_GENERATE : MEMORY_EVALUATE); use++) {
             read_with(&whole, &alone, use, &wanted);
-            read_with(&part, &cut, use, &found);
+            read_with(&part, &sharded, use, &found);
         }
         CHECK(most_apart(&wanted, &(struct reading){0}) > 0.1 && most_apart(&wanted, &found) < 1e-5);
     }
@@ -116,14 +116,14 @@ static void test_reading(void)
 /* -- Copies that are gathered ------------------------------------------------------------------------------------ */
 
 /* A maximum over tensor ranks, or the zeros behind the last token, may be left out. */
-struct copies_planter {
+struct quantized_planter {
     bool alone, nothing_behind;
     int maxima, beside; /* of these launches; gathers and sums of parts beside the units' stream */
 };
 
-static void plant_in_copies(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
+static void plant_in_quantized(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
 {
-    struct copies_planter *p = wrapper->self;
+    struct quantized_planter *p = wrapper->self;
     const struct all_reduce_args *sum = args;
     const struct fill_args *fill = args;
     p->maxima += op == OP_ALL_REDUCE && sum->maximum;
@@ -135,12 +135,12 @@ static void plant_in_copies(struct wrapper *wrapper, struct stream *stream, enum
     wrapper_pass(wrapper, stream, op, args);
 }
 
-static struct run_outcome train_copies(const struct layout *layout, const struct form *form,
-                                       struct copies_planter *planter)
+static struct run_outcome train_quantized(const struct layout *layout, const struct form *form,
+                                          struct quantized_planter *planter)
 {
     struct wrapper wrapper;
     struct team team;
-    wrapper_create(&wrapper, cpu, plant_in_copies, planter);
+    wrapper_create(&wrapper, cpu, plant_in_quantized, planter);
     team_create(&team, world, &wrapper.executor, layout, form);
     struct run_outcome outcome = team_train(&team);
     team_destroy(&team);
@@ -155,11 +155,11 @@ static bool same_bits(const struct run_outcome *a, const struct run_outcome *b)
            memcmp(a->last, b->last, gradients) == 0;
 }
 
-/* Where tensor ranks gather 8-bit copies, all bits are those of copies of gathered values. What is gathered has the
+/* Where tensor ranks gather 8-bit operands, all bits are those of quantizing gathered values. What is gathered has the
  * scale of all ranks: the inputs of two linears and the gradients of two. What ranks have parts of has a scale for each
  * part. Two sums and a gather of each layer's backward run beside products.
  */
-static void test_copies(void)
+static void test_quantized(void)
 {
     static const struct {
         enum toy_kind kind;
@@ -180,18 +180,18 @@ static void test_copies(void)
                             .recompute = cases[i].recompute,
                             .slots = cases[i].split ? 2 : 1,
                             .split_backward = cases[i].split};
-        struct copies_planter plain = {0}, no_maximum = {.alone = true}, no_zeros = {.nothing_behind = true};
-        struct run_outcome copies = train_copies(&layout, &form, &plain);
+        struct quantized_planter plain = {0}, no_maximum = {.alone = true}, no_zeros = {.nothing_behind = true};
+        struct run_outcome quantized = train_quantized(&layout, &form, &plain);
         const int64_t layers = TEAM_STEPS * form.micro_batches * toy_settings(form.kind).layers;
         CHECK(i > 0 || (plain.maxima == 4 * layers && plain.beside == 3 * layers));
-        struct run_outcome alone = train_copies(&layout, &form, &no_maximum);
-        struct run_outcome nothing = train_copies(&layout, &form, &no_zeros);
+        struct run_outcome alone = train_quantized(&layout, &form, &no_maximum);
+        struct run_outcome nothing = train_quantized(&layout, &form, &no_zeros);
         form.measured = true;
-        struct run_outcome values = train_copies(&layout, &form, &plain);
-        if (!CHECK(same_bits(&copies, &values)) || !CHECK(!same_bits(&copies, &alone)) ||
-            !CHECK(!same_bits(&copies, &nothing)))
+        struct run_outcome values = train_quantized(&layout, &form, &plain);
+        if (!CHECK(same_bits(&quantized, &values)) || !CHECK(!same_bits(&quantized, &alone)) ||
+            !CHECK(!same_bits(&quantized, &nothing)))
             fprintf(stderr, "    %s\n", team_text(world->size, &layout, &form));
-        outcome_destroy(&copies);
+        outcome_destroy(&quantized);
         outcome_destroy(&values);
         outcome_destroy(&alone);
         outcome_destroy(&nothing);
@@ -206,7 +206,7 @@ int main(int argc, char **argv)
     cpu = cpu_executor_create(1);
     cpu->copies = true; /* as devices do, so that sums have scratch */
     test_reading();
-    test_copies();
+    test_quantized();
     cpu->class->destroy(cpu);
     comm_destroy(self);
     comm_destroy(world);

@@ -104,46 +104,46 @@ static void test_slabs(void)
 /* -- Cuts -------------------------------------------------------------------------------------------------------- */
 
 /* A model, and what each tensor rank has of it. */
-struct cut {
+struct split {
     struct model_settings whole, parts[TENSOR_RANKS];
     bool even; /* the parts have one shape */
 };
 
 /* Heads, hidden units of the MLP and the vocabulary divided, `first` of them the first rank's; key-value heads too, or
  * all ranks have the same. */
-static struct cut cut_layers(enum toy_kind kind, int64_t first_heads, int64_t first_ffn, int64_t first_vocabulary)
+static struct split split_layers(enum toy_kind kind, int64_t first_heads, int64_t first_ffn, int64_t first_vocabulary)
 {
-    struct cut cut = {.whole = toy_settings(kind)};
-    struct model_settings *a = &cut.parts[0], *b = &cut.parts[1];
+    struct split split = {.whole = toy_settings(kind)};
+    struct model_settings *a = &split.parts[0], *b = &split.parts[1];
     if (kind == TOY_LLAMA_TIED)
-        cut.whole.kv_heads = 1;
-    *a = *b = cut.whole;
+        split.whole.kv_heads = 1;
+    *a = *b = split.whole;
     a->heads = first_heads;
     a->ffn = first_ffn;
     a->vocabulary = first_vocabulary;
     b->heads -= a->heads;
     b->ffn -= a->ffn;
     b->vocabulary -= a->vocabulary;
-    if (cut.whole.kv_heads > 1) {
-        a->kv_heads = cut.whole.kv_heads * a->heads / cut.whole.heads;
+    if (split.whole.kv_heads > 1) {
+        a->kv_heads = split.whole.kv_heads * a->heads / split.whole.heads;
         b->kv_heads -= a->kv_heads;
     }
-    cut.even = a->heads == b->heads && a->ffn == b->ffn && a->vocabulary == b->vocabulary;
-    return cut;
+    split.even = a->heads == b->heads && a->ffn == b->ffn && a->vocabulary == b->vocabulary;
+    return split;
 }
 
-/* Every tensor is cut: by columns what reads the hidden states, with all norms, by rows what writes them. */
-static struct cut cut_states(int64_t vocabulary)
+/* Every tensor is split: by columns what reads the hidden states, with all norms, by rows what writes them. */
+static struct split split_states(int64_t vocabulary)
 {
-    struct cut cut = {.whole = toy_settings(TOY_LLAMA_TIED), .even = true};
-    cut.whole.vocabulary = vocabulary;
-    cut.parts[0] = cut.parts[1] = cut.whole;
-    cut.parts[0].hidden = cut.parts[1].hidden = cut.whole.hidden / 2;
-    return cut;
+    struct split split = {.whole = toy_settings(TOY_LLAMA_TIED), .even = true};
+    split.whole.vocabulary = vocabulary;
+    split.parts[0] = split.parts[1] = split.whole;
+    split.parts[0].hidden = split.parts[1].hidden = split.whole.hidden / 2;
+    return split;
 }
 
 struct json_place {
-    const struct cut *cut;
+    const struct split *split;
     int rank; /* of the tensor ranks */
 };
 
@@ -162,8 +162,8 @@ static void place_model(struct model *model, const void *data)
 {
     const struct json_place *place = data;
     struct model whole, first;
-    model_create(&whole, &place->cut->whole, 1, 1);
-    model_create(&first, &place->cut->parts[0], 1, 1);
+    model_create(&whole, &place->split->whole, 1, 1);
+    model_create(&first, &place->split->parts[0], 1, 1);
     for (int u = 0; u < model->unit_count; u++)
         for (int i = 0; i < model->units[u].parameter_count; i++)
             place_parameter(&model->units[u].parameters[i], &whole.units[u].parameters[i],
@@ -200,13 +200,13 @@ static struct toy_options small_options(void)
     return options;
 }
 
-static void divided_create(struct divided *d, struct comm *comm, const struct cut *cut, struct toy_options options)
+static void divided_create(struct divided *d, struct comm *comm, const struct split *split, struct toy_options options)
 {
     d->comm = comm;
     CHECK(grid_create(&d->grid, comm, &(struct grid_shape){.tensor = TENSOR_RANKS, .context = 1}) == ERROR_NONE);
     d->group = comm_group_create(d->grid.data, NULL, "data");
-    d->place = (struct json_place){cut, d->grid.tensor->rank};
-    options.settings = cut->parts[d->place.rank];
+    d->place = (struct json_place){split, d->grid.tensor->rank};
+    options.settings = split->parts[d->place.rank];
     d->groups =
         options.sharding.level == SHARD_NONE
             ? groups_replicated(d->group)
@@ -284,13 +284,13 @@ struct found {
 };
 
 /* Rank 0 trains the whole model and writes whole.h5. */
-static struct found train_whole(const struct cut *cut)
+static struct found train_whole(const struct split *split)
 {
     struct found found = {0, 0};
     if (world->rank == 0) {
         struct training t = {.executor = cpu};
         struct toy_options options = small_options();
-        options.settings = cut->whole;
+        options.settings = split->whole;
         toy_create(&t.toy, &options);
         t.group = t.toy.own_group;
         found.initial = checkpoint_digest(self, &t.toy.engine);
@@ -304,12 +304,12 @@ static struct found train_whole(const struct cut *cut)
 }
 
 /* The divided file read by one rank that has all. */
-static void check_alone(const struct cut *cut, uint64_t digest, const char *name)
+static void check_alone(const struct split *split, uint64_t digest, const char *name)
 {
     if (world->rank == 0) {
         struct toy toy;
         struct toy_options options = small_options();
-        options.settings = cut->whole;
+        options.settings = split->whole;
         toy_create(&toy, &options);
         CHECK(load(self, &toy.engine, name) == ERROR_NONE);
         CHECK(checkpoint_digest(self, &toy.engine) == digest);
@@ -358,25 +358,25 @@ static int most_runs(struct divided *d, struct comm *exchange)
 static void check_written(struct divided *d, uint64_t digest)
 {
     CHECK(digest_of(d) == digest);
-    CHECK(save(d->comm, &d->toy.engine, "cut.h5", true) == ERROR_NONE);
-    CHECK(verify(d->comm, "cut.h5") == ERROR_NONE);
-    CHECK(same_files(d->comm, "whole.h5", "cut.h5"));
+    CHECK(save(d->comm, &d->toy.engine, "split.h5", true) == ERROR_NONE);
+    CHECK(verify(d->comm, "split.h5") == ERROR_NONE);
+    CHECK(same_files(d->comm, "whole.h5", "split.h5"));
 }
 
-/* Replicas, cuts of the parts, and both. */
-static void test_stores(const struct cut *cut, const struct found *found, enum dtype compute)
+/* Replicas, splits of the parts, and both. */
+static void test_stores(const struct split *split, const struct found *found, enum dtype compute)
 {
     struct toy_options options = small_options();
     struct divided d;
     struct view view;
     options.compute = compute;
-    divided_create(&d, world, cut, options);
+    divided_create(&d, world, split, options);
     if (compute == DTYPE_F32)
         CHECK(digest_of(&d) == found->initial);
     CHECK(load(world, &d.toy.engine, "whole.h5") == ERROR_NONE);
     check_written(&d, found->trained);
     /* rows by exchange, but for where a rank's share begins and ends */
-    if (cut->even)
+    if (split->even)
         CHECK(most_runs(&d, d.grid.model) <= 3);
     CHECK(comm_max_i64(world, most_runs(&d, NULL)) > 3);
     d.toy.engine.settings.tensor = NULL;
@@ -388,7 +388,7 @@ static void test_stores(const struct cut *cut, const struct found *found, enum d
     divided_destroy(&d);
 
     options.sharding.level = SHARD_FULL;
-    divided_create(&d, world, cut, options);
+    divided_create(&d, world, split, options);
     if (compute == DTYPE_F32)
         CHECK(digest_of(&d) == found->initial);
     CHECK(load(world, &d.toy.engine, "whole.h5") == ERROR_NONE);
@@ -397,16 +397,16 @@ static void test_stores(const struct cut *cut, const struct found *found, enum d
 }
 
 /* What 6 ranks wrote, on 4 and 2 at a time and on one. */
-static void test_other_ranks(const struct cut *cut, uint64_t digest)
+static void test_other_ranks(const struct split *split, uint64_t digest)
 {
     struct comm *part = comm_split(world, world->rank < 4 ? 0 : 1);
     struct divided d;
-    divided_create(&d, part, cut, small_options());
-    CHECK(load(part, &d.toy.engine, "cut.h5") == ERROR_NONE);
+    divided_create(&d, part, split, small_options());
+    CHECK(load(part, &d.toy.engine, "split.h5") == ERROR_NONE);
     CHECK(digest_of(&d) == digest);
     divided_destroy(&d);
     comm_destroy(part);
-    check_alone(cut, digest, "cut.h5");
+    check_alone(split, digest, "split.h5");
 }
 
 /* A fault is in the state: digest, file and side file must tell. */
@@ -417,11 +417,11 @@ static void check_noticed(struct divided *d, uint64_t digest)
     CHECK(verify(d->comm, "fault.h5") == ERROR_USER);
 }
 
-static void test_faults(const struct cut *cut, const struct found *found)
+static void test_faults(const struct split *split, const struct found *found)
 {
     struct divided d;
     struct view view;
-    divided_create(&d, world, cut, small_options());
+    divided_create(&d, world, split, small_options());
     CHECK(load(world, &d.toy.engine, "whole.h5") == ERROR_NONE);
     CHECK(digest_of(&d) == found->trained);
 
@@ -457,11 +457,11 @@ static void test_faults(const struct cut *cut, const struct found *found)
 }
 
 /* One rank's disk is full: no other waits for it in an exchange. */
-static void test_failure(const struct cut *cut)
+static void test_failure(const struct split *split)
 {
     struct divided d;
     struct rlimit old, small = {4096, RLIM_INFINITY};
-    divided_create(&d, world, cut, small_options());
+    divided_create(&d, world, split, small_options());
     getrlimit(RLIMIT_FSIZE, &old);
     small.rlim_max = old.rlim_max;
     if (world->rank == 3)
@@ -477,28 +477,28 @@ static void test_failure(const struct cut *cut)
 /* A tensor whose rows are exchanged in two turns, on the last two ranks. */
 static void test_turns(void)
 {
-    struct cut cut = cut_states(200000);
-    cut.whole.layers = cut.parts[0].layers = cut.parts[1].layers = 1;
+    struct split split = split_states(200000);
+    split.whole.layers = split.parts[0].layers = split.parts[1].layers = 1;
     struct toy_options options = small_options();
     options.row_tokens = 16;
     options.head_tokens = 1;
     struct comm *part = comm_split(world, world->rank < 4 ? 0 : 1);
     if (world->rank >= 4) {
         struct divided d;
-        divided_create(&d, part, &cut, options);
-        CHECK(save(part, &d.toy.engine, "turns_cut.h5", false) == ERROR_NONE);
+        divided_create(&d, part, &split, options);
+        CHECK(save(part, &d.toy.engine, "turns_split.h5", false) == ERROR_NONE);
         CHECK(most_runs(&d, d.grid.model) == 2);
         divided_destroy(&d);
         if (part->rank == 0) {
             struct toy toy;
-            options.settings = cut.whole;
+            options.settings = split.whole;
             toy_create(&toy, &options);
             CHECK(save(self, &toy.engine, "turns.h5", false) == ERROR_NONE);
             toy_destroy(&toy);
         }
         comm_barrier(part);
-        CHECK(verify(part, "turns_cut.h5") == ERROR_NONE);
-        CHECK(same_files(part, "turns.h5", "turns_cut.h5"));
+        CHECK(verify(part, "turns_split.h5") == ERROR_NONE);
+        CHECK(same_files(part, "turns.h5", "turns_split.h5"));
     }
     comm_barrier(world);
     comm_destroy(part);
@@ -511,24 +511,24 @@ int main(int argc, char **argv)
     self = comm_self();
     log_open(world->rank);
     signal(SIGXFSZ, SIG_IGN);
-    folder = rank_folder_create(world, "t_cuts");
+    folder = rank_folder_create(world, "t_parameter_split");
     cpu = cpu_executor_create(1);
 
     if (world->rank == 0)
         test_slabs();
-    const struct cut cuts[] = {
-        cut_layers(TOY_LLAMA, 2, 24, 20),      /* even */
-        cut_layers(TOY_LLAMA_TIED, 2, 24, 20), /* tensor ranks share the one key-value head */
-        cut_layers(TOY_ESM2, 1, 17, 13),       /* vectors cut and not */
-        cut_states(40),
+    const struct split splits[] = {
+        split_layers(TOY_LLAMA, 2, 24, 20),      /* even */
+        split_layers(TOY_LLAMA_TIED, 2, 24, 20), /* tensor ranks share the one key-value head */
+        split_layers(TOY_ESM2, 1, 17, 13),       /* vectors split and not */
+        split_states(40),
     };
-    for (int i = 0; i < (int)(sizeof cuts / sizeof cuts[0]); i++) {
-        const struct found found = train_whole(&cuts[i]);
-        test_stores(&cuts[i], &found, i % 2 == 0 ? DTYPE_F32 : DTYPE_BF16);
-        test_other_ranks(&cuts[i], found.trained);
+    for (int i = 0; i < (int)(sizeof splits / sizeof splits[0]); i++) {
+        const struct found found = train_whole(&splits[i]);
+        test_stores(&splits[i], &found, i % 2 == 0 ? DTYPE_F32 : DTYPE_BF16);
+        test_other_ranks(&splits[i], found.trained);
         if (i == 0) {
-            test_faults(&cuts[i], &found);
-            test_failure(&cuts[i]);
+            test_faults(&splits[i], &found);
+            test_failure(&splits[i]);
         }
     }
     test_turns();

@@ -1,14 +1,14 @@
-/* Quantizes a matrix in one pass: makes the rowwise and columnwise operands of struct quantized_copies (core/op.h). A
+/* Quantizes a matrix in one pass: makes the rowwise and columnwise operands of struct quantized_operands (core/op.h). A
  * block has a square tile, and a thread a small square of it in registers. The rowwise operand is written from
  * registers, the columnwise one through shared memory. The matrix comes from a source: memory, or an op's
  * computation. */
-#ifndef CUDA_COPIES_CUH
-#define CUDA_COPIES_CUH
+#ifndef CUDA_QUANTIZE_CUH
+#define CUDA_QUANTIZE_CUH
 
 #include "cuda/tile.cuh"
 
 /* Destinations; NULL: not requested. */
-struct copy_targets {
+struct quantized_targets {
     int64_t rows, cols; /* of the matrix */
     int64_t padded;     /* columns of the columnwise operand; without one, the number of rows */
     void *values, *row, *column;
@@ -25,7 +25,7 @@ struct copy_targets {
 };
 
 template <enum scaling SCALING> constexpr bool emulated = SCALING >= SCALING_1X32;
-template <enum scaling SCALING> using copy_element = std::conditional_t<emulated<SCALING>, __nv_bfloat16, uint8_t>;
+template <enum scaling SCALING> using quantized_element = std::conditional_t<emulated<SCALING>, __nv_bfloat16, uint8_t>;
 template <enum number_format FORMAT>
 constexpr float largest_of = FORMAT == FORMAT_E4M3   ? 448.0f
                              : FORMAT == FORMAT_E5M2 ? 57344.0f
@@ -77,7 +77,7 @@ struct random_bits {
 template <enum scaling SCALING, enum number_format FORMAT>
 __device__ __forceinline__ void cast(const float (&x)[SIDE], const struct block_scale &by,
                                      const struct random_bits &random, int64_t row, int64_t col,
-                                     uint32_t (&out)[SIDE * sizeof(copy_element<SCALING>) / 4])
+                                     uint32_t (&out)[SIDE * sizeof(quantized_element<SCALING>) / 4])
 {
     if constexpr (!emulated<SCALING>) {
 #pragma unroll
@@ -144,7 +144,7 @@ template <typename OUT> struct column_tile {
 
 /* Writes the tile to memory. A thread handles one chunk of every STEP-th column. */
 template <bool WIDE, typename OUT>
-__device__ __forceinline__ void write_columns(const column_tile<OUT> &tile, const struct copy_targets &to,
+__device__ __forceinline__ void write_columns(const column_tile<OUT> &tile, const struct quantized_targets &to,
                                               const struct tile_square &at)
 {
     constexpr int CHUNK = column_tile<OUT>::CHUNK, CHUNKS = column_tile<OUT>::CHUNKS, STEP = TILE_THREADS / CHUNKS;
@@ -182,26 +182,27 @@ __device__ __forceinline__ void write_columns(const column_tile<OUT> &tile, cons
 /* -- Scales -------------------------------------------------------------------------------------------------------- */
 
 template <typename T, enum scaling SCALING>
-struct copy_memory {
+struct quantize_memory {
     uint32_t column_words[TILE_WARPS][TILE_PACKS * square_words<T>]; uint32_t row_bits[TILE], warp_bits[TILE_WARPS];
     alignas(16) float row_multiplier[TILE], column_multiplier[TILE];
     alignas(16) float sums[TILE_WARPS][TILE];
-    column_tile<copy_element<SCALING>>
+    column_tile<quantized_element<SCALING>>
         column; /* the last member: staged words begin here and may extend beyond it */
 };
 
-/* Returns the shared memory of a block of make_copies. */
-template <typename Source, enum scaling SCALING, bool WIDE> constexpr size_t copy_memory_bytes()
+/* Returns the shared memory of a block of quantize_tiles. */
+template <typename Source, enum scaling SCALING, bool WIDE> constexpr size_t quantize_memory_bytes()
 {
-    using memory = copy_memory<typename Source::type, SCALING>;
-    constexpr size_t column = sizeof(column_tile<copy_element<SCALING>>), staged = staged_words<Source> * sizeof(uint4);
+    using memory = quantize_memory<typename Source::type, SCALING>;
+    constexpr size_t column = sizeof(column_tile<quantized_element<SCALING>>),
+                     staged = staged_words<Source> * sizeof(uint4);
     return sizeof(memory) + (WIDE && staged > column ? staged - column : 0);
 }
 
 /* Computes the multipliers of a tile's rows and columns, and writes their scales. All threads call it. */
 template <typename T, enum scaling SCALING, enum number_format FORMAT>
-__device__ __forceinline__ void multipliers_of_lines(copy_memory<T, SCALING> &memory, const struct copy_targets &to,
-                                                     const struct tile_square &at)
+__device__ __forceinline__ void multipliers_of_lines(quantize_memory<T, SCALING> &memory,
+                                                     const struct quantized_targets &to, const struct tile_square &at)
 {
     const int line = threadIdx.x % TILE;
     const bool of_row = threadIdx.x < TILE;
@@ -232,7 +233,7 @@ struct known_bits {
 };
 
 template <enum scaling SCALING>
-__device__ __forceinline__ struct known_bits known_bits_of(const struct copy_targets &to)
+__device__ __forceinline__ struct known_bits known_bits_of(const struct quantized_targets &to)
 {
     struct known_bits known = {};
     if (SCALING == SCALING_TENSOR && (to.row != NULL || to.column != NULL))
@@ -244,8 +245,8 @@ __device__ __forceinline__ struct known_bits known_bits_of(const struct copy_tar
 
 /* Returns the multiplier of the whole tile, and writes its scale. All threads call it. */
 template <typename T, enum scaling SCALING, enum number_format FORMAT>
-__device__ __forceinline__ float multiplier_of_tile(const copy_memory<T, SCALING> &memory,
-                                                    const struct copy_targets &to, const struct tile_square &at,
+__device__ __forceinline__ float multiplier_of_tile(const quantize_memory<T, SCALING> &memory,
+                                                    const struct quantized_targets &to, const struct tile_square &at,
                                                     uint32_t known)
 {
     uint32_t amax = 0;
@@ -311,8 +312,8 @@ __device__ __forceinline__ void put_columns(uint32_t (&rows)[SIDE][2], column_ti
 
 /* Writes both 8-bit operands with one multiplier. */
 template <typename T, enum scaling SCALING, enum number_format FORMAT, bool WIDE>
-__device__ __forceinline__ void copy_alike(square<T> &x, float multiplier, copy_memory<T, SCALING> &memory,
-                                           const struct copy_targets &to, const struct tile_square &at)
+__device__ __forceinline__ void quantize_square(square<T> &x, float multiplier, quantize_memory<T, SCALING> &memory,
+                                                const struct quantized_targets &to, const struct tile_square &at)
 {
     uint32_t bytes[SIDE][2];
     x.renew();
@@ -334,8 +335,8 @@ __device__ __forceinline__ void copy_alike(square<T> &x, float multiplier, copy_
 
 /* Writes both 8-bit operands, with a multiplier per row and column. */
 template <typename T, enum scaling SCALING, enum number_format FORMAT, bool WIDE>
-__device__ __forceinline__ void copy_lines(square<T> &x, copy_memory<T, SCALING> &memory, const struct copy_targets &to,
-                                           const struct tile_square &at)
+__device__ __forceinline__ void quantize_lines(square<T> &x, quantize_memory<T, SCALING> &memory,
+                                               const struct quantized_targets &to, const struct tile_square &at)
 {
     float v[SIDE];
     uint32_t bytes[2];
@@ -364,8 +365,8 @@ __device__ __forceinline__ void copy_lines(square<T> &x, copy_memory<T, SCALING>
 
 /* Writes emulated operands whose blocks have 16 or 32 elements. */
 template <typename T, enum scaling SCALING, enum number_format FORMAT, bool WIDE>
-__device__ __forceinline__ void copy_blocks(square<T> &x, copy_memory<T, SCALING> &memory,
-                                            const struct copy_targets &to, const struct tile_square &at)
+__device__ __forceinline__ void quantize_blocks(square<T> &x, quantize_memory<T, SCALING> &memory,
+                                                const struct quantized_targets &to, const struct tile_square &at)
 {
     constexpr bool SQUARE = SCALING == SCALING_16X16, NVFP4 = SCALING != SCALING_1X32;
     struct random_bits random = {to.rule.stochastic, 0};
@@ -434,14 +435,15 @@ __device__ __forceinline__ void copy_blocks(square<T> &x, copy_memory<T, SCALING
 /* -- The kernel ---------------------------------------------------------------------------------------------------- */
 
 template <typename Source, enum scaling SCALING, enum number_format FORMAT, bool WIDE>
-__global__ void __launch_bounds__(TILE_THREADS, Source::RESIDENT) make_copies(Source source, struct copy_targets to)
+__global__ void __launch_bounds__(TILE_THREADS, Source::RESIDENT)
+    quantize_tiles(Source source, struct quantized_targets to)
 {
     using T = typename Source::type;
-    using OUT = copy_element<SCALING>;
+    using OUT = quantized_element<SCALING>;
     constexpr bool BY_TILE = SCALING == SCALING_TENSOR || SCALING == SCALING_128X128;
     constexpr bool BY_LINE = SCALING == SCALING_ROW || SCALING == SCALING_1X128;
     extern __shared__ uint4 shared[];
-    auto &memory = *reinterpret_cast<copy_memory<T, SCALING> *>(shared);
+    auto &memory = *reinterpret_cast<quantize_memory<T, SCALING> *>(shared);
     struct tile_square at = place_of<Source::PAIRS>(to.rows, to.cols / Source::HALVES);
     const struct known_bits known = known_bits_of<SCALING>(to);
     square<T> made[Source::HALVES];
@@ -469,12 +471,12 @@ __global__ void __launch_bounds__(TILE_THREADS, Source::RESIDENT) make_copies(So
             __syncthreads();
         }
         if constexpr (BY_TILE)
-            copy_alike<T, SCALING, FORMAT, WIDE>(x, multiplier_of_tile<T, SCALING, FORMAT>(memory, to, at, known.scale),
-                                                 memory, to, at);
+            quantize_square<T, SCALING, FORMAT, WIDE>(
+                x, multiplier_of_tile<T, SCALING, FORMAT>(memory, to, at, known.scale), memory, to, at);
         else if constexpr (BY_LINE)
-            copy_lines<T, SCALING, FORMAT, WIDE>(x, memory, to, at);
+            quantize_lines<T, SCALING, FORMAT, WIDE>(x, memory, to, at);
         else
-            copy_blocks<T, SCALING, FORMAT, WIDE>(x, memory, to, at);
+            quantize_blocks<T, SCALING, FORMAT, WIDE>(x, memory, to, at);
         if (to.partial != NULL)
             write_column_sums(memory.sums, to.partial, to.rows, to.cols, at);
         if (to.amax != NULL)
@@ -493,21 +495,21 @@ __global__ void __launch_bounds__(TILE_THREADS, Source::RESIDENT) make_copies(So
 /* -- Launches ------------------------------------------------------------------------------------------------------ */
 
 /* Returns whether an op makes quantized operands or an amax too. */
-static inline bool wants_copies(const struct quantized_copies &to)
+static inline bool wants_quantized(const struct quantized_operands &to)
 {
-    return has_copies(&to) || tensor_present(&to.amax);
+    return has_quantized(&to) || tensor_present(&to.amax);
 }
 
 /* Returns the bytes of scratch of a sum over rows; 0 without one. */
-static inline int64_t copies_workspace(int64_t rows, int64_t cols, const struct tensor &sum)
+static inline int64_t quantized_workspace(int64_t rows, int64_t cols, const struct tensor &sum)
 {
     return tensor_present(&sum) ? ceil_div(rows, TILE) * cols * (int64_t)sizeof(float) : 0;
 }
 
-static inline struct copy_targets copy_targets_of(const struct quantized_copies &to, int64_t rows, int64_t cols,
-                                                  const struct tensor &values)
+static inline struct quantized_targets quantized_targets_of(const struct quantized_operands &to, int64_t rows,
+                                                            int64_t cols, const struct tensor &values)
 {
-    struct copy_targets t = {};
+    struct quantized_targets t = {};
     t.rows = rows;
     t.cols = cols;
     t.padded = tensor_present(&to.column) ? to.column.cols : rows;
@@ -530,28 +532,28 @@ static inline struct copy_targets copy_targets_of(const struct quantized_copies 
 }
 
 /* Returns whether packs of SIDE elements, and 16 bytes of the columnwise operand, can be moved at once. */
-static inline bool copies_fit(const struct quantized_copies &to, int64_t cols, const struct tensor &values)
+static inline bool quantized_fit(const struct quantized_operands &to, int64_t cols, const struct tensor &values)
 {
     auto fits = [](const struct tensor &t, int64_t n) { return !tensor_present(&t) || rows_fit(t, (int)n); };
     return cols % SIDE == 0 && fits(values, SIDE) && fits(to.row, SIDE) &&
            fits(to.column, 16 / dtype_size(quantization_dtype(&to.rule)));
 }
 
-static inline int64_t copies_tiles(const struct copy_targets &to, int halves = 1)
+static inline int64_t quantize_tile_count(const struct quantized_targets &to, int halves = 1)
 {
     return ceil_div(to.padded > to.rows ? to.padded : to.rows, TILE) * ceil_div(to.cols / halves, TILE);
 }
 
 template <typename Source, enum scaling SCALING, enum number_format FORMAT>
-static void launch_copies_of(const struct cuda_target *target, const char *name, const Source &source,
-                             const struct copy_targets &to, bool wide)
+static void launch_quantized_of(const struct cuda_target *target, const char *name, const Source &source,
+                                const struct quantized_targets &to, bool wide)
 {
-    int64_t tiles = copies_tiles(to, Source::HALVES);
+    int64_t tiles = quantize_tile_count(to, Source::HALVES);
     if (tiles == 0)
         return;
     auto launch = [&](auto wide) {
-        auto kernel = make_copies<Source, SCALING, FORMAT, wide>;
-        constexpr size_t bytes = copy_memory_bytes<Source, SCALING, wide>();
+        auto kernel = quantize_tiles<Source, SCALING, FORMAT, wide>;
+        constexpr size_t bytes = quantize_memory_bytes<Source, SCALING, wide>();
         CUDA_CHECK(cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel),
                                         cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
         kernel<<<(unsigned)tiles, TILE_THREADS, bytes, target->stream>>>(source, to);
@@ -565,29 +567,29 @@ static void launch_copies_of(const struct cuda_target *target, const char *name,
 }
 
 template <enum scaling SCALING, typename Source>
-static void launch_copies_in(const struct cuda_target *target, const char *name, const Source &source,
-                             const struct copy_targets &to, bool wide)
+static void launch_quantized_in(const struct cuda_target *target, const char *name, const Source &source,
+                                const struct quantized_targets &to, bool wide)
 {
     if (to.rule.format == FORMAT_E5M2)
-        launch_copies_of<Source, SCALING, FORMAT_E5M2>(target, name, source, to, wide);
+        launch_quantized_of<Source, SCALING, FORMAT_E5M2>(target, name, source, to, wide);
     else
-        launch_copies_of<Source, SCALING, FORMAT_E4M3>(target, name, source, to, wide);
+        launch_quantized_of<Source, SCALING, FORMAT_E4M3>(target, name, source, to, wide);
 }
 
-/* Launches make_copies, for scalings that need one pass. wide: copies_fit, and the source can be read in packs of SIDE
- * elements; must be true for a source with two HALVES. */
+/* Launches quantize_tiles, for scalings that need one pass. wide: quantized_fit, and the source can be read in packs of
+ * SIDE elements; must be true for a source with two HALVES. */
 template <typename Source>
-static void launch_copies(const struct cuda_target *target, const char *name, const Source &source,
-                          const struct copy_targets &to, bool wide)
+static void launch_quantized(const struct cuda_target *target, const char *name, const Source &source,
+                             const struct quantized_targets &to, bool wide)
 {
     if (to.rule.scaling == SCALING_1X128)
-        launch_copies_in<SCALING_1X128>(target, name, source, to, wide);
+        launch_quantized_in<SCALING_1X128>(target, name, source, to, wide);
     else if (to.rule.scaling == SCALING_128X128)
-        launch_copies_in<SCALING_128X128>(target, name, source, to, wide);
+        launch_quantized_in<SCALING_128X128>(target, name, source, to, wide);
     else if (to.rule.scaling == SCALING_1X32)
-        launch_copies_in<SCALING_1X32>(target, name, source, to, wide);
+        launch_quantized_in<SCALING_1X32>(target, name, source, to, wide);
     else
-        launch_copies_in<SCALING_TENSOR>(target, name, source, to, wide);
+        launch_quantized_in<SCALING_TENSOR>(target, name, source, to, wide);
 }
 
 #endif

@@ -1,7 +1,7 @@
-#include "checkpoint/choices.h"
+#include "checkpoint/tuned_kernels.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "core/choice.h"
+#include "core/tuned_kernels.h"
 #include "file/hdf5_file.h"
 #include "file/hdf5_layout.h"
 
@@ -11,7 +11,7 @@ static int read_dataset(hid_t group, const char *path, void **data, int64_t *byt
 {
     hid_t dataset = hdf5_open_dataset(group, NAME);
     *bytes = dataset >= 0 ? hdf5_count_bytes(dataset) : -1;
-    bool good = *bytes > 0 && *bytes <= (int64_t)sizeof(struct choice_table);
+    bool good = *bytes > 0 && *bytes <= (int64_t)sizeof(struct tuning_table);
     if (good) {
         *data = memory_allocate(*bytes);
         good = H5Dread(dataset, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, *data) >= 0;
@@ -33,7 +33,7 @@ static int read_group(hid_t file, const char *path, void **data, int64_t *bytes)
     return code;
 }
 
-int choices_read(const char *path, void **data, int64_t *bytes)
+int tuned_kernels_read(const char *path, void **data, int64_t *bytes)
 {
     struct hdf5_silence silence;
     hid_t file;
@@ -54,7 +54,7 @@ int choices_read(const char *path, void **data, int64_t *bytes)
     return code;
 }
 
-bool choices_write(hid_t file, const void *data, int64_t bytes)
+bool tuned_kernels_write(hid_t file, const void *data, int64_t bytes)
 {
     if (bytes == 0)
         return true;

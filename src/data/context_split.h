@@ -5,14 +5,14 @@
  * more keys. Rows are split, not segments: a segment may lie in one slice or in several, and needs no padding. The
  * tokens of a segment are contiguous in the local row: if the segment reaches both slices, it includes all tokens
  * between them. */
-#ifndef DATA_CONTEXT_CUT_H
-#define DATA_CONTEXT_CUT_H
+#ifndef DATA_CONTEXT_SPLIT_H
+#define DATA_CONTEXT_SPLIT_H
 
 #include "data/batch.h"
 
 #include <stdbool.h>
 
-struct context_cut {
+struct context_split {
     int rank, ranks;
 };
 
@@ -25,7 +25,7 @@ static inline int context_slice(int rank, int ranks, int half)
 /* Fills `part` with this rank's tokens of `whole`: tokens, labels, positions, factors, valid and real. `part` must have
  * been created with the same number of rows, row_tokens / ranks tokens per row, and no segments. part->number differs
  * between ranks. */
-void context_cut_batch(const struct context_cut *cut, const struct batch *whole, struct batch *part);
+void context_split_batch(const struct context_split *split, const struct batch *whole, struct batch *part);
 
 /* Sizes of the five tables of struct attention_segments (core/op.h), in the order of its members; context_slots is the
  * number of slots of each. With causal attention, the slots for queries of the first slices precede those for the
@@ -43,7 +43,7 @@ static inline int64_t context_slots(const struct batch *whole, bool causal)
 
 /* Fills tables [CONTEXT_TABLES, context_slots]: queries in this rank's local rows, and keys in whole rows (owner -1) or
  * in the local rows of rank `owner`. Slots whose queries attend to none of these keys are empty. */
-void context_cut_segments(const struct context_cut *cut, const struct batch *whole, bool causal, int owner,
-                          int32_t *tables);
+void context_split_segments(const struct context_split *split, const struct batch *whole, bool causal, int owner,
+                            int32_t *tables);
 
 #endif
