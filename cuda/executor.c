@@ -344,7 +344,7 @@ static void *capture_end(struct executor *executor, struct stream *stream)
     struct recording *recording = cuda->recording;
     cudaGraph_t graph;
     CUDA_CHECK(cudaStreamEndCapture(cuda->targets[stream->id].stream, &graph));
-    CUDA_CHECK(cudaGraphInstantiate(&recording->graph, graph, cudaGraphInstantiateFlagUseNodePriority));
+    CUDA_CHECK(cudaGraphInstantiate(&recording->graph, graph, 0));
     CUDA_CHECK(cudaGraphDestroy(graph));
     cuda->recordings++;
     cuda->recording = NULL;
