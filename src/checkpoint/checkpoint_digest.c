@@ -39,13 +39,9 @@ uint64_t checkpoint_digest_run(const struct fetched_elements *fetched, const voi
 
 uint64_t checkpoint_digest_sum(struct comm *world, uint64_t own)
 {
-    uint64_t sum = 0;
-    uint64_t *all = memory_allocate((int64_t)sizeof *all * world->size);
-    comm_all_gather(world, &own, all, sizeof *all);
-    for (int r = 0; r < world->size; r++)
-        sum += all[r];
-    memory_free(all);
-    return sum;
+    int64_t sum = (int64_t)own;
+    comm_reduce(world, &sum, 1, COMM_SUM);
+    return (uint64_t)sum;
 }
 
 static int add_digest(void *self, const struct fetched_elements *fetched, const void *content)

@@ -135,31 +135,29 @@ static int add_held(void *self, const struct parameter_piece *piece)
 
 /* -- Assignment of blocks to ranks ------------------------------------------------------------------------------- */
 
-/* Assigns each block of a tensor to one rank that reads it as a whole, or by its number if no rank does. */
+/* Assigns each block of a tensor to one of the ranks that read it as a whole, or by its number if no rank does. Each of
+ * these ranks draws a number for the block, and the lowest wins; the rank in its low bits makes it unique. */
 static void assign_blocks(struct tensor_reader *r)
 {
-    const int ranks = r->world->size;
-    const int64_t count = r->list->count, bytes = (count + 7) / 8;
+    const int64_t count = r->list->count, rank = r->world->rank, none = INT64_MAX;
     if (count == 0)
         return;
-    unsigned char *own = memory_allocate(bytes), *all = memory_allocate(bytes * ranks);
+    int64_t *own = memory_allocate(count * (int64_t)sizeof *own),
+            *lowest = memory_allocate(count * (int64_t)sizeof *own);
+    for (int64_t b = 0; b < count; b++)
+        own[b] = none;
     for (int64_t i = 0; i < r->count; i++)
-        for (int64_t b = r->parts[i].block; b < r->parts[i].block + r->parts[i].blocks; b++)
-            own[b / 8] |= (unsigned char)(1u << b % 8);
-    comm_all_gather(r->world, own, all, bytes);
-    for (int64_t b = 0; b < count; b++) {
-        int readers = 0, before = 0;
-        for (int k = 0; k < ranks; k++) {
-            const int reads = all[k * bytes + b / 8] >> b % 8 & 1;
-            readers += reads;
-            before += k < r->world->rank ? reads : 0;
+        for (int64_t b = r->parts[i].block; b < r->parts[i].block + r->parts[i].blocks; b++) {
+            const int64_t key[2] = {b, rank};
+            own[b] = (int64_t)(XXH3_64bits(key, sizeof key) >> 33 << 32) | rank;
         }
-        const bool reads = own[b / 8] >> b % 8 & 1;
+    memcpy(lowest, own, (size_t)count * sizeof *own);
+    comm_reduce(r->world, lowest, count, COMM_MINIMUM);
+    for (int64_t b = 0; b < count; b++)
         r->mine[b] =
-            r->list->blocks[b].tensor && (readers > 0 ? reads && b % readers == before : b % ranks == r->world->rank);
-    }
+            r->list->blocks[b].tensor && (lowest[b] == none ? b % r->world->size == rank : lowest[b] == own[b]);
     memory_free(own);
-    memory_free(all);
+    memory_free(lowest);
 }
 
 /* -- Bytes ------------------------------------------------------------------------------------------------------- */

@@ -96,17 +96,17 @@ static int open_all(struct comm *world, struct writer *w)
 
 /* -- Side file and names (rank 0) -------------------------------------------------------------------------------- */
 
-/* Gathers all ranks' blocks on every rank. Collective. */
+/* Gathers all ranks' blocks on rank 0, which alone writes them. Other lists become empty. Collective. */
 static void gather_blocks(struct comm *world, struct block_list *list)
 {
-    int64_t most = comm_max_i64(world, list->count);
+    const int64_t most = comm_max_i64(world, list->count), ranks = world->rank == 0 ? world->size : 0;
     struct hash_block *own = memory_allocate((most + 1) * (int64_t)sizeof *own);
-    struct hash_block *all = memory_allocate((most + 1) * (int64_t)sizeof *all * world->size);
+    struct hash_block *all = memory_allocate((most * ranks + 1) * (int64_t)sizeof *all);
     if (list->count > 0)
         memcpy(own, list->blocks, (size_t)list->count * sizeof *own);
-    comm_all_gather(world, own, all, most * (int64_t)sizeof *own);
+    comm_gather(world, own, all, most * (int64_t)sizeof *own);
     list->count = 0;
-    for (int64_t i = 0; i < most * world->size; i++)
+    for (int64_t i = 0; i < most * ranks; i++)
         if (all[i].length > 0) /* shorter lists are padded with zeros */
             block_list_add(list, all[i]);
     memory_free(own);
@@ -298,13 +298,14 @@ int checkpoint_end(struct checkpoint_save *s, struct checkpoint_written *written
     int code = comm_agree(world, join(s));
     if (code != ERROR_NONE)
         return abandon(s, code);
+    int64_t own = 0;
+    for (int64_t i = 0; i < s->writer.blocks.count; i++)
+        own += s->writer.blocks.blocks[i].length;
     gather_blocks(world, &s->writer.blocks);
     if (s->writer.digests)
         s->meta.digest = checkpoint_digest_sum(world, s->writer.digest);
-    *written = (struct checkpoint_written){.digest = s->meta.digest};
+    *written = (struct checkpoint_written){.digest = s->meta.digest, .bytes = comm_sum_i64(world, own)};
     written->seconds = comm_spread(world, s->seconds).maximum;
-    for (int64_t i = 0; i < s->writer.blocks.count; i++)
-        written->bytes += s->writer.blocks.blocks[i].length;
     code = comm_agree(world, world->rank == 0 ? complete(s) : ERROR_NONE);
     if (code != ERROR_NONE)
         return abandon(s, code);

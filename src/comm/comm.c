@@ -95,6 +95,16 @@ void comm_all_gather(struct comm *comm, const void *in, void *out, int64_t bytes
     TIMED(comm->class->all_gather(comm, in, out, bytes));
 }
 
+void comm_gather(struct comm *comm, const void *in, void *out, int64_t bytes)
+{
+    TIMED(comm->class->gather(comm, in, out, bytes));
+}
+
+void comm_reduce(struct comm *comm, int64_t *values, int64_t count, enum comm_reduction reduction)
+{
+    TIMED(comm->class->reduce(comm, values, count, reduction));
+}
+
 void comm_all_to_all(struct comm *comm, const void *in, void *out, int64_t bytes)
 {
     TIMED(comm->class->all_to_all(comm, in, out, bytes));
@@ -121,50 +131,35 @@ struct comm *comm_split_node(struct comm *comm)
     return comm->class->split_node(comm);
 }
 
-static int64_t *gather_i64(struct comm *comm, int64_t value)
+static int64_t reduced(struct comm *comm, int64_t value, enum comm_reduction reduction)
 {
-    int64_t *all = memory_allocate((int64_t)sizeof *all * comm->size);
-    comm_all_gather(comm, &value, all, sizeof value);
-    return all;
+    comm_reduce(comm, &value, 1, reduction);
+    return value;
 }
 
 int64_t comm_max_i64(struct comm *comm, int64_t value)
 {
-    int64_t *all = gather_i64(comm, value);
-    int64_t result = all[0];
-    for (int r = 1; r < comm->size; r++)
-        if (all[r] > result)
-            result = all[r];
-    memory_free(all);
-    return result;
+    return reduced(comm, value, COMM_MAXIMUM);
 }
 
 int64_t comm_sum_i64(struct comm *comm, int64_t value)
 {
-    int64_t *all = gather_i64(comm, value);
-    int64_t result = 0;
-    for (int r = 0; r < comm->size; r++)
-        result += all[r];
-    memory_free(all);
-    return result;
+    return reduced(comm, value, COMM_SUM);
 }
 
 int comm_share(struct comm *comm, int code)
 {
-    int64_t *all = gather_i64(comm, code);
-    int first = 0;
-    while (first < comm->size && all[first] == ERROR_NONE)
-        first++;
-    int shared = first < comm->size ? (int)all[first] : ERROR_NONE;
-    memory_free(all);
-    if (shared == ERROR_NONE)
+    const int64_t none = comm->size, first = reduced(comm, code != ERROR_NONE ? comm->rank : none, COMM_MINIMUM);
+    if (first == none)
         return ERROR_NONE;
+    int shared = code;
+    comm_broadcast(comm, &shared, sizeof shared, (int)first);
     char message[MESSAGE_BYTES] = "";
     if (comm->rank > 0) /* name the rank: a single node may not see a file */
         snprintf(message, sizeof message, "rank %d: %s", comm->rank, error_message());
     else
         snprintf(message, sizeof message, "%s", error_message());
-    comm_broadcast(comm, message, sizeof message, first);
+    comm_broadcast(comm, message, sizeof message, (int)first);
     error_clear();
     return error_restate(shared, message);
 }

@@ -15,12 +15,19 @@ struct comm {
     void *self;
 };
 
+/* Sums wrap around, as unsigned numbers do. */
+enum comm_reduction { COMM_MINIMUM, COMM_MAXIMUM, COMM_SUM };
+
 /* The functions that implement a communicator. All but `missing` are collective. `bytes` may exceed 2^31. */
 struct comm_class {
     void (*barrier)(struct comm *comm);
     void (*broadcast)(struct comm *comm, void *data, int64_t bytes, int root);
     /* out: [size * bytes], the blocks of all ranks in rank order. in may be this rank's block of out. */
     void (*all_gather)(struct comm *comm, const void *in, void *out, int64_t bytes);
+    /* As all_gather, to rank 0 alone; `out` is unused on other ranks. */
+    void (*gather)(struct comm *comm, const void *in, void *out, int64_t bytes);
+    /* Replaces each of `count` values by the reduction over ranks. */
+    void (*reduce)(struct comm *comm, int64_t *values, int64_t count, enum comm_reduction reduction);
     /* in, out: [size * bytes]. Block r of `in` is sent to rank r; block r of `out` comes from rank r. */
     void (*all_to_all)(struct comm *comm, const void *in, void *out, int64_t bytes);
     /* Ring: `in` is sent to rank + 1, `out` comes from rank - 1; the last rank sends to the first. */
@@ -76,6 +83,8 @@ void comm_missing(struct comm *comm, char *text, int64_t bytes);
 void comm_barrier(struct comm *comm);
 void comm_broadcast(struct comm *comm, void *data, int64_t bytes, int root);
 void comm_all_gather(struct comm *comm, const void *in, void *out, int64_t bytes);
+void comm_gather(struct comm *comm, const void *in, void *out, int64_t bytes);
+void comm_reduce(struct comm *comm, int64_t *values, int64_t count, enum comm_reduction reduction);
 void comm_all_to_all(struct comm *comm, const void *in, void *out, int64_t bytes);
 void comm_shift(struct comm *comm, const void *in, void *out, int64_t bytes);
 void comm_send_receive(struct comm *comm, void *const data[TRANSFER_DIRECTIONS],

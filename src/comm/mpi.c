@@ -330,6 +330,34 @@ static void mpi_all_gather(struct comm *comm, const void *in, void *out, int64_t
     }
 }
 
+static void mpi_gather(struct comm *comm, const void *in, void *out, int64_t bytes)
+{
+    for (int64_t done = 0; done < bytes; done += PIECE_BYTES) {
+        const int64_t piece = MIN(bytes - done, PIECE_BYTES);
+        MPI_Datatype part = part_of_blocks(piece, bytes);
+        MPI_Request request;
+        verify(MPI_Igather((const char *)in + done, 1, part, comm->rank == 0 ? (char *)out + done : NULL, 1, part, 0,
+                           handle_of(comm), &request),
+               "MPI_Igather");
+        await(comm, "gather", request);
+        verify(MPI_Type_free(&part), "MPI_Type_free");
+    }
+}
+
+static void mpi_reduce(struct comm *comm, int64_t *values, int64_t count, enum comm_reduction reduction)
+{
+    enum { MOST = PIECE_BYTES / (int)sizeof *values };
+    const MPI_Op ops[] = {[COMM_MINIMUM] = MPI_MIN, [COMM_MAXIMUM] = MPI_MAX, [COMM_SUM] = MPI_SUM};
+    for (int64_t done = 0; done < count; done += MOST) {
+        const int piece = (int)MIN(count - done, MOST);
+        MPI_Request request;
+        verify(MPI_Iallreduce(MPI_IN_PLACE, values + done, piece, reduction == COMM_SUM ? MPI_UINT64_T : MPI_INT64_T,
+                              ops[reduction], handle_of(comm), &request),
+               "MPI_Iallreduce");
+        await(comm, "reduce", request);
+    }
+}
+
 static void mpi_all_to_all(struct comm *comm, const void *in, void *out, int64_t bytes)
 {
     for (int64_t done = 0; done < bytes; done += PIECE_BYTES) {
@@ -453,6 +481,8 @@ static void mpi_destroy(struct comm *comm)
 static const struct comm_class mpi_class = {.barrier = mpi_barrier,
                                             .broadcast = mpi_broadcast,
                                             .all_gather = mpi_all_gather,
+                                            .gather = mpi_gather,
+                                            .reduce = mpi_reduce,
                                             .all_to_all = mpi_all_to_all,
                                             .shift = mpi_shift,
                                             .send_receive = mpi_send_receive,

@@ -20,6 +20,11 @@ static void self_exchange(struct comm *comm, const void *in, void *out, int64_t 
     memmove(out, in, (size_t)bytes);
 }
 
+static void self_reduce(struct comm *comm, int64_t *values, int64_t count, enum comm_reduction reduction)
+{
+    (void)comm, (void)values, (void)count, (void)reduction;
+}
+
 static void self_send_receive(struct comm *comm, void *const data[TRANSFER_DIRECTIONS],
                               const int64_t bytes[TRANSFER_DIRECTIONS])
 {
@@ -50,6 +55,8 @@ static void self_destroy(struct comm *comm)
 static const struct comm_class self_class = {.barrier = self_barrier,
                                              .broadcast = self_broadcast,
                                              .all_gather = self_exchange,
+                                             .gather = self_exchange,
+                                             .reduce = self_reduce,
                                              .all_to_all = self_exchange,
                                              .shift = self_exchange,
                                              .send_receive = self_send_receive,

@@ -70,9 +70,10 @@ void watch_open(struct rank_watch *watch, struct comm *world, struct executor *e
         nvml_open(&watch->nvml, uuid);
     char host[WATCH_HOST_BYTES] = "";
     gethostname(host, sizeof host - 1);
-    watch->hosts = memory_allocate(world->size * (int64_t)sizeof *watch->hosts);
-    watch->gpus = memory_allocate(world->size * (int64_t)sizeof *watch->gpus);
-    comm_all_gather(world, host, watch->hosts, sizeof host);
+    const int64_t ranks = world->rank == 0 ? world->size : 1; /* rank 0 has them of all */
+    watch->hosts = memory_allocate(ranks * (int64_t)sizeof *watch->hosts);
+    watch->gpus = memory_allocate(ranks * (int64_t)sizeof *watch->gpus);
+    comm_gather(world, host, watch->hosts, sizeof host);
     watch->host_mark = comm_seconds();
     watch->device_mark = device_waited(watch);
     begin_look(watch);
@@ -191,25 +192,34 @@ static void look(struct rank_watch *watch, const struct rank_report *reports, st
     memory_free(ranks);
 }
 
+/* What rank 0 makes of the reports of all ranks. */
+struct verdict {
+    struct watch_row row;
+    bool looks, reads;
+};
+
 struct watch_row watch_look(struct rank_watch *watch, const struct watch_counts *counts)
 {
-    const int count = watch->world->size;
-    struct rank_report own = report_of(watch, counts), *reports = memory_allocate(count * (int64_t)sizeof *reports);
-    comm_all_gather(watch->world, &own, reports, sizeof own);
-    struct watch_row row = sum_reports(reports, count);
-    const bool looks =
-        reports[0].work.seconds >= (samples(watch) ? DEVICE_LOOK_SECONDS : LOOK_SECONDS); /* the same on all ranks */
-    if (watch->world->rank == 0) {
-        if (row.read)
+    const int64_t count = watch->world->rank == 0 ? watch->world->size : 0;
+    struct rank_report own = report_of(watch, counts),
+                       *reports = memory_allocate((count + 1) * (int64_t)sizeof *reports);
+    struct verdict verdict = {0};
+    comm_gather(watch->world, &own, reports, sizeof own);
+    if (count > 0) {
+        verdict.row = sum_reports(reports, (int)count);
+        verdict.looks = reports[0].work.seconds >= (samples(watch) ? DEVICE_LOOK_SECONDS : LOOK_SECONDS);
+        verdict.reads = reports[0].reads;
+        if (verdict.row.read)
             take_readings(watch, reports);
-        if (looks)
-            look(watch, reports, &row);
+        if (verdict.looks)
+            look(watch, reports, &verdict.row);
     }
-    watch->reads = reports[0].reads;
+    comm_broadcast(watch->world, &verdict, sizeof verdict, 0);
+    watch->reads = verdict.reads;
     watch->collectives = 0;
-    watch_step(watch); /* the all-gather above has waited too */
-    if (looks)
+    watch_step(watch); /* the exchange above has waited too */
+    if (verdict.looks)
         begin_look(watch);
     memory_free(reports);
-    return row;
+    return verdict.row;
 }

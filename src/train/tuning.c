@@ -181,15 +181,15 @@ static void join(struct comm *world, struct executor *executor, const struct tun
 {
     struct tuning_bytes after = copy_of(executor);
     struct tuning_table *own = memory_allocate(sizeof *own);
-    int64_t bytes, most = 0, *sizes = memory_allocate((int64_t)sizeof *sizes * world->size);
+    const int64_t ranks = world->rank == 0 ? world->size : 0;
+    int64_t bytes, *sizes = memory_allocate((int64_t)sizeof *sizes * (ranks + 1));
     tuning_table_create_new(own, after.data, after.count, before->data, before->count);
     tuning_table_bytes(own, &bytes);
-    comm_all_gather(world, &bytes, sizes, sizeof bytes);
-    for (int r = 0; r < world->size; r++)
-        most = sizes[r] > most ? sizes[r] : most;
-    char *all = memory_allocate(most * world->size);
-    comm_all_gather(world, own, all, most);
-    for (int r = 1; r < world->size && world->rank == 0; r++)
+    comm_gather(world, &bytes, sizes, sizeof bytes);
+    const int64_t most = comm_max_i64(world, bytes);
+    char *all = memory_allocate(most * ranks + 1);
+    comm_gather(world, own, all, most);
+    for (int64_t r = 1; r < ranks; r++)
         executor->tuning->add(executor->owner, all + most * r, sizes[r]);
     memory_free(all);
     memory_free(sizes);
