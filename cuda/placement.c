@@ -43,11 +43,12 @@ static void print_places(struct comm *world, int device)
     snprintf(own, sizeof own, "%s, GPU %d: %s, %.1f GiB, PCI %04x:%02x:%02x", host, device, properties.name,
              (double)properties.totalGlobalMem / (1 << 30), (unsigned)properties.pciDomainID,
              (unsigned)properties.pciBusID, (unsigned)properties.pciDeviceID);
-    char *all = memory_allocate((int64_t)LINE_BYTES * world->size);
-    comm_all_gather(world, own, all, LINE_BYTES);
-    for (int r = 0; r < world->size && r < TABLE_RANKS; r++)
+    const int64_t ranks = world->rank == 0 ? world->size : 0;
+    char *all = memory_allocate(LINE_BYTES * (ranks + 1));
+    comm_gather(world, own, all, LINE_BYTES);
+    for (int r = 0; r < ranks && r < TABLE_RANKS; r++)
         log_info("# rank %d on %s", r, all + (int64_t)r * LINE_BYTES);
-    if (world->size > TABLE_RANKS)
+    if (ranks > TABLE_RANKS)
         log_info("# ... of %d ranks", world->size);
     memory_free(all);
 }

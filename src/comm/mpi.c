@@ -121,21 +121,37 @@ static void ask_after(struct wait *wait)
         verify(MPI_Testall(wait->count, wait->requests, &wait->done, MPI_STATUSES_IGNORE), wait->what);
 }
 
+/* Returns the rank in comm of a rank of MPI_COMM_WORLD; -1 if it is not in comm. Ranks of comm have the world's order.
+ */
+static int rank_of(const struct comm *comm, int32_t rank)
+{
+    const struct member *members = own_of(comm)->members;
+    int first = 0, end = comm->size;
+    while (first < end) {
+        const int middle = (first + end) / 2;
+        if (members[middle].rank < rank)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first < comm->size && members[first].rank == rank ? first : -1;
+}
+
 /* Sets the flags of the ranks of the group that answer. Ends early if nobody is missing or the wait is over. */
 static void listen(struct wait *wait, bool *here)
 {
     const struct comm *comm = wait->comm;
-    const struct member *members = own_of(comm)->members;
     int missing = comm->size - 1;
     struct rank_waiting waiting = {0};
     while (!wait->done && missing > 0 && waiting_turn(&waiting) < 3 * ATTEND_SECONDS) {
         answer_calls();
-        for (int rank = take_empty(TAG_HERE); rank >= 0; rank = take_empty(TAG_HERE))
-            for (int r = 0; r < comm->size; r++)
-                if (members[r].rank == rank && !here[r]) {
-                    here[r] = true;
-                    missing--;
-                }
+        for (int rank = take_empty(TAG_HERE); rank >= 0; rank = take_empty(TAG_HERE)) {
+            const int r = rank_of(comm, rank);
+            if (r >= 0 && !here[r]) {
+                here[r] = true;
+                missing--;
+            }
+        }
         ask_after(wait);
     }
 }

@@ -1,6 +1,7 @@
 #include "comm/placement.h"
 #include "base/memory.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Returns the index of an id among the first `count`; `count` if it is missing. */
@@ -12,12 +13,21 @@ static int find(const struct placement_id *ids, int count, const struct placemen
     return i;
 }
 
+static int compare(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(struct placement_id));
+}
+
 bool placement_repeats(const struct placement_id *ids, int count)
 {
-    for (int i = 0; i < count; i++)
-        if (find(ids, i, &ids[i]) < i)
-            return true;
-    return false;
+    struct placement_id *sorted = memory_allocate((int64_t)sizeof *sorted * (count + 1));
+    bool repeats = false;
+    memcpy(sorted, ids, (size_t)count * sizeof *sorted);
+    qsort(sorted, (size_t)count, sizeof *sorted, compare);
+    for (int i = 1; i < count; i++)
+        repeats = repeats || compare(&sorted[i - 1], &sorted[i]) == 0;
+    memory_free(sorted);
+    return repeats;
 }
 
 int placement_choose(struct device_placement *places, const struct placement_id *ids, const int64_t *counts,
