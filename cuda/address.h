@@ -1,5 +1,5 @@
-/* Address arithmetic of kernels for the elements of a matrix. It is also plain C, so that tests/t_addresses.c checks
- * the 32-bit limits without a GPU. */
+/* Address arithmetic of kernels for the elements of a matrix. It is also plain C, so that tests/t_far.c checks the
+ * 32-bit limits without a GPU. */
 #ifndef CUDA_ADDRESS_H
 #define CUDA_ADDRESS_H
 

@@ -68,9 +68,10 @@ double comm_limit(void);
 /* Seconds that this process has spent in collectives of communicators so far. */
 double comm_seconds(void);
 
-/* Ranks can name the ranks that they wait for because each rank answers while it waits itself. A main thread that waits
- * for something else, such as a device, calls comm_attend repeatedly: it answers, and serves comm_missing. waited:
- * seconds that the wait has taken so far. comm_attends returns whether comm_attend is needed at all. Local. */
+/* Roll calls: a rank that waits in a collective answers the roll calls of other ranks, and ranks that do not answer are
+ * reported as missing. A main thread that waits for anything else, such as a device, calls comm_attend repeatedly: it
+ * answers roll calls, and serves comm_missing. waited: seconds that the wait has taken so far. comm_attends returns
+ * whether comm_attend is needed at all. Local. */
 bool comm_attends(void);
 void comm_attend(double waited);
 /* Registers the function that comm_attend calls; for implementations of communicators. */

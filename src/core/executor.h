@@ -127,9 +127,9 @@ struct executor_capture {
     /* Starts a capture: until `end`, launches on the stream, and on streams that events fork from it and later join to
      * it, are captured instead of run. */
     void (*begin)(struct executor *executor, struct stream *stream);
-    /* Ends the capture and returns the recording; free it with discard. */
+    /* Ends the capture and returns the captured graph; free it with discard. */
     void *(*end)(struct executor *executor, struct stream *stream);
-    /* Runs the recording's launches on a stream, any number of times, with the current contents of their addresses. */
+    /* Runs the graph's launches on a stream, any number of times, with the current contents of their addresses. */
     void (*replay)(struct executor *executor, struct stream *stream, void *recording);
     void (*discard)(struct executor *executor, void *recording);
 };

@@ -19,9 +19,9 @@ void launch(struct stream *stream, enum op op, const void *args);
  * op_check finds a wrong argument. */
 void launch_collective(struct stream *stream, enum op op, const void *args);
 
-/* Replays a recording that the stream's executor captured (a CUDA graph). Its launches do not pass through launch(), so
- * the flight recorder gets one entry for all of them: `name` (such as "replay forward"; borrowed for the life of the
- * process) and the micro-batch's activation slot. */
+/* Replays what the stream's executor captured (`recording`, a CUDA graph). Its launches bypass launch(), so the flight
+ * recorder gets one entry for all of them: `name` (such as "replay forward"; borrowed for the life of the process) and
+ * the micro-batch's activation slot. */
 void launch_replay(struct stream *stream, void *recording, const char *name, int slot);
 
 /* Opens and closes a named range for profilers (NVTX). Ranges nest. */

@@ -1,5 +1,5 @@
 /* Key header: a tensor is a view of a matrix, rows x cols elements with a stride between rows. It owns no memory. A
- * vector of n elements is 1 x n. A tensor whose data is NULL is absent: optional arguments of ops are passed so. */
+ * vector of n elements is 1 x n. A tensor whose data is NULL is absent, as an op's optional arguments may be. */
 #ifndef CORE_TENSOR_H
 #define CORE_TENSOR_H
 

@@ -1,7 +1,7 @@
-/* Key header: the input deck holds every setting of a run, typed, checked and with a default. A deck is a libconfig
- * file whose groups are the sections of struct deck; key=value on the command line overrides it. One table
- * (deck/table.c) drives the parser, the checks, `cistron deck` and doc/deck.md. The meaning, unit and range of each
- * field are stated there and only there.
+/* Key header: the input deck has every setting of a run, typed, checked and with a default. A deck is a libconfig file
+ * whose groups are the sections of struct deck; key=value on the command line overrides it. One table (deck/table.c)
+ * drives the parser, the checks, `cistron deck` and doc/deck.md. The meaning, unit and range of each field are stated
+ * there and only there.
  *
  * The deck checks each key alone; src/setup checks conditions on several keys. A 0 or "" with a special meaning (the
  * preset's value, off) is stored as 0 or "". */
@@ -67,7 +67,7 @@ enum deck_recompute {
 #define DECK_RECOMPUTE_NAMES "none", "only_norms", "activation", "norms", "gate_up", "qkv", "attention", "full"
 
 /* The values of all keys. Only deck, setup and the few files that change keys see the fields (deck/fields.h); the rest
- * of the program takes what setup makes of them (setup/setup.h). */
+ * of the program uses the settings that setup derives from them (setup/setup.h). */
 struct deck;
 
 /* Returns a deck of defaults, freed with memory_free (base/memory.h). A deck has 90 KiB, too much for a small stack
@@ -87,7 +87,7 @@ struct deck *deck_copy(const struct deck *deck);
  * wins. "~" in paths is replaced by the home folder. Local; reads files, so one rank calls it and sends the deck to the
  * others.
  *
- * Returns ERROR_NONE, or ERROR_USER with one line per fault (about twenty at most): "FILE:LINE: key ..." or "command
+ * Returns ERROR_NONE, or ERROR_USER with one line per error (about twenty at most): "FILE:LINE: key ..." or "command
  * line: ..."; after a syntax error the rest of that file is not checked. After an error the deck must not be used.
  *
  * *notes (notes may be NULL), also set after an error, is a text of lines for the user, freed with free(). It names the
@@ -95,7 +95,7 @@ struct deck *deck_copy(const struct deck *deck);
 int deck_read(struct deck *deck, const char *name, char *const overrides[], int override_count, char **notes);
 
 /* As deck_read, for a deck text in memory, such as a checkpoint's. Messages say `origin` instead of FILE. Reads no
- * files: an @include is a fault. */
+ * files: an @include is an error. */
 int deck_read_text(struct deck *deck, const char *text, const char *origin, char *const overrides[],
                    int override_count);
 

@@ -78,7 +78,7 @@ struct engine {
     struct batch_tensors *batches; /* [slots of all chunks] */
     struct engine_rows rows;
     struct tensor sums;        /* f64: the loss and label sums of a step, then the optimizer's squares */
-    struct tensor total;       /* view of sums: the loss and label sums; units of one tensor rank only add to it */
+    struct tensor total;       /* view of sums: the loss and label sums; only tensor rank 0 adds to it */
     struct tensor batch_total; /* sums of a micro-batch where sums are exact (store/exact.h), or absent */
     struct tensor rope_table;
     struct execution_owner owner; /* owner of the execution */
@@ -160,7 +160,7 @@ void engine_score(struct engine *engine, const struct batch *batch, double *loss
  * as in engine_score. For engines of MEMORY_EMBED. */
 void engine_embed(struct engine *engine, const struct batch *batch, float *vectors);
 
-/* -- Generation: engines made for MEMORY_GENERATE, which hold the keys and values of sequences --------------------- */
+/* -- Generation: engines made for MEMORY_GENERATE, which own the keys and values of sequences ---------------------- */
 
 /* Tokens to append to one sequence of the cache. */
 struct engine_piece {

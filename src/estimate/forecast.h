@@ -1,4 +1,4 @@
-/* The forecast: memory, time and traffic of a deck on a number of ranks, estimated by running the program itself on the
+/* The estimate: memory, time and traffic of a deck on a number of ranks, found by running the program itself on the
  * planning executor. It allocates no device memory and needs no other ranks; it asks the real executor only how much
  * scratch its ops need. */
 #ifndef ESTIMATE_FORECAST_H
@@ -63,9 +63,9 @@ struct forecast {
  * process's CPUs if all ranks ran on this machine. */
 int forecast_threads(int64_t asked, int64_t ranks);
 
-/* Makes the forecast of a deck whose layout is not open (estimate/layout_choice.h) on `ranks` ranks of `threads`
+/* Makes the estimate of a deck whose layout is not open (estimate/layout_choice.h) on `ranks` ranks of `threads`
  * threads. target: the executor that will run it, asked for scratch sizes only. rates: the machine profile; NULL: no
- * times. Local. The caller destroys the forecast also after an error. ERROR_USER: keys are out of range or do not fit
+ * times. Local. The caller destroys it also after an error. ERROR_USER: keys are out of range or do not fit
  * each other, or a store exists and is damaged. A race between the streams of a step is a bug, and fatal. */
 int forecast_create(struct forecast *forecast, const struct deck *deck, int64_t ranks, int threads,
                     struct executor *target, const struct machine_rates *rates);

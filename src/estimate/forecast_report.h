@@ -10,7 +10,7 @@
 struct forecast_report {
     const struct forecast *forecast;
     const struct layout_choice *choice; /* the choice that made the deck's layout; count 0: it was not chosen */
-    const struct machine_rates *rates;  /* the machine profile of the forecast's times */
+    const struct machine_rates *rates;  /* the machine profile of the estimated times */
     bool timed; /* rates_predict(rates): else no times are printed, except those at the device's peak */
     const struct memory_fit *fit;
 };

@@ -59,7 +59,7 @@ struct execution {
     struct stream *transfers;    /* collectives that overlap with the unit's launches (execution_fork) */
     struct event forked, joined; /* of execution_fork and execution_join */
     struct group *tensor;        /* ranks with the same tokens, each with a part of every layer; NULL: none */
-    struct group *row;           /* ranks with the same rows, each with a part of every row; NULL: none */
+    struct group *row;           /* context parallelism: the ranks that share rows; NULL: none */
     struct group *data;          /* ranks that sum gradients */
 
     enum pass_kind pass;

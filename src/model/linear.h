@@ -2,7 +2,8 @@
  * backward, and in which formats its GEMMs run.
  *
  * In training a quantized linear computes with quantized operands; evaluation and inference use the compute type. Each
- * operand is quantized once: input and output gradient when they are made, the weight when it has changed. */
+ * operand is quantized once: input and output gradient when they are made, the weight when it has changed, or if it is
+ * sharded whenever it has been gathered. */
 #ifndef MODEL_LINEAR_H
 #define MODEL_LINEAR_H
 

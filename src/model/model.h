@@ -11,7 +11,7 @@ struct model_chunk {
     int first, end;
 };
 
-/* All ranks of a pipeline declare all units, so that parameters have the same numbers; unit->chunk tells which of them
+/* All ranks of a pipeline declare all units, so that parameters have the same numbers; unit->chunk says which of them
  * a rank computes. A stage_send and a stage_receive unit are between consecutive slices (model/boundary.h). */
 struct model {
     struct model_settings settings;
@@ -22,7 +22,7 @@ struct model {
     struct model_chunk chunks[MODEL_CHUNKS];
 };
 
-/* Makes a model with a copy of settings. tokens: maximum of a micro-batch; head_tokens: per chunk of the head. */
+/* Makes a model with a copy of settings. tokens: maximum of a micro-batch; head_tokens: per slice of the head. */
 void model_create(struct model *model, const struct model_settings *settings, int64_t tokens, int64_t head_tokens);
 void model_destroy(struct model *model);
 

@@ -1,7 +1,7 @@
 /* Key header: a unit is a piece of a model with a forward and a backward: the embedding, a block, the head. It declares
  * its parameters, the weights that its ops read and the tensors that it works on. When it runs, it asks for tensors by
- * id (model/execution.h) and launches ops. A unit never allocates, blocks the host, or
- * uses ranks of the world. */
+ * id (model/execution.h) and launches ops. A unit never allocates or blocks the host, and communicates only over the
+ * groups of struct execution. */
 #ifndef MODEL_UNIT_H
 #define MODEL_UNIT_H
 
@@ -70,7 +70,7 @@ struct unit {
     char name[32];
     int index;       /* index in the model's list */
     int layer;       /* layer of a block; -1 for other units */
-    int chunk;       /* the chunk of this rank (struct model) that computes the unit; -1: another pipeline stage does */
+    int chunk;       /* this rank's model chunk (struct model) that computes the unit; -1: another stage does */
     bool here;       /* this rank stores the weights: it computes the unit, or its tied head uses the unit's table */
     bool held_twice; /* two stages store and update the weights: of a tied embedding, if the head is on another stage */
     int64_t tokens;  /* maximum of a micro-batch on this rank */
@@ -85,7 +85,7 @@ struct unit {
     int64_t quantized_bytes;       /* bytes of all quantized weights */
     bool decay[STORAGE_COUNT];     /* weight decay applies */
     bool decoupled[STORAGE_COUNT]; /* uses the separate learning rate of embedding and head */
-    int64_t head_tokens;           /* head only: tokens per chunk */
+    int64_t head_tokens;           /* head only: tokens per slice */
     bool complete_gradients; /* each rank computes gradients for all ranks' tokens: they are not summed over ranks */
     bool rounds_gradients;   /* ops write gradients of matrices as bf16; nothing is added to them later */
 

@@ -8,7 +8,7 @@ enum budget_category {
     BUDGET_WEIGHTS,     /* master weights, and quantized weights */
     BUDGET_GRADIENTS,   /* accumulated gradients */
     BUDGET_OPTIMIZER,   /* moments; histories and scales of delayed scaling */
-    BUDGET_EXCHANGE,    /* buffers for gathered weights, scattered gradients, and messages between pipeline stages */
+    BUDGET_EXCHANGE,    /* buffers for gathered weights, gradients to reduce, and messages between stages */
     BUDGET_ACTIVATIONS, /* kept from forward to backward, all slots; keys and values of sequences */
     BUDGET_TRANSIENT,   /* activations of a single action */
     BUDGET_BATCH,       /* tokens, labels, segments, tables, statistics */

@@ -73,17 +73,18 @@ struct store_class {
 /* The sharding level: which state is sharded over the n ranks of a sharding group, and when the rest is communicated.
  * Bytes per parameter on a rank, for bf16 weights with fp32 remainders, without the buffers of three units:
  *
- *   level            values  remainders, moments  gradients  moves
- *   SHARD_NONE       2       10                   4          gradients are summed in the step's last micro-batch
- *   SHARD_OPTIMIZER  2       10 / n               4          they are scattered there; the next forward gathers values
- *   SHARD_GRADIENTS  2       10 / n               4 / n      gradients are scattered in each micro-batch
- *   SHARD_FULL       2 / n   10 / n               4 / n      and values are gathered for each forward and backward
- */
+ *   level            weights  remainders, moments  gradients  reduction of gradients     gather of weights
+ *   SHARD_NONE       2        10                   4          in the last micro-batch    none
+ *   SHARD_OPTIMIZER  2        10 / n               4          in the last micro-batch    in a step's first forward
+ *   SHARD_GRADIENTS  2        10 / n               4 / n      in each micro-batch        in a step's first forward
+ *   SHARD_FULL       2 / n    10 / n               4 / n      in each micro-batch        in each forward and backward
+ *
+ * Gradients are reduce-scattered over the sharding group, and all-reduced over replicas (with SHARD_NONE only this). */
 enum shard_level { SHARD_NONE, SHARD_OPTIMIZER, SHARD_GRADIENTS, SHARD_FULL };
 
 struct sharding {
     enum shard_level level;
-    bool whole_gradients; /* from SHARD_GRADIENTS on: gradients stay whole, 4 bytes, and are scattered once per step */
+    bool whole_gradients; /* from SHARD_GRADIENTS on: gradients stay whole, 4 bytes, and are reduced once per step */
     bool bf16_sums;       /* gradients are sent as bf16 between the ranks of a sharding group, and added in fp32 */
     bool bf16_gradients;  /* gradients are stored as bf16, 2 bytes; contributions are added in fp32, then rounded */
     bool no_masters;      /* weights, gradients and moments are bf16, no remainders: 8 bytes per parameter in all */
