@@ -65,8 +65,8 @@ struct engine {
     struct parallel_groups groups;
     struct budget budget;
     struct weight_store *store; /* owned; may be replaced by a wrapper before the first step */
-    struct unit **visited;      /* storage of the lists in visits */
-    struct unit_visits visits[MODEL_CHUNKS];
+    struct unit **acquisitions; /* storage of the lists in orders */
+    struct acquisition_order orders[MODEL_CHUNKS];
     bool written[MODEL_CHUNKS]; /* shards have been written since the chunk's last forward */
     struct engine_memory memory;
     struct optimizer optimizer; /* unused by an engine that does not train, as is scaling */

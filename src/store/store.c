@@ -151,16 +151,16 @@ struct most {
     int64_t quantized;         /* bytes */
 };
 
-static struct most most_of(const struct flat_store *own, const struct store_request *r, bool backward, int turn)
+static struct most most_of(const struct flat_store *own, const struct store_request *r, bool backward, int buffer)
 {
     struct most most = {0};
     for (int c = 0; c < r->model->chunk_count; c++) {
-        struct unit *const *units = backward ? r->visits[c].backward : r->visits[c].forward;
-        for (int visit = turn; visit < r->visits[c].count; visit += STORE_TURNS) {
-            const struct unit *unit = units[visit];
+        struct unit *const *units = backward ? r->orders[c].backward : r->orders[c].forward;
+        for (int position = buffer; position < r->orders[c].count; position += STORE_BUFFERS) {
+            const struct unit *unit = units[position];
             const int64_t all = own->ranks * own->holdings[unit->index].shard_elements;
             const int64_t contributed = unit->rounds_gradients ? unit->elements[STORAGE_VECTOR] : all;
-            if (store_reads(units, r->visits[c].count, visit, backward))
+            if (store_reads(units, r->orders[c].count, position, backward))
                 most.values = MAX(all, most.values);
             most.gradients = MAX(contributed, most.gradients);
             most.quantized = MAX(unit->quantized_bytes, most.quantized);
@@ -169,19 +169,19 @@ static struct most most_of(const struct flat_store *own, const struct store_requ
     return most;
 }
 
-static void create_buffers(struct flat_store *own, int turn, const struct store_request *r)
+static void create_buffers(struct flat_store *own, int buffer, const struct store_request *r)
 {
-    const struct most forward = most_of(own, r, false, turn);
-    const struct most backward = r->trains ? most_of(own, r, true, turn) : (struct most){0};
+    const struct most forward = most_of(own, r, false, buffer);
+    const struct most backward = r->trains ? most_of(own, r, true, buffer) : (struct most){0};
     const int64_t values = MAX(forward.values, backward.values);
     const int64_t quantized = MAX(forward.quantized, backward.quantized);
     if (own->sharded_values) {
-        own->gathered[turn].values =
+        own->gathered[buffer].values =
             budget_allocate_gathered(r->budget, values * dtype_size(r->compute), BUDGET_EXCHANGE, gather_group(own));
-        own->gathered[turn].quantized = budget_allocate(r->budget, r->trains ? quantized : 0, BUDGET_EXCHANGE);
+        own->gathered[buffer].quantized = budget_allocate(r->budget, r->trains ? quantized : 0, BUDGET_EXCHANGE);
     }
     if (own->contributes)
-        own->contributions[turn].values = budget_allocate_gathered(
+        own->contributions[buffer].values = budget_allocate_gathered(
             r->budget, backward.gradients * dtype_size(r->statistic), BUDGET_EXCHANGE, contribution_group(own));
 }
 
@@ -236,11 +236,11 @@ struct weight_store *store_create(const struct store_request *r)
     own->unit_count = r->model->unit_count;
     own->units = r->model->units;
     own->holdings = memory_allocate((int64_t)sizeof *own->holdings * own->unit_count);
-    own->pending = memory_allocate((int64_t)sizeof *own->pending * (own->unit_count + STORE_TURNS));
+    own->pending = memory_allocate((int64_t)sizeof *own->pending * (own->unit_count + STORE_BUFFERS));
     for (int u = 0; u < own->unit_count; u++)
         create_holding(own, &own->holdings[u], &own->units[u], r);
-    for (int turn = 0; turn < STORE_TURNS; turn++)
-        create_buffers(own, turn, r);
+    for (int buffer = 0; buffer < STORE_BUFFERS; buffer++)
+        create_buffers(own, buffer, r);
     if (r->trains)
         create_sums(own, r);
     return &own->store;

@@ -27,7 +27,7 @@ struct store_shard {
 };
 
 /* The order in which the actions of a model chunk acquire units. */
-struct unit_visits {
+struct acquisition_order {
     struct unit *const *forward, *const *backward; /* [count] each */
     int count;
     int training; /* units that PASS_FORWARD acquires; the units after them (the head) are idle in that pass */
@@ -130,11 +130,11 @@ struct store_request {
     struct stream *streams; /* [STREAM_COUNT]; collectives run on STREAM_REDUCE and STREAM_GATHER */
     const struct parallel_groups *groups;
     struct sharding sharding;
-    enum dtype compute;                /* type of the weights that units read */
-    enum dtype statistic;              /* type of masters, gradients and moments that are not bf16 */
-    bool trains;                       /* false: no gradients, moments or quantized weights */
-    const struct execution *execution; /* in which units quantize their weights: unit_class.quantize_weights */
-    const struct unit_visits *visits;  /* [chunks of the model] */
+    enum dtype compute;                     /* type of the weights that units read */
+    enum dtype statistic;                   /* type of masters, gradients and moments that are not bf16 */
+    bool trains;                            /* false: no gradients, moments or quantized weights */
+    const struct execution *execution;      /* in which units quantize their weights: unit_class.quantize_weights */
+    const struct acquisition_order *orders; /* [chunks of the model] */
 };
 
 /* Makes a store; the caller destroys it with class->destroy. Weights are zero until they are written. A unit has one

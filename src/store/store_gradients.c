@@ -22,7 +22,7 @@ static void clear_padding(const struct unit *unit, struct stream *stream, enum d
 static void open_contribution(struct weight_store *store, struct unit *unit, struct stream *stream, bool fresh)
 {
     struct flat_store *own = store->self;
-    struct gradient_contribution *to = &own->contributions[store_holding(store, unit)->visit % STORE_TURNS];
+    struct gradient_contribution *to = &own->contributions[store_holding(store, unit)->position % STORE_BUFFERS];
     if (to->pending)
         store_start_transfers(store, stream);
     if (to->used)
@@ -63,7 +63,8 @@ void store_gradients_close(struct weight_store *store, struct unit *unit, struct
     (void)stream;
     struct flat_store *own = store->self;
     struct unit_holding *holding = store_holding(store, unit);
-    struct gradient_contribution *from = own->contributes ? &own->contributions[holding->visit % STORE_TURNS] : NULL;
+    struct gradient_contribution *from =
+        own->contributes ? &own->contributions[holding->position % STORE_BUFFERS] : NULL;
     store_point(unit, NULL, own->statistic, unit->gradient_base);
     if (holding->shard_elements == 0)
         return;

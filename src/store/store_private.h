@@ -8,7 +8,7 @@
 
 /* Number of buffers for whole units, used in rotation by acquisition order. A tied head and its embedding use two; the
  * third receives the next unit's gather, or is read by the previous unit's reduction. */
-enum { STORE_TURNS = 3 };
+enum { STORE_BUFFERS = 3 };
 
 /* The tensors of a unit whose matrices are gathered as 8-bit rowwise quantized weights in training. Else absent. */
 struct rowwise_weights {
@@ -27,7 +27,7 @@ struct unit_holding {
                            then [1, shard_elements] */
     char *quantized;    /* quantized weights, if weights are whole; NULL: none */
     struct rowwise_weights rowwise;
-    int visit;             /* position in the action's acquisition order at which the unit was acquired last */
+    int position;          /* position in the action's acquisition order at which the unit was acquired last */
     bool complete;         /* gradients need no sum over ranks (unit->complete_gradients) */
     bool partial;          /* some parameters' gradients are sums of terms of the tensor ranks (parameter->partial) */
     bool current;          /* in this action the stream has waited for whole weights and quantized them */
@@ -76,18 +76,18 @@ struct flat_store {
     struct event complete;         /* this rank's gradients are complete, before they are summed */
 
     /* The current action. */
-    struct unit *const *visits;
-    int visit_count, acquired;
+    struct unit *const *order;
+    int order_count, acquired;
     bool written; /* shards have been written before it */
     struct event begun;
-    struct gathered_values gathered[STORE_TURNS];
-    struct gradient_contribution contributions[STORE_TURNS];
+    struct gathered_values gathered[STORE_BUFFERS];
+    struct gradient_contribution contributions[STORE_BUFFERS];
     bool contributed; /* the action has made contributions */
     struct event joined;
     char *sent, *received;            /* all-to-all buffers of bf16 sums and of sharded exact sums; NULL: not used */
     char *scratch, *replicas_scratch; /* for sums by copies, over the sharding group and its replicas; NULL: the
                                    executor sums otherwise */
-    struct pending_sum *pending;      /* [unit_count + STORE_TURNS], pending_count in use */
+    struct pending_sum *pending;      /* [unit_count + STORE_BUFFERS], pending_count in use */
     int pending_count;
 };
 
@@ -135,9 +135,9 @@ void store_make_rows(struct flat_store *own, const struct unit *unit, struct uni
 
 /* -- store_weights.c, as struct store_class says ------------------------------------------------------------------ */
 
-/* Returns whether the weights of the unit at position `visit` are read in a forward or backward. A lender's are, by the
- * unit after it. */
-bool store_reads(struct unit *const *visits, int count, int visit, bool backward);
+/* Returns whether the weights of the unit at position `position` are read in a forward or backward. A lender's are, by
+ * the unit after it. */
+bool store_reads(struct unit *const *units, int count, int position, bool backward);
 
 void store_begin(struct weight_store *store, struct unit *const *units, int count, struct stream *stream, bool written);
 void store_acquire(struct weight_store *store, struct unit *unit, struct stream *stream);

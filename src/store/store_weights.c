@@ -2,10 +2,10 @@
 #include "base/error.h"
 #include "store/store_private.h"
 
-bool store_reads(struct unit *const *visits, int count, int visit, bool backward)
+bool store_reads(struct unit *const *units, int count, int position, bool backward)
 {
-    const bool lends = visit + 1 < count && unit_lender(visits[visit + 1]) == visits[visit];
-    return lends || !backward || !visits[visit]->class->reads_forward_only;
+    const bool lends = position + 1 < count && unit_lender(units[position + 1]) == units[position];
+    return lends || !backward || !units[position]->class->reads_forward_only;
 }
 
 /* Gathers a unit's shards: the rowwise quantized matrices, or all weights. */
@@ -16,18 +16,18 @@ static void gather_shard(struct flat_store *own, const struct unit_holding *hold
            .out = store_rows(own, holding, to, shard->dtype));
 }
 
-/* Gathers the unit at position `visit`. Its buffer is free when the unit three positions before is released; at the
+/* Gathers the unit at position `position`. Its buffer is free when the unit three positions before is released; at the
  * beginning of an action all buffers are free. */
-static void gather(struct flat_store *own, int visit)
+static void gather(struct flat_store *own, int position)
 {
-    const struct unit *unit = own->visits[visit];
+    const struct unit *unit = own->order[position];
     struct unit_holding *holding = &own->holdings[unit->index];
-    struct gathered_values *to = &own->gathered[visit % STORE_TURNS];
+    struct gathered_values *to = &own->gathered[position % STORE_BUFFERS];
     if (own->written)
         store_make_rows(own, unit, holding);
     if (holding->shard_elements > 0 &&
-        store_reads(own->visits, own->visit_count, visit, own->execution->pass == PASS_BACKWARD)) {
-        if (visit >= STORE_TURNS)
+        store_reads(own->order, own->order_count, position, own->execution->pass == PASS_BACKWARD)) {
+        if (position >= STORE_BUFFERS)
             event_wait(&to->released, own->gather);
         gather_shard(own, holding, to->values);
     }
@@ -51,15 +51,15 @@ static void gather_whole(struct flat_store *own)
 void store_begin(struct weight_store *store, struct unit *const *units, int count, struct stream *stream, bool written)
 {
     struct flat_store *own = store->self;
-    own->visits = units;
-    own->visit_count = count;
+    own->order = units;
+    own->order_count = count;
     own->acquired = 0;
     own->contributed = false;
     own->written = written;
     for (int u = 0; u < own->unit_count; u++)
         own->holdings[u].current = false;
-    for (int t = 0; t < STORE_TURNS; t++)
-        own->contributions[t].used = false;
+    for (int b = 0; b < STORE_BUFFERS; b++)
+        own->contributions[b].used = false;
     if (own->ranks == 1 || !(own->sharded_values || written))
         return;
     event_record(&own->begun, stream);
@@ -71,14 +71,14 @@ void store_begin(struct weight_store *store, struct unit *const *units, int coun
 }
 
 /* Starts the gather of the next unit, and waits for the unit's own. Returns its buffer. */
-static struct gathered_values *next_gathered(struct flat_store *own, const struct unit *unit, int visit,
+static struct gathered_values *next_gathered(struct flat_store *own, const struct unit *unit, int position,
                                              struct stream *stream)
 {
-    struct gathered_values *from = &own->gathered[visit % STORE_TURNS];
-    if (visit >= own->visit_count || own->visits[visit] != unit)
-        error_fatal("bug: unit %s is acquired out of turn", unit->name);
-    if (visit + 1 < own->visit_count)
-        gather(own, visit + 1);
+    struct gathered_values *from = &own->gathered[position % STORE_BUFFERS];
+    if (position >= own->order_count || own->order[position] != unit)
+        error_fatal("bug: unit %s is acquired out of order", unit->name);
+    if (position + 1 < own->order_count)
+        gather(own, position + 1);
     event_wait(&from->ready, stream);
     return from;
 }
@@ -97,7 +97,7 @@ void store_acquire(struct weight_store *store, struct unit *unit, struct stream 
 {
     struct flat_store *own = store->self;
     struct unit_holding *holding = store_holding(store, unit);
-    holding->visit = own->acquired++;
+    holding->position = own->acquired++;
     if (!own->sharded_values) {
         store_point(unit, holding->values.data, own->compute, unit->weight_base);
         unit->quantized_base = holding->quantized;
@@ -105,7 +105,7 @@ void store_acquire(struct weight_store *store, struct unit *unit, struct stream 
             make_current(own, unit, holding, stream);
         return;
     }
-    const struct gathered_values *from = next_gathered(own, unit, holding->visit, stream);
+    const struct gathered_values *from = next_gathered(own, unit, holding->position, stream);
     if (store_gathers_rows(own, holding)) {
         unit->rowwise_base = from->values;
         unit->row_scales = holding->rowwise.scales;
@@ -124,7 +124,7 @@ void store_release(struct weight_store *store, struct unit *unit, struct stream 
     store_point(unit, NULL, own->compute, unit->weight_base);
     unit->quantized_base = unit->rowwise_base = NULL;
     if (own->sharded_values)
-        event_record(&own->gathered[store_holding(store, unit)->visit % STORE_TURNS].released, stream);
+        event_record(&own->gathered[store_holding(store, unit)->position % STORE_BUFFERS].released, stream);
 }
 
 void store_finish_weights(struct flat_store *own, struct stream *stream)
