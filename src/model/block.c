@@ -237,8 +237,8 @@ static struct parameter *declare_rows(struct unit *unit, int id, const struct li
     snprintf(layer, sizeof layer, unit_family(unit)->names.layer, unit->layer);
     struct parameter *p =
         unit_declare_parameter(unit, id, part->pieces * share->rows, initial, "%s.%s.%s", layer, part->name, what);
-    p->holder = unit->settings->tensor.rank % share->replicas;
-    p->holders = share->replicas;
+    p->owner = unit->settings->tensor.rank % share->replicas;
+    p->owners = share->replicas;
     p->partial = share->replicas > 1;
     return p;
 }

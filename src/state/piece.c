@@ -38,10 +38,10 @@ static struct parameter_slab held_slab(const struct unit *unit, const struct par
     return slab_of(p, shard->first, shard->weight.value.cols);
 }
 
-/* Returns part number `holder` of `holders` equal parts. */
-static struct parameter_slab divided(int64_t first, int64_t count, int holder, int holders)
+/* Returns part number `owner` of `owners` equal parts. */
+static struct parameter_slab divided(int64_t first, int64_t count, int owner, int owners)
 {
-    const int64_t begin = count * holder / holders, end = count * (holder + 1) / holders;
+    const int64_t begin = count * owner / owners, end = count * (owner + 1) / owners;
     return (struct parameter_slab){first + begin, end - begin};
 }
 
@@ -53,8 +53,8 @@ static struct parameter_slab share_slab(const struct unit *unit, const struct pa
 {
     if (!unit_is_computed(unit))
         return (struct parameter_slab){0};
-    const struct parameter_slab cut = divided(shard->first, shard->weight.value.cols, shard->holder, shard->holders);
-    const struct parameter_slab part = divided(0, p->part.rows * p->part.cols, p->holder, p->holders);
+    const struct parameter_slab cut = divided(shard->first, shard->weight.value.cols, shard->owner, shard->owners);
+    const struct parameter_slab part = divided(0, p->part.rows * p->part.cols, p->owner, p->owners);
     return slab_common(slab_of(p, cut.first, cut.count), part);
 }
 

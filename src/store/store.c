@@ -43,8 +43,8 @@ static struct store_shard shard_of(struct weight_store *store, struct unit *unit
     const int64_t first = common.first - own->rank * h->shard_elements, count = common.count;
     return (struct store_shard){
         .first = count > 0 ? common.first - class : 0,
-        .holder = group_rank(own->groups->replicas),
-        .holders = group_size(own->groups->replicas),
+        .owner = group_rank(own->groups->replicas),
+        .owners = group_size(own->groups->replicas),
         .weight = {part_of(own, h, &h->values, first, count), part_of(own, h, &h->low, first, count)},
         .gradient = part_of(own, h, &h->gradients, first, count),
         .m = part_of(own, h, &h->m, first, count),

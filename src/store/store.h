@@ -20,7 +20,7 @@
  * owned by the store. */
 struct store_shard {
     int64_t first;
-    int holder, holders; /* `holders` ranks own copies of these elements; this rank is number `holder`, from 0 */
+    int owner, owners; /* `owners` ranks own copies of these elements; this rank is number `owner`, from 0 */
     struct master_weights weight;
     struct tensor gradient;
     struct tensor m, v; /* moments; these and the gradient are absent in a store that does not train */

@@ -158,7 +158,7 @@ static void sum_replicas(struct flat_store *own, const struct unit_state *state,
 /* Returns the group that sums the parameter's gradient: all tensor ranks, or the kv replicas. */
 static struct group *group_of_holders(const struct flat_store *own, const struct parameter *p)
 {
-    return p->holders == group_size(own->groups->shared) ? own->groups->shared : own->groups->kv_replicas;
+    return p->owners == group_size(own->groups->shared) ? own->groups->shared : own->groups->kv_replicas;
 }
 
 /* Sums this rank's shard of gradients of which each tensor rank computes a term, in one launch for consecutive
@@ -171,7 +171,7 @@ static void sum_partial(struct flat_store *own, const struct unit_state *state, 
         int64_t end = p->offset;
         for (next = i; next < unit->parameter_count; next++) {
             const struct parameter *q = &unit->parameters[next];
-            if (q->partial != p->partial || q->holders != p->holders || q->storage != p->storage)
+            if (q->partial != p->partial || q->owners != p->owners || q->storage != p->storage)
                 break;
             end = q->offset + q->part.rows * q->part.cols;
         }
