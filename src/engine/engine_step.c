@@ -40,8 +40,8 @@ struct step_part {
 static void wait_for_gradients(struct engine *e, struct unit *unit, struct stream *stream)
 {
     e->store->class->gradients_wait(e->store, unit, stream);
-    if (unit->held_twice && unit->here)
-        engine_sum_twice_held(e, unit, stream);
+    if (unit->on_two_stages && unit->here)
+        engine_sum_two_stages(e, unit, stream);
 }
 
 /* Measures units in the order in which backward completes them, so that the last reduction is waited for last. */

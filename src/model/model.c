@@ -60,8 +60,8 @@ static void find_chunks(struct model *model)
 static void hold_twice(struct unit *table, const struct unit *head)
 {
     const int stages = stage_count(&table->settings->pipeline);
-    table->held_twice = stages > 1 && unit_lender(head) == table;
-    table->here |= table->held_twice && head->here;
+    table->on_two_stages = stages > 1 && unit_lender(head) == table;
+    table->here |= table->on_two_stages && head->here;
 }
 
 /* Lets ops write bf16 gradients, except of weights to which a unit adds in chunks, or two units add (a tied embedding):

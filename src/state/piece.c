@@ -31,8 +31,8 @@ int piece_split(const struct parameter_piece *piece, int (*visit)(void *self, co
 
 /* -- Owned elements, and shares -------------------------------------------------------------------------------- */
 
-static struct parameter_slab held_slab(const struct unit *unit, const struct parameter *p,
-                                       const struct store_shard *shard)
+static struct parameter_slab owned_slab(const struct unit *unit, const struct parameter *p,
+                                        const struct store_shard *shard)
 {
     (void)unit;
     return slab_of(p, shard->first, shard->weight.value.cols);
@@ -115,13 +115,13 @@ int piece_visit(struct engine *engine, int kinds, int (*visit)(void *self, const
                 void *self)
 {
     struct piece_splitter splitter = {visit, self};
-    return visit_all(engine, kinds, held_slab, split_piece, &splitter);
+    return visit_all(engine, kinds, owned_slab, split_piece, &splitter);
 }
 
-int piece_visit_held(struct engine *engine, int kinds, int (*visit)(void *self, const struct parameter_piece *piece),
-                     void *self)
+int piece_visit_owned(struct engine *engine, int kinds, int (*visit)(void *self, const struct parameter_piece *piece),
+                      void *self)
 {
-    return visit_all(engine, kinds, held_slab, visit, self);
+    return visit_all(engine, kinds, owned_slab, visit, self);
 }
 
 int piece_visit_shares(struct engine *engine, int kinds, int (*visit)(void *self, const struct parameter_piece *piece),
