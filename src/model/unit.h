@@ -72,8 +72,7 @@ struct unit {
     int layer; /* layer of a block; -1 for other units */
     int chunk; /* the chunk of this rank (struct model) that computes the unit; -1: another pipeline stage does */
     bool here; /* this rank stores the weights: it computes the unit, or its tied head uses the unit's table */
-    bool on_two_stages; /* two stages store and update the weights: of a tied embedding, if the head is on another stage
-                         */
+    bool on_two_stages; /* two stages store and update the weights: of a tied embedding, with its head elsewhere */
     int64_t tokens;     /* maximum of a micro-batch on this rank */
 
     int parameter_count, weight_count, tensor_count;
