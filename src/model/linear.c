@@ -501,9 +501,9 @@ static bool collect_gradient(struct execution *execution, const struct unit *uni
 {
     if (!defers(unit, pending) || !pending->present || !tensor_present(&dy->own))
         return collect(execution, unit, linear, OPERAND_GRADIENT, dy);
-    const struct execution beside = execution_beside(execution);
+    const struct execution concurrent = execution_concurrent(execution);
     execution_fork(execution);
-    const bool made = collect(&beside, unit, linear, OPERAND_GRADIENT, dy);
+    const bool made = collect(&concurrent, unit, linear, OPERAND_GRADIENT, dy);
     linear_finish(execution, unit, pending);
     execution_join(execution);
     return made;
@@ -552,14 +552,14 @@ static bool gathers_again(const struct execution *execution, const struct unit *
            !id_set_has(execution->wanted, linear->first + LINEAR_GATHERED);
 }
 
-static void gather_beside(struct execution *execution, const struct unit *unit, const struct linear *linear,
-                          const struct operand *x)
+static void gather_next(struct execution *execution, const struct unit *unit, const struct linear *linear,
+                        const struct operand *x)
 {
     if (!gathers_again(execution, unit, linear))
         return;
-    const struct execution beside = execution_beside(execution);
+    const struct execution concurrent = execution_concurrent(execution);
     execution_fork(execution);
-    sequence_gather(&beside, x->own, x->value);
+    sequence_gather(&concurrent, x->own, x->value);
 }
 
 /* Each rank computes a term of dx. The sum over ranks overlaps with the pending weight gradient, or with the linear's
@@ -568,7 +568,7 @@ static void backward_of_outputs(struct execution *execution, const struct unit *
                                 const struct operand *x, const struct operand *dy, struct tensor dx,
                                 struct linear_pending *pending)
 {
-    const struct execution beside = execution_beside(execution);
+    const struct execution concurrent = execution_concurrent(execution);
     const struct tensor part = partial(execution, unit, linear, dx);
     const bool sums = execution->gradients & GRADIENT_INPUT;
     struct linear_pending own = {true, *linear, *x, *dy};
@@ -577,7 +577,7 @@ static void backward_of_outputs(struct execution *execution, const struct unit *
         execution_join(execution);
     if (sums) {
         execution_fork(execution);
-        sequence_add_up(&beside, unit, part, dx, linear->first + LINEAR_SCRATCH);
+        sequence_add_up(&concurrent, unit, part, dx, linear->first + LINEAR_SCRATCH);
     }
     linear_finish(execution, unit, defers(unit, pending) ? pending : &own);
     if (sums)
@@ -588,12 +588,12 @@ static void backward_of_outputs(struct execution *execution, const struct unit *
 
 /* Without sums over ranks and postponing, the weight gradient comes first: afterwards dx may use the memory of x. */
 void linear_backward(struct execution *execution, const struct unit *unit, const struct linear *linear,
-                     const struct operand *x, struct tensor dy, struct tensor dx, const struct linear_beside *next,
+                     const struct operand *x, struct tensor dy, struct tensor dx, const struct linear_next *next,
                      struct linear_pending *pending)
 {
     const struct operand ready = ready_gradient(execution, unit, linear, dy, pending);
     if (next != NULL)
-        gather_beside(execution, unit, next->linear, next->x);
+        gather_next(execution, unit, next->linear, next->x);
     if (is_split(unit, linear, LINEAR_COLUMN_PARALLEL)) {
         backward_of_outputs(execution, unit, linear, x, &ready, dx, pending);
         return;
