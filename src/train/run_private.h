@@ -37,18 +37,18 @@ struct train_run {
     int64_t unsaved_step; /* step whose checkpoint failed, and no later one succeeded; 0 = none */
     int64_t saved_step;   /* last step that has a checkpoint in the output folder; -1 = none */
     struct snapshot snapshot;
-    bool damaged; /* the checkpoint to resume from is damaged; its error is recorded, not printed */
-    bool beside;  /* checkpoints may be written in the background */
-    double grown; /* seconds spent allocating the snapshot's memory */
+    bool damaged;    /* the checkpoint to resume from is damaged; its error is recorded, not printed */
+    bool background; /* checkpoints may be written in the background */
+    double grown;    /* seconds spent allocating the snapshot's memory */
     struct saving {
         struct checkpoint_save *save; /* NULL: no save is in flight */
         struct checkpoint_meta meta;  /* owns its position and tuned kernels */
         void *tuned_kernels;
         char *path;
         int64_t step;
-        double waited; /* seconds that the run has waited for the save */
-        bool of_step;  /* a checkpoint of a step, with moments; false: the final model */
-        bool beside;   /* written by a thread in the background */
+        double waited;   /* seconds that the run has waited for the save */
+        bool of_step;    /* a checkpoint of a step, with moments; false: the final model */
+        bool background; /* written by a thread in the background */
     } saving;
     int64_t validated_step; /* step of the last validation; 0 = none */
     int64_t best_step;      /* step of the lowest validation loss; 0 = none */
