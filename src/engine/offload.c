@@ -82,8 +82,8 @@ void offload_await_sent(struct offload *o, struct stream *stream)
 
 void offload_fetch_last(struct offload *o, int slot, struct stream *stream)
 {
-    event_record(&o->begun, stream);
-    event_wait(&o->begun, &o->stream);
+    event_record(&o->started, stream);
+    event_wait(&o->started, &o->stream);
     for (int number = o->count - 1; number >= 0 && number >= o->count - OFFLOAD_BUFFERS; number--)
         move(o, number, slot, false);
 }

@@ -27,7 +27,7 @@ struct offload {
     int64_t slot_bytes;
     char *host;                     /* [slots * slot_bytes] host memory */
     struct offload_buffer *buffers; /* [OFFLOAD_BUFFERS]; borrowed */
-    struct event begun;             /* the start of a backward */
+    struct event started;           /* the start of a backward */
 };
 
 /* Adds a unit with `bytes` bytes, a multiple of 4, and returns its number. Call it before offload_allocate. */

@@ -79,7 +79,7 @@ struct flat_store {
     struct unit *const *order;
     int order_count, acquired;
     bool written; /* shards have been written before it */
-    struct event begun;
+    struct event started;
     struct gathered_values gathered[STORE_BUFFERS];
     struct gradient_contribution contributions[STORE_BUFFERS];
     bool contributed; /* the action has made contributions */

@@ -62,8 +62,8 @@ void store_begin(struct weight_store *store, struct unit *const *units, int coun
         own->contributions[b].used = false;
     if (own->ranks == 1 || !(own->sharded_values || written))
         return;
-    event_record(&own->begun, stream);
-    event_wait(&own->begun, own->gather);
+    event_record(&own->started, stream);
+    event_wait(&own->started, own->gather);
     if (own->sharded_values)
         gather(own, 0);
     else

@@ -444,7 +444,7 @@ static int try_run(struct comm *world, const struct setup *setup, struct attempt
         code = train_with(run, deck, world, &start, make_executor);
         session_destroy(&run->session);
         for (int i = 0; i < ENGINE_RETURNS; i++)
-            blend_position_destroy(&run->begun[i].after);
+            blend_position_destroy(&run->launched[i].after);
         carried_destroy(&run->carried);
         tokenizer_close(run->tokenizer);
         deck_changes_destroy(&run->changed);

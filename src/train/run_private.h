@@ -23,7 +23,7 @@ struct train_run {
     char *deck_text;
     int64_t step, tokens; /* of the run, including steps in flight */
     int64_t unpadded;     /* tokens without padding on this rank, of finished steps; the ranks' sum is the run's */
-    struct begun {
+    struct launched_step {
         int64_t step, tokens; /* number of the step, and the run's tokens including it */
         struct meter_work work;
         double rate;                 /* learning rate */
@@ -32,7 +32,7 @@ struct train_run {
         double data_wait;            /* seconds spent waiting for the loader */
         bool measured;               /* quantization errors are measured */
         struct blend_position after; /* position in the data after the step's rows; owned */
-    } begun[ENGINE_RETURNS];
+    } launched[ENGINE_RETURNS];
     int64_t first_step;   /* step at which this program began */
     int64_t unsaved_step; /* step whose checkpoint failed, and no later one succeeded; 0 = none */
     int64_t saved_step;   /* last step that has a checkpoint in the output folder; -1 = none */
@@ -83,7 +83,7 @@ bool run_validation_due(const struct train_run *run);
 
 /* Handles a step with a non-finite loss or gradient norm, in which the engine made no update: ends the run, skips the
  * step or rewinds, as the deck says. Collective; an agreed code. */
-int run_diverged(struct train_run *run, const struct meter_row *row, const struct begun *begun);
+int run_diverged(struct train_run *run, const struct meter_row *row, const struct launched_step *launched);
 
 /* -- run_save.c; collective, with agreed codes ------------------------------------------------------------------- */
 
