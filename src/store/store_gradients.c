@@ -193,7 +193,8 @@ static void finish_sum(struct flat_store *own, const struct unit_state *state, s
 
 /* fp32 gradients: the first contribution (fresh) is reduced into the stored shard; later ones are reduced into their
  * buffer and added. */
-static void take(struct flat_store *own, const struct unit_state *state, struct tensor flat, bool fresh, bool last)
+static void accumulate(struct flat_store *own, const struct unit_state *state, struct tensor flat, bool fresh,
+                       bool last)
 {
     const struct tensor shard = store_own_shard(own, state, &state->gradients),
                         sum = store_own_shard(own, state, &flat);
@@ -206,8 +207,8 @@ static void take(struct flat_store *own, const struct unit_state *state, struct 
 
 /* bf16 gradients: sums in fp32 in the contribution's buffer, then rounds. Whole gradients are reduced with the last
  * contribution. */
-static void take_rounded(struct flat_store *own, const struct unit_state *state, struct tensor flat, bool fresh,
-                         bool last)
+static void accumulate_rounded(struct flat_store *own, const struct unit_state *state, struct tensor flat, bool fresh,
+                               bool last)
 {
     const struct tensor kept = state->gradients, sum = store_own_shard(own, state, &flat);
     if (own->sharded_gradients)
@@ -225,8 +226,8 @@ static void take_rounded(struct flat_store *own, const struct unit_state *state,
 }
 
 /* Rounds the vectors of a unit whose ops round the matrices' gradients; there is one contribution, and one rank. */
-static void take_vectors(struct flat_store *own, const struct unit_state *state,
-                         const struct gradient_contribution *from)
+static void accumulate_vectors(struct flat_store *own, const struct unit_state *state,
+                               const struct gradient_contribution *from)
 {
     const struct unit *unit = &own->units[state - own->states];
     const int64_t matrices = unit->elements[STORAGE_MATRIX], vectors = unit->elements[STORAGE_VECTOR];
@@ -270,8 +271,8 @@ static void add_parts(struct flat_store *own, const struct unit_state *state, st
     add_rows_exactly(own, all, state->sums, fresh, near);
 }
 
-static void take_exactly(struct flat_store *own, const struct unit_state *state, struct tensor flat, bool fresh,
-                         bool last)
+static void accumulate_exactly(struct flat_store *own, const struct unit_state *state, struct tensor flat, bool fresh,
+                               bool last)
 {
     const struct tensor sum = store_own_shard(own, state, &state->sums);
     if (own->sharded_gradients)
@@ -286,18 +287,18 @@ static void take_exactly(struct flat_store *own, const struct unit_state *state,
     LAUNCH(own->reduce, EXACT_READ, exact_read, .from = sum, .to = state->gradients);
 }
 
-static void take_contribution(struct flat_store *own, const struct unit_state *state,
-                              const struct gradient_contribution *from, bool last)
+static void accumulate_contribution(struct flat_store *own, const struct unit_state *state,
+                                    const struct gradient_contribution *from, bool last)
 {
     const struct tensor flat = tensor_vector(from->values, own->statistic, own->ranks * state->shard_elements);
     if (own->units[state - own->states].rounds_gradients)
-        take_vectors(own, state, from);
+        accumulate_vectors(own, state, from);
     else if (own->exact.gradient > 0)
-        take_exactly(own, state, flat, from->fresh, last);
+        accumulate_exactly(own, state, flat, from->fresh, last);
     else if (own->rounds)
-        take_rounded(own, state, flat, from->fresh, last);
+        accumulate_rounded(own, state, flat, from->fresh, last);
     else
-        take(own, state, flat, from->fresh, last);
+        accumulate(own, state, flat, from->fresh, last);
 }
 
 static void start_sum(struct flat_store *own, const struct pending_sum *next, struct stream *stream)
@@ -307,9 +308,9 @@ static void start_sum(struct flat_store *own, const struct pending_sum *next, st
     event_record(&own->complete, stream);
     event_wait(&own->complete, own->reduce);
     if (from == NULL) {
-        take(own, state, state->gradients, true, true);
+        accumulate(own, state, state->gradients, true, true);
     } else {
-        take_contribution(own, state, from, next->last);
+        accumulate_contribution(own, state, from, next->last);
         from->pending = false;
         event_record(&from->added, own->reduce);
     }
