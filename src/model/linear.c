@@ -58,7 +58,7 @@ static void declare_exchange(struct unit *unit, const struct linear *linear)
         return;
     unit_declare_tensor(unit, linear->first + LINEAR_GATHERED, "gathered", linear->tokens, width, ROLE_VALUE);
     unit_declare_tensor(unit, linear->first + LINEAR_PARTIAL, "part of a sum", linear->tokens, width, ROLE_VALUE);
-    sequence_declare_room(unit, linear->first + LINEAR_SCRATCH, linear->tokens, width);
+    sequence_declare_scratch(unit, linear->first + LINEAR_SCRATCH, linear->tokens, width);
     unit_declare_tensor(unit, linear->first + LINEAR_AMAX, "amax of all ranks", 1, 1, ROLE_STATISTIC);
 }
 
@@ -442,7 +442,7 @@ void linear_forward(const struct execution *execution, const struct unit *unit, 
     const bool first = execution->tensor->rank == 0,
                whole = !sequence_parallel(unit); /* one rank adds bias and addend */
     multiply_forward(execution, unit, linear, x, part, first ? bias : absent, first && whole ? addend : absent);
-    sequence_add_up(execution, unit, part, y, linear->first + LINEAR_SCRATCH);
+    sequence_sum(execution, unit, part, y, linear->first + LINEAR_SCRATCH);
     if (!whole && tensor_present(&addend))
         LAUNCH(execution->stream, ADD, add, .from = addend, .to = y);
 }
@@ -577,7 +577,7 @@ static void backward_of_outputs(struct execution *execution, const struct unit *
         execution_join(execution);
     if (sums) {
         execution_fork(execution);
-        sequence_add_up(&concurrent, unit, part, dx, linear->first + LINEAR_SCRATCH);
+        sequence_sum(&concurrent, unit, part, dx, linear->first + LINEAR_SCRATCH);
     }
     linear_finish(execution, unit, defers(unit, pending) ? pending : &own);
     if (sums)
