@@ -263,7 +263,7 @@ int run_finish(struct train_run *run)
     bool there = false;
     if (run->step == run->first_step) {
         update_digest(run);
-        there = checkpoint_holds(s->world, path, run->digest);
+        there = checkpoint_matches(s->world, path, run->digest);
     }
     int code = there ? ERROR_NONE : save_final(run, path);
     if (code == ERROR_NONE && s->setup.saving.export_final)
