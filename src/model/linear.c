@@ -45,7 +45,7 @@ static bool gathers_quantized(const struct unit *unit, const struct linear *line
     const struct linear_precision *p = linear->precision;
     return sequence_parallel(unit) &&
            linear->split == (kind == OPERAND_INPUT ? LINEAR_COLUMN_PARALLEL : LINEAR_ROW_PARALLEL) &&
-           is_quantized(linear) && p->rules[kind].scaling == SCALING_TENSOR && !p->wide_weight_product &&
+           is_quantized(linear) && p->rules[kind].scaling == SCALING_TENSOR && !p->wide_weight_gemm &&
            !layer_list_has(&unit->settings->precision.statistics, operand_layer(linear->number)) &&
            (kind == OPERAND_INPUT || linear->bias < 0);
 }
@@ -71,7 +71,7 @@ static void declare_operand(struct unit *unit, const struct linear *linear, enum
     const struct linear_precision *p = linear->precision;
     const struct quantization *rule = &p->rules[kind];
     const int id = linear->first + (kind == OPERAND_GRADIENT ? LINEAR_GRADIENT : 0);
-    const bool input = kind == OPERAND_INPUT, columns = !p->wide_weight_product, all = linear->tokens == UNIT_TOKENS;
+    const bool input = kind == OPERAND_INPUT, columns = !p->wide_weight_gemm, all = linear->tokens == UNIT_TOKENS;
     const enum tensor_role role = role_of_quantized(rule);
     const int64_t blocks = all ? UNIT_TOKEN_BLOCKS : quantization_blocks(linear->tokens);
     const int64_t padded = all ? UNIT_PADDED_TOKENS : blocks * QUANTIZATION_BLOCK;
@@ -202,7 +202,7 @@ static struct operand operand_of(const struct execution *execution, const struct
     if (!quantizes(execution, linear))
         return (struct operand){.value = value};
     struct quantized_operands to = rule_of(execution, linear, kind);
-    const bool columns = !linear->precision->wide_weight_product;
+    const bool columns = !linear->precision->wide_weight_gemm;
     const bool rows = kind == OPERAND_GRADIENT || !execution->recompute ||
                       id_set_has(execution->wanted, linear->section) || gathers_quantized(unit, linear, kind);
     const bool scales = has_scales(&to), shared = to.rule.scaling == SCALING_TENSOR;
@@ -343,7 +343,7 @@ struct operand linear_made(const struct execution *execution, const struct unit 
 {
     if (!is_fused(execution, linear, kind))
         return (struct operand){.value = operand->value};
-    const bool value = linear->precision->wide_weight_product || measures(execution, unit, linear);
+    const bool value = linear->precision->wide_weight_gemm || measures(execution, unit, linear);
     return (struct operand){.value = value ? operand->value : absent, .to = operand->to};
 }
 
@@ -471,7 +471,7 @@ static void multiply_weight_gradient(const struct execution *execution, const st
 {
     if ((execution->gradients & GRADIENT_WEIGHT) == 0)
         return;
-    if (!quantizes(execution, linear) || linear->precision->wide_weight_product)
+    if (!quantizes(execution, linear) || linear->precision->wide_weight_gemm)
         LAUNCH(execution->stream, GEMM, gemm, .a = dy->value, .transpose_a = true, .b = x->value,
                .d = unit_gradient(execution, unit, linear->weight), .sum_a = own_sum(execution, unit, linear),
                .accumulate = accumulates(unit, linear));
@@ -522,7 +522,7 @@ static struct operand ready_gradient(struct execution *execution, const struct u
         return dy;
     if (!made && !is_fused(execution, linear, OPERAND_GRADIENT))
         LAUNCH(execution->stream, QUANTIZE, quantize, .x = dy.value, .to = dy.to,
-               .sum = linear->precision->wide_weight_product ? absent : own_sum(execution, unit, linear),
+               .sum = linear->precision->wide_weight_gemm ? absent : own_sum(execution, unit, linear),
                .accumulate = accumulates(unit, linear));
     measure(execution, unit, linear, OPERAND_GRADIENT, &dy);
     return dy;
