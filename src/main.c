@@ -77,7 +77,7 @@ static int check_build(struct comm *world)
 }
 
 /* Drops the message on all ranks but 0: all processes find the same mistake of the launch. */
-static void tell_once(void)
+static void report_once(void)
 {
     if (launcher_rank() != 0)
         error_clear();
@@ -88,7 +88,7 @@ static int with_ranks(int (*body)(struct comm *world, void *self), void *self)
     int provided;
 #if defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION < 5
     if (launcher_check_start() != ERROR_NONE) {
-        tell_once();
+        report_once();
         return ERROR_USER;
     }
     launcher_isolate();
@@ -102,7 +102,7 @@ static int with_ranks(int (*body)(struct comm *world, void *self), void *self)
     if (code == ERROR_NONE)
         code = check_build(world);
     else
-        tell_once();
+        report_once();
     if (code == ERROR_NONE)
         code = body(world, self);
     comm_destroy(world);

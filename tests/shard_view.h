@@ -27,8 +27,8 @@ static inline struct store_shard view_shard(struct weight_store *store, struct u
     int64_t elements = shard.weight.value.cols, first = view_bound(view, elements, shard_rank);
     int64_t count = view_bound(view, elements, shard_rank + 1) - first;
     shard.first = first;
-    shard.holder = view->forgets_others ? 0 : view->rank / view->shards;
-    shard.holders = view->forgets_others ? 1 : (view->size - shard_rank + view->shards - 1) / view->shards;
+    shard.owner = view->forgets_others ? 0 : view->rank / view->shards;
+    shard.owners = view->forgets_others ? 1 : (view->size - shard_rank + view->shards - 1) / view->shards;
     struct tensor *const tensors[] = {&shard.weight.value, &shard.weight.low, &shard.gradient, &shard.m, &shard.v};
     for (int i = 0; i < 5; i++)
         if (tensor_present(tensors[i]))

@@ -133,7 +133,7 @@ static void plant_in_model(struct planter *p)
         engine->batches[0].total = engine->total;
     for (int u = 0; u < model->unit_count && p->fault == FAULT_COUNTED; u++)
         for (int i = 0; i < model->units[u].parameter_count; i++)
-            model->units[u].parameters[i].holder = 0;
+            model->units[u].parameters[i].owner = 0;
 }
 
 static void scale_gradient(const struct team *team, struct tensor gradient)

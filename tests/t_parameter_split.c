@@ -153,8 +153,8 @@ static void place_parameter(struct parameter *p, const struct parameter *whole, 
     parameter_place(p, whole->rows, whole->cols, rows && rank > 0 ? first->part.rows : 0,
                     cols && rank > 0 ? first->part.cols : 0);
     if (!rows && !cols) {
-        p->holder = rank;
-        p->holders = TENSOR_RANKS;
+        p->owner = rank;
+        p->owners = TENSOR_RANKS;
     }
 }
 
@@ -426,8 +426,8 @@ static void test_faults(const struct split *split, const struct found *found)
     CHECK(digest_of(&d) == found->trained);
 
     struct parameter *gain = parameter_named(&d.toy.model, "model.norm.weight"), kept = *gain;
-    gain->holder = 0; /* all tensor ranks write it */
-    gain->holders = 1;
+    gain->owner = 0; /* all tensor ranks write it */
+    gain->owners = 1;
     check_noticed(&d, found->trained);
     *gain = kept;
 

@@ -179,7 +179,7 @@ static void check_rules(const struct expectation *e)
     struct precision precision = made(e->settings, 6);
     const struct linear_precision *linear = &precision.kinds[e->kind];
     bool same = linear->quantized && linear->delayed == e->delayed && linear->fast == e->fast &&
-                linear->wide_weight_product == e->wide && precision_delays(&precision) == e->delayed;
+                linear->wide_weight_gemm == e->wide && precision_delays(&precision) == e->delayed;
     for (int operand = 0; operand < OPERAND_COUNT; operand++) {
         const struct quantization *rule = &linear->rules[operand];
         same = same && rule->scaling == e->scalings[operand] && rule->power_of_two == e->power_of_two;

@@ -73,7 +73,7 @@ static void test_timeline(void)
 
 static struct machine_rate product(int type, double m, double n, double k, double rate)
 {
-    return (struct machine_rate){.kind = RATE_PRODUCT, .type = type, .size = {m, n, k}, .per_second = rate};
+    return (struct machine_rate){.kind = RATE_GEMM, .type = type, .size = {m, n, k}, .per_second = rate};
 }
 
 static void put(struct machine_rates *rates, struct machine_rate rate)
@@ -86,15 +86,15 @@ static void test_between(void)
     struct machine_rates rates;
     rates_default(&rates, 100e12);
     const double size[RATE_SIZES] = {64, 64, 64}, twice[RATE_SIZES] = {128, 64, 64};
-    CHECK_NEAR(rates_at(&rates, RATE_PRODUCT, RATE_BF16, size), 60e12, 1e-12, 0);
-    CHECK_NEAR(rates_at(&rates, RATE_PRODUCT, RATE_FP8, size), 120e12, 1e-12, 0);
+    CHECK_NEAR(rates_at(&rates, RATE_GEMM, RATE_BF16, size), 60e12, 1e-12, 0);
+    CHECK_NEAR(rates_at(&rates, RATE_GEMM, RATE_FP8, size), 120e12, 1e-12, 0);
     CHECK_NEAR(rates_at(&rates, RATE_ATTENTION_FORWARD, RATE_CAUSAL, size), 30e12, 1e-12, 0);
     CHECK_NEAR(rates_seconds(&rates, RATE_ALL_GATHER, 2, 300e9), 1, 1e-12, 0);
     put(&rates, product(RATE_BF16, 64, 64, 64, 10e12));
     put(&rates, product(RATE_BF16, 256, 64, 64, 40e12));
-    CHECK(rates_at(&rates, RATE_PRODUCT, RATE_BF16, size) == 10e12);
-    CHECK_NEAR(rates_at(&rates, RATE_PRODUCT, RATE_BF16, twice), 20e12, 1e-12, 0); /* half-way, in logarithms */
-    CHECK_NEAR(rates_at(&rates, RATE_PRODUCT, RATE_FP8, size), 120e12, 1e-12, 0);  /* not measured */
+    CHECK(rates_at(&rates, RATE_GEMM, RATE_BF16, size) == 10e12);
+    CHECK_NEAR(rates_at(&rates, RATE_GEMM, RATE_BF16, twice), 20e12, 1e-12, 0); /* half-way, in logarithms */
+    CHECK_NEAR(rates_at(&rates, RATE_GEMM, RATE_FP8, size), 120e12, 1e-12, 0);  /* not measured */
 
     put(&rates, (struct machine_rate){.kind = RATE_MEMORY, .size = {1e6}, .per_second = 1e9});
     put(&rates, (struct machine_rate){.kind = RATE_MEMORY, .size = {1e9}, .per_second = 1e12});
@@ -123,10 +123,10 @@ static void test_ops(void)
     gemm.accumulate = true;
     CHECK_NEAR(rates_op_seconds(&rates, OP_GEMM, &gemm, flops, 0), flops / 2e9, 1e-12, 0);
     gemm.a.dtype = DTYPE_BF16;
-    CHECK(rate_product_of(&gemm) == RATE_BF16_GRADIENT);
+    CHECK(rate_gemm_of(&gemm) == RATE_BF16_GRADIENT);
     gemm.d.dtype = DTYPE_BF16;
     gemm.a.dtype = DTYPE_E5M2;
-    CHECK(rate_product_of(&gemm) == RATE_FP8);
+    CHECK(rate_gemm_of(&gemm) == RATE_FP8);
     float numbers[1000];
     const struct tensor all = tensor_vector(numbers, DTYPE_F32, 1000);
     const struct copy_args copy = {.from = all, .to = all};
@@ -205,7 +205,7 @@ static void test_measure(struct machine_rates *rates)
     char *name = device_name(cpu);
     CHECK_STRING(rates->device, name);
     free(name);
-    CHECK(count_of(rates, RATE_PRODUCT, RATE_F32) == 18 && count_of(rates, RATE_PRODUCT, RATE_F32_GRADIENT) == 18);
+    CHECK(count_of(rates, RATE_GEMM, RATE_F32) == 18 && count_of(rates, RATE_GEMM, RATE_F32_GRADIENT) == 18);
     CHECK(count_of(rates, RATE_ATTENTION_FORWARD, RATE_CAUSAL) == 6);
     CHECK(count_of(rates, RATE_ATTENTION_BACKWARD, RATE_FULL) == 6);
     CHECK(count_of(rates, RATE_MEMORY, 0) >= 2 && count_of(rates, RATE_ALL_REDUCE, 0) == 0);

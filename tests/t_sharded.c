@@ -67,14 +67,14 @@ struct layout {
     int recipe; /* enum deck_recipe */
 };
 
-/* Who holds what. */
-struct holders {
-    const struct division *division; /* NULL: every rank holds everything */
+/* Which ranks own which state. */
+struct owners {
+    const struct division *division; /* NULL: every rank owns all state */
     struct sharding sharding;
 };
-static const struct holders everyone;
+static const struct owners everyone;
 
-static void make(struct toy *toy, struct executor *executor, const struct layout *layout, struct holders holders,
+static void make(struct toy *toy, struct executor *executor, const struct layout *layout, struct owners owners,
                  bool replays)
 {
     const struct parallel_groups whole = groups_replicated(four.groups.data);
@@ -84,8 +84,8 @@ static void make(struct toy *toy, struct executor *executor, const struct layout
     options.settings.precision.head = layout->recipe != DECK_RECIPE_NONE;
     if (measures)
         options.settings.precision.statistics = options.settings.precision.eight;
-    options.groups = holders.division != NULL ? &holders.division->groups : &whole;
-    options.sharding = holders.sharding;
+    options.groups = owners.division != NULL ? &owners.division->groups : &whole;
+    options.sharding = owners.sharding;
     options.compute = layout->compute;
     options.slots = layout->slots;
     options.split_backward = layout->split;
@@ -137,13 +137,13 @@ static void check_replicas(const struct toy *toy, struct comm *replicas)
 }
 
 /* replays: on an executor that can. */
-static struct run_outcome run(struct executor *executor, const struct layout *layout, struct holders holders,
+static struct run_outcome run(struct executor *executor, const struct layout *layout, struct owners owners,
                               bool replays)
 {
     struct toy toy;
     struct poison poison;
     struct run_outcome outcome = {0};
-    make(&toy, executor, layout, holders, replays);
+    make(&toy, executor, layout, owners, replays);
     poison_store(&poison, &toy.engine);
     for (int s = 0; s < STEPS; s++) {
         struct engine_result result = step(&toy, layout, s);
@@ -154,30 +154,30 @@ static struct run_outcome run(struct executor *executor, const struct layout *la
     }
     outcome.digest = checkpoint_digest(world, &toy.engine);
     /* but for gradients, which are whole, where each rank keeps what it has not summed */
-    if (holders.division != NULL && holders.sharding.level >= SHARD_GRADIENTS)
-        check_replicas(&toy, holders.division->grid.replicas);
+    if (owners.division != NULL && owners.sharding.level >= SHARD_GRADIENTS)
+        check_replicas(&toy, owners.division->grid.replicas);
     toy_destroy(&toy);
     return outcome;
 }
 
-/* holders[HALF] against `all`. */
-static void test_equal(struct executor *cpu, struct layout layout, struct holders all, const struct holders *holders)
+/* owners[HALF] against `all`. */
+static void test_equal(struct executor *cpu, struct layout layout, struct owners all, const struct owners *owners)
 {
     struct run_outcome whole = run(cpu, &layout, all, false);
     for (int i = 0; i < HALF; i++) {
-        struct run_outcome sharded = run(cpu, &layout, holders[i], false);
+        struct run_outcome sharded = run(cpu, &layout, owners[i], false);
         double loss = check_apart(sharded.losses, whole.losses, STEPS),
                norm = check_apart(sharded.norms, whole.norms, STEPS);
         if (world->rank == 0)
             printf("model %d in %s, %d micro-batches, level %d%s over %d: losses %.2e, norms %.2e, state %s\n",
-                   (int)layout.kind, dtype_name(layout.compute), layout.micro_batches, (int)holders[i].sharding.level,
-                   holders[i].sharding.whole_gradients ? " with whole gradients" : "",
-                   holders[i].division->groups.gather->size, loss, norm,
+                   (int)layout.kind, dtype_name(layout.compute), layout.micro_batches, (int)owners[i].sharding.level,
+                   owners[i].sharding.whole_gradients ? " with whole gradients" : "",
+                   owners[i].division->groups.gather->size, loss, norm,
                    sharded.digest == whole.digest ? "equal" : "differs");
         /* sums of one micro-batch are taken in the same order, by ranks; of several, by micro-batches first; the norm's
          * squares are added up shard by shard, so its last bit may differ; where copies have few bits, an element that
          * lies between two of their numbers may take the other, and moves by up to 1/16 of itself */
-        const bool rounds = holders[i].sharding.bf16_sums || sharding_rounds(&holders[i].sharding);
+        const bool rounds = owners[i].sharding.bf16_sums || sharding_rounds(&owners[i].sharding);
         const bool few_bits = layout.recipe != DECK_RECIPE_NONE && layout.micro_batches > 1;
         const double bound = rounds ? 1e-2 : layout.compute != DTYPE_F32 || few_bits ? 2e-3 : 2e-6;
         CHECK(loss <= bound);
@@ -186,10 +186,10 @@ static void test_equal(struct executor *cpu, struct layout layout, struct holder
 }
 
 /* Recordings hold gathers, scatters and sums, and replay them without the store's code. */
-static void test_replays(struct executor *cpu, struct layout layout, struct holders holders)
+static void test_replays(struct executor *cpu, struct layout layout, struct owners owners)
 {
     struct executor *late = late_executor_create(cpu);
-    struct run_outcome plain = run(cpu, &layout, holders, false), replayed = run(late, &layout, holders, true);
+    struct run_outcome plain = run(cpu, &layout, owners, false), replayed = run(late, &layout, owners, true);
     CHECK(memcmp(&plain, &replayed, sizeof plain) == 0);
     /* all parts of a step: forwards, backwards, the update; two steps come before the first replay */
     const int parts = (layout.split ? 3 : 2) * layout.micro_batches + 1;
@@ -206,12 +206,12 @@ static void count_rows(struct wrapper *wrapper, struct stream *stream, enum op o
     wrapper_pass(wrapper, stream, op, args);
 }
 
-static struct run_outcome run_counted(struct executor *cpu, const struct layout *layout, struct holders holders,
+static struct run_outcome run_counted(struct executor *cpu, const struct layout *layout, struct owners owners,
                                       int64_t *gathers)
 {
     struct wrapper wrapper;
     wrapper_create(&wrapper, cpu, count_rows, gathers);
-    return run(&wrapper.executor, layout, holders, false);
+    return run(&wrapper.executor, layout, owners, false);
 }
 
 /* Training gathers the copies of every block; with the same bits it gathers values where statistics are made of them,
@@ -219,8 +219,8 @@ static struct run_outcome run_counted(struct executor *cpu, const struct layout 
 static void test_rows(struct executor *cpu, struct layout layout)
 {
     enum { LAYERS = 3 };
-    const struct holders full = {&four, {.level = SHARD_FULL, .whole_gradients = true}},
-                         whole = {&four, {.level = SHARD_OPTIMIZER}};
+    const struct owners full = {&four, {.level = SHARD_FULL, .whole_gradients = true}},
+                        whole = {&four, {.level = SHARD_OPTIMIZER}};
     int64_t gathers = 0, others = 0;
     const struct run_outcome rows = run_counted(cpu, &layout, full, &gathers);
     const struct run_outcome values = run_counted(cpu, &layout, whole, &others);
@@ -250,7 +250,7 @@ static void test_scratch(struct executor *cpu, struct layout layout, struct shar
     int64_t sums[2] = {0};
     struct wrapper wrapper;
     wrapper_create(&wrapper, cpu, count_scratch, sums);
-    run(&wrapper.executor, &layout, (struct holders){&two, sharding}, false);
+    run(&wrapper.executor, &layout, (struct owners){&two, sharding}, false);
     CHECK(sums[scratch] > 0 && sums[!scratch] == 0);
 }
 
@@ -307,11 +307,11 @@ static float sum_of(const float *x, int ranks, bool as_bf16)
 }
 
 /* The gradient of one element, by the order of sums that store/store.h and design.md promise. */
-static float gradient_of(const struct contributions *c, int64_t element, const struct holders *holders)
+static float gradient_of(const struct contributions *c, int64_t element, const struct owners *owners)
 {
     enum { RANKS = 4 };
-    const struct sharding *s = &holders->sharding;
-    const int ranks = s->level == SHARD_NONE ? 1 : holders->division->groups.gather->size;
+    const struct sharding *s = &owners->sharding;
+    const int ranks = s->level == SHARD_NONE ? 1 : owners->division->groups.gather->size;
     const bool sharded = s->level >= SHARD_GRADIENTS && !s->whole_gradients, travels = ranks > 1 && s->bf16_sums;
     float total = 0;
     for (int first = 0; first < RANKS; first += ranks) { /* replica by replica */
@@ -335,14 +335,14 @@ static float gradient_of(const struct contributions *c, int64_t element, const s
     return sharding_rounds(s) ? rounded(total) : total;
 }
 
-static void test_gradients(struct executor *cpu, struct layout layout, struct holders holders)
+static void test_gradients(struct executor *cpu, struct layout layout, struct owners owners)
 {
     struct contributions c;
     struct toy toy;
     struct poison poison;
     int64_t before = 0, wrong = 0, compared = 0;
     contributions_create(&c, cpu, &layout);
-    make(&toy, cpu, &layout, holders, false);
+    make(&toy, cpu, &layout, owners, false);
     poison_store(&poison, &toy.engine);
     /* no op tolerates transfers: sums start when their buffer is needed */
     toy.engine.execution.services = &(struct execution_services){.address = memory_address};
@@ -357,7 +357,7 @@ static void test_gradients(struct executor *cpu, struct layout layout, struct ho
             const struct store_shard shard =
                 toy.engine.store->class->shard(toy.engine.store, unit, (enum storage_class)s);
             for (int64_t i = 0; i < shard.gradient.cols; i++)
-                wrong += tensor_get(&shard.gradient, 0, i) != gradient_of(&c, before + shard.first + i, &holders);
+                wrong += tensor_get(&shard.gradient, 0, i) != gradient_of(&c, before + shard.first + i, &owners);
             compared += shard.gradient.cols;
             before += unit->elements[s];
         }
@@ -365,7 +365,7 @@ static void test_gradients(struct executor *cpu, struct layout layout, struct ho
     CHECK(before == c.elements && compared > 0);
     if (!CHECK(wrong == 0))
         fprintf(stderr, "    %lld of %lld gradients, %d micro-batches, level %d\n", (long long)wrong,
-                (long long)compared, layout.micro_batches, (int)holders.sharding.level);
+                (long long)compared, layout.micro_batches, (int)owners.sharding.level);
     for (int m = 0; m < layout.micro_batches; m++)
         batch_destroy(&batches[m]);
     schedule_destroy(&schedule);
@@ -392,14 +392,14 @@ static void hand_over(struct toy *from, struct toy *to)
     }
 }
 
-/* A training goes on with other holders, with masters or without: what bf16 numbers can say passes unchanged. */
+/* A training goes on with other owners, with masters or without: what bf16 numbers can say passes unchanged. */
 static void test_files(struct executor *cpu)
 {
     const struct layout layout = {TOY_LLAMA_TIED, DTYPE_BF16, 2, 1, false, DECK_RECOMPUTE_NONE, DECK_RECIPE_NONE};
     struct toy masters, rounded, other;
-    make(&masters, cpu, &layout, (struct holders){&two, {.level = SHARD_FULL}}, false);
-    make(&rounded, cpu, &layout, (struct holders){&four, {.level = SHARD_FULL, .no_masters = true}}, false);
-    make(&other, cpu, &layout, (struct holders){&two, {.level = SHARD_OPTIMIZER}}, false);
+    make(&masters, cpu, &layout, (struct owners){&two, {.level = SHARD_FULL}}, false);
+    make(&rounded, cpu, &layout, (struct owners){&four, {.level = SHARD_FULL, .no_masters = true}}, false);
+    make(&other, cpu, &layout, (struct owners){&two, {.level = SHARD_OPTIMIZER}}, false);
     for (int s = 0; s < 2; s++)
         step(&masters, &layout, s);
     const uint64_t digest = checkpoint_digest(world, &masters.engine);
@@ -484,13 +484,13 @@ static void test_waits(struct executor *record, struct toy *toy, const struct la
     CHECK(waits > 0 && waits == comm_max_i64(world, waits));
 }
 
-static void test_record(struct executor *cpu, struct layout layout, struct holders holders)
+static void test_record(struct executor *cpu, struct layout layout, struct owners owners)
 {
     struct executor *record = record_executor_create(cpu);
     struct toy toy;
     struct poison poison;
     int64_t bytes, after_bytes;
-    make(&toy, record, &layout, holders, false);
+    make(&toy, record, &layout, owners, false);
     poison_store(&poison, &toy.engine);
     step(&toy, &layout, 0);
     char *before = toy_state(&toy, &bytes);
@@ -519,41 +519,41 @@ int main(int argc, char **argv)
     division_create(&four, 4);
     division_create(&two, 2);
     struct executor *cpu = cpu_executor_create(1);
-    const struct holders holders[2][HALF] = {{{&four, {.level = SHARD_FULL}},
-                                              {&four, {.level = SHARD_OPTIMIZER}},
-                                              {&two, {.level = SHARD_GRADIENTS}},
-                                              {&two, {.level = SHARD_FULL, .whole_gradients = true}}},
-                                             {{&two, {.level = SHARD_FULL}},
-                                              {&two, {.level = SHARD_OPTIMIZER}},
-                                              {&four, {.level = SHARD_GRADIENTS}},
-                                              {&four, {.level = SHARD_FULL, .whole_gradients = true}}}};
-    const struct holders rounding[HALF] = {{&two, {.level = SHARD_FULL, .bf16_sums = true}},
-                                           {&four, {.level = SHARD_OPTIMIZER, .bf16_sums = true}},
-                                           {&four, {.level = SHARD_FULL, .bf16_sums = true, .no_masters = true}},
-                                           {&two, {.level = SHARD_OPTIMIZER, .no_masters = true}}};
-    const struct holders kept[HALF] = {{&two, {.level = SHARD_FULL, .bf16_gradients = true}},
-                                       {&four, {.level = SHARD_OPTIMIZER, .bf16_gradients = true}},
-                                       {&four, {.level = SHARD_GRADIENTS, .bf16_gradients = true, .bf16_sums = true}},
-                                       {&two, {.level = SHARD_OPTIMIZER, .bf16_gradients = true}}};
+    const struct owners owners[2][HALF] = {{{&four, {.level = SHARD_FULL}},
+                                            {&four, {.level = SHARD_OPTIMIZER}},
+                                            {&two, {.level = SHARD_GRADIENTS}},
+                                            {&two, {.level = SHARD_FULL, .whole_gradients = true}}},
+                                           {{&two, {.level = SHARD_FULL}},
+                                            {&two, {.level = SHARD_OPTIMIZER}},
+                                            {&four, {.level = SHARD_GRADIENTS}},
+                                            {&four, {.level = SHARD_FULL, .whole_gradients = true}}}};
+    const struct owners rounding[HALF] = {{&two, {.level = SHARD_FULL, .bf16_sums = true}},
+                                          {&four, {.level = SHARD_OPTIMIZER, .bf16_sums = true}},
+                                          {&four, {.level = SHARD_FULL, .bf16_sums = true, .no_masters = true}},
+                                          {&two, {.level = SHARD_OPTIMIZER, .no_masters = true}}};
+    const struct owners kept[HALF] = {{&two, {.level = SHARD_FULL, .bf16_gradients = true}},
+                                      {&four, {.level = SHARD_OPTIMIZER, .bf16_gradients = true}},
+                                      {&four, {.level = SHARD_GRADIENTS, .bf16_gradients = true, .bf16_sums = true}},
+                                      {&two, {.level = SHARD_OPTIMIZER, .bf16_gradients = true}}};
     for (enum toy_kind kind = TOY_LLAMA; kind < TOY_KINDS; kind++) {
         const struct layout one = {kind, DTYPE_F32, 1, 1, false, DECK_RECOMPUTE_NONE, DECK_RECIPE_NONE};
         const struct layout split = {kind, DTYPE_F32, 3, 2, true, DECK_RECOMPUTE_NORMS, DECK_RECIPE_NONE};
         const struct layout bf16 = {kind, DTYPE_BF16, 3, 1, false, DECK_RECOMPUTE_FULL, DECK_RECIPE_NONE};
         const struct layout slots = {kind, DTYPE_F32, 2, 2, false, DECK_RECOMPUTE_QKV, DECK_RECIPE_NONE};
-        test_equal(cpu, kind < TOY_ESM2 ? one : bf16, everyone, holders[kind % 2]);
-        test_equal(cpu, split, everyone, holders[1 - kind % 2]);
-        test_replays(cpu, split, holders[0][kind]);
-        test_replays(cpu, slots, holders[1][kind]);
+        test_equal(cpu, kind < TOY_ESM2 ? one : bf16, everyone, owners[kind % 2]);
+        test_equal(cpu, split, everyone, owners[1 - kind % 2]);
+        test_replays(cpu, split, owners[0][kind]);
+        test_replays(cpu, slots, owners[1][kind]);
         test_replays(cpu, slots, everyone);
-        test_record(cpu, slots, holders[0][kind]);
+        test_record(cpu, slots, owners[0][kind]);
         if (kind % 2 == 0)
-            test_record(cpu, split, holders[1][kind]);
+            test_record(cpu, split, owners[1][kind]);
         else
             test_record(cpu, bf16, rounding[kind]);
     }
     const struct layout two_batches = {TOY_LLAMA, DTYPE_BF16, 2, 1, false, DECK_RECOMPUTE_NONE, DECK_RECIPE_NONE};
     const struct layout one_batch = {TOY_AMPLIFY, DTYPE_F32, 1, 1, false, DECK_RECOMPUTE_NONE, DECK_RECIPE_NONE};
-    const struct holders exact[] = {
+    const struct owners exact[] = {
         {&four, {.level = SHARD_FULL}},
         {&two, {.level = SHARD_GRADIENTS}},
         {&four, {.level = SHARD_GRADIENTS, .bf16_sums = true}},
@@ -570,11 +570,11 @@ int main(int argc, char **argv)
     };
     for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
         test_gradients(cpu, two_batches, exact[i]);
-    test_gradients(cpu, one_batch, (struct holders){&two, {.level = SHARD_OPTIMIZER, .bf16_sums = true}});
-    test_gradients(cpu, one_batch, (struct holders){&four, {.level = SHARD_FULL, .whole_gradients = true}});
+    test_gradients(cpu, one_batch, (struct owners){&two, {.level = SHARD_OPTIMIZER, .bf16_sums = true}});
+    test_gradients(cpu, one_batch, (struct owners){&four, {.level = SHARD_FULL, .whole_gradients = true}});
     const struct layout all_bf16 = {TOY_ESM2, DTYPE_BF16, 3, 1, false, DECK_RECOMPUTE_NORMS, DECK_RECIPE_NONE};
     test_equal(cpu, all_bf16, everyone, rounding);
-    test_equal(cpu, two_batches, (struct holders){NULL, {.no_masters = true}}, rounding);
+    test_equal(cpu, two_batches, (struct owners){NULL, {.no_masters = true}}, rounding);
     test_equal(cpu, all_bf16, everyone, kept);
     test_replays(cpu, two_batches, kept[0]);
     test_replays(cpu, all_bf16, rounding[0]);
@@ -587,18 +587,18 @@ int main(int argc, char **argv)
         static const int recipes[] = {DECK_RECIPE_DELAYED, DECK_RECIPE_BLOCK, DECK_RECIPE_CURRENT};
         const int recipe = recipes[i];
         test_equal(cpu, (struct layout){TOY_LLAMA_TIED, DTYPE_F32, 1, 1, false, DECK_RECOMPUTE_NORMS, recipe}, everyone,
-                   holders[i % 2]);
+                   owners[i % 2]);
         test_equal(cpu, (struct layout){TOY_ESM2, DTYPE_F32, 2, 2, true, DECK_RECOMPUTE_QKV, recipe}, everyone,
-                   holders[1 - i % 2]);
+                   owners[1 - i % 2]);
         test_record(cpu, (struct layout){TOY_LLAMA, DTYPE_F32, 2, 2, false, DECK_RECOMPUTE_QKV, recipe},
-                    holders[0][i % 2]);
+                    owners[0][i % 2]);
         if (recipe == DECK_RECIPE_BLOCK)
             continue;
         test_rows(cpu, (struct layout){TOY_ESM2, DTYPE_BF16, 2, 1, false, DECK_RECOMPUTE_NORMS, recipe});
         test_rows(cpu, (struct layout){TOY_LLAMA, DTYPE_F32, 1, 1, false, DECK_RECOMPUTE_FULL, recipe});
     }
     test_replays(cpu, (struct layout){TOY_AMPLIFY, DTYPE_F32, 2, 1, false, DECK_RECOMPUTE_FULL, DECK_RECIPE_DELAYED},
-                 holders[0][0]);
+                 owners[0][0]);
     cpu->class->destroy(cpu);
     division_destroy(&four);
     division_destroy(&two);

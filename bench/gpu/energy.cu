@@ -345,7 +345,7 @@ static __global__ void __launch_bounds__(2 * WARPGROUP) products(const uint4 *fr
         nobody = all;
 }
 
-template <bool REGISTERS> static void measure_products(const char *name, const uint4 *numbers)
+template <bool REGISTERS> static void measure_gemms(const char *name, const uint4 *numbers)
 {
     const int rounds = 20000;
     CUDA_CHECK(cudaFuncSetAttribute(products<REGISTERS>, cudaFuncAttributeMaxDynamicSharedMemorySize, TILE_BYTES));
@@ -410,8 +410,8 @@ int main(void)
     measure("writes to another block's shared memory", "B",
             (double)(multiprocessors & ~1) * THREADS * AHEAD * 16 * 4000,
             [=] { shared_sends<<<multiprocessors & ~1, THREADS, TILE_BYTES>>>(normals, 4000); });
-    measure_products<false>("products, both sides in shared memory", normals);
-    measure_products<true>("products, left side in registers", normals);
-    measure_products<false>("products of zeros, in shared memory", zeros);
+    measure_gemms<false>("products, both sides in shared memory", normals);
+    measure_gemms<true>("products, left side in registers", normals);
+    measure_gemms<false>("products of zeros, in shared memory", zeros);
     return 0;
 }

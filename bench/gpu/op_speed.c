@@ -428,7 +428,7 @@ static double difference(const struct tensor *a, const struct tensor *b)
 
 /* dw [m, n] = dy' x over k rows: alone, with the sum over dy as the tuning pass chose, and with it apart, on an
  * executor that has to be deterministic. Returns whether the sums agree. */
-static bool measure_product(struct executor *free_one, struct executor *strict, int64_t m, int64_t n, int64_t k)
+static bool measure_gemm(struct executor *free_one, struct executor *strict, int64_t m, int64_t n, int64_t k)
 {
     struct gemm_args args[3][SETS];
     double seconds[3], work = 2.0 * (double)m * (double)n * (double)k;
@@ -455,7 +455,7 @@ static bool measure_product(struct executor *free_one, struct executor *strict, 
     return wrong < 1e-4;
 }
 
-static bool measure_products(struct executor *free_one, struct executor *strict)
+static bool measure_gemms(struct executor *free_one, struct executor *strict)
 {
     static const int64_t shapes[][3] = {{1280, 1280, 32768}, {3840, 1280, 32768}, {5120, 1280, 32768},
                                         {1280, 5120, 32768}, {960, 320, 32768},   {1280, 320, 32768},
@@ -463,7 +463,7 @@ static bool measure_products(struct executor *free_one, struct executor *strict)
     bool right = true;
     printf("\n%-32s %8s %8s %8s   %s\n", "weight gradients, TFLOP/s", "no sum", "chosen", "apart", "sums differ by");
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        right &= measure_product(free_one, strict, shapes[i][0], shapes[i][1], shapes[i][2]);
+        right &= measure_gemm(free_one, strict, shapes[i][0], shapes[i][1], shapes[i][2]);
     return right;
 }
 
@@ -608,7 +608,7 @@ int main(int argc, char **argv)
         measure_copies();
     free_one->tuning_pass = true;
     if (is_wanted("gradients"))
-        right = measure_products(free_one, strict);
+        right = measure_gemms(free_one, strict);
     if (is_wanted("scaled"))
         measure_scaled_products();
     strict->class->destroy(strict);

@@ -14,10 +14,10 @@ enum operand_kind { OPERAND_INPUT, OPERAND_WEIGHT, OPERAND_GRADIENT, OPERAND_COU
 
 /* The precision of a linear layer's GEMMs. */
 struct linear_precision {
-    bool quantized; /* false: operands have the compute type, and the rest is unused */
-    bool delayed;   /* delayed scaling: scales come from amaxes of earlier steps; all rules are SCALING_TENSOR */
-    bool fast;      /* the forward GEMM may accumulate with fewer bits (gemm_args.fast) */
-    bool wide_weight_product; /* the GEMM of the weight gradient is in the compute type */
+    bool quantized;        /* false: operands have the compute type, and the rest is unused */
+    bool delayed;          /* delayed scaling: scales come from amaxes of earlier steps; all rules are SCALING_TENSOR */
+    bool fast;             /* the forward GEMM may accumulate with fewer bits (gemm_args.fast) */
+    bool wide_weight_gemm; /* the GEMM of the weight gradient is in the compute type */
     struct quantization rules[OPERAND_COUNT];
 };
 

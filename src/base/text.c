@@ -18,7 +18,7 @@ static int utf8_bytes(const unsigned char *text)
 }
 
 /* Consumes a character of the text, or a byte to be escaped, and writes it to out. Returns the bytes written. */
-static size_t take(const char **text, char out[MOST + 1])
+static size_t next_character(const char **text, char out[MOST + 1])
 {
     const unsigned char *at = (const unsigned char *)*text;
     const int bytes = utf8_bytes(at);
@@ -39,7 +39,7 @@ void text_printable(char *out, size_t capacity, const char *text)
     size_t used = 0;
     while (*text != '\0') {
         char piece[MOST + 1];
-        const size_t bytes = take(&text, piece);
+        const size_t bytes = next_character(&text, piece);
         if (used + bytes >= capacity)
             break;
         memcpy(out + used, piece, bytes);
@@ -67,7 +67,7 @@ void text_print(FILE *file, const char *text)
 {
     while (*text != '\0') {
         char piece[MOST + 1];
-        const size_t bytes = take(&text, piece);
+        const size_t bytes = next_character(&text, piece);
         fwrite(piece, 1, bytes, file);
     }
 }

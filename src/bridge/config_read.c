@@ -206,18 +206,18 @@ static bool is_one(const json_t *value)
 static int read_original(const struct config_source *s, const char *section, const json_t *inside, int64_t *out)
 {
     static const char key[] = "original_max_position_embeddings";
-    const json_t *beside = value_of(s->root, key);
+    const json_t *outside = value_of(s->root, key);
     int code = ERROR_NONE;
-    if (inside != NULL || beside == NULL)
+    if (inside != NULL || outside == NULL)
         code = read_size(s, section, key, inside, out);
-    if (code == ERROR_NONE && beside != NULL && inside != NULL && !json_equal(beside, inside)) {
+    if (code == ERROR_NONE && outside != NULL && inside != NULL && !json_equal(outside, inside)) {
         char *what =
             memory_format("differs from %s%s = %lld, and transformers' versions read one or the other; make both equal",
                           section, key, (long long)*out);
-        code = refuse(s, "", key, beside, what);
+        code = refuse(s, "", key, outside, what);
         free(what);
-    } else if (code == ERROR_NONE && beside != NULL) {
-        code = read_size(s, "", key, beside, out);
+    } else if (code == ERROR_NONE && outside != NULL) {
+        code = read_size(s, "", key, outside, out);
     }
     return code;
 }

@@ -244,7 +244,7 @@ static int write_floats(struct export *export, int64_t tensor, int64_t at, int64
     return code;
 }
 
-static int take(void *self, const struct checkpoint_piece *piece)
+static int write_piece(void *self, const struct checkpoint_piece *piece)
 {
     struct export *export = self;
     const struct parameter_slab *slab = &piece->slab;
@@ -269,7 +269,7 @@ static int write_tensors(struct export *export, const char *folder)
     if (code != ERROR_NONE)
         return code;
     export->rounded = memory_allocate(ROUNDED_ELEMENTS * BF16_BYTES);
-    code = checkpoint_stream_read(&export->model, export->path, take, export);
+    code = checkpoint_stream_read(&export->model, export->path, write_piece, export);
     for (int i = 0; i < export->carried.count && code == ERROR_NONE; i++) {
         const struct carried_tensor *t = &export->carried.tensors[i];
         code = safetensors_writer_write(export->writer, parameters + i, 0, t->bytes, t->data);

@@ -173,7 +173,7 @@ int checkpoint_none(const char *before, const char *folder, const char *after);
 int checkpoint_find_model(struct comm *world, const char *where, char **path);
 
 /* Returns whether there is a good file at path whose digest in /meta is `digest`. Collective; prints nothing. */
-bool checkpoint_holds(struct comm *world, const char *path, uint64_t digest);
+bool checkpoint_matches(struct comm *world, const char *path, uint64_t digest);
 
 /* Finds the newest checkpoint of a run folder without verifying it; *path is freed with free(), NULL if there is none.
  * Local. ERROR_ENVIRONMENT: the folder cannot be read. */

@@ -235,7 +235,7 @@ static struct checkpoint_meta peek(struct comm *world, const char *path)
     return meta;
 }
 
-bool checkpoint_holds(struct comm *world, const char *path, uint64_t digest)
+bool checkpoint_matches(struct comm *world, const char *path, uint64_t digest)
 {
     int64_t there = world->rank == 0 && access(path, F_OK) == 0;
     comm_broadcast(world, &there, sizeof there, 0);

@@ -115,7 +115,7 @@ static int64_t cut(const struct block_list *list, int64_t offset, int64_t bytes,
     return whole > 0 ? whole : most;
 }
 
-static int add_held(void *self, const struct parameter_piece *piece)
+static int add_owned(void *self, const struct parameter_piece *piece)
 {
     struct tensor_reader *r = self;
     const struct parameter *p = piece->parameter;
@@ -327,7 +327,7 @@ static int open_reader(struct tensor_reader *r)
 static int read_open(struct tensor_reader *r, int kinds)
 {
     r->mine = memory_allocate(r->list->count);
-    piece_visit_held(r->engine, kinds, add_held, r);
+    piece_visit_owned(r->engine, kinds, add_owned, r);
     assign_blocks(r);
     int code = read_own(r);
     if (code == ERROR_NONE)

@@ -176,7 +176,7 @@ static void step_back(void)
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 10);
 }
 
-static void *write_beside(void *self)
+static void *write_in_background(void *self)
 {
     struct checkpoint_save *s = self;
     struct writer *w = &s->writer;
@@ -194,7 +194,7 @@ static void start_when_copied(struct checkpoint_save *s, bool wait)
 {
     if (s->snapshot == NULL || s->started || !snapshot_taken(s->snapshot, wait))
         return;
-    s->thread = thread_start(write_beside, s, "the writer of a checkpoint");
+    s->thread = thread_start(write_in_background, s, "the writer of a checkpoint");
     s->started = true;
 }
 

@@ -89,7 +89,7 @@ static bool is_alone(const char *path)
     return entries == 3; /* "." and ".." */
 }
 
-static int take(struct folder_lock *lock, const char *folder)
+static int acquire_lock(struct folder_lock *lock, const char *folder)
 {
     const char *path = lock->path;
     char owner[OWNER_BYTES], self[OWNER_BYTES];
@@ -132,7 +132,7 @@ int lock_acquire(struct folder_lock *lock, struct comm *world, const char *folde
     int code = ERROR_NONE;
     if (world->rank == 0) {
         lock->path = memory_format("%s/" RUN_LOCK, folder);
-        code = take(lock, folder);
+        code = acquire_lock(lock, folder);
         if (code != ERROR_NONE && lock->descriptor >= 0) {
             close(lock->descriptor); /* the line names another owner */
             lock->descriptor = -1;

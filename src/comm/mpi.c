@@ -35,7 +35,7 @@ enum { WAY_FORWARD, WAY_BACKWARD, WAYS };
 struct mpi_comm {
     MPI_Comm handle;
     struct member *members; /* by rank in this communicator */
-    int64_t begun;          /* number of collectives begun */
+    int64_t started;        /* number of collectives started */
     struct posted posted[WAYS];
 };
 
@@ -246,7 +246,7 @@ static void warn(struct wait *wait, double waited, double limit)
     if (wait->done || presence.lowest != wait->comm->rank)
         return;
     fprintf(stderr, "warning: rank %d on %s has waited for %.0f s in %s number %lld of %d ranks; missing: %s; %s",
-            error_rank(), own->members[wait->comm->rank].host, waited, wait->what, (long long)own->begun,
+            error_rank(), own->members[wait->comm->rank].host, waited, wait->what, (long long)own->started,
             wait->comm->size, presence.text,
             signals_stopping() ? "a request to stop has to wait too (a second SIGTERM ends the process); " : "");
     if (limit > 0)
@@ -261,7 +261,7 @@ static void give_up(struct wait *wait, double waited)
     const struct presence presence = call_roll(wait);
     if (!wait->done)
         error_fatal("%s number %lld of %d ranks has not finished on %s after %.0f s (comm.timeout); missing: %s",
-                    wait->what, (long long)own->begun, wait->comm->size, own->members[wait->comm->rank].host, waited,
+                    wait->what, (long long)own->started, wait->comm->size, own->members[wait->comm->rank].host, waited,
                     presence.text);
 }
 
@@ -285,7 +285,7 @@ static void attend(struct wait *wait, double waited)
 static void await_all(struct wait *wait)
 {
     struct rank_waiting waiting = {0};
-    own_of(wait->comm)->begun++;
+    own_of(wait->comm)->started++;
     ask_after(wait);
     while (!wait->done) {
         double waited = waiting_turn(&waiting);

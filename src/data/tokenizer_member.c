@@ -65,7 +65,7 @@ bool tokenizer_member_describe(hid_t file, struct tokenizer *tokenizer)
 }
 
 /* Reads a file of the group into the bundle, if it is there. Returns false if it cannot be read. */
-static bool take(hid_t group, enum bundle_kind kind, struct tokenizer_bundle *bundle)
+static bool read_member(hid_t group, enum bundle_kind kind, struct tokenizer_bundle *bundle)
 {
     if (!hdf5_has(group, bundle_names[kind]))
         return true;
@@ -83,12 +83,12 @@ static bool take(hid_t group, enum bundle_kind kind, struct tokenizer_bundle *bu
     return good;
 }
 
-static bool take_all(hid_t file, struct tokenizer_bundle *bundle)
+static bool read_members(hid_t file, struct tokenizer_bundle *bundle)
 {
     hid_t group = hdf5_has(file, GROUP) ? hdf5_open_group(file, GROUP) : -1;
     bool good = group >= 0;
     for (int kind = 0; kind < BUNDLE_KINDS && good; kind++)
-        good = take(group, (enum bundle_kind)kind, bundle);
+        good = read_member(group, (enum bundle_kind)kind, bundle);
     if (group >= 0)
         H5Gclose(group);
     return good && bundle_bytes(bundle) > 0;
@@ -100,7 +100,7 @@ static int read_bundle(const char *path, const char *name, struct tokenizer_bund
     hid_t file;
     hdf5_silence_begin(&silence);
     int code = hdf5_open(&file, path);
-    if (code == ERROR_NONE && !take_all(file, bundle))
+    if (code == ERROR_NONE && !read_members(file, bundle))
         code = error_user("%s: does not contain its tokenizer, %s, which is not built in either (built in: %s)", path,
                           name, tokenizer_names());
     if (file >= 0)

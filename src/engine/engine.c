@@ -4,7 +4,7 @@
 #include "plan/plan.h"
 #include "engine/engine_private.h"
 
-static struct unit **visit(struct unit **at, struct unit *unit)
+static struct unit **append_unit(struct unit **at, struct unit *unit)
 {
     if (unit_lender(unit) != NULL)
         *at++ = unit_lender(unit);
@@ -13,28 +13,28 @@ static struct unit **visit(struct unit **at, struct unit *unit)
 }
 
 /* Writes a chunk's acquisition order at `at`; returns its end. */
-static struct unit **visit_chunk(struct unit **at, struct model *model, const struct model_chunk *chunk,
-                                 struct unit_visits *visits)
+static struct unit **order_chunk(struct unit **at, struct model *model, const struct model_chunk *chunk,
+                                 struct acquisition_order *order)
 {
-    visits->forward = at;
+    order->forward = at;
     for (int u = chunk->first; u < chunk->end; u++) {
-        at = visit(at, &model->units[u]);
+        at = append_unit(at, &model->units[u]);
         if (!model->units[u].class->idle_forward)
-            visits->training = (int)(at - visits->forward);
+            order->training = (int)(at - order->forward);
     }
-    visits->count = (int)(at - visits->forward);
-    visits->backward = at;
+    order->count = (int)(at - order->forward);
+    order->backward = at;
     for (int u = chunk->end - 1; u >= chunk->first; u--)
-        at = visit(at, &model->units[u]);
+        at = append_unit(at, &model->units[u]);
     return at;
 }
 
-static void create_visits(struct engine *e)
+static void create_orders(struct engine *e)
 {
     struct unit **at = memory_allocate((int64_t)sizeof *at * 4 * e->model->unit_count);
-    e->visited = at;
+    e->acquisitions = at;
     for (int c = 0; c < e->model->chunk_count; c++)
-        at = visit_chunk(at, e->model, &e->model->chunks[c], &e->visits[c]);
+        at = order_chunk(at, e->model, &e->model->chunks[c], &e->orders[c]);
 }
 
 static void create_rope_table(struct engine *e)
@@ -138,7 +138,7 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
     for (int i = 0; i < STREAM_COUNT; i++)
         e->streams[i] = (struct stream){executor, i, NULL};
     budget_create(&e->budget, executor);
-    create_visits(e);
+    create_orders(e);
     bool trains = m->use == MEMORY_TRAIN;
     const struct store_request request = {.model = model,
                                           .budget = &e->budget,
@@ -149,7 +149,7 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
                                           .statistic = m->statistic,
                                           .trains = trains,
                                           .execution = &e->execution,
-                                          .visits = e->visits};
+                                          .orders = e->orders};
     e->store = store_create(&request);
     engine_create_batches(e);
     engine_create_rows(e);
@@ -192,7 +192,7 @@ void engine_destroy(struct engine *e)
     memory_destroy(&e->memory);
     engine_destroy_rows(e);
     memory_free(e->batches);
-    memory_free(e->visited);
+    memory_free(e->acquisitions);
     engine_destroy_sequences(e);
     destroy_host(e);
     budget_destroy(&e->budget);

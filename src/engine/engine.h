@@ -65,8 +65,8 @@ struct engine {
     struct parallel_groups groups;
     struct budget budget;
     struct weight_store *store; /* owned; may be replaced by a wrapper before the first step */
-    struct unit **visited;      /* storage of the lists in visits */
-    struct unit_visits visits[MODEL_CHUNKS];
+    struct unit **acquisitions; /* storage of the lists in orders */
+    struct acquisition_order orders[MODEL_CHUNKS];
     bool written[MODEL_CHUNKS]; /* shards have been written since the chunk's last forward */
     struct engine_memory memory;
     struct optimizer optimizer; /* unused by an engine that does not train, as is scaling */
@@ -89,7 +89,7 @@ struct engine {
     int64_t *lengths;     /* [memory.max_segments]: tokens of each sequence in the cache; NULL: no cache */
     struct tensor logits; /* in the executor's host memory: result of engine_extend */
     struct engine_return returns[ENGINE_RETURNS];
-    int64_t begun, returned;    /* number of steps launched, and of results returned */
+    int64_t launched, returned; /* number of steps launched, and of results returned */
     double marks[ENGINE_MARKS]; /* entry i % ENGINE_MARKS: host clock at the launch of step i - 1, or at the start of
                                    step i if none was in flight; used where the executor has no profiling table */
     struct event copied;        /* a snapshot of weights and moments is complete; updates wait for it */

@@ -47,11 +47,11 @@ static void begin_action(struct engine *e, enum pass_kind pass, int chunk, int s
 void engine_run_forward(struct engine *e, enum pass_kind pass, int chunk, int slot)
 {
     struct model *model = e->model;
-    const struct unit_visits *visits = &e->visits[chunk];
+    const struct acquisition_order *order = &e->orders[chunk];
     const bool trains = pass == PASS_FORWARD;
     begin_action(e, pass, chunk, slot);
     launch_range(e->execution.stream, "forward");
-    e->store->class->begin(e->store, visits->forward, trains ? visits->training : visits->count, e->execution.stream,
+    e->store->class->begin(e->store, order->forward, trains ? order->training : order->count, e->execution.stream,
                            e->written[chunk]);
     for (int u = model->chunks[chunk].first; u < model->chunks[chunk].end; u++) {
         if (trains && model->units[u].class->idle_forward)
@@ -73,14 +73,14 @@ void engine_run_forward(struct engine *e, enum pass_kind pass, int chunk, int sl
 void engine_run_backward(struct engine *e, const struct schedule_action *action)
 {
     struct model *model = e->model;
-    const struct unit_visits *visits = &e->visits[action->chunk];
+    const struct acquisition_order *order = &e->orders[action->chunk];
     const struct store_class *store = e->store->class;
     bool weights = action->gradients & GRADIENT_WEIGHT;
     struct unit *lent = NULL; /* already has gradients, of the unit that borrows its weights */
     begin_action(e, PASS_BACKWARD, action->chunk, action->slot);
     e->execution.gradients = action->gradients;
     launch_range(e->execution.stream, "backward");
-    store->begin(e->store, visits->backward, visits->count, e->execution.stream, false);
+    store->begin(e->store, order->backward, order->count, e->execution.stream, false);
     memory_backward_begin(&e->execution, action->chunk);
     for (int u = model->chunks[action->chunk].end - 1; u >= model->chunks[action->chunk].first; u--) {
         struct unit *unit = &model->units[u], *home = unit_lender(unit);

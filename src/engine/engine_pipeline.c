@@ -89,7 +89,7 @@ void engine_forward_stages(struct engine *e, enum pass_kind pass, const struct b
 
 /* The other stage's gradients are received piece by piece into a receive buffer, whose content is no longer needed.
  * The first and the last stage are neighbours in the group of stages. */
-void engine_sum_twice_held(struct engine *e, struct unit *unit, struct stream *stream)
+void engine_sum_two_stages(struct engine *e, struct unit *unit, struct stream *stream)
 {
     const bool first = unit_is_computed(unit);
     const struct tensor *stage_buffers = e->execution.stage_buffers;

@@ -60,7 +60,7 @@ void engine_send(struct engine *e, int chunk, bool backward);
 /* Runs the forward of a micro-batch through all stages, on this stage chunk by chunk. */
 void engine_forward_stages(struct engine *e, enum pass_kind pass, const struct batch *batch);
 /* Adds the gradients of a tied table that two stages own, on both. Call it after gradients_wait. */
-void engine_sum_twice_held(struct engine *e, struct unit *unit, struct stream *stream);
+void engine_sum_two_stages(struct engine *e, struct unit *unit, struct stream *stream);
 
 /* -- engine_step.c ----------------------------------------------------------------------------------------------- */
 

@@ -40,8 +40,8 @@ struct step_part {
 static void wait_for_gradients(struct engine *e, struct unit *unit, struct stream *stream)
 {
     e->store->class->gradients_wait(e->store, unit, stream);
-    if (unit->held_twice && unit->here)
-        engine_sum_twice_held(e, unit, stream);
+    if (unit->on_two_stages && unit->here)
+        engine_sum_two_stages(e, unit, stream);
 }
 
 /* Measures units in the order in which backward completes them, so that the last reduction is waited for last. */
@@ -167,7 +167,7 @@ double engine_seconds(const struct engine *e)
 {
     const struct executor *executor = e->executor;
     const int64_t from = (e->returned - 1) % ENGINE_MARKS, to = e->returned % ENGINE_MARKS;
-    CHECK_BUG(e->returned > 0 && e->begun - e->returned < ENGINE_RETURNS);
+    CHECK_BUG(e->returned > 0 && e->launched - e->returned < ENGINE_RETURNS);
     return executor->profiling != NULL ? executor->profiling->stamp_seconds(executor->owner, from, to)
                                        : e->marks[to] - e->marks[from];
 }
@@ -176,14 +176,14 @@ double engine_seconds(const struct engine *e)
 static void send_return(struct engine *e, bool updated, bool measured)
 {
     struct stream *stream = &e->streams[STREAM_COMPUTE];
-    struct engine_return *r = &e->returns[e->begun++ % ENGINE_RETURNS];
-    CHECK_BUG(e->begun - e->returned <= ENGINE_RETURNS);
+    struct engine_return *r = &e->returns[e->launched++ % ENGINE_RETURNS];
+    CHECK_BUG(e->launched - e->returned <= ENGINE_RETURNS);
     LAUNCH(stream, COPY, copy, .from = e->total, .to = r->total);
     if (updated)
         LAUNCH(stream, COPY, copy, .from = e->optimizer.norm, .to = r->norm);
     if (measured)
         LAUNCH(stream, COPY, copy, .from = e->quantization_errors, .to = r->quantization_errors);
-    mark(e, e->begun);
+    mark(e, e->launched);
     event_record(&r->read, stream);
     r->updated = updated;
     r->measured = measured;
@@ -191,12 +191,13 @@ static void send_return(struct engine *e, bool updated, bool measured)
 
 bool engine_ready(struct engine *e)
 {
-    return e->returned < e->begun && event_passed(&e->returns[e->returned % ENGINE_RETURNS].read, e->executor, false);
+    return e->returned < e->launched &&
+           event_passed(&e->returns[e->returned % ENGINE_RETURNS].read, e->executor, false);
 }
 
 struct engine_result engine_take(struct engine *e)
 {
-    CHECK_BUG(e->returned < e->begun);
+    CHECK_BUG(e->returned < e->launched);
     struct engine_return *r = &e->returns[e->returned++ % ENGINE_RETURNS];
     event_passed(&r->read, e->executor, true);
     if (e->executor->class->dry)
@@ -209,7 +210,7 @@ void engine_quantization_errors(const struct engine *e, double *errors)
 {
     CHECK_BUG(e->returned > 0);
     const struct engine_return *r = &e->returns[(e->returned - 1) % ENGINE_RETURNS];
-    CHECK_BUG(r->measured && e->begun - e->returned < ENGINE_RETURNS);
+    CHECK_BUG(r->measured && e->launched - e->returned < ENGINE_RETURNS);
     if (!e->executor->class->dry)
         memcpy(errors, r->quantization_errors.data, (size_t)tensor_count(&r->quantization_errors) * sizeof *errors);
 }
@@ -228,8 +229,8 @@ void engine_begin(struct engine *e, const struct schedule *schedule, const struc
 {
     static const struct replay_key update = {.part = REPLAY_UPDATE};
     struct stream *stream = &e->streams[STREAM_COMPUTE];
-    if (e->begun == e->returned)
-        mark(e, e->begun);
+    if (e->launched == e->returned)
+        mark(e, e->launched);
     run_schedule(e, schedule, batches, true);
     staging_next(&e->staging);
     send_rate(e, &e->optimizer.steps[0], learning_rate);
@@ -252,7 +253,7 @@ struct engine_result engine_step(struct engine *e, const struct schedule *schedu
 
 struct engine_result engine_gradients(struct engine *e, const struct schedule *schedule, const struct batch *batches)
 {
-    CHECK_BUG(e->returned == e->begun);
+    CHECK_BUG(e->returned == e->launched);
     run_schedule(e, schedule, batches, false);
     for (int u = 0; u < e->model->unit_count; u++)
         wait_for_gradients(e, &e->model->units[u], &e->streams[STREAM_COMPUTE]);
@@ -282,7 +283,7 @@ void engine_tuning_pass(struct engine *e, const struct batch *batch, bool adds)
 
 struct engine_result engine_evaluate(struct engine *e, const struct batch *batches, int64_t count)
 {
-    CHECK_BUG(e->returned == e->begun);
+    CHECK_BUG(e->returned == e->launched);
     engine_start_totals(e);
     for (int64_t i = 0; i < count; i++)
         engine_forward_stages(e, PASS_EVALUATE, &batches[i]);

@@ -22,7 +22,7 @@ void *memory_address(const struct execution *execution, const struct unit *unit,
     const struct engine_memory *memory = execution->owner->memory;
     const struct unit_memory *own = &memory->units[unit->index];
     if (keeps(execution->pass) && id_set_has(&own->away, id))
-        return offload_buffer(&memory->offload[unit->chunk], own->turn) + own->kept_offset[id];
+        return offload_buffer(&memory->offload[unit->chunk], own->offload_number) + own->kept_offset[id];
     if (keeps(execution->pass) && id_set_has(&own->kept, id)) {
         const struct chunk_memory *chunk = &memory->chunks[unit->chunk];
         return memory->kept_base + chunk->begin + execution->slot * chunk->slot_bytes + own->kept_offset[id];
@@ -66,13 +66,14 @@ static struct offload *offload_of(const struct execution *execution, int chunk)
 void memory_forward_unit(struct execution *execution, struct unit *unit)
 {
     struct engine_memory *memory = execution->owner->memory;
-    const int turn = memory->units[unit->index].turn;
-    struct offload *offload = execution->pass == PASS_FORWARD && turn >= 0 ? offload_of(execution, unit->chunk) : NULL;
+    const int number = memory->units[unit->index].offload_number;
+    struct offload *offload =
+        execution->pass == PASS_FORWARD && number >= 0 ? offload_of(execution, unit->chunk) : NULL;
     if (offload != NULL)
-        offload_await_buffer(offload, turn, execution->stream);
+        offload_await_buffer(offload, number, execution->stream);
     run_forward(execution, unit);
     if (offload != NULL)
-        offload_send(offload, turn, execution->slot, execution->stream);
+        offload_send(offload, number, execution->slot, execution->stream);
 }
 
 void memory_forward_end(struct execution *execution, int chunk)
@@ -110,13 +111,13 @@ static void run_backward(struct execution *execution, struct unit *unit)
 void memory_backward_unit(struct execution *execution, struct unit *unit)
 {
     struct engine_memory *memory = execution->owner->memory;
-    const int turn = memory->units[unit->index].turn;
-    struct offload *offload = turn >= 0 ? offload_of(execution, unit->chunk) : NULL;
+    const int number = memory->units[unit->index].offload_number;
+    struct offload *offload = number >= 0 ? offload_of(execution, unit->chunk) : NULL;
     if (offload != NULL)
-        offload_await_fetched(offload, turn, execution->stream);
+        offload_await_fetched(offload, number, execution->stream);
     run_backward(execution, unit);
     if (offload != NULL)
-        offload_fetch_next(offload, turn, execution->slot, execution->stream);
+        offload_fetch_next(offload, number, execution->slot, execution->stream);
 }
 
 static int64_t tensor_count_of(const struct model *model)
@@ -288,7 +289,7 @@ static void choose_away(const struct planner *p)
                 id_set_add(&own->away, id);
         const int64_t bytes = lay_out(p, u, true, 0);
         if (bytes > 0)
-            own->turn = offload_add(&p->memory->offload[p->model->units[u].chunk], bytes);
+            own->offload_number = offload_add(&p->memory->offload[p->model->units[u].chunk], bytes);
     }
 }
 
@@ -485,7 +486,7 @@ static void create_units(struct engine_memory *memory)
     for (int u = 0; u < model->unit_count; u++) {
         struct unit_memory *own = &memory->units[u];
         own->first_tensor = first;
-        own->turn = -1;
+        own->offload_number = -1;
         own->kept_offset = memory->offsets + first;
         for (int pass = 0; pass < PASS_COUNT; pass++)
             own->transient_offset[pass] = memory->offsets + (1 + pass) * tensors + first;

@@ -19,7 +19,7 @@ struct unit_memory {
     int64_t *transient_offset[PASS_COUNT]; /* [tensors], bytes */
     int64_t first_tensor;                  /* index of the first tensor among the model's */
     struct id_set away;                    /* subset of kept: offloaded ids, which are in one of memory.buffers */
-    int turn; /* the unit's number among the chunk's units with offloaded tensors; -1: it has none */
+    int offload_number; /* the unit's number among the chunk's units with offloaded tensors; -1: it has none */
 };
 
 /* Kept activations of a model chunk. */

@@ -1,7 +1,7 @@
 /* Offloaded activations: kept tensors that wait in host memory from forward to backward, so that only OFFLOAD_BUFFERS
- * units at a time have them on the device. Units with offloaded tensors are numbered in the order of a forward (turn);
- * a unit uses buffer turn % OFFLOAD_BUFFERS. Copies run on a stream of their own, overlapped with the computation. Each
- * forward and each backward begins and ends with all copies done, so it can be captured alone, and the chunks of a
+ * units at a time have them on the device. Units with offloaded tensors are numbered in the order of a forward;
+ * a unit uses buffer number % OFFLOAD_BUFFERS. Copies run on a stream of their own, overlapped with the computation.
+ * Each forward and each backward begins and ends with all copies done, so it can be captured alone, and the chunks of a
  * stage can share the buffers. */
 #ifndef ENGINE_OFFLOAD_H
 #define ENGINE_OFFLOAD_H
@@ -20,35 +20,35 @@ struct offload_buffer {
 /* A model chunk's offload. */
 struct offload {
     struct stream stream;
-    int count; /* number of turns */
-    struct offload_turn {
+    int count; /* number of units with offloaded tensors */
+    struct offload_unit {
         int64_t bytes, offset; /* offset: in a slot of host memory */
-    } * turns;
+    } * units;
     int64_t slot_bytes;
     char *host;                     /* [slots * slot_bytes] host memory */
     struct offload_buffer *buffers; /* [OFFLOAD_BUFFERS]; borrowed */
-    struct event begun;             /* the start of a backward */
+    struct event started;           /* the start of a backward */
 };
 
-/* Adds a unit with `bytes` bytes, a multiple of 4, and returns its turn. Call it before offload_allocate. */
+/* Adds a unit with `bytes` bytes, a multiple of 4, and returns its number. Call it before offload_allocate. */
 int offload_add(struct offload *offload, int64_t bytes);
-/* Allocate host memory for `slots` slots, and the device buffers. Without turns nothing is allocated. */
+/* Allocate host memory for `slots` slots, and the device buffers. Without units nothing is allocated. */
 void offload_allocate(struct offload *offload, int slots, struct budget *budget);
 void offload_allocate_buffers(struct offload_buffer buffers[OFFLOAD_BUFFERS], struct budget *budget);
 void offload_destroy(struct offload *offload);
 
-char *offload_buffer(const struct offload *offload, int turn);
+char *offload_buffer(const struct offload *offload, int number);
 
 /* Forward: before a unit, await_buffer waits for it; after it, send copies the buffer to the host. At the end,
  * await_sent waits for all copies. Only `stream` waits. */
-void offload_await_buffer(struct offload *offload, int turn, struct stream *stream);
-void offload_send(struct offload *offload, int turn, int slot, struct stream *stream);
+void offload_await_buffer(struct offload *offload, int number, struct stream *stream);
+void offload_send(struct offload *offload, int number, int slot, struct stream *stream);
 void offload_await_sent(struct offload *offload, struct stream *stream);
 
-/* Backward: at the beginning, fetch_last fetches the last turns. Before a unit, await_fetched waits for its buffer;
- * after it, fetch_next fetches the next turn of the buffer. */
+/* Backward: at the beginning, fetch_last fetches for the last units. Before a unit, await_fetched waits for its buffer;
+ * after it, fetch_next fetches for the next unit of the buffer. */
 void offload_fetch_last(struct offload *offload, int slot, struct stream *stream);
-void offload_await_fetched(struct offload *offload, int turn, struct stream *stream);
-void offload_fetch_next(struct offload *offload, int turn, int slot, struct stream *stream);
+void offload_await_fetched(struct offload *offload, int number, struct stream *stream);
+void offload_fetch_next(struct offload *offload, int number, int slot, struct stream *stream);
 
 #endif

@@ -3,17 +3,17 @@
 #include "base/range.h"
 
 /* Returns the number of runs (optimizer.h) of a storage class, the same on all tensor ranks. A run ends after
- * parameters that another rank may measure: neighbours with the same number of holders are measured by the same rank.
+ * parameters that another rank may measure: neighbours with the same number of owners are measured by the same rank.
  */
 static int64_t runs_of(const struct unit *unit, enum storage_class storage)
 {
-    int64_t runs = 1, holders = 1;
+    int64_t runs = 1, owners = 1;
     for (int i = 0; i < unit->parameter_count; i++) {
         const struct parameter *p = &unit->parameters[i];
         if (p->storage != storage)
             continue;
-        runs += p->holders > 1 && p->holders != holders;
-        holders = p->holders;
+        runs += p->owners > 1 && p->owners != owners;
+        owners = p->owners;
     }
     return runs;
 }
@@ -67,7 +67,7 @@ static void measure_run(const struct store_shard *shard, int64_t first, int64_t 
                .quantum = quantum);
 }
 
-/* Measures the shard without parameters that another rank measures (the first holder), run by run. */
+/* Measures the shard without parameters that another rank measures (the first owner), run by run. */
 static void measure_shard(const struct unit *unit, enum storage_class storage, const struct store_shard *shard,
                           struct tensor squares, double squares_quantum, struct stream *stream)
 {
@@ -78,9 +78,9 @@ static void measure_shard(const struct unit *unit, enum storage_class storage, c
         const struct parameter *p = i < unit->parameter_count ? &unit->parameters[i] : NULL;
         if (p != NULL && p->storage != storage)
             continue;
-        if (p != NULL && p->holder == 0 && first < 0)
+        if (p != NULL && p->owner == 0 && first < 0)
             first = p->offset;
-        if (first < 0 || (p != NULL && p->holder == 0))
+        if (first < 0 || (p != NULL && p->owner == 0))
             continue;
         if (run * parts == squares.cols)
             error_fatal("bug: unit %s has more than %d runs of parameters to measure", unit->name, run);
@@ -93,7 +93,7 @@ static void measure_shard(const struct unit *unit, enum storage_class storage, c
 /* Returns whether this rank measures the shard, among its owners. */
 static bool is_measured(const struct unit *unit, const struct store_shard *shard)
 {
-    return tensor_present(&shard->gradient) && shard->holder == 0 && unit_is_computed(unit);
+    return tensor_present(&shard->gradient) && shard->owner == 0 && unit_is_computed(unit);
 }
 
 void optimizer_plan_measure(struct optimizer *optimizer, struct weight_store *store, struct unit *unit,

@@ -37,31 +37,31 @@ struct schedule schedule_create(int micro_batches, int slots, bool split)
 
 /* -- Pipelines --------------------------------------------------------------------------------------------------- */
 
-/* A pipeline schedule. Turn k of the forwards, or of the backwards, is a pair of chunk and micro-batch. */
+/* A pipeline schedule. Pass k of the forwards, or of the backwards, is a pair of chunk and micro-batch. */
 struct pipeline {
     struct schedule schedule;
     struct pipeline_parallel pipeline;
-    int micro_batches, turns;    /* turns: number of forwards, and of backwards */
+    int micro_batches, passes;   /* passes: number of forwards, and of backwards */
     int in_flight[MODEL_CHUNKS]; /* micro-batches between forward and backward */
 };
 
-static int micro_batch_of(const struct pipeline *p, int turn)
+static int micro_batch_of(const struct pipeline *p, int pass)
 {
     const int stages = p->pipeline.stages;
-    return turn / (stages * p->pipeline.chunks) * stages + turn % stages;
+    return pass / (stages * p->pipeline.chunks) * stages + pass % stages;
 }
 
-static int chunk_of(const struct pipeline *p, int turn, bool backward)
+static int chunk_of(const struct pipeline *p, int pass, bool backward)
 {
-    const int chunk = turn / p->pipeline.stages % p->pipeline.chunks;
+    const int chunk = pass / p->pipeline.stages % p->pipeline.chunks;
     if (p->pipeline.chunks == 1)
         return 0;
     return backward ? p->pipeline.chunks - 1 - chunk : chunk;
 }
 
-static void add_turn(struct pipeline *p, int turn, bool backward)
+static void add_pass(struct pipeline *p, int pass, bool backward)
 {
-    const int chunk = chunk_of(p, turn, backward), micro_batch = micro_batch_of(p, turn);
+    const int chunk = chunk_of(p, pass, backward), micro_batch = micro_batch_of(p, pass);
     struct schedule_action action = {.kind = backward ? ACTION_BACKWARD : ACTION_FORWARD,
                                      .chunk = chunk,
                                      .micro_batch = micro_batch,
@@ -85,30 +85,30 @@ static void number_slots(struct schedule *s)
 static int warm_up(const struct pipeline *p)
 {
     const int behind = p->pipeline.stages - p->pipeline.stage - 1;
-    const int turns = p->pipeline.chunks == 1 ? behind : 2 * behind + (p->pipeline.chunks - 1) * p->pipeline.stages;
-    return MIN(turns, p->turns);
+    const int passes = p->pipeline.chunks == 1 ? behind : 2 * behind + (p->pipeline.chunks - 1) * p->pipeline.stages;
+    return MIN(passes, p->passes);
 }
 
 static void add_actions(struct pipeline *p)
 {
     const int filling = warm_up(p);
     for (int k = 0; k < filling; k++)
-        add_turn(p, k, false);
-    for (int k = 0; k < p->turns; k++) {
-        if (filling + k < p->turns)
-            add_turn(p, filling + k, false);
-        add_turn(p, k, true);
+        add_pass(p, k, false);
+    for (int k = 0; k < p->passes; k++) {
+        if (filling + k < p->passes)
+            add_pass(p, filling + k, false);
+        add_pass(p, k, true);
     }
 }
 
 struct schedule schedule_pipeline(int micro_batches, const struct pipeline_parallel *pipeline)
 {
     struct pipeline p = {
-        .pipeline = *pipeline, .micro_batches = micro_batches, .turns = micro_batches * pipeline->chunks};
+        .pipeline = *pipeline, .micro_batches = micro_batches, .passes = micro_batches * pipeline->chunks};
     if (pipeline->chunks > MODEL_CHUNKS || (pipeline->chunks > 1 && micro_batches % pipeline->stages != 0))
         error_fatal("bug: %d micro-batches do not go through %d chunks of %d stages", micro_batches, pipeline->chunks,
                     pipeline->stages);
-    p.schedule.actions = memory_allocate(2 * p.turns * (int64_t)sizeof *p.schedule.actions);
+    p.schedule.actions = memory_allocate(2 * p.passes * (int64_t)sizeof *p.schedule.actions);
     add_actions(&p);
     number_slots(&p.schedule);
     return p.schedule;

@@ -50,7 +50,7 @@ struct disk_space disk_space_of(const struct setup *setup)
 }
 
 /* Returns the bytes of .h5 files that the run's folder already has. */
-static int64_t held(const char *folder)
+static int64_t existing_bytes(const char *folder)
 {
     int64_t bytes = 0;
     DIR *listing = opendir(folder);
@@ -80,7 +80,7 @@ static int check(const struct setup *setup)
         return error_user("key output.folder = \"%s\": a checkpoint needs %s, but the disk has %s free; free some "
                           "space or choose another folder",
                           folder, one, there);
-    const int64_t more = space.total - held(folder);
+    const int64_t more = space.total - existing_bytes(folder);
     if (space.free < more)
         log_warn("key output.folder = \"%s\": the run will need %s more (%lld checkpoints of %s to keep, one being "
                  "written, the final model), but the disk has %s free; free some space or lower checkpoint.keep",

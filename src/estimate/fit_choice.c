@@ -54,7 +54,7 @@ static double forward_seconds(const struct fit_search *c, const struct machine_r
     struct model_settings blocks = c->setup->model;
     blocks.vocabulary = 0; /* without the head */
     return flops_per_token(&blocks, c->setup->train.window, FLOPS_CAUSAL) / 3 / (double)blocks.layers *
-           (double)c->setup->tokens / rates_at(rates, RATE_PRODUCT, RATE_BF16, size);
+           (double)c->setup->tokens / rates_at(rates, RATE_GEMM, RATE_BF16, size);
 }
 
 /* Chooses as many layers to offload as host memory has space for, so far apart that each is copied while others

@@ -19,7 +19,7 @@
 enum { FORECAST_GROUPS = 12 };
 
 /* The cost of a step on ranks of one kind (comm/grid.h). Kinds differ in work too: only the first of the ranks that own
- * the same state measures its norm (store/store.h, holder). */
+ * the same state measures its norm (store/store.h, owner). */
 struct forecast_rank {
     int rank;                          /* one rank of this kind */
     int64_t memory[BUDGET_CATEGORIES]; /* bytes */

@@ -120,19 +120,19 @@ static void add(struct bench *b, struct machine_rate rate)
 
 /* -- GEMMs -------------------------------------------------------------------------------------------------------- */
 
-static void add_product(struct bench *b, const struct gemm_args *args, int64_t k)
+static void add_gemm(struct bench *b, const struct gemm_args *args, int64_t k)
 {
     const double m = (double)args->d.rows, n = (double)args->d.cols;
     const double seconds = time_on(b, STREAM_COMPUTE, OP_GEMM, args);
-    add(b, (struct machine_rate){.kind = RATE_PRODUCT,
-                                 .type = rate_product_of(args),
+    add(b, (struct machine_rate){.kind = RATE_GEMM,
+                                 .type = rate_gemm_of(args),
                                  .size = {m, n, (double)k},
                                  .per_second = 2 * m * n * (double)k / seconds});
 }
 
 /* Measures the GEMM of a forward, [tokens, k] x [k, n], and that of the weight gradient [n, k]. */
-static void measure_product(struct bench *b, const struct tensor *numbers, struct tensor result, struct tensor one,
-                            int64_t tokens, int64_t n, int64_t k)
+static void measure_gemm(struct bench *b, const struct tensor *numbers, struct tensor result, struct tensor one,
+                         int64_t tokens, int64_t n, int64_t k)
 {
     const bool eight = dtype_size(numbers->dtype) == 1;
     const enum dtype value = eight ? DTYPE_BF16 : numbers->dtype;
@@ -151,11 +151,11 @@ static void measure_product(struct bench *b, const struct tensor *numbers, struc
         forward.scale_a = forward.scale_b = gradient.scale_a = gradient.scale_b = one;
         forward.scaling_a = forward.scaling_b = gradient.scaling_a = gradient.scaling_b = SCALING_TENSOR;
     }
-    add_product(b, &forward, k);
-    add_product(b, &gradient, tokens);
+    add_gemm(b, &forward, k);
+    add_gemm(b, &gradient, tokens);
 }
 
-static void measure_products(struct bench *b, enum dtype dtype)
+static void measure_gemms(struct bench *b, enum dtype dtype)
 {
     const int64_t steps = b->settings->quick ? 4 : 2, most = b->largest;
     const int64_t multiple = dtype_size(dtype) == 1 ? 16 : 1; /* dimensions of GEMMs must be multiples of this */
@@ -168,7 +168,7 @@ static void measure_products(struct bench *b, enum dtype dtype)
     for (int64_t tokens = most; tokens >= most / 8; tokens /= 8)
         for (int64_t n = most; n >= least; n /= steps)
             for (int64_t k = most; k >= least; k /= steps)
-                measure_product(b, &numbers, result, one, tokens, n, k);
+                measure_gemm(b, &numbers, result, one, tokens, n, k);
     release(b, numbers.data);
     release(b, one.data);
     release(b, result.data);
@@ -398,9 +398,9 @@ void measure_rates(struct machine_rates *rates, struct comm *world, struct execu
                       .seconds = device ? 0.03 : 0.002};
     const enum dtype value = device ? DTYPE_BF16 : DTYPE_F32;
     name_device(&b);
-    measure_products(&b, value);
+    measure_gemms(&b, value);
     if (device && executor->class->lacks_products(executor, SCALING_TENSOR) == NULL)
-        measure_products(&b, DTYPE_E4M3);
+        measure_gemms(&b, DTYPE_E4M3);
     measure_attentions(&b, value);
     measure_memory(&b, value);
     if (device)

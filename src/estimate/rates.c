@@ -20,7 +20,7 @@ void rates_default(struct machine_rates *rates, double peak)
 
 int rate_sizes(enum rate_kind kind)
 {
-    static const int sizes[RATE_KINDS] = {[RATE_PRODUCT] = 3,
+    static const int sizes[RATE_KINDS] = {[RATE_GEMM] = 3,
                                           [RATE_ATTENTION_FORWARD] = 2,
                                           [RATE_ATTENTION_BACKWARD] = 2,
                                           [RATE_MEMORY] = 1,
@@ -65,7 +65,7 @@ bool rates_predict(const struct machine_rates *rates, bool gpus, int64_t ranks)
 static double unmeasured(const struct machine_rates *rates, enum rate_kind kind, int type)
 {
     switch (kind) {
-    case RATE_PRODUCT:
+    case RATE_GEMM:
         return rates->peak * OF_PEAK_PRODUCT * (type == RATE_FP8 || type == RATE_FP8_GRADIENT ? OF_PEAK_8_BITS : 1);
     case RATE_ATTENTION_FORWARD:
     case RATE_ATTENTION_BACKWARD:
@@ -118,7 +118,7 @@ double rates_seconds(const struct machine_rates *rates, enum rate_kind kind, int
     return bytes > 0 ? all / rates_at(rates, kind, 0, size) : 0;
 }
 
-int rate_product_of(const struct gemm_args *args)
+int rate_gemm_of(const struct gemm_args *args)
 {
     const bool wide = args->a.dtype == DTYPE_F32, eight = dtype_size(args->a.dtype) == 1;
     const bool gradient = args->d.dtype == DTYPE_F32 && (args->accumulate || !wide);
@@ -132,7 +132,7 @@ double rates_op_seconds(const struct machine_rates *rates, enum op op, const voi
     if (op == OP_GEMM) {
         const struct gemm_args *a = args;
         const double m = (double)a->d.rows, n = (double)a->d.cols, size[RATE_SIZES] = {m, n, flops / (2 * m * n)};
-        return flops / rates_at(rates, RATE_PRODUCT, rate_product_of(a), size);
+        return flops / rates_at(rates, RATE_GEMM, rate_gemm_of(a), size);
     }
     const bool forward = op == OP_ATTENTION_FORWARD;
     const struct attention_forward_args *f = args;

@@ -10,7 +10,7 @@
 #include "core/op.h"
 
 enum rate_kind {
-    RATE_PRODUCT,            /* FLOP/s, by m, n, k and type */
+    RATE_GEMM,               /* FLOP/s, by m, n, k and type */
     RATE_ATTENTION_FORWARD,  /* FLOP/s, by head_dim, tokens of a segment and mask */
     RATE_ATTENTION_BACKWARD, /* FLOP/s of five GEMMs, by head_dim, tokens of a segment and mask */
     RATE_MEMORY,             /* bytes read and written per second, by the op's bytes */
@@ -25,7 +25,7 @@ enum rate_kind {
 };
 
 /* Types of GEMMs, by operands. A weight gradient is accumulated in f32. */
-enum rate_product { RATE_F32, RATE_BF16, RATE_FP8, RATE_F32_GRADIENT, RATE_BF16_GRADIENT, RATE_FP8_GRADIENT };
+enum rate_gemm { RATE_F32, RATE_BF16, RATE_FP8, RATE_F32_GRADIENT, RATE_BF16_GRADIENT, RATE_FP8_GRADIENT };
 /* Types of attention. */
 enum rate_mask { RATE_FULL, RATE_CAUSAL };
 
@@ -34,7 +34,7 @@ enum { RATES_MOST = 1024, RATE_SIZES = 3, RATES_DEVICE = 64 };
 /* One measured rate. */
 struct machine_rate {
     enum rate_kind kind;
-    int type; /* enum rate_product or rate_mask; 0 for other kinds */
+    int type; /* enum rate_gemm or rate_mask; 0 for other kinds */
     double size[RATE_SIZES];
     double per_second;
     double log_size[RATE_SIZES], log_rate; /* logarithms to base 2, set by rates_add */
@@ -72,8 +72,8 @@ double rates_at(const struct machine_rates *rates, enum rate_kind kind, int type
  * take less time. */
 double rates_seconds(const struct machine_rates *rates, enum rate_kind kind, int64_t ranks, double bytes);
 
-/* Returns the type of a GEMM, enum rate_product. */
-int rate_product_of(const struct gemm_args *args);
+/* Returns the type of a GEMM, enum rate_gemm. */
+int rate_gemm_of(const struct gemm_args *args);
 
 /* Returns the seconds of an op that is not a collective. flops: its FLOPs if it is a GEMM or attention, else 0. tokens:
  * length of the segments that attention sees. */

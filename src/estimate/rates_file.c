@@ -7,7 +7,7 @@
 
 enum { FORM = 1 };
 
-static const char *const products[] = {"f32", "bf16", "fp8", "f32_gradient", "bf16_gradient", "fp8_gradient", NULL};
+static const char *const gemm_types[] = {"f32", "bf16", "fp8", "f32_gradient", "bf16_gradient", "fp8_gradient", NULL};
 static const char *const masks[] = {"full", "causal", NULL};
 
 /* The names of each kind in a file. */
@@ -17,7 +17,7 @@ static const struct form {
     const char *const *types; /* NULL: the kind has no types */
     double unit;              /* unit of the rates */
 } forms[RATE_KINDS] = {
-    [RATE_PRODUCT] = {"product", {"m", "n", "k"}, products, 1e12},
+    [RATE_GEMM] = {"product", {"m", "n", "k"}, gemm_types, 1e12},
     [RATE_ATTENTION_FORWARD] = {"attention_forward", {"head_dim", "tokens"}, masks, 1e12},
     [RATE_ATTENTION_BACKWARD] = {"attention_backward", {"head_dim", "tokens"}, masks, 1e12},
     [RATE_MEMORY] = {"memory", {"bytes"}, NULL, 1e9},

@@ -135,7 +135,7 @@ static int check_end(const char *path, const char *text, int64_t length, const c
 }
 
 /* Consumes a number and the character `ending`; false if they are not there. */
-static bool take(const char **text, int base, char ending, int64_t *value)
+static bool parse_number(const char **text, int base, char ending, int64_t *value)
 {
     char *stop;
     errno = 0;
@@ -146,7 +146,7 @@ static bool take(const char **text, int base, char ending, int64_t *value)
 }
 
 /* Consumes 16 hexadecimal digits; false if they are not there. */
-static bool take_hash(const char **text, int64_t *value)
+static bool parse_hash(const char **text, int64_t *value)
 {
     char *stop;
     *value = (int64_t)strtoull(*text, &stop, 16);
@@ -156,7 +156,7 @@ static bool take_hash(const char **text, int64_t *value)
 }
 
 /* Consumes `wanted`; false if it is not there. */
-static bool take_text(const char **text, const char *wanted)
+static bool skip_text(const char **text, const char *wanted)
 {
     const bool there = strncmp(*text, wanted, strlen(wanted)) == 0;
     *text += there ? strlen(wanted) : 0;
@@ -170,15 +170,16 @@ static int parse(struct block_list *list, const char *path, const char *text, in
     if (code != ERROR_NONE)
         return code;
     const char *line = text;
-    if (!take_text(&line, head) || (!take_text(&line, "1 ") && !take_text(&line, "2 ")) ||
-        !take(&line, 10, '\n', bytes))
+    if (!skip_text(&line, head) || (!skip_text(&line, "1 ") && !skip_text(&line, "2 ")) ||
+        !parse_number(&line, 10, '\n', bytes))
         return error_user("%s: is not a side file (hashes of a checkpoint) that this program can read", path);
     int64_t covered = 0;
     while (line < last) {
         int64_t offset, hash;
-        bool good = take(&line, 10, ' ', &offset) && take(&line, 10, ' ', &length) && take_hash(&line, &hash);
-        const bool tensor = good && take_text(&line, mark);
-        good = good && take_text(&line, "\n");
+        bool good =
+            parse_number(&line, 10, ' ', &offset) && parse_number(&line, 10, ' ', &length) && parse_hash(&line, &hash);
+        const bool tensor = good && skip_text(&line, mark);
+        good = good && skip_text(&line, "\n");
         if (!good || offset != covered || length <= 0 || length > *bytes - covered)
             return damaged(path, "its blocks are not consecutive");
         covered += length;

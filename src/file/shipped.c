@@ -22,11 +22,11 @@ char *shipped_folder(const char *name)
     if (readlink("/proc/self/exe", program, PATH_MAX) > 0 && strncmp(program, built, strlen(built)) == 0)
         return memory_format("%s/%s", CISTRON_SOURCE_FOLDER, name);
     char *bin = disk_folder(program), *prefix = disk_folder(bin);
-    char *beside = memory_format("%s/share/cistron/%s", prefix, name);
+    char *relative = memory_format("%s/share/cistron/%s", prefix, name);
     free(bin);
     free(prefix);
-    if (is_folder(beside))
-        return beside;
-    free(beside);
+    if (is_folder(relative))
+        return relative;
+    free(relative);
     return memory_format("%s/%s", CISTRON_INSTALLED_FOLDER, name);
 }

@@ -20,7 +20,7 @@ struct spool_entry {
 };
 
 struct spool {
-    char *beside;
+    char *near;
     FILE *streams[STREAMS];
     char *buffers[STREAMS];
     int64_t token_bytes;
@@ -33,13 +33,13 @@ struct spool {
 
 static int failed(const struct spool *spool, const char *what)
 {
-    return error_environment("%s: cannot %s temporary files in its folder: %s", spool->beside, what, strerror(errno));
+    return error_environment("%s: cannot %s temporary files in its folder: %s", spool->near, what, strerror(errno));
 }
 
 /* Opens a file without a name. A signal that ends the program before the unlink removes it too. */
-static FILE *open_unnamed(const char *beside, int number)
+static FILE *open_unnamed(const char *near, int number)
 {
-    char *own = temporary_own(beside), *path = memory_format("%s.%d", own, number);
+    char *own = temporary_own(near), *path = memory_format("%s.%d", own, number);
     temporary_register(path);
     int file = open_new(path);
     if (file >= 0)
@@ -50,19 +50,19 @@ static FILE *open_unnamed(const char *beside, int number)
     return file >= 0 ? fdopen(file, "w+b") : NULL;
 }
 
-int spool_create(struct spool **out, const char *beside, int64_t token_bytes)
+int spool_create(struct spool **out, const char *near, int64_t token_bytes)
 {
     struct spool *spool = memory_allocate(sizeof *spool);
     spool->token_bytes = token_bytes;
-    spool->beside = memory_string(beside);
+    spool->near = memory_string(near);
     *out = NULL;
     for (int i = 0; i < STREAMS; i++) {
-        spool->streams[i] = open_unnamed(beside, i);
+        spool->streams[i] = open_unnamed(near, i);
         if (spool->streams[i] == NULL) {
             int code = errno == ENOSPC
                            ? failed(spool, "create")
                            : error_user("%s: cannot create temporary files in its folder: %s; name another output",
-                                        beside, strerror(errno));
+                                        near, strerror(errno));
             spool_destroy(spool);
             return code;
         }
@@ -83,7 +83,7 @@ void spool_destroy(struct spool *spool)
         memory_free(spool->buffers[i]);
     }
     free(spool->name);
-    free(spool->beside);
+    free(spool->near);
     memory_free(spool);
 }
 

@@ -14,9 +14,9 @@ struct spool_record {
     char *name;     /* NUL-terminated; valid until the next call */
 };
 
-/* Makes a spool; free it with spool_destroy. beside: a path in the folder to use; token_bytes: bytes of a token.
+/* Makes a spool; free it with spool_destroy. near: a path in the folder to use; token_bytes: bytes of a token.
  * ERROR_USER: the folder is missing or not writable. ERROR_ENVIRONMENT: its disk is full. */
-int spool_create(struct spool **spool, const char *beside, int64_t token_bytes);
+int spool_create(struct spool **spool, const char *near, int64_t token_bytes);
 /* Adds tokens to the current record. ERROR_ENVIRONMENT. */
 int spool_append(struct spool *spool, const void *tokens, int64_t count);
 /* Ends the current record and names it. ERROR_ENVIRONMENT. */

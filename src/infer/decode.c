@@ -102,7 +102,7 @@ static void choose(const struct decoding *d, const struct tensor *logits)
 }
 
 /* Adds the sampled token to its sequence. Returns false if a logit was not finite. */
-static bool take(struct decoding *d, const struct decode_choice *choice)
+static bool append_token(struct decoding *d, const struct decode_choice *choice)
 {
     const struct decode_settings *s = d->settings;
     struct cache_place *place = &d->places[choice->place];
@@ -135,14 +135,14 @@ static void count_call(const struct decoding *d, struct decode_rates *rates, dou
     }
 }
 
-static bool go_on(struct decoding *d, struct decode_rates *rates)
+static bool extend_sequences(struct decoding *d, struct decode_rates *rates)
 {
     const double start = clock_seconds();
     const struct tensor logits = engine_extend(d->settings->engine, d->pieces, d->piece_count);
     bool finite = true;
     choose(d, &logits);
     for (int64_t i = 0; i < d->choice_count && finite; i++)
-        finite = take(d, &d->choices[i]);
+        finite = append_token(d, &d->choices[i]);
     count_call(d, rates, clock_seconds() - start);
     return finite;
 }
@@ -170,7 +170,7 @@ bool decode(const struct decode_settings *settings, struct decode_sequence *sequ
     do {
         next = fill_places(&d, sequences, next, count);
         list_pieces(&d);
-        finite = d.piece_count == 0 || go_on(&d, rates);
+        finite = d.piece_count == 0 || extend_sequences(&d, rates);
     } while (finite && d.piece_count > 0);
     memory_free(d.places);
     memory_free(d.pieces);

@@ -83,7 +83,7 @@ static int read_input(struct embedder *e)
 {
     const struct embed_settings *s = e->settings;
     const struct sequences_settings settings = {.fasta = s->fasta,
-                                                .beside = s->output,
+                                                .output = s->output,
                                                 .tokenizer = e->inference->tokenizer,
                                                 .end = e->masked,
                                                 .letter_case = s->letter_case,

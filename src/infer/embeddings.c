@@ -23,7 +23,7 @@ struct embeddings_column {
 
 struct embeddings {
     char *path;
-    int64_t tokens_beside; /* special tokens per record */
+    int64_t special_tokens; /* per record */
     int descriptor;
     int columns;
     struct embeddings_column column[COLUMNS];
@@ -81,7 +81,7 @@ int embeddings_create(struct embeddings **out, const struct embeddings_settings 
 {
     struct embeddings *e = *out = memory_allocate(sizeof *e);
     e->path = memory_string(s->path);
-    e->tokens_beside = s->begin_tokens + s->end_tokens;
+    e->special_tokens = s->begin_tokens + s->end_tokens;
     e->columns = s->pool == EMBEDDINGS_NONE ? COLUMNS : COLUMN_OFFSETS;
     e->settings = s;
     int64_t most = HDF5_LAYOUT_FIXED + (int64_t)strlen(s->checkpoint);
@@ -121,7 +121,7 @@ int embeddings_put_records(struct embeddings *e, char *const *names, const int64
         return code;
     int64_t *offsets = memory_allocate((int64_t)sizeof *offsets * count);
     for (int64_t i = 0; i < count; i++)
-        offsets[i] = e->offset += lengths[i] + e->tokens_beside;
+        offsets[i] = e->offset += lengths[i] + e->special_tokens;
     code = put(e, COLUMN_OFFSETS, offsets, count);
     memory_free(offsets);
     return code;

@@ -104,9 +104,9 @@ static bool has_output(const struct generate_settings *s)
 static void report_specials(const struct prompts *prompts)
 {
     char *specials = census_specials(&prompts->census);
-    char *begun = prompts->begun > 0
+    char *begun = prompts->with_begin_token > 0
                       ? memory_format("; in %lld prompt%s the begin token is already there, so none is added",
-                                      (long long)prompts->begun, plural(prompts->begun))
+                                      (long long)prompts->with_begin_token, plural(prompts->with_begin_token))
                       : memory_string("");
     char *line = specials != NULL ? memory_format("# prompt: read as ids: %s%s\n", specials, begun) : NULL;
     if (line != NULL)

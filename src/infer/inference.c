@@ -136,7 +136,7 @@ static struct group *make_group(void *self, enum layout_axis axis, const char *n
     return comm_group_create(layout_comm(&inference->grid, axis), inference->executor, name);
 }
 
-static int cut_layers(struct inference *inference, int64_t tensor)
+static int set_tensor_parallel(struct inference *inference, int64_t tensor)
 {
     const int ranks = inference->world->size;
     if (tensor < 1 || ranks % tensor != 0)
@@ -151,7 +151,7 @@ int inference_lay_out(struct inference *inference, const struct inference_shape 
     const int64_t tensor = shape->tensor != 0 ? shape->tensor : 1;
     struct comm *world = inference->world;
     inference->shape = *shape;
-    int code = comm_agree(world, cut_layers(inference, tensor));
+    int code = comm_agree(world, set_tensor_parallel(inference, tensor));
     if (code != ERROR_NONE)
         return code;
     struct grid_shape grid = {

@@ -81,7 +81,7 @@ static int encode_text(struct prompts_reading *r, const struct prompt *prompt)
             prompt->name);
     const bool begun = count > 0 && r->settings->begins && ids[0] == r->settings->tokenizer->bos;
     census_take_specials(&r->prompts->census, r->encoder);
-    r->prompts->begun += begun;
+    r->prompts->with_begin_token += begun;
     for (int64_t t = begun; code == ERROR_NONE && t < count; t++)
         add_token(r->prompts, ids[t]);
     return code;

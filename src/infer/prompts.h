@@ -27,7 +27,7 @@ struct prompts {
     int32_t *tokens;
     int64_t skipped;
     int64_t text_bytes, text_capacity, token_count, token_capacity, capacity;
-    int64_t begun; /* text prompts that spell out the begin token, which is not doubled */
+    int64_t with_begin_token; /* text prompts that spell out the begin token, which is not doubled */
     struct text_census census;
 };
 

@@ -116,7 +116,7 @@ int sequences_read(struct record_sequences *s, const struct sequences_settings *
     if (code != ERROR_NONE)
         return code;
     struct sequences_reading reading = {NULL};
-    code = spool_create(&s->spool, settings->beside, 1);
+    code = spool_create(&s->spool, settings->output, 1);
     if (code == ERROR_NONE)
         code = read_records(s, source, &reading);
     if (code == ERROR_NONE)

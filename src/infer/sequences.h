@@ -11,7 +11,7 @@
 
 struct sequences_settings {
     const char *fasta;  /* path, as for source_open */
-    const char *beside; /* the output, next to which the temporary files are made */
+    const char *output; /* next to which the temporary files are made */
     const struct tokenizer *tokenizer;
     bool end;                /* add EOS to each record */
     const char *letter_case; /* see prepare/census.h; may be NULL */

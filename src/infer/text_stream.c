@@ -19,17 +19,17 @@ static bool fits_second(unsigned char first, unsigned char second)
 
 static bool fits(const struct text_stream *stream, unsigned char byte)
 {
-    return stream->count == 1 ? fits_second(stream->begun[0], byte) : byte >= 0x80 && byte <= 0xbf;
+    return stream->count == 1 ? fits_second(stream->pending[0], byte) : byte >= 0x80 && byte <= 0xbf;
 }
 
 static void print_character(const struct text_stream *stream)
 {
-    const unsigned char first = stream->begun[0];
+    const unsigned char first = stream->pending[0];
     const bool control = stream->count == 1 && ((first < ' ' && first != '\n' && first != '\t') || first == 0x7f);
     if (control)
         fputc('?', stream->out);
     else
-        fwrite(stream->begun, 1, (size_t)stream->count, stream->out);
+        fwrite(stream->pending, 1, (size_t)stream->count, stream->out);
 }
 
 static void put_byte(struct text_stream *stream, unsigned char byte)
@@ -40,8 +40,8 @@ static void put_byte(struct text_stream *stream, unsigned char byte)
         fputs("\xef\xbf\xbd", stream->out);
         return;
     }
-    stream->begun[stream->count++] = byte;
-    if (stream->count == length_of(stream->begun[0])) {
+    stream->pending[stream->count++] = byte;
+    if (stream->count == length_of(stream->pending[0])) {
         print_character(stream);
         stream->count = 0;
     }

@@ -8,7 +8,7 @@
 
 struct text_stream {
     FILE *out;
-    unsigned char begun[4]; /* [count] the first bytes of an incomplete character */
+    unsigned char pending[4]; /* [count] the first bytes of an incomplete character */
     int count;
 };
 

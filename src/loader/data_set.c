@@ -156,7 +156,7 @@ uint64_t data_set_checksum(const struct data_set *data_set)
 }
 
 /* Returns whether the path leads to files with the same content, whether or not they are the opened ones. */
-static bool holds_same(const struct data_set *data_set)
+static bool has_same_content(const struct data_set *data_set)
 {
     struct data_set now = {.path = data_set->path};
     int code = data_set->store != NULL ? token_store_open(&now.store, data_set->path)
@@ -179,7 +179,7 @@ int data_set_recheck(struct data_set *data_set)
                                  bin = mapping_state(data_set->megatron->bin);
         state = index > bin ? index : bin;
     }
-    if (state == MAPPING_SAME || data_set->replaced || holds_same(data_set))
+    if (state == MAPPING_SAME || data_set->replaced || has_same_content(data_set))
         return ERROR_NONE;
     if (state == MAPPING_CHANGED)
         return error_user("%s: was overwritten with other data while the run was reading it; restore the file and "

@@ -150,7 +150,7 @@ static void forward(struct execution *e, const struct unit *unit, const struct a
 }
 
 /* to (+)= from. */
-static void take(struct execution *e, struct tensor from, struct tensor to, bool accumulate)
+static void write_or_add(struct execution *e, struct tensor from, struct tensor to, bool accumulate)
 {
     if (accumulate)
         LAUNCH(e->stream, ADD, add, .from = from, .to = to);
@@ -174,9 +174,9 @@ static void exchange_gradients(struct execution *e, const struct unit *unit, con
         const struct attention_columns to = columns_of_rank(unit, all, rank);
         const struct attention_columns from =
             attention_split(unit, attention_of_rank(e, received, rank), own_heads(unit));
-        take(e, from.q, to.q, false);
-        take(e, from.k, to.k, rank % replicas > 0);
-        take(e, from.v, to.v, rank % replicas > 0);
+        write_or_add(e, from.q, to.q, false);
+        write_or_add(e, from.k, to.k, rank % replicas > 0);
+        write_or_add(e, from.v, to.v, rank % replicas > 0);
     }
     if (shares)
         attention_round(e, all, unit_tensor(e, unit, ids->first + D_ROUNDED), d_fused);

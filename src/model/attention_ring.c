@@ -38,8 +38,8 @@ static void declare(struct unit *unit, const struct attention *ids)
 }
 
 /* Returns the buffer of step `step`, of the two with ids `id` and id + 1. */
-static struct tensor turn(const struct execution *e, const struct unit *unit, const struct attention *ids, int id,
-                          int step)
+static struct tensor ring_buffer(const struct execution *e, const struct unit *unit, const struct attention *ids,
+                                 int id, int step)
 {
     return unit_tensor(e, unit, ids->first + id + step % 2);
 }
@@ -47,8 +47,8 @@ static struct tensor turn(const struct execution *e, const struct unit *unit, co
 /* Sends the buffer of step `step` to the next rank, and receives that of step + 1. */
 static void pass_on(struct execution *e, const struct unit *unit, const struct attention *ids, int id, int step)
 {
-    LAUNCH(e->transfers, SHIFT, shift, .group = e->row, .in = attention_flat(turn(e, unit, ids, id, step)),
-           .out = attention_flat(turn(e, unit, ids, id, step + 1)));
+    LAUNCH(e->transfers, SHIFT, shift, .group = e->row, .in = attention_flat(ring_buffer(e, unit, ids, id, step)),
+           .out = attention_flat(ring_buffer(e, unit, ids, id, step + 1)));
 }
 
 static void forward(struct execution *e, const struct unit *unit, const struct attention *ids)
@@ -61,10 +61,10 @@ static void forward(struct execution *e, const struct unit *unit, const struct a
         attention_split(unit, unit_tensor(e, unit, ids->fused), attention_all_heads(unit));
     struct tensor part_o = unit_tensor(e, unit, ids->first + PART_OUTPUT);
     struct tensor part_lse = unit_tensor(e, unit, ids->first + PART_LSE);
-    LAUNCH(e->stream, COPY, copy, .from = of.kv, .to = turn(e, unit, ids, BLOCK, 0));
+    LAUNCH(e->stream, COPY, copy, .from = of.kv, .to = ring_buffer(e, unit, ids, BLOCK, 0));
     for (int step = 0; step < steps; step++) {
         const bool last = step + 1 == steps;
-        const struct attention_columns block = attention_split_kv(turn(e, unit, ids, BLOCK, step));
+        const struct attention_columns block = attention_split_kv(ring_buffer(e, unit, ids, BLOCK, step));
         if (!last) {
             execution_fork(e);
             pass_on(e, unit, ids, BLOCK, step);
@@ -93,10 +93,10 @@ static void backward(struct execution *e, const struct unit *unit, const struct 
     const struct attention_columns of = attention_split(unit, unit_tensor(e, unit, ids->fused), heads);
     const struct attention_columns d = attention_split(unit, d_fused, heads);
     struct tensor d_q = unit_tensor(e, unit, ids->first + D_Q);
-    LAUNCH(e->stream, COPY, copy, .from = of.kv, .to = turn(e, unit, ids, BLOCK, 0));
+    LAUNCH(e->stream, COPY, copy, .from = of.kv, .to = ring_buffer(e, unit, ids, BLOCK, 0));
     for (int step = 0; step < steps; step++) {
-        struct tensor d_kv = turn(e, unit, ids, D_BLOCK, step);
-        const struct attention_columns block = attention_split_kv(turn(e, unit, ids, BLOCK, step));
+        struct tensor d_kv = ring_buffer(e, unit, ids, D_BLOCK, step);
+        const struct attention_columns block = attention_split_kv(ring_buffer(e, unit, ids, BLOCK, step));
         const struct attention_columns d_part =
             attention_split_kv(step == 0 ? d_kv : unit_tensor(e, unit, ids->first + D_PART));
         execution_fork(e);
@@ -126,7 +126,7 @@ static void backward(struct execution *e, const struct unit *unit, const struct 
     pass_on(e, unit, ids, D_BLOCK, steps - 1);
     attention_round(e, d_q, unit_tensor(e, unit, ids->first + ROUNDED_Q), d.q);
     execution_join(e);
-    attention_round(e, turn(e, unit, ids, D_BLOCK, steps), unit_tensor(e, unit, ids->first + ROUNDED_KV), d.kv);
+    attention_round(e, ring_buffer(e, unit, ids, D_BLOCK, steps), unit_tensor(e, unit, ids->first + ROUNDED_KV), d.kv);
 }
 
 const struct attention_method attention_ring = {declare, forward, backward};

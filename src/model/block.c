@@ -149,7 +149,7 @@ static void mlp_backward(struct execution *e, struct unit *unit, struct tensor d
 
     down_linear.summed = tensor_present(&e->output_gradient_sum);
     take_sum(e, unit, &down_linear, e->output_gradient_sum);
-    linear_backward(e, unit, &down_linear, &activated, dy, d_activated, &(struct linear_beside){&up_linear, &normed},
+    linear_backward(e, unit, &down_linear, &activated, dy, d_activated, &(struct linear_next){&up_linear, &normed},
                     pending);
     if (e->gradients & GRADIENT_INPUT)
         activate_backward(e, unit, &up_linear, unit_tensor(e, unit, BLOCK_UP_OUT), d_activated, d_up);
@@ -172,8 +172,8 @@ static void attention_part_backward(struct execution *e, struct unit *unit, stru
     struct tensor d_fused = unit_tensor(e, unit, BLOCK_D_QKV), d_attention = unit_tensor(e, unit, BLOCK_D_ATTENTION);
     struct tensor d_normed = unit_tensor(e, unit, BLOCK_D_NORMED1);
 
-    linear_backward(e, unit, &o_linear, &attention, d_middle, d_attention,
-                    &(struct linear_beside){&qkv_linear, &normed}, pending);
+    linear_backward(e, unit, &o_linear, &attention, d_middle, d_attention, &(struct linear_next){&qkv_linear, &normed},
+                    pending);
     execution_start_transfers(e);
     if (e->gradients & GRADIENT_INPUT)
         attention_backward(e, unit, &attention_ids, d_attention, d_fused);
@@ -237,8 +237,8 @@ static struct parameter *declare_rows(struct unit *unit, int id, const struct li
     snprintf(layer, sizeof layer, unit_family(unit)->names.layer, unit->layer);
     struct parameter *p =
         unit_declare_parameter(unit, id, part->pieces * share->rows, initial, "%s.%s.%s", layer, part->name, what);
-    p->holder = unit->settings->tensor.rank % share->replicas;
-    p->holders = share->replicas;
+    p->owner = unit->settings->tensor.rank % share->replicas;
+    p->owners = share->replicas;
     p->partial = share->replicas > 1;
     return p;
 }

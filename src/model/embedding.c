@@ -26,7 +26,7 @@ static void embedding_forward(struct execution *execution, struct unit *unit, st
            .scale = factors(execution, unit), .weight = unit_weight(execution, unit, EMBEDDING_TABLE), .y = part,
            .origin = model_vocabulary(unit->settings).first);
     if (tensor_ranks(&unit->settings->tensor) > 1)
-        sequence_add_up(execution, unit, part, output, SUM_SCRATCH);
+        sequence_sum(execution, unit, part, output, SUM_SCRATCH);
 }
 
 static struct tensor gathered(struct execution *execution, const struct unit *unit, int id, struct tensor own)
@@ -107,7 +107,7 @@ void embedding_declare(struct unit *unit)
     unit_declare_tensor(unit, UNIT_OUTPUT, "embedded", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE);
     if (sequence_parallel(unit))
         unit_declare_tensor(unit, OF_ALL_TOKENS, "of all tokens", UNIT_TOKENS, s->hidden, ROLE_VALUE);
-    sequence_declare_room(unit, SUM_SCRATCH, UNIT_TOKENS, s->hidden);
+    sequence_declare_scratch(unit, SUM_SCRATCH, UNIT_TOKENS, s->hidden);
     unit->complete_gradients = s->embedding_ranks > 1;
     if (unit->complete_gradients)
         declare_gathered(unit);

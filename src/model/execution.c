@@ -25,11 +25,11 @@ void execution_join(struct execution *execution)
     event_wait(&execution->joined, execution->stream);
 }
 
-struct execution execution_beside(const struct execution *execution)
+struct execution execution_concurrent(const struct execution *execution)
 {
-    struct execution beside = *execution;
-    beside.stream = execution->transfers;
-    return beside;
+    struct execution concurrent = *execution;
+    concurrent.stream = execution->transfers;
+    return concurrent;
 }
 
 enum dtype execution_dtype(const struct execution *execution, enum tensor_role role)

@@ -95,7 +95,7 @@ void execution_start_transfers(const struct execution *execution);
 void execution_fork(struct execution *execution);
 void execution_join(struct execution *execution);
 /* Returns a copy of the execution whose stream is `transfers`, for launches between fork and join. */
-struct execution execution_beside(const struct execution *execution);
+struct execution execution_concurrent(const struct execution *execution);
 
 /* Returns the element type of a role. */
 enum dtype execution_dtype(const struct execution *execution, enum tensor_role role);

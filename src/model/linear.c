@@ -45,7 +45,7 @@ static bool gathers_quantized(const struct unit *unit, const struct linear *line
     const struct linear_precision *p = linear->precision;
     return sequence_parallel(unit) &&
            linear->split == (kind == OPERAND_INPUT ? LINEAR_COLUMN_PARALLEL : LINEAR_ROW_PARALLEL) &&
-           is_quantized(linear) && p->rules[kind].scaling == SCALING_TENSOR && !p->wide_weight_product &&
+           is_quantized(linear) && p->rules[kind].scaling == SCALING_TENSOR && !p->wide_weight_gemm &&
            !layer_list_has(&unit->settings->precision.statistics, operand_layer(linear->number)) &&
            (kind == OPERAND_INPUT || linear->bias < 0);
 }
@@ -58,7 +58,7 @@ static void declare_exchange(struct unit *unit, const struct linear *linear)
         return;
     unit_declare_tensor(unit, linear->first + LINEAR_GATHERED, "gathered", linear->tokens, width, ROLE_VALUE);
     unit_declare_tensor(unit, linear->first + LINEAR_PARTIAL, "part of a sum", linear->tokens, width, ROLE_VALUE);
-    sequence_declare_room(unit, linear->first + LINEAR_SCRATCH, linear->tokens, width);
+    sequence_declare_scratch(unit, linear->first + LINEAR_SCRATCH, linear->tokens, width);
     unit_declare_tensor(unit, linear->first + LINEAR_AMAX, "amax of all ranks", 1, 1, ROLE_STATISTIC);
 }
 
@@ -71,7 +71,7 @@ static void declare_operand(struct unit *unit, const struct linear *linear, enum
     const struct linear_precision *p = linear->precision;
     const struct quantization *rule = &p->rules[kind];
     const int id = linear->first + (kind == OPERAND_GRADIENT ? LINEAR_GRADIENT : 0);
-    const bool input = kind == OPERAND_INPUT, columns = !p->wide_weight_product, all = linear->tokens == UNIT_TOKENS;
+    const bool input = kind == OPERAND_INPUT, columns = !p->wide_weight_gemm, all = linear->tokens == UNIT_TOKENS;
     const enum tensor_role role = role_of_quantized(rule);
     const int64_t blocks = all ? UNIT_TOKEN_BLOCKS : quantization_blocks(linear->tokens);
     const int64_t padded = all ? UNIT_PADDED_TOKENS : blocks * QUANTIZATION_BLOCK;
@@ -202,7 +202,7 @@ static struct operand operand_of(const struct execution *execution, const struct
     if (!quantizes(execution, linear))
         return (struct operand){.value = value};
     struct quantized_operands to = rule_of(execution, linear, kind);
-    const bool columns = !linear->precision->wide_weight_product;
+    const bool columns = !linear->precision->wide_weight_gemm;
     const bool rows = kind == OPERAND_GRADIENT || !execution->recompute ||
                       id_set_has(execution->wanted, linear->section) || gathers_quantized(unit, linear, kind);
     const bool scales = has_scales(&to), shared = to.rule.scaling == SCALING_TENSOR;
@@ -343,7 +343,7 @@ struct operand linear_made(const struct execution *execution, const struct unit 
 {
     if (!is_fused(execution, linear, kind))
         return (struct operand){.value = operand->value};
-    const bool value = linear->precision->wide_weight_product || measures(execution, unit, linear);
+    const bool value = linear->precision->wide_weight_gemm || measures(execution, unit, linear);
     return (struct operand){.value = value ? operand->value : absent, .to = operand->to};
 }
 
@@ -442,7 +442,7 @@ void linear_forward(const struct execution *execution, const struct unit *unit, 
     const bool first = execution->tensor->rank == 0,
                whole = !sequence_parallel(unit); /* one rank adds bias and addend */
     multiply_forward(execution, unit, linear, x, part, first ? bias : absent, first && whole ? addend : absent);
-    sequence_add_up(execution, unit, part, y, linear->first + LINEAR_SCRATCH);
+    sequence_sum(execution, unit, part, y, linear->first + LINEAR_SCRATCH);
     if (!whole && tensor_present(&addend))
         LAUNCH(execution->stream, ADD, add, .from = addend, .to = y);
 }
@@ -471,7 +471,7 @@ static void multiply_weight_gradient(const struct execution *execution, const st
 {
     if ((execution->gradients & GRADIENT_WEIGHT) == 0)
         return;
-    if (!quantizes(execution, linear) || linear->precision->wide_weight_product)
+    if (!quantizes(execution, linear) || linear->precision->wide_weight_gemm)
         LAUNCH(execution->stream, GEMM, gemm, .a = dy->value, .transpose_a = true, .b = x->value,
                .d = unit_gradient(execution, unit, linear->weight), .sum_a = own_sum(execution, unit, linear),
                .accumulate = accumulates(unit, linear));
@@ -501,9 +501,9 @@ static bool collect_gradient(struct execution *execution, const struct unit *uni
 {
     if (!defers(unit, pending) || !pending->present || !tensor_present(&dy->own))
         return collect(execution, unit, linear, OPERAND_GRADIENT, dy);
-    const struct execution beside = execution_beside(execution);
+    const struct execution concurrent = execution_concurrent(execution);
     execution_fork(execution);
-    const bool made = collect(&beside, unit, linear, OPERAND_GRADIENT, dy);
+    const bool made = collect(&concurrent, unit, linear, OPERAND_GRADIENT, dy);
     linear_finish(execution, unit, pending);
     execution_join(execution);
     return made;
@@ -522,7 +522,7 @@ static struct operand ready_gradient(struct execution *execution, const struct u
         return dy;
     if (!made && !is_fused(execution, linear, OPERAND_GRADIENT))
         LAUNCH(execution->stream, QUANTIZE, quantize, .x = dy.value, .to = dy.to,
-               .sum = linear->precision->wide_weight_product ? absent : own_sum(execution, unit, linear),
+               .sum = linear->precision->wide_weight_gemm ? absent : own_sum(execution, unit, linear),
                .accumulate = accumulates(unit, linear));
     measure(execution, unit, linear, OPERAND_GRADIENT, &dy);
     return dy;
@@ -552,14 +552,14 @@ static bool gathers_again(const struct execution *execution, const struct unit *
            !id_set_has(execution->wanted, linear->first + LINEAR_GATHERED);
 }
 
-static void gather_beside(struct execution *execution, const struct unit *unit, const struct linear *linear,
-                          const struct operand *x)
+static void gather_next(struct execution *execution, const struct unit *unit, const struct linear *linear,
+                        const struct operand *x)
 {
     if (!gathers_again(execution, unit, linear))
         return;
-    const struct execution beside = execution_beside(execution);
+    const struct execution concurrent = execution_concurrent(execution);
     execution_fork(execution);
-    sequence_gather(&beside, x->own, x->value);
+    sequence_gather(&concurrent, x->own, x->value);
 }
 
 /* Each rank computes a term of dx. The sum over ranks overlaps with the pending weight gradient, or with the linear's
@@ -568,7 +568,7 @@ static void backward_of_outputs(struct execution *execution, const struct unit *
                                 const struct operand *x, const struct operand *dy, struct tensor dx,
                                 struct linear_pending *pending)
 {
-    const struct execution beside = execution_beside(execution);
+    const struct execution concurrent = execution_concurrent(execution);
     const struct tensor part = partial(execution, unit, linear, dx);
     const bool sums = execution->gradients & GRADIENT_INPUT;
     struct linear_pending own = {true, *linear, *x, *dy};
@@ -577,7 +577,7 @@ static void backward_of_outputs(struct execution *execution, const struct unit *
         execution_join(execution);
     if (sums) {
         execution_fork(execution);
-        sequence_add_up(&beside, unit, part, dx, linear->first + LINEAR_SCRATCH);
+        sequence_sum(&concurrent, unit, part, dx, linear->first + LINEAR_SCRATCH);
     }
     linear_finish(execution, unit, defers(unit, pending) ? pending : &own);
     if (sums)
@@ -588,12 +588,12 @@ static void backward_of_outputs(struct execution *execution, const struct unit *
 
 /* Without sums over ranks and postponing, the weight gradient comes first: afterwards dx may use the memory of x. */
 void linear_backward(struct execution *execution, const struct unit *unit, const struct linear *linear,
-                     const struct operand *x, struct tensor dy, struct tensor dx, const struct linear_beside *next,
+                     const struct operand *x, struct tensor dy, struct tensor dx, const struct linear_next *next,
                      struct linear_pending *pending)
 {
     const struct operand ready = ready_gradient(execution, unit, linear, dy, pending);
     if (next != NULL)
-        gather_beside(execution, unit, next->linear, next->x);
+        gather_next(execution, unit, next->linear, next->x);
     if (is_split(unit, linear, LINEAR_COLUMN_PARALLEL)) {
         backward_of_outputs(execution, unit, linear, x, &ready, dx, pending);
         return;

@@ -124,7 +124,7 @@ void linear_forward(const struct execution *execution, const struct unit *unit, 
 struct tensor linear_sum(const struct execution *execution, const struct unit *unit, const struct linear *linear);
 
 /* The linear whose backward follows, and its input. */
-struct linear_beside {
+struct linear_next {
     const struct linear *linear;
     const struct operand *x;
 };
@@ -149,7 +149,7 @@ void linear_finish(const struct execution *execution, const struct unit *unit, s
  * pending: the postponed weight gradient of the unit, or NULL. With sequence parallelism, the call computes the pending
  * weight gradient while it gathers dy or sums dx, and leaves its own pending. */
 void linear_backward(struct execution *execution, const struct unit *unit, const struct linear *linear,
-                     const struct operand *x, struct tensor dy, struct tensor dx, const struct linear_beside *next,
+                     const struct operand *x, struct tensor dy, struct tensor dx, const struct linear_next *next,
                      struct linear_pending *pending);
 
 #endif

@@ -192,7 +192,7 @@ static void collect_logits(struct execution *e, struct unit *unit, struct tensor
     LAUNCH(e->stream, FILL, fill, .x = all, .value = 0);
     LAUNCH(e->stream, COPY, copy, .from = own,
            .to = tensor_columns(&all, model_vocabulary(unit->settings).first, own.cols));
-    sequence_add_up(e, unit, all, all, LM_HEAD_SCRATCH);
+    sequence_sum(e, unit, all, all, LM_HEAD_SCRATCH);
 }
 
 static void end_logits(struct execution *e, struct unit *unit, struct tensor input)
@@ -268,7 +268,7 @@ static void lm_head_backward(struct execution *e, struct unit *unit, struct tens
         slice_backward(e, unit, &slice, d_part);
     }
     if (is_split(unit))
-        sequence_add_up(e, unit, d_part, d_features, LM_HEAD_SCRATCH);
+        sequence_sum(e, unit, d_part, d_features, LM_HEAD_SCRATCH);
     if (transform)
         features_backward(e, unit, normed, d_normed);
     norm_backward(e, unit, &last_norm,
@@ -348,7 +348,7 @@ static void declare_exchange(struct unit *unit)
         return;
     unit_declare_tensor(unit, LM_HEAD_ALL_FEATURES, "features of all tokens", UNIT_TOKENS, s->hidden, ROLE_VALUE);
     unit_declare_tensor(unit, LM_HEAD_D_ALL_FEATURES, "d features of all tokens", UNIT_TOKENS, s->hidden, ROLE_VALUE);
-    sequence_declare_room(unit, LM_HEAD_SCRATCH, UNIT_TOKENS, s->hidden);
+    sequence_declare_scratch(unit, LM_HEAD_SCRATCH, UNIT_TOKENS, s->hidden);
 }
 
 void lm_head_declare(struct unit *unit, struct unit *embedding, int64_t head_tokens)

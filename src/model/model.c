@@ -57,11 +57,11 @@ static void find_chunks(struct model *model)
 }
 
 /* A tied head's stage stores the table too. */
-static void hold_twice(struct unit *table, const struct unit *head)
+static void mark_two_stages(struct unit *table, const struct unit *head)
 {
     const int stages = stage_count(&table->settings->pipeline);
-    table->held_twice = stages > 1 && unit_lender(head) == table;
-    table->here |= table->held_twice && head->here;
+    table->on_two_stages = stages > 1 && unit_lender(head) == table;
+    table->here |= table->on_two_stages && head->here;
 }
 
 /* Lets ops write bf16 gradients, except of weights to which a unit adds in chunks, or two units add (a tied embedding):
@@ -95,7 +95,7 @@ void model_create(struct model *model, const struct model_settings *settings, in
     struct unit *head = start_unit(model, boundaries, -1);
     lm_head_declare(head, embedding, head_tokens);
     snprintf(head->name, sizeof head->name, "lm_head");
-    hold_twice(embedding, head);
+    mark_two_stages(embedding, head);
     round_gradients(model, head);
     find_chunks(model);
     memory_free(counts);

@@ -19,9 +19,9 @@ void parameter_place(struct parameter *parameter, int64_t rows, int64_t cols, in
 
 void parameter_share(struct parameter *parameter, const struct tensor_parallel *tensor, bool partial)
 {
-    parameter->holder = tensor->rank;
-    parameter->holders = tensor_ranks(tensor);
-    parameter->partial = partial && parameter->holders > 1;
+    parameter->owner = tensor->rank;
+    parameter->owners = tensor_ranks(tensor);
+    parameter->partial = partial && parameter->owners > 1;
 }
 
 int64_t parameter_row(const struct parameter *parameter, int64_t row)

@@ -34,7 +34,7 @@ struct parameter {
     struct rectangle part; /* this rank's rectangle of the global tensor; all of it without tensor parallelism */
     int64_t height, apart; /* the part consists of pieces of `height` rows, whose starts are `apart` rows apart in the
                               global tensor */
-    int holder, holders;   /* `holders` tensor ranks have the same part; this rank is number `holder` of them */
+    int owner, owners;     /* `owners` tensor ranks have the same part; this rank is number `owner` of them */
     bool partial;          /* the gradient is the sum of the terms that these ranks compute */
     enum storage_class storage;
     int64_t offset; /* elements, in the unit's flat buffer */
@@ -57,7 +57,7 @@ struct weight {
 /* Returns `elements` rounded up to a multiple of UNIT_ALIGNMENT. */
 int64_t unit_aligned(int64_t elements);
 /* Places the part, whose size is set, at row, col of a global tensor [rows, cols]. Fatal if it does not fit. Before
- * this call the part is the whole tensor. The caller sets holder and holders if other ranks have the same part. */
+ * this call the part is the whole tensor. The caller sets owner and owners if other ranks have the same part. */
 void parameter_place(struct parameter *parameter, int64_t rows, int64_t cols, int64_t row, int64_t col);
 /* Declares that all tensor ranks have the whole parameter. partial: each rank computes a term of its gradient; else
  * each computes the whole gradient. */

@@ -21,25 +21,25 @@ void sequence_gather(const struct execution *e, struct tensor own, struct tensor
     LAUNCH(e->stream, ALL_GATHER, all_gather, .group = e->tensor, .in = flat(own), .out = by_ranks(e, all));
 }
 
-void sequence_declare_room(struct unit *unit, int room, int64_t tokens, int64_t columns)
+void sequence_declare_scratch(struct unit *unit, int scratch, int64_t tokens, int64_t columns)
 {
     if (sequence_parallel(unit))
-        unit_declare_tensor(unit, room, "room for a sum", tokens, columns, ROLE_VALUE);
+        unit_declare_tensor(unit, scratch, "room for a sum", tokens, columns, ROLE_VALUE);
 }
 
 /* Absent if the group's sums need no scratch; then no memory is planned for it. */
-static struct tensor room_of(const struct execution *e, const struct unit *unit, int id)
+static struct tensor scratch_of(const struct execution *e, const struct unit *unit, int id)
 {
     const struct tensor absent = {0};
     return e->tensor->copies ? by_ranks(e, unit_tensor(e, unit, id)) : absent;
 }
 
-void sequence_add_up(const struct execution *e, const struct unit *unit, struct tensor partial, struct tensor sum,
-                     int room)
+void sequence_sum(const struct execution *e, const struct unit *unit, struct tensor partial, struct tensor sum,
+                  int scratch)
 {
     if (sequence_parallel(unit))
         LAUNCH(e->stream, REDUCE_SCATTER, reduce_scatter, .group = e->tensor, .in = by_ranks(e, partial),
-               .out = flat(sum), .scratch = room_of(e, unit, room));
+               .out = flat(sum), .scratch = scratch_of(e, unit, scratch));
     else
         LAUNCH(e->stream, ALL_REDUCE, all_reduce, .group = e->tensor, .x = sum);
 }

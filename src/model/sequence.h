@@ -18,13 +18,14 @@ struct tensor sequence_own(const struct execution *execution, struct tensor all)
 /* Gathers all [T, n] from the ranks' rows: own [T / ranks, n], contiguous. Collective over the tensor ranks. */
 void sequence_gather(const struct execution *execution, struct tensor own, struct tensor all);
 
-/* With sequence parallelism: declares tensor `room`, scratch for sums over ranks of [T, columns], T at most `tokens`.
+/* With sequence parallelism: declares tensor `scratch`, scratch for sums over ranks of [T, columns], T at most
+ * `tokens`.
  */
-void sequence_declare_room(struct unit *unit, int room, int64_t tokens, int64_t columns);
+void sequence_declare_scratch(struct unit *unit, int scratch, int64_t tokens, int64_t columns);
 
 /* Sums partial [T, n] over the tensor ranks. With sequence parallelism, sum [T / ranks, n] receives this rank's rows,
- * and `room` is the scratch's id. Without it, `sum` is `partial` and receives all rows. Collective. */
-void sequence_add_up(const struct execution *execution, const struct unit *unit, struct tensor partial,
-                     struct tensor sum, int room);
+ * and `scratch` is the scratch's id. Without it, `sum` is `partial` and receives all rows. Collective. */
+void sequence_sum(const struct execution *execution, const struct unit *unit, struct tensor partial, struct tensor sum,
+                  int scratch);
 
 #endif

@@ -87,7 +87,7 @@ struct parameter *unit_declare_parameter(struct unit *unit, int id, int64_t exte
     parameter->part = (struct rectangle){0, 0, vector ? 1 : extent, vector ? extent : weight->cols};
     parameter->height = parameter->part.rows;
     parameter_place(parameter, parameter->part.rows, parameter->part.cols, 0, 0);
-    parameter->holders = 1;
+    parameter->owners = 1;
     parameter->storage = weight->storage;
     parameter->offset = weight->offset + above;
     parameter->initial = initial;

@@ -68,12 +68,12 @@ struct unit {
     const struct unit_class *class;
     const struct model_settings *settings; /* borrowed */
     char name[32];
-    int index;       /* index in the model's list */
-    int layer;       /* layer of a block; -1 for other units */
-    int chunk;       /* this rank's model chunk (struct model) that computes the unit; -1: another stage does */
-    bool here;       /* this rank stores the weights: it computes the unit, or its tied head uses the unit's table */
-    bool held_twice; /* two stages store and update the weights: of a tied embedding, if the head is on another stage */
-    int64_t tokens;  /* maximum of a micro-batch on this rank */
+    int index;          /* index in the model's list */
+    int layer;          /* layer of a block; -1 for other units */
+    int chunk;          /* this rank's model chunk (struct model) that computes the unit; -1: another stage does */
+    bool here;          /* this rank stores the weights: it computes the unit, or its tied head uses the unit's table */
+    bool on_two_stages; /* two stages store and update the weights: of a tied embedding, with its head elsewhere */
+    int64_t tokens;     /* maximum of a micro-batch on this rank */
 
     int parameter_count, weight_count, tensor_count;
     struct parameter *parameters;       /* [parameter_count] */

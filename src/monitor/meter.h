@@ -76,7 +76,7 @@ struct run_meter {
     struct run_table table;
     int64_t step;                      /* the latest step that a line has */
     int64_t steps;                     /* steps counted since this program started */
-    bool begun;                        /* the line "start" was written */
+    bool start_logged;                 /* the line "start" was written */
     struct meter_row last[METER_LAST]; /* step s is at s % METER_LAST */
 
     /* sums since the last row of the table */

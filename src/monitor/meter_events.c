@@ -112,7 +112,7 @@ void meter_start(struct run_meter *meter)
     event_log_list_end(event_log);
     meter_end_line(meter);
     tensorboard_write_text(&meter->board, s->step, "run/start", text);
-    meter->begun = true;
+    meter->start_logged = true;
     free(name);
     free(text);
 }
@@ -247,7 +247,7 @@ void meter_end(struct run_meter *meter, int code, const char *text)
                       : code == ERROR_DIVERGED ? "diverged"
                                                : "failed";
     prometheus_end(&meter->prometheus, &meter->shown, code);
-    if (!meter->begun && !meter->event_log.unfinished)
+    if (!meter->start_logged && !meter->event_log.unfinished)
         return;
     meter_begin_line(meter, "end", meter->step);
     event_log_text(&meter->event_log, "how", how);

@@ -57,7 +57,7 @@ static double optimizer_seconds(const struct rank_watch *watch)
 static void begin_look(struct rank_watch *watch)
 {
     memset(watch->work, 0, sizeof watch->work);
-    watch->begun = clock_seconds();
+    watch->started = clock_seconds();
     watch->apart = watch->waited = 0;
     watch->optimizer_mark = optimizer_seconds(watch);
 }
@@ -123,7 +123,7 @@ void watch_reported(struct rank_watch *watch, double seconds)
 
 static struct straggler_rank work_of(const struct rank_watch *watch)
 {
-    struct straggler_rank rank = {.stage = watch->stage, .seconds = clock_seconds() - watch->begun};
+    struct straggler_rank rank = {.stage = watch->stage, .seconds = clock_seconds() - watch->started};
     memcpy(rank.work, watch->work, sizeof rank.work);
     rank.work[STRAGGLER_OPTIMIZER] = optimizer_seconds(watch) - watch->optimizer_mark;
     const double rest =

@@ -30,8 +30,8 @@ struct rank_watch {
 
     struct straggler straggler; /* on rank 0 */
     /* since the last look for stragglers */
-    double begun; /* clock */
-    double apart; /* seconds of validations, saves and reporting */
+    double started; /* clock */
+    double apart;   /* seconds of validations, saves and reporting */
     double waited;
     double work[STRAGGLER_PHASES]; /* except STRAGGLER_COMPUTE, which is the rest */
     double host_mark, device_mark; /* total seconds waited, at the last watch_step or watch_phase */

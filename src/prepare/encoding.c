@@ -43,7 +43,7 @@ struct encoding {
     pthread_mutex_t lock; /* guards all members below, `filled`, and `done` of each job */
     struct text_census *census;
     pthread_cond_t changed;
-    int64_t begun; /* jobs that threads have started */
+    int64_t started; /* jobs that threads have started */
     bool stop;
 };
 
@@ -92,11 +92,11 @@ static void *work(void *self)
     struct encoder *encoder = encoder_open(e->tokenizer);
     pthread_mutex_lock(&e->lock);
     while (!e->stop) {
-        if (e->begun == e->filled) {
+        if (e->started == e->filled) {
             pthread_cond_wait(&e->changed, &e->lock);
             continue;
         }
-        struct job *job = &e->jobs[e->begun++ % e->job_count];
+        struct job *job = &e->jobs[e->started++ % e->job_count];
         pthread_mutex_unlock(&e->lock);
         encode(e, encoder, job);
         pthread_mutex_lock(&e->lock);

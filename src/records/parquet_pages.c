@@ -207,7 +207,7 @@ static int unpack(struct parquet_pages *pages, const struct header *header, stru
 }
 
 /* Splits `count` bytes from the front of *bytes; returns false if there are fewer. */
-static bool cut(struct parquet_bytes *bytes, uint64_t count, struct parquet_bytes *front)
+static bool split_bytes(struct parquet_bytes *bytes, uint64_t count, struct parquet_bytes *front)
 {
     if (count > (uint64_t)(bytes->end - bytes->at))
         return false;
@@ -217,16 +217,17 @@ static bool cut(struct parquet_bytes *bytes, uint64_t count, struct parquet_byte
 }
 
 /* Splits off levels of version 1, which follow their number of bytes, if the column has them. */
-static bool cut_levels(struct parquet_bytes *bytes, int most, struct parquet_bytes *levels)
+static bool split_levels(struct parquet_bytes *bytes, int most, struct parquet_bytes *levels)
 {
     struct parquet_bytes length;
     *levels = (struct parquet_bytes){bytes->at, bytes->at};
     if (most == 0)
         return true;
-    if (!cut(bytes, 4, &length))
+    if (!split_bytes(bytes, 4, &length))
         return false;
     const uint8_t *at = length.at;
-    return cut(bytes, (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24, levels);
+    return split_bytes(bytes, (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24,
+                       levels);
 }
 
 static int divide(const struct parquet_pages *pages, const struct header *header, struct parquet_bytes plain,
@@ -237,11 +238,11 @@ static int divide(const struct parquet_pages *pages, const struct header *header
     *page = (struct parquet_page){
         .dictionary = header->kind == PAGE_DICTIONARY, .entries = header->entries, .encoding = (int)header->encoding};
     if (header->kind == PAGE_DATA)
-        good = cut_levels(&plain, column->repetition, &page->repetition) &&
-               cut_levels(&plain, column->definition, &page->definition);
+        good = split_levels(&plain, column->repetition, &page->repetition) &&
+               split_levels(&plain, column->definition, &page->definition);
     else if (header->kind == PAGE_DATA_2)
-        good = cut(&plain, (uint64_t)header->repetition_bytes, &page->repetition) &&
-               cut(&plain, (uint64_t)header->definition_bytes, &page->definition);
+        good = split_bytes(&plain, (uint64_t)header->repetition_bytes, &page->repetition) &&
+               split_bytes(&plain, (uint64_t)header->definition_bytes, &page->definition);
     page->values = plain;
     return good ? ERROR_NONE : parquet_pages_damaged(pages, "its levels are longer than the page");
 }

@@ -47,7 +47,7 @@ static bool ends_with(const char *text, int64_t length, const char *end)
     return length >= bytes && memcmp(text + length - bytes, end, (size_t)bytes) == 0;
 }
 
-static const struct record_class *told_by_name(const char *path, enum record_content content)
+static const struct record_class *class_by_name(const char *path, enum record_content content)
 {
     int64_t length = (int64_t)strlen(path);
     if (ends_with(path, length, ".gz"))
@@ -72,8 +72,8 @@ static bool is_at(const uint8_t *head, int64_t bytes, int64_t at, char c)
     return at < bytes && head[at] == (uint8_t)c;
 }
 
-static const struct record_class *told_by_content(const uint8_t *head, int64_t bytes,
-                                                  const struct record_settings *settings)
+static const struct record_class *class_by_content(const uint8_t *head, int64_t bytes,
+                                                   const struct record_settings *settings)
 {
     const bool characters = settings->content == RECORD_CHARACTERS;
     const int64_t at = skip_blanks(head, bytes, 0);
@@ -132,11 +132,11 @@ static int refuse_wide(const char *path, const uint8_t *head, int64_t bytes)
 static const struct record_class *class_of(const char *path, const uint8_t *head, int64_t bytes,
                                            const struct record_settings *settings)
 {
-    const struct record_class *class = told_by_name(path, settings->content);
+    const struct record_class *class = class_by_name(path, settings->content);
     if (class == &json_class && is_at(head, bytes, skip_blanks(head, bytes, 0), '{'))
         class = &jsonl_class; /* a common name for JSON lines */
     if (class == NULL || (is_text(class) && settings->field != NULL))
-        class = told_by_content(head, bytes, settings);
+        class = class_by_content(head, bytes, settings);
     return settings->lines && class == &text_class ? &lines_class : class;
 }
 

@@ -93,7 +93,7 @@ static bool is_good(const struct text_reader *text, struct record_piece *piece, 
 }
 
 /* Returns the part of the current record that is in the buffer, perhaps empty, and ends the record at its end. */
-static int take(struct text_reader *text, struct record_piece *piece)
+static int next_piece(struct text_reader *text, struct record_piece *piece)
 {
     char *bytes = text->buffer + text->begin;
     int64_t available = text->end - text->begin;
@@ -127,7 +127,7 @@ static int next(void *reader, struct record_piece *piece)
             *piece = (struct record_piece){.kind = RECORD_END};
             return ERROR_NONE;
         }
-        int code = text->in_record ? take(text, piece) : ERROR_NONE;
+        int code = text->in_record ? next_piece(text, piece) : ERROR_NONE;
         if (code != ERROR_NONE || (text->begin > before && piece->length > 0))
             return code;
         if (text->begin == before && !text->at_end)

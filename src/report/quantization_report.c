@@ -97,7 +97,7 @@ struct cells {
     double *underflow, *error; /* [rows][column_count] */
 };
 
-static void take(double *cell, double value)
+static void keep_maximum(double *cell, double value)
 {
     *cell = isnan(*cell) || value > *cell ? value : *cell;
 }
@@ -127,8 +127,8 @@ static void create_cells(struct cells *cells, const struct run_history *history)
         int64_t row = place_of(cells->layers, cells->rows, layer->layer);
         int64_t column =
             place_of(cells->steps, cells->step_count, layer->step) * cells->column_count / cells->step_count;
-        take(&cells->underflow[row * cells->column_count + column], layer->underflow);
-        take(&cells->error[row * cells->column_count + column], layer->error);
+        keep_maximum(&cells->underflow[row * cells->column_count + column], layer->underflow);
+        keep_maximum(&cells->error[row * cells->column_count + column], layer->error);
     }
 }
 

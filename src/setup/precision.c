@@ -39,7 +39,7 @@ static struct linear_precision eight_bits(const struct deck *deck)
         .quantized = true,
         .delayed = recipe == DECK_RECIPE_DELAYED,
         .fast = sums_fast(recipe) && deck->precision.accumulate != DECK_ACCUMULATE_SPLIT,
-        .wide_weight_product = deck->precision.weight_gradients == DECK_WEIGHT_GRADIENTS_COMPUTE,
+        .wide_weight_gemm = deck->precision.weight_gradients == DECK_WEIGHT_GRADIENTS_COMPUTE,
     };
     for (int operand = 0; operand < OPERAND_COUNT; operand++)
         linear.rules[operand] = (struct quantization){
@@ -56,7 +56,7 @@ static struct linear_precision four_bits(const struct deck *deck)
     const bool hadamard = deck->precision.hadamard && !wide;
     return (struct linear_precision){
         .quantized = true,
-        .wide_weight_product = wide,
+        .wide_weight_gemm = wide,
         .rules = {[OPERAND_INPUT] = {.format = FORMAT_E2M1, .scaling = SCALING_1X16, .hadamard = hadamard},
                   [OPERAND_WEIGHT] = {.format = FORMAT_E2M1, .scaling = SCALING_16X16},
                   [OPERAND_GRADIENT] = {.format = FORMAT_E2M1,

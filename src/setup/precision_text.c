@@ -26,7 +26,7 @@ static void print_kind(FILE *text, const struct linear_precision *linear, bool e
         fputs(", stochastic rounding", text);
     if (gradient->hadamard)
         fputs(", Hadamard transform", text);
-    if (linear->wide_weight_product)
+    if (linear->wide_weight_gemm)
         fputs(", weight gradients not quantized", text);
     if (emulated || quantization_emulated(input))
         fputs(", emulated", text);

@@ -31,17 +31,17 @@ int piece_split(const struct parameter_piece *piece, int (*visit)(void *self, co
 
 /* -- Owned elements, and shares -------------------------------------------------------------------------------- */
 
-static struct parameter_slab held_slab(const struct unit *unit, const struct parameter *p,
-                                       const struct store_shard *shard)
+static struct parameter_slab owned_slab(const struct unit *unit, const struct parameter *p,
+                                        const struct store_shard *shard)
 {
     (void)unit;
     return slab_of(p, shard->first, shard->weight.value.cols);
 }
 
-/* Returns part number `holder` of `holders` equal parts. */
-static struct parameter_slab divided(int64_t first, int64_t count, int holder, int holders)
+/* Returns part number `owner` of `owners` equal parts. */
+static struct parameter_slab divided(int64_t first, int64_t count, int owner, int owners)
 {
-    const int64_t begin = count * holder / holders, end = count * (holder + 1) / holders;
+    const int64_t begin = count * owner / owners, end = count * (owner + 1) / owners;
     return (struct parameter_slab){first + begin, end - begin};
 }
 
@@ -53,8 +53,8 @@ static struct parameter_slab share_slab(const struct unit *unit, const struct pa
 {
     if (!unit_is_computed(unit))
         return (struct parameter_slab){0};
-    const struct parameter_slab cut = divided(shard->first, shard->weight.value.cols, shard->holder, shard->holders);
-    const struct parameter_slab part = divided(0, p->part.rows * p->part.cols, p->holder, p->holders);
+    const struct parameter_slab cut = divided(shard->first, shard->weight.value.cols, shard->owner, shard->owners);
+    const struct parameter_slab part = divided(0, p->part.rows * p->part.cols, p->owner, p->owners);
     return slab_common(slab_of(p, cut.first, cut.count), part);
 }
 
@@ -115,13 +115,13 @@ int piece_visit(struct engine *engine, int kinds, int (*visit)(void *self, const
                 void *self)
 {
     struct piece_splitter splitter = {visit, self};
-    return visit_all(engine, kinds, held_slab, split_piece, &splitter);
+    return visit_all(engine, kinds, owned_slab, split_piece, &splitter);
 }
 
-int piece_visit_held(struct engine *engine, int kinds, int (*visit)(void *self, const struct parameter_piece *piece),
-                     void *self)
+int piece_visit_owned(struct engine *engine, int kinds, int (*visit)(void *self, const struct parameter_piece *piece),
+                      void *self)
 {
-    return visit_all(engine, kinds, held_slab, visit, self);
+    return visit_all(engine, kinds, owned_slab, visit, self);
 }
 
 int piece_visit_shares(struct engine *engine, int kinds, int (*visit)(void *self, const struct parameter_piece *piece),

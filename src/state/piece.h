@@ -38,8 +38,8 @@ int piece_visit(struct engine *engine, int kinds, int (*visit)(void *self, const
 
 /* Calls visit for each parameter of each kind, with everything that this rank owns of it, which may be nothing. Local.
  */
-int piece_visit_held(struct engine *engine, int kinds, int (*visit)(void *self, const struct parameter_piece *piece),
-                     void *self);
+int piece_visit_owned(struct engine *engine, int kinds, int (*visit)(void *self, const struct parameter_piece *piece),
+                      void *self);
 
 /* Calls visit for each parameter of each kind, with this rank's share of it: ranks that own the same elements (struct
  * store_shard, struct parameter) have a part each, so the shares of all ranks together are the model once. A piece may

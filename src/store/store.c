@@ -24,12 +24,12 @@ static int64_t elements_of(const struct unit *unit)
 /* -- Shards ------------------------------------------------------------------------------------------------------ */
 
 /* Returns `count` elements of a tensor of this rank, from `first` of its shard on. */
-static struct tensor part_of(const struct flat_store *own, const struct unit_holding *holding,
-                             const struct tensor *held, int64_t first, int64_t count)
+static struct tensor part_of(const struct flat_store *own, const struct unit_state *state, const struct tensor *held,
+                             int64_t first, int64_t count)
 {
     if (!tensor_present(held) || count == 0)
         return tensor_vector(NULL, held->dtype, 0);
-    const struct tensor shard = store_own_shard(own, holding, held);
+    const struct tensor shard = store_own_shard(own, state, held);
     return tensor_columns(&shard, first, count);
 }
 
@@ -37,14 +37,14 @@ static struct tensor part_of(const struct flat_store *own, const struct unit_hol
 static struct store_shard shard_of(struct weight_store *store, struct unit *unit, enum storage_class storage)
 {
     const struct flat_store *own = store->self;
-    const struct unit_holding *h = store_holding(store, unit);
+    const struct unit_state *h = store_state(store, unit);
     const int64_t class = storage == STORAGE_VECTOR ? unit->elements[STORAGE_MATRIX] : 0;
     const struct index_range common = store_common(h, own->rank, class, class + unit->elements[storage]);
     const int64_t first = common.first - own->rank * h->shard_elements, count = common.count;
     return (struct store_shard){
         .first = count > 0 ? common.first - class : 0,
-        .holder = group_rank(own->groups->replicas),
-        .holders = group_size(own->groups->replicas),
+        .owner = group_rank(own->groups->replicas),
+        .owners = group_size(own->groups->replicas),
         .weight = {part_of(own, h, &h->values, first, count), part_of(own, h, &h->low, first, count)},
         .gradient = part_of(own, h, &h->gradients, first, count),
         .m = part_of(own, h, &h->m, first, count),
@@ -57,7 +57,7 @@ static void destroy(struct weight_store *store)
 {
     struct flat_store *own = store->self;
     memory_free(own->pending);
-    memory_free(own->holdings);
+    memory_free(own->states);
     memory_free(own);
 }
 
@@ -104,8 +104,8 @@ static bool sums_copies(const struct flat_store *own, const struct group *group)
     return own->copies && group_size(group) > 1 && group->copies;
 }
 
-static void create_holding(struct flat_store *own, struct unit_holding *holding, const struct unit *unit,
-                           const struct store_request *r)
+static void create_state(struct flat_store *own, struct unit_state *state, const struct unit *unit,
+                         const struct store_request *r)
 {
     /* for sums by copies over replicas, each replica adds an equal part of a shard */
     const int64_t parts =
@@ -114,35 +114,35 @@ static void create_holding(struct flat_store *own, struct unit_holding *holding,
     if (!unit->here)
         return;
     const int64_t shard = (elements_of(unit) + step - 1) / step * step / own->ranks, all = own->ranks * shard;
-    holding->shard_elements = shard;
-    holding->complete = unit->complete_gradients;
+    state->shard_elements = shard;
+    state->complete = unit->complete_gradients;
     if (all == 0)
         return;
     for (int i = 0; i < unit->parameter_count; i++)
-        holding->partial |= unit->parameters[i].partial;
+        state->partial |= unit->parameters[i].partial;
     const int64_t values = own->sharded_values ? shard : all;
-    holding->values = tensor_vector(
+    state->values = tensor_vector(
         budget_allocate_gathered(r->budget, values * dtype_size(r->compute), BUDGET_WEIGHTS, gather_group(own)),
         r->compute, values);
     if (!r->trains)
         return;
     if (r->compute != r->statistic && !own->no_masters)
-        holding->low = flat_tensor(r->budget, shard, DTYPE_I16, BUDGET_WEIGHTS);
+        state->low = flat_tensor(r->budget, shard, DTYPE_I16, BUDGET_WEIGHTS);
     if (!own->sharded_values) {
-        holding->quantized = budget_allocate(r->budget, unit->quantized_bytes, BUDGET_WEIGHTS);
+        state->quantized = budget_allocate(r->budget, unit->quantized_bytes, BUDGET_WEIGHTS);
         own->store.quantized += unit->quantized_bytes;
     }
     const enum dtype gradient = own->rounds ? DTYPE_BF16 : r->statistic;
     const enum dtype moment = own->no_masters ? DTYPE_BF16 : r->statistic;
     const int64_t summed = own->sharded_gradients ? shard : all, gradients = own->exact.gradient > 0 ? shard : summed;
-    holding->gradients = tensor_vector(
+    state->gradients = tensor_vector(
         budget_allocate_gathered(r->budget, gradients * dtype_size(gradient), BUDGET_GRADIENTS, gradient_group(own)),
         gradient, gradients);
     if (own->exact.gradient > 0)
-        holding->sums = flat_tensor(r->budget, summed, DTYPE_F64, BUDGET_GRADIENTS);
-    holding->m = flat_tensor(r->budget, shard, moment, BUDGET_OPTIMIZER);
-    holding->v = flat_tensor(r->budget, shard, moment, BUDGET_OPTIMIZER);
-    own->store.quantized += store_create_rows(own, unit, holding, r->budget);
+        state->sums = flat_tensor(r->budget, summed, DTYPE_F64, BUDGET_GRADIENTS);
+    state->m = flat_tensor(r->budget, shard, moment, BUDGET_OPTIMIZER);
+    state->v = flat_tensor(r->budget, shard, moment, BUDGET_OPTIMIZER);
+    own->store.quantized += store_create_rows(own, unit, state, r->budget);
 }
 
 /* Maximum needs of the units that use one buffer. */
@@ -151,16 +151,16 @@ struct most {
     int64_t quantized;         /* bytes */
 };
 
-static struct most most_of(const struct flat_store *own, const struct store_request *r, bool backward, int turn)
+static struct most most_of(const struct flat_store *own, const struct store_request *r, bool backward, int buffer)
 {
     struct most most = {0};
     for (int c = 0; c < r->model->chunk_count; c++) {
-        struct unit *const *units = backward ? r->visits[c].backward : r->visits[c].forward;
-        for (int visit = turn; visit < r->visits[c].count; visit += STORE_TURNS) {
-            const struct unit *unit = units[visit];
-            const int64_t all = own->ranks * own->holdings[unit->index].shard_elements;
+        struct unit *const *units = backward ? r->orders[c].backward : r->orders[c].forward;
+        for (int position = buffer; position < r->orders[c].count; position += STORE_BUFFERS) {
+            const struct unit *unit = units[position];
+            const int64_t all = own->ranks * own->states[unit->index].shard_elements;
             const int64_t contributed = unit->rounds_gradients ? unit->elements[STORAGE_VECTOR] : all;
-            if (store_reads(units, r->visits[c].count, visit, backward))
+            if (store_reads(units, r->orders[c].count, position, backward))
                 most.values = MAX(all, most.values);
             most.gradients = MAX(contributed, most.gradients);
             most.quantized = MAX(unit->quantized_bytes, most.quantized);
@@ -169,19 +169,19 @@ static struct most most_of(const struct flat_store *own, const struct store_requ
     return most;
 }
 
-static void create_buffers(struct flat_store *own, int turn, const struct store_request *r)
+static void create_buffers(struct flat_store *own, int buffer, const struct store_request *r)
 {
-    const struct most forward = most_of(own, r, false, turn);
-    const struct most backward = r->trains ? most_of(own, r, true, turn) : (struct most){0};
+    const struct most forward = most_of(own, r, false, buffer);
+    const struct most backward = r->trains ? most_of(own, r, true, buffer) : (struct most){0};
     const int64_t values = MAX(forward.values, backward.values);
     const int64_t quantized = MAX(forward.quantized, backward.quantized);
     if (own->sharded_values) {
-        own->gathered[turn].values =
+        own->gathered[buffer].values =
             budget_allocate_gathered(r->budget, values * dtype_size(r->compute), BUDGET_EXCHANGE, gather_group(own));
-        own->gathered[turn].quantized = budget_allocate(r->budget, r->trains ? quantized : 0, BUDGET_EXCHANGE);
+        own->gathered[buffer].quantized = budget_allocate(r->budget, r->trains ? quantized : 0, BUDGET_EXCHANGE);
     }
     if (own->contributes)
-        own->contributions[turn].values = budget_allocate_gathered(
+        own->contributions[buffer].values = budget_allocate_gathered(
             r->budget, backward.gradients * dtype_size(r->statistic), BUDGET_EXCHANGE, contribution_group(own));
 }
 
@@ -192,8 +192,8 @@ static void create_sums(struct flat_store *own, const struct store_request *r)
     struct group *reduce = own->groups->reduce, *replicas = own->groups->replicas;
     int64_t shard = 0;
     for (int u = 0; u < own->unit_count; u++)
-        if (!own->holdings[u].complete && own->holdings[u].shard_elements > shard)
-            shard = own->holdings[u].shard_elements;
+        if (!own->states[u].complete && own->states[u].shard_elements > shard)
+            shard = own->states[u].shard_elements;
     const bool rounds = own->ranks > 1 && r->sharding.bf16_sums;
     const struct group *summed =
         own->rounds ? contribution_group(own) : gradient_group(own); /* the group whose memory replicas sum */
@@ -235,12 +235,12 @@ struct weight_store *store_create(const struct store_request *r)
     own->copies = r->trains && r->statistic == DTYPE_F32 && own->exact.gradient <= 0;
     own->unit_count = r->model->unit_count;
     own->units = r->model->units;
-    own->holdings = memory_allocate((int64_t)sizeof *own->holdings * own->unit_count);
-    own->pending = memory_allocate((int64_t)sizeof *own->pending * (own->unit_count + STORE_TURNS));
+    own->states = memory_allocate((int64_t)sizeof *own->states * own->unit_count);
+    own->pending = memory_allocate((int64_t)sizeof *own->pending * (own->unit_count + STORE_BUFFERS));
     for (int u = 0; u < own->unit_count; u++)
-        create_holding(own, &own->holdings[u], &own->units[u], r);
-    for (int turn = 0; turn < STORE_TURNS; turn++)
-        create_buffers(own, turn, r);
+        create_state(own, &own->states[u], &own->units[u], r);
+    for (int buffer = 0; buffer < STORE_BUFFERS; buffer++)
+        create_buffers(own, buffer, r);
     if (r->trains)
         create_sums(own, r);
     return &own->store;

@@ -20,14 +20,14 @@
  * owned by the store. */
 struct store_shard {
     int64_t first;
-    int holder, holders; /* `holders` ranks own copies of these elements; this rank is number `holder`, from 0 */
+    int owner, owners; /* `owners` ranks own copies of these elements; this rank is number `owner`, from 0 */
     struct master_weights weight;
     struct tensor gradient;
     struct tensor m, v; /* moments; these and the gradient are absent in a store that does not train */
 };
 
 /* The order in which the actions of a model chunk acquire units. */
-struct unit_visits {
+struct acquisition_order {
     struct unit *const *forward, *const *backward; /* [count] each */
     int count;
     int training; /* units that PASS_FORWARD acquires; the units after them (the head) are idle in that pass */
@@ -131,11 +131,11 @@ struct store_request {
     struct stream *streams; /* [STREAM_COUNT]; collectives run on STREAM_REDUCE and STREAM_GATHER */
     const struct parallel_groups *groups;
     struct sharding sharding;
-    enum dtype compute;                /* type of the weights that units read */
-    enum dtype statistic;              /* type of masters, gradients and moments that are not bf16 */
-    bool trains;                       /* false: no gradients, moments or quantized weights */
-    const struct execution *execution; /* in which units quantize their weights: unit_class.quantize_weights */
-    const struct unit_visits *visits;  /* [chunks of the model] */
+    enum dtype compute;                     /* type of the weights that units read */
+    enum dtype statistic;                   /* type of masters, gradients and moments that are not bf16 */
+    bool trains;                            /* false: no gradients, moments or quantized weights */
+    const struct execution *execution;      /* in which units quantize their weights: unit_class.quantize_weights */
+    const struct acquisition_order *orders; /* [chunks of the model] */
 };
 
 /* Makes a store; the caller destroys it with class->destroy. Weights are zero until they are written. A unit has one

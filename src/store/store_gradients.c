@@ -22,7 +22,7 @@ static void clear_padding(const struct unit *unit, struct stream *stream, enum d
 static void open_contribution(struct weight_store *store, struct unit *unit, struct stream *stream, bool fresh)
 {
     struct flat_store *own = store->self;
-    struct gradient_contribution *to = &own->contributions[store_holding(store, unit)->visit % STORE_TURNS];
+    struct gradient_contribution *to = &own->contributions[store_state(store, unit)->position % STORE_BUFFERS];
     if (to->pending)
         store_start_transfers(store, stream);
     if (to->used)
@@ -35,7 +35,7 @@ static void open_contribution(struct weight_store *store, struct unit *unit, str
         if (!fresh)
             error_fatal("bug: unit %s adds to gradients that it has rounded", unit->name);
         unit->gradient_base[STORAGE_VECTOR] = to->values;
-        unit->gradient_base[STORAGE_MATRIX] = store_holding(store, unit)->gradients.data;
+        unit->gradient_base[STORAGE_MATRIX] = store_state(store, unit)->gradients.data;
     }
     unit->gradient_fresh = true;
     clear_padding(unit, stream, own->statistic);
@@ -44,33 +44,33 @@ static void open_contribution(struct weight_store *store, struct unit *unit, str
 void store_gradients_open(struct weight_store *store, struct unit *unit, struct stream *stream, bool fresh)
 {
     struct flat_store *own = store->self;
-    if (own->contributes && store_holding(store, unit)->shard_elements > 0) {
+    if (own->contributes && store_state(store, unit)->shard_elements > 0) {
         open_contribution(store, unit, stream, fresh);
         return;
     }
-    store_point(unit, store_holding(store, unit)->gradients.data, own->statistic, unit->gradient_base);
+    store_point(unit, store_state(store, unit)->gradients.data, own->statistic, unit->gradient_base);
     unit->gradient_fresh = fresh;
 }
 
-static bool is_summed(const struct flat_store *own, const struct unit_holding *holding)
+static bool is_summed(const struct flat_store *own, const struct unit_state *state)
 {
     const bool of_many = own->ranks > 1 || group_size(own->groups->replicas) > 1;
-    return holding->shard_elements > 0 && (holding->partial || (!holding->complete && of_many));
+    return state->shard_elements > 0 && (state->partial || (!state->complete && of_many));
 }
 
 void store_gradients_close(struct weight_store *store, struct unit *unit, struct stream *stream, bool last)
 {
     (void)stream;
     struct flat_store *own = store->self;
-    struct unit_holding *holding = store_holding(store, unit);
-    struct gradient_contribution *from = own->contributes ? &own->contributions[holding->visit % STORE_TURNS] : NULL;
+    struct unit_state *state = store_state(store, unit);
+    struct gradient_contribution *from = own->contributes ? &own->contributions[state->position % STORE_BUFFERS] : NULL;
     store_point(unit, NULL, own->statistic, unit->gradient_base);
-    if (holding->shard_elements == 0)
+    if (state->shard_elements == 0)
         return;
     if (from != NULL)
         from->pending = true;
-    if (from != NULL || (last && is_summed(own, holding)))
-        own->pending[own->pending_count++] = (struct pending_sum){holding, from, last};
+    if (from != NULL || (last && is_summed(own, state)))
+        own->pending[own->pending_count++] = (struct pending_sum){state, from, last};
 }
 
 /* All-to-all of shards: row r of `in` [ranks, shard_elements] goes to rank r of the sharding group, row r of `out`
@@ -98,16 +98,16 @@ static void sum_rounded(struct flat_store *own, struct tensor rows, struct tenso
 
 /* Reduce-scatter of bf16 parts. With near and far, each node's sum is rounded to bf16 once more; node sums are computed
  * in `flat`, whose values have already been sent. */
-static void scatter_rounded(struct flat_store *own, const struct unit_holding *holding, struct tensor flat,
+static void scatter_rounded(struct flat_store *own, const struct unit_state *state, struct tensor flat,
                             struct tensor sum)
 {
     struct group *far = own->groups->far;
-    struct tensor sent = store_rows(own, holding, own->sent, DTYPE_BF16);
-    struct tensor received = store_rows(own, holding, own->received, DTYPE_BF16);
+    struct tensor sent = store_rows(own, state, own->sent, DTYPE_BF16);
+    struct tensor received = store_rows(own, state, own->received, DTYPE_BF16);
     LAUNCH(own->reduce, SPLIT, split, .from = flat, .high = tensor_vector(own->sent, DTYPE_BF16, flat.cols));
     exchange(own, sent, received);
     if (far != NULL) {
-        const struct tensor sums = tensor_matrix(flat.data, flat.dtype, far->size, holding->shard_elements);
+        const struct tensor sums = tensor_matrix(flat.data, flat.dtype, far->size, state->shard_elements);
         const int64_t near = own->groups->near->size;
         for (int node = 0; node < far->size; node++)
             sum_rounded(own, tensor_rows(&received, node * near, near), tensor_rows(&sums, node, 1));
@@ -131,26 +131,26 @@ static struct tensor scratch_for(char *scratch, const struct group *group, struc
 
 /* Reduce-scatter of `flat` [1, ranks * shard_elements] over the sharding group; this rank's shard goes to `sum` [1,
  * shard_elements], which may be its part of `flat`. */
-static void scatter(struct flat_store *own, const struct unit_holding *holding, struct tensor flat, struct tensor sum)
+static void scatter(struct flat_store *own, const struct unit_state *state, struct tensor flat, struct tensor sum)
 {
-    const struct tensor part = store_own_shard(own, holding, &flat);
-    if (own->ranks == 1 || holding->complete) {
+    const struct tensor part = store_own_shard(own, state, &flat);
+    if (own->ranks == 1 || state->complete) {
         if (sum.data != part.data)
             LAUNCH(own->reduce, COPY, copy, .from = part, .to = sum);
         return;
     }
     if (own->sent != NULL)
-        scatter_rounded(own, holding, flat, sum);
+        scatter_rounded(own, state, flat, sum);
     else
         LAUNCH(own->reduce, REDUCE_SCATTER, reduce_scatter, .group = own->groups->reduce,
-               .in = store_rows(own, holding, flat.data, flat.dtype), .out = sum,
+               .in = store_rows(own, state, flat.data, flat.dtype), .out = sum,
                .scratch = scratch_for(own->scratch, own->groups->reduce, flat));
 }
 
-static void sum_replicas(struct flat_store *own, const struct unit_holding *holding, struct tensor shard)
+static void sum_replicas(struct flat_store *own, const struct unit_state *state, struct tensor shard)
 {
     struct group *replicas = own->groups->replicas;
-    if (!holding->complete && group_size(replicas) > 1)
+    if (!state->complete && group_size(replicas) > 1)
         LAUNCH(own->reduce, ALL_REDUCE, all_reduce, .group = replicas, .x = shard,
                .scratch = scratch_for(own->replicas_scratch, replicas, shard));
 }
@@ -158,81 +158,82 @@ static void sum_replicas(struct flat_store *own, const struct unit_holding *hold
 /* Returns the group that sums the parameter's gradient: all tensor ranks, or the kv replicas. */
 static struct group *group_of_holders(const struct flat_store *own, const struct parameter *p)
 {
-    return p->holders == group_size(own->groups->shared) ? own->groups->shared : own->groups->kv_replicas;
+    return p->owners == group_size(own->groups->shared) ? own->groups->shared : own->groups->kv_replicas;
 }
 
 /* Sums this rank's shard of gradients of which each tensor rank computes a term, in one launch for consecutive
  * parameters. All of these ranks have the same shard. */
-static void sum_partial(struct flat_store *own, const struct unit_holding *holding, struct tensor shard)
+static void sum_partial(struct flat_store *own, const struct unit_state *state, struct tensor shard)
 {
-    const struct unit *unit = &own->units[holding - own->holdings];
+    const struct unit *unit = &own->units[state - own->states];
     for (int i = 0, next; i < unit->parameter_count; i = next) {
         const struct parameter *p = &unit->parameters[i];
         int64_t end = p->offset;
         for (next = i; next < unit->parameter_count; next++) {
             const struct parameter *q = &unit->parameters[next];
-            if (q->partial != p->partial || q->holders != p->holders || q->storage != p->storage)
+            if (q->partial != p->partial || q->owners != p->owners || q->storage != p->storage)
                 break;
             end = q->offset + q->part.rows * q->part.cols;
         }
         const int64_t class = p->storage == STORAGE_VECTOR ? unit->elements[STORAGE_MATRIX] : 0;
-        const struct index_range common = store_common(holding, own->rank, class + p->offset, class + end);
+        const struct index_range common = store_common(state, own->rank, class + p->offset, class + end);
         if (p->partial && common.count > 0)
             LAUNCH(own->reduce, ALL_REDUCE, all_reduce, .group = group_of_holders(own, p),
-                   .x = tensor_columns(&shard, common.first - own->rank * holding->shard_elements, common.count));
+                   .x = tensor_columns(&shard, common.first - own->rank * state->shard_elements, common.count));
     }
 }
 
 /* Sums over replicas and tensor ranks, once per step, after the sum over the sharding group. */
-static void finish_sum(struct flat_store *own, const struct unit_holding *holding, struct tensor shard)
+static void finish_sum(struct flat_store *own, const struct unit_state *state, struct tensor shard)
 {
-    sum_replicas(own, holding, shard);
-    if (holding->partial)
-        sum_partial(own, holding, shard);
+    sum_replicas(own, state, shard);
+    if (state->partial)
+        sum_partial(own, state, shard);
 }
 
 /* fp32 gradients: the first contribution (fresh) is reduced into the stored shard; later ones are reduced into their
  * buffer and added. */
-static void take(struct flat_store *own, const struct unit_holding *holding, struct tensor flat, bool fresh, bool last)
+static void accumulate(struct flat_store *own, const struct unit_state *state, struct tensor flat, bool fresh,
+                       bool last)
 {
-    const struct tensor shard = store_own_shard(own, holding, &holding->gradients),
-                        sum = store_own_shard(own, holding, &flat);
-    scatter(own, holding, flat, fresh ? shard : sum);
+    const struct tensor shard = store_own_shard(own, state, &state->gradients),
+                        sum = store_own_shard(own, state, &flat);
+    scatter(own, state, flat, fresh ? shard : sum);
     if (!fresh)
         LAUNCH(own->reduce, ADD, add, .from = sum, .to = shard);
     if (last)
-        finish_sum(own, holding, shard);
+        finish_sum(own, state, shard);
 }
 
 /* bf16 gradients: sums in fp32 in the contribution's buffer, then rounds. Whole gradients are reduced with the last
  * contribution. */
-static void take_rounded(struct flat_store *own, const struct unit_holding *holding, struct tensor flat, bool fresh,
-                         bool last)
+static void accumulate_rounded(struct flat_store *own, const struct unit_state *state, struct tensor flat, bool fresh,
+                               bool last)
 {
-    const struct tensor kept = holding->gradients, sum = store_own_shard(own, holding, &flat);
+    const struct tensor kept = state->gradients, sum = store_own_shard(own, state, &flat);
     if (own->sharded_gradients)
-        scatter(own, holding, flat, sum);
+        scatter(own, state, flat, sum);
     if (!fresh)
         LAUNCH(own->reduce, ADD, add, .from = kept, .to = own->sharded_gradients ? sum : flat);
     if (last && !own->sharded_gradients)
-        scatter(own, holding, flat, sum);
+        scatter(own, state, flat, sum);
     if (last)
-        finish_sum(own, holding, sum);
+        finish_sum(own, state, sum);
     if (last || own->sharded_gradients)
-        LAUNCH(own->reduce, SPLIT, split, .from = sum, .high = store_own_shard(own, holding, &kept));
+        LAUNCH(own->reduce, SPLIT, split, .from = sum, .high = store_own_shard(own, state, &kept));
     else
         LAUNCH(own->reduce, SPLIT, split, .from = flat, .high = kept);
 }
 
 /* Rounds the vectors of a unit whose ops round the matrices' gradients; there is one contribution, and one rank. */
-static void take_vectors(struct flat_store *own, const struct unit_holding *holding,
-                         const struct gradient_contribution *from)
+static void accumulate_vectors(struct flat_store *own, const struct unit_state *state,
+                               const struct gradient_contribution *from)
 {
-    const struct unit *unit = &own->units[holding - own->holdings];
+    const struct unit *unit = &own->units[state - own->states];
     const int64_t matrices = unit->elements[STORAGE_MATRIX], vectors = unit->elements[STORAGE_VECTOR];
     if (vectors > 0)
         LAUNCH(own->reduce, SPLIT, split, .from = tensor_vector(from->values, own->statistic, vectors),
-               .high = tensor_columns(&holding->gradients, matrices, vectors));
+               .high = tensor_columns(&state->gradients, matrices, vectors));
 }
 
 /* Adds exactly. contributions: maximum number of contributions in `from`. */
@@ -252,69 +253,69 @@ static void add_rows_exactly(struct flat_store *own, struct tensor rows, struct 
 /* Sharded exact gradients: adds the ranks' contributions to this rank's shard, each rounded to the unit. With near and
  * far, each node's exact sum is sent in f64. The fp32 buffers are large enough for the f64 sums, since a node has at
  * least two ranks: `flat` for this node's sums, `received` for all nodes'. */
-static void add_parts(struct flat_store *own, const struct unit_holding *holding, struct tensor flat, bool fresh)
+static void add_parts(struct flat_store *own, const struct unit_state *state, struct tensor flat, bool fresh)
 {
     const struct parallel_groups *groups = own->groups;
-    const struct tensor received = store_rows(own, holding, own->received, flat.dtype);
-    exchange(own, store_rows(own, holding, flat.data, flat.dtype), received);
+    const struct tensor received = store_rows(own, state, own->received, flat.dtype);
+    exchange(own, store_rows(own, state, flat.data, flat.dtype), received);
     if (groups->far == NULL) {
-        add_rows_exactly(own, received, holding->sums, fresh, 1);
+        add_rows_exactly(own, received, state->sums, fresh, 1);
         return;
     }
     const int64_t near = groups->near->size, nodes = groups->far->size;
-    const struct tensor sums = tensor_matrix(flat.data, DTYPE_F64, nodes, holding->shard_elements);
-    const struct tensor all = tensor_matrix(own->received, DTYPE_F64, nodes, holding->shard_elements);
+    const struct tensor sums = tensor_matrix(flat.data, DTYPE_F64, nodes, state->shard_elements);
+    const struct tensor all = tensor_matrix(own->received, DTYPE_F64, nodes, state->shard_elements);
     for (int64_t node = 0; node < nodes; node++)
         add_rows_exactly(own, tensor_rows(&received, node * near, near), tensor_rows(&sums, node, 1), true, 1);
     LAUNCH(own->reduce, ALL_TO_ALL, all_to_all, .group = groups->far, .in = sums, .out = all);
-    add_rows_exactly(own, all, holding->sums, fresh, near);
+    add_rows_exactly(own, all, state->sums, fresh, near);
 }
 
-static void take_exactly(struct flat_store *own, const struct unit_holding *holding, struct tensor flat, bool fresh,
-                         bool last)
+static void accumulate_exactly(struct flat_store *own, const struct unit_state *state, struct tensor flat, bool fresh,
+                               bool last)
 {
-    const struct tensor sum = store_own_shard(own, holding, &holding->sums);
+    const struct tensor sum = store_own_shard(own, state, &state->sums);
     if (own->sharded_gradients)
-        add_parts(own, holding, flat, fresh);
+        add_parts(own, state, flat, fresh);
     else
-        add_exactly(own, flat, holding->sums, fresh, 1);
+        add_exactly(own, flat, state->sums, fresh, 1);
     if (!last)
         return;
     if (!own->sharded_gradients)
-        scatter(own, holding, holding->sums, sum);
-    finish_sum(own, holding, sum);
-    LAUNCH(own->reduce, EXACT_READ, exact_read, .from = sum, .to = holding->gradients);
+        scatter(own, state, state->sums, sum);
+    finish_sum(own, state, sum);
+    LAUNCH(own->reduce, EXACT_READ, exact_read, .from = sum, .to = state->gradients);
 }
 
-static void take_contribution(struct flat_store *own, const struct unit_holding *holding,
-                              const struct gradient_contribution *from, bool last)
+static void accumulate_contribution(struct flat_store *own, const struct unit_state *state,
+                                    const struct gradient_contribution *from, bool last)
 {
-    const struct tensor flat = tensor_vector(from->values, own->statistic, own->ranks * holding->shard_elements);
-    if (own->units[holding - own->holdings].rounds_gradients)
-        take_vectors(own, holding, from);
+    const struct tensor flat = tensor_vector(from->values, own->statistic, own->ranks * state->shard_elements);
+    if (own->units[state - own->states].rounds_gradients)
+        accumulate_vectors(own, state, from);
     else if (own->exact.gradient > 0)
-        take_exactly(own, holding, flat, from->fresh, last);
+        accumulate_exactly(own, state, flat, from->fresh, last);
     else if (own->rounds)
-        take_rounded(own, holding, flat, from->fresh, last);
+        accumulate_rounded(own, state, flat, from->fresh, last);
     else
-        take(own, holding, flat, from->fresh, last);
+        accumulate(own, state, flat, from->fresh, last);
 }
 
 static void start_sum(struct flat_store *own, const struct pending_sum *next, struct stream *stream)
 {
-    struct unit_holding *holding = next->holding;
+    struct unit_state *state = next->state;
     struct gradient_contribution *from = next->from;
     event_record(&own->complete, stream);
     event_wait(&own->complete, own->reduce);
     if (from == NULL) {
-        take(own, holding, holding->gradients, true, true);
+        accumulate(own, state, state->gradients, true, true);
     } else {
-        take_contribution(own, holding, from, next->last);
+        accumulate_contribution(own, state, from, next->last);
         from->pending = false;
         event_record(&from->added, own->reduce);
     }
     if (next->last)
-        event_record(&holding->summed, own->reduce);
+        event_record(&state->summed, own->reduce);
 }
 
 void store_start_transfers(struct weight_store *store, struct stream *stream)
@@ -339,9 +340,9 @@ void store_end(struct weight_store *store, struct stream *stream, bool last)
 void store_gradients_wait(struct weight_store *store, struct unit *unit, struct stream *stream)
 {
     const struct flat_store *own = store->self;
-    struct unit_holding *holding = store_holding(store, unit);
-    if ((own->contributes && holding->shard_elements > 0) || is_summed(own, holding))
-        event_wait(&holding->summed, stream);
+    struct unit_state *state = store_state(store, unit);
+    if ((own->contributes && state->shard_elements > 0) || is_summed(own, state))
+        event_wait(&state->summed, stream);
 }
 
 int64_t store_sum_bytes(const struct sharding *sharding, int ranks, int replicas, int64_t elements,

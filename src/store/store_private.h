@@ -8,7 +8,7 @@
 
 /* Number of buffers for whole units, used in rotation by acquisition order. A tied head and its embedding use two; the
  * third receives the next unit's gather, or is read by the previous unit's reduction. */
-enum { STORE_TURNS = 3 };
+enum { STORE_BUFFERS = 3 };
 
 /* The tensors of a unit whose matrices are gathered as 8-bit rowwise quantized weights in training. Else absent. */
 struct rowwise_weights {
@@ -19,7 +19,7 @@ struct rowwise_weights {
 };
 
 /* This rank's state of a unit, whose flat buffer has ranks * shard_elements elements. */
-struct unit_holding {
+struct unit_state {
     int64_t shard_elements;          /* elements of a shard, a multiple of UNIT_ALIGNMENT; 0: no weights on this rank */
     struct tensor values, gradients; /* [1, ranks * shard_elements] if whole, [1, shard_elements] if sharded */
     struct tensor low, m, v;         /* [1, shard_elements] */
@@ -27,7 +27,7 @@ struct unit_holding {
                            then [1, shard_elements] */
     char *quantized;    /* quantized weights, if weights are whole; NULL: none */
     struct rowwise_weights rowwise;
-    int visit;             /* position in the action's acquisition order at which the unit was acquired last */
+    int position;          /* position in the action's acquisition order at which the unit was acquired last */
     bool complete;         /* gradients need no sum over ranks (unit->complete_gradients) */
     bool partial;          /* some parameters' gradients are sums of terms of the tensor ranks (parameter->partial) */
     bool current;          /* in this action the stream has waited for whole weights and quantized them */
@@ -52,7 +52,7 @@ struct gradient_contribution {
 
 /* A reduction over ranks that has not started. */
 struct pending_sum {
-    struct unit_holding *holding;
+    struct unit_state *state;
     struct gradient_contribution *from; /* NULL: reduces the whole gradients of the step themselves */
     bool last;                          /* last contribution of the step */
 };
@@ -71,73 +71,73 @@ struct flat_store {
     bool copies;      /* sums may use copies and additions, if the group does (struct group) */
     int rank, ranks;  /* in the sharding group; 0 and 1: this rank owns everything */
     int unit_count;
-    struct unit *units;            /* the model's */
-    struct unit_holding *holdings; /* [unit_count] */
-    struct event complete;         /* this rank's gradients are complete, before they are summed */
+    struct unit *units;        /* the model's */
+    struct unit_state *states; /* [unit_count] */
+    struct event complete;     /* this rank's gradients are complete, before they are summed */
 
     /* The current action. */
-    struct unit *const *visits;
-    int visit_count, acquired;
+    struct unit *const *order;
+    int order_count, acquired;
     bool written; /* shards have been written before it */
-    struct event begun;
-    struct gathered_values gathered[STORE_TURNS];
-    struct gradient_contribution contributions[STORE_TURNS];
+    struct event started;
+    struct gathered_values gathered[STORE_BUFFERS];
+    struct gradient_contribution contributions[STORE_BUFFERS];
     bool contributed; /* the action has made contributions */
     struct event joined;
     char *sent, *received;            /* all-to-all buffers of bf16 sums and of sharded exact sums; NULL: not used */
     char *scratch, *replicas_scratch; /* for sums by copies, over the sharding group and its replicas; NULL: the
                                    executor sums otherwise */
-    struct pending_sum *pending;      /* [unit_count + STORE_TURNS], pending_count in use */
+    struct pending_sum *pending;      /* [unit_count + STORE_BUFFERS], pending_count in use */
     int pending_count;
 };
 
-static inline struct unit_holding *store_holding(struct weight_store *store, const struct unit *unit)
+static inline struct unit_state *store_state(struct weight_store *store, const struct unit *unit)
 {
     struct flat_store *own = store->self;
-    return &own->holdings[unit->index];
+    return &own->states[unit->index];
 }
 
 /* Returns this rank's shard of a tensor that is whole or this shard already. */
-static inline struct tensor store_own_shard(const struct flat_store *own, const struct unit_holding *holding,
+static inline struct tensor store_own_shard(const struct flat_store *own, const struct unit_state *state,
                                             const struct tensor *of)
 {
-    return of->cols > holding->shard_elements
-               ? tensor_columns(of, own->rank * holding->shard_elements, holding->shard_elements)
+    return of->cols > state->shard_elements
+               ? tensor_columns(of, own->rank * state->shard_elements, state->shard_elements)
                : *of;
 }
 
 /* Returns a whole flat buffer as collectives see it: [ranks, shard_elements]. */
-static inline struct tensor store_rows(const struct flat_store *own, const struct unit_holding *holding, void *data,
+static inline struct tensor store_rows(const struct flat_store *own, const struct unit_state *state, void *data,
                                        enum dtype dtype)
 {
-    return tensor_matrix(data, dtype, own->ranks, holding->shard_elements);
+    return tensor_matrix(data, dtype, own->ranks, state->shard_elements);
 }
 
 /* Sets base[] to the addresses of a unit's storage classes in a flat buffer; NULL: to NULL. */
 void store_point(const struct unit *unit, void *flat, enum dtype dtype, void *base[STORAGE_COUNT]);
 
 /* Returns the common range of a rank's shard and elements first .. end - 1 of the unit's flat buffer. */
-static inline struct index_range store_common(const struct unit_holding *holding, int rank, int64_t first, int64_t end)
+static inline struct index_range store_common(const struct unit_state *state, int rank, int64_t first, int64_t end)
 {
     return range_common((struct index_range){first, end - first},
-                        (struct index_range){rank * holding->shard_elements, holding->shard_elements});
+                        (struct index_range){rank * state->shard_elements, state->shard_elements});
 }
 
 /* -- store_rows.c ------------------------------------------------------------------------------------------------ */
 
 /* Allocates the rowwise quantized weights of a unit that gathers them; returns their bytes, 0 for other units. */
-int64_t store_create_rows(const struct flat_store *own, const struct unit *unit, struct unit_holding *holding,
+int64_t store_create_rows(const struct flat_store *own, const struct unit *unit, struct unit_state *state,
                           struct budget *budget);
 /* Returns whether this action gathers rowwise quantized weights. */
-bool store_gathers_rows(const struct flat_store *own, const struct unit_holding *holding);
+bool store_gathers_rows(const struct flat_store *own, const struct unit_state *state);
 /* After an update: quantizes this rank's shard of the matrices, and gathers the vectors. */
-void store_make_rows(struct flat_store *own, const struct unit *unit, struct unit_holding *holding);
+void store_make_rows(struct flat_store *own, const struct unit *unit, struct unit_state *state);
 
 /* -- store_weights.c, as struct store_class says ------------------------------------------------------------------ */
 
-/* Returns whether the weights of the unit at position `visit` are read in a forward or backward. A lender's are, by the
- * unit after it. */
-bool store_reads(struct unit *const *visits, int count, int visit, bool backward);
+/* Returns whether the weights of the unit at position `position` are read in a forward or backward. A lender's are, by
+ * the unit after it. */
+bool store_reads(struct unit *const *units, int count, int position, bool backward);
 
 void store_begin(struct weight_store *store, struct unit *const *units, int count, struct stream *stream, bool written);
 void store_acquire(struct weight_store *store, struct unit *unit, struct stream *stream);

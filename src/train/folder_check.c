@@ -75,7 +75,7 @@ static bool is_filled_folder(const char *path)
     return entries > 2; /* "." and ".." */
 }
 
-static bool holds_checkpoint(const char *folder)
+static bool has_checkpoint(const char *folder)
 {
     char *newest = NULL;
     if (checkpoint_newest(folder, &newest) != ERROR_NONE)
@@ -84,12 +84,12 @@ static bool holds_checkpoint(const char *folder)
     return newest != NULL;
 }
 
-bool folder_holds_run(const char *folder)
+bool folder_has_run(const char *folder)
 {
     char *log = memory_format("%s/" RUN_LOG, folder);
     const bool own = read_record(log, NULL).own;
     free(log);
-    return own || holds_checkpoint(folder);
+    return own || has_checkpoint(folder);
 }
 
 /* -- What may not be replaced ------------------------------------------------------------------------------------- */
@@ -146,7 +146,7 @@ static int check_result(const struct names *names, const struct setup *setup, co
     const char *what = lstat(names->model, &status) == 0                                 ? names->model
                        : setup->saving.export_final && is_filled_folder(names->exported) ? names->exported
                        : record->saved                                                   ? names->log
-                       : holds_checkpoint(names->folder)                                 ? "step_*.h5"
+                       : has_checkpoint(names->folder)                                   ? "step_*.h5"
                                                                                          : NULL;
     if (what == NULL || record->from)
         return ERROR_NONE;
@@ -180,7 +180,7 @@ static int check(const struct names *names, const struct setup *setup, const cha
     const struct log_record record = resumes ? (struct log_record){.own = true} : read_record(names->log, from);
     if (code == ERROR_NONE && !resumes)
         code = check_result(names, setup, path, &record);
-    if (code == ERROR_NONE && !record.own && !is_own_deck(names->deck) && !holds_checkpoint(names->folder))
+    if (code == ERROR_NONE && !record.own && !is_own_deck(names->deck) && !has_checkpoint(names->folder))
         code = check_strangers(names, setup);
     if (code == ERROR_NONE && setup->saving.export_final)
         code = check_exported(names);

@@ -12,7 +12,7 @@
 extern const char folder_deck_head[];
 
 /* Returns whether the folder has a run's log.jsonl or checkpoints. */
-bool folder_holds_run(const char *folder);
+bool folder_has_run(const char *folder);
 
 /* Checks whether a run with this setup may work in output.folder. path, from: the checkpoint that the run starts from,
  * and its metadata; NULL: a fresh start. ERROR_USER: the folder has the result of a run to which `path` does not

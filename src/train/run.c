@@ -221,13 +221,13 @@ static void describe(const struct train_run *run)
     for (int c = 0; c < shown; c++)
         log_info("#   %-12s %10.1f", budget_category_name((enum budget_category)c),
                  (double)s->engine.budget.bytes[c] / (1 << 20));
-    if (run->beside)
+    if (run->background)
         log_info("#   %-12s %10.1f  of checkpoints, on the host", "snapshot",
                  (double)snapshot_bytes(run->snapshot.engine) / (1 << 20));
 }
 
 /* Decides whether checkpoints are written in the background: their snapshots need host memory. Collective. */
-static void choose_beside(struct train_run *run)
+static void choose_background(struct train_run *run)
 {
     struct session *s = &run->session;
     char need[BYTES_TEXT], limit[BYTES_TEXT];
@@ -235,8 +235,8 @@ static void choose_beside(struct train_run *run)
         return;
     const int64_t bytes = snapshot_bytes(&s->engine);
     const int64_t available = fit_snapshot(&s->setup, &s->engine.budget, s->grid.node->size, s->executor);
-    run->beside = comm_max_i64(s->world, bytes > available) == 0;
-    if (run->beside)
+    run->background = comm_max_i64(s->world, bytes > available) == 0;
+    if (run->background)
         snapshot_create(&run->snapshot, &s->engine);
     else
         log_info("# checkpoints are written synchronously: a snapshot needs %s of host memory on a rank, which has %s",
@@ -348,7 +348,7 @@ static int train_with(struct train_run *run, struct deck *deck, struct comm *wor
         return code;
     if (run->step < setup->steps)
         tuning_complete(world, setup, &s->engine, s->train);
-    choose_beside(run);
+    choose_background(run);
     open_meter(run, start);
     describe(run);
     if (run->step == setup->steps)
@@ -444,7 +444,7 @@ static int try_run(struct comm *world, const struct setup *setup, struct attempt
         code = train_with(run, deck, world, &start, make_executor);
         session_destroy(&run->session);
         for (int i = 0; i < ENGINE_RETURNS; i++)
-            blend_position_destroy(&run->begun[i].after);
+            blend_position_destroy(&run->launched[i].after);
         carried_destroy(&run->carried);
         tokenizer_close(run->tokenizer);
         deck_changes_destroy(&run->changed);

@@ -121,35 +121,35 @@ static void log_statistics(struct train_run *run, int64_t step, double labels)
 static int take_step(struct train_run *run)
 {
     struct session *s = &run->session;
-    const struct begun *begun = &run->begun[s->engine.returned % ENGINE_RETURNS];
+    const struct launched_step *launched = &run->launched[s->engine.returned % ENGINE_RETURNS];
     double start = clock_seconds();
     struct engine_result result = engine_take(&s->engine);
-    meter_add(&run->meter, METER_STEP, begun->seconds + clock_seconds() - start);
+    meter_add(&run->meter, METER_STEP, launched->seconds + clock_seconds() - start);
     double loss = result.labels > 0 ? result.loss_sum / result.labels : 0;
     bool finite = isfinite(loss) && isfinite(result.grad_norm);
-    run->unpadded += begun->work.real;
+    run->unpadded += launched->work.real;
     if (finite)
         gradient_norms_add(&run->norms, result.grad_norm);
-    const struct meter_row row = {.step = begun->step,
+    const struct meter_row row = {.step = launched->step,
                                   .loss = unsigned_nan(loss),
-                                  .learning_rate = begun->rate,
+                                  .learning_rate = launched->rate,
                                   .grad_norm = unsigned_nan(result.grad_norm),
                                   .outliers = run->norms.outliers,
-                                  .tokens = begun->tokens,
+                                  .tokens = launched->tokens,
                                   .unpadded = run->unpadded,
-                                  .seconds = begun->pause + engine_seconds(&s->engine),
-                                  .data_wait = begun->data_wait};
-    meter_count(&run->meter, &row, finite ? result.loss_sum : 0, finite ? result.labels : 0, &begun->work);
+                                  .seconds = launched->pause + engine_seconds(&s->engine),
+                                  .data_wait = launched->data_wait};
+    meter_count(&run->meter, &row, finite ? result.loss_sum : 0, finite ? result.labels : 0, &launched->work);
     if (result.labels == 0 && s->world->rank == 0)
         log_warn("step %lld: no row of the global batch has a label, so nothing is learned; check data.train, "
                  "data.mask_degenerate and data.mask_probability",
-                 (long long)begun->step);
-    if (due(begun->step, s->setup.log_every) || begun->step == 1 || begun->step == s->setup.steps)
+                 (long long)launched->step);
+    if (due(launched->step, s->setup.log_every) || launched->step == 1 || launched->step == s->setup.steps)
         meter_step(&run->meter, &row);
-    if (begun->measured)
-        log_statistics(run, begun->step, result.labels);
+    if (launched->measured)
+        log_statistics(run, launched->step, result.labels);
     if (!finite)
-        return run_diverged(run, &row, begun);
+        return run_diverged(run, &row, launched);
     run->skipped = 0;
     return ERROR_NONE;
 }
@@ -159,7 +159,7 @@ static int take_steps(struct train_run *run, int64_t left)
 {
     const struct engine *engine = &run->session.engine;
     int code = ERROR_NONE;
-    while (code == ERROR_NONE && engine->begun - engine->returned > left)
+    while (code == ERROR_NONE && engine->launched - engine->returned > left)
         code = take_step(run);
     return code;
 }
@@ -171,28 +171,28 @@ static int one_step(struct train_run *run)
     double waited = loader_wait_seconds(s->train);
     const struct batch *batches = loader_next(s->train);
     double start = clock_seconds();
-    struct begun *begun = &run->begun[s->engine.begun % ENGINE_RETURNS];
-    blend_position_destroy(&begun->after);
-    *begun = (struct begun){.step = run->step + 1,
-                            .rate = learning_rate_at(&s->setup.learning_rate, run->step),
-                            .after = loader_position(s->train)};
+    struct launched_step *launched = &run->launched[s->engine.launched % ENGINE_RETURNS];
+    blend_position_destroy(&launched->after);
+    *launched = (struct launched_step){.step = run->step + 1,
+                                       .rate = learning_rate_at(&s->setup.learning_rate, run->step),
+                                       .after = loader_position(s->train)};
     s->engine.decoupled_rate = learning_rate_decoupled_at(&s->setup.learning_rate, run->step);
-    begun->measured = s->engine.statistics = statistics_due(&s->setup.statistics, begun->step);
+    launched->measured = s->engine.statistics = statistics_due(&s->setup.statistics, launched->step);
     for (int64_t m = 0; m < loader_micro_batches(s->train) && group_rank(s->groups.stages) + s->grid.model->rank == 0;
          m++) {
-        begun->work.real += batches[m].real;
-        begun->work.positions += batches[m].rows * batches[m].row_tokens;
+        launched->work.real += batches[m].real;
+        launched->work.positions += batches[m].rows * batches[m].row_tokens;
     }
-    profiler_before(&run->profiler, s->executor, begun->step);
-    if (s->engine.begun == s->engine.returned)
-        begun->pause = meter_pause(&run->meter);
-    engine_begin(&s->engine, &s->schedule, batches, begun->rate);
-    profiler_after(&run->profiler, &run->meter, begun->step);
-    begun->data_wait = loader_wait_seconds(s->train) - waited;
-    meter_add(&run->meter, METER_DATA, begun->data_wait);
-    begun->seconds = clock_seconds() - start;
+    profiler_before(&run->profiler, s->executor, launched->step);
+    if (s->engine.launched == s->engine.returned)
+        launched->pause = meter_pause(&run->meter);
+    engine_begin(&s->engine, &s->schedule, batches, launched->rate);
+    profiler_after(&run->profiler, &run->meter, launched->step);
+    launched->data_wait = loader_wait_seconds(s->train) - waited;
+    meter_add(&run->meter, METER_DATA, launched->data_wait);
+    launched->seconds = clock_seconds() - start;
     run->step++;
-    begun->tokens = run->tokens += s->setup.train.global_rows * s->setup.train.row_tokens;
+    launched->tokens = run->tokens += s->setup.train.global_rows * s->setup.train.row_tokens;
     return take_steps(run, s->executor->class->event_passed != NULL ? 1 : 0);
 }
 

@@ -23,7 +23,7 @@ struct train_run {
     char *deck_text;
     int64_t step, tokens; /* of the run, including steps in flight */
     int64_t unpadded;     /* tokens without padding on this rank, of finished steps; the ranks' sum is the run's */
-    struct begun {
+    struct launched_step {
         int64_t step, tokens; /* number of the step, and the run's tokens including it */
         struct meter_work work;
         double rate;                 /* learning rate */
@@ -32,23 +32,23 @@ struct train_run {
         double data_wait;            /* seconds spent waiting for the loader */
         bool measured;               /* quantization errors are measured */
         struct blend_position after; /* position in the data after the step's rows; owned */
-    } begun[ENGINE_RETURNS];
+    } launched[ENGINE_RETURNS];
     int64_t first_step;   /* step at which this program began */
     int64_t unsaved_step; /* step whose checkpoint failed, and no later one succeeded; 0 = none */
     int64_t saved_step;   /* last step that has a checkpoint in the output folder; -1 = none */
     struct snapshot snapshot;
-    bool damaged; /* the checkpoint to resume from is damaged; its error is recorded, not printed */
-    bool beside;  /* checkpoints may be written in the background */
-    double grown; /* seconds spent allocating the snapshot's memory */
+    bool damaged;    /* the checkpoint to resume from is damaged; its error is recorded, not printed */
+    bool background; /* checkpoints may be written in the background */
+    double grown;    /* seconds spent allocating the snapshot's memory */
     struct saving {
         struct checkpoint_save *save; /* NULL: no save is in flight */
         struct checkpoint_meta meta;  /* owns its position and tuned kernels */
         void *tuned_kernels;
         char *path;
         int64_t step;
-        double waited; /* seconds that the run has waited for the save */
-        bool of_step;  /* a checkpoint of a step, with moments; false: the final model */
-        bool beside;   /* written by a thread in the background */
+        double waited;   /* seconds that the run has waited for the save */
+        bool of_step;    /* a checkpoint of a step, with moments; false: the final model */
+        bool background; /* written by a thread in the background */
     } saving;
     int64_t validated_step; /* step of the last validation; 0 = none */
     int64_t best_step;      /* step of the lowest validation loss; 0 = none */
@@ -83,7 +83,7 @@ bool run_validation_due(const struct train_run *run);
 
 /* Handles a step with a non-finite loss or gradient norm, in which the engine made no update: ends the run, skips the
  * step or rewinds, as the deck says. Collective; an agreed code. */
-int run_diverged(struct train_run *run, const struct meter_row *row, const struct begun *begun);
+int run_diverged(struct train_run *run, const struct meter_row *row, const struct launched_step *launched);
 
 /* -- run_save.c; collective, with agreed codes ------------------------------------------------------------------- */
 

@@ -30,7 +30,7 @@ static int find_last(struct train_run *run, char **path)
 }
 
 /* Reads the checkpoint `path` into the engine, and continues with the rows after those of step `bad`. */
-static int rewind_to(struct train_run *run, const char *path, const struct begun *bad)
+static int rewind_to(struct train_run *run, const char *path, const struct launched_step *bad)
 {
     struct session *s = &run->session;
     struct checkpoint_meta meta;
@@ -55,11 +55,11 @@ static int rewind_to(struct train_run *run, const char *path, const struct begun
 
 /* Rewinds to the last checkpoint, and continues with the data after the rows of step `bad`. Later steps in flight are
  * discarded, and their rows are used again. Collective. */
-static int rewind_run(struct train_run *run, const struct begun *bad, const char *what)
+static int rewind_run(struct train_run *run, const struct launched_step *bad, const char *what)
 {
     struct session *s = &run->session;
     char *path;
-    while (s->engine.begun > s->engine.returned)
+    while (s->engine.launched > s->engine.returned)
         engine_take(&s->engine);
     int code = run_finish_save(run);
     if (code != ERROR_NONE)
@@ -99,14 +99,14 @@ static int skip(struct train_run *run, const struct meter_row *row, const char *
     return ERROR_NONE;
 }
 
-int run_diverged(struct train_run *run, const struct meter_row *row, const struct begun *begun)
+int run_diverged(struct train_run *run, const struct meter_row *row, const struct launched_step *launched)
 {
     char *what = memory_format("loss %g, gradient norm %g", row->loss, row->grad_norm);
     struct comm *world = run->session.world;
     const int policy = run->session.setup.on_divergence;
     int code;
     if (policy == DECK_DIVERGENCE_REWIND)
-        code = rewind_run(run, begun, what);
+        code = rewind_run(run, launched, what);
     else if (policy == DECK_DIVERGENCE_SKIP)
         code = comm_agree(world, skip(run, row, what));
     else

@@ -65,17 +65,17 @@ static void destroy_saving(struct saving *saving)
     *saving = (struct saving){0};
 }
 
-/* Begins a checkpoint at `path`, which the saving then owns. beside: it is written in the background. */
-static int begin_save(struct train_run *run, char *path, bool of_step, bool beside)
+/* Begins a checkpoint at `path`, which the saving then owns. background: it is written in the background. */
+static int begin_save(struct train_run *run, char *path, bool of_step, bool background)
 {
     struct session *s = &run->session;
     struct saving *saving = &run->saving;
     const double start = clock_seconds();
-    *saving = (struct saving){.path = path, .step = run->step, .of_step = of_step, .beside = beside};
+    *saving = (struct saving){.path = path, .step = run->step, .of_step = of_step, .background = background};
     comm_begin_long_work();
     fill_meta(run, saving);
     int code = checkpoint_begin(&saving->save, s->world, &s->engine, &saving->meta, path, of_step,
-                                beside ? &run->snapshot : NULL);
+                                background ? &run->snapshot : NULL);
     comm_end_long_work();
     saving->waited = clock_seconds() - start;
     meter_add(&run->meter, METER_CHECKPOINT, saving->waited);
@@ -92,7 +92,7 @@ static void log_save(struct train_run *run, const struct checkpoint_written *wri
     const struct meter_save save = {saving->path, written->digest, written->bytes, written->seconds,
                                     saving->waited + ending};
     meter_add_wait(&run->meter, METER_CHECKPOINT, ending);
-    if (saving->beside)
+    if (saving->background)
         meter_add(&run->meter, METER_WRITE, written->seconds);
     meter_checkpoint(&run->meter, saving->step, &save);
 }
@@ -159,7 +159,7 @@ int run_finish_save_when_ready(struct train_run *run)
 }
 
 /* Begins this step's checkpoint, unless there is one or it is in flight. */
-static int begin_step(struct train_run *run, bool beside)
+static int begin_step(struct train_run *run, bool background)
 {
     if (run->saved_step == run->step || (run->saving.save != NULL && run->saving.step == run->step))
         return ERROR_NONE;
@@ -167,7 +167,7 @@ static int begin_step(struct train_run *run, bool beside)
     if (code == ERROR_NONE) /* a state trained on overwritten data is not saved */
         code = loader_recheck(run->session.train, run->session.world);
     if (code == ERROR_NONE)
-        code = begin_save(run, checkpoint_path(run->session.setup.folder, run->step), true, beside);
+        code = begin_save(run, checkpoint_path(run->session.setup.folder, run->step), true, background);
     if (code == ERROR_ENVIRONMENT && run->saving.save == NULL && run->unsaved_step == 0)
         run->unsaved_step = run->step;
     return code;
@@ -186,7 +186,7 @@ int run_try_save_step(struct train_run *run)
 
 int run_try_begin_step(struct train_run *run)
 {
-    return run->beside ? tolerate(run, run->step, begin_step(run, true)) : run_try_save_step(run);
+    return run->background ? tolerate(run, run->step, begin_step(run, true)) : run_try_save_step(run);
 }
 
 void run_log_unsaved(const struct train_run *run)
@@ -211,7 +211,7 @@ void run_grow_snapshot(struct train_run *run)
     enum { HOPED = 4 /* assumed buffers per second, before the first was measured */ };
     const double start = clock_seconds(),
                  buffer = run->snapshot.grown > 0 ? run->grown / run->snapshot.grown : 1.0 / HOPED;
-    if (run->beside && run->grown + buffer < (start - run->meter.started) / 100 && snapshot_grow(&run->snapshot))
+    if (run->background && run->grown + buffer < (start - run->meter.started) / 100 && snapshot_grow(&run->snapshot))
         run->grown += clock_seconds() - start;
 }
 
@@ -263,7 +263,7 @@ int run_finish(struct train_run *run)
     bool there = false;
     if (run->step == run->first_step) {
         update_digest(run);
-        there = checkpoint_holds(s->world, path, run->digest);
+        there = checkpoint_matches(s->world, path, run->digest);
     }
     int code = there ? ERROR_NONE : save_final(run, path);
     if (code == ERROR_NONE && s->setup.saving.export_final)

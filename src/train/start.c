@@ -178,7 +178,7 @@ void start_clean_folder(struct comm *world, const char *folder)
 static int refuse_old_run(struct comm *world, const char *folder)
 {
     int code = ERROR_NONE;
-    if (world->rank == 0 && folder_holds_run(folder))
+    if (world->rank == 0 && folder_has_run(folder))
         code = error_user("key train.resume = \"never\": output.folder = \"%s\" has a run already; choose another "
                           "folder or train.resume = \"auto\"",
                           folder);

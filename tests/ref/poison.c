@@ -14,16 +14,16 @@ static void spoil_others(const struct poison *p, struct stream *stream)
 {
     const struct flat_store *own = p->inner->self;
     for (int u = 0; u < own->unit_count; u++) {
-        const struct rowwise_weights *rowwise = &own->holdings[u].rowwise;
+        const struct rowwise_weights *rowwise = &own->states[u].rowwise;
         spoil(stream, rowwise->shard.data, DTYPE_BF16, rowwise->shard.cols / dtype_size(DTYPE_BF16));
         spoil(stream, rowwise->vectors.data, own->compute, rowwise->vectors.cols);
     }
     for (int u = 0; u < own->unit_count && !own->sharded_values; u++) {
-        const struct unit_holding *holding = &own->holdings[u];
+        const struct unit_state *state = &own->states[u];
         for (int r = 0; r < own->ranks; r++)
             if (r != own->rank)
-                spoil(stream, tensor_at(&holding->values, 0, r * holding->shard_elements), own->compute,
-                      holding->shard_elements);
+                spoil(stream, tensor_at(&state->values, 0, r * state->shard_elements), own->compute,
+                      state->shard_elements);
     }
 }
 
