@@ -20,7 +20,7 @@ template <int N, bool INTERLEAVED> __device__ __forceinline__ struct pair_place 
 enum { ROPE_RESIDENT = 2 };
 
 /* A thread rotates the same N pairs in HEADS heads, `apart` elements from one head to the next, by angles that it loads
- * once. The walk covers the first of these heads, with `chunks` chunks of N pairs per head. sign: 1, or -1 for the
+ * once. The walk covers the first of the HEADS heads, with `chunks` chunks of N pairs per head. sign: 1, or -1 for the
  * inverse. */
 template <typename T, int N, int HEADS, bool INTERLEAVED>
 __global__ void __launch_bounds__(WALK_THREADS, ROPE_RESIDENT)

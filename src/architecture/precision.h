@@ -26,7 +26,7 @@ enum precision_kind { PRECISION_COMPUTE, PRECISION_EIGHT, PRECISION_FOUR, PRECIS
 struct precision {
     struct linear_precision kinds[PRECISION_KINDS];
     struct layer_list eight, four; /* layers of PRECISION_EIGHT and PRECISION_FOUR; the others have PRECISION_COMPUTE */
-    bool linears[LINEAR_COUNT];    /* linears of these layers that are quantized */
+    bool linears[LINEAR_COUNT];    /* linears that are quantized in eight and four */
     bool head;                     /* the head's GEMMs are quantized as PRECISION_EIGHT */
     int64_t history;               /* delayed scaling: steps */
     double margin;                 /* delayed scaling: a format's largest number is divided by 2^margin */

@@ -76,7 +76,7 @@ int grid_kinds(const struct grid_shape *shape, int ranks, int kinds[GRID_KINDS])
     const int tensors[] = {0, 1, sizes.kv_replicas}, stage_ranks = ranks / sizes.stages;
     bool known[GRID_KINDS / GRID_STAGES] = {false};
     int first = 0, count = 0;   /* first: kinds of the first stage */
-    for (int b = 0; b < 3; b++) /* each kind occurs shortly after one of these */
+    for (int b = 0; b < 3; b++) /* each kind occurs shortly after a begin */
         for (int64_t data = begins[b]; data <= begins[b] + 2 * sizes.context && data < sizes.data; data++)
             for (int t = 0; t < 3; t++) {
                 const int rank = (int)data * sizes.tensor + tensors[t];

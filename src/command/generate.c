@@ -37,7 +37,7 @@ static const struct command_option options[] = {
     {"batch", 0, "N", COMMAND_INTEGER, false, &given.batch,
      "sequences computed at once (32, or fewer if there are fewer)"},
     {"alphabet", 0, "LETTERS", COMMAND_TEXT, false, &given.alphabet,
-     "add only tokens of these characters, such as ACGT, and the end token"},
+     "add only tokens made of the given characters, such as ACGT, and the end token"},
     {"context", 0, "N", COMMAND_INTEGER, false, &given.context,
      "maximum number of tokens that the model sees (the context that it was trained with)"},
     COMMAND_CASE(&given.letter_case),
