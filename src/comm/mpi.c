@@ -1,6 +1,7 @@
 /* Communicators over MPI (MPI-3.1; FUNNELED: only the main thread calls MPI). MPI's counts are int, so large transfers
  * are split. Collectives are started without blocking and polled, so that this file decides how a rank waits
  * (base/waiting.h), for how long, and can name the missing ranks. */
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/range.h"
@@ -8,6 +9,7 @@
 #include "base/waiting.h"
 #include "comm/comm.h"
 
+#include <math.h>
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -62,11 +64,21 @@ static void verify(int status, const char *what)
 /* -- Naming the ranks that a rank waits for ----------------------------------------------------------------------- */
 
 /* Roll call: a rank that has waited for long sends an empty message to each other rank. A rank that is waiting itself
- * answers. A rank that does not answer may be stopped, lost or busy. MPI_COMM_WORLD carries no other messages. */
+ * answers. A rank that does not answer may be stopped, lost or busy. MPI_COMM_WORLD carries no other messages.
+ *
+ * All ranks of a hang would call at the same time, with n^2 messages. So they call in turn: first rank 0 of the
+ * communicator, then two ranks, then four, and so on; a rank that a lower rank has just called leaves the report to it.
+ */
 enum { TAG_CALL = 1, TAG_HERE = 2 };
 
 /* A rank answers roll calls after it has waited for this long; the caller listens for three times as long. */
 static const double ATTEND_SECONDS = 1.0;
+
+/* The longest time between two turns of callers: a roll call takes three quarters of it. */
+static const double TURN_SECONDS = 4.0;
+
+static int world_rank;                     /* this rank in MPI_COMM_WORLD */
+static double called_by_lower = -HUGE_VAL; /* clock when a lower rank called last */
 
 /* After this time, a wait that delays a stop request is reported. */
 static const double REQUEST_SECONDS = 5.0;
@@ -100,8 +112,26 @@ static int take_empty(int tag)
 
 static void answer_calls(void)
 {
-    for (int rank = take_empty(TAG_CALL); rank >= 0; rank = take_empty(TAG_CALL))
+    for (int rank = take_empty(TAG_CALL); rank >= 0; rank = take_empty(TAG_CALL)) {
         send_empty(rank, TAG_HERE);
+        if (rank < world_rank)
+            called_by_lower = clock_seconds();
+    }
+}
+
+/* Returns whether a lower rank has called in the last `seconds`: it reports what this rank waits for. */
+static bool is_reported(double seconds)
+{
+    return clock_seconds() - called_by_lower < seconds;
+}
+
+/* Returns how much later than rank 0 this rank calls the roll, if turns take `each` seconds. */
+static double turn_of(const struct comm *comm, double each)
+{
+    double later = 0;
+    for (int rank = comm->rank + 1; rank > 1; rank /= 2)
+        later += each;
+    return later;
 }
 
 enum { MOST_REQUESTS = 2 /* of one collective */ };
@@ -192,6 +222,7 @@ static struct {
     pthread_mutex_t lock; /* guards the members below */
     pthread_cond_t answered;
     struct comm *comm; /* whose roll call is requested; NULL = none */
+    double since;      /* clock when it was requested */
     struct presence presence;
 } wanted = {.one = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER, .answered = PTHREAD_COND_INITIALIZER};
 
@@ -203,6 +234,7 @@ static void mpi_missing(struct comm *comm, char *text, int64_t bytes)
     pthread_mutex_lock(&wanted.one);
     pthread_mutex_lock(&wanted.lock);
     wanted.comm = comm;
+    wanted.since = clock_seconds();
     clock_gettime(CLOCK_REALTIME, &end);
     end.tv_sec += (time_t)(10 * ATTEND_SECONDS); /* the main thread may be late on a busy machine */
     while (wanted.comm != NULL && failed == 0)
@@ -217,8 +249,9 @@ static void call_wanted_roll(void)
 {
     pthread_mutex_lock(&wanted.lock);
     struct comm *comm = wanted.comm;
+    const double since = wanted.since;
     pthread_mutex_unlock(&wanted.lock);
-    if (comm == NULL)
+    if (comm == NULL || is_reported(TURN_SECONDS) || clock_seconds() < since + turn_of(comm, TURN_SECONDS / 16))
         return;
     const struct presence presence = call_roll(&(struct wait){.comm = comm});
     pthread_mutex_lock(&wanted.lock);
@@ -270,14 +303,17 @@ static void attend(struct wait *wait, double waited)
 {
     const double limit = comm_limit();
     attend_others(waited);
-    bool request = !wait->request_logged && waited > REQUEST_SECONDS && signals_stopping();
-    bool late = !wait->logged && limit > 0 && waited > LATE_SHARE * limit;
-    if (limit > 0 && waited > limit) {
+    const double each = limit > 0 ? MIN(TURN_SECONDS, LATE_SHARE * limit / 2) : TURN_SECONDS;
+    const double in_turn = waited - turn_of(wait->comm, each);
+    bool request = !wait->request_logged && in_turn > REQUEST_SECONDS && signals_stopping();
+    bool late = !wait->logged && limit > 0 && in_turn > LATE_SHARE * limit;
+    if (limit > 0 && in_turn > limit && !is_reported(TURN_SECONDS)) {
         give_up(wait, waited);
     } else if (request || late) {
         wait->request_logged = signals_stopping();
         wait->logged = true;
-        warn(wait, waited, limit);
+        if (!is_reported(waited))
+            warn(wait, waited, limit);
     }
 }
 
@@ -514,7 +550,7 @@ static void describe_members(struct comm *comm)
     int length, rank;
     verify(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
     verify(MPI_Get_processor_name(host, &length), "MPI_Get_processor_name");
-    self.rank = rank;
+    self.rank = world_rank = rank;
     snprintf(self.host, sizeof self.host, "%.*s", HOST_BYTES - 1, host);
     own_of(comm)->members = memory_allocate((int64_t)sizeof self * comm->size);
     own_of(comm)->members[comm->rank] = self;
