@@ -116,7 +116,7 @@ static void test_baseline(void)
     CHECK(token_store_open(&empty, none) == ERROR_NONE);
     CHECK_USER(baseline_evaluate(fitted, other, 1, &nats, &symbols), "has nucleotide tokens");
     CHECK_USER(baseline_composition(fitted, other, &nats, &symbols), "has nucleotide tokens");
-    CHECK_USER(baseline_evaluate(fitted, empty, 1, &nats, &symbols), "holds no bases");
+    CHECK_USER(baseline_evaluate(fitted, empty, 1, &nats, &symbols), "has no bases");
     token_store_close(fitted);
     token_store_close(other);
     token_store_close(empty);
