@@ -10,7 +10,7 @@
 #include "ref/toy.h"
 #include "estimate/fit.h"
 #include "estimate/fit_choice.h"
-#include "estimate/forecast.h"
+#include "estimate/estimate.h"
 #include "setup/settings.h"
 #include "setup/model.h"
 #include "setup/recompute.h"

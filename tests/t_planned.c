@@ -13,7 +13,7 @@
 #include "cpu/cpu.h"
 #include "infer/inference.h"
 #include "estimate/fit.h"
-#include "estimate/forecast.h"
+#include "estimate/estimate.h"
 #include "setup/layout.h"
 #include "estimate/layout_choice.h"
 #include "train/session.h"

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "command/command.h"
 #include "estimate/fit_choice.h"
-#include "estimate/forecast_report.h"
+#include "estimate/estimate_report.h"
 #include "train/origin.h"
 #include "setup/precision_text.h"
 #include "estimate/rates_file.h"

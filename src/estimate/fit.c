@@ -2,7 +2,7 @@
 #include "base/available.h"
 #include "base/bytes.h"
 #include "base/error.h"
-#include "estimate/forecast.h"
+#include "estimate/estimate.h"
 
 #include <stdlib.h>
 

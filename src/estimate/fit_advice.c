@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "model/attention.h"
-#include "estimate/forecast.h"
+#include "estimate/estimate.h"
 #include "setup/layout.h"
 #include "setup/settings.h"
 

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "architecture/flops.h"
 #include "estimate/fit.h"
-#include "estimate/forecast.h"
+#include "estimate/estimate.h"
 #include "estimate/rates.h"
 #include "setup/recompute.h"
 

@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "estimate/fit.h"
 #include "estimate/fit_choice.h"
-#include "estimate/forecast.h"
+#include "estimate/estimate.h"
 #include "setup/layout.h"
 #include "setup/setup.h"
 

@@ -11,7 +11,7 @@ struct layout_candidate {
     int64_t shard_size, context; /* as the deck's keys */
     int64_t need;                /* bytes of the rank that needs the most */
     int64_t moved;               /* bytes that this rank receives in a step */
-    /* Seconds of a step (estimate/forecast.h). A float has few digits, so layouts of the same cost compare equal, and
+    /* Seconds of a step (estimate/estimate.h). A float has few digits, so layouts of the same cost compare equal, and
      * the simplest is chosen. */
     float seconds;
     bool fits;

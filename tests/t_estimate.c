@@ -10,7 +10,7 @@
 #include "plan/plan.h"
 #include "ref/toy.h"
 #include "state/snapshot.h"
-#include "estimate/forecast.h"
+#include "estimate/estimate.h"
 #include "setup/layout.h"
 #include "setup/settings.h"
 #include "setup/model.h"
@@ -160,7 +160,7 @@ static void compare_ranks(const struct forecast *forecast, const struct deck *de
 }
 
 /* The forecast of each kind of rank against the executor that would run it, and what the ops of one step do. */
-static void test_forecast(const struct deck *deck, int ranks, int threads)
+static void test_estimate(const struct deck *deck, int ranks, int threads)
 {
     struct executor *cpu = cpu_executor_create(threads);
     struct executor_class class = *cpu->class;
@@ -481,26 +481,26 @@ static void test_positions(void)
     cpu->class->destroy(cpu);
 }
 
-static void test_forecasts(void)
+static void test_estimates(void)
 {
     struct deck deck = toy_deck();
     for (int policy = DECK_RECOMPUTE_NONE; policy <= DECK_RECOMPUTE_FULL; policy++) {
         deck.memory.recompute = policy;
         deck.model.tied = policy % 2 ? DECK_TIED_YES : DECK_TIED_NO;
         deck.precision.compute = policy % 3 ? DECK_COMPUTE_BF16 : DECK_COMPUTE_FP32;
-        test_forecast(&deck, 1 + policy, 1 + policy % 2);
+        test_estimate(&deck, 1 + policy, 1 + policy % 2);
     }
-    test_forecast(&deck, 8, 3);
+    test_estimate(&deck, 8, 3);
     deck.memory.recompute = DECK_RECOMPUTE_NORMS;
-    test_forecast(&deck, 3, 2);
+    test_estimate(&deck, 3, 2);
     deck.data.window = 32; /* attention spans windows */
     deck.data.max_segments = 64;
-    test_forecast(&deck, 2, 2);
+    test_estimate(&deck, 2, 2);
     for (int recipe = DECK_RECIPE_DELAYED; recipe <= DECK_RECIPE_NVFP4; recipe++) {
         deck.precision.recipe = recipe;
         deck.precision.compute = recipe % 2 ? DECK_COMPUTE_BF16 : DECK_COMPUTE_FP32;
         deck.memory.recompute = recipe % 3 ? DECK_RECOMPUTE_NORMS : DECK_RECOMPUTE_QKV;
-        test_forecast(&deck, 1 + recipe % 2, 1);
+        test_estimate(&deck, 1 + recipe % 2, 1);
     }
 }
 
@@ -668,7 +668,7 @@ int main(void)
     test_widest_head();
     test_quantized();
     test_positions();
-    test_forecasts();
+    test_estimates();
     test_neighbours();
     test_nodes();
     test_embedding();

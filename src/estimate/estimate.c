@@ -1,4 +1,4 @@
-#include "estimate/forecast.h"
+#include "estimate/estimate.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/threads.h"

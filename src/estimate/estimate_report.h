@@ -3,7 +3,7 @@
 #define ESTIMATE_FORECAST_REPORT_H
 
 #include "estimate/fit.h"
-#include "estimate/forecast.h"
+#include "estimate/estimate.h"
 #include "estimate/layout_choice.h"
 
 /* The contents of the report. */

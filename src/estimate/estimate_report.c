@@ -1,4 +1,4 @@
-#include "estimate/forecast_report.h"
+#include "estimate/estimate_report.h"
 #include "base/bytes.h"
 #include "base/log.h"
 #include "setup/layout.h"
