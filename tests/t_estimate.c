@@ -98,7 +98,7 @@ static void test_step_flops(enum toy_kind kind)
     cpu->class->destroy(cpu);
 }
 
-/* -- The forecast against the engine that a deck becomes --------------------------------------------------------- */
+/* -- The estimate against the engine that a deck becomes --------------------------------------------------------- */
 
 static int64_t (*plain_workspace)(struct executor *executor, enum op op, const void *args);
 
@@ -109,21 +109,21 @@ static int64_t workspace_of_squares(struct executor *executor, enum op op, const
 }
 
 /* Every byte of every category of the engine that a rank makes. */
-static void compare_rank(const struct forecast *forecast, const struct deck *deck, int rank, struct executor *executor)
+static void compare_rank(const struct estimate *estimate, const struct deck *deck, int rank, struct executor *executor)
 {
     struct model model;
     struct engine engine;
-    struct group group = {.name = "data", .rank = rank, .size = (int)forecast->ranks};
-    struct engine_settings settings = forecast->setup.engine;
-    const struct forecast_rank *kind = &forecast->kinds[rank == 0 ? 0 : 1];
+    struct group group = {.name = "data", .rank = rank, .size = (int)estimate->ranks};
+    struct engine_settings settings = estimate->setup.engine;
+    const struct estimate_rank *kind = &estimate->kinds[rank == 0 ? 0 : 1];
     settings.memory.slots[0] = 1;
-    model_create(&model, &forecast->setup.model, deck->train.micro_batch * deck->data.row_tokens,
+    model_create(&model, &estimate->setup.model, deck->train.micro_batch * deck->data.row_tokens,
                  deck->memory.head_tokens);
     const struct parallel_groups groups = groups_replicated(&group);
     engine_create(&engine, executor, &model, &groups, &settings);
     for (int c = 0; c < BUDGET_CATEGORIES; c++)
         if (!CHECK(kind->memory[c] == engine.budget.bytes[c]))
-            fprintf(stderr, "    rank %d, %s: forecast %lld, engine %lld\n", rank,
+            fprintf(stderr, "    rank %d, %s: estimate %lld, engine %lld\n", rank,
                     budget_category_name((enum budget_category)c), (long long)kind->memory[c],
                     (long long)engine.budget.bytes[c]);
     CHECK(kind->need == budget_total(&engine.budget));
@@ -139,17 +139,17 @@ static void compare_rank(const struct forecast *forecast, const struct deck *dec
 }
 
 /* Kinds of ranks: rank 0 and all others, which only differ in what they measure. */
-static void compare_ranks(const struct forecast *forecast, const struct deck *deck, struct executor *executor)
+static void compare_ranks(const struct estimate *estimate, const struct deck *deck, struct executor *executor)
 {
-    const struct forecast_rank *first = &forecast->kinds[0], *others = &forecast->kinds[1];
-    const int ranks = (int)forecast->ranks;
+    const struct estimate_rank *first = &estimate->kinds[0], *others = &estimate->kinds[1];
+    const int ranks = (int)estimate->ranks;
     int64_t memory[BUDGET_CATEGORIES];
-    CHECK(forecast->kind_count == (ranks > 1 ? 2 : 1));
-    compare_rank(forecast, deck, 0, executor);
+    CHECK(estimate->kind_count == (ranks > 1 ? 2 : 1));
+    compare_rank(estimate, deck, 0, executor);
     for (int rank = 1; rank < ranks; rank++)
-        compare_rank(forecast, deck, rank, executor);
-    CHECK(forecast_neediest(forecast) == first);
-    CHECK(forecast_memory(memory, &forecast->setup, executor) == first->need);
+        compare_rank(estimate, deck, rank, executor);
+    CHECK(estimate_neediest(estimate) == first);
+    CHECK(estimate_memory(memory, &estimate->setup, executor) == first->need);
     CHECK(memcmp(memory, first->memory, sizeof memory) == 0);
     if (ranks == 1)
         return;
@@ -159,53 +159,53 @@ static void compare_ranks(const struct forecast *forecast, const struct deck *de
           first->traffic[0].bytes == others->traffic[0].bytes);
 }
 
-/* The forecast of each kind of rank against the executor that would run it, and what the ops of one step do. */
+/* The estimate of each kind of rank against the executor that would run it, and what the ops of one step do. */
 static void test_estimate(const struct deck *deck, int ranks, int threads)
 {
     struct executor *cpu = cpu_executor_create(threads);
     struct executor_class class = *cpu->class;
-    struct forecast forecast;
+    struct estimate estimate;
     plain_workspace = class.workspace;
     class.workspace = workspace_of_squares;
     cpu->class = &class;
-    if (!CHECK(forecast_create(&forecast, deck, ranks, threads, cpu, NULL) == ERROR_NONE)) {
+    if (!CHECK(estimate_create(&estimate, deck, ranks, threads, cpu, NULL) == ERROR_NONE)) {
         fprintf(stderr, "    %s\n", error_message());
         return;
     }
     CHECK(cpu->workspace_bytes[STREAM_COMPUTE] == 0); /* nothing was asked of the real one */
-    compare_ranks(&forecast, deck, cpu);
-    const struct forecast_rank *rank = forecast_neediest(&forecast);
+    compare_ranks(&estimate, deck, cpu);
+    const struct estimate_rank *rank = estimate_neediest(&estimate);
     struct model model;
-    model_create(&model, &forecast.setup.model, deck->train.micro_batch * deck->data.row_tokens,
+    model_create(&model, &estimate.setup.model, deck->train.micro_batch * deck->data.row_tokens,
                  deck->memory.head_tokens);
     int64_t elements = 0; /* with the padding of flat buffers */
     for (int u = 0; u < model.unit_count; u++)
         elements += model.units[u].elements[STORAGE_MATRIX] + model.units[u].elements[STORAGE_VECTOR];
     const int64_t squares = optimizer_squares(&model, 0);
-    CHECK((rank->quantized > 0) == precision_quantizes(&forecast.setup.model.precision));
+    CHECK((rank->quantized > 0) == precision_quantizes(&estimate.setup.model.precision));
     model_destroy(&model);
 
-    CHECK(forecast.setup.micro_batches == (22 / 4 + 1 + ranks - 1) / ranks);
-    CHECK(forecast.idle_ranks == (ranks > 6 ? ranks - 6 : 0));
+    CHECK(estimate.setup.micro_batches == (22 / 4 + 1 + ranks - 1) / ranks);
+    CHECK(estimate.idle_ranks == (ranks > 6 ? ranks - 6 : 0));
     if (ranks == 1) {
         CHECK(rank->groups == 0);
     } else if (CHECK(rank->groups == 1)) { /* gradients, and the sums: losses, labels, squares */
         CHECK_STRING(rank->traffic[0].group, "data");
         double sums = 8.0 * (double)(2 + squares);
-        if (precision_delays(&forecast.setup.model.precision)) /* and amaxes */
-            sums += 4.0 * (double)operand_count(&forecast.setup.model);
+        if (precision_delays(&estimate.setup.model.precision)) /* and amaxes */
+            sums += 4.0 * (double)operand_count(&estimate.setup.model);
         double wanted = 2.0 * ((double)elements * 4 + sums) * (ranks - 1) / ranks;
         CHECK_NEAR((double)rank->traffic[0].bytes, wanted, 0, (double)rank->traffic[0].collectives);
     }
     /* without recomputation: the convention's products, and seven of attention for its six */
-    double tokens = (double)(forecast.setup.micro_batches * deck->train.micro_batch * deck->data.row_tokens);
-    double causal = forecast.token_flops[FLOPS_CAUSAL] * tokens, full = forecast.token_flops[FLOPS_FULL] * tokens;
-    double length = (double)forecast.setup.train.window, attention = (full - causal) * (length + 1) / (length - 1);
+    double tokens = (double)(estimate.setup.micro_batches * deck->train.micro_batch * deck->data.row_tokens);
+    double causal = estimate.token_flops[FLOPS_CAUSAL] * tokens, full = estimate.token_flops[FLOPS_FULL] * tokens;
+    double length = (double)estimate.setup.train.window, attention = (full - causal) * (length + 1) / (length - 1);
     if (deck->memory.recompute <= DECK_RECOMPUTE_NORMS)
         CHECK_NEAR(rank->flops, causal + attention / 6, 1e-12, 0);
     else
         CHECK(rank->flops > causal + attention / 6);
-    forecast_destroy(&forecast);
+    estimate_destroy(&estimate);
     cpu->class->destroy(cpu);
 }
 
@@ -214,16 +214,16 @@ static void test_shared_rows(void)
 {
     struct executor *cpu = cpu_executor_create(1);
     struct deck deck = toy_deck();
-    struct forecast alone, shared;
-    CHECK(forecast_create(&alone, &deck, 1, 1, cpu, NULL) == ERROR_NONE);
+    struct estimate alone, shared;
+    CHECK(estimate_create(&alone, &deck, 1, 1, cpu, NULL) == ERROR_NONE);
     deck.parallel.context = 2;
     for (int method = DECK_CONTEXT_GATHER; method <= DECK_CONTEXT_RING; method++) {
         deck.parallel.context_method = method;
-        if (!CHECK(forecast_create(&shared, &deck, 2, 1, cpu, NULL) == ERROR_NONE)) {
+        if (!CHECK(estimate_create(&shared, &deck, 2, 1, cpu, NULL) == ERROR_NONE)) {
             fprintf(stderr, "    %s\n", error_message());
             continue;
         }
-        const struct forecast_rank *rank = forecast_neediest(&shared);
+        const struct estimate_rank *rank = estimate_neediest(&shared);
         CHECK_NEAR(2 * rank->flops, alone.kinds[0].flops, 1e-12, 0);
         if (CHECK(rank->groups == 2) && method == DECK_CONTEXT_GATHER) {
             /* of each layer: keys and values (64 columns) of half a micro-batch twice, and their gradients */
@@ -231,9 +231,9 @@ static void test_shared_rows(void)
             CHECK_STRING(rank->traffic[0].group, "context");
             CHECK(rank->traffic[0].bytes == bytes);
         }
-        forecast_destroy(&shared);
+        estimate_destroy(&shared);
     }
-    forecast_destroy(&alone);
+    estimate_destroy(&alone);
     cpu->class->destroy(cpu);
 }
 
@@ -241,7 +241,7 @@ static void test_shared_rows(void)
 
 struct plan_groups {
     struct grid_numbers sizes;
-    struct group made[FORECAST_GROUPS];
+    struct group made[ESTIMATE_GROUPS];
     int count;
 };
 
@@ -318,7 +318,7 @@ static int64_t moved_by(const struct setup *setup, bool gathers, struct executor
     struct model model;
     struct engine engine;
     struct batch batches[MOST];
-    struct plan_traffic traffic[FORECAST_GROUPS];
+    struct plan_traffic traffic[ESTIMATE_GROUPS];
     own.model.embedding_ranks = gathers ? ranks : 1;
     setup_create_engine(&own, 0, plan, &groups, &model, &engine);
     for (int m = 0; m < micro_batches; m++)
@@ -327,7 +327,7 @@ static int64_t moved_by(const struct setup *setup, bool gathers, struct executor
     plan_executor_clear(plan);
     engine_step(&engine, &schedule, batches, 1e-2);
     int64_t bytes = 0;
-    const int count = plan_log_traffic(plan_log_all(plan_executor_log(plan)), traffic, FORECAST_GROUPS);
+    const int count = plan_log_traffic(plan_log_all(plan_executor_log(plan)), traffic, ESTIMATE_GROUPS);
     for (int g = 0; g < count; g++)
         bytes += traffic[g].bytes;
     for (int m = 0; m < micro_batches; m++)
@@ -512,9 +512,9 @@ static void test_widest_head(void)
     struct executor narrow = {.class = &class};
     struct deck deck = toy_deck();
     struct model_settings model;
-    struct forecast forecast;
+    struct estimate estimate;
     class.widest_head = 14;
-    CHECK(forecast_create(&forecast, &deck, 1, 1, &narrow, NULL) == ERROR_USER);
+    CHECK(estimate_create(&estimate, &deck, 1, 1, &narrow, NULL) == ERROR_USER);
     CHECK(strstr(error_message(), "key model.head_dim = 16 (model.hidden / model.heads if it is not set): at most 14 "
                                   "on a GPU") != NULL);
     error_clear();
@@ -531,19 +531,19 @@ static const char *lacks_blocks(const struct executor *executor, enum scaling sc
     return scaling == SCALING_TENSOR || scaling == SCALING_1X32 ? NULL : "a GPU of a kind";
 }
 
-/* A forecast of the small deck with what a recipe and two widths make of it: the text, or the message. */
+/* A estimate of the small deck with what a recipe and two widths make of it: the text, or the message. */
 static void check_quantized(int recipe, int64_t hidden, int64_t ffn, struct executor *target, const char *expected)
 {
     struct deck deck = toy_deck();
-    struct forecast forecast;
+    struct estimate estimate;
     deck.precision.recipe = recipe;
     deck.memory.recompute = DECK_RECOMPUTE_NONE;
     deck.model.hidden = hidden;
     deck.model.ffn = ffn;
-    int code = forecast_create(&forecast, &deck, 1, 1, target, NULL);
+    int code = estimate_create(&estimate, &deck, 1, 1, target, NULL);
     CHECK(code == (strncmp(expected, "key ", 4) == 0 ? ERROR_USER : ERROR_NONE));
-    CHECK_STRING(code == ERROR_NONE ? forecast.quantized : error_message(), expected);
-    forecast_destroy(&forecast);
+    CHECK_STRING(code == ERROR_NONE ? estimate.quantized : error_message(), expected);
+    estimate_destroy(&estimate);
     error_clear();
 }
 
@@ -646,20 +646,20 @@ static void test_bubble(struct executor *cpu)
     deck.parallel.pipeline = STAGES;
     rates_default(&rates, 0);
     for (int parts = 1; parts <= 2; parts++) {
-        struct forecast few, many;
+        struct estimate few, many;
         deck.parallel.virtual_stages = parts;
         deck.train.global_batch = FEW * deck.train.micro_batch;
-        CHECK(forecast_create(&few, &deck, STAGES, 1, cpu, &rates) == ERROR_NONE);
+        CHECK(estimate_create(&few, &deck, STAGES, 1, cpu, &rates) == ERROR_NONE);
         deck.train.global_batch = MANY * deck.train.micro_batch;
-        CHECK(forecast_create(&many, &deck, STAGES, 1, cpu, &rates) == ERROR_NONE);
+        CHECK(estimate_create(&many, &deck, STAGES, 1, cpu, &rates) == ERROR_NONE);
         CHECK(few.kind_count == many.kind_count && few.kind_count >= STAGES);
         for (int k = 0; k < few.kind_count; k++) {
             const double each = (many.kinds[k].seconds - few.kinds[k].seconds) / (MANY - FEW);
             CHECK_NEAR(few.kinds[k].bubble, (STAGES - 1.0) / parts * each, 1e-9, 0);
             CHECK(few.kinds[k].seconds > FEW * each + few.kinds[k].bubble);
         }
-        forecast_destroy(&few);
-        forecast_destroy(&many);
+        estimate_destroy(&few);
+        estimate_destroy(&many);
     }
 }
 

@@ -30,7 +30,7 @@ static struct setup setup_of(const struct deck *deck, int64_t ranks, struct exec
 static int64_t memory_of(int64_t *memory, const struct deck *deck, int64_t ranks, struct executor *executor)
 {
     struct setup setup = setup_of(deck, ranks, executor);
-    const int64_t need = forecast_memory(memory, &setup, executor);
+    const int64_t need = estimate_memory(memory, &setup, executor);
     setup_destroy(&setup);
     return need;
 }
@@ -142,7 +142,7 @@ static int64_t choose_for(struct deck *deck, struct model_settings *model, int64
     *cost = 0;
     for (int layer = 0; layer < model->layers; layer++)
         *cost += recompute_of(&model->recompute, layer);
-    const int64_t need = forecast_memory(memory, &setup, cpu);
+    const int64_t need = estimate_memory(memory, &setup, cpu);
     setup_destroy(&setup);
     return need <= limit ? need : -1;
 }

@@ -58,7 +58,7 @@ static struct counted {
     const struct group_class *plain;
     struct group_class class;
     struct plan_traffic traffic;
-} counted[FORECAST_GROUPS];
+} counted[ESTIMATE_GROUPS];
 static int counted_count;
 
 static struct counted *count(struct group *group, const struct tensor *whole, int64_t part, int64_t parts)
@@ -144,7 +144,7 @@ static void count_step(struct session *s)
 /* -- Comparing ---------------------------------------------------------------------------------------------------- */
 
 /* This rank's kind: first or not in each of its groups, and its stage. */
-static const struct forecast_rank *own_kind(const struct forecast *f, const struct deck *deck)
+static const struct estimate_rank *own_kind(const struct estimate *f, const struct deck *deck)
 {
     const struct grid_shape shape = layout_shape(deck);
     const struct grid_numbers own = grid_place(&shape, world->size, world->rank);
@@ -158,7 +158,7 @@ static const struct forecast_rank *own_kind(const struct forecast *f, const stru
     error_fatal("rank %d is of no kind", world->rank);
 }
 
-static void compare_memory(const struct forecast_rank *kind, const struct session *s)
+static void compare_memory(const struct estimate_rank *kind, const struct session *s)
 {
     for (int c = 0; c < BUDGET_CATEGORIES; c++)
         if (!CHECK(kind->memory[c] == s->engine.budget.bytes[c]))
@@ -169,7 +169,7 @@ static void compare_memory(const struct forecast_rank *kind, const struct sessio
     CHECK(kind->quantized == s->engine.store->quantized && kind->quantized < kind->memory[BUDGET_WEIGHTS]);
 }
 
-static void compare_traffic(const struct forecast_rank *kind)
+static void compare_traffic(const struct estimate_rank *kind)
 {
     int moved = 0;
     for (int i = 0; i < counted_count; i++) {
@@ -214,7 +214,7 @@ static void compare(const char *settings)
 {
     struct deck deck;
     struct session s;
-    struct forecast f;
+    struct estimate f;
     const int failures = check_failures;
     if (read_deck(&deck, settings) && CHECK(session_create(&s, &deck, world, NULL, make_executor) == ERROR_NONE)) {
         if (deck.parallel.shard == DECK_SHARD_AUTO || deck.parallel.context == 0) {
@@ -223,14 +223,14 @@ static void compare(const char *settings)
             layout_choice_destroy(&choice);
         }
         CHECK(memcmp(&deck.parallel, &s.setup.deck->parallel, sizeof deck.parallel) == 0);
-        CHECK(forecast_create(&f, &deck, world->size, s.threads, s.executor, NULL) == ERROR_NONE);
+        CHECK(estimate_create(&f, &deck, world->size, s.threads, s.executor, NULL) == ERROR_NONE);
         CHECK(f.setup.micro_batches == loader_micro_batches(s.train));
-        const struct forecast_rank *kind = own_kind(&f, &deck);
+        const struct estimate_rank *kind = own_kind(&f, &deck);
         CHECK(s.model.units[0].complete_gradients || deck.model.vocabulary < 2000);
         count_step(&s);
         compare_memory(kind, &s);
         compare_traffic(kind);
-        forecast_destroy(&f);
+        estimate_destroy(&f);
         session_destroy(&s);
     }
     if (check_failures > failures)
@@ -239,7 +239,7 @@ static void compare(const char *settings)
 
 /* -- What is left open -------------------------------------------------------------------------------------------- */
 
-/* What a step takes is told by the same forecast, on nodes of two; its transfers take longer than on one of all. */
+/* What a step takes is told by the same estimate, on nodes of two; its transfers take longer than on one of all. */
 static void test_seconds(struct executor *cpu)
 {
     struct deck deck;
@@ -257,19 +257,19 @@ static void test_seconds(struct executor *cpu)
     CHECK(choice.count == 7); /* none, and three levels in one group and in two */
     for (int i = 0; i < choice.count; i++) {
         const struct layout_candidate *c = &choice.candidates[i];
-        struct forecast f, near;
+        struct estimate f, near;
         deck.parallel.shard = c->shard;
         deck.parallel.shard_size = c->shard_size;
-        CHECK(forecast_create(&f, &deck, world->size, 1, cpu, &pairs) == ERROR_NONE);
-        CHECK(forecast_create(&near, &deck, world->size, 1, cpu, &together) == ERROR_NONE);
-        CHECK_NEAR(c->seconds, forecast_neediest(&f)->seconds, 1e-7, 0);
-        CHECK(forecast_neediest(&near)->exposed < forecast_neediest(&f)->exposed);
-        CHECK_NEAR(forecast_neediest(&near)->seconds - forecast_neediest(&near)->exposed,
-                   forecast_neediest(&f)->seconds - forecast_neediest(&f)->exposed, 1e-9, 0);
-        forecast_destroy(&near);
-        CHECK(c->need == forecast_neediest(&f)->need && (i == 0 || c->seconds >= choice.candidates[i - 1].seconds));
+        CHECK(estimate_create(&f, &deck, world->size, 1, cpu, &pairs) == ERROR_NONE);
+        CHECK(estimate_create(&near, &deck, world->size, 1, cpu, &together) == ERROR_NONE);
+        CHECK_NEAR(c->seconds, estimate_neediest(&f)->seconds, 1e-7, 0);
+        CHECK(estimate_neediest(&near)->exposed < estimate_neediest(&f)->exposed);
+        CHECK_NEAR(estimate_neediest(&near)->seconds - estimate_neediest(&near)->exposed,
+                   estimate_neediest(&f)->seconds - estimate_neediest(&f)->exposed, 1e-9, 0);
+        estimate_destroy(&near);
+        CHECK(c->need == estimate_neediest(&f)->need && (i == 0 || c->seconds >= choice.candidates[i - 1].seconds));
         hybrid += c->shard_size == 2;
-        forecast_destroy(&f);
+        estimate_destroy(&f);
     }
     CHECK(hybrid == 3);
     layout_choice_destroy(&choice);
@@ -346,13 +346,13 @@ static void test_context(struct executor *cpu)
 static void test_recompute(struct executor *cpu)
 {
     struct deck deck;
-    struct forecast f;
+    struct estimate f;
     struct layout_choice choice;
     read_deck(&deck, "parallel.shard=optimizer memory.recompute=qkv data.row_tokens=1024");
     deck.device.memory = 1;
-    CHECK(forecast_create(&f, &deck, world->size, 1, cpu, NULL) == ERROR_NONE);
-    const int64_t limit = forecast_neediest(&f)->need;
-    forecast_destroy(&f);
+    CHECK(estimate_create(&f, &deck, world->size, 1, cpu, NULL) == ERROR_NONE);
+    const int64_t limit = estimate_neediest(&f)->need;
+    estimate_destroy(&f);
     deck.parallel.shard = DECK_SHARD_AUTO;
     deck.memory.recompute = DECK_RECOMPUTE_FIT;
     choose(&choice, &deck, world->size, limit, cpu);

@@ -34,7 +34,7 @@ static int choose(struct layout_choice *choice, struct setup *setup, int64_t lim
 
 static int plan(struct setup *setup, int threads, struct executor *executor)
 {
-    struct forecast forecast = {0};
+    struct estimate estimate = {0};
     struct layout_choice choice = {0};
     struct memory_fit fit;
     int64_t limit;
@@ -46,28 +46,28 @@ static int plan(struct setup *setup, int threads, struct executor *executor)
     if (code == ERROR_NONE && setup->open)
         code = choose(&choice, setup, limit, executor, &rates);
     if (code == ERROR_NONE)
-        code = forecast_create(&forecast, setup->deck, ranks, threads, executor, &rates);
-    struct setup *own = &forecast.setup;
+        code = estimate_create(&estimate, setup->deck, ranks, threads, executor, &rates);
+    struct setup *own = &estimate.setup;
     if (code == ERROR_NONE && fit_chooses(own->deck)) {
         fit_choose(own, limit, fit_host(own, node), executor);
-        forecast_dry_run(&forecast, executor, &rates);
+        estimate_dry_run(&estimate, executor, &rates);
     }
     if (code == ERROR_NONE)
         precision_warn(&own->model.precision, own->deck);
     if (code == ERROR_NONE)
-        code = fit_check(&fit, own, forecast_neediest(&forecast)->need, node, executor);
+        code = fit_check(&fit, own, estimate_neediest(&estimate)->need, node, executor);
     if (code == ERROR_NONE) {
         const bool elsewhere = own->device.kind == DECK_DEVICE_AUTO && own->memory > 0;
         const bool gpus = executor->device != NULL || elsewhere; /* see doc/parallel.md */
-        const struct forecast_report report = {&forecast, &choice, &rates, rates_predict(&rates, gpus, ranks), &fit};
-        (json ? forecast_print_json : forecast_print)(&report);
+        const struct estimate_report report = {&estimate, &choice, &rates, rates_predict(&rates, gpus, ranks), &fit};
+        (json ? estimate_print_json : estimate_print)(&report);
         fflush(stdout); /* before messages on standard error */
         code = fit_refuse(&fit);
         if (code == ERROR_NONE && own->memory == 0) /* the plan is for this machine */
             code =
-                fit_check_host(own, forecast_neediest(&forecast)->memory[BUDGET_HOST], fit_host(own, node), executor);
+                fit_check_host(own, estimate_neediest(&estimate)->memory[BUDGET_HOST], fit_host(own, node), executor);
     }
-    forecast_destroy(&forecast);
+    estimate_destroy(&estimate);
     layout_choice_destroy(&choice);
     return code;
 }
@@ -86,7 +86,7 @@ static int complete(struct deck *deck)
 
 static int plan_on_device(const struct command_environment *environment, struct setup *setup)
 {
-    int threads = forecast_threads(setup->threads, ranks);
+    int threads = estimate_threads(setup->threads, ranks);
     struct comm *self = comm_self();
     const struct device_request request = {
         .kind = setup->device.kind, .threads = threads, .world = self, .node = self, .quiet = true};

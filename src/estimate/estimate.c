@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int forecast_threads(int64_t asked, int64_t ranks)
+int estimate_threads(int64_t asked, int64_t ranks)
 {
     int given = threads_asked(asked), idle;
     if (given > 0)
@@ -27,7 +27,7 @@ int forecast_threads(int64_t asked, int64_t ranks)
 
 /* -- Data -------------------------------------------------------------------------------------------------------- */
 
-static int count_store(struct forecast *f, int store)
+static int count_store(struct estimate *f, int store)
 {
     const char *path = f->stores.paths[store];
     if (!data_set_exists(path)) {
@@ -52,7 +52,7 @@ static int count_store(struct forecast *f, int store)
 }
 
 /* Counts an epoch, which is each store once, as in training. */
-static int count_data(struct forecast *f)
+static int count_data(struct estimate *f)
 {
     const struct loader_settings *settings = &f->setup.train;
     const bool padded = settings->format == LOADER_PADDED;
@@ -95,8 +95,8 @@ static int64_t groups_of_rows(const struct loader_settings *settings)
 struct dry_run {
     struct executor *executor; /* the planning executor */
     struct grid_numbers sizes, place;
-    struct group made[FORECAST_GROUPS];
-    enum layout_axis axes[FORECAST_GROUPS]; /* [made_count] axis of each group */
+    struct group made[ESTIMATE_GROUPS];
+    enum layout_axis axes[ESTIMATE_GROUPS]; /* [made_count] axis of each group */
     int made_count;
     struct model model;
     struct engine engine;
@@ -140,17 +140,17 @@ static int64_t need_of(const struct budget *budget, const struct executor *targe
 }
 
 /* Returns the rank that needs the most memory (the first, if several do), with number, need and memory only. */
-static struct forecast_rank plan_neediest(const struct setup *setup, struct executor *target)
+static struct estimate_rank plan_neediest(const struct setup *setup, struct executor *target)
 {
     int kinds[GRID_KINDS];
     const int count = grid_kinds(&setup->shape, (int)setup->ranks, kinds);
-    struct forecast_rank most = {.need = -1};
+    struct estimate_rank most = {.need = -1};
     for (int i = 0; i < count; i++) {
         struct dry_run r;
         dry_run_create(&r, setup, kinds[i], target, NULL);
         const int64_t need = need_of(&r.engine.budget, target);
         if (need > most.need) {
-            most = (struct forecast_rank){.rank = kinds[i], .need = need};
+            most = (struct estimate_rank){.rank = kinds[i], .need = need};
             memcpy(most.memory, r.engine.budget.bytes, sizeof most.memory);
         }
         dry_run_destroy(&r);
@@ -158,9 +158,9 @@ static struct forecast_rank plan_neediest(const struct setup *setup, struct exec
     return most;
 }
 
-int64_t forecast_memory(int64_t *memory, const struct setup *setup, struct executor *target)
+int64_t estimate_memory(int64_t *memory, const struct setup *setup, struct executor *target)
 {
-    const struct forecast_rank most = plan_neediest(setup, target);
+    const struct estimate_rank most = plan_neediest(setup, target);
     memcpy(memory, most.memory, sizeof most.memory);
     return most.need;
 }
@@ -276,11 +276,11 @@ static struct batch fake_batch(const struct dry_run *r)
 }
 
 /* Adds `times` the cost of a step of `count` equal micro-batches; returns the step's seconds, 0 without rates. */
-static double add_step(struct forecast_rank *rank, struct dry_run *r, const struct setup *setup,
+static double add_step(struct estimate_rank *rank, struct dry_run *r, const struct setup *setup,
                        const struct machine_rates *rates, const struct batch *batches, int64_t count, int64_t times)
 {
     struct pricing pricing = {.dry_run = r, .rates = rates, .segment = setup->train.window};
-    struct plan_traffic traffic[FORECAST_GROUPS];
+    struct plan_traffic traffic[ESTIMATE_GROUPS];
     double seconds = 0;
     struct schedule schedule = setup_schedule(setup, count, r->place.all);
     plan_executor_clear(r->executor);
@@ -295,7 +295,7 @@ static double add_step(struct forecast_rank *rank, struct dry_run *r, const stru
         rank->seconds += (double)times * seconds;
         rank->exposed += (double)times * (seconds - timeline_seconds(log, launch_time, &pricing));
     }
-    rank->groups = plan_log_traffic(plan_log_all(log), traffic, FORECAST_GROUPS); /* same order for any count */
+    rank->groups = plan_log_traffic(plan_log_all(log), traffic, ESTIMATE_GROUPS); /* same order for any count */
     for (int g = 0; g < rank->groups; g++) {
         rank->traffic[g].group = traffic[g].group;
         rank->axes[g] = axis_of(r, traffic[g].group);
@@ -309,7 +309,7 @@ static double add_step(struct forecast_rank *rank, struct dry_run *r, const stru
  * which ends them. So the cost of one more micro-batch is the difference between steps of three and of two. A pipeline
  * needs as many as it has stages to be full; with several model chunks, micro-batches are added in turns of one per
  * stage. */
-static struct forecast_rank step_of_rank(const struct setup *setup, int number, struct executor *target,
+static struct estimate_rank step_of_rank(const struct setup *setup, int number, struct executor *target,
                                          const struct machine_rates *rates)
 {
     const int64_t micro_batches = setup->micro_batches, stages = setup->model.pipeline.stages;
@@ -318,7 +318,7 @@ static struct forecast_rank step_of_rank(const struct setup *setup, int number, 
     const int64_t more = micro_batches / turn - fewest;
     struct dry_run r;
     dry_run_create(&r, setup, number, target, rates);
-    struct forecast_rank rank = {.rank = number, .need = need_of(&r.engine.budget, target)};
+    struct estimate_rank rank = {.rank = number, .need = need_of(&r.engine.budget, target)};
     memcpy(rank.memory, r.engine.budget.bytes, sizeof rank.memory);
     rank.quantized = r.engine.store->quantized;
     rank.snapshot = setup->saving.overlapped ? snapshot_bytes(&r.engine) : 0;
@@ -339,13 +339,13 @@ static struct forecast_rank step_of_rank(const struct setup *setup, int number, 
     return rank;
 }
 
-struct forecast_rank forecast_step(const struct setup *setup, struct executor *target,
+struct estimate_rank estimate_step(const struct setup *setup, struct executor *target,
                                    const struct machine_rates *rates)
 {
     return step_of_rank(setup, plan_neediest(setup, target).rank, target, rates);
 }
 
-void forecast_dry_run(struct forecast *f, struct executor *target, const struct machine_rates *rates)
+void estimate_dry_run(struct estimate *f, struct executor *target, const struct machine_rates *rates)
 {
     int numbers[GRID_KINDS];
     memory_free(f->kinds);
@@ -355,30 +355,30 @@ void forecast_dry_run(struct forecast *f, struct executor *target, const struct 
         f->kinds[i] = step_of_rank(&f->setup, numbers[i], target, rates);
 }
 
-const struct forecast_rank *forecast_neediest(const struct forecast *f)
+const struct estimate_rank *estimate_neediest(const struct estimate *f)
 {
-    const struct forecast_rank *most = &f->kinds[0];
+    const struct estimate_rank *most = &f->kinds[0];
     for (int i = 1; i < f->kind_count; i++)
         if (f->kinds[i].need > most->need)
             most = &f->kinds[i];
     return most;
 }
 
-const struct forecast_rank *forecast_slowest(const struct forecast *f)
+const struct estimate_rank *estimate_slowest(const struct estimate *f)
 {
-    const struct forecast_rank *slowest = &f->kinds[0];
+    const struct estimate_rank *slowest = &f->kinds[0];
     for (int i = 1; i < f->kind_count; i++)
         if (f->kinds[i].seconds > slowest->seconds)
             slowest = &f->kinds[i];
     return slowest;
 }
 
-/* -- Forecast ---------------------------------------------------------------------------------------------------- */
+/* -- Estimate ---------------------------------------------------------------------------------------------------- */
 
-int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, int threads, struct executor *target,
+int estimate_create(struct estimate *f, const struct deck *deck, int64_t ranks, int threads, struct executor *target,
                     const struct machine_rates *rates)
 {
-    *f = (struct forecast){.ranks = ranks, .threads = threads};
+    *f = (struct estimate){.ranks = ranks, .threads = threads};
     int64_t vocabulary;
     int code = setup_create(&f->setup, deck, ranks);
     if (code == ERROR_NONE)
@@ -398,12 +398,12 @@ int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, 
     f->step_tokens = setup->train.global_rows * setup->train.row_tokens;
     for (int c = 0; c < FLOPS_CONVENTIONS; c++)
         f->token_flops[c] = flops_per_token(&setup->model, setup->train.window, (enum flops_convention)c);
-    forecast_dry_run(f, target, rates);
+    estimate_dry_run(f, target, rates);
     f->disk = disk_space_of(setup);
     return ERROR_NONE;
 }
 
-void forecast_destroy(struct forecast *f)
+void estimate_destroy(struct estimate *f)
 {
     setup_destroy(&f->setup);
     free(f->quantized);

@@ -10,13 +10,13 @@
 
 /* Returns the lower bound of a step's seconds, at the devices' peak with unquantized GEMMs; 0 if the peak is not known.
  */
-static double seconds_at_peak(const struct forecast *f)
+static double seconds_at_peak(const struct estimate *f)
 {
     double flops = f->token_flops[FLOPS_CAUSAL] * (double)f->step_tokens;
     return f->setup.peak > 0 ? flops / f->setup.peak / (double)f->ranks : 0;
 }
 
-static double epochs_of_run(const struct forecast *f)
+static double epochs_of_run(const struct estimate *f)
 {
     return f->epoch_steps > 0 ? (double)f->setup.steps / f->epoch_steps : 0;
 }
@@ -38,7 +38,7 @@ static void mebibytes(const char *name, int64_t bytes)
     printf("  %-28s %18.1f\n", name, (double)bytes / (1 << 20));
 }
 
-static void print_model(const struct forecast *f)
+static void print_model(const struct estimate *f)
 {
     const struct model_settings *m = &f->setup.model;
     printf("model\n");
@@ -73,9 +73,9 @@ static void print_candidates(const struct layout_choice *choice, bool timed)
         printf("  and %d that are worse\n", choice->count - SHOWN);
 }
 
-static void print_memory(const struct forecast *f)
+static void print_memory(const struct estimate *f)
 {
-    const struct forecast_rank *rank = forecast_neediest(f);
+    const struct estimate_rank *rank = estimate_neediest(f);
     printf("memory of a rank, MiB\n");
     for (int c = 0; c < BUDGET_HOST; c++) {
         mebibytes(budget_category_name((enum budget_category)c), rank->memory[c]);
@@ -96,13 +96,13 @@ static void print_memory(const struct forecast *f)
     printf("  %-28s %18.1f\n", "rows of two steps, on host", f->batches / (1 << 20));
 }
 
-static void print_arithmetic(const struct forecast *f)
+static void print_arithmetic(const struct estimate *f)
 {
     printf("FLOPs of training            %10s %18s\n", "a token", "a step");
     for (int c = 0; c < FLOPS_CONVENTIONS; c++)
         printf("  %-24s %12.4e %18.4e\n", flops_name((enum flops_convention)c), f->token_flops[c],
                f->token_flops[c] * (double)f->step_tokens);
-    printf("  %-37s %18.4e\n", "ops of one rank, recompute included", forecast_neediest(f)->flops);
+    printf("  %-37s %18.4e\n", "ops of one rank, recompute included", estimate_neediest(f)->flops);
     if (f->setup.peak > 0)
         printf("  %-37s %18.4g\n",
                precision_quantizes(&f->setup.model.precision) ? "seconds a step at peak, unquantized"
@@ -111,7 +111,7 @@ static void print_arithmetic(const struct forecast *f)
 }
 
 /* Prints the predicted time of a step, exposed communication, and days for 1e12 tokens (as NeMo's benchmark). */
-static void print_time(const struct forecast *f, const struct machine_rates *rates, bool timed)
+static void print_time(const struct estimate *f, const struct machine_rates *rates, bool timed)
 {
     if (!timed) {
         printf(
@@ -120,7 +120,7 @@ static void print_time(const struct forecast *f, const struct machine_rates *rat
             (long long)(f->ranks < rates->node ? f->ranks : rates->node));
         return;
     }
-    const struct forecast_rank *rank = forecast_slowest(f);
+    const struct estimate_rank *rank = estimate_slowest(f);
     const double speed = (double)f->step_tokens / rank->seconds;
     log_print(stdout, "time by the machine profile of %s\n",
               rates->device[0] != '\0' ? rates->device : "an H200, not measured");
@@ -138,20 +138,20 @@ static void print_time(const struct forecast *f, const struct machine_rates *rat
     }
 }
 
-static void print_traffic(const struct forecast *f)
+static void print_traffic(const struct estimate *f)
 {
     printf("what each rank receives a step, MiB\n");
-    for (int g = 0; g < forecast_neediest(f)->groups; g++) {
+    for (int g = 0; g < estimate_neediest(f)->groups; g++) {
         char name[64];
-        snprintf(name, sizeof name, "group %s, %lld collectives", forecast_neediest(f)->traffic[g].group,
-                 (long long)forecast_neediest(f)->traffic[g].collectives);
-        mebibytes(name, forecast_neediest(f)->traffic[g].bytes);
+        snprintf(name, sizeof name, "group %s, %lld collectives", estimate_neediest(f)->traffic[g].group,
+                 (long long)estimate_neediest(f)->traffic[g].collectives);
+        mebibytes(name, estimate_neediest(f)->traffic[g].bytes);
     }
-    if (forecast_neediest(f)->groups == 0)
+    if (estimate_neediest(f)->groups == 0)
         mebibytes("one rank alone", 0);
 }
 
-static void print_data(const struct forecast *f)
+static void print_data(const struct estimate *f)
 {
     printf("data\n");
     whole("tokens a step", f->step_tokens);
@@ -171,7 +171,7 @@ static void print_data(const struct forecast *f)
         store_epochs_warn(f->shares, f->stores.count);
 }
 
-static void print_files(const struct forecast *f)
+static void print_files(const struct estimate *f)
 {
     printf("files, MiB\n");
     mebibytes("checkpoint", f->disk.checkpoint);
@@ -182,9 +182,9 @@ static void print_files(const struct forecast *f)
         mebibytes("free at output.folder now", f->disk.free);
 }
 
-void forecast_print(const struct forecast_report *report)
+void estimate_print(const struct estimate_report *report)
 {
-    const struct forecast *f = report->forecast;
+    const struct estimate *f = report->estimate;
     const struct memory_fit *fit = report->fit;
     print_model(f);
     char *layout = layout_text(f->setup.deck, f->ranks);
@@ -211,7 +211,7 @@ void forecast_print(const struct forecast_report *report)
 
 /* -- JSON -------------------------------------------------------------------------------------------------------- */
 
-static json_t *model_json(const struct forecast *f)
+static json_t *model_json(const struct estimate *f)
 {
     const struct model_settings *m = &f->setup.model;
     return json_pack("{ss sI sI sI sI sI sI sI sb sI ss}", "family", m->family->name, "layers", (json_int_t)m->layers,
@@ -221,39 +221,39 @@ static json_t *model_json(const struct forecast *f)
                      f->quantized);
 }
 
-static json_t *memory_json(const struct forecast *f)
+static json_t *memory_json(const struct estimate *f)
 {
     json_t *memory = json_object();
     for (int c = 0; c < BUDGET_HOST; c++)
         json_object_set_new(memory, budget_category_name((enum budget_category)c),
-                            json_integer(forecast_neediest(f)->memory[c]));
-    json_object_set_new(memory, "total", json_integer(forecast_neediest(f)->need));
+                            json_integer(estimate_neediest(f)->memory[c]));
+    json_object_set_new(memory, "total", json_integer(estimate_neediest(f)->need));
     return memory;
 }
 
-static json_t *flops_json(const struct forecast *f)
+static json_t *flops_json(const struct estimate *f)
 {
     json_t *flops = json_object();
     for (int c = 0; c < FLOPS_CONVENTIONS; c++)
         json_object_set_new(
             flops, flops_name((enum flops_convention)c),
             json_pack("{sf sf}", "token", f->token_flops[c], "step", f->token_flops[c] * (double)f->step_tokens));
-    json_object_set_new(flops, "ops_of_a_rank", json_real(forecast_neediest(f)->flops));
+    json_object_set_new(flops, "ops_of_a_rank", json_real(estimate_neediest(f)->flops));
     return flops;
 }
 
-static json_t *traffic_json(const struct forecast *f)
+static json_t *traffic_json(const struct estimate *f)
 {
     json_t *traffic = json_object();
-    for (int g = 0; g < forecast_neediest(f)->groups; g++)
-        json_object_set_new(traffic, forecast_neediest(f)->traffic[g].group,
+    for (int g = 0; g < estimate_neediest(f)->groups; g++)
+        json_object_set_new(traffic, estimate_neediest(f)->traffic[g].group,
                             json_pack("{sI sI}", "collectives",
-                                      (json_int_t)forecast_neediest(f)->traffic[g].collectives, "bytes",
-                                      (json_int_t)forecast_neediest(f)->traffic[g].bytes));
+                                      (json_int_t)estimate_neediest(f)->traffic[g].collectives, "bytes",
+                                      (json_int_t)estimate_neediest(f)->traffic[g].bytes));
     return traffic;
 }
 
-static json_t *layout_json(const struct forecast *f)
+static json_t *layout_json(const struct estimate *f)
 {
     const struct grid_numbers sizes = grid_sizes(&f->setup.shape, (int)f->ranks);
     return json_pack("{ss si si si}", "shard", layout_level((int)f->setup.engine.sharding.level), "replicas",
@@ -271,7 +271,7 @@ static json_t *candidates_json(const struct layout_choice *choice, bool timed)
     return all;
 }
 
-static json_t *data_json(const struct forecast *f)
+static json_t *data_json(const struct estimate *f)
 {
     json_t *data =
         json_pack("{sI sI}", "tokens_a_step", (json_int_t)f->step_tokens, "steps", (json_int_t)f->setup.steps);
@@ -289,9 +289,9 @@ static json_t *data_json(const struct forecast *f)
     return data;
 }
 
-void forecast_print_json(const struct forecast_report *report)
+void estimate_print_json(const struct estimate_report *report)
 {
-    const struct forecast *f = report->forecast;
+    const struct estimate *f = report->estimate;
     const struct memory_fit *fit = report->fit;
     json_t *files = json_pack("{sI sI sI sI}", "checkpoint", (json_int_t)f->disk.checkpoint, "final_model",
                               (json_int_t)f->disk.model, "checkpoints", (json_int_t)f->disk.checkpoints, "disk",
@@ -308,15 +308,15 @@ void forecast_print_json(const struct forecast_report *report)
     if (report->timed)
         json_object_set_new(all, "time",
                             json_pack("{ss sf sf sf}", "rates", report->rates->device, "seconds",
-                                      forecast_slowest(f)->seconds, "exposed", forecast_slowest(f)->exposed, "bubble",
-                                      forecast_slowest(f)->bubble));
+                                      estimate_slowest(f)->seconds, "exposed", estimate_slowest(f)->exposed, "bubble",
+                                      estimate_slowest(f)->bubble));
     json_object_set_new(all, "node", json_integer(report->rates->node));
     if (report->choice->count > 0)
         json_object_set_new(all, "candidates", candidates_json(report->choice, report->timed));
-    json_object_set_new(all, "weight_copies", json_integer(forecast_neediest(f)->quantized));
+    json_object_set_new(all, "weight_copies", json_integer(estimate_neediest(f)->quantized));
     json_object_set_new(all, "host_batches", json_real(f->batches));
-    json_object_set_new(all, "host_offloaded", json_integer(forecast_neediest(f)->memory[BUDGET_HOST]));
-    json_object_set_new(all, "host_snapshot", json_integer(forecast_neediest(f)->snapshot));
+    json_object_set_new(all, "host_offloaded", json_integer(estimate_neediest(f)->memory[BUDGET_HOST]));
+    json_object_set_new(all, "host_snapshot", json_integer(estimate_neediest(f)->snapshot));
     if (f->setup.fits_recompute)
         json_object_update_new(all, json_pack("{ss ss}", "recompute_layers", f->setup.fitted_layers, "offload_layers",
                                               f->setup.fitted_offload));

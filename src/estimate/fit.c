@@ -87,7 +87,7 @@ int fit_check_host(const struct setup *setup, int64_t bytes, int64_t host, const
 int fit_check_training(const struct setup *setup, int64_t sharing, struct executor *target)
 {
     struct memory_fit fit;
-    int64_t memory[BUDGET_CATEGORIES], need = forecast_memory(memory, setup, target);
+    int64_t memory[BUDGET_CATEGORIES], need = estimate_memory(memory, setup, target);
     int code = fit_check(&fit, setup, need, sharing, target);
     if (code == ERROR_NONE)
         code = fit_refuse(&fit);

@@ -24,7 +24,7 @@ int64_t fit_usable(const struct setup *setup, int64_t limit, const struct execut
 /* Compares need, the memory that the deck's plan needs, with fit_limit. If it does not fit, finds advice by planning
  * decks that need less: first with one key changed, then with two and more, of precision.weight_copies, parallel.shard
  * if there are several ranks, memory.recompute, train.micro_batch, parallel.context, memory.head_tokens,
- * precision.compute, in this order; the advice names the first that fits. target: as for forecast_create. Errors as
+ * precision.compute, in this order; the advice names the first that fits. target: as for estimate_create. Errors as
  * fit_limit. */
 int fit_check(struct memory_fit *fit, const struct setup *setup, int64_t need, int64_t sharing,
               struct executor *target);

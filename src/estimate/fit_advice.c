@@ -154,7 +154,7 @@ static int64_t plan_level(struct search *s, const int level[FIT_KEYS])
         return INT64_MAX;
     }
     setup_update(&s->other);
-    int64_t need = forecast_memory(s->memory, &s->other, s->target);
+    int64_t need = estimate_memory(s->memory, &s->other, s->target);
     if (s->least == 0 || need < s->least) {
         s->least = need;
         s->least_state = fit_state(s->memory);

@@ -30,7 +30,7 @@ struct fit_search {
 static int64_t plan_deck(struct fit_search *c, int64_t *memory)
 {
     setup_update(c->setup);
-    return forecast_memory(memory, c->setup, c->target);
+    return estimate_memory(memory, c->setup, c->target);
 }
 
 static bool table_fits(struct fit_search *c)

@@ -9,7 +9,7 @@
 bool fit_chooses(const struct deck *deck);
 
 /* Writes the choices for a complete setup into setup->deck, and updates the setup. Other setups stay unchanged. target:
- * as for forecast_memory. Local.
+ * as for estimate_memory. Local.
  *
  * memory.recompute = "fit": chooses recompute policies (memory.fitted_layers) and layers to offload to host memory
  * (memory.fitted_offload), so that recomputation is minimal and a rank needs at most fit_usable of `limit`, and seven

@@ -18,7 +18,7 @@ static struct layout_candidate judge(const struct setup *setup, const struct lay
     struct setup fitted;
     setup_copy(&fitted, setup);
     fit_choose(&fitted, place->limit, place->host, place->target);
-    const struct forecast_rank rank = forecast_step(&fitted, place->target, place->rates);
+    const struct estimate_rank rank = estimate_step(&fitted, place->target, place->rates);
     struct layout_candidate candidate = {.shard = fitted.deck->parallel.shard,
                                          .shard_size = fitted.deck->parallel.shard_size,
                                          .context = fitted.deck->parallel.context,
