@@ -287,8 +287,8 @@ static void measure_updates(void)
     MEASURE("sum_squares of f32", SUM_SQUARES, sum_squares, 1, n, .x = numbers(n), .sum = device(DTYPE_F64, 1, 1));
     MEASURE("sum_squares of f32, exact", SUM_SQUARES, sum_squares, 1, n, .x = numbers(n),
             .sum = device(DTYPE_F64, 1, SQUARES_PARTS), .quantum = 1);
-    MEASURE("exact_add", EXACT_ADD, exact_add, 1, n, .from = numbers(n), .to = device(DTYPE_F64, 1, n), .quantum = 0x1p-30,
-            .most = 1000, .accumulate = true);
+    MEASURE("exact_add", EXACT_ADD, exact_add, 1, n, .from = numbers(n), .to = device(DTYPE_F64, 1, n),
+            .quantum = 0x1p-30, .most = 1000, .accumulate = true);
     MEASURE("exact_read", EXACT_READ, exact_read, 1, n, .from = device(DTYPE_F64, 1, n), .to = device(DTYPE_F32, 1, n));
 }
 

@@ -192,7 +192,7 @@ static void look(struct rank_watch *watch, const struct rank_report *reports, st
     memory_free(ranks);
 }
 
-/* What rank 0 makes of the reports of all ranks. */
+/* The result of a look, which rank 0 computes from all reports. */
 struct verdict {
     struct watch_row row;
     bool looks, reads;
