@@ -240,7 +240,7 @@ parts of a token store          | train deck.cfg data.split_ratios=9,1 train.ste
 longer than the preset's        | train deck.cfg model.preset=og2_7b data.row_tokens=8208 | 2 | data.row_tokens = 8208: sequences are longer than the 8192 tokens of model.preset = "og2_7b"
 longer than the model's         | train deck.cfg model.positions=32 data.window=33 | 2 | data.window = 33: sequences are longer than the 32 tokens of model.positions
 ranks that do not share rows    | train deck.cfg parallel.context=3         | 2 | parallel.context = 3: must divide the number of ranks, 2
-rows without two chunks a rank  | train deck.cfg parallel.context=2 data.row_tokens=48 | 2 | data.row_tokens = 48: must be a multiple of 64
+rows without two slices a rank  | train deck.cfg parallel.context=2 data.row_tokens=48 | 2 | data.row_tokens = 48: must be a multiple of 64
 heads that ranks cannot divide  | train deck.cfg parallel.context=2 parallel.context_method=heads model.heads=1 model.kv_heads=1 | 2 | parallel.context = 2: must divide model.heads, 1, with parallel.context_method = "heads"
 ranks that do not share layers  | train deck.cfg parallel.tensor=3          | 2 | parallel.tensor = 3: must divide the number of ranks, 2
 kv heads that they cannot divide | plan --ranks 4 deck.cfg parallel.tensor=4 model.heads=12 model.kv_heads=3 model.head_dim=8 | 2 | parallel.tensor = 4: must divide model.kv_heads, 3

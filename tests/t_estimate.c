@@ -610,7 +610,7 @@ static void test_quantized(void)
     CHECK(strstr(error_message(), "needs a GPU of a kind") != NULL);
     error_clear();
 
-    /* the head's chunks, of which the small deck has 100 tokens of 512 */
+    /* the head's slices, of which the small deck has 100 tokens of 512 */
     for (int recipe = DECK_RECIPE_CURRENT; recipe <= DECK_RECIPE_MXFP8; recipe++) {
         const bool scales_by_row = recipe == DECK_RECIPE_ROW || recipe == DECK_RECIPE_BLOCK;
         deck.precision.recipe = recipe;

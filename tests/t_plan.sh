@@ -191,11 +191,11 @@ ranks 1 $run device.memory="$limit" train.steps=5
 check "fit: again where it does not fit" test "$(fitted)" = "$table"
 rm -r "$work/fit" "$work/unfitted"
 
-# the head's chunks
+# the head's slices
 chunks="memory.head_tokens=0 device.memory=1"
 # shellcheck disable=SC2086
 plan "$work/deck.cfg" $chunks --ranks 2
-tokens=$(sed -n "s/^  tokens of a head chunk  *//p" "$work/out") total=$(awk '/^  transient / { print $2 }' "$work/out")
+tokens=$(sed -n "s/^  tokens of a head slice  *//p" "$work/out") total=$(awk '/^  transient / { print $2 }' "$work/out")
 for step in 1 2; do
     # shellcheck disable=SC2086
     ranks 2 train "$work/deck.cfg" $chunks checkpoint.every=1 output.folder="$work/chunks" train.steps=$step

@@ -434,7 +434,7 @@ const struct deck_row deck_table[] = {
      .doc = "Written by a run with memory.recompute = \"fit\": the layers that it offloads, if memory.offload_layers "
             "names none."},
     {INT(memory.head_tokens, 1024, 0, INDEX), .unit = "tokens", .restart = RESTART_LOGGED,
-     .doc = "Tokens whose logits are in memory at a time (a chunk of the head). Each chunk reads and writes the "
+     .doc = "Tokens whose logits are in memory at a time (a slice of the head). Each slice reads and writes the "
             "gradient of the head's matrix. 0: chosen by the program, as large as pays for its memory, and larger if "
             "memory is left."},
     {INT(memory.fitted_head_tokens, 0, 0, INDEX), .unit = "tokens", .restart = RESTART_FREE,

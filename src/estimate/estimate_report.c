@@ -88,7 +88,7 @@ static void print_memory(const struct estimate *f)
     if (f->setup.fits_recompute && f->setup.fitted_offload[0] != '\0')
         log_print(stdout, "  %-28s %18s\n", "offloaded, layers", f->setup.fitted_offload);
     if (f->setup.fits_head)
-        printf("  %-28s %18lld\n", "tokens of a head chunk", (long long)f->setup.head_tokens);
+        printf("  %-28s %18lld\n", "tokens of a head slice", (long long)f->setup.head_tokens);
     if (rank->memory[BUDGET_HOST] > 0)
         mebibytes("offloaded, on host", rank->memory[BUDGET_HOST]);
     if (rank->snapshot > 0)

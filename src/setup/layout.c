@@ -130,7 +130,7 @@ static int check_context(const struct deck *deck, int64_t ranks)
         return code;
     if (deck->data.row_tokens % multiple != 0)
         return error_user("key data.row_tokens = %lld: must be a multiple of %lld with parallel.context = %lld, since "
-                          "each rank has two chunks of a row, such as %lld",
+                          "each rank has two slices of a row, such as %lld",
                           (long long)deck->data.row_tokens, (long long)multiple, (long long)context,
                           (long long)((deck->data.row_tokens / multiple + 1) * multiple));
     return ERROR_NONE;
@@ -194,7 +194,7 @@ static int check_reproducible(const struct deck *deck)
     if (deck->parallel.context == 0)
         return error_user(needs, "a number in parallel.context, since rounding depends on how rows are split");
     if (deck->memory.head_tokens == 0)
-        return error_user(needs, "a number in memory.head_tokens, since rounding depends on the head's chunks");
+        return error_user(needs, "a number in memory.head_tokens, since rounding depends on the head's slices");
     return ERROR_NONE;
 }
 
