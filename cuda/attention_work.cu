@@ -211,7 +211,7 @@ void attention_prepare(const struct cuda_target *target, const struct attention_
     CUDA_CHECK_LAUNCH("attention_prepare");
 }
 
-/* -- Rows that no segment covers, for other implementations ------------------------------------------------------- */
+/* -- Rows that no segment covers, where there are no queries ------------------------------------------------------ */
 
 /* A matrix as bytes; width and stride in bytes. */
 struct bytes {

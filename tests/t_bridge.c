@@ -71,8 +71,8 @@ static void test_made_up(void)
     free(out);
 }
 
-/* A table of frequencies that went through 16 bits is what the model computes with, and comes out as it was; one a
- * little off is said, and made again; one of another theta is refused. */
+/* A table of frequencies that was rounded to 16 bits is what the model computes with, and is exported unchanged. A
+ * table that differs slightly is reported and recomputed; a table of another theta is refused. */
 static void test_tables(void)
 {
     static const struct {

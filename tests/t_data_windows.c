@@ -82,7 +82,7 @@ static void test_windows(void)
     CHECK(windows->index.header.windows == 17 && windows->index.header.tokens == 15834 && windows->index.map != NULL);
     windows_close(windows);
 
-    /* a side file that is of another store, cut or foreign is made again */
+    /* a side file of another store, a truncated one and a foreign one are rewritten */
     const char *side = stores_path("periodic.h5.windows-1024-200-each");
     struct stat made, again;
     CHECK(stat(side, &made) == 0);
@@ -154,7 +154,7 @@ static void refused_windows(const char *path, const struct windows_layout *layou
     comm_destroy(world);
 }
 
-/* What was written and what is read is the same, or it is made again or refused. */
+/* A damaged side file is read as it was written, rewritten, or refused. */
 static void test_damage(void)
 {
     const struct windows_layout layout = {100, 10, WINDOWS_EACH, false, false};

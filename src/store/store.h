@@ -20,7 +20,7 @@
  * owned by the store. */
 struct store_shard {
     int64_t first;
-    int owner, owners; /* `owners` ranks own copies of these elements; this rank is number `owner`, from 0 */
+    int owner, owners; /* number of ranks that own a copy of the elements, and this rank's index among them */
     struct master_weights weight;
     struct tensor gradient;
     struct tensor m, v; /* moments; these and the gradient are absent in a store that does not train */
