@@ -91,8 +91,10 @@ void cuda_product_factors(const struct cuda_target *target, const float *scale_a
 /* Adds an f32 bias to each row of an f32 d. */
 void cuda_add_bias(const struct cuda_target *target, struct tensor bias, struct tensor d);
 
-/* sum [1, n] = sum over the rows of parts, f [at least 2, n], added in f32 in row order. The tensors do not overlap. */
-void cuda_rank_sum(const struct cuda_target *target, struct tensor parts, struct tensor sum);
+/* sum [1, n] = sum over the rows of parts, f [at least 2, n], added in f32 in row order, with `own` [1, n] in place of
+ * row `rank`, which is not read. sum may be own. */
+void cuda_rank_sum(const struct cuda_target *target, struct tensor parts, int rank, struct tensor own,
+                   struct tensor sum);
 
 /* When the stream reaches this point, the device increments *counter (device memory) and stores its value in *seen
  * (host memory). It can be captured in a CUDA graph. */

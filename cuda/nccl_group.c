@@ -5,6 +5,7 @@
 #include "cuda/kernel.h"
 #include "cuda/nccl_versions.h"
 #include "cuda/nccl_watchdog.h"
+#include "cuda/peer_copies.h"
 
 #include <nccl.h>
 #include <stdlib.h>
@@ -21,7 +22,8 @@ struct nccl_group {
     ncclComm_t lanes[TRANSFER_DIRECTIONS]; /* one-way communicators with neighbouring ranks; NULL before the first
                                               send_receive */
     struct token_window *windows;
-    bool registered; /* all windows are registered */
+    struct peer_copies *peer; /* NULL: the ranks do not reach each other's memory, or the group has none yet */
+    void *flags;              /* memory for peer's use; NULL: none */
     struct nccl_watchdog watchdog;
 };
 
@@ -126,37 +128,43 @@ static ncclResult_t exchange_rows(const struct tensor *in, const struct tensor *
 #endif
 }
 
-/* Copies all ranks' parts of this rank's row to `scratch`, and adds them. */
-static ncclResult_t scatter_copies(const struct cuda_target *target, const struct tensor *in,
-                                   const struct tensor *scratch, struct tensor out, ncclComm_t nccl,
-                                   cudaStream_t stream)
-{
-    CHECK_NCCL(exchange_rows(in, scratch, nccl, stream));
-    cuda_rank_sum(target, *scratch, out);
-    return ncclSuccess;
-}
-
-static ncclResult_t reduce_copies(const struct cuda_target *target, const struct group *group,
-                                  const struct all_reduce_args *args, ncclComm_t nccl, cudaStream_t stream)
-{
-    const struct tensor x = tensor_matrix(args->x.data, args->x.dtype, group->size, args->scratch.cols);
-    const struct tensor own = tensor_rows(&x, group->rank, 1);
-    CHECK_NCCL(scatter_copies(target, &x, &args->scratch, own, nccl, stream));
-    return gather_rows(&own, &x, nccl, stream);
-}
-
-/* Returns whether sums use copies. Without registered memory copies would use as many SMs as sums. */
-static bool copies(const struct group *group, const struct tensor *scratch)
+/* Returns whether the group's copies reach a tensor on all ranks (cuda/peer_copies.h). */
+static bool reaches(const struct group *group, const struct tensor *tensor)
 {
     const struct nccl_group *own = group->self;
-    return tensor_present(scratch) && own->registered;
+    return own->peer != NULL && tensor_present(tensor) && peer_copies_reach(own->peer, tensor);
 }
+
+/* Copies the other ranks' parts of this rank's row of `in` to `scratch`, and adds all. */
+static void scatter_copies(struct nccl_group *own, struct stream *stream, const struct tensor *in,
+                           const struct tensor *scratch, struct tensor sum)
+{
+    const struct cuda_target *target = &own->settings.targets[stream->id];
+    peer_copies_exchange(own->peer, stream->id, target->stream, in, scratch, false);
+    cuda_rank_sum(target, *scratch, own->group.rank, tensor_rows(in, own->group.rank, 1), sum);
+}
+
+static void reduce_copies(struct nccl_group *own, struct stream *stream, const struct all_reduce_args *args)
+{
+    const struct tensor x = tensor_matrix(args->x.data, args->x.dtype, own->group.size, args->scratch.cols);
+    const struct tensor sum = tensor_rows(&x, own->group.rank, 1);
+    scatter_copies(own, stream, &x, &args->scratch, sum);
+    peer_copies_gather(own->peer, stream->id, own->settings.targets[stream->id].stream, &sum, &x);
+}
+
+/* As COLLECT, of a function that launches copies. */
+#define COLLECT_COPIES(group, stream, name, call)                                                                      \
+    do {                                                                                                               \
+        begin((group)->self, (stream)->id, name);                                                                      \
+        call;                                                                                                          \
+        end((group)->self, (stream)->id);                                                                              \
+    } while (0)
 
 static void nccl_all_reduce(struct group *group, struct stream *stream, const struct all_reduce_args *args)
 {
     const struct tensor *x = &args->x;
-    if (copies(group, &args->scratch))
-        COLLECT(group, stream, "all_reduce", reduce_copies, target_of(group, stream), group, args);
+    if (reaches(group, &args->scratch) && reaches(group, x))
+        COLLECT_COPIES(group, stream, "all_reduce", reduce_copies(group->self, stream, args));
     else
         COLLECT(group, stream, "all_reduce", ncclAllReduce, x->data, x->data, (size_t)tensor_count(x), type_of(x),
                 args->maximum ? ncclMax : ncclSum);
@@ -164,9 +172,9 @@ static void nccl_all_reduce(struct group *group, struct stream *stream, const st
 
 static void nccl_reduce_scatter(struct group *group, struct stream *stream, const struct reduce_scatter_args *args)
 {
-    if (copies(group, &args->scratch))
-        COLLECT(group, stream, "reduce_scatter", scatter_copies, target_of(group, stream), &args->in, &args->scratch,
-                args->out);
+    if (reaches(group, &args->scratch))
+        COLLECT_COPIES(group, stream, "reduce_scatter",
+                       scatter_copies(group->self, stream, &args->in, &args->scratch, args->out));
     else
         COLLECT(group, stream, "reduce_scatter", ncclReduceScatter, args->in.data, args->out.data,
                 (size_t)args->out.cols, type_of(&args->in), ncclSum);
@@ -174,7 +182,13 @@ static void nccl_reduce_scatter(struct group *group, struct stream *stream, cons
 
 static void nccl_all_gather(struct group *group, struct stream *stream, const struct all_gather_args *args)
 {
-    COLLECT(group, stream, "all_gather", gather_rows, &args->in, &args->out);
+    const struct nccl_group *own = group->self;
+    if (reaches(group, &args->out))
+        COLLECT_COPIES(
+            group, stream, "all_gather",
+            peer_copies_gather(own->peer, stream->id, target_of(group, stream)->stream, &args->in, &args->out));
+    else
+        COLLECT(group, stream, "all_gather", gather_rows, &args->in, &args->out);
 }
 
 static void nccl_broadcast(struct group *group, struct stream *stream, const struct broadcast_args *args)
@@ -185,7 +199,13 @@ static void nccl_broadcast(struct group *group, struct stream *stream, const str
 
 static void nccl_all_to_all(struct group *group, struct stream *stream, const struct all_to_all_args *args)
 {
-    COLLECT(group, stream, "all_to_all", exchange_rows, &args->in, &args->out);
+    const struct nccl_group *own = group->self;
+    if (reaches(group, &args->out))
+        COLLECT_COPIES(
+            group, stream, "all_to_all",
+            peer_copies_exchange(own->peer, stream->id, target_of(group, stream)->stream, &args->in, &args->out, true));
+    else
+        COLLECT(group, stream, "all_to_all", exchange_rows, &args->in, &args->out);
 }
 
 static ncclResult_t pass_on(const struct group *group, const struct shift_args *args, ncclComm_t nccl,
@@ -297,9 +317,9 @@ static void nccl_send_receive(struct group *group, struct stream *stream, const 
 
 /* -- Creation ----------------------------------------------------------------------------------------------------- */
 
-/* Memory of the group. NCCL gathers by copy engines if both tensors of an all_gather are in registered memory, all
- * ranks are on one node with peer access, and the communicator requests it (NCCL 2.28's manual: CTAPolicy, window
- * registration). NCCL_WIN_ENABLE=0 in the environment disables it. */
+/* Memory of the group, which NCCL registers as windows. If all ranks are on one node with peer access, NCCL maps the
+ * windows of all into each (NCCL 2.28's manual: window registration), and gathers, all-to-alls and sums into them are
+ * copies (cuda/peer_copies.h). NCCL_WIN_ENABLE=0 in the environment disables it. */
 #if NCCL_VERSION_CODE >= 22800
 
 struct token_window {
@@ -320,65 +340,100 @@ static ncclWindow_t open_window(struct nccl_group *own, void *memory, int64_t by
     if (status == ncclSuccess && handle != NULL)
         CHECK_NCCL(ncclCommWindowDeregister(own->nccl, handle));
     if (own->windows == NULL && own->group.rank == 0)
-        log_info("# group \"%s\": NCCL does not register its memory (%s), so gathers use SMs", own->group.name,
+        log_info("# group \"%s\": NCCL does not register its memory (%s), so its transfers use SMs", own->group.name,
                  status == ncclSuccess ? "on another rank" : ncclGetErrorString(status));
     return NULL;
 }
 
-/* Runs two gathers. NCCL allocates what copies need at the first gather, which cannot be captured. NCCL also signals
- * that a rank is ready with a number: that of the gather, or 1 in a CUDA graph; after the second gather no 1 is left
- * over. */
-static void try_gathers(struct nccl_group *own, void *memory)
+/* Allocates and registers zeroed memory. */
+static struct token_window *make_window(struct nccl_group *own, int64_t bytes)
 {
-    struct stream stream = {own->settings.executor, STREAM_GATHER, NULL};
-    const struct tensor whole = tensor_matrix(memory, DTYPE_I16, own->group.size, 1);
-    const struct all_gather_args args = {&own->group, tensor_rows(&whole, own->group.rank, 1), whole};
-    for (int i = 0; i < 2; i++)
-        nccl_all_gather(&own->group, &stream, &args);
-    stream_synchronize(&stream);
+    struct token_window *window = memory_allocate(sizeof *window);
+    cudaStream_t stream = own->settings.targets[STREAM_COMPUTE].stream;
+    if (ncclMemAlloc(&window->memory, (size_t)bytes) != ncclSuccess)
+        error_fatal("out of device memory: %.2f GiB asked for by group \"%s\"", (double)bytes / (1 << 30),
+                    own->group.name);
+    CUDA_CHECK(cudaMemsetAsync(window->memory, 0, (size_t)bytes, stream));
+    CUDA_CHECK(cudaStreamSynchronize(stream));
+    window->handle = open_window(own, window->memory, bytes);
+    window->next = own->windows;
+    own->windows = window;
+    return window;
+}
+
+/* Returns whether all ranks reach the window on all ranks. */
+static bool add_window(struct nccl_group *own, const struct token_window *window, int64_t bytes)
+{
+    const bool added =
+        window->handle != NULL && peer_copies_add(own->peer, own->nccl, window->memory, bytes, window->handle);
+    return comm_max_i64(own->comm, !added) == 0;
+}
+
+/* Makes the copies between the ranks' memories, with the first memory of the group. */
+static void make_copies(struct nccl_group *own)
+{
+    const int64_t bytes = peer_copies_flags(own->group.size);
+    const struct token_window *flags = make_window(own, bytes);
+    own->flags = flags->memory;
+    own->peer = peer_copies_create(own->group.rank, own->group.size);
+    if (add_window(own, flags, bytes))
+        return;
+    peer_copies_destroy(own->peer);
+    own->peer = NULL;
 }
 
 static void *nccl_allocate(struct group *group, int64_t bytes)
 {
     struct nccl_group *own = group->self;
-    struct token_window *window = memory_allocate(sizeof *window);
-    cudaStream_t stream = own->settings.targets[STREAM_COMPUTE].stream;
-    const int64_t least = group->size * dtype_size(DTYPE_I16); /* for try_gathers */
-    bytes = bytes > least ? bytes : least;
-    if (ncclMemAlloc(&window->memory, (size_t)bytes) != ncclSuccess)
-        error_fatal("out of device memory: %.2f GiB asked for by group \"%s\"", (double)bytes / (1 << 30), group->name);
-    CUDA_CHECK(cudaMemsetAsync(window->memory, 0, (size_t)bytes, stream));
-    CUDA_CHECK(cudaStreamSynchronize(stream));
-    window->handle = open_window(own, window->memory, bytes);
-    own->registered = window->handle != NULL && (own->registered || own->windows == NULL);
-    if (own->windows == NULL)
-        try_gathers(own, window->memory);
-    window->next = own->windows;
-    own->windows = window;
+    if (own->flags == NULL)
+        make_copies(own);
+    const struct token_window *window = make_window(own, bytes);
+    if (own->peer != NULL && !add_window(own, window, bytes))
+        peer_copies_remove(own->peer, window->memory);
     return window->memory;
 }
 
-static void nccl_release(struct group *group, void *memory)
+static void close_window(struct nccl_group *own, void *memory)
 {
-    struct nccl_group *own = group->self;
     struct token_window **at = &own->windows, *window;
     while (*at != NULL && (*at)->memory != memory)
         at = &(*at)->next;
     window = *at;
     if (window == NULL)
-        error_fatal("bug: group \"%s\" has no memory at %p", group->name, memory);
+        error_fatal("bug: group \"%s\" has no memory at %p", own->group.name, memory);
     *at = window->next;
-    CUDA_CHECK(cudaDeviceSynchronize()); /* freeing does not wait for launches in flight */
     if (window->handle != NULL)
         CHECK_NCCL(ncclCommWindowDeregister(own->nccl, window->handle));
     CHECK_NCCL(ncclMemFree(memory));
     memory_free(window);
 }
 
+static void nccl_release(struct group *group, void *memory)
+{
+    struct nccl_group *own = group->self;
+    CUDA_CHECK(cudaDeviceSynchronize()); /* freeing does not wait for launches in flight */
+    if (own->peer != NULL)
+        peer_copies_remove(own->peer, memory);
+    close_window(own, memory);
+}
+
+static void end_copies(struct nccl_group *own)
+{
+    if (own->peer != NULL)
+        peer_copies_destroy(own->peer);
+    if (own->flags != NULL)
+        close_window(own, own->flags);
+}
+
 #else
 
 #define nccl_allocate NULL
 #define nccl_release NULL
+
+static void end_copies(struct nccl_group *own)
+{
+    (void)own;
+}
 
 #endif
 
@@ -410,6 +465,7 @@ static void nccl_destroy(struct group *group)
     struct executor *executor = own->settings.executor;
     nccl_watchdog_drain(&own->watchdog); /* the watchdog asks NCCL about collectives in flight */
     nccl_watchdog_enter(&own->watchdog, "the end");
+    end_copies(own);
     close_lanes(own);
     CHECK_NCCL(ncclCommDestroy(own->nccl));
     nccl_watchdog_leave(&own->watchdog);
@@ -461,9 +517,6 @@ struct group *nccl_group_create(struct comm *comm, const char *name, const struc
     nccl_watchdog_start(w);
     nccl_watchdog_enter(w, "the beginning");
     ncclConfig_t config = config_of(own);
-#if NCCL_VERSION_CODE >= 22800
-    config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
-#endif
     CHECK_NCCL(ncclCommInitRankConfig(&own->nccl, own->group.size, id, own->group.rank, &config));
     nccl_watchdog_leave(w);
     connect(own);

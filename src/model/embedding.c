@@ -57,7 +57,8 @@ static void embedding_backward(struct execution *execution, struct unit *unit, s
     const bool weight = execution->gradients & GRADIENT_WEIGHT;
     if (weight && sequence_parallel(unit)) {
         const struct tensor all = unit_tensor(execution, unit, OF_ALL_TOKENS);
-        sequence_gather(execution, output_gradient, all);
+        sequence_place(execution, output_gradient, all);
+        sequence_gather(execution, all);
         output_gradient = all;
     }
     struct embedding_backward_args args = {

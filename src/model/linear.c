@@ -371,9 +371,9 @@ static void transpose_row(const struct execution *execution, const struct quanti
                                     column->stride / 2});
 }
 
-/* Quantizes this rank's part rowwise, gathers it, and transposes it to the columnwise form. */
-static void gather_quantized(const struct execution *execution, const struct unit *unit, const struct linear *linear,
-                             const struct operand *operand)
+/* Quantizes this rank's part rowwise, to its place among all. */
+static void quantize_own(const struct execution *execution, const struct unit *unit, const struct linear *linear,
+                         const struct operand *operand)
 {
     struct quantized_operands to = operand->to;
     if (has_scales(&to))
@@ -381,22 +381,39 @@ static void gather_quantized(const struct execution *execution, const struct uni
     to.row = sequence_own(execution, operand->to.row);
     to.column = to.column_scale = absent;
     LAUNCH(execution->stream, QUANTIZE, quantize, .x = operand->own, .to = to);
-    sequence_gather(execution, to.row, operand->to.row);
-    transpose_row(execution, &operand->to);
 }
 
-/* Gathers an operand that is split over tensor ranks. Returns whether the quantized form was gathered; then the value
+/* Puts this rank's part of an operand that is split over tensor ranks to its place among all. Returns whether the
+ * quantized form is gathered; then the value is not. */
+static bool place(const struct execution *execution, const struct unit *unit, const struct linear *linear,
+                  enum operand_kind kind, const struct operand *operand)
+{
+    const bool quantized = quantizes(execution, linear) && gathers_quantized(unit, linear, kind);
+    if (quantized)
+        quantize_own(execution, unit, linear, operand);
+    else
+        sequence_place(execution, operand->own, operand->value);
+    return quantized;
+}
+
+/* Gathers an operand after `place`, whose result is `quantized`, and transposes the quantized form to the columnwise
+ * one. */
+static void gather(const struct execution *execution, const struct operand *operand, bool quantized)
+{
+    sequence_gather(execution, quantized ? operand->to.row : operand->value);
+    if (quantized)
+        transpose_row(execution, &operand->to);
+}
+
+/* Gathers an operand if it is split over tensor ranks. Returns whether the quantized form was gathered; then the value
  * is not gathered. */
 static bool collect(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                     enum operand_kind kind, const struct operand *operand)
 {
     if (!tensor_present(&operand->own))
         return false;
-    const bool quantized = quantizes(execution, linear) && gathers_quantized(unit, linear, kind);
-    if (quantized)
-        gather_quantized(execution, unit, linear, operand);
-    else
-        sequence_gather(execution, operand->own, operand->value);
+    const bool quantized = place(execution, unit, linear, kind, operand);
+    gather(execution, operand, quantized);
     return quantized;
 }
 
@@ -502,11 +519,12 @@ static bool collect_gradient(struct execution *execution, const struct unit *uni
     if (!defers(unit, pending) || !pending->present || !tensor_present(&dy->own))
         return collect(execution, unit, linear, OPERAND_GRADIENT, dy);
     const struct execution concurrent = execution_concurrent(execution);
+    const bool quantized = place(execution, unit, linear, OPERAND_GRADIENT, dy);
     execution_fork(execution);
-    const bool made = collect(&concurrent, unit, linear, OPERAND_GRADIENT, dy);
+    gather(&concurrent, dy, quantized);
     linear_finish(execution, unit, pending);
     execution_join(execution);
-    return made;
+    return quantized;
 }
 
 /* Returns dy of all tokens, gathered from tensor ranks if they have parts, and quantizes it unless its op has done so.
@@ -558,8 +576,9 @@ static void gather_next(struct execution *execution, const struct unit *unit, co
     if (!gathers_again(execution, unit, linear))
         return;
     const struct execution concurrent = execution_concurrent(execution);
+    sequence_place(execution, x->own, x->value);
     execution_fork(execution);
-    sequence_gather(&concurrent, x->own, x->value);
+    sequence_gather(&concurrent, x->value);
 }
 
 /* Each rank computes a term of dx. The sum over ranks overlaps with the pending weight gradient, or with the linear's

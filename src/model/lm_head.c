@@ -87,7 +87,8 @@ static struct tensor all_features(const struct execution *e, const struct unit *
     if (!sequence_parallel(unit))
         return features;
     const struct tensor all = unit_tensor(e, unit, LM_HEAD_ALL_FEATURES);
-    sequence_gather(e, features, all);
+    sequence_place(e, features, all);
+    sequence_gather(e, all);
     return all;
 }
 
@@ -157,7 +158,7 @@ static void merged_losses(struct execution *e, const struct unit *unit, const st
     const struct tensor own = sequence_own(e, statistics);
     LAUNCH(e->stream, XENT_PART, xent_part, .logits = slice->logits, .labels = slice->labels, .statistics = own,
            .origin = model_vocabulary(unit->settings).first);
-    sequence_gather(e, own, statistics);
+    sequence_gather(e, statistics);
     LAUNCH(e->stream, XENT_MERGE, xent_merge, .statistics = statistics, .labels = slice->labels, .loss = slice->loss,
            .lse = slice->lse, .total = total);
 }

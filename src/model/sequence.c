@@ -16,9 +16,15 @@ struct tensor sequence_own(const struct execution *e, struct tensor all)
     return tensor_rows(&all, e->tensor->rank * rows, rows);
 }
 
-void sequence_gather(const struct execution *e, struct tensor own, struct tensor all)
+void sequence_place(const struct execution *e, struct tensor own, struct tensor all)
 {
-    LAUNCH(e->stream, ALL_GATHER, all_gather, .group = e->tensor, .in = flat(own), .out = by_ranks(e, all));
+    LAUNCH(e->stream, COPY, copy, .from = own, .to = sequence_own(e, all));
+}
+
+void sequence_gather(const struct execution *e, struct tensor all)
+{
+    LAUNCH(e->stream, ALL_GATHER, all_gather, .group = e->tensor, .in = flat(sequence_own(e, all)),
+           .out = by_ranks(e, all));
 }
 
 void sequence_declare_scratch(struct unit *unit, int scratch, int64_t tokens, int64_t columns)

@@ -15,8 +15,11 @@ static inline bool sequence_parallel(const struct unit *unit)
 /* Returns this rank's rows of all tokens' rows [T, any]. */
 struct tensor sequence_own(const struct execution *execution, struct tensor all);
 
-/* Gathers all [T, n] from the ranks' rows: own [T / ranks, n], contiguous. Collective over the tensor ranks. */
-void sequence_gather(const struct execution *execution, struct tensor own, struct tensor all);
+/* Copies this rank's rows, own [T / ranks, n], to their place in all [T, n]. */
+void sequence_place(const struct execution *execution, struct tensor own, struct tensor all);
+/* Gathers all [T, n], in which this rank's rows are in place. A copy to their place on a concurrent stream would wait
+ * for a GEMM that has all SMs, and the transfer with it. Collective over the tensor ranks. */
+void sequence_gather(const struct execution *execution, struct tensor all);
 
 /* With sequence parallelism: declares tensor `scratch`, scratch for sums over ranks of [T, columns], T at most
  * `tokens`.
