@@ -86,7 +86,7 @@ static void spread_gradient(struct execution *e, const struct unit *unit, struct
 static struct tensor final_norm(struct execution *e, struct unit *unit, struct tensor input)
 {
     struct tensor normed = first_rows(e, unit, LM_HEAD_NORMED, input.rows);
-    norm_forward(e, unit, &last_norm, input, normed);
+    norm_forward(e, unit, &last_norm, input, normed, NULL);
     return normed;
 }
 
@@ -103,7 +103,7 @@ static struct tensor make_features(struct execution *e, struct unit *unit, struc
     linear_prepare(e, unit, &dense, &x);
     linear_forward(e, unit, &dense, &x, dense_out, absent);
     LAUNCH(e->stream, GELU_FORWARD, gelu_forward, .x = dense_out, .y = activated);
-    norm_forward(e, unit, &transform_norm, activated, features);
+    norm_forward(e, unit, &transform_norm, activated, features, NULL);
     return features;
 }
 
