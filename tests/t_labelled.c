@@ -1,7 +1,7 @@
 /* In masked training the head computes only the rows of labelled tokens: tables of rows against plain searches, the
  * capacity against the binomial distribution, and for toys the losses and gradients of all rows, with few labels and
- * with more than the capacity. Injected faults: labels of other tokens, a gradient that is not spread, rows left out.
- */
+ * with more than the capacity; replayed steps give the same bits. Injected faults: labels of other tokens, a gradient
+ * that is not spread, rows left out. */
 #include "check.h"
 
 #include "base/memory.h"
@@ -9,6 +9,7 @@
 #include "cpu/cpu.h"
 #include "data/batch.h"
 #include "data/labelled_rows.h"
+#include "ref/late.h"
 #include "ref/toy.h"
 #include "ref/wrapper.h"
 
@@ -234,12 +235,52 @@ static void test_heads(struct executor *cpu)
     }
 }
 
+/* -- Replays ----------------------------------------------------------------------------------------------------- */
+
+/* Steps whose labels are few, but too many in each third one. Returns the state after them. */
+static char *train_steps(struct executor *cpu, bool replays, int64_t *bytes)
+{
+    enum { STEPS = 9 };
+    struct executor *late = late_executor_create(cpu);
+    struct toy_options options = toy_options(late);
+    struct toy toy;
+    options.row_tokens = 160;
+    options.settings = toy_settings(TOY_ESM2);
+    options.settings.label_probability = 0.15;
+    options.replays = replays;
+    toy_create(&toy, &options);
+    struct schedule schedule = schedule_create(1, 1, false);
+    for (int s = 0; s < STEPS; s++) {
+        struct batch batch;
+        make_batch(&batch, &options, s % 3 == 2);
+        engine_step(&toy.engine, &schedule, &batch, 1e-3);
+        batch_destroy(&batch);
+    }
+    CHECK((late_replays(late) > STEPS) == replays); /* forwards and backwards */
+    char *state = toy_state(&toy, bytes);
+    schedule_destroy(&schedule);
+    toy_destroy(&toy);
+    late->class->destroy(late);
+    return state;
+}
+
+/* Captured parts of a step are replayed only for the number of rows that they were captured with. */
+static void test_replays(struct executor *cpu)
+{
+    int64_t bytes[2];
+    char *eager = train_steps(cpu, false, &bytes[0]), *replayed = train_steps(cpu, true, &bytes[1]);
+    CHECK(bytes[0] == bytes[1] && memcmp(eager, replayed, (size_t)bytes[0]) == 0);
+    free(eager);
+    free(replayed);
+}
+
 int main(void)
 {
     test_capacity();
     test_tables();
     struct executor *cpu = cpu_executor_create(2);
     test_heads(cpu);
+    test_replays(cpu);
     cpu->class->destroy(cpu);
     return check_end();
 }
