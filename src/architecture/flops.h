@@ -1,5 +1,7 @@
 /* Training FLOPs per token, by the conventions in which utilisation (MFU) is quoted. They differ in how attention is
- * counted and in whether the model's actual widths are used; none counts recomputation. */
+ * counted and in whether the model's actual widths are used. None counts recomputation, and all count a head that
+ * computes every token, as published utilisations do: in masked training the program's own head computes fewer
+ * (data/labelled_rows.h). */
 #ifndef ARCHITECTURE_FLOPS_H
 #define ARCHITECTURE_FLOPS_H
 

@@ -55,10 +55,12 @@ static inline int stage_count(const struct pipeline_parallel *pipeline)
 struct model_settings {
     const struct family *family;
     int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary;
-    bool tied;               /* the head's matrix is the embedding's */
-    bool norm_zero_centered; /* norm weights are stored as their difference from 1 */
-    bool tanh_gelu;          /* blocks of a family with GELU use its tanh form */
-    bool token_dropout;      /* only in a family with token dropout */
+    bool tied;                /* the head's matrix is the embedding's */
+    bool norm_zero_centered;  /* norm weights are stored as their difference from 1 */
+    bool tanh_gelu;           /* blocks of a family with GELU use its tanh form */
+    bool token_dropout;       /* only in a family with token dropout */
+    double label_probability; /* masked training: the share of tokens with labels, and the head computes only their rows
+                                 (data/labelled_rows.h); 0: all rows */
     struct rope_settings rope;
     double norm_eps;
     double init_std;      /* standard deviation (bound, if uniform) of matrices */

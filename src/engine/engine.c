@@ -63,7 +63,8 @@ static void create_host(struct engine *e)
     const struct memory_settings *m = &e->settings.memory;
     const struct batch largest = {.rows = m->rows, .row_tokens = m->row_tokens, .max_segments = m->max_segments};
     staging_create(&e->staging, e->executor,
-                   batch_bytes(&largest) + engine_table_bytes(e) + engine_cache_bytes(e) + MORE);
+                   batch_bytes(&largest) + engine_table_bytes(e) + engine_labelled_bytes(e) + engine_cache_bytes(e) +
+                       MORE);
     for (int i = 0; i < ENGINE_RETURNS; i++) {
         struct engine_return *r = &e->returns[i];
         r->total = tensor_vector(e->executor->class->allocate(e->executor, 2 * dtype_size(DTYPE_F64), MEMORY_HOST),
@@ -191,6 +192,7 @@ void engine_destroy(struct engine *e)
     e->store->class->destroy(e->store);
     memory_destroy(&e->memory);
     engine_destroy_rows(e);
+    memory_free(e->labelled.rows);
     memory_free(e->batches);
     memory_free(e->acquisitions);
     engine_destroy_sequences(e);

@@ -5,6 +5,7 @@
 #define ENGINE_ENGINE_H
 
 #include "data/context_split.h"
+#include "data/labelled_rows.h"
 #include "engine/memory.h"
 #include "engine/optimizer.h"
 #include "engine/replay.h"
@@ -77,9 +78,10 @@ struct engine {
     struct engine_settings settings;
     struct batch_tensors *batches; /* [slots of all chunks] */
     struct engine_rows rows;
-    struct tensor sums;        /* f64: the loss and label sums of a step, then the optimizer's squares */
-    struct tensor total;       /* view of sums: the loss and label sums; only tensor rank 0 adds to it */
-    struct tensor batch_total; /* sums of a micro-batch where sums are exact (store/exact.h), or absent */
+    struct labelled_rows labelled; /* host memory for a micro-batch's tables; NULL unless the head uses them */
+    struct tensor sums;            /* f64: the loss and label sums of a step, then the optimizer's squares */
+    struct tensor total;           /* view of sums: the loss and label sums; only tensor rank 0 adds to it */
+    struct tensor batch_total;     /* sums of a micro-batch where sums are exact (store/exact.h), or absent */
     struct tensor rope_table;
     struct execution_owner owner; /* owner of the execution */
     struct execution execution;

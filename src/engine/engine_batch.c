@@ -54,6 +54,7 @@ void engine_create_batches(struct engine *e)
         b->total = group_rank(e->groups.tensor) == 0 ? total : discarded;
         b->discarded = discarded;
     }
+    engine_create_labelled(e, tokens, slots);
 }
 
 void engine_load_numbers(struct engine *e, void *from, int64_t count, struct tensor *to)
@@ -88,6 +89,7 @@ void engine_stage_batch(struct engine *e, const struct batch *batch, struct batc
     engine_load_numbers(e, part->tokens, tokens, &to->tokens);
     engine_load_numbers(e, part->labels, tokens, &to->labels);
     engine_load_numbers(e, part->positions, tokens, &to->positions);
+    engine_stage_labelled(e, part, to);
     int32_t draw[2] = {(int32_t)(uint32_t)part->number, (int32_t)(uint32_t)(part->number >> 32)};
     if (engine_draws(e))
         engine_load_numbers(e, draw, 2, &to->draw);

@@ -25,6 +25,16 @@ void engine_stage_batch(struct engine *e, const struct batch *batch, struct batc
 /* Copies from[count] to the start of a tensor, whose length becomes count. */
 void engine_load_numbers(struct engine *e, void *from, int64_t count, struct tensor *to);
 
+/* -- engine_labelled.c -------------------------------------------------------------------------------------------- */
+
+/* Creates the tables of labelled rows of all batches, if the head uses them, for `tokens` tokens of this rank.
+ * engine_destroy frees e->labelled.rows. */
+void engine_create_labelled(struct engine *e, int64_t tokens, int slots);
+/* Returns the maximum bytes that engine_stage_labelled copies to the device for a batch. */
+int64_t engine_labelled_bytes(const struct engine *e);
+/* part: this rank's part of a batch. */
+void engine_stage_labelled(struct engine *e, const struct batch *part, struct batch_tensors *to);
+
 /* -- engine_rows.c ----------------------------------------------------------------------------------------------- */
 
 /* Creates the buffers of context parallelism, after the batches, and checks its conditions (engine_create). */

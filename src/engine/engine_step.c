@@ -115,6 +115,7 @@ static void run_action(struct engine *e, const struct schedule_action *action, b
                                    .statistics = tensor_present(&e->execution.quantization_errors),
                                    .tokens = batch->tokens.cols,
                                    .segments = batch->segments.q_start.cols,
+                                   .labelled = batch->labelled.rows.cols,
                                    .longest = batch->segments.longest,
                                    .full = batch->segments.full};
     run_or_replay(e, &key, action);

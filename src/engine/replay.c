@@ -27,7 +27,7 @@ static bool same(const struct replay_key *a, const struct replay_key *b)
     return a->part == b->part && a->chunk == b->chunk && a->slot == b->slot && a->gradients == b->gradients &&
            a->first == b->first && a->last == b->last && a->written == b->written && a->measures == b->measures &&
            a->statistics == b->statistics && a->tokens == b->tokens && a->segments == b->segments &&
-           a->longest == b->longest && a->full == b->full;
+           a->labelled == b->labelled && a->longest == b->longest && a->full == b->full;
 }
 
 /* Returns NULL if the key is new. */

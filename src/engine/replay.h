@@ -17,6 +17,7 @@ struct replay_key {
     bool measures;            /* a backward that ends with the measurement of the gradient */
     bool statistics;          /* quantization errors are measured */
     int64_t tokens, segments; /* of the batch */
+    int64_t labelled;         /* number of rows that the head computes (data/labelled_rows.h); 0: all */
     int64_t longest;          /* as in struct attention_segments; an argument of launches */
     bool full;
 };

@@ -19,7 +19,12 @@ struct batch_tensors {
     /* Context parallelism: segments for this rank's queries (data/context_split.h). DECK_CONTEXT_GATHER: one entry, for
      * the keys of whole rows. DECK_CONTEXT_RING: entry i is for the keys of the rank i positions before this one. */
     struct attention_segments *parts;
-    struct tensor places;    /* PASS_GENERATE: i32 [1, tokens]: each token's row in a layer's part of the cache */
+    struct tensor places; /* PASS_GENERATE: i32 [1, tokens]: each token's row in a layer's part of the cache */
+    /* The rows that the head computes in masked training, of this rank's tokens between linear layers: tables as in
+     * data/labelled_rows.h, i32 [1, ...]. Absent unless settings->label_probability is set: it computes all. */
+    struct {
+        struct tensor rows, places, labels;
+    } labelled;
     struct tensor ends;      /* PASS_GENERATE: i32 [1, any]: the tokens whose logits are requested */
     struct tensor total;     /* f64 [1, 2]: loss sum and number of labels so far */
     struct tensor discarded; /* f64 [1, 2]: as total, for losses that do not count */

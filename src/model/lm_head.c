@@ -56,11 +56,37 @@ static struct tensor first_rows(const struct execution *e, const struct unit *un
     return tensor_rows(&all, 0, rows);
 }
 
+/* Returns whether the head computes only the rows of labelled tokens. */
+static bool selects_rows(const struct execution *e)
+{
+    return tensor_present(&e->batch->labelled.rows);
+}
+
+/* Returns the rows of the input that the head computes. */
+static struct tensor selected_rows(struct execution *e, const struct unit *unit, struct tensor input)
+{
+    if (!selects_rows(e))
+        return input;
+    const struct tensor rows = first_rows(e, unit, LM_HEAD_INPUT, e->batch->labelled.rows.cols);
+    LAUNCH(e->stream, EMBEDDING_FORWARD, embedding_forward, .tokens = e->batch->labelled.rows, .weight = input,
+           .y = rows);
+    return rows;
+}
+
+/* The gradient of the selected rows becomes that of the input, with zeros for the other tokens: their place is beyond
+ * the last row. */
+static void spread_gradient(struct execution *e, const struct unit *unit, struct tensor gradient)
+{
+    if (selects_rows(e))
+        LAUNCH(e->stream, EMBEDDING_FORWARD, embedding_forward, .tokens = e->batch->labelled.places, .weight = gradient,
+               .y = unit_tensor(e, unit, UNIT_INPUT_GRADIENT));
+}
+
 /* Normalises the input, whose rows are all of the micro-batch's or fewer. */
 static struct tensor final_norm(struct execution *e, struct unit *unit, struct tensor input)
 {
     struct tensor normed = first_rows(e, unit, LM_HEAD_NORMED, input.rows);
-    norm_forward(e, unit, &last_norm, input, normed);
+    norm_forward(e, unit, &last_norm, input, normed, NULL);
     return normed;
 }
 
@@ -77,7 +103,7 @@ static struct tensor make_features(struct execution *e, struct unit *unit, struc
     linear_prepare(e, unit, &dense, &x);
     linear_forward(e, unit, &dense, &x, dense_out, absent);
     LAUNCH(e->stream, GELU_FORWARD, gelu_forward, .x = dense_out, .y = activated);
-    norm_forward(e, unit, &transform_norm, activated, features);
+    norm_forward(e, unit, &transform_norm, activated, features, NULL);
     return features;
 }
 
@@ -86,7 +112,7 @@ static struct tensor all_features(const struct execution *e, const struct unit *
 {
     if (!sequence_parallel(unit))
         return features;
-    const struct tensor all = unit_tensor(e, unit, LM_HEAD_ALL_FEATURES);
+    const struct tensor all = first_rows(e, unit, LM_HEAD_ALL_FEATURES, features.rows * e->tensor->size);
     sequence_place(e, features, all);
     sequence_gather(e, all);
     return all;
@@ -94,16 +120,17 @@ static struct tensor all_features(const struct execution *e, const struct unit *
 
 static void features_backward(struct execution *e, struct unit *unit, struct tensor normed, struct tensor d_normed)
 {
-    struct tensor d_activated = unit_tensor(e, unit, LM_HEAD_D_ACTIVATED);
-    struct tensor d_dense_out = unit_tensor(e, unit, LM_HEAD_D_DENSE_OUT);
+    struct tensor d_activated = first_rows(e, unit, LM_HEAD_D_ACTIVATED, normed.rows);
+    struct tensor d_dense_out = first_rows(e, unit, LM_HEAD_D_DENSE_OUT, normed.rows);
     const struct linear dense = dense_of(unit);
     const struct operand x = linear_input(e, unit, &dense, normed);
     norm_backward(e, unit, &transform_norm,
-                  &(struct norm_gradients){.x = unit_tensor(e, unit, LM_HEAD_ACTIVATED),
-                                           .dy = unit_tensor(e, unit, LM_HEAD_D_FEATURES),
+                  &(struct norm_gradients){.x = first_rows(e, unit, LM_HEAD_ACTIVATED, normed.rows),
+                                           .dy = first_rows(e, unit, LM_HEAD_D_FEATURES, normed.rows),
                                            .dx = d_activated});
-    LAUNCH(e->stream, GELU_BACKWARD, gelu_backward, .x = unit_tensor(e, unit, LM_HEAD_DENSE_OUT), .dy = d_activated,
-           .dx = d_dense_out, .sum = linear_sum(e, unit, &dense), .accumulate = unit_accumulates(unit, dense.weight));
+    LAUNCH(e->stream, GELU_BACKWARD, gelu_backward, .x = first_rows(e, unit, LM_HEAD_DENSE_OUT, normed.rows),
+           .dy = d_activated, .dx = d_dense_out, .sum = linear_sum(e, unit, &dense),
+           .accumulate = unit_accumulates(unit, dense.weight));
     linear_backward(e, unit, &dense, &x, d_dense_out, d_normed, NULL, NULL);
 }
 
@@ -119,7 +146,7 @@ struct tensor lm_head_end_logits(const struct execution *e, const struct unit *u
     return is_split(unit) ? first_rows(e, unit, LM_HEAD_ALL_LOGITS, count) : lm_head_logits(e, unit, count);
 }
 
-/* Tokens first .. first + count - 1. */
+/* Rows first .. first + count - 1 of those that the head computes. */
 struct token_slice {
     struct tensor features, logits, labels, loss, lse;
     int64_t first, count;
@@ -129,10 +156,11 @@ static struct token_slice slice_at(const struct execution *e, const struct unit 
                                    int64_t first)
 {
     int64_t left = features.rows - first, count = MIN(left, unit->head_tokens);
+    const struct tensor labels = selects_rows(e) ? e->batch->labelled.labels : e->batch->labels;
     struct tensor loss = unit_tensor(e, unit, LM_HEAD_LOSS), lse = unit_tensor(e, unit, LM_HEAD_LSE);
     return (struct token_slice){.features = tensor_rows(&features, first, count),
                                 .logits = lm_head_logits(e, unit, count),
-                                .labels = tensor_columns(&e->batch->labels, first, count),
+                                .labels = tensor_columns(&labels, first, count),
                                 .loss = tensor_columns(&loss, first, count),
                                 .lse = tensor_columns(&lse, 0, count),
                                 .first = first,
@@ -212,7 +240,8 @@ static void end_logits(struct execution *e, struct unit *unit, struct tensor inp
 
 static void losses(struct execution *e, struct unit *unit, struct tensor input)
 {
-    struct tensor features = all_features(e, unit, make_features(e, unit, final_norm(e, unit, input)));
+    struct tensor normed = final_norm(e, unit, selected_rows(e, unit, input));
+    struct tensor features = all_features(e, unit, make_features(e, unit, normed));
     for (int64_t first = 0; first < features.rows; first += unit->head_tokens) {
         struct token_slice slice = slice_at(e, unit, features, first);
         slice_logits(e, unit, &slice);
@@ -255,13 +284,15 @@ static void lm_head_backward(struct execution *e, struct unit *unit, struct tens
 {
     (void)output_gradient;
     bool transform = unit_family(unit)->transform;
-    struct tensor d_normed = unit_tensor(e, unit, LM_HEAD_D_NORMED);
-    struct tensor d_features = transform ? unit_tensor(e, unit, LM_HEAD_D_FEATURES) : d_normed;
-    struct tensor d_part = sequence_parallel(unit) ? unit_tensor(e, unit, LM_HEAD_D_ALL_FEATURES) : d_features;
     /* Both halves of a split backward compute the losses, but only one counts them. */
     struct tensor total = e->gradients & GRADIENT_INPUT ? e->batch->total : e->batch->discarded;
-    struct tensor normed = final_norm(e, unit, input);
+    struct tensor rows = selected_rows(e, unit, input), normed = final_norm(e, unit, rows);
     struct tensor features = all_features(e, unit, make_features(e, unit, normed));
+    struct tensor d_rows = first_rows(e, unit, selects_rows(e) ? LM_HEAD_D_INPUT : UNIT_INPUT_GRADIENT, rows.rows);
+    struct tensor d_normed = first_rows(e, unit, LM_HEAD_D_NORMED, rows.rows);
+    struct tensor d_features = transform ? first_rows(e, unit, LM_HEAD_D_FEATURES, rows.rows) : d_normed;
+    struct tensor d_part =
+        sequence_parallel(unit) ? first_rows(e, unit, LM_HEAD_D_ALL_FEATURES, features.rows) : d_features;
     for (int64_t first = 0; first < features.rows; first += unit->head_tokens) {
         struct token_slice slice = slice_at(e, unit, features, first);
         slice_logits(e, unit, &slice);
@@ -272,11 +303,10 @@ static void lm_head_backward(struct execution *e, struct unit *unit, struct tens
         sequence_sum(e, unit, d_part, d_features, LM_HEAD_SCRATCH);
     if (transform)
         features_backward(e, unit, normed, d_normed);
-    norm_backward(e, unit, &last_norm,
-                  &(struct norm_gradients){.x = input,
-                                           .dy = d_normed,
-                                           .dx = unit_tensor(e, unit, UNIT_INPUT_GRADIENT),
-                                           .sum = unit_sum_input_gradient(e, unit)});
+    norm_backward(
+        e, unit, &last_norm,
+        &(struct norm_gradients){.x = rows, .dy = d_normed, .dx = d_rows, .sum = unit_sum_input_gradient(e, unit)});
+    spread_gradient(e, unit, d_rows);
 }
 
 static const struct unit_class lm_head_class = {.name = "lm_head",
@@ -361,6 +391,10 @@ void lm_head_declare(struct unit *unit, struct unit *embedding, int64_t head_tok
     declare_weights(unit, embedding);
     declare_wide(unit, UNIT_INPUT_GRADIENT, "d input");
     block_declare_sum(unit);
+    if (unit->settings->label_probability > 0) {
+        declare_wide(unit, LM_HEAD_INPUT, "input of labelled tokens");
+        declare_wide(unit, LM_HEAD_D_INPUT, "d input of labelled tokens");
+    }
     declare_wide(unit, LM_HEAD_NORMED, "normed");
     declare_wide(unit, LM_HEAD_D_NORMED, "d normed");
     if (unit_family(unit)->transform) {

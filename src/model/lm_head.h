@@ -8,7 +8,11 @@
  *
  * In training all work is done in backward: the tokens are split into slices, and each slice's logits, loss, gradient
  * and GEMMs follow each other, so only one slice's logits are in memory and no GEMM runs twice. Forward is empty in
- * training; in evaluation it computes the losses, in generation the requested logits. */
+ * training; in evaluation it computes the losses, in generation the requested logits.
+ *
+ * In masked training (settings->label_probability) all of this is done for a compact matrix of rows: those of tokens
+ * with labels, and a few more up to a fixed number (data/labelled_rows.h). Only the gradient of the input has a row a
+ * token. */
 #ifndef MODEL_LM_HEAD_H
 #define MODEL_LM_HEAD_H
 
@@ -40,7 +44,7 @@ enum lm_head_tensor {
     LM_HEAD_D_ACTIVATED,
     LM_HEAD_D_DENSE_OUT,
     LM_HEAD_LOGITS, /* logits of one slice */
-    LM_HEAD_LOSS,   /* [1, tokens] */
+    LM_HEAD_LOSS,   /* [1, tokens]: of the rows that the head computes */
     LM_HEAD_LSE,    /* log-sum-exp of one slice */
     LM_HEAD_D_NORMED,
     LM_HEAD_ALL_FEATURES, /* sequence parallelism only, as LM_HEAD_D_ALL_FEATURES and LM_HEAD_SCRATCH */
@@ -48,8 +52,10 @@ enum lm_head_tensor {
     LM_HEAD_SCRATCH,    /* scratch for a sum */
     LM_HEAD_STATISTICS, /* tensor parallelism only, as LM_HEAD_ALL_LOGITS; of one slice */
     LM_HEAD_ALL_LOGITS, /* generation only */
-    LM_HEAD_ENDS,       /* generation: input rows of the tokens whose logits are requested */
-    LM_HEAD_LINEARS     /* LINEAR_TENSORS ids of dense, then of the decoder */
+    LM_HEAD_INPUT,      /* masked training: rows of the input that the head computes, and their gradient */
+    LM_HEAD_D_INPUT,
+    LM_HEAD_ENDS,   /* generation: input rows of the tokens whose logits are requested */
+    LM_HEAD_LINEARS /* LINEAR_TENSORS ids of dense, then of the decoder */
 };
 
 /* Fills a zeroed unit. embedding: the unit whose matrix a tied head uses. head_tokens: tokens per slice, limited to the

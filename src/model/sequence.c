@@ -34,10 +34,13 @@ void sequence_declare_scratch(struct unit *unit, int scratch, int64_t tokens, in
 }
 
 /* Absent if the group's sums need no scratch; then no memory is planned for it. */
-static struct tensor scratch_of(const struct execution *e, const struct unit *unit, int id)
+static struct tensor scratch_of(const struct execution *e, const struct unit *unit, int id, int64_t rows)
 {
     const struct tensor absent = {0};
-    return e->tensor->copies ? by_ranks(e, unit_tensor(e, unit, id)) : absent;
+    if (!e->tensor->copies)
+        return absent;
+    const struct tensor all = unit_tensor(e, unit, id);
+    return by_ranks(e, tensor_rows(&all, 0, rows));
 }
 
 void sequence_sum(const struct execution *e, const struct unit *unit, struct tensor partial, struct tensor sum,
@@ -45,7 +48,7 @@ void sequence_sum(const struct execution *e, const struct unit *unit, struct ten
 {
     if (sequence_parallel(unit))
         LAUNCH(e->stream, REDUCE_SCATTER, reduce_scatter, .group = e->tensor, .in = by_ranks(e, partial),
-               .out = flat(sum), .scratch = scratch_of(e, unit, scratch));
+               .out = flat(sum), .scratch = scratch_of(e, unit, scratch, partial.rows));
     else
         LAUNCH(e->stream, ALL_REDUCE, all_reduce, .group = e->tensor, .x = sum);
 }

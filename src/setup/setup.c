@@ -161,6 +161,7 @@ static void derive_engine(struct setup *s)
     s->model.context = layout_context_parallel(s->deck, model_kv_heads(&s->model));
     s->model.rounds_gradients = sharding_rounds(&s->engine.sharding) && s->ranks == 1 && s->micro_batches == 1;
     s->model.embedding_ranks = embedding_ranks(s);
+    s->model.label_probability = s->train.mask_probability;
 }
 
 /* -- Setup -------------------------------------------------------------------------------------------------------- */
