@@ -1,10 +1,13 @@
-/* Gradients stored as bf16 are the fp32 gradients rounded once, whether ops write bf16 or sums in fp32 are rounded, for
+/* Gradients that use the memory of activations have the same bits as others, as have the weights after some steps.
+ * Gradients stored as bf16 are the fp32 gradients rounded once, whether ops write bf16 or sums in fp32 are rounded, for
  * toys of every family and heads in one part and several. Trainings of both agree, and captured ones to the bit.
  * Injected faults: a missing vector, a tied or split head that products write, padding cleared in another type. */
 #include "check.h"
 
 #include "base/memory.h"
 #include "cpu/cpu.h"
+#include "plan/plan.h"
+#include "plan/race.h"
 #include "ref/late.h"
 #include "ref/poison.h"
 #include "ref/toy.h"
@@ -14,10 +17,11 @@
 
 enum { STEPS = 4, TOKENS = 48, ROWS = 2, PART = 20, FORMS = 3 };
 
-/* rounds: ops write the matrices' where they may. */
+/* rounds: ops write the matrices' where they may. lends: activations lend their memory. */
 struct form {
     struct sharding sharding;
-    bool rounds, replays;
+    bool rounds, replays, lends;
+    int recipe;
 };
 
 struct made {
@@ -36,6 +40,9 @@ static void make(struct made *made, struct executor *executor, enum toy_kind kin
     options.sharding = form.sharding;
     options.head_tokens = head_tokens;
     options.replays = form.replays;
+    options.lends = form.lends;
+    if (form.recipe != DECK_RECIPE_NONE)
+        options.settings.precision = toy_precision(form.recipe);
     toy_create(&made->toy, &options);
     poison_store(&made->poison, &made->toy.engine);
 }
@@ -133,7 +140,9 @@ static void test_gradients(struct executor *cpu, enum toy_kind kind, int64_t hea
 static void test_trainings(struct executor *cpu, enum toy_kind kind, int64_t head_tokens, struct sharding sharding)
 {
     struct executor *late = late_executor_create(cpu);
-    const struct form forms[FORMS] = {{sharding, false, false}, {sharding, true, false}, {sharding, true, true}};
+    const struct form forms[FORMS] = {{.sharding = sharding},
+                                      {.sharding = sharding, .rounds = true},
+                                      {.sharding = sharding, .rounds = true, .replays = true}};
     struct made made[FORMS];
     struct run_outcome of[FORMS];
     for (int i = 0; i < FORMS; i++) {
@@ -149,6 +158,58 @@ static void test_trainings(struct executor *cpu, enum toy_kind kind, int64_t hea
     /* what is written where it stays needs no room elsewhere */
     const struct budget *kept = &made[0].toy.engine.budget, *written = &made[1].toy.engine.budget;
     CHECK(written->bytes[BUDGET_EXCHANGE] < kept->bytes[BUDGET_EXCHANGE]);
+    for (int i = 0; i < FORMS; i++) {
+        toy_destroy(&made[i].toy);
+        free(of[i].state);
+    }
+    late->class->destroy(late);
+}
+
+/* Returns whether a step has races. */
+static bool races(const struct toy_options *options)
+{
+    struct executor *plan = plan_executor_create(NULL);
+    struct toy_options planned = *options;
+    planned.executor = plan;
+    struct toy toy;
+    toy_create(&toy, &planned);
+    struct schedule schedule = schedule_create(1, 1, false);
+    struct batch batch;
+    toy_batch(&batch, ROWS, TOKENS, 3);
+    for (int i = 0; i < 2; i++)
+        engine_step(&toy.engine, &schedule, &batch, 1e-2);
+    const bool found = race_check(plan_executor_log(plan), -1, NULL, 0) != 0;
+    batch_destroy(&batch);
+    schedule_destroy(&schedule);
+    toy_destroy(&toy);
+    plan->class->destroy(plan);
+    return found;
+}
+
+/* Gradients in memory of their own, in that of activations, and those replayed. */
+static void test_lent(struct executor *cpu, enum toy_kind kind, int recipe, struct sharding sharding)
+{
+    struct executor *late = late_executor_create(cpu);
+    const bool rounds = sharding_rounds(&sharding);
+    const struct form forms[FORMS] = {{sharding, rounds, false, false, recipe},
+                                      {sharding, rounds, false, true, recipe},
+                                      {sharding, rounds, true, true, recipe}};
+    struct made made[FORMS];
+    struct run_outcome of[FORMS];
+    for (int i = 0; i < FORMS; i++) {
+        make(&made[i], forms[i].replays ? late : cpu, kind, 0, forms[i]);
+        of[i] = train(&made[i]);
+        CHECK(of[i].bytes == of[0].bytes && memcmp(of[i].state, of[0].state, (size_t)of[0].bytes) == 0);
+    }
+    CHECK(late_replays(late) > 0);
+    /* of three layers the first two, and the embedding unless a head uses it too */
+    const struct model *model = &made[0].toy.model;
+    int64_t lent = 0;
+    for (int u = model->settings.tied; u < 3; u++)
+        lent += unit_elements(&model->units[u]) * (rounds ? 2 : 4);
+    const int64_t *own = made[0].toy.engine.budget.bytes, *less = made[1].toy.engine.budget.bytes;
+    CHECK(own[BUDGET_GRADIENTS] - less[BUDGET_GRADIENTS] == lent);
+    CHECK(own[BUDGET_ACTIVATIONS] == less[BUDGET_ACTIVATIONS] && own[BUDGET_EXCHANGE] == less[BUDGET_EXCHANGE]);
     for (int i = 0; i < FORMS; i++) {
         toy_destroy(&made[i].toy);
         free(of[i].state);
@@ -184,6 +245,18 @@ int main(void)
         test_trainings(cpu, kind, kind % 2 ? PART : 0, bf16);
         test_trainings(cpu, kind, kind % 2 ? 0 : PART, no_masters);
     }
+    for (int recipe = 0; recipe < 3; recipe++)
+        for (enum toy_kind kind = TOY_LLAMA; kind < TOY_KINDS; kind++) {
+            const int recipes[3] = {DECK_RECIPE_NONE, DECK_RECIPE_DELAYED, DECK_RECIPE_BLOCK};
+            test_lent(cpu, kind, recipes[recipe], recipe == 1 ? bf16 : (struct sharding){0});
+        }
+    struct toy_options lends = toy_options(cpu);
+    lends.lends = true;
+    CHECK(!races(&lends));
+    lends.compute = DTYPE_BF16;
+    lends.sharding = bf16;
+    lends.settings.rounds_gradients = true;
+    CHECK(!races(&lends));
     test_units(cpu);
     cpu->class->destroy(cpu);
     return check_end();

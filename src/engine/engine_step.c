@@ -138,6 +138,7 @@ static void run_schedule(struct engine *e, const struct schedule *schedule, cons
     for (int c = 0; c < MODEL_CHUNKS; c++)
         CHECK_BUG(schedule->slots[c] <= e->settings.memory.slots[c]);
     CHECK_BUG(!schedule->split_backward || e->settings.memory.split_backward);
+    CHECK_BUG(e->settings.memory.gradient_bytes == 0 || schedule->count == 2);
     const bool joins = measures && e->groups.stages == NULL; /* reductions of several chunks are not in one graph */
     engine_start_totals(e);
     start_quantization_errors(e);

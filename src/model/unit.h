@@ -135,6 +135,9 @@ int64_t unit_extent(const struct unit *unit, int64_t declared, int64_t tokens);
 
 /* -- Queries ---------------------------------------------------------------------------------------------------- */
 
+/* Returns the elements of the unit's flat buffers. */
+int64_t unit_elements(const struct unit *unit);
+
 /* Returns the unit whose weights this one is tied to; NULL: none. */
 struct unit *unit_lender(const struct unit *unit);
 

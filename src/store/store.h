@@ -136,6 +136,9 @@ struct store_request {
     bool trains;                            /* false: no gradients, moments or quantized weights */
     const struct execution *execution;      /* in which units quantize their weights: unit_class.quantize_weights */
     const struct acquisition_order *orders; /* [chunks of the model] */
+    /* [units] memory of whole gradients that the store does not allocate; an entry, or all: NULL. It has other contents
+     * until the unit's gradients are opened. */
+    char *const *gradients;
 };
 
 /* Makes a store; the caller destroys it with class->destroy. Weights are zero until they are written. A unit has one

@@ -50,6 +50,8 @@ void store_gradients_open(struct weight_store *store, struct unit *unit, struct 
     }
     store_point(unit, store_state(store, unit)->gradients.data, own->statistic, unit->gradient_base);
     unit->gradient_fresh = fresh;
+    if (store_state(store, unit)->lent)
+        clear_padding(unit, stream, own->statistic);
 }
 
 static bool is_summed(const struct flat_store *own, const struct unit_state *state)

@@ -29,6 +29,7 @@ struct unit_state {
     struct rowwise_weights rowwise;
     int position;          /* position in the action's acquisition order at which the unit was acquired last */
     bool complete;         /* gradients need no sum over ranks (unit->complete_gradients) */
+    bool lent;             /* gradients are in memory that had other contents before this step's (store_request) */
     bool partial;          /* some parameters' gradients are sums of terms of the tensor ranks (parameter->partial) */
     bool current;          /* in this action the stream has waited for whole weights and quantized them */
     struct event gathered; /* the whole weights have been gathered */
