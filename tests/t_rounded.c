@@ -15,7 +15,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { STEPS = 4, TOKENS = 48, ROWS = 2, PART = 20, FORMS = 3 };
+enum { STEPS = 4, TOKENS = 48, ROWS = 2, PART = 20, FORMS = 3, BATCHES = 3 };
 
 /* rounds: ops write the matrices' where they may. lends: activations lend their memory. */
 struct form {
@@ -136,6 +136,73 @@ static void test_gradients(struct executor *cpu, enum toy_kind kind, int64_t hea
     toy_destroy(&exact.toy);
 }
 
+/* Returns the gradients of a unit's storage class after a step of `count` micro-batches from `first` on; freed with
+ * free(). */
+static double *gradients_of(struct made *made, int first, int count, int u, enum storage_class storage,
+                            int64_t *elements)
+{
+    struct schedule schedule = schedule_create(count, 1, false);
+    struct batch some[BATCHES];
+    for (int b = 0; b < count; b++)
+        toy_batch(&some[b], ROWS, TOKENS, (uint64_t)(3 + first + b));
+    engine_gradients(&made->toy.engine, &schedule, some);
+    for (int b = 0; b < count; b++)
+        batch_destroy(&some[b]);
+    schedule_destroy(&schedule);
+    struct weight_store *store = made->toy.engine.store;
+    const struct store_shard shard = store->class->shard(store, &made->toy.model.units[u], storage);
+    double *values = malloc((size_t)(shard.gradient.cols + 1) * sizeof *values);
+    for (int64_t i = 0; i < shard.gradient.cols; i++)
+        values[i] = tensor_get(&shard.gradient, 0, i);
+    *elements = shard.gradient.cols;
+    return values;
+}
+
+/* Each micro-batch adds its gradient to the rounded sum of those before it, and rounds once; where ops round matrices,
+ * vectors are summed in fp32 and rounded at the end. */
+static void test_several(struct executor *cpu, enum toy_kind kind, int64_t head_tokens, struct form form)
+{
+    struct made made, exact;
+    int64_t compared = 0, wrong = 0, moved = 0;
+    make(&exact, cpu, kind, head_tokens, (struct form){.rounds = false});
+    make(&made, cpu, kind, head_tokens, form);
+    for (int u = exact.toy.model.settings.tied; u < exact.toy.model.unit_count; u++)
+        for (int s = 0; s < STORAGE_COUNT; s++) {
+            const bool once = made.toy.model.units[u].rounds_gradients && s == STORAGE_VECTOR;
+            int64_t count;
+            double *before = gradients_of(&made, 0, 1, u, (enum storage_class)s, &count);
+            double *sum = gradients_of(&exact, 0, 1, u, (enum storage_class)s, &count);
+            for (int b = 1; b < BATCHES; b++) {
+                spoil(&made);
+                double *after = gradients_of(&made, 0, b + 1, u, (enum storage_class)s, &count);
+                double *added = gradients_of(&exact, b, 1, u, (enum storage_class)s, &count);
+                double noise = 0; /* of gradients that are zero but for rounding, as a key's bias has */
+                for (int64_t i = 0; i < count; i++)
+                    noise = fmax(noise, 1e-7 * fabs(added[i]));
+                for (int64_t i = 0; i < count; i++) {
+                    sum[i] += added[i];
+                    const double wanted = once ? sum[i] : before[i] + added[i], size = fabs(before[i]) + fabs(added[i]);
+                    int exponent; /* a step of bf16 is 2^(exponent - 8) */
+                    frexp(wanted, &exponent);
+                    /* sums of fp32 numbers in another order may differ */
+                    wrong += !(fabs(after[i] - wanted) <= ldexp(0.5, exponent - 8) + 1e-6 * size + noise);
+                    moved += after[i] != before[i];
+                }
+                compared += count;
+                free(before);
+                free(added);
+                before = after;
+            }
+            free(before);
+            free(sum);
+        }
+    if (!CHECK(wrong == 0 && compared > 20000 && moved > compared / 2))
+        fprintf(stderr, "    model %d, head_tokens %d, rounds %d: %lld of %lld\n", (int)kind, (int)head_tokens,
+                form.rounds, (long long)wrong, (long long)compared);
+    toy_destroy(&made.toy);
+    toy_destroy(&exact.toy);
+}
+
 /* Summed in fp32 first, written as bf16, and that replayed. */
 static void test_trainings(struct executor *cpu, enum toy_kind kind, int64_t head_tokens, struct sharding sharding)
 {
@@ -227,8 +294,8 @@ static void test_units(struct executor *cpu)
             const struct model *model = &made.toy.model;
             for (int u = 0; u < model->unit_count; u++) {
                 const struct unit *unit = &model->units[u];
-                const bool tied = u == 0 && model->settings.tied, cut = u + 1 == model->unit_count && parts;
-                CHECK(unit->rounds_gradients == !(tied || cut));
+                const bool head = u + 1 == model->unit_count, tied = model->settings.tied && (u == 0 || head);
+                CHECK(unit->rounds_gradients == !(tied || (head && parts)));
             }
             toy_destroy(&made.toy);
         }
@@ -242,6 +309,8 @@ int main(void)
         for (int i = 0; i < 4; i++)
             test_gradients(cpu, kind, i % 2 ? PART : 0, (struct form){.sharding = bf16, .rounds = i >= 2});
         test_gradients(cpu, kind, 0, (struct form){.sharding = no_masters, .rounds = true});
+        test_several(cpu, kind, kind % 2 ? PART : 0, (struct form){.sharding = bf16, .rounds = true});
+        test_several(cpu, kind, kind % 2 ? 0 : PART, (struct form){.sharding = bf16});
         test_trainings(cpu, kind, kind % 2 ? PART : 0, bf16);
         test_trainings(cpu, kind, kind % 2 ? 0 : PART, no_masters);
     }

@@ -265,16 +265,20 @@ struct engine_result engine_gradients(struct engine *e, const struct schedule *s
 
 void engine_tuning_pass(struct engine *e, const struct batch *batch, bool adds)
 {
+    /* products that write gradients, that add to them, and of bf16 gradients those that are summed over ranks */
+    const int passes = !adds ? 1 : e->model->settings.rounds_gradients ? 3 : 2;
     e->executor->tuning_pass = true;
     engine_start_totals(e);
     for (int c = 0; c < e->model->chunk_count; c++) { /* other stages send nothing: the values do not matter */
-        struct schedule_action backward = {
-            .kind = ACTION_BACKWARD, .chunk = c, .first = true, .gradients = GRADIENT_BOTH};
         engine_load_batch(e, batch, engine_batch(e, c, 0));
-        for (int i = 0; i < 1 + adds; i++) {
+        for (int i = 0; i < passes; i++) {
+            const struct schedule_action backward = {.kind = ACTION_BACKWARD,
+                                                     .chunk = c,
+                                                     .first = i == 0,
+                                                     .last = i + 1 == passes,
+                                                     .gradients = GRADIENT_BOTH};
             engine_run_forward(e, PASS_FORWARD, c, 0);
             engine_run_backward(e, &backward);
-            backward.first = false;
         }
     }
     engine_synchronize(e);

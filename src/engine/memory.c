@@ -5,6 +5,7 @@
 #include "plan/closure.h"
 #include "plan/lifetime.h"
 #include "plan/plan.h"
+#include "store/groups.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -162,6 +163,12 @@ static void *fake(struct planner *p, int64_t bytes)
     return bytes > 0 ? p->executor->class->allocate(p->executor, bytes, MEMORY_DEVICE) : NULL;
 }
 
+/* Returns whether gradients may be summed over ranks, which the last micro-batch computes in fp32. */
+static bool gradients_sum(const struct execution *execution)
+{
+    return group_size(execution->data) > 1 || execution->tensor != NULL;
+}
+
 static void start_planner(struct planner *p, struct engine_memory *memory, const struct memory_settings *settings,
                           const struct execution *execution, struct executor *target)
 {
@@ -181,6 +188,7 @@ static void start_planner(struct planner *p, struct engine_memory *memory, const
         }
         unit->quantized_base = fake(p, unit->quantized_bytes);
         unit->gradient_fresh = false;
+        unit->gradient_rounded = unit->rounds_gradients && !gradients_sum(execution);
     }
     memory->planner = p;
 }
@@ -433,6 +441,8 @@ static void choose_kept(struct planner *p)
         memory->units[u].kept = needed[u];
     memory_free(needed);
     choose_away(p);
+    for (int u = 0; u < units; u++) /* from now on: the scratch of other micro-batches is planned too */
+        p->model->units[u].gradient_rounded = p->model->units[u].rounds_gradients;
     p->kept_bytes = lay_out_kept(p);
     memory->kept_base = fake(p, p->kept_bytes);
     for (int b = 0; b < OFFLOAD_BUFFERS; b++)

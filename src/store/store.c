@@ -138,6 +138,8 @@ static void create_state(struct flat_store *own, struct unit_state *state, const
                       gradient, gradients);
     if (own->exact.gradient > 0)
         state->sums = flat_tensor(r->budget, summed, DTYPE_F64, BUDGET_GRADIENTS);
+    if (unit->rounds_gradients && unit->elements[STORAGE_VECTOR] > 0)
+        state->vectors = flat_tensor(r->budget, unit->elements[STORAGE_VECTOR], r->statistic, BUDGET_GRADIENTS);
     state->m = flat_tensor(r->budget, shard, moment, BUDGET_OPTIMIZER);
     state->v = flat_tensor(r->budget, shard, moment, BUDGET_OPTIMIZER);
     own->store.quantized += store_create_rows(own, unit, state, r->budget);
@@ -157,7 +159,7 @@ static struct most most_of(const struct flat_store *own, const struct store_requ
         for (int position = buffer; position < r->orders[c].count; position += STORE_BUFFERS) {
             const struct unit *unit = units[position];
             const int64_t all = own->ranks * own->states[unit->index].shard_elements;
-            const int64_t contributed = unit->rounds_gradients ? unit->elements[STORAGE_VECTOR] : all;
+            const int64_t contributed = store_rounds(own, unit, true) ? 0 : all;
             if (store_reads(units, r->orders[c].count, position, backward))
                 most.values = MAX(all, most.values);
             most.gradients = MAX(contributed, most.gradients);
