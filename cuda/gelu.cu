@@ -271,10 +271,32 @@ static void launch_with_sums(const struct cuda_target *target, const struct gelu
     });
 }
 
+static void make_again(const struct cuda_target *target, const struct gelu_backward_args *args)
+{
+    const struct gelu_forward_args forward = {args->x, {}, args->y_to, args->tanh_form};
+    if (has_quantized(&args->y_to))
+        cuda_gelu_forward(target, &forward);
+}
+
+/* Launches one kernel for the quantized operands of dx and of y; returns whether there is one for them. */
+template <typename T>
+static bool launch_both(const struct cuda_target *target, const struct gelu_backward_args *args,
+                        const struct quantized_targets &to)
+{
+    const struct quantized_targets y_to = quantized_targets_of(args->y_to, args->x.rows, args->x.cols, {});
+    const view<const T> x = tile_view_of<const T>(args->x), dy = tile_view_of<const T>(args->dy);
+    if (args->tanh_form)
+        return launch_pairs(target, "gelu_backward", gelu_gradient_source<T, true>{x, dy}, to, gelu_source<T, true>{x},
+                            y_to);
+    return launch_pairs(target, "gelu_backward", gelu_gradient_source<T, false>{x, dy}, to, gelu_source<T, false>{x},
+                        y_to);
+}
+
 static void backward_quantized(const struct cuda_target *target, const struct gelu_backward_args *args)
 {
     const struct tensor &x = args->x, &dy = args->dy;
     const bool wide = packs_fit(x, SIDE) && packs_fit(dy, SIDE) && quantized_fit(args->to, x.cols, args->dx);
+    const bool both = wide && has_quantized(&args->y_to) && quantized_fit(args->y_to, x.cols, {});
     struct quantized_targets to = quantized_targets_of(args->to, x.rows, x.cols, args->dx);
     float *partial = reinterpret_cast<float *>(target->workspace);
     if (tensor_present(&args->sum))
@@ -282,6 +304,10 @@ static void backward_quantized(const struct cuda_target *target, const struct ge
     visit(x.dtype, [&](auto zero) {
         using T = decltype(zero);
         const view<const T> of_x = tile_view_of<const T>(x), of_dy = tile_view_of<const T>(dy);
+        if constexpr (sizeof(T) == 2)
+            if (both && launch_both<T>(target, args, to))
+                return;
+        make_again(target, args);
         if (args->tanh_form)
             launch_quantized(target, "gelu_backward", gelu_gradient_source<T, true>{of_x, of_dy}, to, wide);
         else
@@ -296,6 +322,7 @@ void cuda_gelu_backward(const struct cuda_target *target, const struct gelu_back
     struct tensor x = args->x, dy = args->dy, dx = args->dx;
     if (wants_quantized(args->to))
         return backward_quantized(target, args);
+    make_again(target, args);
     if (tensor_present(&args->sum))
         return launch_with_sums(target, args);
     bool vector = flatten({&x, &dy, &dx});

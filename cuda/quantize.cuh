@@ -432,19 +432,19 @@ __device__ __forceinline__ void quantize_blocks(square<T> &x, quantize_memory<T,
     }
 }
 
-/* -- The kernel ---------------------------------------------------------------------------------------------------- */
+/* -- The kernels --------------------------------------------------------------------------------------------------- */
 
+/* Quantizes tile `block` of the source's matrix. shared: quantize_memory_bytes of the block's shared memory. */
 template <typename Source, enum scaling SCALING, enum number_format FORMAT, bool WIDE>
-__global__ void __launch_bounds__(TILE_THREADS, Source::RESIDENT)
-    quantize_tiles(Source source, struct quantized_targets to)
+__device__ __forceinline__ void quantize_tile(const Source &source, const struct quantized_targets &to, uint32_t block,
+                                              uint4 *shared)
 {
     using T = typename Source::type;
     using OUT = quantized_element<SCALING>;
     constexpr bool BY_TILE = SCALING == SCALING_TENSOR || SCALING == SCALING_128X128;
     constexpr bool BY_LINE = SCALING == SCALING_ROW || SCALING == SCALING_1X128;
-    extern __shared__ uint4 shared[];
     auto &memory = *reinterpret_cast<quantize_memory<T, SCALING> *>(shared);
-    struct tile_square at = place_of<Source::PAIRS>(to.rows, to.cols / Source::HALVES);
+    struct tile_square at = place_of<Source::PAIRS>(to.rows, to.cols / Source::HALVES, block);
     const struct known_bits known = known_bits_of<SCALING>(to);
     square<T> made[Source::HALVES];
     if constexpr (WIDE && Source::STAGED > 0)
@@ -490,6 +490,27 @@ __global__ void __launch_bounds__(TILE_THREADS, Source::RESIDENT)
         at.first_col += at.end_col;
         at.end_col = to.cols;
     }
+}
+
+template <typename Source, enum scaling SCALING, enum number_format FORMAT, bool WIDE>
+__global__ void __launch_bounds__(TILE_THREADS, Source::RESIDENT)
+    quantize_tiles(Source source, struct quantized_targets to)
+{
+    extern __shared__ uint4 shared[];
+    quantize_tile<Source, SCALING, FORMAT, WIDE>(source, to, blockIdx.x, shared);
+}
+
+/* Tiles of two matrices in turns. Their sources have an input in common, so that the second of a pair finds it in the
+ * second-level cache. The second matrix becomes e4m3. */
+template <typename First, typename Second, enum scaling SCALING, enum number_format FORMAT>
+__global__ void __launch_bounds__(TILE_THREADS, First::RESIDENT < Second::RESIDENT ? First::RESIDENT : Second::RESIDENT)
+    quantize_pairs(First first, struct quantized_targets to, Second second, struct quantized_targets second_to)
+{
+    extern __shared__ uint4 shared[];
+    if (blockIdx.x % 2 == 0)
+        quantize_tile<First, SCALING, FORMAT, true>(first, to, blockIdx.x / 2, shared);
+    else
+        quantize_tile<Second, SCALING, FORMAT_E4M3, true>(second, second_to, blockIdx.x / 2, shared);
 }
 
 /* -- Launches ------------------------------------------------------------------------------------------------------ */
@@ -574,6 +595,53 @@ static void launch_quantized_in(const struct cuda_target *target, const char *na
         launch_quantized_of<Source, SCALING, FORMAT_E5M2>(target, name, source, to, wide);
     else
         launch_quantized_of<Source, SCALING, FORMAT_E4M3>(target, name, source, to, wide);
+}
+
+template <enum scaling SCALING, enum number_format FORMAT, typename First, typename Second>
+static void launch_pairs_of(const struct cuda_target *target, const char *name, const First &first,
+                            const struct quantized_targets &to, const Second &second,
+                            const struct quantized_targets &second_to)
+{
+    const int64_t tiles = quantize_tile_count(to, First::HALVES);
+    auto kernel = quantize_pairs<First, Second, SCALING, FORMAT>;
+    constexpr size_t of_first = quantize_memory_bytes<First, SCALING, true>(),
+                     of_second = quantize_memory_bytes<Second, SCALING, true>(),
+                     bytes = of_first > of_second ? of_first : of_second;
+    CUDA_CHECK(cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    (int)bytes));
+    kernel<<<(unsigned)(2 * tiles), TILE_THREADS, bytes, target->stream>>>(first, to, second, second_to);
+    CUDA_CHECK_LAUNCH(name);
+}
+
+template <enum scaling SCALING, typename First, typename Second>
+static void launch_pairs_in(const struct cuda_target *target, const char *name, const First &first,
+                            const struct quantized_targets &to, const Second &second,
+                            const struct quantized_targets &second_to)
+{
+    if (to.rule.format == FORMAT_E5M2)
+        launch_pairs_of<SCALING, FORMAT_E5M2>(target, name, first, to, second, second_to);
+    else
+        launch_pairs_of<SCALING, FORMAT_E4M3>(target, name, first, to, second, second_to);
+}
+
+/* Launches quantize_pairs and returns true, if the two matrices have as many tiles, none of them has a scaling without
+ * such a kernel, and the second becomes e4m3. Both must be `wide` (launch_quantized). */
+template <typename First, typename Second>
+static bool launch_pairs(const struct cuda_target *target, const char *name, const First &first,
+                         const struct quantized_targets &to, const Second &second,
+                         const struct quantized_targets &second_to)
+{
+    const enum scaling scaling = to.rule.scaling;
+    const int64_t tiles = quantize_tile_count(to, First::HALVES);
+    if (second_to.rule.scaling != scaling || second_to.rule.format != FORMAT_E4M3 ||
+        (scaling != SCALING_TENSOR && scaling != SCALING_1X128) || tiles == 0 ||
+        quantize_tile_count(second_to, Second::HALVES) != tiles)
+        return false;
+    if (scaling == SCALING_1X128)
+        launch_pairs_in<SCALING_1X128>(target, name, first, to, second, second_to);
+    else
+        launch_pairs_in<SCALING_TENSOR>(target, name, first, to, second, second_to);
+    return true;
 }
 
 /* Launches quantize_tiles, for scalings that need one pass. wide: quantized_fit, and the source can be read in packs of

@@ -224,10 +224,18 @@ void cuda_swiglu_forward(const struct cuda_target *target, const struct swiglu_f
     });
 }
 
+static void make_again(const struct cuda_target *target, const struct swiglu_backward_args *args)
+{
+    const struct swiglu_forward_args forward = {args->x, {}, args->y_to};
+    if (has_quantized(&args->y_to))
+        cuda_swiglu_forward(target, &forward);
+}
+
 static void backward_quantized(const struct cuda_target *target, const struct swiglu_backward_args *args)
 {
     const struct tensor &x = args->x, &dy = args->dy;
     const bool wide = packs_fit(dy, SIDE) && rows_fit(x, SIDE) && quantized_fit(args->to, x.cols, {});
+    const bool both = has_quantized(&args->y_to) && quantized_fit(args->y_to, dy.cols, {});
     /* Tiles of the two halves can be made together if no block of scales has columns of both halves. */
     const bool apart = dy.cols % (args->to.rule.scaling == SCALING_TENSOR ? SIDE : TILE) == 0;
     const struct quantized_targets to = quantized_targets_of(args->to, x.rows, x.cols, {});
@@ -235,8 +243,15 @@ static void backward_quantized(const struct cuda_target *target, const struct sw
         using T = decltype(zero);
         const view<const T> of_x = tile_view_of<const T>(x), of_dy = tile_view_of<const T>(dy);
         if constexpr (sizeof(T) == 2)
-            if (wide && apart)
-                return launch_quantized(target, "swiglu_backward", swiglu_gradients_source<T>{of_x, of_dy}, to, wide);
+            if (wide && apart) {
+                const swiglu_gradients_source<T> source = {of_x, of_dy};
+                if (both && launch_pairs(target, "swiglu_backward", source, to, swiglu_source<T>{of_x},
+                                         quantized_targets_of(args->y_to, x.rows, dy.cols, {})))
+                    return;
+                make_again(target, args);
+                return launch_quantized(target, "swiglu_backward", source, to, wide);
+            }
+        make_again(target, args);
         launch_quantized(target, "swiglu_backward", swiglu_gradient_source<T>{of_x, of_dy}, to, wide);
     });
 }
@@ -247,6 +262,7 @@ void cuda_swiglu_backward(const struct cuda_target *target, const struct swiglu_
 {
     if (wants_quantized(args->to) && !tensor_present(&args->dx))
         return backward_quantized(target, args);
+    make_again(target, args); /* first: dx may be x */
     visit_packs({args->dy, args->x, args->dx}, [&](auto zero, auto width) {
         using T = decltype(zero);
         constexpr int N = decltype(width)::value;

@@ -26,15 +26,16 @@ struct tile_square {
     int64_t end_col;              /* end of the matrix's columns, or of the half that the tile is in */
 };
 
-/* Returns the thread's place. PAIRS: tiles of the left and the right half alternate, since both are computed from the
- * same inputs. */
-template <bool PAIRS = false> __device__ __forceinline__ struct tile_square place_of(int64_t rows, int64_t cols)
+/* Returns the thread's place in tile `block`. PAIRS: tiles of the left and the right half alternate, since both are
+ * computed from the same inputs. */
+template <bool PAIRS = false>
+__device__ __forceinline__ struct tile_square place_of(int64_t rows, int64_t cols, uint32_t block = blockIdx.x)
 {
-    uint32_t across = (uint32_t)((cols + TILE - 1) / TILE), col = blockIdx.x % across;
+    uint32_t across = (uint32_t)((cols + TILE - 1) / TILE), col = block % across;
     struct tile_square at;
     if (PAIRS)
         col = col / 2 + (col % 2 == 0 ? 0 : (across + 1) / 2);
-    at.first_row = (int64_t)(blockIdx.x / across) * TILE;
+    at.first_row = (int64_t)(block / across) * TILE;
     at.first_col = (int64_t)col * TILE;
     at.row = threadIdx.x / TILE_PACKS * SIDE;
     at.col = threadIdx.x % TILE_PACKS * SIDE;

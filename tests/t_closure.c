@@ -94,6 +94,15 @@ static void test_closure(void)
     CHECK(closure_bits(&weight, BIT(ID_ACT) | BIT(ID_UP)) == (BIT(ID_ACT) | BIT(ID_UP)));
     CHECK(closure_bits(&weight, BIT(ID_ACT) | BIT(ID_UP) | BIT(ID_H)) == (BIT(ID_ACT) | BIT(ID_UP) | BIT(ID_H)));
 
+    /* a backward that makes ACT before it reads it */
+    const int64_t remade = log->count;
+    LAUNCH(&s, SWIGLU_FORWARD, swiglu_forward, .x = up, .y = act);
+    LAUNCH(&s, GEMM, gemm, .a = dy, .b = act, .d = dw_down, .transpose_a = true);
+    struct closure_unit remakes = unit;
+    remakes.backward = (struct plan_span){log, remade, log->count};
+    CHECK(closure_bits(&remakes, BIT(ID_ACT)) == 0);
+    CHECK(closure_bits(&remakes, BIT(ID_ACT) | BIT(ID_UP)) == BIT(ID_UP));
+
     /* every drop set, against the smallest of all sets of sections that are enough */
     const uint64_t sections = BIT(ID_H) | BIT(ID_UP) | BIT(ID_ACT) | BIT(ID_Y);
     for (uint64_t dropped = 0; dropped < BIT(IDS); dropped++) {

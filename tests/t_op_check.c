@@ -39,6 +39,7 @@ struct sample {
         .amax = TENSOR(F32, 1, 1)                                                                                      \
     }
 #define QUANTIZED_FREE "to.row- to.column- to.column.cols to.amax- "
+#define REMADE_FREE "y_to.row- y_to.column- y_to.column.cols y_to.amax- "
 #define BLOCKS                                                                                                         \
     {                                                                                                                  \
         .format = FORMAT_E4M3, .scaling = SCALING_128X128                                                              \
@@ -87,10 +88,14 @@ static const struct sample samples[] = {
            .to = QUANTIZED(5)),
     SAMPLE(SWIGLU_BACKWARD, swiglu_backward, QUANTIZED_FREE "dx-", .x = TENSOR(BF16, 7, 10), .dy = TENSOR(BF16, 7, 5),
            .dx = TENSOR(BF16, 7, 10), .to = QUANTIZED(10)),
+    SAMPLE(SWIGLU_BACKWARD, swiglu_backward, REMADE_FREE, .x = TENSOR(BF16, 7, 10), .dy = TENSOR(BF16, 7, 5),
+           .dx = TENSOR(BF16, 7, 10), .y_to = QUANTIZED(5)),
     SAMPLE(GELU_FORWARD, gelu_forward, QUANTIZED_FREE "y-", .x = TENSOR(BF16, 7, 5), .y = TENSOR(BF16, 7, 5),
            .to = QUANTIZED(5)),
     SAMPLE(GELU_BACKWARD, gelu_backward, QUANTIZED_FREE "dx- sum-", .x = TENSOR(BF16, 7, 5), .dy = TENSOR(BF16, 7, 5),
            .dx = TENSOR(BF16, 7, 5), .to = QUANTIZED(5), .sum = TENSOR(F32, 1, 5)),
+    SAMPLE(GELU_BACKWARD, gelu_backward, REMADE_FREE, .x = TENSOR(BF16, 7, 5), .dy = TENSOR(BF16, 7, 5),
+           .dx = TENSOR(BF16, 7, 5), .y_to = QUANTIZED(5)),
     SAMPLE(XENT_STAT, xent_stat, "logits.cols", .logits = TENSOR(BF16, 7, 11), .labels = TENSOR(I32, 1, 7),
            .loss = TENSOR(F32, 1, 7), .lse = TENSOR(F32, 1, 7), .total = TENSOR(F64, 1, 2)),
     SAMPLE(XENT_PART, xent_part, "logits.cols", .logits = TENSOR(BF16, 7, 11), .labels = TENSOR(I32, 1, 7),

@@ -678,6 +678,20 @@ static enum op make_activation(struct trial *trial, enum activation which, enum 
     return OP_COUNT;
 }
 
+/* Lets a backward make y again, in half of the cases, with columns as padded as dx's. */
+static void add_remade(struct trial *trial, enum activation which, const struct kind *kind, const int64_t *size,
+                       union activation_args *args)
+{
+    const bool swiglu = which == ACTIVATION_SWIGLU_BACKWARD;
+    const struct quantized_operands *to = swiglu ? &args->swiglu_backward.to : &args->gelu_backward.to;
+    if ((!swiglu && which != ACTIVATION_GELU_BACKWARD) || trial_draw(2))
+        return;
+    struct quantized_operands y_to = operands_for(trial, kind, size[0], size[1]);
+    while (tensor_present(&to->column) && tensor_present(&y_to.column) && y_to.column.cols != to->column.cols)
+        y_to = operands_for(trial, kind, size[0], size[1]);
+    *(swiglu ? &args->swiglu_backward.y_to : &args->gelu_backward.y_to) = y_to;
+}
+
 /* Without y: dx of gelu_backward's sum is what it was. */
 static void leave_out_y(enum activation which, union activation_args *args)
 {
@@ -688,6 +702,28 @@ static void leave_out_y(enum activation which, union activation_args *args)
                                            [ACTIVATION_RMSNORM] = &args->rmsnorm.y,
                                            [ACTIVATION_LAYERNORM] = &args->layernorm.y};
     *y[which] = (struct tensor){0};
+}
+
+/* Returns what a backward must make again, NULL if nothing, and in `forward` the op that made it first. */
+static const struct quantized_operands *remade_of(enum activation which, const union activation_args *args,
+                                                  enum op *forward, union activation_args *forward_args)
+{
+    const struct gelu_backward_args *gelu = &args->gelu_backward;
+    const struct swiglu_backward_args *swiglu = &args->swiglu_backward;
+    memset(forward_args, 0, sizeof *forward_args);
+    switch (which) {
+    case ACTIVATION_SWIGLU_BACKWARD:
+        *forward = OP_SWIGLU_FORWARD;
+        forward_args->swiglu_forward = (struct swiglu_forward_args){.x = swiglu->x, .to = swiglu->y_to};
+        return has_quantized(&swiglu->y_to) ? &swiglu->y_to : NULL;
+    case ACTIVATION_GELU_BACKWARD:
+        *forward = OP_GELU_FORWARD;
+        forward_args->gelu_forward =
+            (struct gelu_forward_args){.x = gelu->x, .to = gelu->y_to, .tanh_form = gelu->tanh_form};
+        return has_quantized(&gelu->y_to) ? &gelu->y_to : NULL;
+    default:
+        return NULL;
+    }
 }
 
 /* Do two copies of the trial's memory hold the same bits of a tensor? */
@@ -728,7 +764,7 @@ static struct quantized_operands aligned_operands(struct trial *trial, const str
 }
 
 /* y is within its bounds, the copies are what the oracle's quantize makes of the executor's own y, and they are the
- * same when y is left out. */
+ * same when y is left out. What a backward makes again is what the forward has made. */
 static void test_activation_case(enum activation which, const struct kind *kind, const int64_t *size, enum dtype dtype,
                                  bool aligned)
 {
@@ -746,10 +782,18 @@ static void test_activation_case(enum activation which, const struct kind *kind,
                                                    : operands_for(trial, kind, size[0], cols)};
     union activation_args args;
     const enum op op = make_activation(trial, which, dtype, size[0], size[1], y, &quantize.to, &args);
-    static const char *const fields[6] = {"to.row", "to.column", "to.row_scale", "to.column_scale", "to.amax", "sum"};
+    add_remade(trial, which, kind, size, &args);
+    enum op forward = OP_COUNT;
+    union activation_args forward_args;
+    const struct quantized_operands *remade = remade_of(which, &args, &forward, &forward_args);
+    static const char *const fields[11] = {
+        "to.row",      "to.column",      "to.row_scale",      "to.column_scale", "to.amax", "y_to.row",
+        "y_to.column", "y_to.row_scale", "y_to.column_scale", "y_to.amax",       "sum"};
     bounds_set(trial, op, &args);
     const int64_t free = COUNT(fields) - (op == OP_GELU_BACKWARD && dtype == DTYPE_BF16 ? 0 : 1);
     for (int64_t f = 0; f < free; f++) { /* of the oracle's y they may be others, and so may the sum of a rounded y */
+        if (remade == NULL && fields[f][0] == 'y')
+            continue;
         struct tensor bound = trial_bound(trial, op, &args, fields[f]);
         for (int64_t i = 0; i < bound.rows; i++)
             for (int64_t j = 0; j < bound.cols; j++)
@@ -768,6 +812,12 @@ static void test_activation_case(enum activation which, const struct kind *kind,
         char *wanted = trial_run(trial, oracle, OP_QUANTIZE, &quantize);
         check_report(__FILE__, __LINE__, same_operands(trial, &quantize.to, with_y, wanted), trial->name);
         check_report(__FILE__, __LINE__, same_operands(trial, &quantize.to, with_y, without_y), trial->name);
+        if (remade != NULL) {
+            char *made_first = trial_run(trial, executors[e], forward, &forward_args);
+            check_report(__FILE__, __LINE__, same_operands(trial, remade, with_y, made_first), trial->name);
+            check_report(__FILE__, __LINE__, same_operands(trial, remade, without_y, made_first), trial->name);
+            memory_free(made_first);
+        }
         if (op == OP_GELU_BACKWARD)
             CHECK(same_bits(trial, &args.gelu_backward.sum, with_y, without_y));
         memset(y.data, 0xff, (size_t)tensor_extent(&y));

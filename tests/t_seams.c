@@ -142,10 +142,10 @@ static void nan_release(struct weight_store *store, struct unit *unit, struct st
     n->inner->class->release(n->inner, unit, stream);
 }
 
-static void nan_open(struct weight_store *store, struct unit *unit, struct stream *stream, bool fresh)
+static void nan_open(struct weight_store *store, struct unit *unit, struct stream *stream, bool fresh, bool last)
 {
     struct nan_store *n = store->self;
-    n->inner->class->gradients_open(n->inner, unit, stream, fresh);
+    n->inner->class->gradients_open(n->inner, unit, stream, fresh, last);
     for (int s = 0; s < STORAGE_COUNT; s++) {
         if (unit->elements[s] == 0)
             continue;
@@ -555,8 +555,7 @@ static void test_plan(struct executor *cpu, struct toy_options options)
     struct toy toy;
     options.executor = plan;
     toy_create(&toy, &options);
-    const int micro_batches = options.settings.rounds_gradients ? 1 : MICRO_BATCHES;
-    struct schedule schedule = schedule_create(micro_batches, options.slots, options.split_backward);
+    struct schedule schedule = schedule_create(MICRO_BATCHES, options.slots, options.split_backward);
     engine_step(&toy.engine, &schedule, batches, 1e-2);
     engine_evaluate(&toy.engine, batches, 1);
     const struct budget *budget = &toy.engine.budget;

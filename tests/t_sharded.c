@@ -86,6 +86,8 @@ static void make(struct toy *toy, struct executor *executor, const struct layout
         options.settings.precision.statistics = options.settings.precision.eight;
     options.groups = owners.division != NULL ? &owners.division->groups : &whole;
     options.sharding = owners.sharding;
+    options.settings.rounds_gradients =
+        sharding_rounds(&owners.sharding) && !sharding_shards_gradients(&owners.sharding);
     options.compute = layout->compute;
     options.slots = layout->slots;
     options.split_backward = layout->split;

@@ -71,8 +71,7 @@ struct model_settings {
     struct context_parallel context;
     struct tensor_parallel tensor;
     struct pipeline_parallel pipeline;
-    /* Ops write bf16 gradients. Possible if gradients are stored as bf16 and a step has one micro-batch, on this rank
-     * alone. */
+    /* Ops write and add to bf16 gradients. Possible if gradients are stored as bf16, and not sharded. */
     bool rounds_gradients;
     int embedding_ranks; /* ranks that each compute the whole embedding gradient (model/embedding.h); 0 and 1: it is
                             summed over ranks */

@@ -36,7 +36,7 @@ enum { OPTIONAL = 4 /* with enum op_access: the tensor may be absent */ };
         FIELD(op, segments.q_offset, OP_READ, I32, "1 S")
 
 /* Quantized operands of a tensor [T, columns]. */
-#define QUANTIZED_FIELDS(op, columns)                                                                                  \
+#define QUANTIZED_FIELDS_IN(op, to, columns)                                                                           \
     FIELD(op, to.row, OP_WRITE | OPTIONAL, EIGHT_BIT | BF16, "T " columns),                                            \
         FIELD(op, to.column, OP_WRITE | OPTIONAL, EIGHT_BIT | BF16, columns " P"),                                     \
         FIELD(op, to.row_scale, OP_WRITE | OPTIONAL, STAT, NULL),                                                      \
@@ -44,6 +44,7 @@ enum { OPTIONAL = 4 /* with enum op_access: the tensor may be absent */ };
         FIELD(op, to.scale, OP_READ | OPTIONAL, STAT, "1 1"), FIELD(op, to.draw, OP_READ | OPTIONAL, I32, "1 2"),      \
         FIELD(op, to.whole_amax, OP_READ | OPTIONAL, STAT, "1 1"),                                                     \
         FIELD(op, to.amax, OP_READ_WRITE | OPTIONAL, STAT, "1 1")
+#define QUANTIZED_FIELDS(op, columns) QUANTIZED_FIELDS_IN(op, to, columns)
 
 static const struct op_field gemm_fields[] = {
     TRANSPOSED_BY(gemm, transpose_a, a, OP_READ, FLOAT | EIGHT_BIT, "M K"),
@@ -145,6 +146,7 @@ static const struct op_field swiglu_backward_fields[] = {
     FIELD(swiglu_backward, dy, OP_READ, FLOAT, "T F"),
     FIELD(swiglu_backward, dx, OP_WRITE | OPTIONAL, FLOAT, "T 2F"),
     QUANTIZED_FIELDS(swiglu_backward, "2F"),
+    QUANTIZED_FIELDS_IN(swiglu_backward, y_to, "F"),
 };
 static const struct op_field gelu_forward_fields[] = {
     FIELD(gelu_forward, x, OP_READ, FLOAT, "T F"),
@@ -156,6 +158,7 @@ static const struct op_field gelu_backward_fields[] = {
     FIELD(gelu_backward, dy, OP_READ, FLOAT, "T F"),
     FIELD(gelu_backward, dx, OP_WRITE | OPTIONAL, FLOAT, "T F"),
     QUANTIZED_FIELDS(gelu_backward, "F"),
+    QUANTIZED_FIELDS_IN(gelu_backward, y_to, "F"),
     ACCUMULATED(gelu_backward, sum, OP_WRITE | OPTIONAL, STAT, "1 F"),
 };
 static const struct op_field xent_stat_fields[] = {

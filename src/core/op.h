@@ -309,11 +309,13 @@ struct swiglu_forward_args {
     struct quantized_operands to; /* quantized operands of y */
 };
 
+/* y_to: also makes the forward's y again, as quantized operands only, so that nobody has to keep them. */
 struct swiglu_backward_args {
-    struct tensor x;              /* f [T, 2 F] */
-    struct tensor dy;             /* f [T, F] */
-    struct tensor dx;             /* f [T, 2 F]; optional with `to` */
-    struct quantized_operands to; /* quantized operands of dx */
+    struct tensor x;                /* f [T, 2 F] */
+    struct tensor dy;               /* f [T, F] */
+    struct tensor dx;               /* f [T, 2 F]; optional with `to` */
+    struct quantized_operands to;   /* quantized operands of dx */
+    struct quantized_operands y_to; /* optional quantized operands of y */
 };
 
 /* y = x * Phi(x); Phi is the normal distribution's cumulative function, computed with erf. tanh_form: the approximation
@@ -326,13 +328,14 @@ struct gelu_forward_args {
 };
 
 /* dx = dy * (derivative of GELU at x). sum (+)= sum_t dx, with dx as rounded to its type, in a fixed order: the
- * gradient of a bias that was added to x. */
+ * gradient of a bias that was added to x. y_to as in swiglu_backward. */
 struct gelu_backward_args {
-    struct tensor x;              /* f [T, F] */
-    struct tensor dy;             /* f [T, F] */
-    struct tensor dx;             /* f [T, F]; may be dy itself; optional with `to` */
-    struct quantized_operands to; /* quantized operands of dx */
-    struct tensor sum;            /* optional stat [1, F] */
+    struct tensor x;                /* f [T, F] */
+    struct tensor dy;               /* f [T, F] */
+    struct tensor dx;               /* f [T, F]; may be dy itself; optional with `to` */
+    struct quantized_operands to;   /* quantized operands of dx */
+    struct quantized_operands y_to; /* optional quantized operands of y */
+    struct tensor sum;              /* optional stat [1, F] */
     bool tanh_form;
     bool accumulate; /* for sum */
 };

@@ -256,6 +256,14 @@ static const char *check_made(const struct tensor *y, const struct quantized_ope
     return check_quantized(to, rows, cols);
 }
 
+/* Checks the backward of an activation, which may also make quantized operands of its y [rows, y_cols]. */
+static const char *check_gradients(const struct tensor *dx, const struct quantized_operands *to, int64_t rows,
+                                   int64_t cols, const struct quantized_operands *y_to, int64_t y_cols)
+{
+    const char *wrong = check_made(dx, to, rows, cols);
+    return wrong == NULL && has_quantized(y_to) ? check_made(&(struct tensor){0}, y_to, rows, y_cols) : wrong;
+}
+
 static const char *check_adamw(const struct adamw_args *a)
 {
     const bool split = tensor_present(&a->low);
@@ -289,9 +297,10 @@ const char *op_check(enum op op, const void *args)
         CHECK(ATTENTION_FORWARD, attention_forward, check_attention_forward(a))
         CHECK(ATTENTION_BACKWARD, attention_backward, check_attention_backward(a))
         CHECK(SWIGLU_FORWARD, swiglu_forward, check_made(&a->y, &a->to, a->x.rows, a->x.cols / 2))
-        CHECK(SWIGLU_BACKWARD, swiglu_backward, check_made(&a->dx, &a->to, a->x.rows, a->x.cols))
+        CHECK(SWIGLU_BACKWARD, swiglu_backward,
+              check_gradients(&a->dx, &a->to, a->x.rows, a->x.cols, &a->y_to, a->dy.cols))
         CHECK(GELU_FORWARD, gelu_forward, check_made(&a->y, &a->to, a->x.rows, a->x.cols))
-        CHECK(GELU_BACKWARD, gelu_backward, check_made(&a->dx, &a->to, a->x.rows, a->x.cols))
+        CHECK(GELU_BACKWARD, gelu_backward, check_gradients(&a->dx, &a->to, a->x.rows, a->x.cols, &a->y_to, a->dy.cols))
         RULE(XENT_PART, xent_part, a->logits.cols > 0 && a->origin >= 0)
         RULE(XENT_MERGE, xent_merge, a->statistics.rows > 0)
         RULE(XENT_GRAD, xent_grad, a->origin >= 0)

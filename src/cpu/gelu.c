@@ -1,4 +1,5 @@
 /* gelu. */
+#include "base/range.h"
 #include "cpu/convert.h"
 #include "cpu/quantize.h"
 #include "cpu/sum.h"
@@ -98,13 +99,16 @@ CPU_CLONES static void backward(bool tanh_form, const float *x, const float *dy,
 
 int64_t cpu_gelu_backward_workspace(const struct cpu *cpu, const struct gelu_backward_args *args)
 {
-    (void)cpu;
-    return cpu_made_workspace(&args->dx, args->x.dtype, args->x.rows, args->x.cols);
+    const int64_t dx = cpu_made_workspace(&args->dx, args->x.dtype, args->x.rows, args->x.cols);
+    const struct gelu_forward_args forward = {.x = args->x, .to = args->y_to};
+    return has_quantized(&args->y_to) ? MAX(dx, cpu_gelu_forward_workspace(cpu, &forward)) : dx;
 }
 
 void cpu_gelu_backward(struct cpu *cpu, const struct gelu_backward_args *args)
 {
     const struct tensor *x = &args->x, *dy = &args->dy;
+    if (has_quantized(&args->y_to))
+        cpu_gelu_forward(cpu, &(struct gelu_forward_args){.x = *x, .to = args->y_to, .tanh_form = args->tanh_form});
     const struct tensor made = cpu_made(cpu, &args->dx, x->dtype, x->rows, x->cols), *dx = &made;
     struct cpu_spans spans = cpu_spans(dx->rows, dx->cols);
 #pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(dx))) schedule(static)

@@ -1,4 +1,5 @@
 /* rope, swiglu. */
+#include "base/range.h"
 #include "cpu/convert.h"
 #include "cpu/quantize.h"
 
@@ -104,13 +105,16 @@ CPU_CLONES static void swiglu_backward(const float *gate, const float *up, const
 
 int64_t cpu_swiglu_backward_workspace(const struct cpu *cpu, const struct swiglu_backward_args *args)
 {
-    (void)cpu;
-    return cpu_made_workspace(&args->dx, args->x.dtype, args->x.rows, args->x.cols);
+    const int64_t dx = cpu_made_workspace(&args->dx, args->x.dtype, args->x.rows, args->x.cols);
+    const struct swiglu_forward_args forward = {.x = args->x, .to = args->y_to};
+    return has_quantized(&args->y_to) ? MAX(dx, cpu_swiglu_forward_workspace(cpu, &forward)) : dx;
 }
 
 void cpu_swiglu_backward(struct cpu *cpu, const struct swiglu_backward_args *args)
 {
     const struct tensor *x = &args->x, *dy = &args->dy;
+    if (has_quantized(&args->y_to)) /* first: dx may be x */
+        cpu_swiglu_forward(cpu, &(struct swiglu_forward_args){.x = *x, .to = args->y_to});
     const struct tensor made = cpu_made(cpu, &args->dx, x->dtype, x->rows, x->cols), *dx = &made;
     int64_t width = dy->cols;
     struct cpu_spans spans = cpu_spans(dy->rows, width);

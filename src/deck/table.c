@@ -372,8 +372,8 @@ const struct deck_row deck_table[] = {
     {CHOICE(precision.gradients, DECK_COMPUTE_FP32, "fp32", "bf16"), .restart = RESTART_LOGGED,
      .doc =
          "Type in which gradients are stored between micro-batch and update. \"bf16\": 2 bytes per parameter instead "
-         "of 4; contributions of micro-batches and ranks are added in fp32, and rounded after each micro-batch. Faster "
-         "if a step is one micro-batch of one rank, whose GEMMs then write bf16. Needs precision.compute = \"bf16\"."},
+         "of 4; contributions of micro-batches and ranks are added in fp32, and rounded after each micro-batch. "
+         "Unless gradients are sharded, GEMMs add to them without a buffer. Needs precision.compute = \"bf16\"."},
     {INT(precision.first_layers_bf16, 0, 0, LAYERS), .unit = "layers", .restart = RESTART_LOGGED,
      .doc = "Number of layers at the start of the model that are not quantized, whatever the lists below say."},
     {INT(precision.last_layers_bf16, 0, 0, LAYERS), .unit = "layers", .restart = RESTART_LOGGED,

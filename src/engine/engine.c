@@ -141,17 +141,6 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
     budget_create(&e->budget, executor);
     create_orders(e);
     bool trains = m->use == MEMORY_TRAIN;
-    const struct store_request request = {.model = model,
-                                          .budget = &e->budget,
-                                          .streams = e->streams,
-                                          .groups = &e->groups,
-                                          .sharding = settings->sharding,
-                                          .compute = m->compute,
-                                          .statistic = m->statistic,
-                                          .trains = trains,
-                                          .execution = &e->execution,
-                                          .orders = e->orders};
-    e->store = store_create(&request);
     engine_create_batches(e);
     engine_create_rows(e);
     create_rope_table(e);
@@ -181,6 +170,18 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
     if (engine_generates(e))
         engine_create_sequences(e);
     memory_create(&e->memory, model, m, &e->execution, &e->budget);
+    const struct store_request request = {.model = model,
+                                          .budget = &e->budget,
+                                          .streams = e->streams,
+                                          .groups = &e->groups,
+                                          .sharding = settings->sharding,
+                                          .compute = m->compute,
+                                          .statistic = m->statistic,
+                                          .trains = trains,
+                                          .execution = &e->execution,
+                                          .orders = e->orders,
+                                          .gradients = e->memory.gradients};
+    e->store = store_create(&request);
     e->execution.quantization_errors = (struct tensor){0};
     if (trains)
         reserve_for_update(e);

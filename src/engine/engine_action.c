@@ -75,7 +75,8 @@ void engine_run_backward(struct engine *e, const struct schedule_action *action)
     struct model *model = e->model;
     const struct acquisition_order *order = &e->orders[action->chunk];
     const struct store_class *store = e->store->class;
-    bool weights = action->gradients & GRADIENT_WEIGHT;
+    const bool weights = action->gradients & GRADIENT_WEIGHT;
+    const bool sums = action->last && !e->executor->tuning_pass; /* a tuning pass exchanges no gradients */
     struct unit *lent = NULL; /* already has gradients, of the unit that borrows its weights */
     begin_action(e, PASS_BACKWARD, action->chunk, action->slot);
     e->execution.gradients = action->gradients;
@@ -88,22 +89,22 @@ void engine_run_backward(struct engine *e, const struct schedule_action *action)
             memory_recomputed(&e->memory, unit); /* the store quantizes weights for the recompute too */
         acquire(e, unit);
         if (weights && home != NULL)
-            store->gradients_open(e->store, home, e->execution.stream, action->first);
+            store->gradients_open(e->store, home, e->execution.stream, action->first, action->last);
         if (weights) /* a tied embedding adds to the gradients of the head */
-            store->gradients_open(e->store, unit, e->execution.stream, action->first && unit != lent);
+            store->gradients_open(e->store, unit, e->execution.stream, action->first && unit != lent, action->last);
         launch_range(e->execution.stream, unit->class->name);
         memory_backward_unit(&e->execution, unit);
         launch_range_end(e->execution.stream);
         if (weights)
-            store->gradients_close(e->store, unit, e->execution.stream, action->last);
+            store->gradients_close(e->store, unit, e->execution.stream, sums);
         if (weights &&
             home != NULL) /* the lender's own backward closes its gradients, unless the lender is on another stage */
-            store->gradients_close(e->store, home, e->execution.stream, action->last && !unit_is_computed(home));
+            store->gradients_close(e->store, home, e->execution.stream, sums && !unit_is_computed(home));
         if (home != NULL)
             lent = home;
         release(e, unit);
     }
     engine_add_totals(e);
-    store->end(e->store, e->execution.stream, action->last && action->chunk == 0);
+    store->end(e->store, e->execution.stream, sums && action->chunk == 0);
     launch_range_end(e->execution.stream);
 }

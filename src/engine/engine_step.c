@@ -139,6 +139,7 @@ static void run_schedule(struct engine *e, const struct schedule *schedule, cons
     for (int c = 0; c < MODEL_CHUNKS; c++)
         CHECK_BUG(schedule->slots[c] <= e->settings.memory.slots[c]);
     CHECK_BUG(!schedule->split_backward || e->settings.memory.split_backward);
+    CHECK_BUG(e->settings.memory.gradient_bytes == 0 || schedule->count == 2);
     const bool joins = measures && e->groups.stages == NULL; /* reductions of several chunks are not in one graph */
     engine_start_totals(e);
     start_quantization_errors(e);
@@ -265,16 +266,20 @@ struct engine_result engine_gradients(struct engine *e, const struct schedule *s
 
 void engine_tuning_pass(struct engine *e, const struct batch *batch, bool adds)
 {
+    /* products that write gradients, that add to them, and of bf16 gradients those that are summed over ranks */
+    const int passes = !adds ? 1 : e->model->settings.rounds_gradients ? 3 : 2;
     e->executor->tuning_pass = true;
     engine_start_totals(e);
     for (int c = 0; c < e->model->chunk_count; c++) { /* other stages send nothing: the values do not matter */
-        struct schedule_action backward = {
-            .kind = ACTION_BACKWARD, .chunk = c, .first = true, .gradients = GRADIENT_BOTH};
         engine_load_batch(e, batch, engine_batch(e, c, 0));
-        for (int i = 0; i < 1 + adds; i++) {
+        for (int i = 0; i < passes; i++) {
+            const struct schedule_action backward = {.kind = ACTION_BACKWARD,
+                                                     .chunk = c,
+                                                     .first = i == 0,
+                                                     .last = i + 1 == passes,
+                                                     .gradients = GRADIENT_BOTH};
             engine_run_forward(e, PASS_FORWARD, c, 0);
             engine_run_backward(e, &backward);
-            backward.first = false;
         }
     }
     engine_synchronize(e);

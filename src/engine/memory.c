@@ -5,6 +5,7 @@
 #include "plan/closure.h"
 #include "plan/lifetime.h"
 #include "plan/plan.h"
+#include "store/groups.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -162,6 +163,12 @@ static void *fake(struct planner *p, int64_t bytes)
     return bytes > 0 ? p->executor->class->allocate(p->executor, bytes, MEMORY_DEVICE) : NULL;
 }
 
+/* Returns whether gradients may be summed over ranks, which the last micro-batch computes in fp32. */
+static bool gradients_sum(const struct execution *execution)
+{
+    return group_size(execution->data) > 1 || execution->tensor != NULL;
+}
+
 static void start_planner(struct planner *p, struct engine_memory *memory, const struct memory_settings *settings,
                           const struct execution *execution, struct executor *target)
 {
@@ -181,6 +188,7 @@ static void start_planner(struct planner *p, struct engine_memory *memory, const
         }
         unit->quantized_base = fake(p, unit->quantized_bytes);
         unit->gradient_fresh = false;
+        unit->gradient_rounded = unit->rounds_gradients && !gradients_sum(execution);
     }
     memory->planner = p;
 }
@@ -386,6 +394,23 @@ static void find_needed(const struct planner *p, struct id_set *needed)
     memory_free(first_write);
 }
 
+/* Places units' gradients where later units keep tensors, which backward has read by then: from the end down, in the
+ * order of backward. A tied table's gradients are older than those of the blocks. Sets where[unit] to the first byte,
+ * -1 without a place. */
+static void place_gradients(const struct planner *p, int64_t *where)
+{
+    const struct unit *units = p->model->units, *table = unit_lender(&units[p->model->unit_count - 1]);
+    int64_t end = p->kept_bytes, kept_end = p->kept_bytes; /* of the free bytes; of the unit's kept tensors */
+    for (int u = p->model->unit_count - 1; u >= 0; u--) {
+        const int64_t needed = unit_elements(&units[u]) * p->settings->gradient_bytes;
+        const int64_t first = (end - needed) / LIFETIME_ALIGNMENT * LIFETIME_ALIGNMENT;
+        const bool fits = needed > 0 && &units[u] != table && first >= kept_end;
+        where[u] = fits ? first : -1;
+        end = fits ? first : end;
+        kept_end = p->memory->units[u].kept_begin;
+    }
+}
+
 /* Gives every tensor an address of its own in all passes, so that reads identify tensors. Tensors that backward without
  * forward reads before writing must be kept. */
 static void choose_kept(struct planner *p)
@@ -416,6 +441,8 @@ static void choose_kept(struct planner *p)
         memory->units[u].kept = needed[u];
     memory_free(needed);
     choose_away(p);
+    for (int u = 0; u < units; u++) /* from now on: the scratch of other micro-batches is planned too */
+        p->model->units[u].gradient_rounded = p->model->units[u].rounds_gradients;
     p->kept_bytes = lay_out_kept(p);
     memory->kept_base = fake(p, p->kept_bytes);
     for (int b = 0; b < OFFLOAD_BUFFERS; b++)
@@ -508,6 +535,9 @@ void memory_create(struct engine_memory *memory, struct model *model, const stru
     start_planner(&planner, memory, settings, execution, budget->executor);
     if (settings->use == MEMORY_TRAIN)
         choose_kept(&planner);
+    int64_t *places = memory_allocate((int64_t)sizeof *places * model->unit_count);
+    if (settings->gradient_bytes > 0)
+        place_gradients(&planner, places);
     for (int pass = 0; pass < PASS_COUNT; pass++) {
         if (!is_used(settings->use, (enum pass_kind)pass))
             continue;
@@ -527,6 +557,10 @@ void memory_create(struct engine_memory *memory, struct model *model, const stru
     struct group *group = execution->tensor != NULL ? execution->tensor : execution->row;
     memory->kept_base =
         budget_allocate_gathered(budget, place_slots(memory, settings->slots), BUDGET_ACTIVATIONS, group);
+    memory->gradients = memory_allocate((int64_t)sizeof *memory->gradients * model->unit_count);
+    for (int u = 0; u < model->unit_count && settings->gradient_bytes > 0; u++)
+        memory->gradients[u] = places[u] >= 0 ? memory->kept_base + places[u] : NULL;
+    memory_free(places);
     memory->transient_base = budget_allocate_gathered(budget, memory->transient_bytes, BUDGET_TRANSIENT, group);
 }
 
@@ -534,6 +568,7 @@ void memory_destroy(struct engine_memory *memory)
 {
     for (int c = 0; c < MODEL_CHUNKS; c++)
         offload_destroy(&memory->offload[c]);
+    memory_free(memory->gradients);
     memory_free(memory->offsets);
     memory_free(memory->units);
     memory->units = NULL;

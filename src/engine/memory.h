@@ -35,6 +35,7 @@ struct engine_memory {
     struct chunk_memory chunks[MODEL_CHUNKS]; /* by model chunk */
     int64_t transient_bytes;
     char *kept_base, *transient_base;
+    char **gradients; /* [unit_count] memory for a unit's gradients among the kept activations; NULL: there is none */
     struct offload offload[MODEL_CHUNKS];
     struct offload_buffer buffers[OFFLOAD_BUFFERS]; /* shared by all chunks */
     struct planner *planner;                        /* NULL after planning */
@@ -56,6 +57,9 @@ struct memory_settings {
     bool split_backward;                    /* output gradients stay in the slot between the two halves of a backward */
     int64_t rows, row_tokens, max_segments; /* of a micro-batch of whole rows */
     int64_t longest;                        /* maximum tokens of a segment; 0: limited by the row only */
+    /* Bytes of a gradient, if a step is one micro-batch of one rank: gradients then use the memory of activations that
+     * backward has read. 0: they have their own memory. */
+    int64_t gradient_bytes;
 };
 
 /* Returns the number of slots of all chunks before `chunk`; of all chunks if it is MODEL_CHUNKS. */

@@ -96,18 +96,19 @@ static void activate(struct execution *e, const struct unit *unit, const struct 
         LAUNCH(e->stream, SWIGLU_FORWARD, swiglu_forward, .x = x, .y = made.value, .to = made.to);
 }
 
-/* x: the output of `up`; dx: its gradient. */
+/* x: the output of `up`; dx: its gradient. remade: the input of `down` that is made again. */
 static void activate_backward(struct execution *e, const struct unit *unit, const struct linear *up, struct tensor x,
-                              struct tensor dy, struct tensor dx)
+                              struct tensor dy, struct tensor dx, struct quantized_operands remade)
 {
     const struct operand gradient = linear_gradient(e, unit, up, dx);
     const struct operand made = linear_made(e, unit, up, OPERAND_GRADIENT, &gradient);
     if (unit_family(unit)->gelu)
         LAUNCH(e->stream, GELU_BACKWARD, gelu_backward, .x = x, .dy = dy, .dx = made.value, .to = made.to,
-               .sum = linear_sum(e, unit, up), .tanh_form = unit->settings->tanh_gelu,
+               .y_to = remade, .sum = linear_sum(e, unit, up), .tanh_form = unit->settings->tanh_gelu,
                .accumulate = unit_accumulates(unit, up->weight));
     else
-        LAUNCH(e->stream, SWIGLU_BACKWARD, swiglu_backward, .x = x, .dy = dy, .dx = made.value, .to = made.to);
+        LAUNCH(e->stream, SWIGLU_BACKWARD, swiglu_backward, .x = x, .dy = dy, .dx = made.value, .to = made.to,
+               .y_to = remade);
 }
 
 static void mlp_part(struct execution *e, struct unit *unit)
@@ -163,7 +164,10 @@ static void mlp_backward(struct execution *e, struct unit *unit, struct tensor d
     linear_backward(e, unit, &down_linear, &activated, dy, d_activated, &(struct linear_next){&up_linear, &normed},
                     pending);
     if (e->gradients & GRADIENT_INPUT)
-        activate_backward(e, unit, &up_linear, unit_tensor(e, unit, BLOCK_UP_OUT), d_activated, d_up);
+        activate_backward(e, unit, &up_linear, unit_tensor(e, unit, BLOCK_UP_OUT), d_activated, d_up,
+                          linear_remade(e, &down_linear, &activated));
+    if (!sequence_parallel(unit))
+        linear_finish(e, unit, pending);
     linear_backward(e, unit, &up_linear, &normed, d_up, d_normed, NULL, pending);
     norm_backward(e, unit, &norm2,
                   &(struct norm_gradients){.x = unit_tensor(e, unit, BLOCK_MIDDLE),

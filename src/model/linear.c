@@ -195,6 +195,20 @@ static struct tensor shaped_scale(const struct execution *execution, const struc
     return shaped(execution, unit, id, s.rows, s.cols);
 }
 
+/* Returns whether an op that can quantize the operand also does: if a scale is known (delayed scaling) or belongs to a
+ * block. */
+static bool fuses(const struct linear *linear, enum operand_kind kind)
+{
+    return is_quantized(linear) && linear->fused[kind] &&
+           (linear->precision->delayed || scaling_local(linear->precision->rules[kind].scaling));
+}
+
+/* Returns whether the input's columnwise form is made in backward (linear_remade). */
+static bool remakes(const struct linear *linear)
+{
+    return fuses(linear, OPERAND_INPUT) && !linear->precision->wide_weight_gemm;
+}
+
 static struct operand operand_of(const struct execution *execution, const struct unit *unit,
                                  const struct linear *linear, enum operand_kind kind, struct tensor value)
 {
@@ -202,7 +216,9 @@ static struct operand operand_of(const struct execution *execution, const struct
     if (!quantizes(execution, linear))
         return (struct operand){.value = value};
     struct quantized_operands to = rule_of(execution, linear, kind);
-    const bool columns = !linear->precision->wide_weight_gemm;
+    const bool late =
+        kind == OPERAND_INPUT && remakes(linear) && (execution->pass == PASS_FORWARD || execution->recompute);
+    const bool columns = !linear->precision->wide_weight_gemm && !late;
     const bool rows = kind == OPERAND_GRADIENT || !execution->recompute ||
                       id_set_has(execution->wanted, linear->section) || gathers_quantized(unit, linear, kind);
     const bool scales = has_scales(&to), shared = to.rule.scaling == SCALING_TENSOR;
@@ -327,15 +343,12 @@ static void measure(const struct execution *execution, const struct unit *unit, 
            .result = tensor_rows(&execution->quantization_errors, linear->number + (int)kind, 1), .rule = to->rule);
 }
 
-/* Returns whether the op that writes the operand also quantizes it: with a known scale (delayed scaling) or one for
- * each block. The halves of a split backward quantize in separate launches. */
+/* Returns whether the op that writes the operand also quantizes it. The halves of a split backward quantize in separate
+ * launches. */
 static bool is_fused(const struct execution *execution, const struct linear *linear, enum operand_kind kind)
 {
-    if (!quantizes(execution, linear) || !linear->fused[kind])
-        return false;
-    const bool local = scaling_local(linear->precision->rules[kind].scaling);
     const bool whole = kind == OPERAND_INPUT || execution->gradients == GRADIENT_BOTH;
-    return whole && (local || linear->precision->delayed);
+    return quantizes(execution, linear) && fuses(linear, kind) && whole;
 }
 
 struct operand linear_made(const struct execution *execution, const struct unit *unit, const struct linear *linear,
@@ -345,6 +358,17 @@ struct operand linear_made(const struct execution *execution, const struct unit 
         return (struct operand){.value = operand->value};
     const bool value = linear->precision->wide_weight_gemm || measures(execution, unit, linear);
     return (struct operand){.value = value ? operand->value : absent, .to = operand->to};
+}
+
+struct quantized_operands linear_remade(const struct execution *execution, const struct linear *linear,
+                                        const struct operand *input)
+{
+    struct quantized_operands to = {0};
+    if (!quantizes(execution, linear) || !remakes(linear))
+        return to;
+    to = input->to;
+    to.row = to.row_scale = to.amax = absent; /* forward has made them */
+    return to;
 }
 
 static struct tensor shared_amax(const struct execution *execution, const struct unit *unit,
@@ -507,16 +531,17 @@ void linear_finish(const struct execution *execution, const struct unit *unit, s
 }
 
 /* Returns whether a linear postpones its weight gradient. */
-static bool defers(const struct unit *unit, const struct linear_pending *pending)
+static bool defers(const struct execution *execution, const struct unit *unit, const struct linear *linear,
+                   const struct linear_pending *pending)
 {
-    return pending != NULL && sequence_parallel(unit);
+    return pending != NULL && (sequence_parallel(unit) || (quantizes(execution, linear) && remakes(linear)));
 }
 
 /* As collect for the output gradient, overlapped with the pending weight gradient. */
 static bool collect_gradient(struct execution *execution, const struct unit *unit, const struct linear *linear,
                              const struct operand *dy, struct linear_pending *pending)
 {
-    if (!defers(unit, pending) || !pending->present || !tensor_present(&dy->own))
+    if (pending == NULL || !pending->present || !tensor_present(&dy->own))
         return collect(execution, unit, linear, OPERAND_GRADIENT, dy);
     const struct execution concurrent = execution_concurrent(execution);
     const bool quantized = place(execution, unit, linear, OPERAND_GRADIENT, dy);
@@ -598,10 +623,11 @@ static void backward_of_outputs(struct execution *execution, const struct unit *
         execution_fork(execution);
         sequence_sum(&concurrent, unit, part, dx, linear->first + LINEAR_SCRATCH);
     }
-    linear_finish(execution, unit, defers(unit, pending) ? pending : &own);
+    const bool postpones = defers(execution, unit, linear, pending);
+    linear_finish(execution, unit, postpones ? pending : &own);
     if (sums)
         execution_join(execution);
-    if (defers(unit, pending))
+    if (postpones)
         *pending = own;
 }
 
@@ -617,9 +643,10 @@ void linear_backward(struct execution *execution, const struct unit *unit, const
         backward_of_outputs(execution, unit, linear, x, &ready, dx, pending);
         return;
     }
-    if (!defers(unit, pending))
+    const bool postpones = defers(execution, unit, linear, pending);
+    if (!postpones)
         multiply_weight_gradient(execution, unit, linear, x, &ready);
     multiply_input_gradient(execution, unit, linear, &ready, dx);
-    if (defers(unit, pending))
+    if (postpones)
         *pending = (struct linear_pending){true, *linear, *x, ready};
 }

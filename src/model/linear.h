@@ -54,7 +54,8 @@ struct linear {
     const struct linear_precision *precision; /* NULL: the compute type */
     bool quantizes_per_gemm;   /* quantizes the weight for each GEMM; false: the store keeps quantized weights */
     bool summed;               /* the op that writes dy can also sum dy for the bias gradient: linear_sum */
-    bool fused[OPERAND_COUNT]; /* the op that writes the operand can also quantize it: linear_made */
+    bool fused[OPERAND_COUNT]; /* the op that writes the operand can also quantize it: linear_made. That of an input
+                                  can make its columnwise form again in backward: linear_remade */
 };
 
 /* Distance in elements between the scales of consecutive tensors: GEMMs need a tensor's scale at a multiple of 16
@@ -110,6 +111,12 @@ struct operand linear_gradient(const struct execution *execution, const struct u
 struct operand linear_made(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                            enum operand_kind kind, const struct operand *operand);
 
+/* Returns what the backward of the op that writes the input must make again: the columnwise form for the weight
+ * gradient, which is then not kept from forward. Absent if forward makes it. linear_backward leaves the weight gradient
+ * pending if it needs this form. */
+struct quantized_operands linear_remade(const struct execution *execution, const struct linear *linear,
+                                        const struct operand *input);
+
 /* Gathers the input, and quantizes it unless its op has done so. Call it after the input has been written. */
 void linear_prepare(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                     const struct operand *x);
@@ -129,7 +136,8 @@ struct linear_next {
     const struct operand *x;
 };
 
-/* A postponed weight gradient, which overlaps with the next linear's transfer. Zeros: none. */
+/* A postponed weight gradient, which overlaps with the next linear's transfer, or whose input is made after the
+ * output gradient (linear_remade). Zeros: none. */
 struct linear_pending {
     bool present;
     struct linear linear;
@@ -146,8 +154,8 @@ void linear_finish(const struct execution *execution, const struct unit *unit, s
  * call starts the gather, overlapped with later launches. Every linear that gathers must be passed as `next` before its
  * own call.
  *
- * pending: the postponed weight gradient of the unit, or NULL. With sequence parallelism, the call computes the pending
- * weight gradient while it gathers dy or sums dx, and leaves its own pending. */
+ * pending: the postponed weight gradient of the unit, or NULL if nothing can be postponed. With sequence parallelism,
+ * the call computes the pending weight gradient while it gathers dy or sums dx, and leaves its own pending. */
 void linear_backward(struct execution *execution, const struct unit *unit, const struct linear *linear,
                      const struct operand *x, struct tensor dy, struct tensor dx, const struct linear_next *next,
                      struct linear_pending *pending);

@@ -65,13 +65,14 @@ static void mark_two_stages(struct unit *table, const struct unit *head)
 }
 
 /* Lets ops write bf16 gradients, except of weights to which a unit adds in chunks, or two units add (a tied embedding):
- * these are summed in fp32. */
+ * these are summed in fp32. So are those of a tied head, which has one launch for them and the table's. */
 static void round_gradients(struct model *model, const struct unit *head)
 {
     for (int u = 0; u < model->unit_count; u++) {
         struct unit *unit = &model->units[u];
         const bool in_parts = unit == head && head->head_tokens < head->tokens;
-        unit->rounds_gradients = model->settings.rounds_gradients && !in_parts && unit != unit_lender(head);
+        const bool tied = unit_lender(head) != NULL && (unit == head || unit == unit_lender(head));
+        unit->rounds_gradients = model->settings.rounds_gradients && !in_parts && !tied;
     }
 }
 

@@ -43,6 +43,14 @@ void unit_reserve(struct unit *unit, int id, int64_t extent)
     weight->reserved = reserved;
 }
 
+int64_t unit_elements(const struct unit *unit)
+{
+    int64_t all = 0;
+    for (int s = 0; s < STORAGE_COUNT; s++)
+        all += unit->elements[s];
+    return all;
+}
+
 struct unit *unit_lender(const struct unit *unit)
 {
     for (int w = 0; w < unit->weight_count; w++)

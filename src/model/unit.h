@@ -87,7 +87,7 @@ struct unit {
     bool decoupled[STORAGE_COUNT]; /* uses the separate learning rate of embedding and head */
     int64_t head_tokens;           /* head only: tokens per slice */
     bool complete_gradients; /* each rank computes gradients for all ranks' tokens: they are not summed over ranks */
-    bool rounds_gradients;   /* ops write gradients of matrices as bf16; nothing is added to them later */
+    bool rounds_gradients;   /* ops may write gradients of matrices as bf16, and add to them */
 
     /* Set by the weight store (store/store.h): flat buffers, valid from acquire to release. */
     void *weight_base[STORAGE_COUNT];
@@ -99,7 +99,8 @@ struct unit {
     struct tensor row_scales;
     /* Set by the weight store: flat buffers, valid from gradients_open to gradients_close. */
     void *gradient_base[STORAGE_COUNT];
-    bool gradient_fresh; /* the buffers have no contribution yet: the first one replaces their contents */
+    bool gradient_fresh;   /* the buffers have no contribution yet: the first one replaces their contents */
+    bool gradient_rounded; /* gradients of matrices are bf16 */
 };
 
 /* -- Declaring -------------------------------------------------------------------------------------------------- */
@@ -135,6 +136,9 @@ int64_t unit_extent(const struct unit *unit, int64_t declared, int64_t tokens);
 
 /* -- Queries ---------------------------------------------------------------------------------------------------- */
 
+/* Returns the elements of the unit's flat buffers. */
+int64_t unit_elements(const struct unit *unit);
+
 /* Returns the unit whose weights this one is tied to; NULL: none. */
 struct unit *unit_lender(const struct unit *unit);
 
@@ -151,7 +155,7 @@ const struct family *unit_family(const struct unit *unit);
  * type of ROLE_STATISTIC. */
 static inline enum dtype unit_gradient_dtype(const struct unit *unit, enum storage_class storage, enum dtype statistic)
 {
-    return unit->rounds_gradients && storage == STORAGE_MATRIX ? DTYPE_BF16 : statistic;
+    return unit->gradient_rounded && storage == STORAGE_MATRIX ? DTYPE_BF16 : statistic;
 }
 
 /* Returns whether ops that compute the gradient of weight `id` must add to the buffer instead of replacing it. */

@@ -74,14 +74,16 @@ struct id_set closure_find(const struct closure_unit *unit, const struct id_set 
 {
     int count;
     struct id_use *sections = sections_of(unit, &count);
-    struct id_set set = {{0}}, before, made = {{0}};
+    struct id_set set = {{0}}, before, made = {{0}}, written = {{0}};
     struct id_set tensors = {
         {0}}; /* members whose tensors are needed; other members are sections needed for other tensors */
     for (int64_t i = unit->backward.first; i < unit->backward.end; i++) {
         struct id_use use = use_of_entry(unit, unit->backward.log, i);
         struct id_set needed = id_set_both(&use.reads, dropped);
+        needed = id_set_without(&needed, &written);
         id_set_join(&set, &needed);
         id_set_join(&tensors, &needed);
+        id_set_join(&written, &use.writes);
     }
     do {
         before = set;

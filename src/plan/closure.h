@@ -25,7 +25,7 @@ struct closure_unit {
 
 /* Returns the smallest set of ids with these properties:
  *
- *    every id of `dropped` that backward reads is in the set;
+ *    every id of `dropped` that backward reads before it writes it is in the set;
  *    the sections that write the tensor of a member are in the set (a section may write tensors of several ids);
  *    every id of `dropped` that a section of the set reads from outside itself is in the set.
  *

@@ -159,7 +159,10 @@ static void derive_engine(struct setup *s)
     s->head_tokens = settings_head_tokens(s->deck);
     s->engine = engine_settings(s);
     s->model.context = layout_context_parallel(s->deck, model_kv_heads(&s->model));
-    s->model.rounds_gradients = sharding_rounds(&s->engine.sharding) && s->ranks == 1 && s->micro_batches == 1;
+    s->model.rounds_gradients =
+        sharding_rounds(&s->engine.sharding) && (s->ranks == 1 || !sharding_shards_gradients(&s->engine.sharding));
+    if (s->ranks == 1 && s->micro_batches == 1 && s->engine.sharding.exact.gradient <= 0)
+        s->engine.memory.gradient_bytes = dtype_size(sharding_rounds(&s->engine.sharding) ? DTYPE_BF16 : DTYPE_F32);
     s->model.embedding_ranks = embedding_ranks(s);
     s->model.label_probability = s->train.mask_probability;
 }

@@ -1,5 +1,6 @@
 /* The only class of weight store: allocation for each sharding level, and the shards. */
 #include "store/store.h"
+#include "base/error.h"
 #include "base/memory.h"
 #include "base/range.h"
 #include "store/store_private.h"
@@ -11,14 +12,6 @@ void store_point(const struct unit *unit, void *flat, enum dtype dtype, void *ba
         base[s] = at;
         at = at != NULL ? at + unit->elements[s] * dtype_size(dtype) : NULL;
     }
-}
-
-static int64_t elements_of(const struct unit *unit)
-{
-    int64_t all = 0;
-    for (int s = 0; s < STORAGE_COUNT; s++)
-        all += unit->elements[s];
-    return all;
 }
 
 /* -- Shards ------------------------------------------------------------------------------------------------------ */
@@ -113,7 +106,7 @@ static void create_state(struct flat_store *own, struct unit_state *state, const
     const int64_t step = parts * UNIT_ALIGNMENT;
     if (!unit->here)
         return;
-    const int64_t shard = (elements_of(unit) + step - 1) / step * step / own->ranks, all = own->ranks * shard;
+    const int64_t shard = (unit_elements(unit) + step - 1) / step * step / own->ranks, all = own->ranks * shard;
     state->shard_elements = shard;
     state->complete = unit->complete_gradients;
     if (all == 0)
@@ -135,11 +128,18 @@ static void create_state(struct flat_store *own, struct unit_state *state, const
     const enum dtype gradient = own->rounds ? DTYPE_BF16 : r->statistic;
     const enum dtype moment = own->no_masters ? DTYPE_BF16 : r->statistic;
     const int64_t summed = own->sharded_gradients ? shard : all, gradients = own->exact.gradient > 0 ? shard : summed;
-    state->gradients = tensor_vector(
-        budget_allocate_gathered(r->budget, gradients * dtype_size(gradient), BUDGET_GRADIENTS, gradient_group(own)),
-        gradient, gradients);
+    char *lent = r->gradients != NULL ? r->gradients[unit->index] : NULL;
+    state->lent = lent != NULL;
+    CHECK_BUG(lent == NULL || gradients == unit_elements(unit));
+    state->gradients =
+        tensor_vector(lent != NULL ? lent
+                                   : budget_allocate_gathered(r->budget, gradients * dtype_size(gradient),
+                                                              BUDGET_GRADIENTS, gradient_group(own)),
+                      gradient, gradients);
     if (own->exact.gradient > 0)
         state->sums = flat_tensor(r->budget, summed, DTYPE_F64, BUDGET_GRADIENTS);
+    if (unit->rounds_gradients && unit->elements[STORAGE_VECTOR] > 0)
+        state->vectors = flat_tensor(r->budget, unit->elements[STORAGE_VECTOR], r->statistic, BUDGET_GRADIENTS);
     state->m = flat_tensor(r->budget, shard, moment, BUDGET_OPTIMIZER);
     state->v = flat_tensor(r->budget, shard, moment, BUDGET_OPTIMIZER);
     own->store.quantized += store_create_rows(own, unit, state, r->budget);
@@ -159,7 +159,7 @@ static struct most most_of(const struct flat_store *own, const struct store_requ
         for (int position = buffer; position < r->orders[c].count; position += STORE_BUFFERS) {
             const struct unit *unit = units[position];
             const int64_t all = own->ranks * own->states[unit->index].shard_elements;
-            const int64_t contributed = unit->rounds_gradients ? unit->elements[STORAGE_VECTOR] : all;
+            const int64_t contributed = store_rounds(own, unit, true) ? 0 : all;
             if (store_reads(units, r->orders[c].count, position, backward))
                 most.values = MAX(all, most.values);
             most.gradients = MAX(contributed, most.gradients);

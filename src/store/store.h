@@ -51,9 +51,9 @@ struct store_class {
      * (quantized weights). Matrices may be available as rowwise_base (rowwise quantized) instead of weight_base. */
     void (*acquire)(struct weight_store *store, struct unit *unit, struct stream *stream);
     void (*release)(struct weight_store *store, struct unit *unit, struct stream *stream);
-    /* Sets the unit's gradient_base and gradient_fresh: the buffer for its gradients, and whether the unit overwrites
-     * it (fresh) or adds to it. */
-    void (*gradients_open)(struct weight_store *store, struct unit *unit, struct stream *stream, bool fresh);
+    /* Sets the unit's gradient_base, gradient_fresh and gradient_rounded: the buffer for its gradients, whether the
+     * unit overwrites it (fresh) or adds to it, and the type of matrices. last: the step has no later contribution. */
+    void (*gradients_open)(struct weight_store *store, struct unit *unit, struct stream *stream, bool fresh, bool last);
     /* Ends the unit's writes to its gradients. last: the step has no later contribution to them. The reduction over
      * ranks starts at the next start_transfers, or at `end`. */
     void (*gradients_close)(struct weight_store *store, struct unit *unit, struct stream *stream, bool last);
@@ -86,7 +86,7 @@ struct sharding {
     enum shard_level level;
     bool whole_gradients; /* from SHARD_GRADIENTS on: gradients stay whole, 4 bytes, and are reduced once per step */
     bool bf16_sums;       /* gradients are sent as bf16 between the ranks of a sharding group, and added in fp32 */
-    bool bf16_gradients;  /* gradients are stored as bf16, 2 bytes; contributions are added in fp32, then rounded */
+    bool bf16_gradients;  /* gradients are stored as bf16, 2 bytes; each contribution is added in fp32, then rounded */
     bool no_masters;      /* weights, gradients and moments are bf16, no remainders: 8 bytes per parameter in all */
     /* Reproducible sums: gradients are summed exactly in f64, and rounded to fp32 once. Whole sums take 8 bytes per
      * parameter and are sent as f64; sharded sums take 8 / n, and each micro-batch's contribution is sent as fp32. The
@@ -136,6 +136,9 @@ struct store_request {
     bool trains;                            /* false: no gradients, moments or quantized weights */
     const struct execution *execution;      /* in which units quantize their weights: unit_class.quantize_weights */
     const struct acquisition_order *orders; /* [chunks of the model] */
+    /* [units] memory of whole gradients that the store does not allocate; an entry, or all: NULL. It has other contents
+     * until the unit's gradients are opened. */
+    char *const *gradients;
 };
 
 /* Makes a store; the caller destroys it with class->destroy. Weights are zero until they are written. A unit has one

@@ -1,5 +1,5 @@
-/* Gradients. Whole gradients are summed over ranks once per step. Sharded or bf16 gradients: each micro-batch's
- * contribution is computed in a buffer, summed, and added. */
+/* Gradients. Whole gradients are summed over ranks once per step. Sharded gradients, and bf16 gradients that ops do not
+ * round: each micro-batch's contribution is computed in a buffer, summed, and added. */
 #include "store/store_private.h"
 
 /* Clears the padding between a unit's weights, which the unit does not write but which is summed and measured with the
@@ -31,31 +31,38 @@ static void open_contribution(struct weight_store *store, struct unit *unit, str
     to->fresh = fresh;
     own->contributed = true;
     store_point(unit, to->values, own->statistic, unit->gradient_base);
-    if (unit->rounds_gradients) { /* matrices: directly to the stored gradients */
-        if (!fresh)
-            error_fatal("bug: unit %s adds to gradients that it has rounded", unit->name);
-        unit->gradient_base[STORAGE_VECTOR] = to->values;
-        unit->gradient_base[STORAGE_MATRIX] = store_state(store, unit)->gradients.data;
-    }
     unit->gradient_fresh = true;
     clear_padding(unit, stream, own->statistic);
 }
 
-void store_gradients_open(struct weight_store *store, struct unit *unit, struct stream *stream, bool fresh)
+/* Opens the stored bf16 gradients of matrices, and the fp32 sums of vectors. */
+static void open_rounded(const struct flat_store *own, struct unit *unit, struct stream *stream, bool fresh)
+{
+    const struct unit_state *state = &own->states[unit->index];
+    unit->gradient_base[STORAGE_MATRIX] = state->gradients.data;
+    unit->gradient_base[STORAGE_VECTOR] = state->vectors.data;
+    unit->gradient_fresh = fresh;
+    if (fresh)
+        clear_padding(unit, stream, own->statistic);
+}
+
+void store_gradients_open(struct weight_store *store, struct unit *unit, struct stream *stream, bool fresh, bool last)
 {
     struct flat_store *own = store->self;
-    if (own->contributes && store_state(store, unit)->shard_elements > 0) {
+    const struct unit_state *state = store_state(store, unit);
+    unit->gradient_rounded = store_rounds(own, unit, last);
+    if (unit->gradient_rounded) {
+        open_rounded(own, unit, stream, fresh);
+        return;
+    }
+    if (own->contributes && state->shard_elements > 0) {
         open_contribution(store, unit, stream, fresh);
         return;
     }
-    store_point(unit, store_state(store, unit)->gradients.data, own->statistic, unit->gradient_base);
+    store_point(unit, state->gradients.data, own->statistic, unit->gradient_base);
     unit->gradient_fresh = fresh;
-}
-
-static bool is_summed(const struct flat_store *own, const struct unit_state *state)
-{
-    const bool of_many = own->ranks > 1 || group_size(own->groups->replicas) > 1;
-    return state->shard_elements > 0 && (state->partial || (!state->complete && of_many));
+    if (state->lent)
+        clear_padding(unit, stream, own->statistic);
 }
 
 void store_gradients_close(struct weight_store *store, struct unit *unit, struct stream *stream, bool last)
@@ -63,13 +70,14 @@ void store_gradients_close(struct weight_store *store, struct unit *unit, struct
     (void)stream;
     struct flat_store *own = store->self;
     struct unit_state *state = store_state(store, unit);
-    struct gradient_contribution *from = own->contributes ? &own->contributions[state->position % STORE_BUFFERS] : NULL;
+    const bool buffered = own->contributes && !unit->gradient_rounded;
+    struct gradient_contribution *from = buffered ? &own->contributions[state->position % STORE_BUFFERS] : NULL;
     store_point(unit, NULL, own->statistic, unit->gradient_base);
     if (state->shard_elements == 0)
         return;
     if (from != NULL)
         from->pending = true;
-    if (from != NULL || (last && is_summed(own, state)))
+    if (from != NULL || (last && (unit->gradient_rounded || store_sums(own, state))))
         own->pending[own->pending_count++] = (struct pending_sum){state, from, last};
 }
 
@@ -205,6 +213,27 @@ static void accumulate(struct flat_store *own, const struct unit_state *state, s
         finish_sum(own, state, shard);
 }
 
+/* Adds earlier contributions to a whole one: bf16 gradients, but the fp32 sums of vectors where ops round matrices. */
+static void add_earlier(struct flat_store *own, const struct unit_state *state, struct tensor flat)
+{
+    const struct unit *unit = &own->units[state - own->states];
+    const int64_t count = unit->rounds_gradients ? unit->elements[STORAGE_MATRIX] : flat.cols;
+    if (count > 0)
+        LAUNCH(own->reduce, ADD, add, .from = tensor_columns(&state->gradients, 0, count),
+               .to = tensor_columns(&flat, 0, count));
+    if (unit->rounds_gradients && state->vectors.cols > 0)
+        LAUNCH(own->reduce, ADD, add, .from = state->vectors, .to = tensor_columns(&flat, count, state->vectors.cols));
+}
+
+/* Rounds the vectors of a unit whose ops round the matrices' gradients, which are not summed over ranks. */
+static void round_vectors(struct flat_store *own, const struct unit_state *state)
+{
+    const int64_t matrices = own->units[state - own->states].elements[STORAGE_MATRIX], vectors = state->vectors.cols;
+    if (vectors > 0)
+        LAUNCH(own->reduce, SPLIT, split, .from = state->vectors,
+               .high = tensor_columns(&state->gradients, matrices, vectors));
+}
+
 /* bf16 gradients: sums in fp32 in the contribution's buffer, then rounds. Whole gradients are reduced with the last
  * contribution. */
 static void accumulate_rounded(struct flat_store *own, const struct unit_state *state, struct tensor flat, bool fresh,
@@ -213,8 +242,10 @@ static void accumulate_rounded(struct flat_store *own, const struct unit_state *
     const struct tensor kept = state->gradients, sum = store_own_shard(own, state, &flat);
     if (own->sharded_gradients)
         scatter(own, state, flat, sum);
-    if (!fresh)
-        LAUNCH(own->reduce, ADD, add, .from = kept, .to = own->sharded_gradients ? sum : flat);
+    if (!fresh && own->sharded_gradients)
+        LAUNCH(own->reduce, ADD, add, .from = kept, .to = sum);
+    else if (!fresh)
+        add_earlier(own, state, flat);
     if (last && !own->sharded_gradients)
         scatter(own, state, flat, sum);
     if (last)
@@ -223,17 +254,6 @@ static void accumulate_rounded(struct flat_store *own, const struct unit_state *
         LAUNCH(own->reduce, SPLIT, split, .from = sum, .high = store_own_shard(own, state, &kept));
     else
         LAUNCH(own->reduce, SPLIT, split, .from = flat, .high = kept);
-}
-
-/* Rounds the vectors of a unit whose ops round the matrices' gradients; there is one contribution, and one rank. */
-static void accumulate_vectors(struct flat_store *own, const struct unit_state *state,
-                               const struct gradient_contribution *from)
-{
-    const struct unit *unit = &own->units[state - own->states];
-    const int64_t matrices = unit->elements[STORAGE_MATRIX], vectors = unit->elements[STORAGE_VECTOR];
-    if (vectors > 0)
-        LAUNCH(own->reduce, SPLIT, split, .from = tensor_vector(from->values, own->statistic, vectors),
-               .high = tensor_columns(&state->gradients, matrices, vectors));
 }
 
 /* Adds exactly. contributions: maximum number of contributions in `from`. */
@@ -291,9 +311,7 @@ static void accumulate_contribution(struct flat_store *own, const struct unit_st
                                     const struct gradient_contribution *from, bool last)
 {
     const struct tensor flat = tensor_vector(from->values, own->statistic, own->ranks * state->shard_elements);
-    if (own->units[state - own->states].rounds_gradients)
-        accumulate_vectors(own, state, from);
-    else if (own->exact.gradient > 0)
+    if (own->exact.gradient > 0)
         accumulate_exactly(own, state, flat, from->fresh, last);
     else if (own->rounds)
         accumulate_rounded(own, state, flat, from->fresh, last);
@@ -307,7 +325,9 @@ static void start_sum(struct flat_store *own, const struct pending_sum *next, st
     struct gradient_contribution *from = next->from;
     event_record(&own->complete, stream);
     event_wait(&own->complete, own->reduce);
-    if (from == NULL) {
+    if (from == NULL && own->rounds) {
+        round_vectors(own, state);
+    } else if (from == NULL) {
         accumulate(own, state, state->gradients, true, true);
     } else {
         accumulate_contribution(own, state, from, next->last);
@@ -341,7 +361,7 @@ void store_gradients_wait(struct weight_store *store, struct unit *unit, struct 
 {
     const struct flat_store *own = store->self;
     struct unit_state *state = store_state(store, unit);
-    if ((own->contributes && state->shard_elements > 0) || is_summed(own, state))
+    if ((own->contributes && state->shard_elements > 0) || store_sums(own, state))
         event_wait(&state->summed, stream);
 }
 

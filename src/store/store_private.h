@@ -22,13 +22,16 @@ struct rowwise_weights {
 struct unit_state {
     int64_t shard_elements;          /* elements of a shard, a multiple of UNIT_ALIGNMENT; 0: no weights on this rank */
     struct tensor values, gradients; /* [1, ranks * shard_elements] if whole, [1, shard_elements] if sharded */
-    struct tensor low, m, v;         /* [1, shard_elements] */
+    struct tensor
+        vectors; /* f32, of units whose ops round gradients: sums of the micro-batches' gradients of vectors */
+    struct tensor low, m, v; /* [1, shard_elements] */
     struct tensor sums; /* f64, with exact sums only: [1, ranks * shard_elements] or [1, shard_elements]; gradients are
                            then [1, shard_elements] */
     char *quantized;    /* quantized weights, if weights are whole; NULL: none */
     struct rowwise_weights rowwise;
     int position;          /* position in the action's acquisition order at which the unit was acquired last */
     bool complete;         /* gradients need no sum over ranks (unit->complete_gradients) */
+    bool lent;             /* gradients are in memory that had other contents before this step's (store_request) */
     bool partial;          /* some parameters' gradients are sums of terms of the tensor ranks (parameter->partial) */
     bool current;          /* in this action the stream has waited for whole weights and quantized them */
     struct event gathered; /* the whole weights have been gathered */
@@ -41,7 +44,7 @@ struct gathered_values {
     struct event ready, released;
 };
 
-/* Buffer for a micro-batch's contribution to sharded, bf16 or exact gradients. */
+/* Buffer for a micro-batch's contribution to sharded or exact gradients, or to bf16 gradients that ops do not round. */
 struct gradient_contribution {
     char *values;
     bool fresh;   /* it overwrites the gradients */
@@ -67,7 +70,8 @@ struct flat_store {
     bool no_masters;
     bool rounds; /* gradients are stored as bf16 */
     struct exact_quanta exact;
-    bool contributes; /* each micro-batch's gradients are computed in a buffer and then added to the stored ones */
+    bool contributes; /* a micro-batch's gradients are computed in a buffer and then added to the stored ones, unless
+                         ops round them (store_rounds) */
     bool copies;      /* sums may use copies and additions, if the group does (struct group) */
     int rank, ranks;  /* in the sharding group; 0 and 1: this rank owns everything */
     int unit_count;
@@ -113,6 +117,21 @@ static inline struct tensor store_rows(const struct flat_store *own, const struc
     return tensor_matrix(data, dtype, own->ranks, state->shard_elements);
 }
 
+/* Returns whether the unit's gradients are summed over ranks. */
+static inline bool store_sums(const struct flat_store *own, const struct unit_state *state)
+{
+    const bool of_many = own->ranks > 1 || group_size(own->groups->replicas) > 1;
+    return state->shard_elements > 0 && (state->partial || (!state->complete && of_many));
+}
+
+/* Returns whether ops add a micro-batch's gradients to the stored bf16 ones. The step's last contribution is computed
+ * in fp32 if it is then summed over ranks. */
+static inline bool store_rounds(const struct flat_store *own, const struct unit *unit, bool last)
+{
+    const struct unit_state *state = &own->states[unit->index];
+    return unit->rounds_gradients && state->shard_elements > 0 && !(last && store_sums(own, state));
+}
+
 /* Sets base[] to the addresses of a unit's storage classes in a flat buffer; NULL: to NULL. */
 void store_point(const struct unit *unit, void *flat, enum dtype dtype, void *base[STORAGE_COUNT]);
 
@@ -147,7 +166,7 @@ void store_finish_weights(struct flat_store *own, struct stream *stream);
 
 /* -- store_gradients.c ------------------------------------------------------------------------------------------- */
 
-void store_gradients_open(struct weight_store *store, struct unit *unit, struct stream *stream, bool fresh);
+void store_gradients_open(struct weight_store *store, struct unit *unit, struct stream *stream, bool fresh, bool last);
 void store_gradients_close(struct weight_store *store, struct unit *unit, struct stream *stream, bool last);
 void store_start_transfers(struct weight_store *store, struct stream *stream);
 void store_end(struct weight_store *store, struct stream *stream, bool last);

@@ -51,15 +51,15 @@ static void release(struct weight_store *store, struct unit *unit, struct stream
     p->inner->class->release(p->inner, unit, stream);
 }
 
-static void gradients_open(struct weight_store *store, struct unit *unit, struct stream *stream, bool fresh)
+static void gradients_open(struct weight_store *store, struct unit *unit, struct stream *stream, bool fresh, bool last)
 {
     const struct poison *p = (const struct poison *)store;
     const struct engine_settings *settings = &p->engine->settings;
     const enum dtype statistic = settings->memory.statistic;
-    p->inner->class->gradients_open(p->inner, unit, stream, fresh);
+    p->inner->class->gradients_open(p->inner, unit, stream, fresh, last);
     const struct sharding *sharding = &settings->sharding;
     const bool cut = group_size(p->engine->groups.gather) > 1 && sharding->level >= SHARD_GRADIENTS;
-    if (!sharding_rounds(sharding) && (!cut || sharding->whole_gradients))
+    if (!unit->gradient_fresh || (!sharding_rounds(sharding) && (!cut || sharding->whole_gradients)))
         return;
     for (int w = 0; w < unit->weight_count; w++) {
         const struct weight *weight = &unit->weights[w];

@@ -175,6 +175,8 @@ void reference_swiglu_forward(const struct swiglu_forward_args *args)
 void reference_swiglu_backward(const struct swiglu_backward_args *args)
 {
     int64_t width = args->dy.cols;
+    if (has_quantized(&args->y_to)) /* first: dx may be x */
+        reference_swiglu_forward(&(struct swiglu_forward_args){.x = args->x, .to = args->y_to});
     struct tensor dx = reference_made(&args->dx, args->x.dtype, args->x.rows, args->x.cols);
     for (int64_t t = 0; t < args->dy.rows; t++)
         for (int64_t f = 0; f < width; f++) {
@@ -218,6 +220,9 @@ void reference_gelu_forward(const struct gelu_forward_args *args)
 
 void reference_gelu_backward(const struct gelu_backward_args *args)
 {
+    if (has_quantized(&args->y_to))
+        reference_gelu_forward(
+            &(struct gelu_forward_args){.x = args->x, .to = args->y_to, .tanh_form = args->tanh_form});
     struct tensor dx = reference_made(&args->dx, args->x.dtype, args->x.rows, args->x.cols);
     for (int64_t t = 0; t < dx.rows; t++)
         for (int64_t f = 0; f < dx.cols; f++) {

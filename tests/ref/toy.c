@@ -131,6 +131,8 @@ void toy_create(struct toy *toy, const struct toy_options *o)
                                        .sharding = o->sharding,
                                        .replays = o->replays,
                                        .tensor = o->tensor};
+    if (o->lends)
+        settings.memory.gradient_bytes = dtype_size(sharding_rounds(&o->sharding) ? DTYPE_BF16 : DTYPE_F32);
     if (o->schedule != NULL)
         memcpy(settings.memory.slots, o->schedule->slots, sizeof o->schedule->slots);
     const struct parallel_groups replicated = groups_replicated(group);

@@ -37,6 +37,7 @@ struct toy_options {
     int slots;
     const struct schedule *schedule; /* gives the chunks their slots; NULL: one chunk with `slots` */
     bool split_backward, replays;
+    bool lends; /* gradients use the memory of activations (struct memory_settings), for steps of one micro-batch */
     enum deck_recompute recompute;                        /* for layers that settings.recompute does not name */
     int64_t rows, row_tokens, max_segments;               /* of a micro-batch */
     int64_t head_tokens;                                  /* 0 = all */

@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "core/launch.h"
 
-enum { TRIAL_BLOCKS = 32, TRIAL_FIELDS = 16 };
+enum { TRIAL_BLOCKS = 32, TRIAL_FIELDS = 24 };
 
 struct trial_block {
     int64_t offset, bytes; /* in the trial's memory */
