@@ -420,6 +420,15 @@ static void test_nodes(struct comm *world)
         CHECK(comm_node_block(world, node) == nodes[i][6]);
         comm_destroy(node);
     }
+    for (int ranks = 2; ranks <= 6; ranks += 2) {
+        char text[8];
+        snprintf(text, sizeof text, "%d", ranks);
+        setenv("CISTRON_NODE_RANKS", text, 1);
+        struct comm *node = comm_split_node(world);
+        CHECK(node->rank == world->rank % ranks && comm_node_block(world, node) == (ranks == 4 ? 1 : ranks));
+        comm_destroy(node);
+    }
+    unsetenv("CISTRON_NODE_RANKS");
     for (int near = 2; near <= 3; near++) {
         const struct grid_shape shape = {.tensor = 1, .context = 1, .near = near};
         const struct grid_numbers sizes = grid_sizes(&shape, world->size);

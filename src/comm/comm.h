@@ -91,6 +91,8 @@ void comm_shift(struct comm *comm, const void *in, void *out, int64_t bytes);
 void comm_send_receive(struct comm *comm, void *const data[TRANSFER_DIRECTIONS],
                        const int64_t bytes[TRANSFER_DIRECTIONS]);
 struct comm *comm_split(struct comm *comm, int color);
+/* Returns a communicator of this rank's node, or of its block of ranks with CISTRON_NODE_RANKS (comm/launcher.h).
+ * Collective. */
 struct comm *comm_split_node(struct comm *comm);
 /* Returns how many consecutive ranks of `world` each node has: the world's size on one node, and 1 if the ranks are not
  * distributed in equal consecutive blocks. `node` is comm_split_node(world). Collective over world. */

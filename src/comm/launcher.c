@@ -60,9 +60,19 @@ void launcher_isolate(void)
         setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
 }
 
+static const char node_ranks[] = "CISTRON_NODE_RANKS";
+
+int launcher_node_ranks(void)
+{
+    const char *value = getenv(node_ranks);
+    return value != NULL ? atoi(value) : 0;
+}
+
 int launcher_check(int world_size)
 {
     const struct launcher *launcher = world_size == 1 ? find_launcher() : NULL;
+    if (getenv(node_ranks) != NULL && launcher_node_ranks() < 1)
+        return error_user("%s=%s: must be a number of ranks of at least 1", node_ranks, getenv(node_ranks));
     if (launcher == NULL)
         return ERROR_NONE;
     return error_user("%s started %s processes (%s), but MPI did not connect them: each would be a run of one rank. "

@@ -16,9 +16,14 @@ int launcher_check_start(void);
  * outlive the process, and only MPI_Comm_spawn needs it. A setting of the user is kept. Call it before MPI_Init. */
 void launcher_isolate(void);
 
+/* For tests of several nodes on one: CISTRON_NODE_RANKS=N makes each N consecutive ranks a node. Returns N, and 0 if
+ * the variable is not set. */
+int launcher_node_ranks(void);
+
 /* Checks that MPI connected the launcher's processes, by comparing the world's size with the launcher's. With an mpirun
  * of another MPI, or an srun without its plugin, each of N processes is a world of its own, and all would train the
- * same run in the same folder. Returns ERROR_NONE if they agree or the environment gives no size, else ERROR_USER. */
+ * same run in the same folder. Also checks CISTRON_NODE_RANKS. Returns ERROR_NONE if the sizes agree or the environment
+ * gives no size, else ERROR_USER. */
 int launcher_check(int world_size);
 
 /* Returns whether the launcher itself reports a process that ends with a code other than 0, as Open MPI's does. */

@@ -108,7 +108,9 @@ const struct command command_measure = {
         "Measures GEMMs, attention, memory and, under mpirun or srun, collectives by kind, size and number of\n"
         "ranks, and writes the rates to OUT.cfg, a machine profile. If device.rates_file = \"OUT.cfg\" is set in a\n"
         "deck, `cistron plan` predicts the time of a step with it, here or on another machine, and parallel.shard\n"
-        "= \"auto\" chooses the layout with it. KEY=VALUE sets keys of a deck, such as device.kind=cpu.",
+        "= \"auto\" chooses the layout with it. On several nodes, collectives are measured within nodes, and each "
+        "rank\n"
+        "receives from another node. KEY=VALUE sets keys of a deck, such as device.kind=cpu.",
     .options = options,
     .least = 0,
     .most = -1,

@@ -373,6 +373,30 @@ static void measure_group(struct bench *b, int size)
     comm_destroy(comm);
 }
 
+/* Returns how many consecutive ranks are on a node; the world's size if all are, or if no two are. */
+static int ranks_of_node(const struct bench *b)
+{
+    const int block = b->executor->node_block;
+    return block > 1 ? block : b->world->size;
+}
+
+/* Each rank receives from the rank at its place on another node, all at the same time. */
+static void measure_between_nodes(struct bench *b)
+{
+    const int64_t bytes = b->device ? 256 << 20 : 1 << 20;
+    struct comm *comm = comm_split(b->world, b->world->rank % b->executor->node_block);
+    struct group *group = comm_group_create(comm, b->executor, "between");
+    char *sent = allocate(b, bytes), *received = allocate(b, bytes);
+    const struct shift_args shift = {.group = group,
+                                     .in = tensor_vector(sent, DTYPE_F32, bytes / 4),
+                                     .out = tensor_vector(received, DTYPE_F32, bytes / 4)};
+    b->rates->between_nodes = (double)bytes / time_on(b, STREAM_COMPUTE, OP_SHIFT, &shift);
+    release(b, received);
+    release(b, sent);
+    comm_group_destroy(group);
+    comm_destroy(comm);
+}
+
 /* -- Machine profile ---------------------------------------------------------------------------------------------- */
 
 static void name_device(struct bench *b)
@@ -405,6 +429,8 @@ void measure_rates(struct machine_rates *rates, struct comm *world, struct execu
     measure_memory(&b, value);
     if (device)
         measure_host(&b);
-    for (int size = world->size; size > 1; size = size % 2 == 0 ? size / 2 : 1)
+    for (int size = ranks_of_node(&b); size > 1; size = size % 2 == 0 ? size / 2 : 1)
         measure_group(&b, size);
+    if (executor->node_block > 0 && executor->node_block < world->size)
+        measure_between_nodes(&b);
 }

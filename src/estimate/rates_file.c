@@ -142,8 +142,10 @@ static void write_rate(FILE *file, const struct machine_rate *rate)
 void rates_file_write(const struct machine_rates *rates, FILE *file)
 {
     fprintf(file, "# Machine profile, by cistron measure: TFLOP/s of GEMMs and attention, else GB/s.\n");
-    fprintf(file, "cistron_rates = %d;\ndevice = \"%s\";\nbetween_nodes = %.3f; # GB/s; not measured\n", FORM,
-            rates->device, rates->between_nodes / 1e9);
+    fprintf(file,
+            "cistron_rates = %d;\ndevice = \"%s\";\nbetween_nodes = %.3f; # GB/s; measured on several nodes, else "
+            "assumed\n",
+            FORM, rates->device, rates->between_nodes / 1e9);
     for (int kind = 0; kind < RATE_KINDS; kind++) {
         const char *before = NULL;
         for (int i = 0; i < rates->count; i++) {

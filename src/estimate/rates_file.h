@@ -2,7 +2,7 @@
  *
  *    cistron_rates = 1;          # version of the format
  *    device = "NVIDIA H200";
- *    between_nodes = 50.0;       # GB/s that a rank receives from other nodes, set by hand
+ *    between_nodes = 50.0;       # GB/s that a rank receives from other nodes
  *    product = ( { type = "bf16"; m = 16384.0; n = 4096.0; k = 4096.0; rate = 690.0; }, ... );
  *
  * GEMMs and attention are in TFLOP/s, all other rates in GB/s (10^9 bytes per second). There is one list for each
