@@ -367,9 +367,29 @@ static MPI_Datatype part_of_blocks(int64_t count, int64_t bytes)
     return part;
 }
 
+static void mpi_gather(struct comm *comm, const void *in, void *out, int64_t bytes)
+{
+    const bool in_place = comm->rank == 0 && in == out;
+    for (int64_t done = 0; done < bytes; done += PIECE_BYTES) {
+        const int64_t piece = MIN(bytes - done, PIECE_BYTES);
+        MPI_Datatype part = part_of_blocks(piece, bytes);
+        MPI_Request request;
+        verify(MPI_Igather(in_place ? MPI_IN_PLACE : (const char *)in + done, 1, part,
+                           comm->rank == 0 ? (char *)out + done : NULL, 1, part, 0, handle_of(comm), &request),
+               "MPI_Igather");
+        await(comm, "gather", request);
+        verify(MPI_Type_free(&part), "MPI_Type_free");
+    }
+}
+
 static void mpi_all_gather(struct comm *comm, const void *in, void *out, int64_t bytes)
 {
     const bool in_place = in == (const char *)out + comm->rank * bytes;
+    if (comm_gathers_first(comm->size, bytes)) {
+        mpi_gather(comm, in, out, bytes);
+        mpi_broadcast(comm, out, bytes * comm->size, 0);
+        return;
+    }
     for (int64_t done = 0; done < bytes; done += PIECE_BYTES) {
         const int64_t piece = MIN(bytes - done, PIECE_BYTES);
         MPI_Datatype part = part_of_blocks(piece, bytes);
@@ -378,20 +398,6 @@ static void mpi_all_gather(struct comm *comm, const void *in, void *out, int64_t
                               handle_of(comm), &request),
                "MPI_Iallgather");
         await(comm, "all_gather", request);
-        verify(MPI_Type_free(&part), "MPI_Type_free");
-    }
-}
-
-static void mpi_gather(struct comm *comm, const void *in, void *out, int64_t bytes)
-{
-    for (int64_t done = 0; done < bytes; done += PIECE_BYTES) {
-        const int64_t piece = MIN(bytes - done, PIECE_BYTES);
-        MPI_Datatype part = part_of_blocks(piece, bytes);
-        MPI_Request request;
-        verify(MPI_Igather((const char *)in + done, 1, part, comm->rank == 0 ? (char *)out + done : NULL, 1, part, 0,
-                           handle_of(comm), &request),
-               "MPI_Igather");
-        await(comm, "gather", request);
         verify(MPI_Type_free(&part), "MPI_Type_free");
     }
 }
@@ -497,14 +503,32 @@ static void mpi_send_receive(struct comm *comm, void *const data[TRANSFER_DIRECT
 
 /* -- Making ------------------------------------------------------------------------------------------------------ */
 
-static struct comm *wrap(MPI_Comm handle);
+static struct comm *wrap(MPI_Comm handle, struct member *members);
 
 static struct comm *mpi_split(struct comm *comm, int color)
 {
     MPI_Comm part;
     mpi_barrier(comm); /* the MPI calls below block without a time limit, so let all ranks arrive first */
     verify(MPI_Comm_split(handle_of(comm), color, comm->rank, &part), "MPI_Comm_split");
-    return wrap(part);
+    return wrap(part, NULL);
+}
+
+static struct comm *mpi_divide(struct comm *comm, int stride, int count)
+{
+    const struct comm_part part = comm_part(comm->rank, comm->size, stride, count);
+    struct member *members = memory_allocate((int64_t)sizeof *members * part.size);
+    for (int i = 0; i < part.size; i++)
+        members[i] = own_of(comm)->members[part.first + i * stride];
+    MPI_Group all, own;
+    MPI_Comm made;
+    int range[1][3] = {{part.first, part.first + (part.size - 1) * stride, stride}};
+    mpi_barrier(comm);
+    verify(MPI_Comm_group(handle_of(comm), &all), "MPI_Comm_group");
+    verify(MPI_Group_range_incl(all, 1, range, &own), "MPI_Group_range_incl");
+    verify(MPI_Comm_create(handle_of(comm), own, &made), "MPI_Comm_create");
+    verify(MPI_Group_free(&own), "MPI_Group_free");
+    verify(MPI_Group_free(&all), "MPI_Group_free");
+    return wrap(made, members);
 }
 
 static struct comm *mpi_split_node(struct comm *comm)
@@ -513,7 +537,7 @@ static struct comm *mpi_split_node(struct comm *comm)
     mpi_barrier(comm);
     verify(MPI_Comm_split_type(handle_of(comm), MPI_COMM_TYPE_SHARED, comm->rank, MPI_INFO_NULL, &part),
            "MPI_Comm_split_type");
-    return wrap(part);
+    return wrap(part, NULL);
 }
 
 static void mpi_destroy(struct comm *comm)
@@ -539,6 +563,7 @@ static const struct comm_class mpi_class = {.barrier = mpi_barrier,
                                             .shift = mpi_shift,
                                             .send_receive = mpi_send_receive,
                                             .split = mpi_split,
+                                            .divide = mpi_divide,
                                             .split_node = mpi_split_node,
                                             .missing = mpi_missing,
                                             .destroy = mpi_destroy};
@@ -557,7 +582,8 @@ static void describe_members(struct comm *comm)
     mpi_all_gather(comm, &self, own_of(comm)->members, sizeof self);
 }
 
-static struct comm *wrap(MPI_Comm handle)
+/* Makes a communicator, which owns `members`; NULL: the ranks tell each other. */
+static struct comm *wrap(MPI_Comm handle, struct member *members)
 {
     struct mpi_comm *own = memory_allocate(sizeof *own);
     struct comm *comm = memory_allocate(sizeof *comm);
@@ -566,7 +592,9 @@ static struct comm *wrap(MPI_Comm handle)
     *comm = (struct comm){0, 1, &mpi_class, own};
     verify(MPI_Comm_rank(handle, &comm->rank), "MPI_Comm_rank");
     verify(MPI_Comm_size(handle, &comm->size), "MPI_Comm_size");
-    describe_members(comm);
+    own->members = members;
+    if (members == NULL)
+        describe_members(comm);
     return comm;
 }
 
@@ -574,7 +602,7 @@ struct comm *comm_open_mpi(void)
 {
     MPI_Comm world;
     verify(MPI_Comm_dup(MPI_COMM_WORLD, &world), "MPI_Comm_dup");
-    struct comm *comm = wrap(world);
+    struct comm *comm = wrap(world, NULL);
     if (comm->size > 1)
         comm_on_attend(attend_others);
     return comm;
