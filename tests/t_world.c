@@ -8,7 +8,7 @@
 #include "base/range.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/lock.h"
-#include "comm/counting.h"
+#include "comm/roll_call.h"
 #include "cpu/cpu.h"
 #include "deck/deck.h"
 #include "state/initialise.h"
@@ -288,6 +288,8 @@ static void run(struct act *act, char *const layout[2])
 
 /* -- Worlds -------------------------------------------------------------------------------------------------------- */
 
+#define LENGTH(array) ((int)(sizeof(array) / sizeof(array)[0]))
+
 enum { WORLDS = 3, PLACES = 3, SLACK = 96 << 10 /* bytes of memory that differ from run to run */ };
 static const int world_sizes[WORLDS] = {64, 1024, 16384};
 
@@ -368,6 +370,21 @@ static void test_layout(char *const layout[2])
                           world_sizes[w], phase, &costs[w][p][phase]);
 }
 
+/* Whichever of the lowest ranks are missing, a roll call takes as many messages as there are ranks, times a constant.
+ */
+static void test_roll_call(void)
+{
+    static const double HEARD = 0.1; /* a waiting rank looks more often */
+    for (int w = 0; w < WORLDS; w++) {
+        const int size = world_sizes[w], missing[] = {0, 1, 8, size / 2, size - 2};
+        CHECK(roll_call_traffic(size, 0, HEARD).messages == 2 * (size - 1));
+        CHECK(roll_call_traffic(size, 0, HEARD).world_messages == 2 * (size - 1));
+        for (int i = 0; i < LENGTH(missing); i++)
+            CHECK(roll_call_traffic(size, missing[i], HEARD).world_messages <= 52 * (int64_t)size);
+        CHECK(roll_call_turn(size - 1, roll_call_turn_seconds) < 125);
+    }
+}
+
 static void write_files(void)
 {
     stores_write_periodic(stores_path("five.h5"));
@@ -388,8 +405,9 @@ int main(void)
                                        {"parallel.tensor=8", "parallel.pipeline=4"}};
     stores_begin();
     write_files();
-    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
+    for (int i = 0; i < LENGTH(layouts); i++)
         test_layout(layouts[i]);
+    test_roll_call();
     stores_end();
     return check_end();
 }

@@ -8,6 +8,7 @@
 #include "base/signals.h"
 #include "base/waiting.h"
 #include "comm/comm.h"
+#include "comm/roll_call.h"
 
 #include <math.h>
 #include <mpi.h>
@@ -66,16 +67,12 @@ static void verify(int status, const char *what)
 /* Roll call: a rank that has waited for long sends an empty message to each other rank. A rank that is waiting itself
  * answers. A rank that does not answer may be stopped, lost or busy. MPI_COMM_WORLD carries no other messages.
  *
- * All ranks of a hang would call at the same time, with n^2 messages. So they call in turn: first rank 0 of the
- * communicator, then two ranks, then four, and so on; a rank that a lower rank has just called leaves the report to it.
- */
+ * All ranks of a hang would call at the same time, with n^2 messages. So they call in turn (comm/roll_call.h), first
+ * rank 0 of the communicator; a rank that a lower rank has just called leaves the report to it. */
 enum { TAG_CALL = 1, TAG_HERE = 2 };
 
 /* A rank answers roll calls after it has waited for this long; the caller listens for three times as long. */
 static const double ATTEND_SECONDS = 1.0;
-
-/* The longest time between two turns of callers: a roll call takes three quarters of it. */
-static const double TURN_SECONDS = 4.0;
 
 static int world_rank;                     /* this rank in MPI_COMM_WORLD */
 static double called_by_lower = -HUGE_VAL; /* clock when a lower rank called last */
@@ -123,15 +120,6 @@ static void answer_calls(void)
 static bool is_reported(double seconds)
 {
     return clock_seconds() - called_by_lower < seconds;
-}
-
-/* Returns how much later than rank 0 this rank calls the roll, if turns take `each` seconds. */
-static double turn_of(const struct comm *comm, double each)
-{
-    double later = 0;
-    for (int rank = comm->rank + 1; rank > 1; rank /= 2)
-        later += each;
-    return later;
 }
 
 enum { MOST_REQUESTS = 2 /* of one collective */ };
@@ -251,7 +239,8 @@ static void call_wanted_roll(void)
     struct comm *comm = wanted.comm;
     const double since = wanted.since;
     pthread_mutex_unlock(&wanted.lock);
-    if (comm == NULL || is_reported(TURN_SECONDS) || clock_seconds() < since + turn_of(comm, TURN_SECONDS / 16))
+    if (comm == NULL || is_reported(roll_call_turn_seconds) ||
+        clock_seconds() < since + roll_call_turn(comm->rank, roll_call_turn_seconds / 16))
         return;
     const struct presence presence = call_roll(&(struct wait){.comm = comm});
     pthread_mutex_lock(&wanted.lock);
@@ -303,11 +292,11 @@ static void attend(struct wait *wait, double waited)
 {
     const double limit = comm_limit();
     attend_others(waited);
-    const double each = limit > 0 ? MIN(TURN_SECONDS, LATE_SHARE * limit / 2) : TURN_SECONDS;
-    const double in_turn = waited - turn_of(wait->comm, each);
+    const double each = limit > 0 ? MIN(roll_call_turn_seconds, LATE_SHARE * limit / 2) : roll_call_turn_seconds;
+    const double in_turn = waited - roll_call_turn(wait->comm->rank, each);
     bool request = !wait->request_logged && in_turn > REQUEST_SECONDS && signals_stopping();
     bool late = !wait->logged && limit > 0 && in_turn > LATE_SHARE * limit;
-    if (limit > 0 && in_turn > limit && !is_reported(TURN_SECONDS)) {
+    if (limit > 0 && in_turn > limit && !is_reported(roll_call_turn_seconds)) {
         give_up(wait, waited);
     } else if (request || late) {
         wait->request_logged = signals_stopping();
