@@ -8,6 +8,8 @@
 #include "base/range.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/lock.h"
+#include "comm/grid.h"
+#include "comm/lanes.h"
 #include "comm/roll_call.h"
 #include "cpu/cpu.h"
 #include "deck/deck.h"
@@ -370,6 +372,31 @@ static void test_layout(char *const layout[2])
                           world_sizes[w], phase, &costs[w][p][phase]);
 }
 
+/* The stages of a pipeline open all lanes, both ends of each in the same round, and none waits for another stage. */
+static void test_lanes(void)
+{
+    for (int size = 2; size <= GRID_STAGES; size++) {
+        int opened[LANE_WAYS * GRID_STAGES] = {0};
+        for (int round = 0; round < LANE_ROUNDS; round++) {
+            int ends[LANE_WAYS * GRID_STAGES] = {0}, senders[LANE_WAYS * GRID_STAGES] = {0};
+            for (int rank = 0; rank < size; rank++) {
+                const enum transfer_direction lane = lane_in_round(rank, size, round);
+                if (lane == TRANSFER_DIRECTIONS)
+                    continue;
+                const int number = lane_number(rank, size, lane);
+                ends[number]++;
+                senders[number] += lane == SEND_TO_NEXT || lane == SEND_TO_PREVIOUS;
+            }
+            for (int i = 0; i < LANE_WAYS * size; i++) {
+                CHECK(ends[i] == 2 * senders[i] && senders[i] <= 1);
+                opened[i] += senders[i];
+            }
+        }
+        for (int i = 0; i < LANE_WAYS * size; i++)
+            CHECK(opened[i] == 1);
+    }
+}
+
 /* Whichever of the lowest ranks are missing, a roll call takes as many messages as there are ranks, times a constant.
  */
 static void test_roll_call(void)
@@ -408,6 +435,7 @@ int main(void)
     for (int i = 0; i < LENGTH(layouts); i++)
         test_layout(layouts[i]);
     test_roll_call();
+    test_lanes();
     stores_end();
     return check_end();
 }
