@@ -12,13 +12,14 @@
 #include "comm/lanes.h"
 #include "comm/roll_call.h"
 #include "cpu/cpu.h"
-#include "deck/deck.h"
+#include "deck/fields.h"
 #include "state/initialise.h"
 #include "file/block.h"
 #include "monitor/watch.h"
 #include "setup/settings.h"
 #include "stores.h"
 #include "train/control.h"
+#include "train/host_count.h"
 #include "train/session.h"
 #include "train/start.h"
 
@@ -72,7 +73,9 @@ struct message {
 static struct {
     struct message *messages;
     int64_t count, capacity, next;
-    bool saving; /* gathers are of hashed blocks */
+    bool saving;    /* gathers are of hashed blocks */
+    bool deaf;      /* other ranks make no such broadcast */
+    int64_t blocks; /* of the checkpoint */
 } others;
 
 static void record(const void *data, int64_t bytes)
@@ -99,7 +102,13 @@ static void hear(void *self, const struct comm *comm, enum counting_call call, v
     const int world_rank = *(const int *)self;
     if (call == COUNTING_GATHER && others.saving && comm->rank == 0) /* the other ranks' blocks would be this one's */
         memset((char *)out + bytes, 0, (size_t)(bytes * (comm->size - 1)));
+    struct rectangle *shares = out;
+    if (call == COUNTING_ALL_GATHER && others.saving && bytes == sizeof *shares) /* of tensor ranks: side by side */
+        for (int r = 0; r < comm->size; r++)
+            shares[r].col = r * shares[r].cols;
     if (call != COUNTING_BROADCAST || root != 0)
+        return;
+    if (others.deaf)
         return;
     if (world_rank == 0) {
         record(out, bytes);
@@ -114,8 +123,8 @@ static void hear(void *self, const struct comm *comm, enum counting_call call, v
 
 /* -- Phases of a run ----------------------------------------------------------------------------------------------- */
 
-enum phase { START, LOADER, SAVE, RESTART, PHASES };
-static const char *const phase_names[PHASES] = {"start", "loader", "save", "restart"};
+enum phase { START, LOADER, SAVE, FIND, LOAD, PHASES };
+static const char *const phase_names[PHASES] = {"start", "loader", "save", "find", "load"};
 
 struct cost {
     struct comm_traffic traffic;
@@ -236,6 +245,7 @@ static void divide_blocks(const char *path)
             block_list_add(&blocks, block);
         }
     CHECK(blocks.count > 1000);
+    others.blocks = blocks.count;
     CHECK(unlink(side) == 0 && block_list_write(&blocks, side, bytes) == ERROR_NONE);
     close(descriptor);
     block_list_destroy(&old);
@@ -243,17 +253,51 @@ static void divide_blocks(const char *path)
     free(side);
 }
 
-static void restart(struct session *s, const char *folder)
+static bool same_traffic(const struct comm_traffic *a, const struct comm_traffic *b)
+{
+    return a->collectives == b->collectives && a->rounds == b->rounds && a->messages == b->messages &&
+           a->bytes == b->bytes && a->world_messages == b->world_messages;
+}
+
+static void restart(struct act *act, struct session *s, const char *folder)
 {
     char *path, *aside = NULL;
     struct checkpoint_meta meta;
+    struct cost dry;
     bool damaged;
+    begin(act);
     CHECK(checkpoint_find_to_load(s->world, folder, &path, &aside) == ERROR_NONE);
     CHECK(checkpoint_read_meta(s->world, path, &meta) == ERROR_NONE);
+    end(act, FIND);
+    begin(act);
     CHECK(checkpoint_load(s->world, &s->engine, path, true, &damaged) == ERROR_NONE && !damaged);
+    end(act, LOAD);
+    if (s->world->rank == 0) { /* what a plan counts is what a load costs */
+        dry = act->costs[FIND];
+        others.deaf = true;
+        begin(act);
+        checkpoint_dry_load(s->world, &meta, others.blocks);
+        end(act, FIND);
+        others.deaf = false;
+        CHECK(same_traffic(&act->costs[FIND].traffic, &act->costs[LOAD].traffic));
+        act->costs[FIND] = dry;
+    }
     checkpoint_meta_destroy(&meta);
     free(path);
     free(aside);
+}
+
+/* What a plan counts for a save is what it costs. */
+static void check_plan(const struct act *act, const struct session *s)
+{
+    struct host_traffic traffic;
+    struct deck *deck = deck_copy(s->setup.deck);
+    deck->model.vocabulary = s->setup.model.vocabulary;
+    CHECK(host_count(&traffic, deck, s->world->size, 8) == ERROR_NONE);
+    CHECK(same_traffic(&traffic.of[HOST_SAVE], &act->costs[SAVE].traffic));
+    CHECK(traffic.communicators > 0 && traffic.rounds >= traffic.communicators);
+    CHECK(traffic.of[HOST_START].communicators == 9);
+    memory_free(deck);
 }
 
 static void run(struct act *act, char *const layout[2])
@@ -277,11 +321,11 @@ static void run(struct act *act, char *const layout[2])
         begin(act);
         save(&session, path);
         end(act, SAVE);
-        if (act->world->rank == 0)
+        if (act->world->rank == 0) {
+            check_plan(act, &session);
             divide_blocks(path);
-        begin(act);
-        restart(&session, folder);
-        end(act, RESTART);
+        }
+        restart(act, &session, folder);
     }
     session_destroy(&session);
     setup_destroy(&setup);
@@ -304,7 +348,7 @@ static const struct {
     [START] = {2, 192, 32, 16}, /* hosts and loads; a table of GPUs, and the loader's */
     [LOADER] = {0, 16, 16, 0},  /* the micro-batches of each rank */
     [SAVE] = {2, 1024, 8, 8},   /* lists of hashed blocks; the seconds of each rank */
-    [RESTART] = {0, 0, 0, 0},
+    [FIND] = {0, 0, 0, 0},      [LOAD] = {0, 0, 0, 0},
 };
 
 static void print(int rank, int ranks, enum phase phase, const struct cost *cost)
@@ -325,7 +369,7 @@ static bool check_growth(enum phase phase, bool first, const struct cost *small,
     const int64_t gathered = (int64_t)more * (first ? per_rank[phase].gathers : 0);
     const int64_t allocated_more = (int64_t)more * (first ? per_rank[phase].own : per_rank[phase].other);
     const int failures = check_failures;
-    CHECK(l->collectives == s->collectives && l->communicators == s->communicators);
+    CHECK(l->collectives <= s->collectives && l->communicators == s->communicators);
     CHECK((double)l->rounds <= logs * (double)s->rounds);
     CHECK((double)l->messages <= logs * (double)s->messages + (double)gathered);
     CHECK((double)l->world_messages <= logs * ((double)more / ranks + 1) * (double)s->world_messages);
@@ -340,7 +384,8 @@ static void act_as(int rank, int ranks, char *const layout[2], struct cost costs
 {
     struct act act = {0};
     others.next = 0;
-    act.world = comm_counting(&(struct counting_settings){rank, ranks, 8, &act.traffic, hear, &rank});
+    act.world = comm_counting(&(struct counting_settings){
+        .rank = rank, .size = ranks, .node = 8, .traffic = &act.traffic, .rule = hear, .self = &rank});
     log_open(rank);
     run(&act, layout);
     comm_destroy(act.world);

@@ -108,7 +108,7 @@ static void counting_all_gather(struct comm *comm, const void *in, void *out, in
     memcpy(own, in, (size_t)bytes);
     copy_to_all(comm, own, out, bytes);
     memory_free(own);
-    apply_rule(comm, COUNTING_GATHER, out, bytes, 0);
+    apply_rule(comm, COUNTING_ALL_GATHER, out, bytes, 0);
 }
 
 static void counting_reduce(struct comm *comm, int64_t *values, int64_t n, enum comm_reduction reduction)
@@ -124,6 +124,8 @@ static void counting_reduce(struct comm *comm, int64_t *values, int64_t n, enum 
 static void counting_all_to_all(struct comm *comm, const void *in, void *out, int64_t bytes)
 {
     count_direct(comm, bytes);
+    if (settings_of(comm)->empty)
+        return;
     copy_to_all(comm, (const char *)in + comm->rank * bytes, out, bytes);
     apply_rule(comm, COUNTING_EXCHANGE, out, bytes, 0);
 }
@@ -131,7 +133,8 @@ static void counting_all_to_all(struct comm *comm, const void *in, void *out, in
 static void counting_shift(struct comm *comm, const void *in, void *out, int64_t bytes)
 {
     count(comm, 1, 2, 2 * bytes, comm->size);
-    memmove(out, in, (size_t)bytes);
+    if (!settings_of(comm)->empty)
+        memmove(out, in, (size_t)bytes);
 }
 
 static void counting_send_receive(struct comm *comm, void *const data[TRANSFER_DIRECTIONS],

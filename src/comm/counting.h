@@ -17,17 +17,18 @@ struct comm_traffic {
     int64_t communicators;  /* made, one after another */
 };
 
-enum counting_call { COUNTING_BROADCAST, COUNTING_GATHER, COUNTING_REDUCE, COUNTING_EXCHANGE, COUNTING_CALLS };
+enum counting_call { COUNTING_BROADCAST, COUNTING_GATHER, COUNTING_ALL_GATHER, COUNTING_REDUCE, COUNTING_EXCHANGE };
 
 /* Called at the end of a collective, when `out` has what each rank passed, if all passed what this one did; may change
- * it. Broadcasts: out is [bytes], which root sends. Gathers (all_gather too): [size * bytes], on ranks that receive
- * them. Reductions: int64_t values, `bytes` of them. Exchanges (all_to_all): [size * bytes]. */
+ * it. Broadcasts: out is [bytes], which root sends. Gathers: [size * bytes], on ranks that receive them. Reductions:
+ * int64_t values, `bytes` of them. Exchanges (all_to_all): [size * bytes], if `empty` is not set. */
 typedef void counting_rule(void *self, const struct comm *comm, enum counting_call call, void *out, int64_t bytes,
                            int root);
 
 struct counting_settings {
     int rank, size;
     int node;                     /* consecutive ranks of a node */
+    bool empty;                   /* buffers of all_to_all and shift cannot be accessed, and stay as they are */
     struct comm_traffic *traffic; /* borrowed; all communicators made from this one count there too */
     counting_rule *rule;          /* NULL: none */
     void *self;                   /* of the rule */

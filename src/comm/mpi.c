@@ -71,7 +71,7 @@ static void verify(int status, const char *what)
  * rank 0 of the communicator; a rank that a lower rank has just called leaves the report to it. */
 enum { TAG_CALL = 1, TAG_HERE = 2 };
 
-/* A rank answers roll calls after it has waited for this long; the caller listens for three times as long. */
+/* A rank answers roll calls after it has waited for this long (comm/roll_call.h). */
 static const double ATTEND_SECONDS = 1.0;
 
 static int world_rank;                     /* this rank in MPI_COMM_WORLD */
@@ -161,7 +161,7 @@ static void listen(struct wait *wait, bool *here)
     const struct comm *comm = wait->comm;
     int missing = comm->size - 1;
     struct rank_waiting waiting = {0};
-    while (!wait->done && missing > 0 && waiting_turn(&waiting) < 3 * ATTEND_SECONDS) {
+    while (!wait->done && missing > 0 && waiting_turn(&waiting) < roll_call_listening) {
         answer_calls();
         for (int rank = take_empty(TAG_HERE); rank >= 0; rank = take_empty(TAG_HERE)) {
             const int r = rank_of(comm, rank);

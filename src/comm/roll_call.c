@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-const double roll_call_turn_seconds = 4.0;
+const double roll_call_turn_seconds = 4.0, roll_call_listening = 3.0;
 
 double roll_call_turn(int rank, double each)
 {

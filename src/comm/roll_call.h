@@ -7,6 +7,9 @@
 /* The longest unit of time of the turns; a roll call takes three quarters of it. */
 extern const double roll_call_turn_seconds;
 
+/* Seconds for which a caller listens to answers, at most; a rank answers after it has waited for a third of that. */
+extern const double roll_call_listening;
+
 /* Returns how much later than rank 0 a rank calls, in the unit of `each`: rank 1 after `each`, then ever closer, but at
  * most 1024 ranks in `each`. A rank that hears a lower one's call does not call, so that however many ranks are
  * missing, as many call as have their turn while a call travels. Local. */
