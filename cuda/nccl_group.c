@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "comm/lanes.h"
 #include "cuda/kernel.h"
 #include "cuda/nccl_versions.h"
 #include "cuda/nccl_watchdog.h"
@@ -236,53 +237,100 @@ static ncclConfig_t config_of(const struct nccl_group *own)
     return config;
 }
 
+/* -- Communicators ------------------------------------------------------------------------------------------------ */
+
+/* NCCL's ranks find each other through a rank that made an id, which accepts their connections one after another. Many
+ * ranks have several ids, each for about this many of them (NCCL 2.23). */
+enum { RANKS_OF_AN_ID = 128 };
+
+static int id_count(int size)
+{
+#if NCCL_VERSION_CODE >= 22300
+    return (size + RANKS_OF_AN_ID - 1) / RANKS_OF_AN_ID;
+#else
+    (void)size;
+    return 1;
+#endif
+}
+
+/* Returns the id that a rank makes, -1 for none: the first of each `count` nearly equal parts of the ranks makes one,
+ * as NCCL's manual has it for ncclCommInitRankScalable. */
+static int id_made_by(int rank, int size, int count)
+{
+    const int larger = size % count, part = size / count, end = larger * (part + 1); /* end of the larger parts */
+    if (rank < end)
+        return rank % (part + 1) == 0 ? rank / (part + 1) : -1;
+    return (rank - end) % part == 0 ? larger + (rank - end) / part : -1;
+}
+
+/* Makes the ids, and sends all to all ranks: as sums of numbers that are zero on other ranks. Free them with
+ * memory_free. Collective. */
+static ncclUniqueId *share_ids(struct comm *comm, int count)
+{
+    _Static_assert(sizeof(ncclUniqueId) % sizeof(int64_t) == 0, "ids are summed as numbers");
+    ncclUniqueId *ids = memory_allocate(count * (int64_t)sizeof *ids);
+    const int own = id_made_by(comm->rank, comm->size, count);
+    if (own >= 0)
+        CHECK_NCCL(ncclGetUniqueId(&ids[own]));
+    comm_reduce(comm, (int64_t *)ids, count * (int64_t)(sizeof *ids / sizeof(int64_t)), COMM_SUM);
+    return ids;
+}
+
+/* Makes the group's communicator, by `count` ids. It is not split from another one: with shared resources (splitShare),
+ * NCCL 2.18 to 2.30 runs the launches of both one after another, and without them NCCL makes it as any other, after a
+ * ring of messages around all ranks of the first. */
+static ncclComm_t open_communicator(struct nccl_group *own, ncclUniqueId *ids, int count)
+{
+    const int size = own->group.size;
+    ncclConfig_t config = config_of(own);
+#if NCCL_VERSION_CODE >= 22800
+    config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
+#endif
+    ncclComm_t made;
+#if NCCL_VERSION_CODE >= 22300
+    CHECK_NCCL(ncclCommInitRankScalable(&made, size, own->group.rank, count, ids, &config));
+#else
+    (void)count;
+    CHECK_NCCL(ncclCommInitRankConfig(&made, size, ids[0], own->group.rank, &config));
+#endif
+    return made;
+}
+
 /* A lane is a communicator in which rank 0 sends and rank 1 receives. Launches of one communicator run one after
  * another on all streams; in a communicator of several ranks a message would wait for other messages, and stages for
  * each other. */
 enum { LANE_SENDS, LANE_RECEIVES, LANE_RANKS };
-enum { WAY_FORWARD, WAY_BACKWARD, WAYS };
 
 static bool lane_sends(enum transfer_direction lane)
 {
     return lane == SEND_TO_NEXT || lane == SEND_TO_PREVIOUS;
 }
 
-/* Returns which of this rank's lanes starts at rank `from`; TRANSFER_DIRECTIONS: none. All ranks open and close lanes
- * in the order of ranks and ways, so that no rank waits for a lane that another rank opens later. */
-static enum transfer_direction lane_of(const struct group *group, int from, int way)
-{
-    const int to = (from + (way == WAY_FORWARD ? 1 : group->size - 1)) % group->size;
-    if (group->rank == from)
-        return way == WAY_FORWARD ? SEND_TO_NEXT : SEND_TO_PREVIOUS;
-    if (group->rank == to)
-        return way == WAY_FORWARD ? RECEIVE_FROM_PREVIOUS : RECEIVE_FROM_NEXT;
-    return TRANSFER_DIRECTIONS;
-}
-
 static void open_lanes(struct nccl_group *own)
 {
-    const int size = own->group.size;
-    ncclUniqueId made[WAYS], *ids = memory_allocate(size * (int64_t)sizeof made);
-    for (int way = 0; way < WAYS; way++)
+    const int rank = own->group.rank, size = own->group.size;
+    ncclUniqueId made[LANE_WAYS], *ids = memory_allocate(size * (int64_t)sizeof made);
+    for (int way = 0; way < LANE_WAYS; way++)
         CHECK_NCCL(ncclGetUniqueId(&made[way]));
     comm_all_gather(own->comm, made, ids, sizeof made);
     ncclConfig_t config = config_of(own);
-    for (int i = 0; i < size * WAYS; i++) {
-        const enum transfer_direction lane = lane_of(&own->group, i / WAYS, i % WAYS);
+    for (int round = 0; round < LANE_ROUNDS; round++) {
+        const enum transfer_direction lane = lane_in_round(rank, size, round);
         ncclComm_t open;
         if (lane == TRANSFER_DIRECTIONS)
             continue;
-        CHECK_NCCL(
-            ncclCommInitRankConfig(&open, LANE_RANKS, ids[i], lane_sends(lane) ? LANE_SENDS : LANE_RECEIVES, &config));
+        CHECK_NCCL(ncclCommInitRankConfig(&open, LANE_RANKS, ids[lane_number(rank, size, lane)],
+                                          lane_sends(lane) ? LANE_SENDS : LANE_RECEIVES, &config));
         __atomic_store_n(&own->lanes[lane], open, __ATOMIC_RELEASE); /* from here on the watchdog checks it */
     }
     memory_free(ids);
 }
 
+/* In the order of opening, since NCCL may wait for the other end. */
 static void close_lanes(struct nccl_group *own)
 {
-    for (int i = 0; i < own->group.size * WAYS; i++) {
-        const enum transfer_direction lane = lane_of(&own->group, i / WAYS, i % WAYS);
+    for (int round = 0; round < LANE_ROUNDS; round++) {
+        const enum transfer_direction lane = lane_in_round(own->group.rank, own->group.size, round);
         if (lane != TRANSFER_DIRECTIONS && own->lanes[lane] != NULL)
             CHECK_NCCL(ncclCommDestroy(own->lanes[lane]));
     }
@@ -500,10 +548,8 @@ struct group *nccl_group_create(struct comm *comm, const char *name, const struc
     own->settings = *settings;
     if (settings->deterministic)
         pin_algorithm();
-    ncclUniqueId id;
-    if (comm->rank == 0)
-        CHECK_NCCL(ncclGetUniqueId(&id));
-    comm_broadcast(comm, &id, sizeof id, 0);
+    const int ids_made = id_count(comm->size);
+    ncclUniqueId *ids = share_ids(comm, ids_made);
     struct executor *executor = settings->executor;
     const int64_t bytes = STREAM_COUNT * (int64_t)sizeof(uint64_t[WATCHDOG_PLACES]);
     struct nccl_watchdog *w = &own->watchdog;
@@ -516,9 +562,9 @@ struct group *nccl_group_create(struct comm *comm, const char *name, const struc
     w->seen = executor->class->allocate(executor, bytes, MEMORY_HOST);
     nccl_watchdog_start(w);
     nccl_watchdog_enter(w, "the beginning");
-    ncclConfig_t config = config_of(own);
-    CHECK_NCCL(ncclCommInitRankConfig(&own->nccl, own->group.size, id, own->group.rank, &config));
+    own->nccl = open_communicator(own, ids, ids_made);
     nccl_watchdog_leave(w);
+    memory_free(ids);
     connect(own);
     return &own->group;
 }

@@ -114,7 +114,8 @@ struct checkpoint_written {
  * temporary file remains. */
 int checkpoint_end(struct checkpoint_save *save, struct checkpoint_written *written);
 
-/* checkpoint_begin without a snapshot, then checkpoint_end. Collective. */
+/* checkpoint_begin without a snapshot, then checkpoint_end. With a dry engine (core/executor.h) it makes no file, but
+ * the same collectives. Collective. */
 int checkpoint_write(struct comm *world, struct engine *engine, const struct checkpoint_meta *meta, const char *path,
                      bool with_optimizer);
 
@@ -138,6 +139,10 @@ int checkpoint_read(struct comm *world, struct engine *engine, const char *path,
  * once over all ranks. If a block differs it returns ERROR_USER and sets *damaged; the message is then recorded on all
  * ranks and not printed, and the engine is partly loaded and must not be used. Collective. */
 int checkpoint_load(struct comm *world, struct engine *engine, const char *path, bool with_optimizer, bool *damaged);
+
+/* Makes the collectives of checkpoint_load for a file with this meta and number of hashed blocks, without a file, for
+ * estimates of their traffic. Collective. */
+void checkpoint_dry_load(struct comm *world, struct checkpoint_meta *meta, int64_t blocks);
 
 /* Returns "<folder>/step_00000123.h5", freed with free(). Local. */
 char *checkpoint_path(const char *folder, int64_t step);

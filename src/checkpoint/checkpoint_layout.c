@@ -373,12 +373,8 @@ void checkpoint_meta_destroy(struct checkpoint_meta *meta)
     provenance_destroy(&meta->provenance);
 }
 
-int checkpoint_read_meta(struct comm *world, const char *path, struct checkpoint_meta *meta)
+void checkpoint_send_meta(struct comm *world, struct checkpoint_meta *meta)
 {
-    *meta = (struct checkpoint_meta){0};
-    int code = comm_agree(world, world->rank == 0 ? checkpoint_load_meta(path, meta) : ERROR_NONE);
-    if (code != ERROR_NONE)
-        return code;
     char *deck = meta->deck_text; /* rank 0's pointers, which the broadcast overwrites on other ranks */
     struct blend_position position = meta->position;
     struct data_provenance provenance = meta->provenance;
@@ -400,5 +396,13 @@ int checkpoint_read_meta(struct comm *world, const char *path, struct checkpoint
     meta->deck_text = deck;
     meta->position = position;
     meta->provenance = provenance;
-    return ERROR_NONE;
+}
+
+int checkpoint_read_meta(struct comm *world, const char *path, struct checkpoint_meta *meta)
+{
+    *meta = (struct checkpoint_meta){0};
+    int code = comm_agree(world, world->rank == 0 ? checkpoint_load_meta(path, meta) : ERROR_NONE);
+    if (code == ERROR_NONE)
+        checkpoint_send_meta(world, meta);
+    return code;
 }

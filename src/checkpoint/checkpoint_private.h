@@ -99,6 +99,12 @@ int checkpoint_examine(struct comm *world, const char *path, bool tensors);
 /* Reads the side file on rank 0 and sends it to all ranks; the list is empty if there is no side file. The caller
  * destroys the list. Errors are recorded on all ranks and not printed. Collective. */
 int checkpoint_share_blocks(struct comm *world, const char *path, struct block_list *list);
+/* Sends rank 0's list to all ranks, whose lists are empty. Collective. */
+void checkpoint_send_blocks(struct comm *world, struct block_list *list);
+/* Sends rank 0's meta to all ranks, which get copies of what it points to. Collective. */
+void checkpoint_send_meta(struct comm *world, struct checkpoint_meta *meta);
+/* Replaces the numbers that this rank has drawn for each block by the lowest over all ranks. Collective. */
+void checkpoint_draw_blocks(struct comm *world, int64_t *numbers, int64_t count);
 /* checkpoint_compare_block compares a block's hash with `hash`; checkpoint_check_block reads the block to compute it.
  * Local. ERROR_USER: the block is damaged. ERROR_ENVIRONMENT: it cannot be read. */
 int checkpoint_compare_block(const struct hash_block *block, uint64_t hash, const char *path);

@@ -191,3 +191,20 @@ int checkpoint_load(struct comm *world, struct engine *engine, const char *path,
     block_list_destroy(&list);
     return code;
 }
+
+void checkpoint_dry_load(struct comm *world, struct checkpoint_meta *meta, int64_t blocks)
+{
+    /* the hashes (twice), the meta, file and model; opening, reading, damage and the end */
+    enum { AGREEMENTS = 8 };
+    struct block_list list = {NULL, 0, 0};
+    int64_t *numbers = memory_allocate(blocks * (int64_t)sizeof *numbers);
+    for (int64_t i = 0; i < blocks && world->rank == 0; i++)
+        block_list_add(&list, (struct hash_block){0});
+    for (int i = 0; i < AGREEMENTS; i++)
+        comm_max_i64(world, 0);
+    checkpoint_send_blocks(world, &list);
+    checkpoint_send_meta(world, meta);
+    checkpoint_draw_blocks(world, numbers, blocks);
+    block_list_destroy(&list);
+    memory_free(numbers);
+}

@@ -135,6 +135,11 @@ static int add_owned(void *self, const struct parameter_piece *piece)
 
 /* -- Assignment of blocks to ranks ------------------------------------------------------------------------------- */
 
+void checkpoint_draw_blocks(struct comm *world, int64_t *numbers, int64_t count)
+{
+    comm_reduce(world, numbers, count, COMM_MINIMUM);
+}
+
 /* Assigns each block of a tensor to one of the ranks that read it as a whole, or by its number if no rank does. Each of
  * these ranks draws a number for the block, and the lowest wins; the rank in its low bits makes it unique. */
 static void assign_blocks(struct tensor_reader *r)
@@ -152,7 +157,7 @@ static void assign_blocks(struct tensor_reader *r)
             own[b] = (int64_t)(XXH3_64bits(key, sizeof key) >> 33 << 32) | rank;
         }
     memcpy(lowest, own, (size_t)count * sizeof *own);
-    comm_reduce(r->world, lowest, count, COMM_MINIMUM);
+    checkpoint_draw_blocks(r->world, lowest, count);
     for (int64_t b = 0; b < count; b++)
         r->mine[b] =
             r->list->blocks[b].tensor && (lowest[b] == none ? b % r->world->size == rank : lowest[b] == own[b]);

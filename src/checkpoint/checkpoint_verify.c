@@ -96,6 +96,16 @@ static int check_blocks(const struct block_list *list, bool tensors, const char 
     return code;
 }
 
+void checkpoint_send_blocks(struct comm *world, struct block_list *list)
+{
+    int64_t count = list->count;
+    comm_broadcast(world, &count, sizeof count, 0);
+    if (world->rank != 0)
+        for (int64_t i = 0; i < count; i++)
+            block_list_add(list, (struct hash_block){0});
+    comm_broadcast(world, list->blocks, count * (int64_t)sizeof *list->blocks, 0);
+}
+
 int checkpoint_share_blocks(struct comm *world, const char *path, struct block_list *list)
 {
     bool present = false;
@@ -103,12 +113,9 @@ int checkpoint_share_blocks(struct comm *world, const char *path, struct block_l
     int code = comm_share(world, world->rank == 0 ? read_list(path, list, &present) : ERROR_NONE);
     if (code != ERROR_NONE)
         return code;
-    int64_t count = present ? list->count : 0;
-    comm_broadcast(world, &count, sizeof count, 0);
-    if (world->rank != 0)
-        for (int64_t i = 0; i < count; i++)
-            block_list_add(list, (struct hash_block){0});
-    comm_broadcast(world, list->blocks, count * (int64_t)sizeof *list->blocks, 0);
+    if (!present)
+        list->count = 0;
+    checkpoint_send_blocks(world, list);
     return ERROR_NONE;
 }
 

@@ -49,6 +49,7 @@ struct writer {
     const int64_t *offsets; /* [kinds * parameters] */
     struct block_list blocks;
     bool digests; /* the digest is computed, because the whole state is written */
+    bool dry;     /* nothing is written */
     uint64_t digest;
 };
 
@@ -70,6 +71,11 @@ static int write_run(void *self, const struct fetched_elements *fetched, const v
     struct writer *w = self;
     int64_t width = dtype_size(fetched->dtype);
     int64_t offset = w->offsets[(int)fetched->kind * w->parameters + fetched->number] + fetched->run.first * width;
+    if (w->dry) {
+#pragma omp critical(checkpoint_blocks)
+        block_list_add(&w->blocks, (struct hash_block){offset, fetched->run.count * width, 0, true});
+        return ERROR_NONE;
+    }
     int code = checkpoint_write_run(&w->blocks, w->descriptor, w->path, content, fetched->run.count * width, offset);
     if (code != ERROR_NONE || !w->digests)
         return code;
@@ -81,6 +87,8 @@ static int write_run(void *self, const struct fetched_elements *fetched, const v
 
 static int open_file_of(struct writer *w)
 {
+    if (w->dry)
+        return ERROR_NONE;
     w->descriptor = open_own(w->path, O_WRONLY);
     return w->descriptor >= 0 ? ERROR_NONE : error_environment("%s: cannot open it: %s", w->path, open_failure());
 }
@@ -201,8 +209,9 @@ static void start_when_copied(struct checkpoint_save *s, bool wait)
 static void write_share(struct checkpoint_save *s)
 {
     struct writer *w = &s->writer;
-    s->code = file_finish(w->descriptor, w->path,
-                          fetch_shares(s->engine, s->engine->settings.tensor, s->layout.kinds, write_run, w));
+    s->code = fetch_shares(s->engine, s->engine->settings.tensor, s->layout.kinds, write_run, w);
+    if (!w->dry)
+        s->code = file_finish(w->descriptor, w->path, s->code);
     s->seconds = clock_seconds() - s->began;
 }
 
@@ -236,11 +245,22 @@ static struct checkpoint_save *create(struct comm *world, struct engine *engine,
     checkpoint_names_create(&s->names, path);
     s->layout = (struct checkpoint_layout){.model = engine->model, .dtype = piece_dtype(engine), .kinds = kinds};
     s->layout.offsets = memory_allocate((int64_t)sizeof(int64_t) * kinds * parameters);
-    if (world->rank == 0 && with_optimizer && delayed_scaling_present(&engine->scaling)) /* equal on all ranks */
+    const bool dry = engine->executor->class->dry;
+    if (world->rank == 0 && with_optimizer && !dry &&
+        delayed_scaling_present(&engine->scaling)) /* equal on all ranks */
         s->layout.scales = delayed_scaling_fetch(&engine->scaling, &engine->streams[STREAM_COMPUTE]);
-    s->writer = (struct writer){
-        .path = s->names.temporary, .parameters = parameters, .offsets = s->layout.offsets, .digests = with_optimizer};
+    s->writer = (struct writer){.path = s->names.temporary,
+                                .parameters = parameters,
+                                .offsets = s->layout.offsets,
+                                .digests = with_optimizer,
+                                .dry = dry};
     return s;
+}
+
+/* Rank 0. */
+static int lay_out(struct checkpoint_save *s)
+{
+    return s->writer.dry ? ERROR_NONE : checkpoint_lay_out(&s->layout, &s->meta, s->names.temporary);
 }
 
 int checkpoint_begin(struct checkpoint_save **save, struct comm *world, struct engine *engine,
@@ -249,8 +269,7 @@ int checkpoint_begin(struct checkpoint_save **save, struct comm *world, struct e
 {
     *save = NULL;
     struct checkpoint_save *s = create(world, engine, meta, path, with_optimizer);
-    int code =
-        comm_agree(world, world->rank == 0 ? checkpoint_lay_out(&s->layout, &s->meta, s->names.temporary) : ERROR_NONE);
+    int code = comm_agree(world, world->rank == 0 ? lay_out(s) : ERROR_NONE);
     if (code == ERROR_NONE) {
         comm_broadcast(world, s->layout.offsets, (int64_t)sizeof(int64_t) * s->layout.kinds * s->writer.parameters, 0);
         code = open_all(world, &s->writer);
@@ -287,6 +306,8 @@ static int join(struct checkpoint_save *s)
 static int complete(struct checkpoint_save *s)
 {
     int code = ERROR_NONE;
+    if (s->writer.dry)
+        return ERROR_NONE;
     if (s->writer.digests)
         code = checkpoint_lay_out_again(&s->layout, &s->meta, s->names.temporary, &s->writer.blocks);
     return code == ERROR_NONE ? checkpoint_publish(&s->writer.blocks, &s->names) : code;

@@ -11,6 +11,9 @@
 /* SLICE_BYTES: bytes reduced at a time; bounds a group's scratch. */
 enum { SLICE_BYTES = 4 << 20, MESSAGE_BYTES = 16384 };
 
+/* All-gathers are direct among few ranks, and for blocks whose transfer takes longer than a message. */
+enum { DIRECT_RANKS = 32, DIRECT_BYTES = 32 << 10 };
+
 /* The factor of the time limit during long work. */
 static const double LONG_WORK = 10;
 
@@ -125,6 +128,23 @@ void comm_send_receive(struct comm *comm, void *const data[TRANSFER_DIRECTIONS],
 struct comm *comm_split(struct comm *comm, int color)
 {
     return comm->class->split(comm, color);
+}
+
+struct comm_part comm_part(int rank, int size, int stride, int count)
+{
+    const int64_t block = rank / ((int64_t)stride * count) * stride * count;
+    const int first = (int)block + (rank - (int)block) % stride;
+    return (struct comm_part){first, MIN(count, (size - first + stride - 1) / stride), (rank - first) / stride};
+}
+
+bool comm_gathers_first(int size, int64_t bytes)
+{
+    return size > DIRECT_RANKS && bytes < DIRECT_BYTES;
+}
+
+struct comm *comm_divide(struct comm *comm, int stride, int count)
+{
+    return comm->class->divide(comm, stride, count);
 }
 
 struct comm *comm_split_node(struct comm *comm)

@@ -41,12 +41,27 @@ struct comm_class {
                          const int64_t bytes[TRANSFER_DIRECTIONS]);
     /* Returns a new communicator of the ranks with the same color, in the order of their ranks in comm. color >= 0. */
     struct comm *(*split)(struct comm *comm, int color);
+    /* As split, for the groups of comm_part, of which each rank knows the members: nothing is gathered. */
+    struct comm *(*divide)(struct comm *comm, int stride, int count);
     /* Returns a new communicator of the ranks on the same node (those that share its memory). */
     struct comm *(*split_node)(struct comm *comm);
     /* As comm_missing; not collective. NULL for a single process. */
     void (*missing)(struct comm *comm, char *text, int64_t bytes);
     void (*destroy)(struct comm *comm);
 };
+
+/* Regular groups: each `count` ranks of a communicator that are `stride` apart, in order; the last groups are smaller
+ * if stride * count does not divide the number of ranks. */
+struct comm_part {
+    int first; /* the group's first rank; the others are first + stride, ... */
+    int size, rank;
+};
+/* Returns the group of a rank. Local. */
+struct comm_part comm_part(int rank, int size, int stride, int count);
+
+/* Returns whether an all_gather of these blocks is a gather to rank 0 and a broadcast. MPI libraries send each block
+ * from each rank to each other (Open MPI 4.1), which among thousands of ranks is more than a network bears. Local. */
+bool comm_gathers_first(int size, int64_t bytes);
 
 /* Makes a communicator of this process alone; needs no MPI. */
 struct comm *comm_self(void);
@@ -91,6 +106,7 @@ void comm_shift(struct comm *comm, const void *in, void *out, int64_t bytes);
 void comm_send_receive(struct comm *comm, void *const data[TRANSFER_DIRECTIONS],
                        const int64_t bytes[TRANSFER_DIRECTIONS]);
 struct comm *comm_split(struct comm *comm, int color);
+struct comm *comm_divide(struct comm *comm, int stride, int count);
 /* Returns a communicator of this rank's node, or of its block of ranks with CISTRON_NODE_RANKS (comm/launcher.h).
  * Collective. */
 struct comm *comm_split_node(struct comm *comm);

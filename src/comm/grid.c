@@ -103,24 +103,23 @@ int grid_create(struct grid *grid, struct comm *world, const struct grid_shape *
     grid->node = comm_split_node(world);
     grid->data_rank = place.data / sizes.context;
     grid->data_ranks = sizes.data / sizes.context;
-    grid->stages = comm_split(world, world->rank % (world->size / sizes.stages));
-    grid->model = comm_split(world, world->rank / sizes.model);
-    grid->tensor = comm_split(world, world->rank / sizes.tensor);
-    grid->kv_replicas = comm_split(grid->tensor, place.tensor / sizes.kv_replicas);
-    grid->context = comm_split(grid->model, place.tensor);
-    grid->data = comm_split(world, place.stages * sizes.tensor + place.tensor);
-    grid->shard = comm_split(grid->data, place.replicas);
-    grid->replicas = comm_split(grid->data, place.shard);
+    grid->stages = comm_divide(world, world->size / sizes.stages, sizes.stages);
+    grid->model = comm_divide(world, 1, sizes.model);
+    grid->tensor = comm_divide(world, 1, sizes.tensor);
+    grid->kv_replicas = comm_divide(grid->tensor, 1, sizes.kv_replicas);
+    grid->context = comm_divide(grid->model, sizes.tensor, sizes.context);
+    grid->data = comm_divide(world, sizes.tensor, sizes.data);
+    grid->shard = comm_divide(grid->data, 1, sizes.shard);
+    grid->replicas = comm_divide(grid->data, sizes.shard, sizes.replicas);
     return ERROR_NONE;
 }
 
 void grid_divide(struct grid *grid, const struct grid_shape *shape)
 {
-    const struct grid_numbers place = grid_place(shape, grid->world->size, grid->world->rank);
     if (shape->near <= 1)
         return;
-    grid->near = comm_split(grid->shard, place.far);
-    grid->far = comm_split(grid->shard, place.near);
+    grid->near = comm_divide(grid->shard, 1, shape->near);
+    grid->far = comm_divide(grid->shard, shape->near, grid->shard->size / shape->near);
 }
 
 void grid_destroy(struct grid *grid)

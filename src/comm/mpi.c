@@ -8,6 +8,7 @@
 #include "base/signals.h"
 #include "base/waiting.h"
 #include "comm/comm.h"
+#include "comm/roll_call.h"
 
 #include <math.h>
 #include <mpi.h>
@@ -66,16 +67,12 @@ static void verify(int status, const char *what)
 /* Roll call: a rank that has waited for long sends an empty message to each other rank. A rank that is waiting itself
  * answers. A rank that does not answer may be stopped, lost or busy. MPI_COMM_WORLD carries no other messages.
  *
- * All ranks of a hang would call at the same time, with n^2 messages. So they call in turn: first rank 0 of the
- * communicator, then two ranks, then four, and so on; a rank that a lower rank has just called leaves the report to it.
- */
+ * All ranks of a hang would call at the same time, with n^2 messages. So they call in turn (comm/roll_call.h), first
+ * rank 0 of the communicator; a rank that a lower rank has just called leaves the report to it. */
 enum { TAG_CALL = 1, TAG_HERE = 2 };
 
-/* A rank answers roll calls after it has waited for this long; the caller listens for three times as long. */
+/* A rank answers roll calls after it has waited for this long (comm/roll_call.h). */
 static const double ATTEND_SECONDS = 1.0;
-
-/* The longest time between two turns of callers: a roll call takes three quarters of it. */
-static const double TURN_SECONDS = 4.0;
 
 static int world_rank;                     /* this rank in MPI_COMM_WORLD */
 static double called_by_lower = -HUGE_VAL; /* clock when a lower rank called last */
@@ -125,15 +122,6 @@ static bool is_reported(double seconds)
     return clock_seconds() - called_by_lower < seconds;
 }
 
-/* Returns how much later than rank 0 this rank calls the roll, if turns take `each` seconds. */
-static double turn_of(const struct comm *comm, double each)
-{
-    double later = 0;
-    for (int rank = comm->rank + 1; rank > 1; rank /= 2)
-        later += each;
-    return later;
-}
-
 enum { MOST_REQUESTS = 2 /* of one collective */ };
 
 /* A collective that this rank waits for; without requests, a wait for something other than MPI. */
@@ -173,7 +161,7 @@ static void listen(struct wait *wait, bool *here)
     const struct comm *comm = wait->comm;
     int missing = comm->size - 1;
     struct rank_waiting waiting = {0};
-    while (!wait->done && missing > 0 && waiting_turn(&waiting) < 3 * ATTEND_SECONDS) {
+    while (!wait->done && missing > 0 && waiting_turn(&waiting) < roll_call_listening) {
         answer_calls();
         for (int rank = take_empty(TAG_HERE); rank >= 0; rank = take_empty(TAG_HERE)) {
             const int r = rank_of(comm, rank);
@@ -251,7 +239,8 @@ static void call_wanted_roll(void)
     struct comm *comm = wanted.comm;
     const double since = wanted.since;
     pthread_mutex_unlock(&wanted.lock);
-    if (comm == NULL || is_reported(TURN_SECONDS) || clock_seconds() < since + turn_of(comm, TURN_SECONDS / 16))
+    if (comm == NULL || is_reported(roll_call_turn_seconds) ||
+        clock_seconds() < since + roll_call_turn(comm->rank, roll_call_turn_seconds / 16))
         return;
     const struct presence presence = call_roll(&(struct wait){.comm = comm});
     pthread_mutex_lock(&wanted.lock);
@@ -303,11 +292,11 @@ static void attend(struct wait *wait, double waited)
 {
     const double limit = comm_limit();
     attend_others(waited);
-    const double each = limit > 0 ? MIN(TURN_SECONDS, LATE_SHARE * limit / 2) : TURN_SECONDS;
-    const double in_turn = waited - turn_of(wait->comm, each);
+    const double each = limit > 0 ? MIN(roll_call_turn_seconds, LATE_SHARE * limit / 2) : roll_call_turn_seconds;
+    const double in_turn = waited - roll_call_turn(wait->comm->rank, each);
     bool request = !wait->request_logged && in_turn > REQUEST_SECONDS && signals_stopping();
     bool late = !wait->logged && limit > 0 && in_turn > LATE_SHARE * limit;
-    if (limit > 0 && in_turn > limit && !is_reported(TURN_SECONDS)) {
+    if (limit > 0 && in_turn > limit && !is_reported(roll_call_turn_seconds)) {
         give_up(wait, waited);
     } else if (request || late) {
         wait->request_logged = signals_stopping();
@@ -367,9 +356,29 @@ static MPI_Datatype part_of_blocks(int64_t count, int64_t bytes)
     return part;
 }
 
+static void mpi_gather(struct comm *comm, const void *in, void *out, int64_t bytes)
+{
+    const bool in_place = comm->rank == 0 && in == out;
+    for (int64_t done = 0; done < bytes; done += PIECE_BYTES) {
+        const int64_t piece = MIN(bytes - done, PIECE_BYTES);
+        MPI_Datatype part = part_of_blocks(piece, bytes);
+        MPI_Request request;
+        verify(MPI_Igather(in_place ? MPI_IN_PLACE : (const char *)in + done, 1, part,
+                           comm->rank == 0 ? (char *)out + done : NULL, 1, part, 0, handle_of(comm), &request),
+               "MPI_Igather");
+        await(comm, "gather", request);
+        verify(MPI_Type_free(&part), "MPI_Type_free");
+    }
+}
+
 static void mpi_all_gather(struct comm *comm, const void *in, void *out, int64_t bytes)
 {
     const bool in_place = in == (const char *)out + comm->rank * bytes;
+    if (comm_gathers_first(comm->size, bytes)) {
+        mpi_gather(comm, in, out, bytes);
+        mpi_broadcast(comm, out, bytes * comm->size, 0);
+        return;
+    }
     for (int64_t done = 0; done < bytes; done += PIECE_BYTES) {
         const int64_t piece = MIN(bytes - done, PIECE_BYTES);
         MPI_Datatype part = part_of_blocks(piece, bytes);
@@ -378,20 +387,6 @@ static void mpi_all_gather(struct comm *comm, const void *in, void *out, int64_t
                               handle_of(comm), &request),
                "MPI_Iallgather");
         await(comm, "all_gather", request);
-        verify(MPI_Type_free(&part), "MPI_Type_free");
-    }
-}
-
-static void mpi_gather(struct comm *comm, const void *in, void *out, int64_t bytes)
-{
-    for (int64_t done = 0; done < bytes; done += PIECE_BYTES) {
-        const int64_t piece = MIN(bytes - done, PIECE_BYTES);
-        MPI_Datatype part = part_of_blocks(piece, bytes);
-        MPI_Request request;
-        verify(MPI_Igather((const char *)in + done, 1, part, comm->rank == 0 ? (char *)out + done : NULL, 1, part, 0,
-                           handle_of(comm), &request),
-               "MPI_Igather");
-        await(comm, "gather", request);
         verify(MPI_Type_free(&part), "MPI_Type_free");
     }
 }
@@ -497,14 +492,32 @@ static void mpi_send_receive(struct comm *comm, void *const data[TRANSFER_DIRECT
 
 /* -- Making ------------------------------------------------------------------------------------------------------ */
 
-static struct comm *wrap(MPI_Comm handle);
+static struct comm *wrap(MPI_Comm handle, struct member *members);
 
 static struct comm *mpi_split(struct comm *comm, int color)
 {
     MPI_Comm part;
     mpi_barrier(comm); /* the MPI calls below block without a time limit, so let all ranks arrive first */
     verify(MPI_Comm_split(handle_of(comm), color, comm->rank, &part), "MPI_Comm_split");
-    return wrap(part);
+    return wrap(part, NULL);
+}
+
+static struct comm *mpi_divide(struct comm *comm, int stride, int count)
+{
+    const struct comm_part part = comm_part(comm->rank, comm->size, stride, count);
+    struct member *members = memory_allocate((int64_t)sizeof *members * part.size);
+    for (int i = 0; i < part.size; i++)
+        members[i] = own_of(comm)->members[part.first + i * stride];
+    MPI_Group all, own;
+    MPI_Comm made;
+    int range[1][3] = {{part.first, part.first + (part.size - 1) * stride, stride}};
+    mpi_barrier(comm);
+    verify(MPI_Comm_group(handle_of(comm), &all), "MPI_Comm_group");
+    verify(MPI_Group_range_incl(all, 1, range, &own), "MPI_Group_range_incl");
+    verify(MPI_Comm_create(handle_of(comm), own, &made), "MPI_Comm_create");
+    verify(MPI_Group_free(&own), "MPI_Group_free");
+    verify(MPI_Group_free(&all), "MPI_Group_free");
+    return wrap(made, members);
 }
 
 static struct comm *mpi_split_node(struct comm *comm)
@@ -513,7 +526,7 @@ static struct comm *mpi_split_node(struct comm *comm)
     mpi_barrier(comm);
     verify(MPI_Comm_split_type(handle_of(comm), MPI_COMM_TYPE_SHARED, comm->rank, MPI_INFO_NULL, &part),
            "MPI_Comm_split_type");
-    return wrap(part);
+    return wrap(part, NULL);
 }
 
 static void mpi_destroy(struct comm *comm)
@@ -539,6 +552,7 @@ static const struct comm_class mpi_class = {.barrier = mpi_barrier,
                                             .shift = mpi_shift,
                                             .send_receive = mpi_send_receive,
                                             .split = mpi_split,
+                                            .divide = mpi_divide,
                                             .split_node = mpi_split_node,
                                             .missing = mpi_missing,
                                             .destroy = mpi_destroy};
@@ -557,7 +571,8 @@ static void describe_members(struct comm *comm)
     mpi_all_gather(comm, &self, own_of(comm)->members, sizeof self);
 }
 
-static struct comm *wrap(MPI_Comm handle)
+/* Makes a communicator, which owns `members`; NULL: the ranks tell each other. */
+static struct comm *wrap(MPI_Comm handle, struct member *members)
 {
     struct mpi_comm *own = memory_allocate(sizeof *own);
     struct comm *comm = memory_allocate(sizeof *comm);
@@ -566,7 +581,9 @@ static struct comm *wrap(MPI_Comm handle)
     *comm = (struct comm){0, 1, &mpi_class, own};
     verify(MPI_Comm_rank(handle, &comm->rank), "MPI_Comm_rank");
     verify(MPI_Comm_size(handle, &comm->size), "MPI_Comm_size");
-    describe_members(comm);
+    own->members = members;
+    if (members == NULL)
+        describe_members(comm);
     return comm;
 }
 
@@ -574,7 +591,7 @@ struct comm *comm_open_mpi(void)
 {
     MPI_Comm world;
     verify(MPI_Comm_dup(MPI_COMM_WORLD, &world), "MPI_Comm_dup");
-    struct comm *comm = wrap(world);
+    struct comm *comm = wrap(world, NULL);
     if (comm->size > 1)
         comm_on_attend(attend_others);
     return comm;

@@ -41,6 +41,12 @@ static struct comm *self_split(struct comm *comm, int color)
     return comm_self();
 }
 
+static struct comm *self_divide(struct comm *comm, int stride, int count)
+{
+    (void)comm, (void)stride, (void)count;
+    return comm_self();
+}
+
 static struct comm *self_split_node(struct comm *comm)
 {
     (void)comm;
@@ -61,6 +67,7 @@ static const struct comm_class self_class = {.barrier = self_barrier,
                                              .shift = self_exchange,
                                              .send_receive = self_send_receive,
                                              .split = self_split,
+                                             .divide = self_divide,
                                              .split_node = self_split_node,
                                              .destroy = self_destroy};
 

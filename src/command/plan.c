@@ -6,7 +6,9 @@
 #include "command/command.h"
 #include "estimate/fit_choice.h"
 #include "estimate/estimate_report.h"
+#include "train/host_count.h"
 #include "train/origin.h"
+#include "deck/fields.h"
 #include "setup/precision_text.h"
 #include "estimate/rates_file.h"
 #include "setup/settings.h"
@@ -32,11 +34,22 @@ static int choose(struct layout_choice *choice, struct setup *setup, int64_t lim
     return layout_choose(choice, setup->deck, vocabulary, &place);
 }
 
+/* Counts the messages between hosts. own: complete. */
+static int count_hosts(struct host_traffic *hosts, const struct setup *own)
+{
+    struct deck *deck = deck_copy(own->deck);
+    deck->model.vocabulary = own->model.vocabulary;
+    const int code = host_count(hosts, deck, ranks, node);
+    memory_free(deck);
+    return code;
+}
+
 static int plan(struct setup *setup, int threads, struct executor *executor)
 {
     struct estimate estimate = {0};
     struct layout_choice choice = {0};
     struct memory_fit fit;
+    struct host_traffic hosts;
     int64_t limit;
     static struct machine_rates rates;
     int code = rates_choose(&rates, setup->rates_file, setup->peak);
@@ -56,10 +69,13 @@ static int plan(struct setup *setup, int threads, struct executor *executor)
         precision_warn(&own->model.precision, own->deck);
     if (code == ERROR_NONE)
         code = fit_check(&fit, own, estimate_neediest(&estimate)->need, node, executor);
+    if (code == ERROR_NONE && ranks > 1)
+        code = count_hosts(&hosts, own);
     if (code == ERROR_NONE) {
         const bool elsewhere = own->device.kind == DECK_DEVICE_AUTO && own->memory > 0;
         const bool gpus = executor->device != NULL || elsewhere; /* see doc/parallel.md */
-        const struct estimate_report report = {&estimate, &choice, &rates, rates_predict(&rates, gpus, ranks), &fit};
+        const struct estimate_report report = {
+            &estimate, &choice, &rates, rates_predict(&rates, gpus, ranks), &fit, ranks > 1 ? &hosts : NULL};
         (json ? estimate_print_json : estimate_print)(&report);
         fflush(stdout); /* before messages on standard error */
         code = fit_refuse(&fit);

@@ -4,6 +4,7 @@
 
 #include "estimate/fit.h"
 #include "estimate/estimate.h"
+#include "estimate/host_traffic.h"
 #include "estimate/layout_choice.h"
 
 /* The contents of the report. */
@@ -13,6 +14,7 @@ struct estimate_report {
     const struct machine_rates *rates;  /* the machine profile of the estimated times */
     bool timed; /* rates_predict(rates): else no times are printed, except those at the device's peak */
     const struct memory_fit *fit;
+    const struct host_traffic *hosts; /* NULL: one rank */
 };
 
 /* Prints the report as text on standard output. */

@@ -360,7 +360,7 @@ static void measure_group(struct bench *b, int size)
 {
     enum { PART = 512 }; /* a rank's part is a multiple of this many bytes */
     const int64_t most = b->device ? 512 << 20 : 1 << 20, fewest = b->device ? 512 << 10 : 16 << 10;
-    struct comm *comm = comm_split(b->world, b->world->rank / size);
+    struct comm *comm = comm_divide(b->world, 1, size);
     struct group *group = comm_group_create(comm, b->executor, "measure");
     const int block = b->executor->node_block;
     group->copies = b->executor->copies && (block == 0 || block % size == 0);
