@@ -283,9 +283,6 @@ static ncclComm_t open_communicator(struct nccl_group *own, ncclUniqueId *ids, i
 {
     const int size = own->group.size;
     ncclConfig_t config = config_of(own);
-#if NCCL_VERSION_CODE >= 22800
-    config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
-#endif
     ncclComm_t made;
 #if NCCL_VERSION_CODE >= 22300
     CHECK_NCCL(ncclCommInitRankScalable(&made, size, own->group.rank, count, ids, &config));

@@ -254,6 +254,9 @@ micro-batches that do not divide | plan --ranks 4 deck.cfg model.layers=8 parall
 parts, of what ranks of a row have left | plan --ranks 8 deck.cfg model.layers=4 parallel.pipeline=2 parallel.virtual_stages=2 train.micro_batch=1 train.global_batch=5 parallel.context=0 device.memory=0.0001 | 2 | key device.memory: a rank needs
 ranks of a row, state to be chosen | plan --ranks 2 deck.cfg parallel.shard=auto parallel.context=4 | 2 | parallel.context = 4: must divide the number of ranks, 2
 sizes that cannot be halved     | measure -o rates.cfg --largest 1000       | 2 | --largest 1000: must be a power of two
+neither a profile nor a check   | measure                                   | 2 | measure: missing: -o, --output OUT.cfg (or --check)
+a profile and a check           | measure -o rates.cfg --check              | 2 | --output is for machine profiles, not for --check
+a share that all are below      | measure --check --slow 1                  | 2 | --slow 1: must be from 0 to below 1
 a folder for rates              | measure -o folder --quick                 | 2 | folder: exists and is not a regular file
 ranks that do not share state   | train deck.cfg parallel.shard=full parallel.shard_size=3 | 2 | parallel.shard_size = 3: must divide
 ranks of no sharding group      | train deck.cfg parallel.shard_size=2      | 2 | parallel.shard_size = 2: needs a sharding level

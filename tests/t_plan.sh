@@ -249,6 +249,9 @@ check "too large for one rank: exit code 2" test $code -eq 2
 ranks 2 measure --quick --largest 128 -o "$work/rates.cfg" device.kind=cpu
 check "measure on two ranks" codes_are 0 2
 check "collectives of two ranks" grep -q '{ ranks = 2.0; bytes = [0-9.]*; rate = ' "$work/rates.cfg"
+ranks 2 measure --check --slow 0 --seconds 0.01 device.kind=cpu
+check "devices of two ranks are right" codes_are 0 2
+check "a check: rates of both" says "check of 2 ranks" "all devices and links are right"
 # seconds FILE: of a step, by rates of this file
 seconds()
 {

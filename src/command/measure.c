@@ -7,6 +7,7 @@
 #include "command/command.h"
 #include "comm/threads.h"
 #include "infer/output.h"
+#include "estimate/device_check.h"
 #include "estimate/measure.h"
 #include "estimate/rates_file.h"
 #include "setup/setup.h"
@@ -18,6 +19,8 @@ enum { LEAST = 128, MOST = 32768 };
 static const char *output;
 static bool replace;
 static struct measure_settings settings;
+static bool checks;
+static struct device_check_settings check_settings = {.slow = DEVICE_CHECK_SLOW};
 static struct setup setup; /* from the keys on the command line */
 static char **overrides;
 static int override_count;
@@ -68,12 +71,14 @@ static int measure(struct comm *world, void *self)
     request.threads = threads_choose(node, setup.threads);
     request.world = world;
     request.node = node;
-    request.deterministic = false;
+    request.deterministic = checks; /* bits are compared */
     struct executor *executor;
     comm_set_timeout(setup.device.timeout);
     code = make_executor(&executor, &request);
     if (code == ERROR_NONE) {
-        code = write_rates(world, executor);
+        code = checks ? device_check(world, node, executor, &check_settings) : write_rates(world, executor);
+        if (checks && code == ERROR_NONE && world->rank == 0)
+            log_info("# all devices and links are right and fast enough");
         executor->class->destroy(executor);
     }
     comm_destroy(node);
@@ -86,6 +91,14 @@ static int run(const struct command_environment *environment, char **arguments, 
     const int64_t largest = settings.largest; /* halves and eighths of this size are measured too */
     if (largest != 0 && (largest < LEAST || largest > MOST || (largest & (largest - 1)) != 0))
         return error_user("--largest %lld: must be a power of two between %d and %d", (long long)largest, LEAST, MOST);
+    if (checks && output != NULL)
+        return command_mistake(&command_measure, "--output is for machine profiles, not for --check");
+    if (!checks && output == NULL)
+        return command_mistake(&command_measure, "missing: -o, --output OUT.cfg (or --check)");
+    if (!(check_settings.slow >= 0 && check_settings.slow < 1))
+        return error_user("--slow %g: must be from 0 to below 1", check_settings.slow);
+    if (!(check_settings.seconds >= 0))
+        return error_user("--seconds %g: must be at least 0", check_settings.seconds);
     make_executor = environment->make_executor;
     overrides = arguments;
     override_count = count;
@@ -93,10 +106,16 @@ static int run(const struct command_environment *environment, char **arguments, 
 }
 
 static const struct command_option options[] = {
-    {"output", 'o', "OUT.cfg", COMMAND_PATH, true, &output, "output file, the machine profile"},
+    {"output", 'o', "OUT.cfg", COMMAND_PATH, false, &output,
+     "output file, the machine profile (required without --check)"},
     COMMAND_FORCE(&replace),
     {"largest", 0, "N", COMMAND_INTEGER, false, &settings.largest,
      "largest size of a GEMM, a power of two (16384 on a GPU, else 512)"},
+    {"check", 0, NULL, COMMAND_FLAG, false, &checks, "check devices and links instead; exit code 1 if one is bad"},
+    {"slow", 0, "SHARE", COMMAND_REAL, false, &check_settings.slow,
+     "--check: rates below this share of the median are bad (0.75); 0: only wrong results are"},
+    {"seconds", 0, "S", COMMAND_REAL, false, &check_settings.seconds,
+     "--check: time of each test (1 on a GPU, else 0.1)"},
     {"quick", 0, NULL, COMMAND_FLAG, false, &settings.quick, "fewer sizes, and without tuning of kernels"},
     {0}};
 
@@ -108,9 +127,15 @@ const struct command command_measure = {
         "Measures GEMMs, attention, memory and, under mpirun or srun, collectives by kind, size and number of\n"
         "ranks, and writes the rates to OUT.cfg, a machine profile. If device.rates_file = \"OUT.cfg\" is set in a\n"
         "deck, `cistron plan` predicts the time of a step with it, here or on another machine, and parallel.shard\n"
-        "= \"auto\" chooses the layout with it. On several nodes, collectives are measured within nodes, and each "
-        "rank\n"
-        "receives from another node. KEY=VALUE sets keys of a deck, such as device.kind=cpu.",
+        "= \"auto\" chooses the layout with it. On several nodes, collectives are measured within nodes, and each
+"
+        "rank receives from another node. KEY=VALUE sets keys of a deck, such as device.kind=cpu.
+"
+        "With --check it measures no profile: it compares matrix products, memory and transfers of all ranks, and
+"
+        "names each device or link that is wrong or slow, with rank and host. Run it before a large job, or set
+"
+        "device.check in its deck.",
     .options = options,
     .least = 0,
     .most = -1,

@@ -82,6 +82,7 @@ struct deck {
         int64_t threads;
         double memory, peak;
         bool deterministic, graphs, share;
+        int check; /* enum deck_check */
         char tuning_file[DECK_STRING], rates_file[DECK_STRING];
     } device;
     struct {

@@ -289,6 +289,11 @@ const struct deck_row deck_table[] = {
     {BOOL(device.share, false), .restart = RESTART_FREE,
      .doc = "CUDA: let several ranks use one GPU. They sum in host memory, which is slow. Otherwise each rank of a "
             "node needs a GPU of its own."},
+    {CHOICE(device.check, DECK_CHECK_OFF, "off", "results", "all"), .restart = RESTART_FREE,
+     .doc = "Before the run, check matrix products, memory and transfers of all ranks, as `cistron measure --check` "
+            "does, in some seconds. A bad one is named with rank and host, and the run ends with exit code 1. "
+            "\"results\": devices and links that are wrong are bad; \"all\": those that are slow, below 0.75 of the "
+            "median, too."},
     {PATH(device.tuning_file, ""), .restart = RESTART_FREE,
      .doc = "CUDA: tuning cache, which keeps the fastest kernels for later runs on the same kind of GPU. \"\" is one "
             "file per kind in $XDG_CACHE_HOME/cistron or ~/.cache/cistron, \"none\" times kernels at each start. Links "

@@ -1,10 +1,10 @@
 #include "estimate/measure.h"
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "core/quantization.h"
 #include "estimate/device_name.h"
+#include "estimate/timed.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -80,22 +80,6 @@ static struct tensor shaped(const struct tensor *numbers, int64_t rows, int64_t 
 
 /* -- Times -------------------------------------------------------------------------------------------------------- */
 
-static double run(struct bench *b, struct stream *stream, enum op op, const void *args, int64_t times)
-{
-    const struct executor *executor = b->executor;
-    stream_synchronize(stream);
-    const double start = clock_seconds();
-    if (executor->profiling != NULL)
-        executor->profiling->stamp(executor->owner, stream, 0);
-    for (int64_t i = 0; i < times; i++)
-        launch(stream, op, args);
-    if (executor->profiling != NULL)
-        executor->profiling->stamp(executor->owner, stream, 1);
-    stream_synchronize(stream);
-    return executor->profiling != NULL ? executor->profiling->stamp_seconds(executor->owner, 0, 1)
-                                       : clock_seconds() - start;
-}
-
 /* Returns the seconds of a launch on the slowest rank. */
 static double time_on(struct bench *b, int stream_id, enum op op, const void *args)
 {
@@ -105,12 +89,12 @@ static double time_on(struct bench *b, int stream_id, enum op op, const void *ar
     if (class->workspace != NULL)
         class->reserve(b->executor, stream_id, class->workspace(b->executor, op, args));
     b->executor->tuning_pass = !b->settings->quick;
-    run(b, &stream, op, args, 1);
+    timed_launches(&stream, op, args, 1);
     b->executor->tuning_pass = false;
-    const double once = comm_spread(b->world, run(b, &stream, op, args, 3) / 3).maximum;
+    const double once = comm_spread(b->world, timed_launches(&stream, op, args, 3) / 3).maximum;
     const double times = fmin(MOST, ceil(b->seconds / fmax(once, 1e-7)));
-    run(b, &stream, op, args, (int64_t)times);
-    return comm_spread(b->world, run(b, &stream, op, args, (int64_t)times) / times).maximum;
+    timed_launches(&stream, op, args, (int64_t)times);
+    return comm_spread(b->world, timed_launches(&stream, op, args, (int64_t)times) / times).maximum;
 }
 
 static void add(struct bench *b, struct machine_rate rate)

@@ -23,6 +23,7 @@ static void derive_device(struct setup *s)
     s->threads = deck->device.threads;
     s->memory = deck->device.memory * (1 << 30);
     s->peak = deck->device.peak * 1e12;
+    s->check = deck->device.check;
     s->tuning_file = deck->device.tuning_file;
     s->rates_file = deck->device.rates_file;
 }

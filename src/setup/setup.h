@@ -67,6 +67,7 @@ struct setup {
     int64_t threads;              /* CPU threads of a rank; 0: its share of the node's */
     double memory;                /* bytes that a rank may use; 0: the free memory */
     double peak;                  /* FLOP/s of a rank's device; 0: unknown */
+    int check;                    /* enum deck_check: the check of devices before the run */
     const char *tuning_file, *rates_file;
 
     /* -- Data -- */

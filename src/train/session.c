@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "comm/threads.h"
+#include "estimate/device_check.h"
 #include "estimate/fit.h"
 #include "estimate/fit_choice.h"
 #include "setup/layout.h"
@@ -37,6 +38,13 @@ static int create_executor(struct session *s, device_make *make_executor)
     if (code == ERROR_NONE)
         s->made = MADE_EXECUTOR;
     return code;
+}
+
+/* Checks devices and links, if the deck requests it. */
+static int check_devices(const struct session *s)
+{
+    const struct device_check_settings settings = {.slow = s->setup.check == DECK_CHECK_ALL ? DEVICE_CHECK_SLOW : 0};
+    return s->setup.check != DECK_CHECK_OFF ? device_check(s->world, s->grid.node, s->executor, &settings) : ERROR_NONE;
 }
 
 static void create_groups(struct session *s)
@@ -288,6 +296,8 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
         return code;
     s->made = MADE_GRID;
     code = create_executor(s, make_executor);
+    if (code == ERROR_NONE)
+        code = check_devices(s);
     if (code == ERROR_NONE)
         code = tuning_take(world, s->executor, &s->setup, checkpoint);
     if (code == ERROR_NONE)
