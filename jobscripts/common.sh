@@ -228,7 +228,7 @@ lost_nodes()
         else
             for host in "${used[@]}"; do
                 [ "$host" = "$(hostname)" ] ||
-                    timeout 20 ${OMPI_MCA_plm_rsh_agent:-ssh -o BatchMode=yes -o ConnectTimeout=10} "$host" true \
+                    timeout 60 ${OMPI_MCA_plm_rsh_agent:-ssh -o BatchMode=yes -o ConnectTimeout=10} "$host" true \
                         >/dev/null 2>&1 || echo "$host" &
             done
             wait
