@@ -1,16 +1,23 @@
 # shellcheck shell=bash
-# What the job scripts beside it share; each sources it. It runs `cistron train` through Slurm's time limits, or, with
-# --plan as the script's first argument, prints the plan of such a job instead, also outside of one:
+# Shared by the job scripts, which source this file. It runs `cistron train` through Slurm's time limits and through
+# failures, or, with --plan as the script's first argument, prints the plan of the job instead, also outside of a job:
 #
 #   train DECK [KEY=VALUE]...
 #
 # In a job array (sbatch --array=1-4 ...) %a in these words stands for the task's number, in a plan for 1.
 #
+# After a failure the run is started again inside the job, on the nodes that are left (doc/clusters.md, Failures).
+#
 # From outside, or from the script before it calls train:
 #   CISTRON              the program, if not in PATH
-#   CISTRON_LAUNCHER     srun or mpirun; by itself srun where it can start MPI ranks (through PMIx), else mpirun
+#   CISTRON_LAUNCHER     srun or mpirun; the default is srun where it can start MPI ranks (through PMIx), else mpirun
 #   CISTRON_WRAPPER      words before the program: a profiler
 #   CISTRON_GPU_MEMORY   GiB of a GPU, for the plan, since the node that plans may have none
+#   CISTRON_SPARES       nodes of the job that the run uses only in place of failed ones (0)
+#   CISTRON_LIVES        starts in a row without a new checkpoint after which the job ends (3); 0: no restart at all
+#   CISTRON_PAUSE        seconds before a restart, times the starts in a row without a new checkpoint (10)
+#   CISTRON_GRACE        seconds that a launcher may take to end after it or a rank has reported a failure (60)
+#   CISTRON_HOSTS        host,host,... for mpirun, where no batch system lists them
 set -u
 
 case ${1:-} in
@@ -27,6 +34,7 @@ asked()
 }
 
 # Slurm's account of the job wins, as sbatch's options do over the script's lines; what neither says is one.
+spares=${CISTRON_SPARES:-0}
 nodes=${SLURM_NNODES:-$(asked nodes)}
 nodes=${nodes:-1}
 cores=${SLURM_CPUS_PER_TASK:-$(asked cpus-per-task)}
@@ -40,6 +48,14 @@ if [ -z "$ranks" ]; then
     fi
     ranks=$((nodes * node_ranks))
 fi
+node_ranks=$(((ranks + nodes - 1) / nodes))
+if [[ ! $spares =~ ^[0-9]+$ ]] || [ "$spares" -ge "$nodes" ]; then
+    echo "CISTRON_SPARES=$spares: must be a number below that of the job's nodes, $nodes" >&2
+    exit 2
+fi
+[ "$spares" -eq 0 ] || ranks=$(((nodes - spares) * node_ranks))
+wanted=$((nodes - spares)) # nodes of the run while enough are left
+all_ranks=$ranks           # its ranks then
 
 cistron=${CISTRON:-cistron}
 plan=no
@@ -49,7 +65,8 @@ if [ "${1:-}" = --plan ]; then
 fi
 
 # A rank runs as many threads as it has cores, also where Slurm does not tie it to them and other jobs share the node.
-export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cores}
+# With 0 cores (supervise) the program chooses, by the cores that it may use.
+[ "$cores" -eq 0 ] || export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cores}
 # A link that fails is told by name, and not only by the timeout that follows.
 export NCCL_DEBUG=${NCCL_DEBUG:-WARN}
 # What a cluster may need besides, where NCCL picks the wrong network (NCCL_DEBUG=INFO shows its choice):
@@ -58,8 +75,8 @@ export NCCL_DEBUG=${NCCL_DEBUG:-WARN}
 # A rank that crashes would write all of its memory to a file.
 ulimit -c 0
 
-# Sets launch: the words that start the ranks, each tied to cores of its own. Neighbours fill a socket before the next:
-# so ranks, which take the node's GPUs in order, have cores near them, as nodes commonly number their GPUs.
+# -- Launching --------------------------------------------------------------------------------------------------------
+
 choose_launcher()
 {
     if [ -z "${CISTRON_LAUNCHER:-}" ]; then
@@ -67,17 +84,13 @@ choose_launcher()
         [ -n "${SLURM_JOB_ID:-}" ] && srun --mpi=list 2>&1 | grep -qw pmix && CISTRON_LAUNCHER=srun
     fi
     case $CISTRON_LAUNCHER in
-    srun)
-        launch=(srun --mpi=pmix --kill-on-bad-exit=1 "--ntasks=$ranks" "--cpus-per-task=$cores" --cpu-bind=cores
-            --distribution=block:block)
-        ;;
+    srun) ;;
     mpirun)
         # One daemon on each node starts the ranks: Slurm takes it for the one task, and must not give it one GPU.
         if [ -n "${SLURM_GPUS_PER_TASK:-}" ]; then
             unset SLURM_GPUS_PER_TASK
             export SLURM_GPUS_PER_NODE=$SLURM_GPUS_ON_NODE
         fi
-        launch=(mpirun -n "$ranks" --map-by "slot:PE=$cores" --bind-to core)
         ;;
     *)
         echo "CISTRON_LAUNCHER=$CISTRON_LAUNCHER: must be srun or mpirun" >&2
@@ -86,6 +99,165 @@ choose_launcher()
     esac
 }
 
+# Sets launch: the words that start the ranks on the nodes `used`, each tied to cores of its own. Neighbours fill a
+# socket before the next: so ranks, which take the node's GPUs in order, have cores near them, as nodes commonly number
+# their GPUs.
+make_launch()
+{
+    local list
+    if [ "$CISTRON_LAUNCHER" = srun ]; then
+        launch=(srun --mpi=pmix --kill-on-bad-exit=1 "--ntasks=$ranks" "--cpus-per-task=$cores" --cpu-bind=cores
+            --distribution=block:block)
+        list=$(IFS=,; echo "${used[*]}")
+        all_used || launch+=("--nodes=${#used[@]}" "--ntasks-per-node=$node_ranks" "--nodelist=$list")
+    else
+        launch=(mpirun -n "$ranks")
+        if ! all_used || [ -n "${CISTRON_HOSTS:-}" ]; then
+            list=$(IFS=,; echo "${used[*]/%/:$node_ranks}")
+            launch+=(--host "$list")
+        elif [ "$cores" -eq 0 ]; then # this machine, which may have fewer cores than ranks
+            launch+=(--oversubscribe)
+        fi
+        if [ "$cores" -eq 0 ]; then
+            launch+=(--bind-to none)
+        else
+            launch+=(--map-by "slot:PE=$cores" --bind-to core)
+        fi
+    fi
+}
+
+# -- Nodes ------------------------------------------------------------------------------------------------------------
+
+# Sets hosts to the names of the job's nodes; none: the run has this machine alone, or its launcher knows where.
+list_hosts()
+{
+    if [ -n "${SLURM_JOB_NODELIST:-}" ]; then
+        mapfile -t hosts < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+    elif [ -n "${CISTRON_HOSTS:-}" ]; then
+        IFS=, read -ra hosts <<<"$CISTRON_HOSTS"
+    fi
+}
+
+all_used()
+{
+    [ ${#used[@]} -eq ${#hosts[@]} ]
+}
+
+# is_in WORD WORD...: the first is one of the others
+is_in()
+{
+    local word=$1 other
+    shift
+    for other; do
+        [ "$word" = "$other" ] && return
+    done
+    return 1
+}
+
+# choose_nodes DECK [KEY=VALUE]...: sets used and ranks for the next start: the first `wanted` nodes that have not
+# failed, or as many of the rest as the deck's layout can use. Fails, with a line that says why, if there are none.
+choose_nodes()
+{
+    local host left=() count why
+    [ ${#hosts[@]} -gt 0 ] || return 0
+    for host in "${hosts[@]}"; do
+        is_in "$host" "${lost[@]}" "${failed[@]}" || left+=("$host")
+    done
+    if [ ${#left[@]} -eq 0 ] && [ ${#failed[@]} -gt 0 ]; then # better than none
+        echo "# every node has failed: those that still answer are used again"
+        failed=()
+        choose_nodes "$@"
+        return
+    fi
+    [ ${#left[@]} -le "$wanted" ] || left=("${left[@]:0:wanted}")
+    count=${#left[@]}
+    if [ "$count" -lt "$wanted" ] && [ "$count" -ne "${#used[@]}" ]; then
+        while [ "$count" -gt 0 ] && ! layout_fits "$count" "$@"; do
+            count=$((count - 1))
+        done
+    fi
+    if [ "$count" -eq 0 ]; then
+        why=$(sed -n "s/^cistron: /, and the deck's layout fits none of them: /p" "$notes/plan" 2>/dev/null | head -n 1)
+        echo "# no restart: of $nodes nodes ${#left[@]} are left$why"
+        return 1
+    fi
+    used=("${left[@]:0:count}")
+    ranks=$all_ranks
+    [ "$count" -eq "$wanted" ] || ranks=$((count * node_ranks))
+}
+
+# layout_fits NODES DECK [KEY=VALUE]...: the deck can be trained on the ranks of this number of nodes
+layout_fits()
+{
+    local count=$1
+    shift
+    [ "$1" != --from ] || return 0 # its deck is in a checkpoint: the program itself will say
+    "$cistron" plan --ranks $((count * node_ranks)) --ranks-per-node "$node_ranks" "$@" >/dev/null 2>"$notes/plan"
+}
+
+# named_nodes: the nodes that the messages of the last life blame. Kinds of messages are tried from the surest to the
+# least sure, and the first kind that is there counts. Where more messages of a kind follow from the first, the first
+# counts. If the first task that srun reports has only an exit code, no node is to blame: the kills of the other tasks
+# follow from it.
+named_nodes()
+{
+    local kind found='' name
+    for kind in \
+        '/\(comm\.timeout\); missing: /{s/.*missing: //; s/rank [0-9]+ on /\n/g; s/[, ][^\n]*//g; p}' \
+        's/^cistron: rank [0-9]+: CUDA on ([^ :]+): .*/\1/p' \
+        's/.*noticed that process rank [0-9]+ .* on node ([^ ]+) exited on signal.*/\1/p; t end; b; : end; q' \
+        's/^ *Remote daemon *: .* on node ([^ ]+)$/\1/p' \
+        '/^srun: error: [^ ]+: tasks? [0-9,-]+: /{/: Exited with exit code|: Terminated/!s/^srun: error: ([^ ]+): .*/\1/p
+            q}' \
+        's/^ *Peer host: *([^ ]+)$/\1/p; t end; b; : end; q'; do
+        [ -n "$found" ] || found=$(sed -n -E "$kind" "$life" | grep .)
+    done
+    [ -z "$found" ] || while read -r name; do
+        if [ -n "${SLURM_JOB_ID:-}" ]; then scontrol show hostnames "$name"; else echo "$name"; fi
+    done < <(sort -u <<<"$found")
+}
+
+# lost_nodes: nodes of the last life that no longer answer
+lost_nodes()
+{
+    local host
+    {
+        sed -n -E 's/.*(Node failure on|failed on node) ([^ :]+).*/\2/p; s/^ssh: connect to host ([^ ]+) .*/\1/p' "$life"
+        if [ -n "${SLURM_JOB_ID:-}" ]; then
+            sinfo --noheader --Node --nodes="$(IFS=,; echo "${used[*]}")" --states=down,fail,no_respond --format=%N
+        else
+            for host in "${used[@]}"; do
+                [ "$host" = "$(hostname)" ] ||
+                    timeout 60 ${OMPI_MCA_plm_rsh_agent:-ssh -o BatchMode=yes -o ConnectTimeout=10} "$host" true \
+                        >/dev/null 2>&1 || echo "$host" &
+            done
+            wait
+        fi
+    } 2>/dev/null | sort -u
+}
+
+# Adds the nodes that the last life lost, or that its messages blame, to `lost` and `failed`. Fails if there are none.
+exclude_nodes()
+{
+    local host found=1
+    [ ${#hosts[@]} -gt 1 ] || return 1
+    for host in $(lost_nodes); do
+        is_in "$host" "${used[@]}" || continue
+        echo "# $host does not answer: it is not used again"
+        lost+=("$host")
+        found=0
+    done
+    for host in $(named_nodes); do
+        is_in "$host" "${used[@]}" && ! is_in "$host" "${lost[@]}" || continue
+        echo "# $host has failed: it is not used again while others are left"
+        failed+=("$host")
+        found=0
+    done
+    return $found
+}
+
+# -- Lives ------------------------------------------------------------------------------------------------------------
+
 # Puts the job back into the queue; of an array this task alone, whose last one has the whole array's number.
 requeue()
 {
@@ -93,6 +265,125 @@ requeue()
     [ -n "${SLURM_ARRAY_TASK_ID:-}" ] && job=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
     echo "# requeueing job $job"
     scontrol requeue "$job"
+}
+
+# may_requeue: not if the last starts, in several lives of the job, have saved nothing
+may_requeue()
+{
+    local starts
+    starts=$(tac "$folder/log.jsonl" 2>/dev/null | sed '/"event":"checkpoint"/q' | grep -c '"event":"start"')
+    [ "$starts" -lt "$lives" ] || [ "$lives" -eq 0 ] && return
+    echo "# not requeued: $starts starts in a row have saved no checkpoint"
+    return 1
+}
+
+# Ends what a failed life has left on the nodes of a job: the next one needs them.
+end_steps()
+{
+    local step
+    [ -n "${SLURM_JOB_ID:-}" ] || return 0
+    for step in $(squeue --noheader --steps --jobs="$SLURM_JOB_ID" --format=%i 2>/dev/null); do
+        case $step in *.batch | *.extern | *.interactive) ;; *) scancel --quiet --signal=KILL "$step" ;; esac
+    done
+}
+
+# run_folder DECK [KEY=VALUE]... or --from CHECKPOINT [KEY=VALUE]...: where the run writes
+run_folder()
+{
+    local folder=
+    if [ "$1" = --from ]; then
+        folder=$2
+        [ -d "$folder" ] || folder=$(dirname "$folder")
+        shift
+        folder=$(printf '%s\n' "$@" | sed -n 's/^output\.folder=//p' | tail -n 1 | grep . || echo "$folder")
+    else
+        folder=$("$cistron" deck "$@" 2>/dev/null | sed -n '/^output : {/,/^}/s/^ *folder = "\(.*\)";$/\1/p')
+    fi
+    echo "$folder"
+}
+
+# newest FOLDER PATTERN: when the newest file of this name was written
+newest()
+{
+    find "$1/" -maxdepth 1 -name "$2" -printf '%T@\n' 2>/dev/null | sort -n | tail -n 1
+}
+
+# Ends a launcher that waits for ranks which are no longer there. Their failure was reported, but mpirun does not end
+# before all its daemons have answered.
+end_late_launcher()
+{
+    until grep -qE '^MPI_ABORT was invoked|noticed that process|comm\.timeout\); missing: |lost communication' "$life"; do
+        sleep 1
+        kill -0 "$1" || return
+    done
+    sleep "${CISTRON_GRACE:-60}"
+    kill "$1" || return
+    sleep 5
+    kill -KILL "$1"
+}
+
+# live DECK [KEY=VALUE]...: one start of the run, to its end; sets status
+live()
+{
+    local signalled watch copy i
+    make_launch
+    # Messages are copied to a file, to find out which node has failed. Leftovers of an earlier life write to another.
+    life=$notes/life.$started
+    : >"$life"
+    exec {messages}> >(trap '' INT TERM HUP USR1; exec tee -a "$life" >&2)
+    copy=$!
+    # A terminal's Ctrl-C is for this script alone; Slurm may know its processes by their group.
+    [ -n "${SLURM_JOB_ID:-}" ] || launch=(setsid "${launch[@]}")
+    # shellcheck disable=SC2086
+    "${launch[@]}" ${CISTRON_WRAPPER:-} "$cistron" train "$@" 2>&$messages {messages}>&- &
+    launcher=$!
+    end_late_launcher $launcher >/dev/null 2>&1 {messages}>&- &
+    watch=$!
+    exec {messages}>&-
+
+    # A signal ends `wait` early: only a wait without one has returned the launcher's own exit code.
+    until
+        signalled=no
+        wait $launcher
+        status=$?
+        [ $signalled = no ]
+    do :; done
+    launcher=
+    kill $watch 2>/dev/null
+    for ((i = 0; i < 20; i++)); do # the last messages
+        kill -0 $copy 2>/dev/null || break
+        sleep 0.1
+    done
+    # The srun of Slurm 22.05 returns 0 if it could not start the tasks.
+    [ $status -ne 0 ] || ! grep -qE '^srun: error: .*[Tt]ask launch (for .* )?failed' "$life" || status=1
+}
+
+# pass_on SIGNAL: to the launcher, if there is one
+pass_on()
+{
+    [ -z "$launcher" ] || kill "-$1" "$launcher"
+}
+
+# may_restart: the last life ended by a failure that another start may survive; else says why not, where that is not
+# obvious
+may_restart()
+{
+    case $status in
+    2) [ "$started" -gt 1 ] && grep -q "another run uses it" "$life" || return 1 ;; # ranks of a lost node, still
+    0 | 3 | 85 | 126 | 127) return 1 ;; # finished, diverged, stopped on request, no such program
+    esac
+    [ $again = yes ] && [ $warned = no ] && [ "$lives" -gt 0 ] || return 1
+    local saved logged
+    saved=$(newest "$folder" 'step_*.h5')
+    logged=$(newest "$folder" log.jsonl)
+    fruitless=$((fruitless + 1))
+    [ "$saved" = "$last_saved" ] || [[ $saved < $last_saved ]] || fruitless=0
+    exclude_nodes || [ $started -gt 1 ] || [ "$logged" != "$last_logged" ] || return 1 # it never began to train
+    last_saved=$saved
+    if [ $fruitless -ge "$lives" ]; then
+        echo "# no restart: $fruitless starts in a row have saved no new checkpoint"
+        return 1
+    fi
 }
 
 train()
@@ -105,28 +396,42 @@ train()
     set -- "${@//%a/${SLURM_ARRAY_TASK_ID:-%a}}"
     if [ $plan = yes ]; then
         set -- "${@//%a/1}"
-        exec "$cistron" plan --ranks "$ranks" --ranks-per-node $(((ranks + nodes - 1) / nodes)) "${@:1:1}" \
+        exec "$cistron" plan --ranks "$ranks" --ranks-per-node "$node_ranks" "${@:1:1}" \
             ${CISTRON_GPU_MEMORY:+"device.memory=$CISTRON_GPU_MEMORY"} "${@:2}"
     fi
     choose_launcher
-    # shellcheck disable=SC2086
-    "${launch[@]}" ${CISTRON_WRAPPER:-} "$cistron" train "$@" &
-    local launcher=$! signalled again=yes status
+    local lives=${CISTRON_LIVES:-3} folder last_saved last_logged fruitless=0 started=0
+    local hosts=() used=() lost=() failed=() launcher='' life status again=yes warned=no
+    list_hosts
+    notes=$(mktemp -d "${TMPDIR:-/tmp}/cistron-job.XXXXXX") || exit 1
+    trap 'rm -rf "$notes"' EXIT
+    folder=$(run_folder "$@")
+    last_saved=$(newest "$folder" 'step_*.h5')
+    last_logged=$(newest "$folder" log.jsonl)
+    used=("${hosts[@]:0:wanted}")
 
-    # Slurm's warning is passed on. TERM comes from scancel or a preemption, to the ranks as well: not a reason to come
-    # back.
-    trap 'signalled=yes; kill -USR1 $launcher' USR1
-    trap 'signalled=yes; again=no; kill -USR1 $launcher' TERM
+    # Slurm's warning is passed on. TERM comes from scancel or a preemption, to the ranks as well, INT and HUP from a
+    # terminal: not a reason to come back. A second INT does not wait for the checkpoint.
+    trap 'signalled=yes; warned=yes; pass_on USR1' USR1
+    trap 'signalled=yes; again=no; pass_on USR1' TERM HUP
+    trap 'signalled=yes; if [ $again = yes ]; then pass_on USR1; else pass_on TERM; fi; again=no' INT
 
-    # A signal ends `wait` early: only a wait without one has returned the launcher's own exit code.
-    until
-        signalled=no
-        wait $launcher
-        status=$?
-        [ $signalled = no ]
-    do :; done
+    while
+        live "$@"
+        started=$((started + 1))
+        may_restart && choose_nodes "$@"
+    do
+        sleep $((fruitless * ${CISTRON_PAUSE:-10})) & # a signal ends `wait`, not `sleep`
+        wait $!
+        [ $again = yes ] && [ $warned = no ] || break
+        end_steps
+        echo "# exit code $status: start $((started + 1)) of this job, on $ranks" \
+            "ranks${used[0]+ of ${#used[@]} nodes: ${used[*]}}"
+    done
 
     # 85: stopped early, everything is saved
-    [ $status -eq 85 ] && [ $again = yes ] && [ -n "${SLURM_JOB_ID:-}" ] && requeue
+    if [ $status -eq 85 ] && [ $again = yes ] && [ -n "${SLURM_JOB_ID:-}" ]; then
+        if may_requeue; then requeue; fi
+    fi
     exit $status
 }

@@ -9,10 +9,10 @@ scripts=$abs_top_srcdir/jobscripts
 here=$CISTRON
 check "the program knows their folder" test "$("$CISTRON" jobscripts)" -ef "$scripts"
 
-for script in "$scripts"/*.slurm "$scripts/benchmark"; do
+for script in "$scripts"/*.slurm "$scripts/benchmark" "$scripts/supervise"; do
     "$script" --help >out 2>&1
     check "$script --help: exit code 0" test $? -eq 0
-    check "$script --help: how to call it" grep -q "jobscripts/$(basename "$script")" out
+    check "$script --help: how to call it" grep -qE "(jobscripts/|^ *)$(basename "$script") " out
     check "$script --help: its head alone" test "$(grep -c '^#\|^set\|SBATCH --' out)" -eq 0
 done
 
@@ -21,7 +21,7 @@ mkdir bin spool
 cat >bin/cistron <<END
 #!/bin/sh
 [ "\$1" = jobscripts ] && exec "$here" jobscripts
-[ "\$1" = inspect ] && exec "$here" "\$@"
+case \$1 in inspect | deck) exec "$here" "\$@" ;; esac
 printf '%s|' "cores \$(ulimit -c)" "threads \$OMP_NUM_THREADS" "nccl \$NCCL_DEBUG" "gpus \${SLURM_GPUS_PER_NODE:-} \${SLURM_GPUS_PER_TASK:-}" \
     cistron "\$@"
 END
@@ -67,6 +67,83 @@ check "%a in an array" grep -qF "|a7-7|" <<<"$(given SLURM_ARRAY_TASK_ID=7 "$scr
 given CISTRON_LAUNCHER=mpiexec "$scripts/train.slurm" x >out
 check "another launcher: exit code 2" test $? -eq 2
 check "another launcher: is said" says "CISTRON_LAUNCHER=mpiexec: must be srun or mpirun"
+
+# -- Spare nodes and restarts: stand-ins for Slurm's commands, and a srun that fails as often as the file `fails` says
+
+cat >bin/scontrol <<'END'
+#!/bin/sh
+[ "$1 $2" = "show hostnames" ] || exec echo "scontrol $*"
+case $3 in n\[1-3\]) printf 'n%s\n' 1 2 3 ;; n\[1-2\]) printf 'n%s\n' 1 2 ;; *) echo "$3" ;; esac
+END
+printf '#!/bin/sh\ncat "%s/down" 2>/dev/null\n' "$work" >bin/sinfo
+printf '#!/bin/sh\nprintf "%%s\\n" 7.batch 7.3\n' >bin/squeue
+printf '#!/bin/sh\necho "scancel $*"\n' >bin/scancel
+cat >bin/srun <<END
+#!/bin/bash
+[ "\$1" = --mpi=list ] && exec echo pmix
+while [[ \$1 != */cistron ]]; do [[ \$1 = --n* ]] && printf '%s ' "\$1"; shift; done
+echo
+echo >>"$work/starts"
+echo '{"event":"start"}' >>"$work/made/log.jsonl"
+[ "\$(wc -l <"$work/starts")" -gt "\$(head -n 1 "$work/fails")" ] && exit "\$(sed -n 3p "$work/fails")"
+sed -n 2p "$work/fails" >&2
+exit 137
+END
+chmod +x bin/*
+three="SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n[1-3] SLURM_NNODES=3 SLURM_NTASKS=24 SLURM_CPUS_PER_TASK=12 CISTRON_PAUSE=0"
+# started VARIABLES FAILS MESSAGE [CODE [LOG]]: the script of a job on three nodes, where srun fails so often with this
+# message, then ends with the code; the run's folder has this log already
+started()
+{
+    rm -rf made starts
+    mkdir made
+    printf '%s' "${5:-}" >made/log.jsonl
+    printf '%s\n' "$2" "$3" "${4:-0}" >fails
+    given "$three $1" "$scripts/train.slurm" quickstart.cfg output.folder=made >out
+    code=$?
+}
+started A=1 0 ""
+check "all nodes: no list of them" grep -qxF -- "--ntasks=24 " out
+started CISTRON_SPARES=1 0 ""
+check "a spare node: the run has the others" grep -qxF -- "--ntasks=16 --nodes=2 --ntasks-per-node=8 --nodelist=n1,n2 " out
+started CISTRON_SPARES=1 1 "srun: error: n2: task 9: Killed"
+check "the node of a killed rank: exit code 0" test $code -eq 0
+check "the node of a killed rank: the spare one takes its place" grep -qxF -- \
+    "--ntasks=16 --nodes=2 --ntasks-per-node=8 --nodelist=n1,n3 " out
+check "the failed start's steps are ended, the script is not" test "$(grep scancel out)" = "scancel --quiet --signal=KILL 7.3"
+started A=1 1 "srun: error: n1: task 0: Exited with exit code 1"
+check "an exit code blames no node" test "$(grep -cxF -- "--ntasks=24 " out)" -eq 2
+started CISTRON_SPARES=1 1 "srun: error: Node failure on n1"
+check "a node that is down is left out" grep -qxF -- "--ntasks=16 --nodes=2 --ntasks-per-node=8 --nodelist=n2,n3 " out
+check "a node that is down: is said" says "# n1 does not answer"
+started A=1 1 "srun: error: n2: task 9: Killed"
+check "no spare: fewer ranks" grep -qxF -- "--ntasks=16 --nodes=2 --ntasks-per-node=8 --nodelist=n1,n3 " out
+started A=1 1 "srun: error: n[1-2]: tasks 0-15: Killed"
+check "a list of nodes" grep -qxF -- "--ntasks=8 --nodes=1 --ntasks-per-node=8 --nodelist=n3 " out
+echo n3 >down
+started A=1 1 "srun: error: n[1-2]: tasks 0-15: Killed"
+check "none is left but those that still answer: they are used" grep -qxF -- \
+    "--ntasks=16 --nodes=2 --ntasks-per-node=8 --nodelist=n1,n2 " out
+printf 'n%s\n' 1 2 3 >down
+started A=1 1 "srun: error: n2: task 9: Killed"
+check "no node answers: the run ends" test $code -eq 137
+check "no node answers: is said" says "# no restart: of 3 nodes 0 are left"
+rm down
+started A=1 0 "" 85
+check "stopped early: requeued" says "scontrol requeue 7"
+started A=1 0 "" 85 "$(printf '{"event":"%s"}\n' start start checkpoint start start x)"
+check "three starts in a row without a checkpoint: not requeued" says \
+    "# not requeued: 3 starts in a row have saved no checkpoint"
+check "three starts in a row without a checkpoint: exit code 85" test $code -eq 85
+started A=1 0 "" 85 "$(printf '{"event":"%s"}\n' start start checkpoint start x)"
+check "two starts: requeued" says "scontrol requeue 7"
+given "$three CISTRON_SPARES=1" "$scripts/train.slurm" --plan x >out
+check "the plan leaves out spare nodes" grep -qF "|plan|--ranks|16|--ranks-per-node|8|x|" out
+given "$three CISTRON_SPARES=3" "$scripts/train.slurm" x >out
+check "no node but spare ones: exit code 2" test $? -eq 2
+check "no node but spare ones: is said" says "CISTRON_SPARES=3: must be a number below that of the job's nodes, 3"
+rm bin/scontrol bin/sinfo bin/squeue bin/scancel
+cp bin/mpirun bin/srun
 
 # Slurm runs a copy; a user changes one
 cp "$scripts/train.slurm" spool/slurm_script

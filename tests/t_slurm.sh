@@ -1,7 +1,7 @@
 #!/bin/bash
 # The job scripts run on a Slurm of three nodes that the test starts, with srun and mpirun: warned before its time
 # limit, a job saves, requeues itself and finishes with the losses of an uninterrupted run; killed, it resumes at the
-# next submission. Arrays, cancelled jobs, GPUs of ranks and sweeps whose cases are jobs are checked.
+# next submission. After a killed rank the job starts the run again on its other node. Arrays, cancelled jobs, GPUs of ranks and sweeps whose cases are jobs are checked.
 . "$abs_top_srcdir/tests/lib.sh"
 PATH=$PATH:/usr/sbin:/sbin # where the daemons lie
 sandbox=$CISTRON_SHARED/slurm/slurm-sandbox.sh
@@ -232,6 +232,20 @@ for launcher in $launchers; do
     check "$name: it ends" ends 120 "${id[$name]}" "FAILED CANCELLED"
     check "$name: it does not come back" test "$(job "${id[$name]}" Restarts)" = 0
     check "$name: it has saved" test "$(saved "$work/$name")" = "$(last_logged "$work/$name")"
+done
+
+# A rank is killed: the job starts the run again on the other node.
+steps=400
+for launcher in $launchers; do
+    name=killed.$launcher
+    id[$name]=$(CISTRON_PAUSE=0 CISTRON_LAUNCHER=$launcher submit $name "$script" --time=10 checkpoint.every=5)
+    check "$name: it saves" await 60 test -e "$work/$name/step_00000005.h5"
+    kill -KILL "$(pgrep -f "^[^ ]*cistron train $name.cfg" | tail -n 1)"
+    check "$name: it ends" ends 240 "${id[$name]}" COMPLETED
+    check "$name: in the same job" test "$(job "${id[$name]}" Restarts)" = 0
+    check "$name: a node has failed" grep -q '^# n[01] has failed' "$work/$name.out"
+    check "$name: the other node does the rest" grep -q ': start 2 of this job, on 1 ranks of 1 nodes: n[01]$' "$work/$name.out"
+    check "$name: each step once" test "$(losses "$work/$name" | cut -d ' ' -f 1 | paste -sd ' ')" = "$(seq -s ' ' $steps)"
 done
 
 # An array: %a is a task's number.
