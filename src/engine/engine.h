@@ -162,6 +162,12 @@ void engine_score(struct engine *engine, const struct batch *batch, double *loss
  * as in engine_score. For engines of MEMORY_EMBED. */
 void engine_embed(struct engine *engine, const struct batch *batch, float *vectors);
 
+/* Writes the logits of the tokens ends[count] (indices in the batch's flattened rows, each used once or more), rounded
+ * to f32; logits: [count, vocabulary]. The head computes these tokens alone. count: 0 to the planned tokens, if the
+ * model was made with as many tokens per slice of the head. Sizes of batches and ranks are as in engine_score. For
+ * engines of MEMORY_LOGITS, without context parallelism. */
+void engine_logits(struct engine *engine, const struct batch *batch, int32_t *ends, int64_t count, float *logits);
+
 /* -- Generation: engines made for MEMORY_GENERATE, which own the keys and values of sequences ---------------------- */
 
 /* Tokens to append to one sequence of the cache. */

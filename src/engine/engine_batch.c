@@ -49,6 +49,8 @@ void engine_create_batches(struct engine *e)
         b->segments.q_length = b->segments.kv_length = batch_tensor(&e->budget, segments, DTYPE_I32);
         if (engine_generates(e))
             engine_create_cache_tables(e, b);
+        if (m->use == MEMORY_LOGITS)
+            b->ends = batch_tensor(&e->budget, tokens, DTYPE_I32);
         b->segments.q_offset = batch_tensor(&e->budget, segments, DTYPE_I32); /* zero, as allocated */
         describe_segments(e, &rows, &b->segments);
         b->total = group_rank(e->groups.tensor) == 0 ? total : discarded;

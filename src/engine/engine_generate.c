@@ -17,6 +17,8 @@ static int64_t most_ends(const struct engine *e)
 int64_t engine_cache_bytes(const struct engine *e)
 {
     const struct memory_settings *m = &e->settings.memory;
+    if (m->use == MEMORY_LOGITS)
+        return m->row_tokens * dtype_size(DTYPE_I32);
     return engine_generates(e) ? (m->row_tokens + 3 * m->max_segments + most_ends(e)) * dtype_size(DTYPE_I32) : 0;
 }
 

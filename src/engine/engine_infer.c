@@ -36,6 +36,23 @@ void engine_score(struct engine *e, const struct batch *batch, double *losses)
     engine_read_values(e, unit_tensor(&e->execution, head_of(e), LM_HEAD_LOSS), losses);
 }
 
+void engine_logits(struct engine *e, const struct batch *batch, int32_t *ends, int64_t count, float *logits)
+{
+    struct batch_tensors *to = &e->batches[0];
+    staging_next(&e->staging);
+    engine_stage_batch(e, batch, to);
+    engine_load_numbers(e, ends, count, &to->ends);
+    staging_end(&e->staging, &e->streams[STREAM_COMPUTE]);
+    engine_run_forward(e, PASS_LOGITS, 0, 0);
+    if (count == 0)
+        return;
+    struct tensor host = engine_fetch(e, lm_head_end_logits(&e->execution, head_of(e)));
+    for (int64_t i = 0; i < host.rows; i++)
+        for (int64_t v = 0; v < host.cols; v++)
+            logits[i * host.cols + v] = (float)tensor_get(&host, i, v);
+    memory_free(host.data);
+}
+
 void engine_embed(struct engine *e, const struct batch *batch, float *vectors)
 {
     engine_load_batch(e, batch, &e->batches[0]);

@@ -498,8 +498,10 @@ static void quantize_weights(struct planner *p)
 
 static bool is_used(enum memory_use use, enum pass_kind pass)
 {
-    static const enum pass_kind of_inference[] = {
-        [MEMORY_EVALUATE] = PASS_EVALUATE, [MEMORY_EMBED] = PASS_EMBED, [MEMORY_GENERATE] = PASS_GENERATE};
+    static const enum pass_kind of_inference[] = {[MEMORY_EVALUATE] = PASS_EVALUATE,
+                                                  [MEMORY_EMBED] = PASS_EMBED,
+                                                  [MEMORY_LOGITS] = PASS_LOGITS,
+                                                  [MEMORY_GENERATE] = PASS_GENERATE};
     return use == MEMORY_TRAIN ? keeps(pass) || pass == PASS_EVALUATE : pass == of_inference[use];
 }
 

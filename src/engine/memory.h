@@ -48,7 +48,7 @@ struct execution_owner {
 };
 
 /* The purpose of the units: training (with evaluations), or one kind of inference only. */
-enum memory_use { MEMORY_TRAIN, MEMORY_EVALUATE, MEMORY_EMBED, MEMORY_GENERATE };
+enum memory_use { MEMORY_TRAIN, MEMORY_EVALUATE, MEMORY_EMBED, MEMORY_LOGITS, MEMORY_GENERATE };
 
 struct memory_settings {
     enum memory_use use;

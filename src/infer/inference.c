@@ -75,6 +75,9 @@ static struct setup setup_for(const struct inference *inference, const struct pa
     setup.tokens = shape->tokens;
     if (shape->use == MEMORY_GENERATE)
         setup.head_tokens = ends;
+    if (shape->use == MEMORY_LOGITS)
+        setup.head_tokens = shape->tokens; /* the logits of any token may be requested */
+    setup.engine.memory.longest = shape->longest;
     setup.engine.memory.use = shape->use;
     setup.engine.memory.row_tokens = shape->tokens;
     setup.engine.memory.max_segments = shape->segments;

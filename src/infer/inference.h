@@ -12,6 +12,7 @@
 struct inference_shape {
     enum memory_use use;
     int64_t tokens, segments; /* maximum of one call */
+    int64_t longest;          /* maximum tokens of a segment; 0: limited by `tokens` only */
     int64_t positions;        /* MEMORY_GENERATE: tokens per sequence, of which there are `segments` */
     int64_t least_rows;       /* MEMORY_GENERATE: as in engine_settings */
     bool shard;               /* shard the weights over the ranks even if each rank could own all of them */

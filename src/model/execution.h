@@ -25,14 +25,15 @@ struct batch_tensors {
     struct {
         struct tensor rows, places, labels;
     } labelled;
-    struct tensor ends;      /* PASS_GENERATE: i32 [1, any]: the tokens whose logits are requested */
+    struct tensor ends;      /* PASS_LOGITS, PASS_GENERATE: i32 [1, any]: the tokens whose logits are requested */
     struct tensor total;     /* f64 [1, 2]: loss sum and number of labels so far */
     struct tensor discarded; /* f64 [1, 2]: as total, for losses that do not count */
 };
 
 /* EVALUATE computes losses without gradients. EMBED computes the states after the head's first norm, without losses.
- * GENERATE adds tokens to sequences whose keys and values are cached, and computes logits of some of these tokens. */
-enum pass_kind { PASS_FORWARD, PASS_BACKWARD, PASS_EVALUATE, PASS_EMBED, PASS_GENERATE, PASS_COUNT };
+ * LOGITS computes the logits of some tokens. GENERATE adds tokens to sequences whose keys and values are cached, and
+ * computes logits of some of these tokens. */
+enum pass_kind { PASS_FORWARD, PASS_BACKWARD, PASS_EVALUATE, PASS_EMBED, PASS_LOGITS, PASS_GENERATE, PASS_COUNT };
 
 /* PASS_GENERATE: keys, after the rotary embedding, and values of earlier tokens, and space for this micro-batch's. */
 struct kv_cache {

@@ -252,7 +252,7 @@ static void losses(struct execution *e, struct unit *unit, struct tensor input)
 static void lm_head_forward(struct execution *e, struct unit *unit, struct tensor input)
 {
     CHECK_BUG(e->pass == PASS_EVALUATE || e->pass == PASS_FORWARD || !sequence_parallel(unit));
-    if (e->pass == PASS_GENERATE)
+    if (e->pass == PASS_GENERATE || e->pass == PASS_LOGITS)
         end_logits(e, unit, input);
     else if (e->pass == PASS_EMBED)
         final_norm(e, unit, input);

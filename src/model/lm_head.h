@@ -8,7 +8,7 @@
  *
  * In training all work is done in backward: the tokens are split into slices, and each slice's logits, loss, gradient
  * and GEMMs follow each other, so only one slice's logits are in memory and no GEMM runs twice. Forward is empty in
- * training; in evaluation it computes the losses, in generation the requested logits.
+ * training; in evaluation it computes the losses, in PASS_LOGITS and generation the requested logits.
  *
  * In masked training (settings->label_probability) all of this is done for a compact matrix of rows: those of tokens
  * with labels, and a few more up to a fixed number (data/labelled_rows.h). Only the gradient of the input has a row a
@@ -51,10 +51,10 @@ enum lm_head_tensor {
     LM_HEAD_D_ALL_FEATURES,
     LM_HEAD_SCRATCH,    /* scratch for a sum */
     LM_HEAD_STATISTICS, /* tensor parallelism only, as LM_HEAD_ALL_LOGITS; of one slice */
-    LM_HEAD_ALL_LOGITS, /* generation only */
+    LM_HEAD_ALL_LOGITS, /* PASS_LOGITS and generation only */
     LM_HEAD_INPUT,      /* masked training: rows of the input that the head computes, and their gradient */
     LM_HEAD_D_INPUT,
-    LM_HEAD_ENDS,   /* generation: input rows of the tokens whose logits are requested */
+    LM_HEAD_ENDS,   /* PASS_LOGITS and generation: input rows of the tokens whose logits are requested */
     LM_HEAD_LINEARS /* LINEAR_TENSORS ids of dense, then of the decoder */
 };
 
@@ -64,7 +64,8 @@ void lm_head_declare(struct unit *unit, struct unit *embedding, int64_t head_tok
 
 /* Returns the logits of the first `rows` tokens of a slice, [rows, this rank's vocabulary]: a view without padding. */
 struct tensor lm_head_logits(const struct execution *execution, const struct unit *unit, int64_t rows);
-/* Returns the logits of the tokens in batch->ends (generation): [number of ends, whole vocabulary]. */
+/* Returns the logits of the tokens in batch->ends (PASS_LOGITS and generation), at most one slice of the head: [number
+ * of ends, whole vocabulary]. */
 struct tensor lm_head_end_logits(const struct execution *execution, const struct unit *unit);
 
 #endif
