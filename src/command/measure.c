@@ -127,14 +127,10 @@ const struct command command_measure = {
         "Measures GEMMs, attention, memory and, under mpirun or srun, collectives by kind, size and number of\n"
         "ranks, and writes the rates to OUT.cfg, a machine profile. If device.rates_file = \"OUT.cfg\" is set in a\n"
         "deck, `cistron plan` predicts the time of a step with it, here or on another machine, and parallel.shard\n"
-        "= \"auto\" chooses the layout with it. On several nodes, collectives are measured within nodes, and each
-"
-        "rank receives from another node. KEY=VALUE sets keys of a deck, such as device.kind=cpu.
-"
-        "With --check it measures no profile: it compares matrix products, memory and transfers of all ranks, and
-"
-        "names each device or link that is wrong or slow, with rank and host. Run it before a large job, or set
-"
+        "= \"auto\" chooses the layout with it. On several nodes, collectives are measured within nodes, and each\n"
+        "rank receives from another node. KEY=VALUE sets keys of a deck, such as device.kind=cpu.\n"
+        "With --check it measures no profile: it compares matrix products, memory and transfers of all ranks, and\n"
+        "names each device or link that is wrong or slow, with rank and host. Run it before a large job, or set\n"
         "device.check in its deck.",
     .options = options,
     .least = 0,
