@@ -42,7 +42,8 @@ static struct linear linear_of(const struct unit *unit, enum block_weight weight
         .number = operand_number(unit->layer, (int)weight, OPERAND_INPUT),
         .precision = precision_of(&unit->settings->precision, unit->layer, (int)weight),
         .summed = (weight == BLOCK_UP && unit_family(unit)->gelu) || (weight == BLOCK_O && norms_sum(unit)),
-        .fused = {[OPERAND_INPUT] = input_fused(unit, weight), [OPERAND_GRADIENT] = weight == BLOCK_UP}};
+        .fused = {[OPERAND_INPUT] = input_fused(unit, weight), [OPERAND_GRADIENT] = weight == BLOCK_UP},
+        .remade = weight == BLOCK_DOWN};
 }
 
 static const struct attention attention_ids = {BLOCK_QKV_OUT, BLOCK_ATTENTION, BLOCK_LSE, BLOCK_EXCHANGE};

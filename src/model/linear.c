@@ -206,7 +206,7 @@ static bool fuses(const struct linear *linear, enum operand_kind kind)
 /* Returns whether the input's columnwise form is made in backward (linear_remade). */
 static bool remakes(const struct linear *linear)
 {
-    return fuses(linear, OPERAND_INPUT) && !linear->precision->wide_weight_gemm;
+    return linear->remade && fuses(linear, OPERAND_INPUT) && !linear->precision->wide_weight_gemm;
 }
 
 static struct operand operand_of(const struct execution *execution, const struct unit *unit,

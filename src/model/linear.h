@@ -54,8 +54,8 @@ struct linear {
     const struct linear_precision *precision; /* NULL: the compute type */
     bool quantizes_per_gemm;   /* quantizes the weight for each GEMM; false: the store keeps quantized weights */
     bool summed;               /* the op that writes dy can also sum dy for the bias gradient: linear_sum */
-    bool fused[OPERAND_COUNT]; /* the op that writes the operand can also quantize it: linear_made. That of an input
-                                  can make its columnwise form again in backward: linear_remade */
+    bool fused[OPERAND_COUNT]; /* the op that writes the operand can also quantize it: linear_made */
+    bool remade;               /* the backward of that op can make the input's columnwise form again: linear_remade */
 };
 
 /* Distance in elements between the scales of consecutive tensors: GEMMs need a tensor's scale at a multiple of 16
