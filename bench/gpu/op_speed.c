@@ -371,6 +371,17 @@ static struct quantized_operands copies(const struct copy_kind *kind, int64_t t,
     return to;
 }
 
+/* One of the two forms: rowwise, as forward needs of an input, or columnwise, as its weight gradient does. */
+static struct quantized_operands form(const struct copy_kind *kind, int64_t t, int64_t k, bool columnwise)
+{
+    struct quantized_operands to = copies(kind, t, k);
+    if (columnwise)
+        to.row = to.row_scale = to.amax = (struct tensor){0};
+    else
+        to.column = to.column_scale = (struct tensor){0};
+    return to;
+}
+
 static const char *named(const char *op, const struct copy_kind *kind)
 {
     static char name[64];
@@ -396,10 +407,20 @@ static void measure_copies(void)
                     .to = copies(&copy_kinds[k], t, h));
             MEASURE(named("swiglu_backward", &copy_kinds[k]), SWIGLU_BACKWARD, swiglu_backward, t, 2 * h, .x = own,
                     .dy = matrix(t, h), .to = copies(&copy_kinds[k], t, 2 * h));
+            MEASURE(named("swiglu_forward, rows", &copy_kinds[k]), SWIGLU_FORWARD, swiglu_forward, t, 2 * h, .x = own,
+                    .to = form(&copy_kinds[k], t, h, false));
+            MEASURE(named("swiglu_backward, y", &copy_kinds[k]), SWIGLU_BACKWARD, swiglu_backward, t, 2 * h, .x = own,
+                    .dy = matrix(t, h), .to = copies(&copy_kinds[k], t, 2 * h),
+                    .y_to = form(&copy_kinds[k], t, h, true));
             MEASURE(named("gelu_forward", &copy_kinds[k]), GELU_FORWARD, gelu_forward, t, h, .x = own,
                     .to = copies(&copy_kinds[k], t, h));
             MEASURE(named("gelu_backward, sum", &copy_kinds[k]), GELU_BACKWARD, gelu_backward, t, h, .x = own,
                     .dy = matrix(t, h), .to = copies(&copy_kinds[k], t, h), .sum = numbers(h));
+            MEASURE(named("gelu_forward, rows", &copy_kinds[k]), GELU_FORWARD, gelu_forward, t, h, .x = own,
+                    .to = form(&copy_kinds[k], t, h, false));
+            MEASURE(named("gelu_backward, sum, y", &copy_kinds[k]), GELU_BACKWARD, gelu_backward, t, h, .x = own,
+                    .dy = matrix(t, h), .to = copies(&copy_kinds[k], t, h), .sum = numbers(h),
+                    .y_to = form(&copy_kinds[k], t, h, true));
         }
         for (int k = 0; k < COPY_KINDS; k++)
             MEASURE(named("statistic", &copy_kinds[k]), QUANTIZATION_STATISTIC, quantization_statistic, t, h, .x = own,

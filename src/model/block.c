@@ -97,7 +97,7 @@ static void activate(struct execution *e, const struct unit *unit, const struct 
         LAUNCH(e->stream, SWIGLU_FORWARD, swiglu_forward, .x = x, .y = made.value, .to = made.to);
 }
 
-/* x: the output of `up`; dx: its gradient. remade: the input of `down` that is made again. */
+/* x: the output of `up`; dx: its gradient. remade: the recomputed input of `down`. */
 static void activate_backward(struct execution *e, const struct unit *unit, const struct linear *up, struct tensor x,
                               struct tensor dy, struct tensor dx, struct quantized_operands remade)
 {
