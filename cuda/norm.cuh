@@ -475,7 +475,9 @@ inline void norm_forward_fused(const struct cuda_target *target, const char *nam
         if constexpr (SHAPE::RING || SHAPE::WIDE) {
             return false; /* for wider rows than norm_fuses accepts */
         } else {
-            auto kernel = norm_forward_kernel<T, SIDE, SHAPE, CENTRED, norm_quantized<FORMAT>>;
+            /* Registers do not suffice for weights and biases too; they come from the cache. */
+            using QUANTIZING = norm_shape<SHAPE::KEPT, SHAPE::ROWS, false, !CENTRED>;
+            auto kernel = norm_forward_kernel<T, SIDE, QUANTIZING, CENTRED, norm_quantized<FORMAT>>;
             dim3 block = norm_forward_block<SHAPE>(cols / SIDE);
             const norm_quantized<FORMAT> q = {quantized_targets_of(args.to, rows, cols, {}),
                                               norm_tile_rows<SHAPE>(block)};

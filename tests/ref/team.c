@@ -56,11 +56,15 @@ const char *team_text(int ranks, const struct layout *l, const struct form *f)
 
 enum { MAX_SEGMENTS = 4 };
 
-/* In fp32 about one token in four of a masked model has a label, fewer than the head's rows have room for. In the third
- * step more have one, and the head computes all rows, as in bf16 it does in each step: with few labels, gradients would
- * vary more with bf16's roundings than bounds from one training allow. */
+/* In fp32 about one token in four of a masked model has a label, fewer than the head's rows have room for, but in the
+ * third step more, and the head computes all rows. In bf16 it always does, as label_probability says: with few labels,
+ * gradients would vary more with bf16's roundings than bounds from one training allow. */
 enum { LABEL_EVERY = 3, FULL_STEP = 2 };
-static const double label_probability = 0.1;
+
+static double label_probability(const struct form *form)
+{
+    return form->compute == DTYPE_F32 ? 0.1 : 0.9;
+}
 
 static bool is_masked(const struct form *form)
 {
@@ -206,7 +210,7 @@ void team_create(struct team *team, struct comm *comm, struct executor *executor
         layout->stages, place.stages, layout->chunks,
         layout->stages * layout->chunks > options.settings.layers ? DECK_STAGES_ENDS : DECK_STAGES_LAYERS};
     if (is_masked(form) && !form->all_rows)
-        settings.label_probability = label_probability;
+        settings.label_probability = label_probability(form);
     whole = settings;
     whole.tensor = (struct tensor_parallel){0};
     model_create(&team->whole, &whole, 1, 1);
