@@ -26,7 +26,16 @@ static void dump_launches(void)
     launch_dump(stderr);
 }
 
-/* Ends all ranks. Only the main thread may call MPI (FUNNELED). If another thread fails (watchdog, loader, checkpoint
+static void leave_aborted(int number)
+{
+    (void)number;
+    _exit(ERROR_ENVIRONMENT);
+}
+
+enum { ABORT_SECONDS = 10 /* that MPI_Abort may take */ };
+
+/* Ends all ranks. MPI_Abort waits for the launcher, and forever on a host that has lost its network, so it has a time
+ * limit. Only the main thread may call MPI (FUNNELED). If another thread fails (watchdog, loader, checkpoint
  * writer), the process exits without MPI; the launcher notices this and ends the other ranks. */
 static void abort_all_ranks(void)
 {
@@ -34,6 +43,8 @@ static void abort_all_ranks(void)
     MPI_Is_thread_main(&main_thread); /* allowed in any thread */
     if (!main_thread)
         _exit(ERROR_ENVIRONMENT);
+    signal(SIGALRM, leave_aborted);
+    alarm(ABORT_SECONDS);
     MPI_Abort(MPI_COMM_WORLD, ERROR_ENVIRONMENT);
 }
 
