@@ -1,6 +1,7 @@
 #include "train/host_count.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "checkpoint/checkpoint.h"
 #include "comm/lanes.h"
 #include "comm/roll_call.h"
@@ -136,6 +137,9 @@ int host_count(struct host_traffic *traffic, const struct deck *deck, int64_t ra
 {
     static const double ANY_MEMORY = 1e6; /* GiB: memory was checked before */
     struct deck *own = deck_copy(deck);
+    const int64_t stages = own->parallel.pipeline, model = own->parallel.tensor * own->parallel.context * stages;
+    /* a step of few rows: their number does not matter, and the loader allocates them */
+    own->train.global_batch = MIN(own->train.global_batch, ranks / model * own->train.micro_batch * stages);
     own->data.source = DECK_DATA_RANDOM;
     own->device.memory = ANY_MEMORY;
     *traffic = (struct host_traffic){0};
