@@ -15,11 +15,17 @@
 /* All windows of one sequence follow the rule by which they are counted. */
 static void check_walk(const struct store_windows *windows, const struct windows_layout *layout)
 {
-    int64_t hint = 0, tokens = 0, sequence = -1, end = 0, wrong = 0;
-    for (int64_t w = 0; w < windows->index.header.windows; w++) {
-        int64_t far = w * 7 % (windows->index.store->sequences + 1); /* a wrong hint must not matter */
-        struct token_window window = windows_locate(windows, w, &hint), again = windows_locate(windows, w, &far);
-        wrong += window.start != again.start || window.length != again.length || window.sequence != again.sequence;
+    const int64_t count = windows->index.header.windows;
+    int64_t tokens = 0, sequence = -1, end = 0, wrong = 0;
+    int64_t *backwards = memory_allocate((count + 1) * (int64_t)sizeof *backwards);
+    struct token_window *all = memory_allocate((count + 1) * (int64_t)sizeof *all);
+    for (int64_t w = 0; w < count; w++)
+        backwards[w] = count - 1 - w;
+    windows_locate(windows, backwards, count, all);
+    for (int64_t w = 0; w < count; w++) {
+        struct token_window window;
+        windows_locate(windows, &w, 1, &window);
+        wrong += memcmp(&window, &all[count - 1 - w], sizeof window) != 0; /* alone as among others */
         int64_t begin = token_store_offset(windows->index.store, window.sequence);
         int64_t stop = token_store_offset(windows->index.store, window.sequence + 1);
         tokens += window_length(&window);
@@ -36,6 +42,8 @@ static void check_walk(const struct store_windows *windows, const struct windows
         sequence = window.sequence;
         end = window.start + window.length;
     }
+    memory_free(backwards);
+    memory_free(all);
     CHECK(wrong == 0);
     CHECK(tokens == windows->index.header.tokens);
 }

@@ -99,8 +99,8 @@ static void test_large(void)
     CHECK(token_store_open(&store, path) == ERROR_NONE);
     struct windows_layout layout = {settings.window, settings.overlap, WINDOWS_EACH, false, false};
     CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE);
-    int64_t hint = 0;
-    struct token_window last = windows_locate(windows, records - 1, &hint);
+    struct token_window last;
+    windows_locate(windows, &(int64_t){records - 1}, 1, &last);
     CHECK(last.sequence == records - 1 && last.start == (records - 1) * length && last.length == length);
     CHECK(last.start > (int64_t)1 << 32);
     int32_t tokens[45];

@@ -133,10 +133,11 @@ static void check_rows(const char *folder, const char *line)
         loader_destroy(two[r]);
 }
 
-static struct token_window locate_nothing(void *self, int64_t w, int64_t *hint)
+static void locate_nothing(void *self, const int64_t *w, int64_t count, struct token_window *windows)
 {
-    (void)self, (void)hint;
-    return (struct token_window){.number = w};
+    (void)self;
+    for (int64_t i = 0; i < count; i++)
+        windows[i] = (struct token_window){.number = w[i]};
 }
 
 static void check_blend(const char *line)

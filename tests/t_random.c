@@ -16,8 +16,9 @@ static const struct windows_layout uncut = {(int64_t)1 << 40, 0, WINDOWS_EACH, f
 static struct token_window locate(const struct random_windows *random, int64_t w)
 {
     const struct window_source *source = random_windows_source(random);
-    int64_t hint = 0;
-    return source->class->locate(source->self, w, &hint);
+    struct token_window window;
+    source->class->locate(source->self, &w, 1, &window);
+    return window;
 }
 
 static void read_tokens(const struct random_windows *random, const struct token_window *window, int64_t from,

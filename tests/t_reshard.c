@@ -37,9 +37,13 @@ static void check_beside(struct comm *comm, struct team *team, const struct chec
     struct checkpoint_written written = {0};
     const uint64_t digest = checkpoint_digest(comm, e);
     snapshot_create(&snapshot, e);
+    snapshot.exchange_bytes = 1; /* one share a call */
     CHECK(checkpoint_begin(&save, comm, e, meta, beside, true, &snapshot) == ERROR_NONE);
     snapshot_taken(&snapshot, true);
+    CHECK(team->grid.tensor->size == 1 || comm_sum_i64(comm, snapshot.share_count - snapshot.shares_exchanged) > 0);
     team_step(team, 0); /* any */
+    for (int i = 0; i < 3; i++)
+        checkpoint_ready(save); /* checkpoint_end exchanges the rest */
     CHECK(checkpoint_end(save, &written) == ERROR_NONE && written.digest == digest);
     CHECK(checkpoint_digest(comm, e) != digest);
     snapshot_destroy(&snapshot);
@@ -59,8 +63,7 @@ static void leave(struct comm *comm, struct team *team, struct left *left)
     left->digest = checkpoint_digest(comm, &team->toy.engine);
     for (enum team_state state = TEAM_WEIGHT; state < TEAM_STATES; state++)
         CHECK(team_gather(team, state, left->states[state]));
-    if (team->grid.tensor->size == 1)
-        check_beside(comm, team, &meta, all); /* last: it goes on by a step */
+    check_beside(comm, team, &meta, all); /* last: it goes on by a step */
     blend_position_destroy(&meta.position);
     free(all);
     free(weights);
@@ -169,6 +172,13 @@ static void test_chains(void)
         {4, {.context = 1, .shard = 2, .method = DECK_CONTEXT_GATHER, .sharding = full, .stages = 2, .chunks = 2}},
         {8, {.context = 2, .shard = 8, .method = DECK_CONTEXT_RING, .sharding = optimizer}},
         {4, {.context = 4, .shard = 2, .method = DECK_CONTEXT_GATHER, .sharding = full}}};
+    const struct link third[] = {
+        {4, {.context = 1, .shard = 1, .sharding = none, .tensor = 4}},
+        {8, {.context = 1, .shard = 2, .sharding = optimizer, .tensor = 2, .stages = 2, .chunks = 1}},
+        {8, {.context = 1, .shard = 2, .sharding = full, .tensor = 4}},
+        {4, {.context = 1, .shard = 1, .sharding = none, .tensor = 2, .stages = 2, .chunks = 1}},
+        {8, {.context = 2, .shard = 2, .method = DECK_CONTEXT_RING, .sharding = gradients, .tensor = 2}}};
+    test_chain(third, (struct form){.kind = TOY_ESM2, .packed = true, .micro_batches = 1, .slots = 1}, false);
     test_chain(first, (struct form){.kind = TOY_ESM2, .packed = true, .micro_batches = 1, .slots = 1}, false);
     test_chain(second, (struct form){.kind = TOY_LLAMA_TIED, .micro_batches = 2, .compute = DTYPE_BF16, .slots = 1},
                false);

@@ -89,9 +89,9 @@ struct checkpoint_save;
 
 /* Begins a save of the engine's weights, and with with_optimizer of its moments and scales. Collective over world,
  * which includes the ranks of engine->settings.tensor; ranks that own the same shard divide the work. Without a
- * snapshot, the shares are written before it returns. With a snapshot (which needs with_optimizer, and no tensor
- * parallelism), the state is copied there, and a thread on each rank writes it while the engine continues; the thread
- * uses neither MPI nor HDF5 nor the device. meta and snapshot are borrowed until checkpoint_end. After success
+ * snapshot, the shares are written before it returns. With a snapshot (which needs with_optimizer), the state is copied
+ * there, and a thread on each rank writes it while the engine continues; the thread uses neither MPI nor HDF5 nor the
+ * device. meta and snapshot are borrowed until checkpoint_end. After success
  * checkpoint_end must be called before the engine is destroyed and before the next save. A failure on any rank is
  * ERROR_ENVIRONMENT on all ranks; then there is no save and no file. */
 int checkpoint_begin(struct checkpoint_save **save, struct comm *world, struct engine *engine,
@@ -99,8 +99,8 @@ int checkpoint_begin(struct checkpoint_save **save, struct comm *world, struct e
                      struct snapshot *snapshot);
 
 /* Returns whether all ranks' shares are on the disk or have failed, so that checkpoint_end will not wait for them. Call
- * it after each step: a rank's writer thread starts in this call, or in checkpoint_end, once the device's copies are
- * complete. Collective. */
+ * it after each step: a rank's writer thread starts in this call, or in checkpoint_end, once the snapshot is complete.
+ * With tensor parallelism each call exchanges a part of the snapshot (snapshot_complete). Collective. */
 bool checkpoint_ready(struct checkpoint_save *save);
 
 struct checkpoint_written {

@@ -197,10 +197,11 @@ static void *write_in_background(void *self)
     return NULL;
 }
 
-/* Starts the writer thread once the device's copies are complete, because the thread does not use the device. */
+/* Starts the writer thread once the snapshot is complete, because the thread uses neither the device nor other ranks.
+ * Collective over the engine's tensor ranks. */
 static void start_when_copied(struct checkpoint_save *s, bool wait)
 {
-    if (s->snapshot == NULL || s->started || !snapshot_taken(s->snapshot, wait))
+    if (s->snapshot == NULL || s->started || !snapshot_complete(s->snapshot, wait))
         return;
     s->thread = thread_start(write_in_background, s, "the writer of a checkpoint");
     s->started = true;

@@ -195,17 +195,17 @@ int comm_agree(struct comm *comm, int code)
 
 struct comm_spread comm_spread(struct comm *comm, double value)
 {
-    double *all = memory_allocate((int64_t)sizeof *all * comm->size);
-    comm_all_gather(comm, &value, all, sizeof value);
-    struct comm_spread spread = {all[0], 0, all[0]};
-    for (int r = 0; r < comm->size; r++) {
-        if (all[r] < spread.minimum)
-            spread.minimum = all[r];
-        if (all[r] > spread.maximum)
-            spread.maximum = all[r];
+    const int ranks = comm->rank == 0 ? comm->size : 0; /* rank 0 adds, in rank order */
+    double *all = memory_allocate((int64_t)sizeof *all * (ranks + 1));
+    struct comm_spread spread = {value, 0, value};
+    comm_gather(comm, &value, all, sizeof value);
+    for (int r = 0; r < ranks; r++) {
+        spread.minimum = all[r] < spread.minimum ? all[r] : spread.minimum;
+        spread.maximum = all[r] > spread.maximum ? all[r] : spread.maximum;
         spread.mean += all[r] / comm->size;
     }
     memory_free(all);
+    comm_broadcast(comm, &spread, sizeof spread, 0);
     return spread;
 }
 

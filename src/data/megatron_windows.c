@@ -14,12 +14,14 @@ struct megatron_windows {
     struct megatron_order order; /* empty in file order */
 };
 
-static struct token_window locate_in_file(void *self, int64_t w, int64_t *hint)
+static void locate_in_file(void *self, const int64_t *w, int64_t count, struct token_window *out)
 {
     const struct megatron_windows *windows = self;
-    (void)hint;
-    return (struct token_window){
-        .number = w, .start = windows->part.start + w * windows->window, .length = windows->window, .followed = true};
+    for (int64_t i = 0; i < count; i++)
+        out[i] = (struct token_window){.number = w[i],
+                                       .start = windows->part.start + w[i] * windows->window,
+                                       .length = windows->window,
+                                       .followed = true};
 }
 
 static void read_in_file(void *self, const struct token_window *window, int64_t from, int64_t count, int32_t *tokens)
@@ -28,11 +30,12 @@ static void read_in_file(void *self, const struct token_window *window, int64_t 
     megatron_store_read(windows->store, window->start + from, count, windows->source.tokenizer->vocabulary, tokens);
 }
 
-static struct token_window locate_in_order(void *self, int64_t w, int64_t *hint)
+static void locate_in_order(void *self, const int64_t *w, int64_t count, struct token_window *out)
 {
     const struct megatron_windows *windows = self;
-    (void)hint;
-    return (struct token_window){.number = windows->order.shuffle[w], .length = windows->window, .followed = true};
+    for (int64_t i = 0; i < count; i++)
+        out[i] =
+            (struct token_window){.number = windows->order.shuffle[w[i]], .length = windows->window, .followed = true};
 }
 
 static void check_piece(const struct megatron_windows *windows, int64_t place, int64_t start, int64_t count)

@@ -94,13 +94,14 @@ static void make_block(struct random_windows *r, int64_t block)
     r->block = block;
 }
 
-static struct token_window locate(void *self, int64_t w, int64_t *hint)
+static void locate(void *self, const int64_t *w, int64_t count, struct token_window *windows)
 {
     struct random_windows *r = self;
-    (void)hint;
-    if (w / RANDOM_BLOCK != r->block)
-        make_block(r, w / RANDOM_BLOCK);
-    return r->windows[w % RANDOM_BLOCK];
+    for (int64_t i = 0; i < count; i++) {
+        if (w[i] / RANDOM_BLOCK != r->block)
+            make_block(r, w[i] / RANDOM_BLOCK);
+        windows[i] = r->windows[w[i] % RANDOM_BLOCK];
+    }
 }
 
 static void read_tokens(void *self, const struct token_window *window, int64_t from, int64_t count, int32_t *tokens)

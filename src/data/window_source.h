@@ -22,9 +22,9 @@ struct token_window {
 int64_t window_length(const struct token_window *window);
 
 struct window_source_class {
-    /* Returns window number w of an epoch. *hint belongs to the caller and starts at 0; it makes lookups in order
-     * cheap. */
-    struct token_window (*locate)(void *self, int64_t w, int64_t *hint);
+    /* Writes windows number w[count] of an epoch, in any order, to windows[count]. Many in one call are faster, since
+     * their reads of memory overlap. */
+    void (*locate)(void *self, const int64_t *w, int64_t count, struct token_window *windows);
     /* Reads tokens from .. from + count - 1 of a window into tokens[count], BOS and EOS not counted. For a followed
      * window the range may include the token after the last one. */
     void (*read)(void *self, const struct token_window *window, int64_t from, int64_t count, int32_t *tokens);

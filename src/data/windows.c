@@ -2,6 +2,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/range.h"
+
+enum { IN_STEP = 64 /* windows whose sequences are searched at once */ };
 
 int windows_measure(const struct token_store *store, const struct windows_layout *layout, int64_t *windows,
                     int64_t *tokens)
@@ -15,9 +18,9 @@ int windows_measure(const struct token_store *store, const struct windows_layout
     return code;
 }
 
-static struct token_window locate(void *self, int64_t w, int64_t *hint)
+static void locate(void *self, const int64_t *w, int64_t count, struct token_window *windows)
 {
-    return windows_locate(self, w, hint);
+    windows_locate(self, w, count, windows);
 }
 
 static void read_tokens(void *self, const struct token_window *window, int64_t from, int64_t count, int32_t *tokens)
@@ -98,39 +101,45 @@ void windows_close(struct store_windows *windows)
     memory_free(windows);
 }
 
-/* Returns the sequence i with first[i] <= w < first[i + 1]. */
-static int64_t find_sequence(const struct store_windows *windows, uint64_t w, int64_t hint)
+/* Writes to sequences[count] the sequence i of each window: first[i] <= w < first[i + 1]. Bisects for all windows in
+ * step and without branches, so that the processor waits for the memory of many windows at once. */
+static void find_sequences(const struct store_windows *windows, const int64_t *w, int64_t count, int64_t *sequences)
 {
     const uint64_t *first = windows->index.first;
-    for (int64_t i = hint; i <= hint + 1; i++)
-        if (i >= 0 && i < windows->index.header.sequences && first[i] <= w && w < first[i + 1])
-            return i;
-    int64_t low = 0, high = windows->index.header.sequences; /* invariant: first[low] <= w < first[high] */
-    while (high - low > 1) {
-        int64_t middle = low + (high - low) / 2;
-        if (first[middle] <= w)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
+    for (int64_t i = 0; i < count; i++)
+        sequences[i] = 0;
+    for (int64_t left = windows->index.header.sequences; left > 1; left -= left / 2)
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t right = -(int64_t)(first[sequences[i] + left / 2] <= (uint64_t)w[i]); /* all bits, or none */
+            sequences[i] += left / 2 & right;
+        }
 }
 
-struct token_window windows_locate(const struct store_windows *windows, int64_t w, int64_t *hint)
+static struct token_window window_of(const struct store_windows *windows, const struct windows_layout *layout,
+                                     int64_t w, int64_t sequence)
+{
+    const struct token_store *store = windows->index.store;
+    const int64_t begin = token_store_offset(store, sequence), length = token_store_offset(store, sequence + 1) - begin;
+    const int64_t k = w - (int64_t)windows->index.first[sequence];
+    if (token_store_check_offset(store, sequence + 1) != ERROR_NONE || k < 0 || k >= windows_count(layout, length))
+        error_lost("%s: sequence %lld or its entry in the window index was changed while it was open", store->path,
+                   (long long)sequence);
+    struct token_window window = windows_at(layout, length, k);
+    window.number = w;
+    window.sequence = sequence;
+    window.start += begin;
+    return window;
+}
+
+void windows_locate(const struct store_windows *windows, const int64_t *w, int64_t count, struct token_window *out)
 {
     const struct windows_header *header = &windows->index.header;
     const struct windows_layout layout = windows_layout_from(header->window, header->overlap, header->code);
-    int64_t i = *hint = find_sequence(windows, (uint64_t)w, *hint);
-    int64_t begin = token_store_offset(windows->index.store, i),
-            length = token_store_offset(windows->index.store, i + 1) - begin;
-    int64_t k = w - (int64_t)windows->index.first[i];
-    if (token_store_check_offset(windows->index.store, i + 1) != ERROR_NONE || k < 0 ||
-        k >= windows_count(&layout, length))
-        error_lost("%s: sequence %lld or its entry in the window index was changed while it was open",
-                   windows->index.store->path, (long long)i);
-    struct token_window window = windows_at(&layout, length, k);
-    window.number = w;
-    window.sequence = i;
-    window.start += begin;
-    return window;
+    int64_t sequences[IN_STEP];
+    for (int64_t from = 0; from < count; from += IN_STEP) {
+        const int64_t some = MIN(count - from, IN_STEP);
+        find_sequences(windows, w + from, some, sequences);
+        for (int64_t i = 0; i < some; i++)
+            out[from + i] = window_of(windows, &layout, w[from + i], sequences[i]);
+    }
 }

@@ -26,9 +26,8 @@ int windows_open(struct store_windows **windows, const struct token_store *store
                  struct comm *world);
 void windows_close(struct store_windows *windows);
 
-/* Returns window number w in store order. *hint is the number of a sequence, initially any, which makes lookups in
- * order cheap; it is updated. Fatal: the file has changed since windows_open and the window would reach beyond the
- * store. */
-struct token_window windows_locate(const struct store_windows *windows, int64_t w, int64_t *hint);
+/* Writes windows number w[count] in store order to out[count]. Fatal: the file has changed since windows_open and a
+ * window would reach beyond the store. */
+void windows_locate(const struct store_windows *windows, const int64_t *w, int64_t count, struct token_window *out);
 
 #endif

@@ -244,8 +244,8 @@ const struct deck_row deck_table[] = {
     {BOOL(checkpoint.asynchronous, true), .restart = RESTART_FREE,
      .doc = "Asynchronous checkpoints (async save): a step waits only for a snapshot of weights and moments in host "
             "memory, which a thread of each rank writes in the background. The next save and the end of the run wait "
-            "for it. State that does not fit in host memory is written synchronously, as are the last checkpoint, a "
-            "best one, and those of parallel.tensor above 1. The files are the same."},
+            "for it. State that does not fit in host memory is written synchronously, as are the last checkpoint and "
+            "a best one. The files are the same."},
     {BOOL(checkpoint.export_final, false), .restart = RESTART_FREE,
      .doc = "At the end of the run, also write the model as a Hugging Face folder, final_model in output.folder."},
 

@@ -51,6 +51,7 @@ static void set_order(struct data_blend *blend, int store)
     struct blend_store *s = &blend->store[store];
     uint64_t epoch = blend_epoch(blend->position.key[store], blend->position.epoch[store]);
     s->order = shuffle_create(s->windows->windows, blend->settings.seed, (int64_t)epoch);
+    s->first_ahead = s->stop_ahead = 0;
 }
 
 static void normalise(double *shares, int count)
@@ -192,13 +193,25 @@ static int next_store(const struct data_blend *blend)
     return best;
 }
 
+/* Locates the store's windows from index `first` of the epoch on. */
+static void look_ahead(const struct data_blend *blend, struct blend_store *s, int64_t first)
+{
+    int64_t numbers[BLEND_AHEAD];
+    s->first_ahead = first;
+    s->stop_ahead = MIN(first + BLEND_AHEAD, s->windows->windows);
+    for (int64_t i = first; i < s->stop_ahead; i++)
+        numbers[i - first] = blend->settings.shuffle ? shuffle_at(&s->order, i) : i;
+    s->windows->class->locate(s->windows->self, numbers, s->stop_ahead - first, s->ahead);
+}
+
 struct token_window blend_window(struct data_blend *blend, int *store)
 {
-    int d = *store = next_store(blend);
+    const int d = *store = next_store(blend);
     struct blend_store *s = &blend->store[d];
-    int64_t place = blend->position.window[d];
-    int64_t w = blend->settings.shuffle ? shuffle_at(&s->order, place) : place;
-    return s->windows->class->locate(s->windows->self, w, &s->hint);
+    const int64_t place = blend->position.window[d];
+    if (place < s->first_ahead || place >= s->stop_ahead)
+        look_ahead(blend, s, place);
+    return s->ahead[place - s->first_ahead];
 }
 
 void blend_advance(struct data_blend *blend, int store)

@@ -23,6 +23,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { BLEND_AHEAD = 64 /* windows of a store that are located together */ };
 enum { BLEND_STORES = 4096 }; /* limit; a checkpoint stores numbers per store in attributes of at most 64 KB */
 
 /* A position in a stream, sufficient to resume from. {0} is the start of any stream. */
@@ -55,7 +56,9 @@ struct data_blend {
         const struct window_source *windows;
         double share; /* w_d */
         struct index_shuffle order;
-        int64_t hint;
+        /* windows first_ahead .. stop_ahead - 1 of the epoch, already located */
+        struct token_window ahead[BLEND_AHEAD];
+        int64_t first_ahead, stop_ahead;
     } * store; /* [stores] */
     struct blend_position position;
 };

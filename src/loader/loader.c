@@ -20,6 +20,15 @@ struct loader_slot {
     struct blend_position after;
 };
 
+/* Rows of the step in preparation, of all ranks: which of them are this rank's follows from the costs of all. */
+struct packed_step {
+    struct packer_segment *segments; /* of all rows, in order; grows to what steps need */
+    int64_t capacity;
+    int64_t *row_end;        /* [global_rows] index of the segment after the row's last one */
+    int64_t *costs, *places; /* [micro_batches * data_ranks] (loader/balance.h) */
+    bool *full;              /* [micro_batches * data_ranks] as struct batch.full, for one micro-batch */
+};
+
 struct loader {
     struct loader_settings settings;
     int data_rank, data_ranks;
@@ -31,10 +40,8 @@ struct loader {
     int source_count;
     const struct tokenizer *tokenizer; /* tokenizer of all sources */
     struct packer_settings rows;
-    struct data_blend blend;         /* used by the prefetch thread while it runs */
-    struct data_blend ahead;         /* the same stream, read ahead for window lengths before rows are filled */
-    int64_t *costs, *places;         /* [micro_batches * data_ranks] for the step in preparation (loader/balance.h) */
-    struct packer_segment *segments; /* [max_segments] of the row in preparation */
+    struct data_blend blend; /* used by the prefetch thread while it runs */
+    struct packed_step packed;
     struct row_filler filler;
     struct loader_slot slots[SLOTS];
     int64_t handed_out; /* steps returned since the last seek; the last one is in slot (handed_out - 1) % SLOTS */
@@ -102,7 +109,6 @@ static void make_blend(struct loader *loader)
                                          .seed = settings->seed};
     loader->blend =
         blend_create(&order, loader->sources, set->list.weighted ? set->list.weights : NULL, loader->source_count);
-    loader->ahead = blend_copy(&loader->blend);
     loader->position = blend_position_create(loader->source_count);
 }
 
@@ -119,12 +125,13 @@ static void make_packer(struct loader *loader)
 {
     const struct loader_settings *settings = &loader->settings;
     loader->rows = rows_of(settings);
-    loader->segments = memory_allocate(loader->rows.max_segments * (int64_t)sizeof *loader->segments);
     if (settings->once) {
         struct data_blend walk = blend_copy(&loader->blend);
+        struct packer_segment *row = memory_allocate(loader->rows.max_segments * (int64_t)sizeof *row);
         int64_t count = 0;
-        while (packer_next(&loader->rows, &walk, loader->segments) > 0)
+        while (packer_next(&loader->rows, &walk, row) > 0)
             count++;
+        memory_free(row);
         blend_destroy(&walk);
         if (count < loader->settings.global_rows) /* no memory for rows that would stay empty */
             loader->settings.global_rows = count > 0 ? count : 1;
@@ -164,8 +171,11 @@ static void make_slots(struct loader *loader)
 {
     const struct loader_settings *settings = &loader->settings;
     const int64_t micro_batches = loader->micro_batches * loader->data_ranks;
-    loader->costs = memory_allocate(micro_batches * (int64_t)sizeof *loader->costs);
-    loader->places = memory_allocate(micro_batches * (int64_t)sizeof *loader->places);
+    struct packed_step *packed = &loader->packed;
+    packed->row_end = memory_allocate(settings->global_rows * (int64_t)sizeof *packed->row_end);
+    packed->costs = memory_allocate(micro_batches * (int64_t)sizeof *packed->costs);
+    packed->places = memory_allocate(micro_batches * (int64_t)sizeof *packed->places);
+    packed->full = memory_allocate(micro_batches * (int64_t)sizeof *packed->full);
     for (int i = 0; i < SLOTS; i++) {
         loader->slots[i].after = blend_position_create(loader->source_count);
         loader->slots[i].batches = memory_allocate(loader->micro_batches * (int64_t)sizeof(struct batch));
@@ -175,56 +185,73 @@ static void make_slots(struct loader *loader)
     }
 }
 
-/* Computes the cost of each micro-batch of the next step; 0 if they are not balanced. */
-static void count_costs(struct loader *loader)
+/* Returns room for the segments of one more row, from index `used` on. */
+static struct packer_segment *room_for_row(struct loader *loader, int64_t used)
 {
-    const struct loader_settings *settings = &loader->settings;
-    const int64_t rows = settings->balance && loader->data_ranks > 1 ? settings->global_rows : 0;
-    memset(loader->costs, 0, (size_t)(loader->micro_batches * loader->data_ranks) * sizeof *loader->costs);
-    for (int64_t row = 0; row < rows; row++) {
-        const int64_t count = packer_next(&loader->rows, &loader->ahead, loader->segments);
-        for (int64_t s = 0; s < count; s++)
-            loader->costs[row / settings->micro_rows] += loader->segments[s].length * loader->segments[s].length;
+    struct packed_step *packed = &loader->packed;
+    if (used + loader->rows.max_segments > packed->capacity) {
+        packed->capacity = 2 * packed->capacity + loader->rows.max_segments;
+        packed->segments = memory_grow(packed->segments, packed->capacity * (int64_t)sizeof *packed->segments);
     }
+    return packed->segments + used;
 }
 
 /* Returns whether rows have one segment and this row's segment fills it. */
-static bool is_full(const struct loader *loader, int64_t count)
+static bool is_full(const struct loader *loader, const struct packer_segment *segments, int64_t count)
 {
-    return loader->rows.max_segments == 1 && count == 1 && loader->segments[0].length == loader->rows.row_tokens;
+    return loader->rows.max_segments == 1 && count == 1 && segments[0].length == loader->rows.row_tokens;
 }
 
-/* Returns this rank's batch of micro-batch k of the step; NULL: another rank has it. */
-static struct batch *place_of(const struct loader *loader, const struct loader_slot *slot, int64_t k)
-{
-    const int64_t place = loader->places[k];
-    return place % loader->data_ranks == loader->data_rank ? &slot->batches[place / loader->data_ranks] : NULL;
-}
-
-/* Prepares the next step: packs every row of the global batch, and fills this rank's rows. */
-static void make_step(struct loader *loader, struct loader_slot *slot)
+/* Packs every row of the next step, and assigns its micro-batches to ranks: by their costs, or in order. */
+static void pack_step(struct loader *loader)
 {
     const struct loader_settings *settings = &loader->settings;
-    const int64_t micro_batches = loader->micro_batches * loader->data_ranks; /* over all ranks */
-    count_costs(loader);
-    balance_micro_batches(loader->costs, loader->micro_batches, loader->data_ranks, loader->places);
+    const bool balance = settings->balance && loader->data_ranks > 1;
+    const int64_t micro_batches = loader->micro_batches * loader->data_ranks, micro_rows = settings->micro_rows;
+    struct packed_step *packed = &loader->packed;
+    int64_t used = 0;
     for (int64_t k = 0; k < micro_batches; k++) {
-        struct batch *batch = place_of(loader, slot, k);
-        if (batch != NULL) {
-            row_filler_clear(&loader->filler, batch);
-            batch->number = k;  /* index in the step; loader_next adds the step */
-            batch->full = true; /* until a row is not full */
-        }
+        packed->costs[k] = 0;
+        packed->full[k] = (k + 1) * micro_rows <= settings->global_rows;
     }
-    for (int64_t row = 0; row < micro_batches * settings->micro_rows; row++) {
-        const int64_t k = row / settings->micro_rows;
-        int64_t count = row < settings->global_rows ? packer_next(&loader->rows, &loader->blend, loader->segments) : 0;
-        struct batch *batch = place_of(loader, slot, k);
-        slot->batches[loader->places[k] / loader->data_ranks].full &= is_full(loader, count);
-        if (batch != NULL)
-            row_filler_fill(&loader->filler, loader->sources, loader->blend.position.key, loader->segments, count,
-                            batch, row % settings->micro_rows);
+    for (int64_t row = 0; row < settings->global_rows; row++) {
+        const struct packer_segment *segments = room_for_row(loader, used);
+        const int64_t count = packer_next(&loader->rows, &loader->blend, packed->segments + used);
+        const int64_t k = row / micro_rows;
+        packed->row_end[row] = used += count;
+        packed->full[k] &= is_full(loader, segments, count);
+        for (int64_t s = 0; balance && s < count; s++)
+            packed->costs[k] += segments[s].length * segments[s].length;
     }
+    balance_micro_batches(packed->costs, loader->micro_batches, loader->data_ranks, packed->places);
+}
+
+/* Fills this rank's batch with the rows of micro-batch k. */
+static void fill_batch(struct loader *loader, int64_t k, struct batch *batch)
+{
+    const struct loader_settings *settings = &loader->settings;
+    const struct packed_step *packed = &loader->packed;
+    const int64_t first = k * settings->micro_rows;
+    row_filler_clear(&loader->filler, batch);
+    batch->number = k;  /* index in the step; loader_next adds the step */
+    batch->full = true; /* until a micro-batch of the round is not full */
+    for (int64_t i = 0; i < settings->micro_rows && first + i < settings->global_rows; i++) {
+        const int64_t begin = first + i == 0 ? 0 : packed->row_end[first + i - 1];
+        row_filler_fill(&loader->filler, loader->sources, loader->blend.position.key, packed->segments + begin,
+                        packed->row_end[first + i] - begin, batch, i);
+    }
+}
+
+/* Prepares the next step: packs the rows of all ranks, and fills this rank's. */
+static void make_step(struct loader *loader, struct loader_slot *slot)
+{
+    const struct packed_step *packed = &loader->packed;
+    pack_step(loader);
+    for (int64_t k = 0; k < loader->micro_batches * loader->data_ranks; k++)
+        if (packed->places[k] % loader->data_ranks == loader->data_rank)
+            fill_batch(loader, k, &slot->batches[packed->places[k] / loader->data_ranks]);
+    for (int64_t k = 0; k < loader->micro_batches * loader->data_ranks; k++)
+        slot->batches[packed->places[k] / loader->data_ranks].full &= packed->full[k];
     blend_position_set(&slot->after, &loader->blend.position);
 }
 
@@ -344,11 +371,12 @@ void loader_destroy(struct loader *loader)
     }
     blend_position_destroy(&loader->position);
     blend_destroy(&loader->blend);
-    blend_destroy(&loader->ahead);
-    memory_free(loader->costs);
-    memory_free(loader->places);
+    free(loader->packed.segments);
+    memory_free(loader->packed.row_end);
+    memory_free(loader->packed.costs);
+    memory_free(loader->packed.places);
+    memory_free(loader->packed.full);
     memory_free(loader->sources);
-    memory_free(loader->segments);
     row_filler_destroy(&loader->filler);
     store_set_close(&loader->set);
     provenance_destroy(&loader->provenance);
@@ -445,7 +473,6 @@ void loader_seek(struct loader *loader, const struct blend_position *position, i
     stop_thread(loader);
     loader->step = step;
     blend_seek(&loader->blend, position);
-    blend_seek(&loader->ahead, position);
     blend_position_set(&loader->position, position);
     start_thread(loader);
 }

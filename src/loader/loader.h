@@ -7,6 +7,9 @@
  * rank and after any restart. Each of `data_ranks` data ranks gets ceil(G / (data_ranks * B)) micro-batches per step:
  * rank r gets micro-batches m * data_ranks + r, or with `balance` those that loader/balance.h assigns to it.
  *
+ * Every rank packs the rows of all ranks once a step, by the windows' lengths; on one core, 400,000 windows of a store
+ * take about 0.15 s (bench/loader_speed large) and 30 MB.
+ *
  * Tensor- and context-parallel ranks have the same data rank, and each reads whole rows on its own. A prefetch thread
  * prepares the next step; it calls neither MPI nor HDF5. */
 #ifndef LOADER_LOADER_H

@@ -55,19 +55,19 @@ static struct statistics_row row_of(int operand, int64_t layers, const double fo
                    [STATISTICS_POWERS] = found[STATISTIC_POWERS]}};
 }
 
-/* Reduces over ranks in rank order, so that all get the same bits. all: scratch for all ranks' numbers, [ranks][count].
- */
+/* Reduces over ranks, on rank 0 in rank order, and sends the result to all. all: scratch of rank 0 for all ranks'
+ * numbers, [ranks][count]. */
 static void combine(struct comm *comm, double *found, double *all)
 {
     enum { COUNT = LAYER_OPERANDS * STATISTICS };
-    comm_all_gather(comm, found, all, COUNT * (int64_t)sizeof *found);
-    for (int i = 0; i < COUNT; i++) {
-        found[i] = all[i];
-        for (int rank = 1; rank < comm->size; rank++) {
-            const double other = all[rank * COUNT + i];
+    const int ranks = comm->rank == 0 ? comm->size : 0;
+    comm_gather(comm, found, all, COUNT * (int64_t)sizeof *found);
+    for (int rank = 1; rank < ranks; rank++)
+        for (int i = 0; i < COUNT; i++) {
+            const double other = all[(int64_t)rank * COUNT + i];
             found[i] = i % STATISTICS < STATISTIC_AMAX ? found[i] + other : fmax(found[i], other);
         }
-    }
+    comm_broadcast(comm, found, COUNT * (int64_t)sizeof *found, 0);
 }
 
 int64_t statistics_take(const struct engine *engine, struct comm *comm, double labels, struct statistics_row **rows)
@@ -75,7 +75,7 @@ int64_t statistics_take(const struct engine *engine, struct comm *comm, double l
     const struct layer_list *layers = &engine->model->settings.precision.statistics;
     const int operands = (int)engine->quantization_errors.rows;
     double(*found)[STATISTICS] = memory_allocate(operands * (int64_t)sizeof *found);
-    double *all = memory_allocate(comm->size * LAYER_OPERANDS * (int64_t)sizeof *found);
+    double *all = memory_allocate((comm->rank == 0 ? comm->size : 1) * LAYER_OPERANDS * (int64_t)sizeof *found);
     int64_t count = 0;
     *rows = memory_grow(NULL, operands * (int64_t)sizeof **rows);
     engine_quantization_errors(engine, found[0]);

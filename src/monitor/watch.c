@@ -23,16 +23,19 @@ struct rank_report {
 
 /* -- Opening ----------------------------------------------------------------------------------------------------- */
 
-/* Returns whether this rank is the lowest of the ranks that share its GPU, which reads it. */
+/* Returns whether this rank is the lowest of the ranks that share its GPU, which reads it. Ranks with one GPU are on
+ * one node. */
 static bool is_first(const struct rank_watch *watch, const unsigned char *uuid)
 {
+    struct comm *node = comm_split_node(watch->world);
     unsigned char none[NVML_UUID_BYTES] = {0};
-    unsigned char *all = memory_allocate(watch->world->size * (int64_t)sizeof none);
-    comm_all_gather(watch->world, uuid != NULL ? uuid : none, all, sizeof none);
+    unsigned char *all = memory_allocate(node->size * (int64_t)sizeof none);
+    comm_all_gather(node, uuid != NULL ? uuid : none, all, sizeof none);
     bool first = uuid != NULL;
-    for (int r = 0; r < watch->world->rank && first; r++)
+    for (int r = 0; r < node->rank && first; r++)
         first = memcmp(all + r * (int64_t)sizeof none, uuid, sizeof none) != 0;
     memory_free(all);
+    comm_destroy(node);
     return first;
 }
 

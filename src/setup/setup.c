@@ -90,17 +90,15 @@ static void derive_run(struct setup *s)
         {deck->profile.start, deck->profile.stop}, deck->profile.ranks, deck->profile.collectives};
     s->statistics =
         (struct statistics_settings){deck->statistics.every, {deck->statistics.start, deck->statistics.stop}};
-    s->saving = (struct saving_settings){
-        .every = deck->checkpoint.every,
-        .seconds = 60 * deck->checkpoint.every_minutes,
-        .keep = deck->checkpoint.keep,
-        .keep_every = deck->checkpoint.keep_every,
-        .keep_best = deck->checkpoint.keep_best,
-        .at_end = deck->checkpoint.at_end,
-        .export_final = deck->checkpoint.export_final,
-        /* with tensors split by columns, a rank has whole rows only after an exchange with other ranks */
-        .overlapped = deck->checkpoint.asynchronous && deck->parallel.tensor <= 1,
-        .tolerated = deck->checkpoint.on_failure == DECK_FAILURE_CONTINUE};
+    s->saving = (struct saving_settings){.every = deck->checkpoint.every,
+                                         .seconds = 60 * deck->checkpoint.every_minutes,
+                                         .keep = deck->checkpoint.keep,
+                                         .keep_every = deck->checkpoint.keep_every,
+                                         .keep_best = deck->checkpoint.keep_best,
+                                         .at_end = deck->checkpoint.at_end,
+                                         .export_final = deck->checkpoint.export_final,
+                                         .overlapped = deck->checkpoint.asynchronous,
+                                         .tolerated = deck->checkpoint.on_failure == DECK_FAILURE_CONTINUE};
 }
 
 /* -- Layout and engine -------------------------------------------------------------------------------------------- */

@@ -1,24 +1,26 @@
 #include "state/exchange.h"
+#include "base/error.h"
 #include "base/memory.h"
 #include "base/range.h"
-#include "engine/engine.h"
 
 #include <string.h>
 
-void exchange_create(struct state_exchange *x, struct engine *engine, struct comm *comm)
+void exchange_create(struct state_exchange *x, const struct exchange_source *source, char *sent, enum dtype dtype,
+                     struct comm *comm)
 {
-    struct executor *executor = engine->executor;
-    *x = (struct state_exchange){.engine = engine, .comm = comm};
+    *x = (struct state_exchange){.comm = comm, .source = *source, .dtype = dtype, .sent = sent};
     x->shares = memory_allocate((int64_t)sizeof *x->shares * comm->size);
-    x->sent = executor->class->allocate(executor, PIECE_BYTES, MEMORY_HOST);
     x->received = memory_allocate(PIECE_BYTES);
     x->rows = memory_allocate(PIECE_BYTES);
 }
 
+bool exchange_needed(const struct comm *comm, const struct parameter *parameter)
+{
+    return comm != NULL && comm->size > 1 && parameter->part.cols < parameter->cols;
+}
+
 void exchange_destroy(struct state_exchange *x)
 {
-    struct executor *executor = x->engine->executor;
-    executor->class->release(executor, x->sent, MEMORY_HOST);
     memory_free(x->shares);
     memory_free(x->received);
     memory_free(x->rows);
@@ -71,9 +73,9 @@ static void send_columns(struct state_exchange *x, const struct parameter_piece 
             continue;
         struct parameter_piece piece = piece_part(
             share, (struct parameter_slab){(turn->row + rows.first - part->row) * part->cols, rows.count * part->cols});
-        master_read(&x->engine->streams[STREAM_COMPUTE], &piece.device, x->sent + r * turn->bytes);
+        x->source.read(x->source.self, &piece, x->sent + r * turn->bytes);
     }
-    engine_synchronize(x->engine);
+    x->source.finish(x->source.self);
     comm_all_to_all(x->comm, x->sent, x->received, turn->bytes);
 }
 
@@ -95,7 +97,7 @@ struct parameter_slab exchange_rows(struct state_exchange *x, const struct param
 {
     const struct parameter *p = share->parameter;
     const struct rectangle own = whole_rows(share);
-    const int64_t size = x->comm->size, width = dtype_size(piece_dtype(x->engine));
+    const int64_t size = x->comm->size, width = dtype_size(x->dtype);
     comm_all_gather(x->comm, &own, x->shares, sizeof own);
     int64_t widest = 0;
     for (int r = 0; r < size; r++)
@@ -114,7 +116,7 @@ struct parameter_slab exchange_rows(struct state_exchange *x, const struct param
             continue;
         join_columns(x, &turn, p->cols, width);
         const struct slab_run run = {(turn.row + mine.first) * p->cols, mine.count * p->cols};
-        const struct fetched_elements fetched = {share->kind, p, share->number, piece_dtype(x->engine), run};
+        const struct fetched_elements fetched = {share->kind, p, share->number, x->dtype, run};
         *code = visit(self, &fetched, x->rows);
     }
     return (struct parameter_slab){(all.row - p->part.row) * p->part.cols, all.rows * p->part.cols};

@@ -65,13 +65,23 @@ static void fetch_slab(struct fetcher *f, const struct parameter_piece *share, i
         f->code = piece_split(&piece, start_fetch, f);
 }
 
+static void read_device(void *self, const struct parameter_piece *piece, char *to)
+{
+    struct engine *engine = self;
+    master_read(&engine->streams[STREAM_COMPUTE], &piece->device, to);
+}
+
+static void finish_reading(void *self)
+{
+    engine_synchronize(self);
+}
+
 /* Always continues, because other ranks wait in exchanges. */
 static int fetch_share(void *self, const struct parameter_piece *share)
 {
     struct fetcher *f = self;
-    const bool exchanges = f->exchange != NULL && share->parameter->part.cols < share->parameter->cols;
     struct parameter_slab exchanged = {share->slab.first, 0};
-    if (exchanges)
+    if (f->exchange != NULL && exchange_needed(f->exchange->comm, share->parameter))
         exchanged = exchange_rows(f->exchange, share, f->visit, f->self, &f->code);
     fetch_slab(f, share, share->slab.first, exchanged.first);
     fetch_slab(f, share, exchanged.first + exchanged.count, share->slab.first + share->slab.count);
@@ -83,8 +93,11 @@ int fetch_shares(struct engine *engine, struct comm *exchange, int kinds, fetch_
     struct executor *executor = engine->executor;
     struct fetcher fetcher = {.engine = engine, .visit = visit, .self = self};
     struct state_exchange exchanger;
+    char *sent = NULL;
     if (exchange != NULL) {
-        exchange_create(&exchanger, engine, exchange);
+        const struct exchange_source device = {engine, read_device, finish_reading};
+        sent = executor->class->allocate(executor, PIECE_BYTES, MEMORY_HOST);
+        exchange_create(&exchanger, &device, sent, piece_dtype(engine), exchange);
         fetcher.exchange = &exchanger;
     }
     fetcher.staging = executor->class->allocate(executor, (int64_t)FETCH_THREADS * PIECE_BYTES, MEMORY_HOST);
@@ -92,7 +105,9 @@ int fetch_shares(struct engine *engine, struct comm *exchange, int kinds, fetch_
     if (fetcher.code == ERROR_NONE)
         fetcher.code = visit_all_fetched(&fetcher);
     executor->class->release(executor, fetcher.staging, MEMORY_HOST);
-    if (exchange != NULL)
+    if (exchange != NULL) {
         exchange_destroy(&exchanger);
+        executor->class->release(executor, sent, MEMORY_HOST);
+    }
     return fetcher.code;
 }

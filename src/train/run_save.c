@@ -155,7 +155,14 @@ int run_finish_save(struct train_run *run)
 
 int run_finish_save_when_ready(struct train_run *run)
 {
-    return run->saving.save != NULL && checkpoint_ready(run->saving.save) ? run_finish_save(run) : ERROR_NONE;
+    if (run->saving.save == NULL)
+        return ERROR_NONE;
+    const double before = run->snapshot.exchange_seconds;
+    const bool ready = checkpoint_ready(run->saving.save);
+    const double spent = run->snapshot.exchange_seconds - before;
+    run->saving.waited += spent;
+    meter_add_wait(&run->meter, METER_CHECKPOINT, spent);
+    return ready ? run_finish_save(run) : ERROR_NONE;
 }
 
 /* Begins this step's checkpoint, unless there is one or it is in flight. */

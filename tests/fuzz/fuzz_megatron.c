@@ -42,9 +42,9 @@ void fuzz_target_seeds(void (*add)(const void *data, size_t size))
 static void read_windows(const struct window_source *source)
 {
     int32_t tokens[WINDOW + 1];
-    int64_t hint = 0;
     for (int64_t w = 0; w < source->windows; w++) {
-        const struct token_window window = source->class->locate(source->self, w, &hint);
+        struct token_window window;
+        source->class->locate(source->self, &w, 1, &window);
         FUZZ_CHECK(window.length == WINDOW && window.followed);
         source->class->read(source->self, &window, 0, WINDOW + 1, tokens);
     }

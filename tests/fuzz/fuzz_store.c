@@ -46,9 +46,10 @@ static void read_windows(const struct token_store *store)
     int32_t tokens[16];
     if (windows_open(&windows, store, &layout, world) == ERROR_NONE) {
         fuzz_accepted++;
-        int64_t hint = 0, most = windows->index.header.windows < 1000 ? windows->index.header.windows : 1000;
+        const int64_t most = windows->index.header.windows < 1000 ? windows->index.header.windows : 1000;
         for (int64_t w = 0; w < most; w++) {
-            struct token_window window = windows_locate(windows, w, &hint);
+            struct token_window window;
+            windows_locate(windows, &w, 1, &window);
             FUZZ_CHECK(window.length >= 0 && window.length <= 14);
             token_store_read(store, window.start, window.length, tokens);
         }
