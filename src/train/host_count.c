@@ -26,7 +26,7 @@ static void hear(void *self, const struct comm *comm, enum counting_call call, v
     struct others *others = self;
     struct rectangle *shares = out;
     (void)root;
-    if (call == COUNTING_GATHER) {
+    if (call == COUNTING_GATHER && bytes % (int64_t)sizeof(struct hash_block) == 0) {
         others->blocks = bytes / (int64_t)sizeof(struct hash_block);
         memset((char *)out + bytes, 0, (size_t)(bytes * (comm->size - 1)));
     }
