@@ -37,7 +37,7 @@ static void hear(void *self, const struct comm *comm, enum counting_call call, v
 
 /* -- Groups between devices --------------------------------------------------------------------------------------- */
 
-/* What host_count fills, for functions that have no other way to it. */
+/* The result of host_count, for functions that have no other way to it. */
 static struct host_traffic *counted;
 
 static void count_communicators(int communicators, int rounds)
