@@ -296,7 +296,7 @@ static void check_plan(const struct act *act, const struct session *s)
     CHECK(host_count(&traffic, deck, s->world->size, 8) == ERROR_NONE);
     CHECK(same_traffic(&traffic.of[HOST_SAVE], &act->costs[SAVE].traffic));
     CHECK(traffic.communicators > 0 && traffic.rounds >= traffic.communicators);
-    CHECK(traffic.of[HOST_START].communicators == 9);
+    CHECK(traffic.of[HOST_START].communicators == 10);
     memory_free(deck);
 }
 
@@ -345,10 +345,10 @@ static const struct {
     int own, other; /* bytes that rank 0, and that another rank, allocates */
     int received;   /* bytes that another rank receives */
 } per_rank[PHASES] = {
-    [START] = {2, 192, 32, 16}, /* hosts and loads; a table of GPUs, and the loader's */
-    [LOADER] = {0, 16, 16, 0},  /* the micro-batches of each rank */
-    [SAVE] = {2, 1024, 8, 8},   /* lists of hashed blocks; the seconds of each rank */
-    [FIND] = {0, 0, 0, 0},      [LOAD] = {0, 0, 0, 0},
+    [START] = {1, 160, 16, 0}, /* hosts, and tables for them; the loader */
+    [LOADER] = {0, 16, 16, 0}, /* the micro-batches of each rank, to be assigned */
+    [SAVE] = {2, 1024, 0, 0},  /* lists of hashed blocks; the seconds of each rank */
+    [FIND] = {0, 0, 0, 0},     [LOAD] = {0, 0, 0, 0},
 };
 
 static void print(int rank, int ranks, enum phase phase, const struct cost *cost)

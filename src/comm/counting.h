@@ -6,7 +6,7 @@
 
 #include "comm/comm.h"
 
-/* What collectives cost, counted by the algorithms of comm/mpi.c and of MPI libraries: trees for barriers, broadcasts
+/* The cost of collectives, counted by the algorithms of comm/mpi.c and of MPI libraries: trees for barriers, broadcasts
  * and reductions, one message from each rank to rank 0 for gathers. */
 struct comm_traffic {
     int64_t collectives;    /* calls of this rank */

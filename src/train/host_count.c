@@ -1,6 +1,7 @@
 #include "train/host_count.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "checkpoint/checkpoint.h"
 #include "comm/lanes.h"
 #include "comm/roll_call.h"
@@ -25,7 +26,7 @@ static void hear(void *self, const struct comm *comm, enum counting_call call, v
     struct others *others = self;
     struct rectangle *shares = out;
     (void)root;
-    if (call == COUNTING_GATHER) {
+    if (call == COUNTING_GATHER && bytes % (int64_t)sizeof(struct hash_block) == 0) {
         others->blocks = bytes / (int64_t)sizeof(struct hash_block);
         memset((char *)out + bytes, 0, (size_t)(bytes * (comm->size - 1)));
     }
@@ -36,7 +37,7 @@ static void hear(void *self, const struct comm *comm, enum counting_call call, v
 
 /* -- Groups between devices --------------------------------------------------------------------------------------- */
 
-/* What host_count fills, for functions that have no other way to it. */
+/* The result of host_count, for functions that have no other way to it. */
 static struct host_traffic *counted;
 
 static void count_communicators(int communicators, int rounds)
@@ -136,6 +137,9 @@ int host_count(struct host_traffic *traffic, const struct deck *deck, int64_t ra
 {
     static const double ANY_MEMORY = 1e6; /* GiB: memory was checked before */
     struct deck *own = deck_copy(deck);
+    const int64_t stages = own->parallel.pipeline, model = own->parallel.tensor * own->parallel.context * stages;
+    /* a step of few rows: their number does not matter, and the loader allocates them */
+    own->train.global_batch = MIN(own->train.global_batch, ranks / model * own->train.micro_batch * stages);
     own->data.source = DECK_DATA_RANDOM;
     own->device.memory = ANY_MEMORY;
     *traffic = (struct host_traffic){0};
