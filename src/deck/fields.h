@@ -30,6 +30,7 @@ struct deck {
         int64_t steps, global_batch, micro_batch, seed;
         char resume[DECK_STRING], walltime[DECK_STRING];
         bool reproducible;
+        int64_t recheck_every;
         int on_divergence; /* enum deck_divergence */
     } train;
     struct {

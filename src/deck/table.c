@@ -121,6 +121,12 @@ const struct deck_row deck_table[] = {
             "\"rewind\" returns to the last checkpoint and skips the rows up to the bad step's; it ends the run "
             "without a checkpoint, or after five returns to one checkpoint."},
 
+    {INT(train.recheck_every, 0, 0, LARGE), .unit = "steps", .restart = RESTART_FREE,
+     .doc = "Silent corruption: every this many steps all ranks compute one micro-batch, and ranks that must have the "
+            "same loss, gradients, weights or moments are compared. If one differs, it is named with host and device, "
+            "and the run ends with exit code 1 before it saves. Bit for bit on CPUs and with device.deterministic, "
+            "else within bounds (doc/errors.md). 0 is off. Results are bitwise unchanged."},
+
     {REAL(optimizer.lr, 1e-3, 0, INFINITY), .above_minimum = true, .restart = RESTART_LOGGED,
      .doc = "Peak learning rate of AdamW."},
     {REAL(optimizer.decoupled_lr, 0, 0, INFINITY), .restart = RESTART_LOGGED,

@@ -107,9 +107,9 @@ void meter_add(struct run_meter *meter, enum meter_timer timer, double seconds)
 {
     meter->seconds[timer] += seconds;
     meter->calls[timer]++;
-    if (timer == METER_VALIDATION || timer == METER_CHECKPOINT)
+    if (timer == METER_VALIDATION || timer == METER_CHECKPOINT || timer == METER_RECHECK)
         meter->idle += seconds;
-    if (timer != METER_STEP && timer < METER_PARTS)
+    if (timer != METER_STEP && timer != METER_RECHECK && timer < METER_PARTS)
         watch_phase(&meter->watch,
                     timer == METER_DATA         ? STRAGGLER_DATA
                     : timer == METER_VALIDATION ? STRAGGLER_VALIDATION

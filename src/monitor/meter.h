@@ -20,6 +20,7 @@ enum meter_timer {
     METER_DATA, /* a step waits for its rows; METER_STEP does not include it */
     METER_VALIDATION,
     METER_CHECKPOINT, /* the run waits for a checkpoint */
+    METER_RECHECK,    /* rechecks for silent corruption */
     METER_PARTS,
     METER_LOAD = METER_PARTS, /* loading, before the first step */
     METER_WRITE,              /* writing, by a checkpoint's thread */

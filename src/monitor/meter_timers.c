@@ -62,13 +62,16 @@ static struct timer timer_over_ranks(struct comm *world, const char *kind, const
 
 void meter_summary(struct run_meter *meter)
 {
-    static const char *const names[METER_TIMERS] = {"training steps", "waiting for data",      "validation",
-                                                    "checkpoints",    "loading, at the start", "background writing"};
+    static const char *const names[METER_TIMERS] = {"training steps",    "waiting for data", "validation",
+                                                    "checkpoints",       "rechecks",         "loading, at the start",
+                                                    "background writing"};
     struct timer timers[METER_TIMERS + 2 + OP_COUNT];
     struct comm *world = meter->world;
     double whole = clock_seconds() - meter->started, rest = whole;
     int count = 0;
     for (int i = 0; i < METER_PARTS; i++) {
+        if (i == METER_RECHECK && meter->calls[i] == 0) /* on all ranks */
+            continue;
         timers[count++] = timer_over_ranks(world, "part", names[i], meter->calls[i], meter->seconds[i]);
         rest -= meter->seconds[i];
     }

@@ -82,6 +82,7 @@ static void derive_run(struct setup *s)
     s->prometheus = deck->log.prometheus;
     s->tensorboard = deck->log.tensorboard;
     s->log_every = deck->log.every;
+    s->recheck_every = deck->train.recheck_every;
     s->validation_every = deck->validation.every;
     s->validation_rows = deck->validation.rows;
     s->on_divergence = (enum deck_divergence)deck->train.on_divergence;

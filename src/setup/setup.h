@@ -80,7 +80,7 @@ struct setup {
     const char *resume; /* train.resume */
     const char *folder, *prometheus;
     bool tensorboard;
-    int64_t log_every, validation_every, validation_rows;
+    int64_t log_every, recheck_every, validation_every, validation_rows;
     const char *walltime; /* text for walltime_parse (setup/walltime.h) */
     enum deck_divergence on_divergence;
     bool initialise_optimizer;

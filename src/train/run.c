@@ -125,7 +125,7 @@ static int resume(struct train_run *run, const char *path)
     if (code != ERROR_NONE)
         return code;
     run_take_counts(run, &meta, path);
-    run->first_step = run->step;
+    run->first_step = run->rechecked_step = run->step;
     code = start_check(s, run->deck, &meta, path);
     struct blend_position place = {0};
     if (code == ERROR_NONE)

@@ -202,9 +202,12 @@ static int keep_up(struct train_run *run)
     const struct setup *setup = &run->session.setup;
     const int64_t step = run->step;
     const bool ends = step >= setup->steps, saves = due(step, setup->saving.every);
-    int code = ends || saves || run_validation_due(run) ? take_steps(run, 0) : ERROR_NONE;
+    const bool rechecks = !ends && due(step, setup->recheck_every) && run->rechecked_step != step;
+    int code = ends || saves || rechecks || run_validation_due(run) ? take_steps(run, 0) : ERROR_NONE;
     if (run->step != step) /* take_steps has rewound the run */
         return code;
+    if (code == ERROR_NONE && rechecks)
+        code = run_recheck(run); /* first: what is wrong is not saved */
     if (code == ERROR_NONE && run_validation_due(run))
         code = validate(run);
     if (code != ERROR_NONE || run->step == 0 || run_validation_due(run))

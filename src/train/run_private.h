@@ -50,6 +50,7 @@ struct train_run {
         bool of_step;    /* a checkpoint of a step, with moments; false: the final model */
         bool background; /* written by a thread in the background */
     } saving;
+    int64_t rechecked_step; /* last step after which ranks agreed, or the program's first */
     int64_t validated_step; /* step of the last validation; 0 = none */
     int64_t best_step;      /* step of the lowest validation loss; 0 = none */
     double best_loss;
@@ -84,6 +85,12 @@ bool run_validation_due(const struct train_run *run);
 /* Handles a step with a non-finite loss or gradient norm, in which the engine made no update: ends the run, skips the
  * step or rewinds, as the deck says. Collective; an agreed code. */
 int run_diverged(struct train_run *run, const struct meter_row *row, const struct launched_step *launched);
+
+/* -- run_recheck.c ----------------------------------------------------------------------------------------------- */
+
+/* Compares what ranks compute and keep (train.recheck_every), with no step in flight. ERROR_ENVIRONMENT: they differ;
+ * the message names the ranks. Collective; an agreed code. */
+int run_recheck(struct train_run *run);
 
 /* -- run_save.c; collective, with agreed codes ------------------------------------------------------------------- */
 

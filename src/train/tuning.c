@@ -7,6 +7,7 @@
 #include "file/shipped.h"
 #include "core/tuned_kernels.h"
 #include "checkpoint/tuned_kernels.h"
+#include "train/shared_batch.h"
 #include "train/tuning_file.h"
 
 #include <ctype.h>
@@ -147,28 +148,10 @@ static struct tuning_share assign_timings(struct comm *world, struct executor *e
     return (struct tuning_share){times ? before : -1, ranks > 0 ? ranks : 1};
 }
 
-/* Copies one of rank 0's micro-batches to all ranks, since a rank may not have rows of its own. It is the middle one of
- * the first step, because the first one may have the longest segments (loader/balance.h). */
-static void share_batch(struct batch *batch, struct comm *world, const struct engine *engine, struct loader *loader)
-{
-    const struct memory_settings *m = &engine->settings.memory;
-    struct blend_position position = loader_position(loader);
-    const int64_t step = loader_step(loader);
-    const struct batch *next = loader_next(loader) + (loader_micro_batches(loader) - 1) / 2;
-    batch_create(batch, m->rows, m->row_tokens, m->max_segments);
-    CHECK_BUG(batch_bytes(next) == batch_bytes(batch));
-    memcpy(batch->tokens, next->tokens, (size_t)batch_bytes(batch));
-    batch->full = next->full;
-    comm_broadcast(world, batch->tokens, batch_bytes(batch), 0);
-    comm_broadcast(world, &batch->full, sizeof batch->full, 0);
-    loader_seek(loader, &position, step);
-    blend_position_destroy(&position);
-}
-
 static void run_tuning_pass(struct comm *world, const struct setup *setup, struct engine *engine, struct loader *loader)
 {
     struct batch batch;
-    share_batch(&batch, world, engine, loader);
+    shared_batch_create(&batch, world, engine, loader);
     engine->executor->share =
         assign_timings(world, engine->executor, group_rank(engine->groups.stages), setup->device.share);
     engine_tuning_pass(engine, &batch, loader_micro_batches(loader) > 1);
