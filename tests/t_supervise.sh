@@ -1,8 +1,8 @@
 #!/bin/bash
 # jobscripts/supervise starts a run again after a failure, on simulated hosts (tests/simulated_host): a killed rank, a
 # host that vanishes and one that stands still are replaced by spare hosts, and the run ends with the digest of an
-# undisturbed one; the log says how much time was lost. On fewer hosts the layout is chosen again, or one line says why none fits. Starts that save nothing
-# end after three, mistakes and divergence after one. Ctrl-C saves and ends the run.
+# undisturbed one; the log says how much time was lost. On fewer hosts the layout is chosen again, or one line says why
+# none fits. Starts that save nothing end after three, mistakes and divergence after one. Ctrl-C saves and ends the run.
 #
 # limit: 3600 s
 . "$abs_top_srcdir/tests/lib.sh"
@@ -202,6 +202,10 @@ lives_of "$trains; [ \$count = 1 ] && exit 0; exit 1"
 check "a second start that succeeds" test "$lives $code" = "2 0"
 lives_of "$trains; [ \$count = 1 ] && { echo 'cistron: x: another run uses it (y)' >&2; exit 2; }; exit \$((1 - count / 2))"
 check "a lost rank 0 that still has the folder's lock: it is tried again" test "$lives $code" = "3 0"
+lives_of "$trains; [ \$count = 1 ] && { echo 'cistron: x: free some space or y' >&2; exit 2; }; exit \$((1 - count / 2))"
+check "no space at a later start: it is tried again" test "$lives $code" = "3 0"
+lives_of "$trains; [ \$count = 1 ] && { echo 'cistron: x' >&2; exit 2; }; exit 1"
+check "a mistake at a later start: no other one" test "$lives $code" = "2 2"
 CISTRON_LIVES=0 lives_of "$trains; exit 1"
 check "CISTRON_LIVES=0: one start" test "$lives $code" = "1 1"
 

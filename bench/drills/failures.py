@@ -19,7 +19,7 @@ import time
 from training import Wrong, checkpoints, events, logged, result
 
 HANG_SECONDS = 10  # comm.timeout
-PATIENCE = 600     # seconds, for anything: the machine may be loaded
+PATIENCE = 1800    # seconds, for anything: the machine may be loaded
 # name, hosts, ranks of a host, keys
 LAYOUTS = [
     ("replicas", 2, 1, ["parallel.shard=none"]),
@@ -190,7 +190,8 @@ class Failures:
         if kind == "full":
             filler = os.path.join(os.path.dirname(run.folder), "filler")
             fill(filler)
-            wait_for(lambda: "No space left" in run.text()[self.seen:], lambda: run.over() or run.life()[0] > life)
+            wait_for(lambda: re.search("No space left|free some space", run.text()[self.seen:]),
+                     lambda: run.over() or run.life()[0] > life)
             os.remove(filler)
             return lambda: None
         if kind == "vanish":
