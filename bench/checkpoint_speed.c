@@ -2,8 +2,8 @@
  * folder: written with what it takes to be safe (hashes, flushes, side file, renames) beside dd conv=fsync; read as a
  * restart does it, with all its bytes compared, beside dd's reading, the page cache emptied of the file before each,
  * then once more from the page cache. Beside steps they wait for the snapshot alone, whose first one takes memory.
- * Medians of several turns, taken in alternation. make bench/checkpoint_speed && [mpirun -n RANKS]
- * bench/checkpoint_speed FOLDER [TURNS] */
+ * Medians of several turns, taken in alternation. LAYERS and HIDDEN: another model, for example of many small tensors.
+ *   make bench/checkpoint_speed && [mpirun -n RANKS] bench/checkpoint_speed FOLDER [TURNS [LAYERS HIDDEN]] */
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -150,20 +150,20 @@ static void report(int64_t bytes, double cached)
 
 int main(int count, char **arguments)
 {
-    static const struct model_settings settings = {.family = &family_llama,
-                                                   .layers = 12,
-                                                   .hidden = 768,
-                                                   .ffn = 2048,
-                                                   .heads = 12,
-                                                   .kv_heads = 12,
-                                                   .head_dim = 64,
-                                                   .vocabulary = 256,
-                                                   .rope = {.theta = 10000},
-                                                   .norm_eps = 1e-5,
-                                                   .init_std = 0.02,
-                                                   .embedding_std = 0.02,
-                                                   .output_std = 0.02,
-                                                   .decay_matrices = true};
+    struct model_settings settings = {.family = &family_llama,
+                                      .layers = 12,
+                                      .hidden = 768,
+                                      .ffn = 2048,
+                                      .heads = 12,
+                                      .kv_heads = 12,
+                                      .head_dim = 64,
+                                      .vocabulary = 256,
+                                      .rope = {.theta = 10000},
+                                      .norm_eps = 1e-5,
+                                      .init_std = 0.02,
+                                      .embedding_std = 0.02,
+                                      .output_std = 0.02,
+                                      .decay_matrices = true};
     static const struct engine_settings engine_settings = {.memory = {.compute = DTYPE_F32,
                                                                       .statistic = DTYPE_F32,
                                                                       .slots = {1},
@@ -175,9 +175,15 @@ int main(int count, char **arguments)
     world = comm_open_mpi();
     log_open(world->rank);
     if (count < 2)
-        error_fatal("usage: bench/checkpoint_speed FOLDER [TURNS]");
+        error_fatal("usage: bench/checkpoint_speed FOLDER [TURNS [LAYERS HIDDEN]]");
     if (count > 2 && atoi(arguments[2]) > 0)
         turns = atoi(arguments[2]) < MOST_TURNS ? atoi(arguments[2]) : MOST_TURNS;
+    if (count > 4) {
+        settings.layers = atoi(arguments[3]);
+        settings.hidden = atoi(arguments[4]);
+        settings.ffn = 8 * settings.hidden / 3 / 16 * 16;
+        settings.heads = settings.kv_heads = settings.hidden / settings.head_dim;
+    }
     struct executor *executor = cpu_executor_create(1);
     struct group *group = comm_group_create(world, NULL, "data");
     struct model model;

@@ -1,7 +1,7 @@
 #!/bin/bash
 # kill -9 costs no more than the steps since the last finished save: at random moments of training and of a save, and
-# between any two system calls of a save, on either rank. A kill keeps the page cache, so a trace of system calls shows
-# that writes, flushes and renames come in the right order.
+# between any two system calls of a save, on either rank; in part also of tensor ranks. A kill keeps the page cache, so a
+# trace of system calls shows that writes, flushes and renames come in the right order.
 . "$abs_top_srcdir/tests/lib.sh"
 small_deck || exit 1
 steps=1500
@@ -138,18 +138,22 @@ echo "20 kills in training: step $(last_saved) is saved"
 
 # -- Random moments of a save -------------------------------------------------------------------------------------------
 
-inside=0
-tries=0
-while [ $inside -lt 8 ] && [ $tries -lt 24 ]; do
-    start SHIM_MATCH=.tmp SHIM_DELAY=pwrite:0.02
-    await 60 written $((RANDOM % 400))
-    kill_all
-    tries=$((tries + 1))
-    if left_now 'step_*.tmp'; then inside=$((inside + 1)); fi
-    ended "kill $tries of saves"
-done
-check "eight kills came inside a save" test $inside -ge 8
-echo "$tries kills near saves, $inside inside one"
+# kills_in_saves COUNT
+kills_in_saves()
+{
+    local inside=0 tries=0
+    while [ $inside -lt "$1" ] && [ $tries -lt $((3 * $1)) ]; do
+        start SHIM_MATCH=.tmp SHIM_DELAY=pwrite:0.02
+        await 60 written $((RANDOM % 400))
+        kill_all
+        tries=$((tries + 1))
+        if left_now 'step_*.tmp'; then inside=$((inside + 1)); fi
+        ended "kill $tries of saves"
+    done
+    check "$1 kills came inside a save" test $inside -ge "$1"
+    echo "$tries kills near saves, $inside inside one"
+}
+kills_in_saves 8
 
 # -- Between two acts of a save -----------------------------------------------------------------------------------------
 
@@ -199,20 +203,39 @@ while_held fsync_folder "between rename and the folder's fsync" 'step_*[0-9].h5'
 
 # -- All that was killed, finished --------------------------------------------------------------------------------------
 
-end=$(($(last_saved) + 5 * every))
-settings+=("train.steps=$end")
-start
-wait $launcher
-check "it finishes" test $? -eq 0
-$MPIRUN -n 2 "$CISTRON" train "$work/deck.cfg" "${settings[@]}" checkpoint.every=0 output.folder="$work/whole" >"$work/out" 2>&1
-losses "$work/whole" >"$work/whole.losses"
-check "a whole run" test "$(wc -l <"$work/whole.losses")" -eq $end
-losses "$run" >"$work/run.losses"
-check "after all kills: the losses of the run that never stopped, each step once" cmp "$work/whole.losses" "$work/run.losses"
-check "and its digest" test "$(digest "$work/whole" $end)" = "$(digest "$run" $end)" -a -n "$(digest "$run" $end)"
-check "nothing temporary is left" test "$(ls "$run" | grep -c 'tmp')" -eq 0
-check "no side file without its checkpoint is left" \
-    test "$(ls "$run" | grep -c '^step_.*h5$')" -eq "$(ls "$run" | grep -c '^step_.*xxh3$')"
+# finished WHOLE: the killed run, finished, is a run that never stopped, in folder WHOLE
+finished()
+{
+    end=$(($(last_saved) + 5 * every))
+    settings+=("train.steps=$end")
+    start
+    wait $launcher
+    check "it finishes" test $? -eq 0
+    $MPIRUN -n 2 "$CISTRON" train "$work/deck.cfg" "${settings[@]}" checkpoint.every=0 output.folder="$1" >"$work/out" 2>&1
+    losses "$1" >"$work/whole.losses"
+    check "a whole run" test "$(wc -l <"$work/whole.losses")" -eq $end
+    losses "$run" >"$work/run.losses"
+    check "after all kills: the losses of the run that never stopped, each step once" \
+        cmp "$work/whole.losses" "$work/run.losses"
+    check "and its digest" test "$(digest "$1" $end)" = "$(digest "$run" $end)" -a -n "$(digest "$run" $end)"
+    check "nothing temporary is left" test "$(ls "$run" | grep -c 'tmp')" -eq 0
+    check "no side file without its checkpoint is left" \
+        test "$(ls "$run" | grep -c '^step_.*h5$')" -eq "$(ls "$run" | grep -c '^step_.*xxh3$')"
+}
+finished "$work/whole"
+
+# -- Tensor ranks, which exchange columns of the snapshot before their threads write them ---------------------------------
+
+of_one_split=("${settings[@]}")
+settings+=("train.steps=$steps" parallel.tensor=2)
+run="$work/tensor"
+at 1 "before its first write" ".h5.tmp" SHIM_MATCH=.h5.tmp SHIM_KILL=pwrite:1
+at 0 "between write and fsync" ".h5.tmp" SHIM_MATCH=.h5.tmp SHIM_KILL=fsync:1
+at 1 "behind its fsync" ".h5.tmp" SHIM_MATCH=.h5.tmp SHIM_KILL=close:1
+at 0 "between side file and rename" ".h5.tmp .h5.xxh3" SHIM_MATCH=step_ SHIM_KILL=rename:2
+kills_in_saves 3
+finished "$work/whole_tensor"
+settings=("${of_one_split[@]}")
 
 # -- The order of a save's acts -----------------------------------------------------------------------------------------
 

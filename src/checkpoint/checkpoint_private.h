@@ -49,10 +49,11 @@ uint64_t checkpoint_digest_sum(struct comm *world, uint64_t own);
 bool checkpoint_write_scales(hid_t file, const struct delayed_scaling *host);
 int64_t checkpoint_scales_bytes(const struct delayed_scaling *host);
 bool checkpoint_has_scales(hid_t file);
-/* Loads the state of delayed scaling from an open file, if file and engine have one and it fits: equal numbers of
- * operands and steps, and equal `largest` numbers. Otherwise the engine's state is unchanged. engine->scaling.restored
- * says which. Local. ERROR_USER: the datasets cannot be read. */
-int checkpoint_read_scales(hid_t file, const char *path, struct engine *engine);
+/* Loads the state of delayed scaling from a file that rank 0 opens, if file and engine have one and it fits: equal
+ * numbers of operands and steps, and equal `largest` numbers. Otherwise the engine's state is unchanged.
+ * engine->scaling.restored says which. Collective; the error is shared, not printed. ERROR_USER: the datasets cannot be
+ * read. */
+int checkpoint_read_scales(struct comm *world, const char *path, struct engine *engine);
 
 /* The final and temporary names of a checkpoint and its side file; owned. */
 struct checkpoint_names {
@@ -83,10 +84,14 @@ bool checkpoint_read_slab(hid_t dataset, hid_t type, const struct parameter *par
 /* Records the error that checkpoint_read_slab failed. Returns ERROR_USER. */
 int checkpoint_refuse_tensor(const char *path, const char *name);
 
+/* Writes the offset of each dataset's bytes in an open file to places[kinds * parameters], kind by kind: -1 if they do
+ * not have the layout of a row-major array of `dtype`. Local. */
+void checkpoint_find_places(hid_t file, const struct model *model, int kinds, enum dtype dtype, int64_t *places);
 /* Reads each rank's shards of the first `kinds` kinds; with moments also the state of delayed scaling
- * (checkpoint_load). list: blocks to compare; blocks that are not of tensors are ignored. Collective. */
+ * (checkpoint_load). places: from checkpoint_find_places; a rank opens the file with HDF5 only if it owns elements
+ * without a place. list: blocks to compare; blocks that are not of tensors are ignored. Collective. */
 int checkpoint_read_tensors(struct comm *world, struct engine *engine, const char *path, int kinds,
-                            const struct block_list *list, bool *damaged);
+                            const int64_t *places, const struct block_list *list, bool *damaged);
 
 /* Opens the file and checks that it is a checkpoint in a format that this program reads. Local. ERROR_USER. */
 int checkpoint_open(hid_t *file, const char *path);

@@ -135,14 +135,16 @@ int checkpoint_refuse_tensor(const char *path, const char *name)
                       name);
 }
 
-/* Checks the file on rank 0 before all ranks read it. */
-static int check_file(struct engine *engine, const char *path, int kinds)
+/* Checks the file on rank 0 before all ranks read it, and finds the tensors' places in it. */
+static int check_file(struct engine *engine, const char *path, int kinds, int64_t *places)
 {
     hid_t file;
     int code = checkpoint_open(&file, path);
     if (code != ERROR_NONE)
         return code;
     code = checkpoint_check_tensors(file, path, engine->model, kinds);
+    if (code == ERROR_NONE)
+        checkpoint_find_places(file, engine->model, kinds, piece_dtype(engine), places);
     H5Fclose(file);
     return code;
 }
@@ -155,11 +157,16 @@ static int read_all(struct comm *world, struct engine *engine, const char *path,
     int code = checkpoint_read_meta(world, path, &meta);
     if (code != ERROR_NONE)
         return code;
+    const int64_t bytes = kinds * model_parameters(engine->model) * (int64_t)sizeof(int64_t);
+    int64_t *places = memory_allocate(bytes);
     struct hdf5_silence silence;
     hdf5_silence_begin(&silence);
-    code = comm_agree(world, world->rank == 0 ? check_file(engine, path, kinds) : ERROR_NONE);
-    if (code == ERROR_NONE)
-        code = checkpoint_read_tensors(world, engine, path, kinds, list, damaged);
+    code = comm_agree(world, world->rank == 0 ? check_file(engine, path, kinds, places) : ERROR_NONE);
+    if (code == ERROR_NONE) {
+        comm_broadcast(world, places, bytes, 0);
+        code = checkpoint_read_tensors(world, engine, path, kinds, places, list, damaged);
+    }
+    memory_free(places);
     if (code == ERROR_NONE)
         engine_weights_written(engine);
     hdf5_silence_end(&silence);

@@ -106,23 +106,45 @@ static int read_numbers(hid_t group, const char *path, const struct delayed_scal
     return code;
 }
 
-int checkpoint_read_scales(hid_t file, const char *path, struct engine *engine)
+/* Reads the file's numbers into `read` on rank 0; *fits: file and engine agree. */
+static int read_file(const char *path, const struct delayed_scaling *own, const struct delayed_scaling *read,
+                     bool *fits)
+{
+    hid_t file;
+    *fits = false;
+    int code = checkpoint_open(&file, path);
+    if (code != ERROR_NONE)
+        return code;
+    if (checkpoint_has_scales(file)) {
+        hid_t group = hdf5_open_group(file, GROUP);
+        code = group < 0 ? error_user("%s: /%s is not a group", path, GROUP) : read_numbers(group, path, read, fits);
+        *fits = code == ERROR_NONE && *fits &&
+                memcmp(own->largest.data, read->largest.data, (size_t)tensor_extent(&own->largest)) == 0;
+        if (group >= 0)
+            H5Gclose(group);
+    }
+    H5Fclose(file);
+    return code;
+}
+
+int checkpoint_read_scales(struct comm *world, const char *path, struct engine *engine)
 {
     struct stream *stream = &engine->streams[STREAM_COMPUTE];
     struct delayed_scaling *scaling = &engine->scaling;
-    if (!delayed_scaling_present(scaling) || !checkpoint_has_scales(file))
+    if (!delayed_scaling_present(scaling))
         return ERROR_NONE;
-    hid_t group = hdf5_open_group(file, GROUP);
-    if (group < 0)
-        return error_user("%s: /%s is not a group", path, GROUP);
     struct delayed_scaling own = delayed_scaling_fetch(scaling, stream), read = delayed_scaling_fetch(scaling, stream);
-    bool fits;
-    int code = read_numbers(group, path, &read, &fits);
-    if (code == ERROR_NONE && fits &&
-        memcmp(own.largest.data, read.largest.data, (size_t)tensor_extent(&own.largest)) == 0)
+    bool fits = false;
+    int code = comm_share(world, world->rank == 0 ? read_file(path, &own, &read, &fits) : ERROR_NONE);
+    comm_broadcast(world, &fits, sizeof fits, 0);
+    if (code == ERROR_NONE && fits) {
+        for (int i = 0; i < NUMBERS; i++) {
+            const struct tensor x = number_of(&read, i);
+            comm_broadcast(world, x.data, tensor_extent(&x), 0);
+        }
         delayed_scaling_put(scaling, &read, stream);
+    }
     delayed_scaling_host_destroy(&own);
     delayed_scaling_host_destroy(&read);
-    H5Gclose(group);
     return code;
 }

@@ -3,8 +3,9 @@
  * A rank owns ranges of tensors. If a range has the same layout in the file as in memory, it is read with plain reads,
  * which end at the ends of blocks, so that a block that lies completely in the range is read as a whole. One of the
  * ranks that read a block as a whole compares its hash. Blocks that no rank reads as a whole (ranks of another layout
- * may have written them) are read once more for that, from the page cache. HDF5 reads everything else: columns, other
- * element types, other storage layouts. */
+ * may have written them) are read once more for that, from the page cache. Columns are read with the rows that they are
+ * in, which the tensor ranks of a node share in its page cache. HDF5 reads everything else: other element types, other
+ * storage layouts. Only rank 0 looks up where tensors are, and most other ranks do not open the file with HDF5. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/range.h"
@@ -22,13 +23,15 @@
 
 enum {
     READ_THREADS = 4, /* a single thread would alternately wait for the disk and for the hash */
-    CACHED_BYTES = 512 << 10
+    CACHED_BYTES = 512 << 10,
+    ROWS_BYTES = 1 << 20 /* rows that are read at once for some of their columns */
 };
 
 /* A part of the rank's shards, at most PIECE_BYTES. */
 struct tensor_part {
     struct parameter_piece piece;
-    int64_t offset;        /* offset in the file; -1: HDF5 reads the part */
+    int64_t offset;        /* offset of its elements in the file, or of the tensor if `columns`; -1: HDF5 reads it */
+    bool columns;          /* the part has some columns of the tensor */
     int64_t block, blocks; /* blocks of the list that lie completely in the part: the first, and their number */
 };
 
@@ -37,7 +40,9 @@ struct tensor_reader {
     struct engine *engine;
     const char *path;
     const struct block_list *list;
-    hid_t file;
+    const int64_t *places; /* [kinds * parameters] (checkpoint_find_places) */
+    int parameters;
+    hid_t file; /* -1: this rank does not need HDF5 */
     int descriptor;
     struct tensor_part *parts; /* [count] */
     int64_t count, capacity;
@@ -47,24 +52,30 @@ struct tensor_reader {
 
 /* -- Parts ------------------------------------------------------------------------------------------------------- */
 
-/* Returns the offset of a dataset's bytes in the file if they have the layout of memory, else -1. */
-static int64_t place_of(const struct tensor_reader *r, const struct parameter_piece *piece)
+static int64_t place_of(hid_t file, enum piece_kind kind, const struct parameter *p, enum dtype dtype)
 {
     char name[CHECKPOINT_DATASET_BYTES];
-    checkpoint_dataset_name(name, piece->kind, piece->parameter);
-    hid_t dataset = hdf5_open_dataset(r->file, name);
+    checkpoint_dataset_name(name, kind, p);
+    hid_t dataset = hdf5_open_dataset(file, name);
     if (dataset < 0)
         return -1; /* HDF5 will report the error */
     hid_t type = H5Dget_type(dataset), plan = H5Dget_create_plist(dataset);
-    const bool plain = H5Tequal(type, checkpoint_type(master_dtype(&piece->device))) > 0 &&
-                       H5Pget_layout(plan) == H5D_CONTIGUOUS && H5Pget_external_count(plan) == 0;
-    const struct parameter *p = piece->parameter;
-    const hsize_t bytes = (hsize_t)(p->rows * p->cols * dtype_size(master_dtype(&piece->device)));
+    const bool plain = H5Tequal(type, checkpoint_type(dtype)) > 0 && H5Pget_layout(plan) == H5D_CONTIGUOUS &&
+                       H5Pget_external_count(plan) == 0;
+    const hsize_t bytes = (hsize_t)(p->rows * p->cols * dtype_size(dtype));
     const haddr_t place = plain && H5Dget_storage_size(dataset) == bytes ? H5Dget_offset(dataset) : HADDR_UNDEF;
     H5Pclose(plan);
     H5Tclose(type);
     H5Dclose(dataset);
     return place == HADDR_UNDEF ? -1 : (int64_t)place;
+}
+
+void checkpoint_find_places(hid_t file, const struct model *model, int kinds, enum dtype dtype, int64_t *places)
+{
+    for (int kind = 0; kind < kinds; kind++)
+        for (int u = 0; u < model->unit_count; u++)
+            for (int i = 0; i < model->units[u].parameter_count; i++)
+                *places++ = place_of(file, (enum piece_kind)kind, &model->units[u].parameters[i], dtype);
 }
 
 /* Returns the first block that ends after the byte. */
@@ -82,7 +93,7 @@ static int64_t block_at(const struct block_list *list, int64_t byte)
 }
 
 static void add_part(struct tensor_reader *r, const struct parameter_piece *piece, struct parameter_slab slab,
-                     int64_t offset)
+                     int64_t offset, bool columns)
 {
     if (r->count == r->capacity) {
         r->capacity = 2 * r->capacity + 64;
@@ -91,8 +102,8 @@ static void add_part(struct tensor_reader *r, const struct parameter_piece *piec
     struct tensor_part *part = &r->parts[r->count++];
     const struct block_list *list = r->list;
     const int64_t end = offset + slab.count * dtype_size(master_dtype(&piece->device));
-    *part = (struct tensor_part){.piece = piece_part(piece, slab), .offset = offset};
-    if (offset < 0 || list->count == 0)
+    *part = (struct tensor_part){.piece = piece_part(piece, slab), .offset = offset, .columns = columns};
+    if (offset < 0 || columns || list->count == 0)
         return;
     part->block = block_at(list, offset);
     if (part->block < list->count && list->blocks[part->block].offset < offset)
@@ -120,14 +131,16 @@ static int add_owned(void *self, const struct parameter_piece *piece)
     struct tensor_reader *r = self;
     const struct parameter *p = piece->parameter;
     const int64_t width = dtype_size(master_dtype(&piece->device)), end = piece->slab.first + piece->slab.count;
-    const int64_t place = piece->slab.count > 0 && p->part.cols == p->cols ? place_of(r, piece) : -1;
+    const int64_t place = r->places[piece->kind * r->parameters + piece->number];
+    const bool columns = p->part.cols < p->cols;
     struct parameter_slab rest = piece->slab;
     while (rest.count > 0) {
         const struct slab_run run = slab_run(p, rest);
-        const int64_t offset = place < 0 ? -1 : place + run.first * width, most = PIECE_BYTES / width;
-        int64_t count = place < 0 ? rest.count : cut(r->list, offset, run.count * width, width) / width;
+        const bool whole = place < 0 || columns;
+        const int64_t offset = whole ? place : place + run.first * width, most = PIECE_BYTES / width;
+        int64_t count = whole ? rest.count : cut(r->list, offset, run.count * width, width) / width;
         count = MIN(count, most);
-        add_part(r, piece, (struct parameter_slab){rest.first, count}, offset);
+        add_part(r, piece, (struct parameter_slab){rest.first, count}, offset, columns);
         rest = (struct parameter_slab){rest.first + count, end - rest.first - count};
     }
     return ERROR_NONE;
@@ -202,9 +215,48 @@ static int read_hashing(const struct tensor_reader *r, char *to, int64_t bytes, 
     return code;
 }
 
+/* Reads the rectangle of a tensor that begins at byte `place` of the file, with the rest of its rows, some rows at a
+ * time. rows: [ROWS_BYTES] scratch. */
+static int read_rectangle(const struct tensor_reader *r, int64_t place, int64_t width, int64_t cols,
+                          const struct rectangle *rectangle, char *rows, char *to)
+{
+    const int64_t pitch = cols * width, bytes = rectangle->cols * width;
+    int code = ERROR_NONE;
+    for (int64_t done = 0, count; done < rectangle->rows && code == ERROR_NONE; done += count) {
+        const int64_t from = place + (rectangle->row + done) * pitch + rectangle->col * width;
+        count = MIN(rectangle->rows - done, bytes < ROWS_BYTES ? (ROWS_BYTES - bytes) / pitch + 1 : 1);
+        if (count == 1) {
+            code = file_read(r->descriptor, r->path, to + done * bytes, bytes, from);
+            continue;
+        }
+        code = file_read(r->descriptor, r->path, rows, (count - 1) * pitch + bytes, from);
+        for (int64_t row = 0; row < count && code == ERROR_NONE; row++)
+            memcpy(to + (done + row) * bytes, rows + row * pitch, (size_t)bytes);
+    }
+    return code;
+}
+
+static int read_columns(const struct tensor_reader *r, const struct tensor_part *part, char *to)
+{
+    const struct parameter *p = part->piece.parameter;
+    const int64_t width = dtype_size(master_dtype(&part->piece.device));
+    struct rectangle rectangles[SLAB_RECTANGLES];
+    const int count = slab_rectangles(p, part->piece.slab, rectangles);
+    char *rows = memory_allocate(ROWS_BYTES);
+    int code = ERROR_NONE;
+    for (int i = 0; i < count && code == ERROR_NONE; i++) {
+        code = read_rectangle(r, part->offset, width, p->cols, &rectangles[i], rows, to);
+        to += rectangles[i].rows * rectangles[i].cols * width;
+    }
+    memory_free(rows);
+    return code;
+}
+
 /* Reads a part, and compares and marks as done those of its blocks that are assigned to this rank. */
 static int read_part(struct tensor_reader *r, const struct tensor_part *part, char *to)
 {
+    if (part->columns)
+        return read_columns(r, part, to);
     int64_t at = part->offset;
     int code = ERROR_NONE;
     for (int64_t b = part->block; b < part->block + part->blocks && code == ERROR_NONE; b++) {
@@ -317,16 +369,13 @@ static int check_rest(void *self, int64_t block)
     return r->mine[block] ? checkpoint_check_block(r->descriptor, r->path, &r->list->blocks[block]) : ERROR_NONE;
 }
 
-static int open_reader(struct tensor_reader *r)
+/* Opens the file with HDF5 if a part of this rank needs it. */
+static int open_hdf5(struct tensor_reader *r)
 {
-    int code = checkpoint_open(&r->file, r->path);
-    if (code != ERROR_NONE)
-        return code;
-    r->descriptor = open_file(r->path);
-    if (r->descriptor >= 0)
-        return ERROR_NONE;
-    H5Fclose(r->file);
-    return error_environment("%s: cannot open it: %s", r->path, open_failure());
+    bool needed = false;
+    for (int64_t i = 0; i < r->count; i++)
+        needed = needed || r->parts[i].offset < 0;
+    return needed ? checkpoint_open(&r->file, r->path) : ERROR_NONE;
 }
 
 static int read_open(struct tensor_reader *r, int kinds)
@@ -334,28 +383,38 @@ static int read_open(struct tensor_reader *r, int kinds)
     r->mine = memory_allocate(r->list->count);
     piece_visit_owned(r->engine, kinds, add_owned, r);
     assign_blocks(r);
-    int code = read_own(r);
+    int code = open_hdf5(r);
+    if (code == ERROR_NONE)
+        code = read_own(r);
     if (code == ERROR_NONE)
         code = by_threads(r, r->list->count, check_rest, r);
-    if (code == ERROR_NONE && kinds == PIECE_KINDS)
-        code = checkpoint_read_scales(r->file, r->path, r->engine);
+    if (r->file >= 0)
+        H5Fclose(r->file);
     memory_free(r->mine);
     free(r->parts);
     return code;
 }
 
 int checkpoint_read_tensors(struct comm *world, struct engine *engine, const char *path, int kinds,
-                            const struct block_list *list, bool *damaged)
+                            const int64_t *places, const struct block_list *list, bool *damaged)
 {
-    struct tensor_reader r = {.world = world, .engine = engine, .path = path, .list = list};
-    const int opened = open_reader(&r);
-    int code = comm_share(world, opened);
+    struct tensor_reader r = {.world = world,
+                              .engine = engine,
+                              .path = path,
+                              .list = list,
+                              .places = places,
+                              .parameters = model_parameters(engine->model),
+                              .file = -1,
+                              .descriptor = open_file(path)};
+    const bool opened = r.descriptor >= 0;
+    int code =
+        comm_share(world, opened ? ERROR_NONE : error_environment("%s: cannot open it: %s", path, open_failure()));
     if (code == ERROR_NONE)
         code = comm_share(world, read_open(&r, kinds));
-    if (opened == ERROR_NONE) {
+    if (code == ERROR_NONE && kinds == PIECE_KINDS)
+        code = checkpoint_read_scales(world, path, engine);
+    if (opened)
         close(r.descriptor);
-        H5Fclose(r.file);
-    }
     *damaged = comm_max_i64(world, r.damaged) != 0 && code == ERROR_USER;
     return *damaged ? code : comm_agree(world, code);
 }
