@@ -37,19 +37,16 @@ static void start_record(struct references_reading *r, const struct record_piece
     s->list[s->count++] = (struct reference){memory_format("%.*s", (int)piece->length, piece->text), s->letters, 0};
 }
 
-static int end_record(struct references_reading *r)
+static void end_record(struct references_reading *r)
 {
     struct references *s = r->references;
     if (s->count == 0)
-        return ERROR_NONE;
+        return;
     const struct reference *last = &s->list[s->count - 1];
     record_stops_end(&r->stops);
     census_end_record(&s->census, last->name);
     if (last->length > s->longest)
         s->longest = last->length;
-    return last->length > 0 ? ERROR_NONE
-                            : error_user("%s: record %s does not have a sequence", s->path,
-                                         text_short((char[TEXT_SHORT]){0}, last->name));
 }
 
 static int read_records(struct references_reading *r, struct record_reader *reader)
@@ -66,8 +63,8 @@ static int read_records(struct references_reading *r, struct record_reader *read
             put_text(r, piece.text, piece.length);
             continue;
         }
-        code = end_record(r);
-        if (code == ERROR_NONE && piece.kind == RECORD_NAME)
+        end_record(r);
+        if (piece.kind == RECORD_NAME)
             start_record(r, &piece);
     }
     return code;

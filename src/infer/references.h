@@ -21,8 +21,7 @@ struct references {
 };
 
 /* Reads the whole file; call references_destroy also after an error. letter_case: see prepare/census.h; may be NULL.
- * Local. ERROR_USER: errors of census_start, source_open and record_reader_next, a record without letters, or two
- * records of one name. */
+ * Local. ERROR_USER: errors of census_start, source_open and record_reader_next, or two records of one name. */
 int references_read(struct references *references, const char *path, const struct tokenizer *tokenizer,
                     const char *letter_case);
 /* Returns the index of the record with this name; -1: none. */

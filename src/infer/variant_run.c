@@ -189,7 +189,7 @@ static struct inference_shape choose_shape(const struct variant_run *r)
     const int64_t whole = r->references.longest + how->begins + how->ends;
     const bool grows = r->has_variants && r->variants.first_resized >= 0;
     const int64_t longest = grows ? how->context : MIN(whole, how->context);
-    const int64_t items = variant_score_items(&r->scoring, r->has_variants ? &r->variants : NULL);
+    const int64_t items = MAX(variant_score_items(&r->scoring, r->has_variants ? &r->variants : NULL), 1);
     const int64_t most = MAX(wish / longest, 1), batches = (items + most - 1) / most;
     const int64_t each = (items + batches - 1) / batches * longest;
     const int64_t tokens = (each + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
