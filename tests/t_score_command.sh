@@ -10,6 +10,7 @@ every=masked-marginals,masked-together,wt-marginals,pseudo-log-likelihood,pseudo
 check "a model" test $? -eq 0
 cp "$golden/embed_esm2.fa" "$work/p.fa"
 cut -d, -f1-3 "$golden/score_esm2.csv" >"$work/m.csv"
+cut -d, -f1-3 "$golden/score_esm2_windows.csv" >"$work/w.csv" # changes that are near each other
 
 # near FILE COLUMN GOLDEN COLUMN BOUND: two columns, relative to their largest number
 near()
@@ -23,11 +24,11 @@ near()
 # -- masked models -------------------------------------------------------------------------------------------------
 score=(score --checkpoint "$work/esm.h5" --fasta "$work/p.fa")
 for n in 1 2 3; do
-    ranks $n "${score[@]}" --mutations "$work/m.csv" --method $every -o "$work/s$n.csv" --context 66 --batch 300
+    ranks $n "${score[@]}" --mutations "$work/w.csv" --method $every -o "$work/s$n.csv" --context 66 --batch 300
     check "score on $n ranks ends with 0" codes_are 0 $n
     check "score on $n ranks: the bytes of 1" cmp "$work/s$n.csv" "$work/s1.csv"
 done
-ranks 2 "${score[@]}" --mutations "$work/m.csv" --method $every -o "$work/shard.csv" --context 66 --batch 300 --shard
+ranks 2 "${score[@]}" --mutations "$work/w.csv" --method $every -o "$work/shard.csv" --context 66 --batch 300 --shard
 check "ranks that share the weights end with 0" codes_are 0 2
 check "ranks that share the weights: the bytes of 1" cmp "$work/shard.csv" "$work/s1.csv"
 ranks 2 "${score[@]}" --mutations "$work/m.csv" -o "$work/one.csv" --measured measured
