@@ -18,12 +18,12 @@ static struct executor *cpu;
 
 /* -- Without training -------------------------------------------------------------------------------------------- */
 
-enum { READ_TOKENS = 24, READ_HIDDEN = 32, READ_VOCABULARY = 40 };
+enum { READ_TOKENS = 24, READ_HIDDEN = 32, READ_VOCABULARY = 40, READ_ROWS = 3 };
 
 /* What a model says of one sequence: each token's loss and state, the logits of the last. */
 struct reading {
     double losses[READ_TOKENS], logits[READ_VOCABULARY];
-    float states[READ_TOKENS * READ_HIDDEN];
+    float states[READ_TOKENS * READ_HIDDEN], rows[READ_ROWS * READ_VOCABULARY];
 };
 
 /* Of a second sequence, so that the first one's logits are the second row. */
@@ -59,6 +59,8 @@ static void read_with(const struct model_settings *settings, const struct parall
         engine_score(&engine, &batch, reading->losses);
     else if (use == MEMORY_EMBED)
         engine_embed(&engine, &batch, reading->states);
+    else if (use == MEMORY_LOGITS)
+        engine_logits(&engine, &batch, (int32_t[READ_ROWS]){READ_TOKENS - 1, 0, 7}, READ_ROWS, reading->rows);
     else
         read_logits(&engine, batch.tokens, reading->logits);
     batch_destroy(&batch);
@@ -73,6 +75,8 @@ static double most_apart(const struct reading *a, const struct reading *b)
         most = fmax(most, fabs(a->losses[t] - b->losses[t]));
     for (int v = 0; v < READ_VOCABULARY; v++)
         most = fmax(most, fabs(a->logits[v] - b->logits[v]));
+    for (int i = 0; i < READ_ROWS * READ_VOCABULARY; i++)
+        most = fmax(most, (double)fabsf(a->rows[i] - b->rows[i]));
     for (int i = 0; i < READ_TOKENS * READ_HIDDEN; i++)
         most = fmax(most, (double)fabsf(a->states[i] - b->states[i]));
     return most;

@@ -13,23 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct command *const commands[] = {&command_train,
-                                          &command_plan,
-                                          &command_measure,
-                                          &command_sweep,
-                                          &command_report,
-                                          &command_prepare,
-                                          &command_baseline,
-                                          &command_eval,
-                                          &command_embed,
-                                          &command_generate,
-                                          &command_import,
-                                          &command_export,
-                                          &command_inspect,
-                                          &command_deck,
-                                          &command_jobscripts,
-                                          &command_completions,
-                                          NULL};
+const struct command *const commands[] = {
+    &command_train,    &command_plan,    &command_measure, &command_sweep,      &command_report,      &command_prepare,
+    &command_baseline, &command_eval,    &command_score,   &command_embed,      &command_generate,    &command_import,
+    &command_export,   &command_inspect, &command_deck,    &command_jobscripts, &command_completions, NULL};
 
 /* -- Help -------------------------------------------------------------------------------------------------------- */
 

@@ -79,8 +79,8 @@ struct command {
 extern const struct command *const commands[];
 
 extern const struct command command_train, command_plan, command_measure, command_sweep, command_report,
-    command_prepare, command_baseline, command_eval, command_embed, command_generate, command_import, command_export,
-    command_inspect, command_deck, command_jobscripts, command_completions;
+    command_prepare, command_baseline, command_eval, command_score, command_embed, command_generate, command_import,
+    command_export, command_inspect, command_deck, command_jobscripts, command_completions;
 
 /* Finds the command named argv[1], parses its options, runs it and prints the recorded message. Returns an enum
  * error_code. */

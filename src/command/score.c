@@ -1,0 +1,74 @@
+/* cistron score */
+#include "command/command.h"
+#include "infer/variant_run.h"
+
+static struct variant_settings given;
+static device_make *make_executor;
+
+static int score(struct comm *world, void *self)
+{
+    return variant_run(world, self, make_executor);
+}
+
+static int run(const struct command_environment *environment, char **arguments, int count)
+{
+    (void)arguments;
+    (void)count;
+    const bool lists = given.mutations != NULL || given.scan;
+    if (given.mutations != NULL && given.scan)
+        return command_mistake(&command_score, "--mutations and --scan: give only one of them");
+    if (!lists && given.positions == NULL)
+        return command_mistake(&command_score, "missing: --mutations FILE, --scan or --positions FILE");
+    if (lists != (given.output != NULL))
+        return command_mistake(&command_score,
+                               lists ? "missing: --output FILE" : "--output: needs --mutations FILE or --scan");
+    if (given.measured != NULL && given.mutations == NULL)
+        return command_mistake(&command_score, "--measured: needs --mutations FILE");
+    make_executor = environment->make_executor;
+    return environment->with_ranks(score, &given);
+}
+
+static const struct command_option options[] = {
+    {"checkpoint", 0, "FILE", COMMAND_PATH, true, &given.checkpoint, "checkpoint or run folder"},
+    {"fasta", 0, "FILE", COMMAND_PATH, true, &given.fasta,
+     "records that the variants change (plain, .gz or .zst; - is standard input)"},
+    {"mutations", 0, "FILE", COMMAND_PATH, false, &given.mutations,
+     "variants: CSV or TSV with columns name and mutation (A42G:L50P) or mutant, or VCF"},
+    {"scan", 0, NULL, COMMAND_FLAG, false, &given.scan, "score all changes of one residue or base of all records"},
+    {"method", 0, "NAMES", COMMAND_TEXT, false, &given.methods,
+     "one or several, separated by commas (masked-marginals; causal models: log-likelihood-ratio)"},
+    {"output", 'o', "OUT", COMMAND_PATH, false, &given.output,
+     "output file: the rows with a column score, or one for each of several methods; .h5: HDF5"},
+    {"positions", 0, "OUT", COMMAND_PATH, false, &given.positions,
+     "output file of the logits and log-probabilities of all tokens at all positions; .h5: HDF5"},
+    {"measured", 0, "COLUMN", COMMAND_TEXT, false, &given.measured,
+     "column of measured values, for Spearman and AUC (DMS_score)"},
+    {"both-strands", 0, NULL, COMMAND_FLAG, false, &given.both_strands,
+     "causal models of bases: mean of both strands (reverse complement)"},
+    {"context", 0, "N", COMMAND_INTEGER, false, &given.context,
+     "tokens of a window, special tokens included (the context that the model was trained with)"},
+    {"batch", 0, "N", COMMAND_INTEGER, false, &given.batch, "tokens computed at once (32768 on a GPU, 4096 on a CPU)"},
+    {"precision", 0, "TYPE", COMMAND_TEXT, false, &given.precision,
+     "fp32 or bf16: the type that the model computes in (that of the training)"},
+    COMMAND_CASE(&given.letter_case),
+    COMMAND_FORCE(&given.replace),
+    COMMAND_SHARD(&given.shard),
+    COMMAND_TENSOR(&given.tensor),
+    {0}};
+
+const struct command command_score = {
+    .name = "score",
+    .arguments = "",
+    .summary = "score variants of sequences",
+    .help = "Scores how a change of residues or bases changes the likelihood of a record, in nats (doc/score.md).\n"
+            "Masked models (ESM-2, AMPLIFY): masked-marginals (each changed position masked alone),\n"
+            "masked-together (all at once), wt-marginals (none), pseudo-log-likelihood and pseudo-perplexity of the\n"
+            "changed sequence. Causal models: log-likelihood-ratio. Positions count from 1. Records longer than the\n"
+            "context are scored in windows centred on the change. Under mpirun or srun the ranks share the sequences;\n"
+            "the scores do not depend on their number. A run folder stands for its final_model.h5 or, if that is\n"
+            "later, its newest checkpoint.",
+    .options = options,
+    .least = 0,
+    .most = 0,
+    .run = run,
+};
