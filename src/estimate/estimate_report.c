@@ -152,14 +152,18 @@ static void print_traffic(const struct estimate *f)
 }
 
 /* Prints what hosts send outside of steps. */
-static void print_hosts(const struct host_traffic *hosts, const struct machine_rates *rates)
+static void print_hosts(const struct host_traffic *hosts, const struct machine_rates *rates, bool timed)
 {
     if (hosts == NULL)
         return;
     printf("messages of rank 0 between hosts %7s %18s %12s\n", "number", "MiB", "s");
-    for (enum host_work work = 0; work < HOST_WORKS; work++)
-        printf("  %-28s %9lld %18.1f %12.3g\n", host_work_name(work), (long long)hosts->of[work].messages,
-               (double)hosts->of[work].bytes / (1 << 20), host_seconds(hosts, work, rates));
+    for (enum host_work work = 0; work < HOST_WORKS; work++) {
+        char seconds[32] = "-";
+        if (timed)
+            snprintf(seconds, sizeof seconds, "%.3g", host_seconds(hosts, work, rates));
+        printf("  %-28s %9lld %18.1f %12s\n", host_work_name(work), (long long)hosts->of[work].messages,
+               (double)hosts->of[work].bytes / (1 << 20), seconds);
+    }
     whole("communicators of a rank", hosts->communicators);
     whole("made in rounds", hosts->rounds);
 }
@@ -215,7 +219,7 @@ void estimate_print(const struct estimate_report *report)
     print_arithmetic(f);
     print_time(f, report->rates, report->timed);
     print_traffic(f);
-    print_hosts(report->hosts, report->rates);
+    print_hosts(report->hosts, report->rates, report->timed);
     print_data(f);
     print_files(f);
     char need[BYTES_TEXT], limit[BYTES_TEXT];
@@ -267,15 +271,16 @@ static json_t *traffic_json(const struct estimate *f)
     return traffic;
 }
 
-static json_t *hosts_json(const struct host_traffic *hosts, const struct machine_rates *rates)
+static json_t *hosts_json(const struct host_traffic *hosts, const struct machine_rates *rates, bool timed)
 {
     json_t *all = json_pack("{si si}", "communicators", hosts->communicators, "rounds", hosts->rounds);
     for (enum host_work work = 0; work < HOST_WORKS; work++) {
         const struct comm_traffic *t = &hosts->of[work];
         json_object_set_new(all, host_work_name(work),
-                            json_pack("{sI sI sI sI sf}", "messages", (json_int_t)t->messages, "bytes",
+                            json_pack("{sI sI sI sI so*}", "messages", (json_int_t)t->messages, "bytes",
                                       (json_int_t)t->bytes, "rounds", (json_int_t)t->rounds, "messages_of_all_ranks",
-                                      (json_int_t)t->world_messages, "seconds", host_seconds(hosts, work, rates)));
+                                      (json_int_t)t->world_messages, "seconds",
+                                      timed ? json_real(host_seconds(hosts, work, rates)) : NULL));
     }
     return all;
 }
@@ -338,7 +343,7 @@ void estimate_print_json(const struct estimate_report *report)
                                       estimate_slowest(f)->seconds, "exposed", estimate_slowest(f)->exposed, "bubble",
                                       estimate_slowest(f)->bubble));
     if (report->hosts != NULL)
-        json_object_set_new(all, "hosts", hosts_json(report->hosts, report->rates));
+        json_object_set_new(all, "hosts", hosts_json(report->hosts, report->rates, report->timed));
     json_object_set_new(all, "node", json_integer(report->rates->node));
     if (report->choice->count > 0)
         json_object_set_new(all, "candidates", candidates_json(report->choice, report->timed));
