@@ -6,8 +6,8 @@
 
 #include "engine/engine.h"
 
-/* What one rank found: a hash of the bits, or, where bits may differ, the size (the loss, the norm of the gradients).
- * The other field is 0. */
+/* A number of one rank, to compare: a hash of its bits, or, where bits may differ, its size (the loss, the norm of the
+ * gradients). The other field is 0. */
 struct recheck_value {
     uint64_t bits;
     double size;

@@ -1,4 +1,4 @@
-/* Where a rank computes, for messages that name a bad device. */
+/* The host and device on which a rank computes, for messages that name a bad device. */
 #ifndef ESTIMATE_DEVICE_PLACE_H
 #define ESTIMATE_DEVICE_PLACE_H
 

@@ -205,7 +205,7 @@ static int verdict(struct judge *j)
         return code;
     char *message = memory_string(error_message());
     error_clear();
-    error_restate(ERROR_ENVIRONMENT, message); /* no user can mend it in a deck */
+    error_restate(ERROR_ENVIRONMENT, message); /* no key of a deck can help */
     free(message);
     return ERROR_ENVIRONMENT;
 }

@@ -17,7 +17,7 @@ struct link_report {
     double per_second; /* bytes per second each way, of the slower end */
 };
 
-/* What one rank found. Plain data, which ranks send as bytes. */
+/* The results of one rank. Plain data, which ranks send as bytes. */
 struct device_report {
     struct device_place place;
     char kind[REPORT_KIND_BYTES]; /* name of the device (estimate/device_name.h): equal devices are compared */

@@ -12,19 +12,20 @@ struct peers {
     double *scratch; /* [count] */
 };
 
-struct comparison {
+struct recheck_comparison {
     struct recheck_difference *differences;
     const struct recheck_value *values;
     int ranks, passes;
     struct peers peers;
 };
 
-static const struct recheck_value *value_of(const struct comparison *c, int rank, int pass, enum recheck_part part)
+static const struct recheck_value *value_of(const struct recheck_comparison *c, int rank, int pass,
+                                            enum recheck_part part)
 {
     return &c->values[(rank * c->passes + pass) * RECHECK_PARTS + part];
 }
 
-static void add(struct comparison *c, int rank, int pass, enum recheck_part part)
+static void add(struct recheck_comparison *c, int rank, int pass, enum recheck_part part)
 {
     c->peers.values[c->peers.count] = value_of(c, rank, pass, part);
     c->peers.ranks[c->peers.count++] = rank;
@@ -58,7 +59,7 @@ static bool agrees(const struct recheck_value *value, uint64_t bits, double size
 }
 
 /* Marks ranks whose value differs from most of the peers', and forgets the peers. */
-static void compare(struct comparison *c, enum recheck_part part)
+static void compare(struct recheck_comparison *c, enum recheck_part part)
 {
     struct peers *p = &c->peers;
     const double bound = part == RECHECK_LOSS ? RECHECK_LOSS_BOUND : RECHECK_GRADIENTS_BOUND, size = median_size(p);
@@ -75,7 +76,7 @@ static void compare(struct comparison *c, enum recheck_part part)
     p->count = 0;
 }
 
-static void compare_states(struct comparison *c, const struct grid_shape *shape)
+static void compare_states(struct recheck_comparison *c, const struct grid_shape *shape)
 {
     const struct grid_numbers sizes = grid_sizes(shape, c->ranks);
     for (int stage = 0; stage < sizes.stages; stage++)
@@ -88,7 +89,7 @@ static void compare_states(struct comparison *c, const struct grid_shape *shape)
             }
 }
 
-static void compare_passes(struct comparison *c, enum recheck_part part)
+static void compare_passes(struct recheck_comparison *c, enum recheck_part part)
 {
     for (int r = 0; r < c->ranks; r++) {
         for (int pass = 0; pass < c->passes; pass++)
@@ -97,7 +98,7 @@ static void compare_passes(struct comparison *c, enum recheck_part part)
     }
 }
 
-static void compare_ranks(struct comparison *c, const struct grid_shape *shape, enum recheck_part part)
+static void compare_ranks(struct recheck_comparison *c, const struct grid_shape *shape, enum recheck_part part)
 {
     const struct grid_numbers sizes = grid_sizes(shape, c->ranks);
     const int stage_ranks = c->ranks / sizes.stages;
@@ -113,7 +114,7 @@ int recheck_compare(struct recheck_difference *differences, const struct grid_sh
                     const struct recheck_value *values)
 {
     const int64_t most = (int64_t)ranks * passes;
-    struct comparison c = {.differences = differences, .values = values, .ranks = ranks, .passes = passes};
+    struct recheck_comparison c = {.differences = differences, .values = values, .ranks = ranks, .passes = passes};
     c.peers.values = memory_allocate(most * (int64_t)sizeof *c.peers.values);
     c.peers.ranks = memory_allocate(most * (int64_t)sizeof *c.peers.ranks);
     c.peers.scratch = memory_allocate(most * (int64_t)sizeof *c.peers.scratch);

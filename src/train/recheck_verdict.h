@@ -6,8 +6,8 @@
 #include "comm/grid.h"
 #include "engine/recheck.h"
 
-/* Where bits may differ, because kernels add in another order each time: differences from the median that are accepted,
- * as shares of it. */
+/* Accepted differences from the median, as shares of it, of numbers whose bits may differ because kernels add in
+ * another order each time. */
 #define RECHECK_LOSS_BOUND 1e-3
 #define RECHECK_GRADIENTS_BOUND 2e-2
 

@@ -125,7 +125,7 @@ static int resume(struct train_run *run, const char *path)
     if (code != ERROR_NONE)
         return code;
     run_take_counts(run, &meta, path);
-    run->first_step = run->rechecked_step = run->step;
+    run->first_step = run->step;
     code = start_check(s, run->deck, &meta, path);
     struct blend_position place = {0};
     if (code == ERROR_NONE)
@@ -153,7 +153,7 @@ static int start_weights(struct train_run *run, const struct start *start)
     struct session *s = &run->session;
     const char *path = start->resumed != NULL ? start->resumed : start->origin;
     run->resumed = start->resumed;
-    run->saved_step = run->digest_step = -1;
+    run->saved_step = run->digest_step = run->rechecked_step = -1;
     if (path == NULL) {
         engine_initialise(&s->engine, s->setup.train.seed);
         return ERROR_NONE;

@@ -50,7 +50,7 @@ struct train_run {
         bool of_step;    /* a checkpoint of a step, with moments; false: the final model */
         bool background; /* written by a thread in the background */
     } saving;
-    int64_t rechecked_step; /* last step after which ranks agreed, or the program's first */
+    int64_t rechecked_step; /* last step after which a recheck found no difference; -1 = none */
     int64_t validated_step; /* step of the last validation; 0 = none */
     int64_t best_step;      /* step of the lowest validation loss; 0 = none */
     double best_loss;

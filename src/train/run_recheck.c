@@ -41,21 +41,25 @@ static void compute(struct session *s, int passes, struct recheck_value *values)
 static int report(const struct train_run *run, const struct recheck_difference *differences,
                   const struct device_place *places, bool passes)
 {
-    static const char *const parts[RECHECK_PARTS] = {"weights or moments are not", "the loss of a micro-batch is not",
-                                                     "the gradients of a micro-batch are not"};
+    static const char *const parts[RECHECK_PARTS] = {"weights or moments differ", "the loss of a micro-batch differs",
+                                                     "the gradients of a micro-batch differ"};
     struct fault_list faults = {0};
     char text[PLACE_TEXT_BYTES];
     for (int r = 0; r < run->session.world->size; r++)
         if (differences[r].differs)
             faults_add(&faults, "%s: %s %s%s", device_place_text(text, r, &places[r]), parts[differences[r].part],
-                       passes && differences[r].part != RECHECK_STATE ? "the same when they are computed again"
-                                                                      : "those of other ranks",
+                       passes && differences[r].part != RECHECK_STATE ? "when computed again" : "from other ranks'",
                        differences[r].majority || passes ? "" : ", and no majority shows which are right");
+    char *agreed = run->rechecked_step >= 0
+                       ? memory_format("all ranks agreed after step %lld; checkpoints of later steps may be damaged",
+                                       (long long)MIN(run->rechecked_step, run->step))
+                       : memory_format("this is the first recheck since the program began at step %lld, so all "
+                                       "checkpoints may be damaged",
+                                       (long long)run->first_step);
     faults_verdict(
-        &faults,
-        "step %lld: silent corruption: numbers differ that must be the same (train.recheck_every). Checkpoints "
-        "after step %lld, which was still good, may be damaged",
-        (long long)run->step, (long long)MIN(run->rechecked_step, run->step));
+        &faults, "step %lld: silent corruption: ranks differ that must have the same numbers (train.recheck_every); %s",
+        (long long)run->step, agreed);
+    free(agreed);
     char *message = memory_string(error_message());
     error_clear();
     error_restate(ERROR_ENVIRONMENT, message); /* no user's mistake */
