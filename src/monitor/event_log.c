@@ -38,25 +38,46 @@ static bool stays(const struct event_log *event_log, const char *event, int64_t 
     return of_program(event) || (step <= event_log->step && !again);
 }
 
+/* Writes the time of dropped lines as a line. */
+static void write_lost(struct event_log *event_log, const struct time_lost *lost, FILE *to)
+{
+    if (lost->seconds <= 0 && lost->counted <= 0 && !(lost->until > event_log->account.until))
+        return;
+    json_t *line = json_pack("{s:s, s:I, s:I, s:f, s:f}", "event", "lost", "step", (json_int_t)event_log->step, "steps",
+                             (json_int_t)lost->steps, "seconds", lost->seconds, "counted", lost->counted);
+    json_object_set_new(line, "time", json_real(isfinite(lost->until) ? lost->until : clock_of_day()));
+    json_dumpf(line, to, JSON_COMPACT);
+    fputc('\n', to);
+    time_account_add(&event_log->account, line);
+    json_decref(line);
+}
+
 /* Copies the lines to keep. Returns the number of damaged lines, which are not copied. */
 static int64_t copy_lines(struct event_log *event_log, FILE *from, FILE *to)
 {
     char *line = NULL;
     size_t capacity = 0;
     int64_t damaged = 0;
+    struct time_lost lost = {.until = NAN};
+    event_log->account = time_account_create();
     for (ssize_t length; (length = getline(&line, &capacity, from)) > 0 && line[length - 1] == '\n';) {
         json_t *object = json_loadb(line, (size_t)length, 0, NULL);
         const json_t *step = json_object_get(object, "step");
         const char *event = json_string_value(json_object_get(object, "event"));
         if (!json_is_integer(step) || event == NULL)
             damaged++;
-        else if (stays(event_log, event, json_integer_value(step)))
+        else if (stays(event_log, event, json_integer_value(step))) {
             fwrite(line, 1, (size_t)length, to);
+            time_account_add(&event_log->account, object);
+        } else {
+            time_lost_add(&lost, object, event_log->step);
+        }
         if (event != NULL && (strcmp(event, "start") == 0 || strcmp(event, "end") == 0))
             event_log->unfinished = strcmp(event, "start") == 0;
         json_decref(object);
     }
     free(line);
+    write_lost(event_log, &lost, to);
     return damaged;
 }
 
@@ -160,8 +181,12 @@ static void wait_for_writing(struct event_log *event_log, const char *line, int6
 
 void event_log_open(struct event_log *event_log, const char *path, int64_t step, bool validates)
 {
-    *event_log = (struct event_log){
-        .path = memory_string(path), .step = step, .validates = validates, .descriptor = -1, .tried = -RETRY_SECONDS};
+    *event_log = (struct event_log){.path = memory_string(path),
+                                    .step = step,
+                                    .validates = validates,
+                                    .descriptor = -1,
+                                    .tried = -RETRY_SECONDS,
+                                    .account = time_account_create()};
     write_waiting(event_log, true);
 }
 

@@ -8,6 +8,8 @@
 #ifndef MONITOR_EVENT_LOG_H
 #define MONITOR_EVENT_LOG_H
 
+#include "monitor/time_account.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -24,13 +26,15 @@ struct event_log {
     bool follow;   /* the next member or object needs a comma before it */
     char *waiting; /* unwritten text: the rest of a line, then whole lines */
     int64_t waiting_bytes, waiting_capacity, lost_lines;
-    bool failing;    /* the last write failed, and a warning was logged */
-    bool unfinished; /* the last program that wrote to the file left no "end" */
+    bool failing;                /* the last write failed, and a warning was logged */
+    bool unfinished;             /* the last program that wrote to the file left no "end" */
+    struct time_account account; /* time of the file's lines when it was opened */
 };
 
 /* Opens the log at `path` for appending. First drops the lines of steps after `step`, which a killed program left; with
  * `validates` also the validation of `step`, which will be repeated; and damaged lines, with a warning unless it is a
- * half-written last line. If that fails, it warns and tries again later. Local. */
+ * half-written last line. A line "lost" takes the place of the dropped lines: their time (monitor/time_account.h). If
+ * that fails, it warns and tries again later. Local. */
 void event_log_open(struct event_log *event_log, const char *path, int64_t step, bool validates);
 /* Tries a last time to write the waiting lines, warns of lost ones, and frees the event_log. Does nothing on a
  * event_log of zeros. */

@@ -50,7 +50,8 @@ void meter_open(struct run_meter *meter, struct comm *world, const struct meter_
                                                 .steps_total = (double)settings->steps_total,
                                                 .outliers = (double)settings->outliers,
                                                 .validation_loss = NAN,
-                                                .device_memory_peak = NAN};
+                                                .device_memory_peak = NAN,
+                                                .effective_time = NAN};
     if (world->rank == 0)
         open_files(meter);
     watch_open(&meter->watch, world, settings->executor, settings->stage);
@@ -88,6 +89,7 @@ void meter_rewind(struct run_meter *meter, int64_t step, bool validates, int64_t
         return;
     close_files(meter);
     open_files(meter);
+    meter->effective = 0;
 }
 
 void meter_close(struct run_meter *meter)
@@ -233,6 +235,17 @@ static void write_scalars(struct run_meter *meter, const struct shown_row *row)
     tensorboard_write(&meter->board, (int64_t)row->numbers.step, scalars, count);
 }
 
+/* Returns the share of the time since the first start that became steps that count; NaN on ranks without a log. */
+static double effective_time(const struct run_meter *meter)
+{
+    const struct time_account *account = &meter->event_log.account;
+    const double age = clock_seconds(), now = clock_of_day();
+    const double begun = isfinite(account->begun) ? account->begun : now - age;
+    if (meter->event_log.path == NULL)
+        return NAN;
+    return (account->seconds[TIME_STEPS] + meter->effective) / (now - begun);
+}
+
 static struct shown_row shown_of(const struct run_meter *meter, const struct meter_row *row,
                                  const struct watch_row *found)
 {
@@ -257,6 +270,7 @@ static struct shown_row shown_of(const struct run_meter *meter, const struct met
                             .device_memory_max = found->device_max,
                             .device_memory_peak = fmax(meter->shown.numbers.device_memory_peak, found->device_max),
                             .validation_loss = meter->shown.numbers.validation_loss,
+                            .effective_time = NAN,
                             .seconds_left = seconds_left(meter, row->step),
                             .time = NAN};
     for (int64_t i = 0; i < meter->step_count; i++)
@@ -282,6 +296,8 @@ void meter_step(struct run_meter *meter, const struct meter_row *row)
     const double start = clock_seconds();
     const int64_t outliers = row->outliers - (int64_t)meter->shown.numbers.outliers;
     meter->shown = shown_of(meter, row, &found);
+    meter->effective += meter->shown.numbers.seconds;
+    meter->shown.numbers.effective_time = effective_time(meter);
     run_table_print(&meter->table, &meter->shown.numbers);
     if (outliers > 0)
         log_info("#%9lld gradient norm: %lld outliers since the row before, %lld in all", (long long)row->step,

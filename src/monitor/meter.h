@@ -87,8 +87,9 @@ struct run_meter {
     double *step_seconds; /* seconds of each step, owned */
     int64_t step_count, step_capacity;
 
-    double marked; /* clock when the last step was counted */
-    double idle;   /* seconds since then that are not training: validations, checkpoints */
+    double effective; /* seconds of this program's logged steps, since the log was opened */
+    double marked;    /* clock when the last step was counted */
+    double idle;      /* seconds since then that are not training: validations, checkpoints */
     double seconds[METER_TIMERS];
     int64_t calls[METER_TIMERS];
     double started;
@@ -121,8 +122,8 @@ void meter_count(struct run_meter *meter, const struct meter_row *row, double lo
 /* Logs the steps since the last row: a row of the table, a line of log.jsonl, a TensorBoard record. The table has the
  * mean loss over the labels of the steps; the line also has the last step's loss. Collective. */
 void meter_step(struct run_meter *meter, const struct meter_row *row);
-/* meter_validation and meter_checkpoint log a validation and a checkpoint. Local. */
-void meter_validation(struct run_meter *meter, int64_t step, double loss, double labels);
+/* meter_validation and meter_checkpoint log a validation and a checkpoint. seconds: that the validation took. Local. */
+void meter_validation(struct run_meter *meter, int64_t step, double loss, double labels, double seconds);
 /* Logs the evaluation of a model that has no steps left to train, on the data in `stores` (data.valid,
  * validation.rows). Local. */
 void meter_evaluation(struct run_meter *meter, int64_t step, double loss, double labels, const char *stores,

@@ -94,6 +94,7 @@ void meter_start(struct run_meter *meter)
     event_log_text(event_log, "version", PACKAGE_VERSION);
     event_log_text(event_log, "host", host);
     event_log_text(event_log, "job", launcher_job());
+    event_log_real(event_log, "begun", clock_of_day() - clock_seconds(), TIME_DIGITS);
     event_log_text(event_log, "device", s->executor->class->name);
     event_log_text(event_log, "device_name", name);
     if (s->resumed) {
@@ -119,13 +120,14 @@ void meter_start(struct run_meter *meter)
 
 /* -- Validations and checkpoints --------------------------------------------------------------------------------- */
 
-void meter_validation(struct run_meter *meter, int64_t step, double loss, double labels)
+void meter_validation(struct run_meter *meter, int64_t step, double loss, double labels, double seconds)
 {
     log_info("#%9lld validation loss %.5f nats over %.0f labels", (long long)step, loss, labels);
     meter_begin_line(meter, "validation", step);
     event_log_real(&meter->event_log, "loss", loss, EXACT_DIGITS);
     event_log_real(&meter->event_log, "perplexity", exp(loss), RATE_DIGITS);
     event_log_real(&meter->event_log, "labels", labels, EXACT_DIGITS);
+    event_log_real(&meter->event_log, "seconds", seconds, RATE_DIGITS);
     meter_end_line(meter);
     const struct tensorboard_scalar scalars[] = {{"validation/loss", loss}, {"validation/perplexity", exp(loss)}};
     tensorboard_write(&meter->board, step, scalars, 2);

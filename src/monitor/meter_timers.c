@@ -82,8 +82,11 @@ void meter_summary(struct run_meter *meter)
     for (int op = 0; times_ops && op < OP_COUNT; op++)
         if (comm_max_i64(world, ops[op].calls) > 0)
             timers[count++] = timer_over_ranks(world, "op", op_info((enum op)op)->name, ops[op].calls, ops[op].seconds);
-    if (whole >= TIMERS_AFTER)
+    if (whole >= TIMERS_AFTER) {
         timers_print(timers, count, "# ");
+        log_info("# %.1f %% of the time since the run's first start became steps that count (cistron report)",
+                 100 * meter->shown.numbers.effective_time);
+    }
     meter_begin_line(meter, "timers", meter->step);
     event_log_list(&meter->event_log, "timers");
     for (int i = 0; i < count; i++)

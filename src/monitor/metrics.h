@@ -36,8 +36,9 @@ struct run_numbers {
     double device_memory_peak;                    /* largest device_memory_max of this program's rows */
     double utilisation[FLOPS_CONVENTIONS];        /* fraction of device.peak */
     double validation_loss;                       /* loss of the last validation */
-    double seconds_left;                          /* estimated, to the end of the run */
-    double time;                                  /* Unix seconds */
+    double effective_time; /* share of the time since the first start that became steps that count */
+    double seconds_left;   /* estimated, to the end of the run */
+    double time;           /* Unix seconds */
 };
 
 /* A reading of a GPU. If several ranks use it, the lowest one reads it. */
@@ -85,7 +86,7 @@ struct run_metric {
     struct metric_column wide, narrow;
 };
 
-enum { RUN_METRICS = 32 };
+enum { RUN_METRICS = 33 };
 extern const struct run_metric run_metrics[RUN_METRICS];
 
 double run_metric_of(const struct run_metric *metric, const struct run_numbers *numbers);

@@ -224,13 +224,14 @@ static void add_line(struct run_history *history, const json_t *line, const char
     if (json_is_string(json_object_get(line, "text")))
         add_note(history, line, event);
     history->time = number(line, "time");
+    time_account_add(&history->account, line);
 }
 
 /* -- The file ---------------------------------------------------------------------------------------------------- */
 
 int history_read(struct run_history *history, const char *path)
 {
-    *history = (struct run_history){.time = NAN};
+    *history = (struct run_history){.time = NAN, .account = time_account_create()};
     FILE *file = open_stream(path);
     if (file == NULL)
         return error_environment("%s: cannot open it: %s", path, open_failure());

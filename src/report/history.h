@@ -4,6 +4,7 @@
 
 #include "architecture/flops.h"
 #include "monitor/metrics.h"
+#include "monitor/time_account.h"
 #include "monitor/timers.h"
 
 #include <stdint.h>
@@ -68,6 +69,7 @@ struct run_history {
     struct history_layer *layers;
     struct history_note *notes;     /* all lines with a text, including ends */
     struct history_row *last_steps; /* rows of the last divergence */
+    struct time_account account;    /* where the time went since the first start */
     struct timer *timers;           /* of the last program, if it has ended; the texts are owned too */
     double *step_seconds;           /* of all logged steps */
     int64_t start_count, row_count, validation_count, checkpoint_count, end_count, layer_count, note_count, last_count,

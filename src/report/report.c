@@ -1,4 +1,5 @@
 #include "report/report.h"
+#include "base/duration.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -208,6 +209,27 @@ static void add_energy_fact(struct report *report)
                            last->gpus[GPU_POWER]));
 }
 
+/* Returns the wall-clock seconds from the first start to the last line; NaN: the log does not have them. */
+static double wall_clock(const struct time_account *account)
+{
+    return account->until > account->begun ? account->until - account->begun : (double)NAN;
+}
+
+static void add_time_fact(struct report *report)
+{
+    const struct time_account *account = &report->history.account;
+    const double whole = wall_clock(account);
+    char duration[DURATION_BYTES];
+    if (!isfinite(whole))
+        return;
+    duration_print(duration, whole);
+    char *lost = count_text((double)account->lost_steps);
+    add_fact(report, "effective time",
+             memory_format("%.1f %% of the %s since the first start became steps that count; %s step%s were repeated",
+                           100 * account->seconds[TIME_STEPS] / whole, duration, lost, plural(account->lost_steps)));
+    free(lost);
+}
+
 static void gather_facts(struct report *report)
 {
     const struct run_history *h = &report->history;
@@ -222,6 +244,7 @@ static void gather_facts(struct report *report)
         add_speed_facts(report);
         add_energy_fact(report);
         add_step_time_fact(report);
+        add_time_fact(report);
     }
     char *underflow = quantization_report_text(h);
     if (underflow != NULL)
@@ -330,6 +353,25 @@ static void write_timers(FILE *file, const struct run_history *h)
     write_those_timers(file, h, true);
 }
 
+static void write_account(FILE *file, const struct time_account *account)
+{
+    const double whole = wall_clock(account);
+    if (!isfinite(whole))
+        return;
+    fprintf(
+        file,
+        "<h2>Where the time went since the first start</h2>\n<p>Wall-clock seconds, %lld program%s, to the last line "
+        "of the log. Between programs: waiting in a queue, and the steps of a killed program after its last line."
+        "</p>\n<table>\n<tr><th></th><th class=\"number\">seconds</th><th class=\"number\">percent</th></tr>\n",
+        (long long)account->programs, plural(account->programs));
+    for (int k = 0; k < TIME_KINDS; k++) {
+        const double seconds = time_account_seconds(account, (enum time_kind)k, account->until);
+        fprintf(file, "<tr><td>%s</td><td class=\"number\">%.1f</td><td class=\"number\">%.1f</td></tr>\n",
+                time_kind_name((enum time_kind)k), seconds, 100 * seconds / whole);
+    }
+    fputs("</table>\n", file);
+}
+
 static void write_last_steps(FILE *file, const struct run_history *h)
 {
     if (h->last_count == 0)
@@ -370,6 +412,7 @@ static void write_page(FILE *file, const struct report *report)
     quantization_report_write(file, &report->history);
     write_notes(file, &report->history);
     write_last_steps(file, &report->history);
+    write_account(file, &report->history.account);
     write_timers(file, &report->history);
     fputs("<h2>Settings that are not the default</h2>\n<pre>", file);
     plot_write_escaped(file, report->settings);
@@ -398,6 +441,18 @@ static void print_last_steps(const struct run_history *h)
                h->last_steps[i].numbers.learning_rate, h->last_steps[i].numbers.grad_norm);
 }
 
+static void print_account(const struct time_account *account)
+{
+    const double whole = wall_clock(account);
+    if (!isfinite(whole))
+        return;
+    printf("\nwhere the time went since the first start:\n%-24s %12s %8s\n", "", "seconds", "percent");
+    for (int k = 0; k < TIME_KINDS; k++) {
+        const double seconds = time_account_seconds(account, (enum time_kind)k, account->until);
+        printf("%-24s %12.1f %8.1f\n", time_kind_name((enum time_kind)k), seconds, 100 * seconds / whole);
+    }
+}
+
 static void print_text(const struct report *report)
 {
     const struct run_history *h = &report->history;
@@ -416,6 +471,7 @@ static void print_text(const struct report *report)
         putchar('\n');
         plot_write_text(stdout, &loss, TEXT_WIDTH, TEXT_HEIGHT);
     }
+    print_account(&h->account);
     if (h->timer_count > 0)
         printf("\nwhere the time went since the last start:\n");
     timers_print(h->timers, h->timer_count, "");

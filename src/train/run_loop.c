@@ -56,13 +56,14 @@ static int validate(struct train_run *run)
     struct session_validation found;
     double start = clock_seconds();
     bool done = session_validate(&run->session, stopping, run, &found);
-    meter_add(&run->meter, METER_VALIDATION, clock_seconds() - start);
+    const double seconds = clock_seconds() - start;
+    meter_add(&run->meter, METER_VALIDATION, seconds);
     if (!done)
         return ERROR_NONE;
     run->validated_step = run->step;
     if (!has_loss(run, &found))
         return ERROR_NONE;
-    meter_validation(&run->meter, run->step, found.loss, found.labels);
+    meter_validation(&run->meter, run->step, found.loss, found.labels, seconds);
     if (!isfinite(found.loss) || (run->best_step > 0 && found.loss >= run->best_loss))
         return ERROR_NONE;
     const int64_t best_step = run->best_step;
