@@ -228,7 +228,7 @@ lost_nodes()
         else
             for host in "${used[@]}"; do
                 [ "$host" = "$(hostname)" ] ||
-                    timeout 20 ${OMPI_MCA_plm_rsh_agent:-ssh -o BatchMode=yes -o ConnectTimeout=10} "$host" true \
+                    timeout 60 ${OMPI_MCA_plm_rsh_agent:-ssh -o BatchMode=yes -o ConnectTimeout=10} "$host" true \
                         >/dev/null 2>&1 || echo "$host" &
             done
             wait
@@ -369,7 +369,9 @@ pass_on()
 may_restart()
 {
     case $status in
-    2) [ "$started" -gt 1 ] && grep -q "another run uses it" "$life" || return 1 ;; # ranks of a lost node, still
+    2) # not a mistake, since the first start had none: ranks of a lost node are still there, or the disk is full
+        [ "$started" -gt 1 ] && grep -qE "another run uses it|free some space" "$life" || return 1
+        ;;
     0 | 3 | 85 | 126 | 127) return 1 ;; # finished, diverged, stopped on request, no such program
     esac
     [ $again = yes ] && [ $warned = no ] && [ "$lives" -gt 0 ] || return 1
