@@ -8,6 +8,10 @@ ulimit -S -c "$(ulimit -H -c)"
 scripts=$abs_top_srcdir/jobscripts
 here=$CISTRON
 check "the program knows their folder" test "$("$CISTRON" jobscripts)" -ef "$scripts"
+check "the program prints all keys of a deck, with those of the command line" \
+    test "$("$CISTRON" deck quickstart.cfg output.folder=x | grep -c '^    folder = "x";$\|^    steps = [0-9]*;$')" -eq 2
+"$CISTRON" deck --markdown quickstart.cfg >out 2>&1
+check "a deck as Markdown: exit code 2" test $? -eq 2
 
 for script in "$scripts"/*.slurm "$scripts/benchmark" "$scripts/supervise"; do
     "$script" --help >out 2>&1

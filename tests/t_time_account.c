@@ -106,6 +106,8 @@ static void check_killed(void)
     CHECK(equal(&partly, &again) && equal(&partly, &read));
     const struct time_account earlier = reopen(0, false); /* all steps are lost, those that were counted too */
     CHECK(near(earlier.seconds[TIME_START], 14) && earlier.programs == 2);
+    CHECK(earlier.seconds[TIME_STEPS] == 0 && near(earlier.seconds[TIME_LOST], 18 + 14.5 - 7 + 5 + 1.5));
+    CHECK(earlier.seconds[TIME_VALIDATION] == 0 && earlier.seconds[TIME_SAVES] == 0 && near(earlier.until, 1116));
 }
 
 /* The validation of the step itself is repeated; its time is lost. */

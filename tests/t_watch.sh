@@ -323,7 +323,8 @@ for r, run in enumerate(("run", "other")):
             if line["event"] == "start":
                 sum_ += before - begun if begun is not None else 0
                 begun = line["time"]
-            before = line.get("time", before)
+            if line["event"] != "lost": # it stands for lines that are no longer there
+                before = line.get("time", before)
             if line is until:
                 return sum_ + (before - begun) # in the order in which the program adds, since half seconds are rounded
     assert got["trained"] == clock(trained([line for line in log if "time" in line][-1])), got

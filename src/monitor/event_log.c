@@ -24,8 +24,8 @@ enum { WAITING_BYTES = 16 << 20 /* enough for more than a day */, RETRY_SECONDS 
 /* Returns whether an event is about a program, not a step, so that repeating steps does not repeat it. */
 static bool of_program(const char *event)
 {
-    static const char *const events[] = {"start",   "end",    "diverged",   "set_aside", "stretched",
-                                         "blended", "rewind", "evaluation", "lost"};
+    static const char *const events[] = {"start",     "end",     "diverged", "set_aside",
+                                         "stretched", "blended", "rewind",   "evaluation"};
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         if (strcmp(event, events[i]) == 0)
             return true;
@@ -45,9 +45,7 @@ static void write_lost(struct event_log *event_log, const struct time_lost *lost
         return;
     json_t *line = json_pack("{s:s, s:I, s:I, s:f, s:f}", "event", "lost", "step", (json_int_t)event_log->step, "steps",
                              (json_int_t)lost->steps, "seconds", lost->seconds, "counted", lost->counted);
-    if (isfinite(lost->until))
-        json_object_set_new(line, "until", json_real(lost->until));
-    json_object_set_new(line, "time", json_real(clock_of_day()));
+    json_object_set_new(line, "time", json_real(isfinite(lost->until) ? lost->until : clock_of_day()));
     json_dumpf(line, to, JSON_COMPACT);
     fputc('\n', to);
     time_account_add(&event_log->account, line);

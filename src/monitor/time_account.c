@@ -62,7 +62,6 @@ static void add_start(struct time_account *account, const json_t *line)
 
 void time_account_add(struct time_account *account, const json_t *line)
 {
-    const bool lost = is_event(line, "lost");
     if (is_event(line, "start"))
         add_start(account, line);
     else if (is_event(line, "step"))
@@ -71,12 +70,12 @@ void time_account_add(struct time_account *account, const json_t *line)
         add(&account->seconds[TIME_VALIDATION], number(line, "seconds"));
     else if (is_event(line, "checkpoint"))
         add(&account->seconds[TIME_SAVES], number(line, "waited"));
-    if (lost) {
+    else if (is_event(line, "lost")) {
         add(&account->seconds[TIME_LOST], number(line, "seconds"));
         add(&account->seconds[TIME_STEPS], number(line, "counted"));
         account->lost_steps += json_integer_value(json_object_get(line, "steps"));
     }
-    account->until = fmax(account->until, number(line, lost ? "until" : "time")); /* fmax(NaN, number) is the number */
+    account->until = fmax(account->until, number(line, "time")); /* fmax(NaN, number) is the number */
 }
 
 void time_lost_add(struct time_lost *lost, const json_t *line, int64_t step)
@@ -93,6 +92,10 @@ void time_lost_add(struct time_lost *lost, const json_t *line, int64_t step)
         add(&lost->seconds, number(line, "seconds"));
     } else if (is_event(line, "checkpoint")) {
         add(&lost->seconds, number(line, "waited"));
+    } else if (is_event(line, "lost")) { /* of an earlier start, further ahead */
+        lost->steps += json_integer_value(json_object_get(line, "steps"));
+        add(&lost->seconds, number(line, "seconds"));
+        add(&lost->seconds, number(line, "counted"));
     }
     lost->until = fmax(lost->until, number(line, "time"));
 }
