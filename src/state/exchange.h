@@ -6,7 +6,7 @@
 #include "comm/comm.h"
 #include "state/fetched.h"
 
-/* Where this rank's columns are read from. */
+/* The source of this rank's columns. */
 struct exchange_source {
     void *self;
     /* Reads a part of a share to `to`, as numbers of the exchange's type. `to` may be incomplete until `finish`
