@@ -1,6 +1,6 @@
 #!/bin/bash
 # checkpoint.keep, keep_every and keep_best keep the right checkpoints; `train --from` resumes from the right one; keys
-# that may change at a restart may change.
+# that may change at a restart may change. checkpoint.stripes asks a stand-in of Lustre's lfs.
 . "$abs_top_srcdir/tests/lib.sh"
 small_deck || exit 1
 
@@ -26,6 +26,37 @@ check "every fourth stays" test "$(steps_in "$work/every")" = "4 8 12 "
 # the best is remembered over a restart: a worse one after it does not take its place
 ranks 2 train "$work/keep/deck.cfg" train.steps=15 optimizer.lr=5
 check "the best stays over a restart" test -f "$work/keep/step_$(printf %08d "$best").h5"
+
+# Lustre is asked for stripes where lfs is on PATH, once a start; nothing is said if it refuses
+mkdir "$work/bin"
+cat >"$work/bin/lfs" <<'END'
+#!/bin/sh
+echo "$*" >>"$LFS_CALLS"
+echo "lfs says something"
+exit "$LFS_CODE"
+END
+chmod +x "$work/bin/lfs"
+export LFS_CALLS="$work/calls" LFS_CODE=0
+striped()
+{
+    rm -f "$LFS_CALLS"
+    PATH="$work/bin:$PATH" ranks 2 train "$work/deck.cfg" train.steps=1 output.folder="$work/striped" "$@"
+    touch "$LFS_CALLS"
+}
+asks="setstripe -E 64M -c 1 -E -1 -c"
+striped train.resume=auto
+check "lfs: the run ends with 0" codes_are 0 2
+check "lfs is asked for 16" test "$(cat "$LFS_CALLS")" = "$asks 16 -S 8M $work/striped"
+check "lfs: it is said" grep -q "spreads checkpoints over 16 OSTs" "$work/out"
+check "lfs says nothing itself" test "$(grep -c "lfs says" "$work/out")" = 0
+striped checkpoint.stripes=-1
+check "lfs is asked for all" test "$(cat "$LFS_CALLS")" = "$asks -1 -S 8M $work/striped"
+striped checkpoint.stripes=0
+check "lfs is not asked" test ! -s "$LFS_CALLS"
+LFS_CODE=25
+striped
+check "lfs refuses: the run ends with 0" codes_are 0 2
+check "lfs refuses: nothing is said" test "$(grep -c "OSTs\|lfs" "$work/out")" = 0
 
 # --from: the file's own deck, going on; keys given beside it
 ranks 2 train "$work/deck.cfg" output.folder="$work/a" checkpoint.every=4

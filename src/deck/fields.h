@@ -60,7 +60,7 @@ struct deck {
         int64_t every, rows;
     } validation;
     struct {
-        int64_t every, keep, keep_every;
+        int64_t every, keep, keep_every, stripes;
         double every_minutes;
         bool keep_best, at_end, export_final, asynchronous;
         int on_failure; /* enum deck_failure */

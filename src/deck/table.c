@@ -252,6 +252,9 @@ const struct deck_row deck_table[] = {
             "memory, which a thread of each rank writes in the background. The next save and the end of the run wait "
             "for it. State that does not fit in host memory is written synchronously, as are the last checkpoint and "
             "a best one. The files are the same."},
+    {INT(checkpoint.stripes, 16, -1, 2000), .unit = "OSTs", .restart = RESTART_FREE,
+     .doc = "On Lustre, where the program lfs is on PATH: number of servers' disks (OSTs) over which new files of "
+            "output.folder are spread from their 64th MiB on. -1 uses all; 0 leaves the folder as it is."},
     {BOOL(checkpoint.export_final, false), .restart = RESTART_FREE,
      .doc = "At the end of the run, also write the model as a Hugging Face folder, final_model in output.folder."},
 

@@ -96,6 +96,7 @@ static void derive_run(struct setup *s)
                                          .seconds = 60 * deck->checkpoint.every_minutes,
                                          .keep = deck->checkpoint.keep,
                                          .keep_every = deck->checkpoint.keep_every,
+                                         .stripes = deck->checkpoint.stripes,
                                          .keep_best = deck->checkpoint.keep_best,
                                          .at_end = deck->checkpoint.at_end,
                                          .export_final = deck->checkpoint.export_final,

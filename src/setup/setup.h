@@ -53,6 +53,7 @@ struct saving_settings {
     int64_t every;  /* steps; 0: never */
     double seconds; /* seconds between two checkpoints; 0: never */
     int64_t keep, keep_every;
+    int64_t stripes; /* of files on Lustre (file/striping.h); 0: not set */
     bool keep_best, at_end, export_final;
     bool overlapped; /* checkpoints are written while the next steps run, if memory allows */
     bool tolerated;  /* a checkpoint that cannot be written does not end the run */

@@ -485,8 +485,10 @@ int run_train(struct comm *world, const char *deck_path, const char *from, char 
     struct folder_lock lock = {0};
     if (code == ERROR_NONE)
         code = lock_acquire(&lock, world, setup.folder);
-    if (code == ERROR_NONE)
+    if (code == ERROR_NONE) {
         start_clean_folder(world, setup.folder);
+        start_stripe_folder(world, &setup);
+    }
     struct attempt attempt = {.again = true};
     while (code == ERROR_NONE && attempt.again)
         code = try_run(world, &setup, &attempt, make_executor);

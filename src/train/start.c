@@ -3,6 +3,7 @@
 #include "file/disk.h"
 #include "file/block.h"
 #include "file/run_folder.h"
+#include "file/striping.h"
 #include "file/temporary.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -172,6 +173,17 @@ void start_clean_folder(struct comm *world, const char *folder)
 {
     if (world->rank == 0)
         clean_folder(folder);
+}
+
+void start_stripe_folder(struct comm *world, const struct setup *setup)
+{
+    const int64_t stripes = setup->saving.stripes;
+    if (world->rank != 0 || stripes == 0 || !striping_request(setup->folder, stripes))
+        return;
+    if (stripes > 0)
+        log_info("# Lustre spreads checkpoints over %lld OSTs (checkpoint.stripes)", (long long)stripes);
+    else
+        log_info("# Lustre spreads checkpoints over all OSTs (checkpoint.stripes)");
 }
 
 /* For train.resume = "never". */

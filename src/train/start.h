@@ -19,6 +19,9 @@ int start_make_folder(struct comm *world, const char *folder, int *made);
  * folder's lock. */
 void start_clean_folder(struct comm *world, const char *folder);
 
+/* Asks Lustre to spread the run's files as checkpoint.stripes says, and logs it if it does. */
+void start_stripe_folder(struct comm *world, const struct setup *setup);
+
 /* Finds and verifies the checkpoint that train.resume requests. *path is freed with free(), NULL for a fresh start. If
  * train.resume names a file or folder, the run begins there; once the run has a checkpoint of its own in output.folder,
  * that one is used. aside: as in checkpoint_find_to_load. ERROR_USER: there is no checkpoint, or train.resume = "never"
