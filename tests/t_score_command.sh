@@ -77,6 +77,8 @@ python=$(transformers_python)
 "$CISTRON" "${score[@]}" --mutations "$work/m.csv" --method masked-marginals,wt-marginals --measured measured \
     -o "$work/s.h5" --positions "$work/pos.h5" >"$work/out" 2>&1
 check "HDF5" test $? -eq 0
+"$CISTRON" inspect "$work/s.h5" >"$work/out" 2>&1
+check "HDF5 is described" says "f64 scores [32, 2]"
 if "$python" -c 'import h5py' 2>/dev/null; then
     check "HDF5 agrees with the table" "$python" - "$work" <<'END'
 import csv, sys

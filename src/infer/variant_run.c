@@ -343,8 +343,8 @@ static void report(const struct variant_run *r, const struct forward_pass *forwa
                  plural(r->variants.count), (long long)r->references.count, plural(r->references.count));
     if (r->settings->positions != NULL)
         log_info("%s: %lld position%s", r->settings->positions, (long long)r->sites.count, plural(r->sites.count));
-    log_info("%lld sequences of %lld tokens computed (%.2f s, %.0f tokens/s)", (long long)forward->sequences,
-             (long long)forward->computed, seconds, (double)forward->computed / seconds);
+    log_info("%lld sequence%s of %lld tokens computed (%.2f s, %.0f tokens/s)", (long long)forward->sequences,
+             plural(forward->sequences), (long long)forward->computed, seconds, (double)forward->computed / seconds);
 }
 
 static int score(struct variant_run *r)
