@@ -60,6 +60,11 @@ check "DMS_score is the measured column" says "of 2 variants with DMS_score"
 check "a quoted cell stays" grep -qF $'F1A\t0.5\t"a\t""b"""\t' "$work/dms.out"
 check "a line for each" test "$(wc -l <"$work/dms.out")" -eq 4
 check "the record itself: 0" test "$(tail -n 1 "$work/dms.out")" = $'WT\t1.5\tc\t0'
+printf '>a,b "c"\nMA\n' >"$work/comma.fa"
+"$CISTRON" score --checkpoint "$work/esm.h5" --fasta "$work/comma.fa" --scan -o - >"$work/out" 2>&1
+check "an output called -" test $? -eq 2
+"$CISTRON" score --checkpoint "$work/esm.h5" --fasta "$work/comma.fa" --scan -o /dev/stdout 2>/dev/null >"$work/out"
+check "a comma in a name, to standard output" says '"a,b",M1A,'
 gzip -c "$work/m.csv" >"$work/m.csv.gz"
 "$CISTRON" "${score[@]}" --mutations "$work/m.csv.gz" -o "$work/gz.csv" >"$work/out" 2>&1
 check "a compressed table" cmp "$work/gz.csv" "$work/one.csv"
@@ -72,6 +77,8 @@ python=$(transformers_python)
 "$CISTRON" "${score[@]}" --mutations "$work/m.csv" --method masked-marginals,wt-marginals --measured measured \
     -o "$work/s.h5" --positions "$work/pos.h5" >"$work/out" 2>&1
 check "HDF5" test $? -eq 0
+"$CISTRON" inspect "$work/s.h5" >"$work/out" 2>&1
+check "HDF5 is described" says "f64 scores [32, 2]"
 if "$python" -c 'import h5py' 2>/dev/null; then
     check "HDF5 agrees with the table" "$python" - "$work" <<'END'
 import csv, sys

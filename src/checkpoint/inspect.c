@@ -260,14 +260,18 @@ static int describe_checkpoint(json_t *out, hid_t file, const char *path)
     return ERROR_NONE;
 }
 
-/* -- Embeddings --------------------------------------------------------------------------------------------------- */
+/* -- Embeddings and scores ---------------------------------------------------------------------------------------- */
 
-static void describe_embeddings(json_t *out, hid_t file)
+/* Describes the attributes and datasets that the file has. kind: "embeddings" or "scores". */
+static void describe_results(json_t *out, hid_t file, const char *kind)
 {
-    static const char *const texts[] = {"checkpoint", "family", "tokenizer", "pool", "version"};
-    static const char *const integers[] = {"step", "hidden", "begin_tokens", "end_tokens", "max_length", "truncated"};
-    static const char *const datasets[] = {"names", "lengths", "vectors", "offsets"};
-    put_text(out, "kind", "embeddings");
+    static const char *const texts[] = {"checkpoint", "family", "tokenizer", "pool", "method", "version"};
+    static const char *const integers[] = {"step",       "hidden",     "context",  "begin_tokens",
+                                           "end_tokens", "max_length", "truncated"};
+    static const char *const datasets[] = {"names",     "mutations", "methods", "scores",
+                                           "measured",  "lengths",   "vectors", "offsets",
+                                           "wild_type", "tokens",    "logits",  "log_probabilities"};
+    put_text(out, "kind", kind);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         char *text = hdf5_read_text(file, texts[i]);
         if (text != NULL)
@@ -401,6 +405,11 @@ static char *summarise_embeddings(const json_t *out)
     return text;
 }
 
+static char *summarise_scores(const json_t *out)
+{
+    return memory_format("  method %s, by %s\n", text_of(out, "method"), text_of(out, "checkpoint"));
+}
+
 static char *summarise_megatron(const json_t *out)
 {
     char *tokens = counted(out, "tokens", "tokens"), *documents = counted(out, "documents", "documents");
@@ -418,6 +427,8 @@ static char *summarise(const json_t *out)
         return summarise_store(out);
     if (strcmp(kind, "Megatron data set") == 0)
         return summarise_megatron(out);
+    if (strcmp(kind, "scores") == 0)
+        return summarise_scores(out);
     return strcmp(kind, "embeddings") == 0 ? summarise_embeddings(out) : summarise_checkpoint(out);
 }
 
@@ -480,9 +491,11 @@ static int describe(json_t *out, const char *path, bool verify)
         else if (H5Aexists(file, "cistron_store") > 0)
             code = describe_store(out, file, path, verify);
         else if (H5Aexists(file, "cistron_embeddings") > 0)
-            describe_embeddings(out, file);
+            describe_results(out, file, "embeddings");
+        else if (H5Aexists(file, "cistron_scores") > 0)
+            describe_results(out, file, "scores");
         else
-            code = error_user("%s: is an HDF5 file, but neither a token store, a checkpoint nor embeddings of this "
+            code = error_user("%s: is an HDF5 file, but not a token store, a checkpoint, embeddings or scores of this "
                               "program",
                               path);
         H5Fclose(file);

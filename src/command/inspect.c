@@ -21,9 +21,9 @@ static const struct command_option options[] = {
 const struct command command_inspect = {
     .name = "inspect",
     .arguments = "FILE",
-    .summary = "describe a token store, a Megatron data set, a checkpoint or embeddings",
+    .summary = "describe a token store, a Megatron data set, a checkpoint, embeddings or scores",
     .help = "Describes a token store, a Megatron data set (given by its prefix), a checkpoint or a file of\n"
-            "embeddings. A run folder stands for its newest checkpoint.",
+            "embeddings or scores. A run folder stands for its newest checkpoint.",
     .options = options,
     .least = 1,
     .most = 1,

@@ -29,11 +29,11 @@ struct forward_rounds {
     int64_t results_bytes;
 };
 
-void forward_create(struct forward *f, struct inference *inference)
+void forward_create(struct forward_pass *f, struct inference *inference)
 {
     const int64_t teams = inference->teams, tokens = inference->shape.tokens, items = inference->shape.segments;
     struct forward_rounds *r = memory_allocate(sizeof *r);
-    *f = (struct forward){.inference = inference, .batch_tokens = tokens, .items = items, .round = r};
+    *f = (struct forward_pass){.inference = inference, .batch_tokens = tokens, .items = items, .round = r};
     r->sizes = memory_allocate(teams * (int64_t)sizeof *r->sizes);
     r->lengths = memory_allocate(teams * items * (int64_t)sizeof *r->lengths);
     r->counts = memory_allocate(teams * items * (int64_t)sizeof *r->counts);
@@ -45,7 +45,7 @@ void forward_create(struct forward *f, struct inference *inference)
     r->chosen = memory_allocate(tokens * (int64_t)sizeof *r->chosen);
 }
 
-void forward_destroy(struct forward *f)
+void forward_destroy(struct forward_pass *f)
 {
     struct forward_rounds *r = f->round;
     if (r == NULL)
@@ -78,7 +78,7 @@ static bool item_waits(struct forward_rounds *r, const struct forward_source *so
 
 /* Rank 0: appends whole items to a batch until the next one does not fit. before: sizes of the round's batches so far.
  */
-static void fill_batch(struct forward *f, const struct forward_source *source, const struct forward_size *before,
+static void fill_batch(struct forward_pass *f, const struct forward_source *source, const struct forward_size *before,
                        struct forward_size *size)
 {
     struct forward_rounds *r = f->round;
@@ -108,7 +108,7 @@ static void add_size(struct forward_size *sum, const struct forward_size *size)
 }
 
 /* Rank 0 makes the batches of a round; all ranks receive them. *whole: the sum of their sizes. */
-static void share_round(struct forward *f, const struct forward_source *source, struct forward_size *whole)
+static void share_round(struct forward_pass *f, const struct forward_source *source, struct forward_size *whole)
 {
     struct comm *world = f->inference->world;
     struct forward_rounds *r = f->round;
@@ -127,8 +127,8 @@ static void share_round(struct forward *f, const struct forward_source *source, 
     comm_broadcast(world, r->targets, whole->wanted * (int64_t)sizeof *r->targets, 0);
 }
 
-/* Where the batch of a team begins in the round's arrays. */
-static struct forward_size begin_of(const struct forward *f, int team)
+/* Returns the place in the round's arrays at which the batch of a team begins. */
+static struct forward_size begin_of(const struct forward_pass *f, int team)
 {
     struct forward_size begin = {0};
     for (int t = 0; t < team; t++)
@@ -137,7 +137,7 @@ static struct forward_size begin_of(const struct forward *f, int team)
 }
 
 /* Makes this team's batch, with padding to the fixed number of tokens. */
-static void fill_own(struct forward *f, const struct forward_size *begin, const struct forward_size *size)
+static void fill_own(struct forward_pass *f, const struct forward_size *begin, const struct forward_size *size)
 {
     const struct inference *inference = f->inference;
     struct forward_rounds *r = f->round;
@@ -171,7 +171,7 @@ double forward_log_sum(const float *logits, int64_t vocabulary)
 }
 
 /* Computes this team's batch; its results are in logits or chosen. */
-static int compute(struct forward *f, enum forward_result result)
+static int compute(struct forward_pass *f, enum forward_result result)
 {
     const struct inference *inference = f->inference;
     struct forward_rounds *r = f->round;
@@ -195,7 +195,7 @@ static int compute(struct forward *f, enum forward_result result)
 }
 
 /* Rank 0 gets the results of all teams and hands them to the source, in the order of the items. */
-static void return_results(struct forward *f, enum forward_result result, const struct forward_source *source)
+static void return_results(struct forward_pass *f, enum forward_result result, const struct forward_source *source)
 {
     struct comm *world = f->inference->world;
     struct forward_rounds *r = f->round;
@@ -220,7 +220,7 @@ static void return_results(struct forward *f, enum forward_result result, const 
     }
 }
 
-int forward_run(struct forward *f, enum forward_result result, const struct forward_source *source)
+int forward_run(struct forward_pass *f, enum forward_result result, const struct forward_source *source)
 {
     f->round->has_waiting = f->round->ended = false;
     for (;;) {

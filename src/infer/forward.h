@@ -25,7 +25,7 @@ struct forward_item {
 /* FORWARD_LOGITS returns rows of logits; FORWARD_TARGETS the log-probability of one token of each row. */
 enum forward_result { FORWARD_LOGITS, FORWARD_TARGETS };
 
-/* Where items come from and results go to; used on rank 0 only. */
+/* The functions that make items and consume results; used on rank 0 only. */
 struct forward_source {
     void *self;
     bool (*next)(void *self, struct forward_item *item); /* returns false after the last item */
@@ -34,7 +34,7 @@ struct forward_source {
     void (*take)(void *self, const void *values, int64_t wanted);
 };
 
-struct forward {
+struct forward_pass {
     struct inference *inference;  /* borrowed, started for MEMORY_LOGITS */
     int64_t batch_tokens, items;  /* tokens of each batch, and its maximum number of items */
     int64_t computed, sequences;  /* tokens and items so far, without padding; rank 0 */
@@ -42,12 +42,12 @@ struct forward {
 };
 
 /* Allocates the buffers for batches of inference->shape.tokens and inference->shape.segments. Local. */
-void forward_create(struct forward *forward, struct inference *inference);
-void forward_destroy(struct forward *forward);
+void forward_create(struct forward_pass *forward, struct inference *inference);
+void forward_destroy(struct forward_pass *forward);
 
 /* Computes all items of the source. `source` is used on rank 0 only. Collective over the world; an agreed code.
  * ERROR_DIVERGED: a logit is not finite. */
-int forward_run(struct forward *forward, enum forward_result result, const struct forward_source *source);
+int forward_run(struct forward_pass *forward, enum forward_result result, const struct forward_source *source);
 
 /* Returns the logarithm of the sum of the exponentials of logits[vocabulary]. */
 double forward_log_sum(const float *logits, int64_t vocabulary);

@@ -9,14 +9,14 @@
 #include <string.h>
 
 struct references_reading {
-    struct references *references;
+    struct reference_list *references;
     struct record_stops stops; /* for proteins */
     int64_t list_capacity, ids_capacity;
 };
 
 static void put_text(struct references_reading *r, const char *text, int64_t count)
 {
-    struct references *s = r->references;
+    struct reference_list *s = r->references;
     if (s->letters + count > r->ids_capacity) {
         r->ids_capacity = 2 * (s->letters + count);
         s->ids = memory_grow(s->ids, r->ids_capacity);
@@ -29,20 +29,21 @@ static void put_text(struct references_reading *r, const char *text, int64_t cou
 
 static void start_record(struct references_reading *r, const struct record_piece *piece)
 {
-    struct references *s = r->references;
+    struct reference_list *s = r->references;
     if (s->count == r->list_capacity) {
         r->list_capacity = 2 * r->list_capacity + 16;
         s->list = memory_grow(s->list, r->list_capacity * (int64_t)sizeof *s->list);
     }
-    s->list[s->count++] = (struct reference){memory_format("%.*s", (int)piece->length, piece->text), s->letters, 0};
+    s->list[s->count++] =
+        (struct reference_record){memory_format("%.*s", (int)piece->length, piece->text), s->letters, 0};
 }
 
 static void end_record(struct references_reading *r)
 {
-    struct references *s = r->references;
+    struct reference_list *s = r->references;
     if (s->count == 0)
         return;
-    const struct reference *last = &s->list[s->count - 1];
+    const struct reference_record *last = &s->list[s->count - 1];
     record_stops_end(&r->stops);
     census_end_record(&s->census, last->name);
     if (last->length > s->longest)
@@ -70,14 +71,14 @@ static int read_records(struct references_reading *r, struct record_reader *read
     return code;
 }
 
-static const struct references *sorted; /* for by_name, whose qsort has no argument */
+static const struct reference_list *sorted; /* for by_name, whose qsort has no argument */
 
 static int by_name(const void *a, const void *b)
 {
     return strcmp(sorted->list[*(const int64_t *)a].name, sorted->list[*(const int64_t *)b].name);
 }
 
-static int index_names(struct references *s)
+static int index_names(struct reference_list *s)
 {
     s->by_name = memory_allocate(s->count * (int64_t)sizeof *s->by_name);
     for (int64_t i = 0; i < s->count; i++)
@@ -91,13 +92,14 @@ static int index_names(struct references *s)
     return ERROR_NONE;
 }
 
-int references_read(struct references *s, const char *path, const struct tokenizer *tokenizer, const char *letter_case)
+int references_read(struct reference_list *s, const char *path, const struct tokenizer *tokenizer,
+                    const char *letter_case)
 {
     const struct record_settings settings = {.format = "fasta", .content = RECORD_CHARACTERS};
     struct references_reading reading = {.references = s};
     struct record_source *source;
     struct record_reader *reader;
-    *s = (struct references){.path = memory_string(path)};
+    *s = (struct reference_list){.path = memory_string(path)};
     int code = census_start(&s->census, tokenizer, letter_case);
     if (code == ERROR_NONE)
         code = source_open(&source, path);
@@ -112,7 +114,7 @@ int references_read(struct references *s, const char *path, const struct tokeniz
     return code == ERROR_NONE ? index_names(s) : code;
 }
 
-int64_t references_find(const struct references *s, const char *name)
+int64_t references_find(const struct reference_list *s, const char *name)
 {
     int64_t low = 0, high = s->count;
     while (low < high) {
@@ -128,12 +130,12 @@ int64_t references_find(const struct references *s, const char *name)
     return -1;
 }
 
-const uint8_t *reference_ids(const struct references *s, int64_t record)
+const uint8_t *reference_ids(const struct reference_list *s, int64_t record)
 {
     return s->ids + s->list[record].first;
 }
 
-void references_destroy(struct references *s)
+void references_destroy(struct reference_list *s)
 {
     for (int64_t i = 0; i < s->count; i++)
         free(s->list[i].name);
@@ -141,5 +143,5 @@ void references_destroy(struct references *s)
     free(s->ids);
     memory_free(s->by_name);
     free(s->path);
-    *s = (struct references){0};
+    *s = (struct reference_list){0};
 }

@@ -5,6 +5,7 @@
 #include "file/hdf5_file.h"
 #include "file/hdf5_layout.h"
 #include "file/open.h"
+#include "records/csv.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -116,7 +117,7 @@ static void fixed_strings_free(struct fixed_strings *s)
 
 static char *variant_record(void *self, int64_t i)
 {
-    const struct variants *v = self;
+    const struct variant_list *v = self;
     return memory_string(v->references->list[v->list[i].record].name);
 }
 
@@ -138,13 +139,13 @@ static char *method_text(void *self, int64_t i)
 
 static char *record_text(void *self, int64_t i)
 {
-    const struct references *references = self;
+    const struct reference_list *references = self;
     return memory_string(references->list[i].name);
 }
 
 static char *letter_text(void *self, int64_t i)
 {
-    const struct references *references = self;
+    const struct reference_list *references = self;
     char token[TOKENIZER_TEXT];
     return memory_string(tokenizer_token(references->census.tokenizer, references->ids[i], token));
 }
@@ -157,7 +158,7 @@ static char *token_text(void *self, int64_t i)
 }
 
 static int write_hdf5(const char *path, const struct inference *inference, const struct variant_scoring *scoring,
-                      const struct variants *v, double *const *scores)
+                      const struct variant_list *v, double *const *scores)
 {
     struct fixed_strings names = fixed_strings(v->count, variant_record, (void *)v);
     struct fixed_strings mutations = fixed_strings(v->count, variant_text, (void *)v);
@@ -186,9 +187,9 @@ static int write_hdf5(const char *path, const struct inference *inference, const
 }
 
 static int write_positions_hdf5(const char *path, const struct inference *inference,
-                                const struct variant_scoring *scoring, const struct sites *sites)
+                                const struct variant_scoring *scoring, const struct site_logits *sites)
 {
-    const struct references *s = scoring->tokens.references;
+    const struct reference_list *s = scoring->tokens.references;
     struct fixed_strings names = fixed_strings(s->count, record_text, (void *)s);
     struct fixed_strings letters = fixed_strings(s->letters, letter_text, (void *)s);
     struct fixed_strings tokens = fixed_strings(sites->vocabulary, token_text, (void *)inference->tokenizer);
@@ -231,7 +232,7 @@ static void put_number(FILE *file, char delimiter, double value)
         fprintf(file, "%.9g", value);
 }
 
-static void write_text(FILE *file, const struct variant_scoring *scoring, const struct variants *v,
+static void write_text(FILE *file, const struct variant_scoring *scoring, const struct variant_list *v,
                        double *const *scores)
 {
     variants_write_header(v, file);
@@ -247,18 +248,20 @@ static void write_text(FILE *file, const struct variant_scoring *scoring, const 
 }
 
 static void write_positions_text(FILE *file, const struct inference *inference, const struct variant_scoring *scoring,
-                                 const struct sites *sites)
+                                 const struct site_logits *sites)
 {
-    const struct references *s = scoring->tokens.references;
+    const struct reference_list *s = scoring->tokens.references;
     char wild_type[TOKENIZER_TEXT], token[TOKENIZER_TEXT];
     fputs("name,position,wild_type,token,log_probability,logit\n", file);
     for (int64_t i = 0; i < sites->count; i++)
         for (int32_t t = 0; t < inference->tokenizer->vocabulary && t < sites->vocabulary; t++) {
-            const struct site *site = &sites->list[i];
+            const struct variant_site *site = &sites->list[i];
             const uint8_t own = reference_ids(s, site->record)[site->position];
-            fprintf(file, "%s,%lld,%s,%s", s->list[site->record].name, (long long)site->position + 1,
-                    tokenizer_token(inference->tokenizer, own, wild_type),
-                    tokenizer_token(inference->tokenizer, t, token));
+            csv_write_cell(file, ',', s->list[site->record].name);
+            fprintf(file, ",%lld,", (long long)site->position + 1);
+            csv_write_cell(file, ',', tokenizer_token(inference->tokenizer, own, wild_type));
+            putc(',', file);
+            csv_write_cell(file, ',', tokenizer_token(inference->tokenizer, t, token));
             put_number(file, ',', sites_log_probability(sites, i, t));
             put_number(file, ',', sites->logits[i * sites->vocabulary + t]);
             putc('\n', file);
@@ -266,7 +269,7 @@ static void write_positions_text(FILE *file, const struct inference *inference, 
 }
 
 int score_file_write(struct atomic_file *output, const char *path, const struct inference *inference,
-                     const struct variant_scoring *scoring, const struct variants *v, double *const *scores)
+                     const struct variant_scoring *scoring, const struct variant_list *v, double *const *scores)
 {
     if (score_file_is_hdf5(path))
         return write_hdf5(output->target.temporary, inference, scoring, v, scores);
@@ -275,7 +278,7 @@ int score_file_write(struct atomic_file *output, const char *path, const struct 
 }
 
 int score_file_write_positions(struct atomic_file *output, const char *path, const struct inference *inference,
-                               const struct variant_scoring *scoring, const struct sites *sites)
+                               const struct variant_scoring *scoring, const struct site_logits *sites)
 {
     if (score_file_is_hdf5(path))
         return write_positions_hdf5(output->target.temporary, inference, scoring, sites);

@@ -35,8 +35,8 @@ bool score_file_is_hdf5(const char *path);
 /* Write to an open output in the form that `path`, its final path, requests. Failures of text stay in the error state
  * of output->file. Local. ERROR_ENVIRONMENT. */
 int score_file_write(struct atomic_file *output, const char *path, const struct inference *inference,
-                     const struct variant_scoring *scoring, const struct variants *variants, double *const *scores);
+                     const struct variant_scoring *scoring, const struct variant_list *variants, double *const *scores);
 int score_file_write_positions(struct atomic_file *output, const char *path, const struct inference *inference,
-                               const struct variant_scoring *scoring, const struct sites *sites);
+                               const struct variant_scoring *scoring, const struct site_logits *sites);
 
 #endif

@@ -26,24 +26,24 @@ int64_t site_put(const struct site_tokens *how, const uint8_t *letters, int64_t 
 /* -- The list -------------------------------------------------------------------------------------------------------
  */
 
-void sites_add(struct sites *sites, int64_t *capacity, int64_t record, int64_t position)
+void sites_add(struct site_logits *sites, int64_t *capacity, int64_t record, int64_t position)
 {
     if (sites->count == *capacity) {
         *capacity = 2 * *capacity + 64;
         sites->list = memory_grow(sites->list, *capacity * (int64_t)sizeof *sites->list);
     }
-    sites->list[sites->count++] = (struct site){record, position};
+    sites->list[sites->count++] = (struct variant_site){record, position};
 }
 
 static int by_place(const void *a, const void *b)
 {
-    const struct site *first = a, *second = b;
+    const struct variant_site *first = a, *second = b;
     if (first->record != second->record)
         return first->record < second->record ? -1 : 1;
     return (first->position > second->position) - (first->position < second->position);
 }
 
-void sites_sort(struct sites *sites)
+void sites_sort(struct site_logits *sites)
 {
     int64_t kept = 0;
     if (sites->count > 0)
@@ -54,31 +54,31 @@ void sites_sort(struct sites *sites)
     sites->count = kept;
 }
 
-int64_t sites_find(const struct sites *sites, int64_t record, int64_t position)
+int64_t sites_find(const struct site_logits *sites, int64_t record, int64_t position)
 {
-    const struct site *found =
-        bsearch(&(struct site){record, position}, sites->list, (size_t)sites->count, sizeof *sites->list, by_place);
+    const struct variant_site *found = bsearch(&(struct variant_site){record, position}, sites->list,
+                                               (size_t)sites->count, sizeof *sites->list, by_place);
     return found - sites->list;
 }
 
-double sites_log_probability(const struct sites *sites, int64_t site, int32_t token)
+double sites_log_probability(const struct site_logits *sites, int64_t site, int32_t token)
 {
     return sites->logits[site * sites->vocabulary + token] - sites->log_sum[site];
 }
 
-void sites_destroy(struct sites *sites)
+void sites_destroy(struct site_logits *sites)
 {
     free(sites->list);
     memory_free(sites->logits);
     memory_free(sites->log_sum);
-    *sites = (struct sites){0};
+    *sites = (struct site_logits){0};
 }
 
 /* -- Computing ------------------------------------------------------------------------------------------------------
  */
 
 struct site_source {
-    struct sites *sites;
+    struct site_logits *sites;
     const struct site_tokens *how;
     enum site_kind kind;
     int64_t next, taken; /* sites whose items were made, and whose results were stored */
@@ -88,7 +88,7 @@ struct site_source {
 
 static int64_t window_of(const struct site_source *s, int64_t site)
 {
-    const struct site *at = &s->sites->list[site];
+    const struct variant_site *at = &s->sites->list[site];
     return site_window(s->how->references->list[at->record].length, site_letters(s->how), at->position, at->position);
 }
 
@@ -96,7 +96,7 @@ static int64_t window_of(const struct site_source *s, int64_t site)
  * first one in another window. */
 static int64_t item_end(const struct site_source *s, int64_t first)
 {
-    const struct sites *sites = s->sites;
+    const struct site_logits *sites = s->sites;
     int64_t end = first + 1;
     if (s->kind == SITE_MASKED)
         return end;
@@ -117,8 +117,8 @@ static bool next(void *self, struct forward_item *item)
     struct site_source *s = self;
     if (s->next == s->sites->count)
         return false;
-    const struct site *first = &s->sites->list[s->next];
-    const struct reference *reference = &s->how->references->list[first->record];
+    const struct variant_site *first = &s->sites->list[s->next];
+    const struct reference_record *reference = &s->how->references->list[first->record];
     const int64_t window = window_of(s, s->next), end = item_end(s, s->next), left = reference->length - window;
     const int64_t letters = left < site_letters(s->how) ? left : site_letters(s->how);
     *item = (struct forward_item){.tokens = s->tokens, .rows = s->rows};
@@ -136,7 +136,7 @@ static bool next(void *self, struct forward_item *item)
 static void take(void *self, const void *values, int64_t wanted)
 {
     struct site_source *s = self;
-    struct sites *sites = s->sites;
+    struct site_logits *sites = s->sites;
     const int64_t end = item_end(s, s->taken), vocabulary = sites->vocabulary;
     const float *logits = values;
     for (int64_t lacking = end - s->taken - wanted; s->taken < end; s->taken++) {
@@ -153,7 +153,8 @@ static void take(void *self, const void *values, int64_t wanted)
     }
 }
 
-int sites_compute(struct sites *sites, struct forward *forward, enum site_kind kind, const struct site_tokens *how)
+int sites_compute(struct site_logits *sites, struct forward_pass *forward, enum site_kind kind,
+                  const struct site_tokens *how)
 {
     struct site_source source = {.sites = sites, .how = how, .kind = kind};
     sites->vocabulary = forward->inference->setup.model.vocabulary;

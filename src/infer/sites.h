@@ -8,12 +8,12 @@
 
 enum site_kind { SITE_MASKED, SITE_VISIBLE, SITE_CAUSAL };
 
-struct site {
+struct variant_site {
     int64_t record, position; /* position: from 0 */
 };
 
-struct sites {
-    struct site *list; /* [count], by record and position */
+struct site_logits {
+    struct variant_site *list; /* [count], by record and position */
     int64_t count;
     int64_t vocabulary;
     float *logits;   /* [count, vocabulary]; NaN where there are none: a causal model's first letter without BOS */
@@ -22,7 +22,7 @@ struct sites {
 
 /* How records become windows of tokens. */
 struct site_tokens {
-    const struct references *references;
+    const struct reference_list *references;
     const struct tokenizer *tokenizer;
     int64_t context;   /* tokens of a window, special tokens included */
     bool begins, ends; /* BOS before each window, EOS after it */
@@ -34,15 +34,16 @@ int64_t site_letters(const struct site_tokens *how);
 int64_t site_put(const struct site_tokens *how, const uint8_t *letters, int64_t count, int32_t *tokens);
 
 /* Adds a site; sites_sort then sorts them and drops doubles. Local. */
-void sites_add(struct sites *sites, int64_t *capacity, int64_t record, int64_t position);
-void sites_sort(struct sites *sites);
+void sites_add(struct site_logits *sites, int64_t *capacity, int64_t record, int64_t position);
+void sites_sort(struct site_logits *sites);
 /* Computes the logits of all sites. Arguments but `forward` and `kind` are used on rank 0 only. Collective; an agreed
  * code, as of forward_run. */
-int sites_compute(struct sites *sites, struct forward *forward, enum site_kind kind, const struct site_tokens *how);
+int sites_compute(struct site_logits *sites, struct forward_pass *forward, enum site_kind kind,
+                  const struct site_tokens *how);
 /* Returns the index of a site, which must be there. */
-int64_t sites_find(const struct sites *sites, int64_t record, int64_t position);
+int64_t sites_find(const struct site_logits *sites, int64_t record, int64_t position);
 /* Returns the log-probability, in nats, of a token at a site. */
-double sites_log_probability(const struct sites *sites, int64_t site, int32_t token);
-void sites_destroy(struct sites *sites);
+double sites_log_probability(const struct site_logits *sites, int64_t site, int32_t token);
+void sites_destroy(struct site_logits *sites);
 
 #endif

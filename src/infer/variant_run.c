@@ -26,11 +26,11 @@ struct variant_run {
     struct inference *inference;
     struct comm *world;
     struct variant_scoring scoring;
-    struct references references; /* rank 0, as all below */
-    struct variants variants;
+    struct reference_list references; /* rank 0, as all below */
+    struct variant_list variants;
     bool has_variants;
     double *scores[SCORE_METHODS];
-    struct sites sites;
+    struct site_logits sites;
     struct atomic_file output, positions;
     bool catches; /* signals remove the outputs */
 };
@@ -143,7 +143,7 @@ static int check_output(const struct variant_run *r, const char *path)
 
 static int check_columns(const struct variant_run *r)
 {
-    const struct variants *v = &r->variants;
+    const struct variant_list *v = &r->variants;
     for (int m = 0; m < r->scoring.count; m++) {
         const char *name = r->scoring.count == 1 ? "score" : score_method_names[r->scoring.methods[m]];
         if (variants_has_column(v, name))
@@ -170,6 +170,8 @@ static int read_input(struct variant_run *r)
         code = variant_score_check(&r->scoring, &r->variants);
     if (code == ERROR_NONE && r->has_variants && !score_file_is_hdf5(s->output))
         code = check_columns(r);
+    if (s->output != NULL && disk_is_stream(s->output))
+        log_to_errors();
     temporary_catch_signals();
     r->catches = true;
     if (code == ERROR_NONE && s->output != NULL)
@@ -258,7 +260,7 @@ struct measured_pairs {
 };
 
 /* record: -1: all records. */
-static struct measured_pairs pairs_of(const struct variants *v, const double *scores, int64_t record)
+static struct measured_pairs pairs_of(const struct variant_list *v, const double *scores, int64_t record)
 {
     struct measured_pairs pairs = {memory_allocate(v->count * (int64_t)sizeof(double)),
                                    memory_allocate(v->count * (int64_t)sizeof(double)), 0};
@@ -294,7 +296,7 @@ static double threshold_of(const struct measured_pairs *pairs, bool *two)
  */
 static void report_measured(const struct variant_run *r, int column)
 {
-    const struct variants *v = &r->variants;
+    const struct variant_list *v = &r->variants;
     const char *method = score_method_names[r->scoring.methods[column]];
     struct measured_pairs all = pairs_of(v, r->scores[column], -1);
     bool two = false;
@@ -332,7 +334,7 @@ static int write_outputs(struct variant_run *r)
     return atomic_file_close(&r->positions, code);
 }
 
-static void report(const struct variant_run *r, const struct forward *forward, double seconds)
+static void report(const struct variant_run *r, const struct forward_pass *forward, double seconds)
 {
     for (int m = 0; m < r->scoring.count && r->variants.measured != NULL; m++)
         report_measured(r, m);
@@ -341,14 +343,14 @@ static void report(const struct variant_run *r, const struct forward *forward, d
                  plural(r->variants.count), (long long)r->references.count, plural(r->references.count));
     if (r->settings->positions != NULL)
         log_info("%s: %lld position%s", r->settings->positions, (long long)r->sites.count, plural(r->sites.count));
-    log_info("%lld sequences of %lld tokens computed (%.2f s, %.0f tokens/s)", (long long)forward->sequences,
-             (long long)forward->computed, seconds, (double)forward->computed / seconds);
+    log_info("%lld sequence%s of %lld tokens computed (%.2f s, %.0f tokens/s)", (long long)forward->sequences,
+             plural(forward->sequences), (long long)forward->computed, seconds, (double)forward->computed / seconds);
 }
 
 static int score(struct variant_run *r)
 {
     const bool reads = r->world->rank == 0;
-    struct forward forward;
+    struct forward_pass forward;
     int code = prepare(r);
     if (code != ERROR_NONE)
         return code;

@@ -24,13 +24,13 @@ static int column_of(const struct variant_scoring *s, enum score_method method)
 /* -- Variants -------------------------------------------------------------------------------------------------------
  */
 
-static const struct variant_edit *edits_of(const struct variants *v, const struct variant *variant)
+static const struct variant_edit *edits_of(const struct variant_list *v, const struct sequence_variant *variant)
 {
     return v->edits + variant->first;
 }
 
 /* Returns by how many letters a variant lengthens its record; negative: shortens. */
-static int64_t growth_of(const struct variants *v, const struct variant *variant)
+static int64_t growth_of(const struct variant_list *v, const struct sequence_variant *variant)
 {
     int64_t growth = 0;
     for (int64_t i = 0; i < variant->count; i++)
@@ -44,7 +44,8 @@ struct variant_window {
 };
 
 /* room: letters of a full window. */
-static struct variant_window window_of(const struct variants *v, const struct variant *variant, int64_t room)
+static struct variant_window window_of(const struct variant_list *v, const struct sequence_variant *variant,
+                                       int64_t room)
 {
     const struct variant_edit *edits = edits_of(v, variant), *last = &edits[variant->count - 1];
     const int64_t length = v->references->list[variant->record].length;
@@ -57,7 +58,7 @@ static struct variant_window window_of(const struct variants *v, const struct va
 
 /* Writes the letters first .. first + count - 1 of the record with the variant's changes, which are among them; returns
  * their number. letters: [count + growth]. */
-static int64_t apply(const struct variants *v, const struct variant *variant, struct variant_window window,
+static int64_t apply(const struct variant_list *v, const struct sequence_variant *variant, struct variant_window window,
                      uint8_t *letters)
 {
     const uint8_t *record = reference_ids(v->references, variant->record);
@@ -77,7 +78,7 @@ static int64_t apply(const struct variants *v, const struct variant *variant, st
 /* -- Checks and sizes -----------------------------------------------------------------------------------------------
  */
 
-static int refuse(const struct variants *v, int64_t variant, const char *why)
+static int refuse(const struct variant_list *v, int64_t variant, const char *why)
 {
     char *text;
     size_t bytes;
@@ -90,7 +91,7 @@ static int refuse(const struct variants *v, int64_t variant, const char *why)
     return code;
 }
 
-int variant_score_check(const struct variant_scoring *s, const struct variants *v)
+int variant_score_check(const struct variant_scoring *s, const struct variant_list *v)
 {
     const bool whole = column_of(s, SCORE_MASKED_TOGETHER) >= 0 || column_of(s, SCORE_LOG_LIKELIHOOD_RATIO) >= 0;
     const bool masked = score_method_masked(s->methods[0]);
@@ -108,12 +109,12 @@ int variant_score_check(const struct variant_scoring *s, const struct variants *
     return ERROR_NONE;
 }
 
-int64_t variant_score_items(const struct variant_scoring *s, const struct variants *v)
+int64_t variant_score_items(const struct variant_scoring *s, const struct variant_list *v)
 {
-    const struct references *references = s->tokens.references;
+    const struct reference_list *references = s->tokens.references;
     int64_t items = s->positions ? references->letters : 0;
     for (int64_t i = 0; v != NULL && i < v->count; i++) {
-        const struct variant *variant = &v->list[i];
+        const struct sequence_variant *variant = &v->list[i];
         items += 2 * variant->count + 4; /* masked alone, and together; or two sequences on two strands */
         if (column_of(s, SCORE_PSEUDO_LOG_LIKELIHOOD) >= 0 || column_of(s, SCORE_PSEUDO_PERPLEXITY) >= 0)
             items += references->list[variant->record].length;
@@ -124,9 +125,10 @@ int64_t variant_score_items(const struct variant_scoring *s, const struct varian
 /* -- Sums over single sites -----------------------------------------------------------------------------------------
  */
 
-static void list_sites(const struct variant_scoring *s, const struct variants *v, bool all, struct sites *sites)
+static void list_sites(const struct variant_scoring *s, const struct variant_list *v, bool all,
+                       struct site_logits *sites)
 {
-    const struct references *references = s->tokens.references;
+    const struct reference_list *references = s->tokens.references;
     int64_t capacity = 0;
     for (int64_t r = 0; r < references->count && all; r++)
         for (int64_t p = 0; p < references->list[r].length; p++)
@@ -138,7 +140,8 @@ static void list_sites(const struct variant_scoring *s, const struct variants *v
 }
 
 /* The ratio of a variant's letters at one site each. */
-static double marginal(const struct variants *v, const struct variant *variant, const struct sites *sites)
+static double marginal(const struct variant_list *v, const struct sequence_variant *variant,
+                       const struct site_logits *sites)
 {
     double sum = 0;
     for (int64_t e = 0; e < variant->count; e++) {
@@ -150,8 +153,8 @@ static double marginal(const struct variants *v, const struct variant *variant, 
     return sum;
 }
 
-static void put_marginals(const struct variant_scoring *s, const struct variants *v, const struct sites *sites,
-                          enum score_method method, double *const *scores)
+static void put_marginals(const struct variant_scoring *s, const struct variant_list *v,
+                          const struct site_logits *sites, enum score_method method, double *const *scores)
 {
     const int column = column_of(s, method);
     for (int64_t i = 0; column >= 0 && v != NULL && i < v->count; i++)
@@ -160,11 +163,11 @@ static void put_marginals(const struct variant_scoring *s, const struct variants
 }
 
 /* Computes the sites of one kind, for the methods that need them. keeps: leave them in *sites for the caller. */
-static int score_sites(struct forward *f, const struct variant_scoring *s, const struct variants *v,
-                       enum site_kind kind, bool keeps, double *const *scores, struct sites *sites)
+static int score_sites(struct forward_pass *f, const struct variant_scoring *s, const struct variant_list *v,
+                       enum site_kind kind, bool keeps, double *const *scores, struct site_logits *sites)
 {
     const bool reads = f->inference->world->rank == 0;
-    struct sites own = {0};
+    struct site_logits own = {0};
     if (reads)
         list_sites(s, v, keeps, &own);
     int code = sites_compute(&own, f, kind, &s->tokens);
@@ -186,7 +189,7 @@ static int score_sites(struct forward *f, const struct variant_scoring *s, const
 
 struct together_source {
     const struct variant_scoring *s;
-    const struct variants *v;
+    const struct variant_list *v;
     int64_t *order; /* [count] variants of two or more changes; those of the same positions follow each other */
     int64_t count, next, taken;
     int64_t vocabulary;
@@ -194,11 +197,12 @@ struct together_source {
     double *scores;
 };
 
-static const struct variants *ordered; /* for the comparison functions of qsort, which has no argument for it */
+static const struct variant_list *ordered; /* for the comparison functions of qsort, which has no argument for it */
 
 static int by_positions(const void *a, const void *b)
 {
-    const struct variant *first = &ordered->list[*(const int64_t *)a], *second = &ordered->list[*(const int64_t *)b];
+    const struct sequence_variant *first = &ordered->list[*(const int64_t *)a],
+                                  *second = &ordered->list[*(const int64_t *)b];
     if (first->record != second->record)
         return first->record < second->record ? -1 : 1;
     if (first->count != second->count)
@@ -224,7 +228,7 @@ static bool together_next(void *self, struct forward_item *item)
     struct together_source *t = self;
     if (t->next == t->count)
         return false;
-    const struct variant *variant = &t->v->list[t->order[t->next]];
+    const struct sequence_variant *variant = &t->v->list[t->order[t->next]];
     const struct variant_window window = window_of(t->v, variant, site_letters(&t->s->tokens));
     const uint8_t *letters = reference_ids(t->v->references, variant->record) + window.first;
     *item = (struct forward_item){.tokens = t->tokens, .rows = t->rows, .wanted = variant->count};
@@ -242,7 +246,7 @@ static void together_take(void *self, const void *values, int64_t wanted)
     struct together_source *t = self;
     const float *logits = values;
     for (int64_t end = together_end(t, t->taken); t->taken < end; t->taken++) {
-        const struct variant *variant = &t->v->list[t->order[t->taken]];
+        const struct sequence_variant *variant = &t->v->list[t->order[t->taken]];
         double sum = 0;
         for (int64_t e = 0; e < wanted; e++) {
             const struct variant_edit *edit = &edits_of(t->v, variant)[e];
@@ -253,7 +257,7 @@ static void together_take(void *self, const void *values, int64_t wanted)
     }
 }
 
-static int score_together(struct forward *f, const struct variant_scoring *s, const struct variants *v,
+static int score_together(struct forward_pass *f, const struct variant_scoring *s, const struct variant_list *v,
                           double *const *scores)
 {
     struct together_source t = {.s = s, .v = v, .vocabulary = f->inference->setup.model.vocabulary};
@@ -280,7 +284,7 @@ static int score_together(struct forward *f, const struct variant_scoring *s, co
 
 struct pseudo_source {
     const struct variant_scoring *s;
-    const struct variants *v;
+    const struct variant_list *v;
     int64_t variant, position; /* of the next item */
     int64_t taken, terms;      /* variant of the next result, and number of its results so far */
     uint8_t *letters;          /* [longest] the changed sequence of `variant` */
@@ -289,7 +293,7 @@ struct pseudo_source {
     double *sums; /* [variants] */
 };
 
-static int64_t length_of(const struct variants *v, int64_t variant)
+static int64_t length_of(const struct variant_list *v, int64_t variant)
 {
     return v->references->list[v->list[variant].record].length;
 }
@@ -326,7 +330,7 @@ static void pseudo_take(void *self, const void *values, int64_t wanted)
     }
 }
 
-static int score_pseudo(struct forward *f, const struct variant_scoring *s, const struct variants *v,
+static int score_pseudo(struct forward_pass *f, const struct variant_scoring *s, const struct variant_list *v,
                         double *const *scores)
 {
     struct pseudo_source p = {.s = s, .v = v};
@@ -357,7 +361,7 @@ static int score_pseudo(struct forward *f, const struct variant_scoring *s, cons
 /* Items: for each window of a record, its letters on each strand, then each of its variants on each strand. */
 struct ratio_source {
     const struct variant_scoring *s;
-    const struct variants *v;
+    const struct variant_list *v;
     struct variant_window *windows; /* [variants] */
     int64_t *order;                 /* [count] variants with changes, by record and window */
     int64_t count;
@@ -417,7 +421,7 @@ static void reverse_complement(uint8_t *letters, int64_t count)
 /* Makes the tokens of a variant (changed) or its window on a strand; returns their number. */
 static int64_t make_tokens(struct ratio_source *r, int64_t variant, bool changed, int strand, int32_t *tokens)
 {
-    struct variant of = r->v->list[variant];
+    struct sequence_variant of = r->v->list[variant];
     if (!changed)
         of.count = 0;
     const int64_t count = apply(r->v, &of, r->windows[variant], r->letters);
@@ -483,7 +487,7 @@ static void ratio_take(void *self, const void *values, int64_t wanted)
 
 static void ratio_create(struct ratio_source *r)
 {
-    const struct variants *v = r->v;
+    const struct variant_list *v = r->v;
     const int64_t room = r->s->tokens.context + 3;
     r->windows = memory_allocate(v->count * (int64_t)sizeof *r->windows);
     r->order = memory_allocate(v->count * (int64_t)sizeof *r->order);
@@ -518,7 +522,7 @@ static void ratio_destroy(struct ratio_source *r)
     }
 }
 
-static int score_ratios(struct forward *f, const struct variant_scoring *s, const struct variants *v,
+static int score_ratios(struct forward_pass *f, const struct variant_scoring *s, const struct variant_list *v,
                         double *const *scores)
 {
     struct ratio_source r = {.s = s, .v = v, .strands = s->both_strands ? 2 : 1};
@@ -541,8 +545,8 @@ static enum site_kind kind_of(enum score_method method)
                                                   : SITE_MASKED;
 }
 
-int variant_score(struct forward *f, const struct variant_scoring *s, const struct variants *v, double *const *scores,
-                  struct sites *sites)
+int variant_score(struct forward_pass *f, const struct variant_scoring *s, const struct variant_list *v,
+                  double *const *scores, struct site_logits *sites)
 {
     const bool scores_variants = comm_max_i64(f->inference->world, v != NULL) > 0;
     const enum site_kind kept = kind_of(s->methods[0]);

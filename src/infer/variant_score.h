@@ -48,15 +48,15 @@ struct variant_scoring {
 
 /* Checks on rank 0 that the methods apply to all variants. ERROR_USER: a variant changes the length, and a method
  * cannot score it; its changes do not fit into one window. */
-int variant_score_check(const struct variant_scoring *scoring, const struct variants *variants);
+int variant_score_check(const struct variant_scoring *scoring, const struct variant_list *variants);
 /* Returns an upper bound of the number of sequences that will be computed. Rank 0. */
-int64_t variant_score_items(const struct variant_scoring *scoring, const struct variants *variants);
+int64_t variant_score_items(const struct variant_scoring *scoring, const struct variant_list *variants);
 
 /* Computes the scores; scores: [scoring->count][variants->count] on rank 0. variants (NULL: none, for positions alone)
  * and scores are used on rank 0 only, scoring->methods, count, both_strands and positions on all ranks. With positions,
  * *sites are the sites of the first method: masked (masked-*, pseudo-*), visible (wt-marginals) or causal; the caller
  * calls sites_destroy in any case. Collective; an agreed code, as of forward_run. */
-int variant_score(struct forward *forward, const struct variant_scoring *scoring, const struct variants *variants,
-                  double *const *scores, struct sites *sites);
+int variant_score(struct forward_pass *forward, const struct variant_scoring *scoring,
+                  const struct variant_list *variants, double *const *scores, struct site_logits *sites);
 
 #endif

@@ -16,7 +16,7 @@ static const char wild_type[] = "WT";
 
 /* -- Building the list --------------------------------------------------------------------------------------------- */
 
-static int64_t add_text(struct variants *v, const char *text, int64_t bytes)
+static int64_t add_text(struct variant_list *v, const char *text, int64_t bytes)
 {
     const int64_t at = v->text_bytes;
     if (at + bytes > v->text_capacity) {
@@ -28,18 +28,18 @@ static int64_t add_text(struct variants *v, const char *text, int64_t bytes)
     return at;
 }
 
-static struct variant *add_variant(struct variants *v, int64_t record)
+static struct sequence_variant *add_variant(struct variant_list *v, int64_t record)
 {
     if (v->count == v->capacity) {
         v->capacity = 2 * v->capacity + 64;
         v->list = memory_grow(v->list, v->capacity * (int64_t)sizeof *v->list);
     }
-    v->list[v->count] = (struct variant){.record = record, .first = v->edit_count, .measured = NAN};
+    v->list[v->count] = (struct sequence_variant){.record = record, .first = v->edit_count, .measured = NAN};
     return &v->list[v->count++];
 }
 
 /* Adds an edit to the last variant. */
-static void add_edit(struct variants *v, int64_t position, int64_t removed, const char *letters, int64_t count)
+static void add_edit(struct variant_list *v, int64_t position, int64_t removed, const char *letters, int64_t count)
 {
     if (v->edit_count == v->edit_capacity) {
         v->edit_capacity = 2 * v->edit_capacity + 64;
@@ -62,7 +62,7 @@ static void add_edit(struct variants *v, int64_t position, int64_t removed, cons
 
 /* The place of a variant in its file, for messages. */
 struct variant_place {
-    const struct variants *variants;
+    const struct variant_list *variants;
     int64_t line;
     const char *what; /* "mutation A42G" */
 };
@@ -79,7 +79,7 @@ static int refuse_text(const struct variant_place *at, char *why)
     return code;
 }
 
-static bool is_letter(const struct variants *v, char c)
+static bool is_letter(const struct variant_list *v, char c)
 {
     const struct text_census *census = &v->references->census;
     return isalpha((unsigned char)c) && !census->unknown[(uint8_t)c];
@@ -98,8 +98,8 @@ static int check_letters(const struct variant_place *at, const char *letters, in
 static int check_wild_type(const struct variant_place *at, int64_t record, int64_t position, const char *letters,
                            int64_t count)
 {
-    const struct references *s = at->variants->references;
-    const struct reference *reference = &s->list[record];
+    const struct reference_list *s = at->variants->references;
+    const struct reference_record *reference = &s->list[record];
     char name[TEXT_SHORT], token[TOKENIZER_TEXT];
     text_short(name, reference->name);
     if (position < 0 || position + count > reference->length)
@@ -181,7 +181,7 @@ static char *cell_text(const struct text_cell *cell)
 }
 
 /* Parses "A42G:L50P" into edits of the last variant. */
-static int parse_mutation(struct variants *v, const struct variant_place *at, const char *mutation)
+static int parse_mutation(struct variant_list *v, const struct variant_place *at, const char *mutation)
 {
     const int64_t record = v->list[v->count - 1].record, first = v->list[v->count - 1].first;
     if (strcmp(mutation, wild_type) == 0)
@@ -219,7 +219,7 @@ struct table_columns {
     int mutation, name, measured, count; /* -1: none */
 };
 
-static int find_columns(struct variants *v, const struct text_cell *cells, int count, const char *measured,
+static int find_columns(struct variant_list *v, const struct text_cell *cells, int count, const char *measured,
                         struct table_columns *columns)
 {
     int mutant = -1, scores = -1;
@@ -255,7 +255,7 @@ static int find_columns(struct variants *v, const struct text_cell *cells, int c
     return ERROR_NONE;
 }
 
-static int read_measured(const struct variants *v, int64_t line, const struct text_cell *cell, double *value)
+static int read_measured(const struct variant_list *v, int64_t line, const struct text_cell *cell, double *value)
 {
     char *text = cell_text(cell), *end;
     int code = ERROR_NONE;
@@ -270,7 +270,7 @@ static int read_measured(const struct variants *v, int64_t line, const struct te
     return code;
 }
 
-static int take_row(struct variants *v, const struct table_columns *columns, const struct text_cell *cells,
+static int take_row(struct variant_list *v, const struct table_columns *columns, const struct text_cell *cells,
                     int64_t line)
 {
     char *name = columns->name >= 0 ? cell_text(&cells[columns->name]) : NULL;
@@ -282,14 +282,14 @@ static int take_row(struct variants *v, const struct table_columns *columns, con
         code = error_user("%s:%lld: name %s: %s does not have a record of this name", v->path, (long long)line,
                           text_short(short_name, name), v->references->path);
     if (code == ERROR_NONE) {
-        struct variant *variant = add_variant(v, record);
+        struct sequence_variant *variant = add_variant(v, record);
         if (columns->measured >= 0)
             code = read_measured(v, line, &cells[columns->measured], &variant->measured);
     }
     if (code == ERROR_NONE)
         code = parse_mutation(v, &(struct variant_place){v, line, what}, mutation);
     if (code == ERROR_NONE) {
-        const struct variant *variant = &v->list[v->count - 1];
+        const struct sequence_variant *variant = &v->list[v->count - 1];
         qsort(v->edits + variant->first, (size_t)variant->count, sizeof *v->edits, by_position);
     }
     free(name);
@@ -306,7 +306,7 @@ static int64_t lines_in(const char *text, int64_t bytes)
     return lines;
 }
 
-static int read_table(struct variants *v, const char *content, int64_t bytes, const char *measured)
+static int read_table(struct variant_list *v, const char *content, int64_t bytes, const char *measured)
 {
     enum { COLUMNS = 4096 };
     struct text_cell *cells = memory_allocate(COLUMNS * (int64_t)sizeof *cells);
@@ -354,9 +354,25 @@ static int read_table(struct variants *v, const char *content, int64_t bytes, co
 
 enum { VCF_CHROM, VCF_POS, VCF_ID, VCF_REF, VCF_ALT, VCF_COLUMNS };
 
+/* Adds the cells of a row to the text. */
+static void add_row(struct variant_list *v, const char *const *cells, int count)
+{
+    char *text;
+    size_t bytes;
+    FILE *row = memory_stream(&text, &bytes);
+    for (int c = 0; c < count; c++) {
+        if (c > 0)
+            putc(v->delimiter, row);
+        csv_write_cell(row, v->delimiter, cells[c]);
+    }
+    memory_stream_end(row);
+    add_text(v, text, (int64_t)bytes);
+    free(text);
+}
+
 /* Adds the variant of one of a line's ALT: where REF and ALT have equal lengths, an edit for each letter that differs,
  * else one edit without the letters that both begin with. */
-static int take_alternative(struct variants *v, char *const *cells, int64_t line, const char *alt)
+static int take_alternative(struct variant_list *v, char *const *cells, int64_t line, const char *alt)
 {
     char short_ref[TEXT_SHORT], short_alt[TEXT_SHORT], *end;
     const char *ref = cells[VCF_REF];
@@ -383,11 +399,10 @@ static int take_alternative(struct variants *v, char *const *cells, int64_t line
     free(what);
     if (code != ERROR_NONE)
         return code;
-    struct variant *variant = add_variant(v, record);
-    char *row = memory_format("%s,%s,%s,%s,%s", cells[VCF_CHROM], cells[VCF_POS], cells[VCF_ID], ref, alt);
-    variant->bytes = (int64_t)strlen(row);
-    variant->text = add_text(v, row, variant->bytes);
-    free(row);
+    struct sequence_variant *variant = add_variant(v, record);
+    variant->text = v->text_bytes;
+    add_row(v, (const char *const[]){cells[VCF_CHROM], cells[VCF_POS], cells[VCF_ID], ref, alt}, VCF_COLUMNS);
+    variant->bytes = v->text_bytes - variant->text;
     const uint8_t *id_of = v->references->census.id_of;
     for (int64_t i = 0; i < removed && removed == added; i++)
         if (id_of[(uint8_t)ref[i]] != id_of[(uint8_t)alt[i]])
@@ -400,7 +415,7 @@ static int take_alternative(struct variants *v, char *const *cells, int64_t line
     return ERROR_NONE;
 }
 
-static int take_line(struct variants *v, char *text, int64_t line)
+static int take_line(struct variant_list *v, char *text, int64_t line)
 {
     char *cells[VCF_COLUMNS], *rest = text;
     for (int c = 0; c < VCF_COLUMNS; c++) {
@@ -417,7 +432,7 @@ static int take_line(struct variants *v, char *text, int64_t line)
     return ERROR_NONE;
 }
 
-static int read_vcf(struct variants *v, const char *content, int64_t bytes)
+static int read_vcf(struct variant_list *v, const char *content, int64_t bytes)
 {
     static const char header[] = "chrom,pos,id,ref,alt";
     int64_t line = 1;
@@ -469,12 +484,13 @@ static bool is_vcf(const char *path, const char *content, int64_t bytes)
     return begins || strstr(name != NULL ? name : path, ".vcf") != NULL;
 }
 
-int variants_read(struct variants *v, const struct references *references, const char *path, const char *measured)
+int variants_read(struct variant_list *v, const struct reference_list *references, const char *path,
+                  const char *measured)
 {
     static const char mark[] = "\xef\xbb\xbf"; /* UTF-8's byte order mark */
     char *content;
     int64_t bytes;
-    *v = (struct variants){.references = references, .path = memory_string(path), .first_resized = -1};
+    *v = (struct variant_list){.references = references, .path = memory_string(path), .first_resized = -1};
     int code = read_content(path, &content, &bytes);
     if (code == ERROR_NONE) {
         const int64_t skip = bytes >= 3 && memcmp(content, mark, 3) == 0 ? 3 : 0;
@@ -491,12 +507,12 @@ int variants_read(struct variants *v, const struct references *references, const
     return code == ERROR_NONE && v->count == 0 ? error_user("%s: does not list a variant", path) : code;
 }
 
-int variants_scan(struct variants *v, const struct references *references)
+int variants_scan(struct variant_list *v, const struct reference_list *references)
 {
     static const char header[] = "name,mutation";
     const char *letters = references->census.tokenizer->bases ? bases : residues;
     const uint8_t *id_of = references->census.id_of;
-    *v = (struct variants){.kind = VARIANTS_SCAN, .references = references, .first_resized = -1, .delimiter = ','};
+    *v = (struct variant_list){.kind = VARIANTS_SCAN, .references = references, .first_resized = -1, .delimiter = ','};
     v->header = add_text(v, header, v->header_bytes = sizeof header - 1);
     for (int64_t r = 0; r < references->count; r++)
         for (int64_t p = 0; p < references->list[r].length; p++) {
@@ -515,7 +531,7 @@ int variants_scan(struct variants *v, const struct references *references)
                         : error_user("%s: does not have a standard letter (%s) to change", references->path, letters);
 }
 
-void variants_destroy(struct variants *v)
+void variants_destroy(struct variant_list *v)
 {
     free(v->path);
     free(v->text);
@@ -523,22 +539,22 @@ void variants_destroy(struct variants *v)
     free(v->list);
     free(v->edits);
     free(v->ids);
-    *v = (struct variants){0};
+    *v = (struct variant_list){0};
 }
 
 /* -- Writing --------------------------------------------------------------------------------------------------------
  */
 
-static void put_letters(const struct variants *v, const uint8_t *ids, int64_t count, FILE *file)
+static void put_letters(const struct variant_list *v, const uint8_t *ids, int64_t count, FILE *file)
 {
     char token[TOKENIZER_TEXT];
     for (int64_t i = 0; i < count; i++)
         fputs(tokenizer_token(v->references->census.tokenizer, ids[i], token), file);
 }
 
-void variants_name(const struct variants *v, int64_t variant, FILE *file)
+void variants_name(const struct variant_list *v, int64_t variant, FILE *file)
 {
-    const struct variant *of = &v->list[variant];
+    const struct sequence_variant *of = &v->list[variant];
     if (of->count == 0)
         fputs(wild_type, file);
     for (int64_t i = 0; i < of->count; i++) {
@@ -551,23 +567,24 @@ void variants_name(const struct variants *v, int64_t variant, FILE *file)
     }
 }
 
-void variants_write_header(const struct variants *v, FILE *file)
+void variants_write_header(const struct variant_list *v, FILE *file)
 {
     fwrite(v->text + v->header, 1, (size_t)v->header_bytes, file);
 }
 
-void variants_write_row(const struct variants *v, int64_t variant, FILE *file)
+void variants_write_row(const struct variant_list *v, int64_t variant, FILE *file)
 {
-    const struct variant *of = &v->list[variant];
+    const struct sequence_variant *of = &v->list[variant];
     if (v->kind != VARIANTS_SCAN) {
         fwrite(v->text + of->text, 1, (size_t)of->bytes, file);
         return;
     }
-    fprintf(file, "%s,", v->references->list[of->record].name);
+    csv_write_cell(file, v->delimiter, v->references->list[of->record].name);
+    putc(v->delimiter, file);
     variants_name(v, variant, file);
 }
 
-bool variants_has_column(const struct variants *v, const char *name)
+bool variants_has_column(const struct variant_list *v, const char *name)
 {
     enum { COLUMNS = 4096 };
     struct text_cell *cells = memory_allocate(COLUMNS * (int64_t)sizeof *cells);

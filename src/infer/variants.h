@@ -20,7 +20,7 @@ struct variant_edit {
     int64_t added, count; /* offset in variants.ids, and number */
 };
 
-struct variant {
+struct sequence_variant {
     int64_t record;
     int64_t first, count; /* its edits, by position: offset in variants.edits, and number; 0: the record itself */
     int64_t text, bytes;  /* its row: offset in variants.text, without the line end; scans: unused */
@@ -29,16 +29,16 @@ struct variant {
 
 enum variants_kind { VARIANTS_TABLE, VARIANTS_VCF, VARIANTS_SCAN };
 
-struct variants {
+struct variant_list {
     enum variants_kind kind;
-    const struct references *references; /* borrowed */
-    char *path;                          /* for messages; NULL: a scan */
-    char *text;                          /* rows as they are written again */
+    const struct reference_list *references; /* borrowed */
+    char *path;                              /* for messages; NULL: a scan */
+    char *text;                              /* rows as they are written again */
     int64_t text_bytes, text_capacity;
     int64_t header, header_bytes; /* the header: offset in text, and bytes without the line end */
     char delimiter;
     char *measured; /* name of the column of measured values; NULL: none */
-    struct variant *list;
+    struct sequence_variant *list;
     struct variant_edit *edits;
     uint8_t *ids;
     int64_t count, capacity, edit_count, edit_capacity, id_count, id_capacity;
@@ -50,18 +50,18 @@ struct variants {
  * DMS_score if there is one. Local. ERROR_USER, with file, line and value: a missing column, an unknown name or letter,
  * a position outside the record, a letter that is not the record's, a position twice, a value that is not a number, a
  * file without variants; errors of source_open. */
-int variants_read(struct variants *variants, const struct references *references, const char *path,
+int variants_read(struct variant_list *variants, const struct reference_list *references, const char *path,
                   const char *measured);
 /* Lists the scan of all records. ERROR_USER: there is no variant. */
-int variants_scan(struct variants *variants, const struct references *references);
-void variants_destroy(struct variants *variants);
+int variants_scan(struct variant_list *variants, const struct reference_list *references);
+void variants_destroy(struct variant_list *variants);
 
 /* Writes a variant as A42G:L50P, or WT; letters of insertions and deletions as AC42G. */
-void variants_name(const struct variants *variants, int64_t variant, FILE *file);
+void variants_name(const struct variant_list *variants, int64_t variant, FILE *file);
 /* Write the header and a row as they were read (of a scan: name and mutation), without the line end. */
-void variants_write_header(const struct variants *variants, FILE *file);
-void variants_write_row(const struct variants *variants, int64_t variant, FILE *file);
+void variants_write_header(const struct variant_list *variants, FILE *file);
+void variants_write_row(const struct variant_list *variants, int64_t variant, FILE *file);
 /* Returns whether the header has a column of this name. */
-bool variants_has_column(const struct variants *variants, const char *name);
+bool variants_has_column(const struct variant_list *variants, const char *name);
 
 #endif

@@ -358,5 +358,20 @@ static int next(void *reader, struct record_piece *piece)
     return code;
 }
 
+void csv_write_cell(FILE *file, char delimiter, const char *text)
+{
+    if (strpbrk(text, (const char[]){delimiter, '"', '\n', '\r', '\0'}) == NULL) {
+        fputs(text, file);
+        return;
+    }
+    putc('"', file);
+    for (; *text != '\0'; text++) {
+        if (*text == '"')
+            putc('"', file);
+        putc(*text, file);
+    }
+    putc('"', file);
+}
+
 const struct record_class csv_class = {"csv", create_csv, next, destroy};
 const struct record_class tsv_class = {"tsv", create_tsv, next, destroy};

@@ -20,6 +20,8 @@
 
 #include "records/record_class.h"
 
+#include <stdio.h>
+
 /* Limit of a cell, bytes. */
 enum { CSV_CELL_BYTES = 1 << 30 };
 
@@ -28,5 +30,9 @@ extern const struct record_class csv_class, tsv_class;
 /* Returns the first of `first`, comma, tab and semicolon with which the header, the first line of head[bytes], has a
  * column of this name; '\0': none. */
 char csv_delimiter(const char *head, int64_t bytes, const char *column, char first);
+
+/* Writes a cell, in quotes if it contains the delimiter, a quote or a line end. I/O errors stay in the error state of
+ * `file`. */
+void csv_write_cell(FILE *file, char delimiter, const char *text);
 
 #endif
