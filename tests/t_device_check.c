@@ -35,7 +35,7 @@ struct planter {
     enum fault fault;
     int rank;                /* that has it */
     int64_t products, links; /* so far */
-    bool shifts;             /* memory has been tested, and links are */
+    bool transfers;          /* memory has been tested, and links are */
     double clock;            /* of the device */
     double stamps[STAMP_PROFILE];
 };
@@ -48,6 +48,12 @@ static void flip(struct tensor x)
     ((uint32_t *)x.data)[tensor_count(&x) / 3] ^= 1;
 }
 
+/* Flips a bit of what the pair's other rank has sent. */
+static void flip_received(const struct all_gather_args *args)
+{
+    flip(tensor_rows(&args->out, 1 - args->group->rank, 1));
+}
+
 static bool is_slow(const struct planter *p, enum op op, const void *args)
 {
     switch (p->fault) {
@@ -56,9 +62,9 @@ static bool is_slow(const struct planter *p, enum op op, const void *args)
     case SLOW_MEMORY:
         return op == OP_COPY && ((const struct copy_args *)args)->from.cols >= 1 << 17;
     case SLOW_TRANSFERS:
-        return op == OP_SHIFT;
+        return op == OP_ALL_GATHER;
     case SLOW_LINK:
-        return op == OP_SHIFT && p->links == 1;
+        return op == OP_ALL_GATHER && p->links == 1;
     default:
         return false;
     }
@@ -72,14 +78,14 @@ static void plant(struct wrapper *wrapper, struct stream *stream, enum op op, co
         wrapper_pass(wrapper, stream, op, args);
         return;
     }
-    p->shifts |= op == OP_SHIFT;
-    p->links += p->shifts && op == OP_SUM_SQUARES; /* the bytes of a link are compared after it is timed */
+    p->transfers |= op == OP_ALL_GATHER;
+    p->links += p->transfers && op == OP_SUM_SQUARES; /* the bytes of a link are compared after it is timed */
     p->clock += is_slow(p, op, args) ? 1e-3 : 0;
     if (op == OP_ADD && p->fault == FAULT_MEMORY)
         flip(((const struct add_args *)args)->to);
     wrapper_pass(wrapper, stream, op, args);
-    if (op == OP_SHIFT && p->fault == FAULT_TRANSFER)
-        flip(((const struct shift_args *)args)->out);
+    if (op == OP_ALL_GATHER && p->fault == FAULT_TRANSFER)
+        flip_received(args);
     if (op != OP_GEMM)
         return;
     const int64_t number = p->products++;

@@ -352,18 +352,19 @@ static int node_number(const struct node_place *places, int first)
     return number;
 }
 
+/* Each rank of the pair gathers the other's pattern. */
 static void transfer(struct check *c, const struct patterns *p, struct comm *pair, struct link_report link)
 {
     struct group *group = comm_group_create(pair, c->executor, "check");
     const bool gives = group->class->allocate != NULL;
     const int64_t bytes = p->count * (int64_t)sizeof(float);
-    void *memory = gives ? group->class->allocate(group, bytes) : allocate(c, bytes);
+    void *memory = gives ? group->class->allocate(group, 2 * bytes) : allocate(c, 2 * bytes);
+    const struct tensor both = tensor_matrix(memory, DTYPE_F32, 2, p->count);
     const int sent = pair->rank == 0 ? PATTERN : COMPLEMENT, received = PATTERN + COMPLEMENT - sent;
-    const struct shift_args args = {
-        .group = group, .in = p->bits[sent], .out = tensor_vector(memory, DTYPE_F32, p->count)};
-    const double seconds = fastest(c, pair, OP_SHIFT, &args, c->seconds / 10);
+    const struct all_gather_args args = {.group = group, .in = p->bits[sent], .out = both};
+    const double seconds = fastest(c, pair, OP_ALL_GATHER, &args, c->seconds / 10);
     link.per_second = 1e9 * (double)bytes / (double)comm_max_i64(pair, (int64_t)(1e9 * seconds)); /* as both see it */
-    link.wrong = !has_pattern(c, p, received, args.out, 0);
+    link.wrong = !has_pattern(c, p, received, tensor_rows(&both, 1 - pair->rank, 1), 0);
     if (gives)
         group->class->release(group, memory);
     else
