@@ -211,7 +211,8 @@ finished()
     start
     wait $launcher
     check "it finishes" test $? -eq 0
-    $MPIRUN -n 2 "$CISTRON" train "$work/deck.cfg" "${settings[@]}" checkpoint.every=0 output.folder="$1" >"$work/out" 2>&1
+    $MPIRUN -n 2 "$CISTRON" train "$work/deck.cfg" "${settings[@]}" checkpoint.every=0 output.folder="$1" \
+        >"$work/out" 2>&1
     losses "$1" >"$work/whole.losses"
     check "a whole run" test "$(wc -l <"$work/whole.losses")" -eq $end
     losses "$run" >"$work/run.losses"
@@ -224,7 +225,7 @@ finished()
 }
 finished "$work/whole"
 
-# -- Tensor ranks, which exchange columns of the snapshot before their threads write them ---------------------------------
+# -- Tensor ranks, which exchange columns of the snapshot before their threads write them ------------------------------
 
 of_one_split=("${settings[@]}")
 settings+=("train.steps=$steps" parallel.tensor=2)
