@@ -1,4 +1,4 @@
-/* Where the wall-clock time of a run has gone since its first program began, from the lines of its log.jsonl. A restart
+/* The account of a run's wall-clock time since its first program began, from the lines of its log.jsonl. A restart
  * drops lines of the log (monitor/event_log.h); what they say about time it writes to the log as one line "lost". The
  * account thus outlives every program, and needs no other file. */
 #ifndef MONITOR_TIME_ACCOUNT_H
@@ -25,7 +25,7 @@ struct time_account {
     int64_t programs, lost_steps; /* programs that have begun; repeated steps */
 };
 
-/* What the lines that a restart drops say about time. */
+/* The time of the lines that a restart drops. */
 struct time_lost {
     int64_t steps;  /* repeated steps */
     double seconds; /* of these steps, and of dropped validations and saves */
