@@ -7,7 +7,7 @@
 # the real root may not.
 hosts_enter()
 {
-    local tool
+    local tool user
     [ -z "${CISTRON_HOSTS:-}" ] || return 0
     for tool in ip unshare nsenter; do
         needs $tool
@@ -15,7 +15,8 @@ hosts_enter()
     export CISTRON_HOSTS=1
     for user in "" "--user --map-root-user"; do
         # shellcheck disable=SC2086 # words
-        if unshare $user --net --uts --mount ip link add name cistron-probe type bridge 2>/dev/null; then
+        if unshare $user --net --uts --mount sh -c \
+            'ip link add name probe type bridge && mount --bind /etc/hosts /etc/hosts' 2>/dev/null; then
             rm -rf "$work"
             exec unshare $user --net --uts --mount bash "$@"
         fi
