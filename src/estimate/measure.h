@@ -12,8 +12,9 @@ struct measure_settings {
 
 /* Writes rates->device and adds the measured rates: GEMMs of the device's types, attention, memory, copies to the host,
  * and collectives over all ranks of a node, a half, a quarter and so on. On several nodes of equally many consecutive
- * ranks it also sets rates->between_nodes. All ranks measure at the same time, and the slowest counts. A launch is repeated for 0.03 s on a device (0.002 s on a host), after a warm-up of the same length.
- * Collective; the rates are the same on all ranks. */
+ * ranks it also sets rates->between_nodes. All ranks measure at the same time, and the slowest counts. A launch is
+ * repeated for 0.03 s on a device (0.002 s on a host), after a warm-up of the same length. Collective; the rates are
+ * the same on all ranks. */
 void measure_rates(struct machine_rates *rates, struct comm *world, struct executor *executor,
                    const struct measure_settings *settings);
 
