@@ -1,4 +1,4 @@
-/* Where a rank reaches the memory of the other ranks of its node: NCCL tells a kernel. */
+/* The addresses at which a rank reaches the memory of the other ranks of its node: NCCL tells a kernel. */
 #include "cuda/kernel.h"
 #include "cuda/peer_copies.h"
 
