@@ -69,6 +69,10 @@ fi
 [ "$cores" -eq 0 ] || export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cores}
 # A link that fails is told by name, and not only by the timeout that follows.
 export NCCL_DEBUG=${NCCL_DEBUG:-WARN}
+# mpirun notices a host that has left the network after 20 s, instead of waiting for its daemon without limit
+export OMPI_MCA_oob_tcp_keepalive_time=${OMPI_MCA_oob_tcp_keepalive_time:-10}
+export OMPI_MCA_oob_tcp_keepalive_intvl=${OMPI_MCA_oob_tcp_keepalive_intvl:-2}
+export OMPI_MCA_oob_tcp_keepalive_probes=${OMPI_MCA_oob_tcp_keepalive_probes:-5}
 # What a cluster may need besides, where NCCL picks the wrong network (NCCL_DEBUG=INFO shows its choice):
 # export NCCL_SOCKET_IFNAME=ib0   # the network that its ranks find each other on: one that all nodes are on
 # export NCCL_IB_HCA=mlx5         # the adapters for data: not those of the storage

@@ -12,6 +12,7 @@ readers="
     src/estimate/fit_advice.c            # tries decks with other keys
     src/estimate/fit_choice.c            # writes what memory.recompute = \"fit\" and memory.head_tokens = 0 come to
     src/estimate/layout_choice.c         # tries layouts, and writes the chosen one
+    src/train/host_count.c               # makes the deck of a dry run of these ranks
     src/train/origin.c                   # completes a deck from the checkpoint that it starts from
     src/train/start.c                    # compares and completes the decks of a restart
 "

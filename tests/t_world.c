@@ -276,7 +276,7 @@ static void restart(struct act *act, struct session *s, const char *folder)
         dry = act->costs[FIND];
         others.deaf = true;
         begin(act);
-        checkpoint_dry_load(s->world, &meta, others.blocks);
+        checkpoint_dry_load(s->world, &s->engine, &meta, others.blocks);
         end(act, FIND);
         others.deaf = false;
         CHECK(same_traffic(&act->costs[FIND].traffic, &act->costs[LOAD].traffic));
@@ -291,13 +291,10 @@ static void restart(struct act *act, struct session *s, const char *folder)
 static void check_plan(const struct act *act, const struct session *s)
 {
     struct host_traffic traffic;
-    struct deck *deck = deck_copy(s->setup.deck);
-    deck->model.vocabulary = s->setup.model.vocabulary;
-    CHECK(host_count(&traffic, deck, s->world->size, 8) == ERROR_NONE);
+    CHECK(host_count(&traffic, s->setup.deck, s->setup.model.vocabulary, s->world->size, 8) == ERROR_NONE);
     CHECK(same_traffic(&traffic.of[HOST_SAVE], &act->costs[SAVE].traffic));
     CHECK(traffic.communicators > 0 && traffic.rounds >= traffic.communicators);
     CHECK(traffic.of[HOST_START].communicators == 10);
-    memory_free(deck);
 }
 
 static void run(struct act *act, char *const layout[2])

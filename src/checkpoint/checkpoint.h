@@ -140,9 +140,9 @@ int checkpoint_read(struct comm *world, struct engine *engine, const char *path,
  * ranks and not printed, and the engine is partly loaded and must not be used. Collective. */
 int checkpoint_load(struct comm *world, struct engine *engine, const char *path, bool with_optimizer, bool *damaged);
 
-/* Makes the collectives of checkpoint_load for a file with this meta and number of hashed blocks, without a file, for
- * estimates of their traffic. Collective. */
-void checkpoint_dry_load(struct comm *world, struct checkpoint_meta *meta, int64_t blocks);
+/* Makes the collectives of checkpoint_load, with optimizer, for a file with this meta and number of hashed blocks,
+ * without a file, for estimates of their traffic. Collective. */
+void checkpoint_dry_load(struct comm *world, const struct engine *engine, struct checkpoint_meta *meta, int64_t blocks);
 
 /* Returns "<folder>/step_00000123.h5", freed with free(). Local. */
 char *checkpoint_path(const char *folder, int64_t step);

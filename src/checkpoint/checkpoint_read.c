@@ -199,19 +199,22 @@ int checkpoint_load(struct comm *world, struct engine *engine, const char *path,
     return code;
 }
 
-void checkpoint_dry_load(struct comm *world, struct checkpoint_meta *meta, int64_t blocks)
+void checkpoint_dry_load(struct comm *world, const struct engine *engine, struct checkpoint_meta *meta, int64_t blocks)
 {
     /* the hashes (twice), the meta, file and model; opening, reading, damage and the end */
     enum { AGREEMENTS = 8 };
     struct block_list list = {NULL, 0, 0};
-    int64_t *numbers = memory_allocate(blocks * (int64_t)sizeof *numbers);
+    const int64_t bytes = kinds_with(true) * model_parameters(engine->model) * (int64_t)sizeof(int64_t);
+    int64_t *places = memory_allocate(bytes), *numbers = memory_allocate(blocks * (int64_t)sizeof *numbers);
     for (int64_t i = 0; i < blocks && world->rank == 0; i++)
         block_list_add(&list, (struct hash_block){0});
     for (int i = 0; i < AGREEMENTS; i++)
         comm_max_i64(world, 0);
     checkpoint_send_blocks(world, &list);
     checkpoint_send_meta(world, meta);
+    comm_broadcast(world, places, bytes, 0);
     checkpoint_draw_blocks(world, numbers, blocks);
     block_list_destroy(&list);
+    memory_free(places);
     memory_free(numbers);
 }

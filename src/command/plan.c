@@ -8,7 +8,6 @@
 #include "estimate/estimate_report.h"
 #include "train/host_count.h"
 #include "train/origin.h"
-#include "deck/fields.h"
 #include "setup/precision_text.h"
 #include "estimate/rates_file.h"
 #include "setup/settings.h"
@@ -32,16 +31,6 @@ static int choose(struct layout_choice *choice, struct setup *setup, int64_t lim
         return code;
     const struct layout_place place = {ranks, limit, fit_host(setup, node), executor, rates};
     return layout_choose(choice, setup->deck, vocabulary, &place);
-}
-
-/* Counts the messages between hosts. own: complete. */
-static int count_hosts(struct host_traffic *hosts, const struct setup *own)
-{
-    struct deck *deck = deck_copy(own->deck);
-    deck->model.vocabulary = own->model.vocabulary;
-    const int code = host_count(hosts, deck, ranks, node);
-    memory_free(deck);
-    return code;
 }
 
 static int plan(struct setup *setup, int threads, struct executor *executor)
@@ -70,7 +59,7 @@ static int plan(struct setup *setup, int threads, struct executor *executor)
     if (code == ERROR_NONE)
         code = fit_check(&fit, own, estimate_neediest(&estimate)->need, node, executor);
     if (code == ERROR_NONE && ranks > 1)
-        code = count_hosts(&hosts, own);
+        code = host_count(&hosts, own->deck, own->model.vocabulary, ranks, node);
     if (code == ERROR_NONE) {
         const bool elsewhere = own->device.kind == DECK_DEVICE_AUTO && own->memory > 0;
         const bool gpus = executor->device != NULL || elsewhere; /* see doc/parallel.md */

@@ -8,7 +8,6 @@
 #include "base/range.h"
 #include "base/ranking.h"
 #include "base/thousands.h"
-#include "deck/fields.h"
 #include "estimate/fit.h"
 #include "file/disk.h"
 #include "file/temporary.h"
@@ -83,12 +82,11 @@ static int choose_methods(struct variant_scoring *scoring, const char *names, bo
 /* Decides the type in which the model computes. */
 static int choose_precision(struct inference *inference, const char *name)
 {
-    const struct deck *deck = inference->setup.deck;
     if (name == NULL)
         return ERROR_NONE;
     if (strcmp(name, "fp32") != 0 && strcmp(name, "bf16") != 0)
         return error_user("--precision %s: must be fp32 or bf16", name);
-    if (deck->precision.recipe != DECK_RECIPE_NONE)
+    if (precision_quantizes(&inference->setup.model.precision))
         return error_user("--precision %s: the model computes in the 8-bit or 4-bit formats of its deck "
                           "(precision.recipe)",
                           name);

@@ -124,7 +124,7 @@ static int count_all(struct host_traffic *traffic, struct deck *deck, int ranks,
         code = checkpoint_write(world, &session.engine, &meta, "", true);
     traffic->of[HOST_SAVE] = take(&now, &before);
     if (code == ERROR_NONE)
-        checkpoint_dry_load(world, &meta, others.blocks * ranks);
+        checkpoint_dry_load(world, &session.engine, &meta, others.blocks * ranks);
     traffic->of[HOST_LOAD] = take(&now, &before);
     traffic->of[HOST_ROLL_CALL] = roll_call_traffic(ranks, 0, 0);
     session_destroy(&session);
@@ -133,7 +133,7 @@ static int count_all(struct host_traffic *traffic, struct deck *deck, int ranks,
     return code;
 }
 
-int host_count(struct host_traffic *traffic, const struct deck *deck, int64_t ranks, int64_t node)
+int host_count(struct host_traffic *traffic, const struct deck *deck, int64_t vocabulary, int64_t ranks, int64_t node)
 {
     static const double ANY_MEMORY = 1e6; /* GiB: memory was checked before */
     struct deck *own = deck_copy(deck);
@@ -141,6 +141,7 @@ int host_count(struct host_traffic *traffic, const struct deck *deck, int64_t ra
     /* a step of few rows: their number does not matter, and the loader allocates them */
     own->train.global_batch = MIN(own->train.global_batch, ranks / model * own->train.micro_batch * stages);
     own->data.source = DECK_DATA_RANDOM;
+    own->model.vocabulary = vocabulary;
     own->device.memory = ANY_MEMORY;
     *traffic = (struct host_traffic){0};
     counted = traffic;
