@@ -61,6 +61,7 @@ struct model_settings {
     bool token_dropout;       /* only in a family with token dropout */
     double label_probability; /* masked training: the share of tokens with labels, and the head computes only their rows
                                  (data/labelled_rows.h); 0: all rows */
+    int64_t mlp_tokens;       /* tokens of a slice of the MLP; 0: it computes all at once (model/block.h) */
     struct rope_settings rope;
     double norm_eps;
     double init_std;      /* standard deviation (bound, if uniform) of matrices */

@@ -126,7 +126,7 @@ struct deck {
         int recompute; /* enum deck_recompute */
         char recompute_layers[DECK_STRING], offload_layers[DECK_STRING];
         char fitted_layers[DECK_STRING], fitted_offload[DECK_STRING];
-        int64_t head_tokens, fitted_head_tokens;
+        int64_t head_tokens, fitted_head_tokens, mlp_tokens;
     } memory;
     bool given[DECK_MAXIMUM_KEYS]; /* by row of the table: set by the file or an override; read with deck_given */
 };

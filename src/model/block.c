@@ -106,17 +106,91 @@ static void activate_backward(struct execution *e, const struct unit *unit, cons
     if (unit_family(unit)->gelu)
         LAUNCH(e->stream, GELU_BACKWARD, gelu_backward, .x = x, .dy = dy, .dx = made.value, .to = made.to,
                .y_to = remade, .sum = linear_sum(e, unit, up), .tanh_form = unit->settings->tanh_gelu,
-               .accumulate = unit_accumulates(unit, up->weight));
+               .accumulate = linear_accumulates(unit, up));
     else
         LAUNCH(e->stream, SWIGLU_BACKWARD, swiglu_backward, .x = x, .dy = dy, .dx = made.value, .to = made.to,
                .y_to = remade);
 }
+
+/* -- The MLP in slices of tokens ---------------------------------------------------------------------------------- */
+
+/* The rows of a slice, whose tensors up_out, activated and their gradients have memory of their own. */
+struct mlp_slice {
+    struct linear up, down;
+    struct operand normed, activated;
+    struct tensor up_out, d_activated, d_up;
+    int64_t first, count;
+};
+
+static struct tensor first_rows(const struct execution *e, const struct unit *unit, int id, int64_t rows)
+{
+    const struct tensor all = unit_tensor(e, unit, id);
+    return tensor_rows(&all, 0, rows);
+}
+
+static struct mlp_slice slice_at(const struct execution *e, const struct unit *unit, int64_t first)
+{
+    const struct tensor normed = unit_tensor(e, unit, BLOCK_NORMED2);
+    const int64_t count = MIN(normed.rows - first, unit->settings->mlp_tokens);
+    struct mlp_slice slice = {.up = linear_of(unit, BLOCK_UP),
+                              .down = linear_of(unit, BLOCK_DOWN),
+                              .normed.value = tensor_rows(&normed, first, count),
+                              .activated.value = first_rows(e, unit, BLOCK_ACTIVATED, count),
+                              .up_out = first_rows(e, unit, BLOCK_UP_OUT, count),
+                              .first = first,
+                              .count = count};
+    slice.up.adds = slice.down.adds = first > 0;
+    return slice;
+}
+
+static void activate_slice(struct execution *e, const struct unit *unit, const struct mlp_slice *slice)
+{
+    linear_forward(e, unit, &slice->up, &slice->normed, slice->up_out, absent);
+    activate(e, unit, &slice->down, slice->up_out, &slice->activated);
+}
+
+static void sliced_forward(struct execution *e, const struct unit *unit, struct tensor middle, struct tensor output)
+{
+    for (int64_t first = 0; first < output.rows; first += unit->settings->mlp_tokens) {
+        const struct mlp_slice slice = slice_at(e, unit, first);
+        activate_slice(e, unit, &slice);
+        linear_forward(e, unit, &slice.down, &slice.activated, tensor_rows(&output, first, slice.count),
+                       tensor_rows(&middle, first, slice.count));
+    }
+}
+
+/* Computes the activations of each slice again. Both halves of a split backward need the gradient of `activated`. */
+static void sliced_backward(struct execution *e, const struct unit *unit, struct tensor dy, struct tensor d_normed)
+{
+    struct execution down = *e;
+    down.gradients |= GRADIENT_INPUT;
+    for (int64_t first = 0; first < dy.rows; first += unit->settings->mlp_tokens) {
+        struct mlp_slice slice = slice_at(e, unit, first);
+        slice.d_activated = first_rows(e, unit, BLOCK_D_ACTIVATED, slice.count);
+        slice.d_up = unit_family(unit)->gelu ? slice.d_activated : first_rows(e, unit, BLOCK_D_UP, slice.count);
+        slice.down.summed = tensor_present(&e->output_gradient_sum) && e->gradients == GRADIENT_BOTH;
+        activate_slice(e, unit, &slice);
+        linear_backward(&down, unit, &slice.down, &slice.activated, tensor_rows(&dy, first, slice.count),
+                        slice.d_activated, NULL, NULL);
+        activate_backward(e, unit, &slice.up, slice.up_out, slice.d_activated, slice.d_up,
+                          (struct quantized_operands){0});
+        linear_backward(e, unit, &slice.up, &slice.normed, slice.d_up, tensor_rows(&d_normed, first, slice.count), NULL,
+                        NULL);
+    }
+}
+
+/* -- The MLP ------------------------------------------------------------------------------------------------------ */
 
 static void mlp_part(struct execution *e, struct unit *unit)
 {
     struct linear up_linear = linear_of(unit, BLOCK_UP), down_linear = linear_of(unit, BLOCK_DOWN);
     struct tensor middle = unit_tensor(e, unit, BLOCK_MIDDLE);
     struct operand normed = normalised(e, unit, &norm2, BLOCK_NORMED2, middle, &up_linear);
+    if (block_is_sliced(unit)) {
+        if (execution_wants(e, UNIT_OUTPUT))
+            sliced_forward(e, unit, middle, unit_tensor(e, unit, UNIT_OUTPUT));
+        return;
+    }
     struct operand activated = linear_input(e, unit, &down_linear, unit_tensor(e, unit, BLOCK_ACTIVATED));
     struct tensor up_out = unit_tensor(e, unit, BLOCK_UP_OUT);
 
@@ -148,20 +222,18 @@ static void take_sum(struct execution *e, const struct unit *unit, const struct 
         LAUNCH(e->stream, COPY, copy, .from = sum, .to = gradient);
 }
 
-static void mlp_backward(struct execution *e, struct unit *unit, struct tensor dy, struct tensor d_middle,
+/* d_normed: the gradient of the second norm's output. */
+static void mlp_backward(struct execution *e, struct unit *unit, struct tensor dy, struct tensor d_normed,
                          struct linear_pending *pending)
 {
     struct linear up_linear = linear_of(unit, BLOCK_UP), down_linear = linear_of(unit, BLOCK_DOWN);
-    const struct linear o_linear = linear_of(unit, BLOCK_O);
     struct operand normed = linear_input(e, unit, &up_linear, unit_tensor(e, unit, BLOCK_NORMED2));
     struct operand activated = linear_input(e, unit, &down_linear, unit_tensor(e, unit, BLOCK_ACTIVATED));
     struct tensor d_activated = unit_tensor(e, unit, BLOCK_D_ACTIVATED);
     /* GELU's backward works in place; the gradient of SwiGLU's input is twice as wide */
     struct tensor d_up = unit_family(unit)->gelu ? d_activated : unit_tensor(e, unit, BLOCK_D_UP);
-    struct tensor d_normed = unit_tensor(e, unit, BLOCK_D_NORMED2);
 
     down_linear.summed = tensor_present(&e->output_gradient_sum);
-    take_sum(e, unit, &down_linear, e->output_gradient_sum);
     linear_backward(e, unit, &down_linear, &activated, dy, d_activated, &(struct linear_next){&up_linear, &normed},
                     pending);
     if (e->gradients & GRADIENT_INPUT)
@@ -170,6 +242,21 @@ static void mlp_backward(struct execution *e, struct unit *unit, struct tensor d
     if (!sequence_parallel(unit))
         linear_finish(e, unit, pending);
     linear_backward(e, unit, &up_linear, &normed, d_up, d_normed, NULL, pending);
+}
+
+static void mlp_part_backward(struct execution *e, struct unit *unit, struct tensor dy, struct tensor d_middle,
+                              struct linear_pending *pending)
+{
+    struct linear down_linear = linear_of(unit, BLOCK_DOWN);
+    const struct linear o_linear = linear_of(unit, BLOCK_O);
+    struct tensor d_normed = unit_tensor(e, unit, BLOCK_D_NORMED2);
+
+    down_linear.summed = tensor_present(&e->output_gradient_sum);
+    take_sum(e, unit, &down_linear, e->output_gradient_sum);
+    if (block_is_sliced(unit))
+        sliced_backward(e, unit, dy, d_normed);
+    else
+        mlp_backward(e, unit, dy, d_normed, pending);
     norm_backward(e, unit, &norm2,
                   &(struct norm_gradients){.x = unit_tensor(e, unit, BLOCK_MIDDLE),
                                            .dy = d_normed,
@@ -206,7 +293,7 @@ static void block_backward(struct execution *e, struct unit *unit, struct tensor
 {
     struct tensor d_middle = unit_tensor(e, unit, BLOCK_D_MIDDLE);
     struct linear_pending pending = {0};
-    mlp_backward(e, unit, dy, d_middle, &pending);
+    mlp_part_backward(e, unit, dy, d_middle, &pending);
     attention_part_backward(e, unit, input, d_middle, &pending);
     linear_finish(e, unit, &pending);
 }
@@ -221,6 +308,12 @@ static void block_quantize_weights(const struct execution *e, struct unit *unit,
 
 static const struct unit_class block_class = {
     .name = "block", .forward = block_forward, .backward = block_backward, .quantize_weights = block_quantize_weights};
+
+bool block_is_sliced(const struct unit *unit)
+{
+    const int64_t tokens = unit->settings->mlp_tokens;
+    return unit->class == &block_class && tokens > 0 && tokens < unit->tokens;
+}
 
 /* A parameter of a linear layer's weight. */
 struct linear_part {
@@ -349,6 +442,7 @@ void block_declare(struct unit *unit)
     const int64_t q = model_heads(s) * s->head_dim, fused = q + 2 * model_kv_heads(s) * s->head_dim;
     const int64_t ffn = model_ffn(s), up = unit_family(unit)->gelu ? ffn : 2 * ffn;
     unit->class = &block_class;
+    const int64_t mlp = block_is_sliced(unit) ? s->mlp_tokens : UNIT_TOKENS;
     declare_weights(unit);
     const struct {
         int id;
@@ -363,10 +457,10 @@ void block_declare(struct unit *unit)
         {BLOCK_ATTENTION, "attention", UNIT_TOKENS, q, ROLE_VALUE},
         {BLOCK_MIDDLE, "middle", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE},
         {BLOCK_NORMED2, "normed 2", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE},
-        {BLOCK_UP_OUT, "up", UNIT_TOKENS, up, ROLE_VALUE},
-        {BLOCK_ACTIVATED, "activated", UNIT_TOKENS, ffn, ROLE_VALUE},
-        {BLOCK_D_ACTIVATED, "d activated", UNIT_TOKENS, ffn, ROLE_VALUE},
-        {BLOCK_D_UP, "d up", UNIT_TOKENS, up, ROLE_VALUE},
+        {BLOCK_UP_OUT, "up", mlp, up, ROLE_VALUE},
+        {BLOCK_ACTIVATED, "activated", mlp, ffn, ROLE_VALUE},
+        {BLOCK_D_ACTIVATED, "d activated", mlp, ffn, ROLE_VALUE},
+        {BLOCK_D_UP, "d up", mlp, up, ROLE_VALUE},
         {BLOCK_D_NORMED2, "d normed 2", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE},
         {BLOCK_D_MIDDLE, "d middle", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE},
         {BLOCK_D_ATTENTION, "d attention", UNIT_TOKENS, q, ROLE_VALUE},

@@ -50,6 +50,12 @@ enum block_tensor {
     BLOCK_EXCHANGE = BLOCK_LINEARS + LINEAR_COUNT * LINEAR_TENSORS /* ATTENTION_TENSORS ids */
 };
 
+/* Returns whether the unit is a block that computes its MLP in slices of settings->mlp_tokens tokens: for very long
+ * rows, since the activations between its GEMMs, up to 4 ffn numbers a token, then have memory for one slice only.
+ * Backward computes them again, and adds each slice's weight gradients. Not with quantized GEMMs or tensor parallelism.
+ */
+bool block_is_sliced(const struct unit *unit);
+
 /* Fills a zeroed unit whose layer is set. */
 void block_declare(struct unit *unit);
 

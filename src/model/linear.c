@@ -494,7 +494,7 @@ struct tensor linear_sum(const struct execution *execution, const struct unit *u
     return made && linear->bias >= 0 ? unit_gradient(execution, unit, linear->bias) : absent;
 }
 
-static bool accumulates(const struct unit *unit, const struct linear *linear)
+bool linear_accumulates(const struct unit *unit, const struct linear *linear)
 {
     return linear->adds || unit_accumulates(unit, linear->weight);
 }
@@ -515,12 +515,12 @@ static void multiply_weight_gradient(const struct execution *execution, const st
     if (!quantizes(execution, linear) || linear->precision->wide_weight_gemm)
         LAUNCH(execution->stream, GEMM, gemm, .a = dy->value, .transpose_a = true, .b = x->value,
                .d = unit_gradient(execution, unit, linear->weight), .sum_a = own_sum(execution, unit, linear),
-               .accumulate = accumulates(unit, linear));
+               .accumulate = linear_accumulates(unit, linear));
     else
         LAUNCH(execution->stream, GEMM, gemm, .a = dy->to.column, .scale_a = column_scale(&dy->to),
                .scaling_a = dy->to.rule.scaling, .b = x->to.column, .scale_b = column_scale(&x->to),
                .scaling_b = x->to.rule.scaling, .transpose_b = true,
-               .d = unit_gradient(execution, unit, linear->weight), .accumulate = accumulates(unit, linear));
+               .d = unit_gradient(execution, unit, linear->weight), .accumulate = linear_accumulates(unit, linear));
 }
 
 void linear_finish(const struct execution *execution, const struct unit *unit, struct linear_pending *pending)
@@ -566,7 +566,7 @@ static struct operand ready_gradient(struct execution *execution, const struct u
     if (!made && !is_fused(execution, linear, OPERAND_GRADIENT))
         LAUNCH(execution->stream, QUANTIZE, quantize, .x = dy.value, .to = dy.to,
                .sum = linear->precision->wide_weight_gemm ? absent : own_sum(execution, unit, linear),
-               .accumulate = accumulates(unit, linear));
+               .accumulate = linear_accumulates(unit, linear));
     measure(execution, unit, linear, OPERAND_GRADIENT, &dy);
     return dy;
 }

@@ -126,6 +126,9 @@ void linear_prepare(const struct execution *execution, const struct unit *unit, 
 void linear_forward(const struct execution *execution, const struct unit *unit, const struct linear *linear,
                     const struct operand *x, struct tensor y, struct tensor addend);
 
+/* Returns whether the linear's launches add to its gradients, instead of overwriting them. */
+bool linear_accumulates(const struct unit *unit, const struct linear *linear);
+
 /* Returns the bias gradient [1, out] if the op that writes dy must also sum dy into it before linear_backward. Absent:
  * linear_backward computes it. */
 struct tensor linear_sum(const struct execution *execution, const struct unit *unit, const struct linear *linear);

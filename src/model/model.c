@@ -70,7 +70,7 @@ static void round_gradients(struct model *model, const struct unit *head)
 {
     for (int u = 0; u < model->unit_count; u++) {
         struct unit *unit = &model->units[u];
-        const bool in_parts = unit == head && head->head_tokens < head->tokens;
+        const bool in_parts = unit == head ? head->head_tokens < head->tokens : block_is_sliced(unit);
         const bool tied = unit_lender(head) != NULL && (unit == head || unit == unit_lender(head));
         unit->rounds_gradients = model->settings.rounds_gradients && !in_parts && !tied;
     }

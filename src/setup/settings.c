@@ -304,12 +304,22 @@ static int check_positions(const struct deck *deck)
     return code;
 }
 
+static int check_mlp_slices(const struct deck *deck)
+{
+    if (deck->memory.mlp_tokens == 0 || (deck->precision.recipe == DECK_RECIPE_NONE && deck->parallel.tensor == 1))
+        return ERROR_NONE;
+    return error_user("key memory.mlp_tokens = %lld: needs precision.recipe = \"none\" and parallel.tensor = 1",
+                      (long long)deck->memory.mlp_tokens);
+}
+
 int settings_of_model(struct model_settings *settings, const struct deck *deck, int64_t store_vocabulary,
                       const struct executor *executor)
 {
     int code = model_settings_from_deck(settings, deck, store_vocabulary);
     if (code == ERROR_NONE)
         code = check_positions(deck);
+    if (code == ERROR_NONE)
+        code = check_mlp_slices(deck);
     if (code != ERROR_NONE)
         return code;
     settings->tensor = layout_tensor_parallel(deck, 0);

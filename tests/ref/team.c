@@ -211,6 +211,7 @@ void team_create(struct team *team, struct comm *comm, struct executor *executor
         layout->stages * layout->chunks > options.settings.layers ? DECK_STAGES_ENDS : DECK_STAGES_LAYERS};
     if (is_masked(form) && !form->all_rows)
         settings.label_probability = label_probability(form);
+    settings.mlp_tokens = form->mlp_tokens;
     whole = settings;
     whole.tensor = (struct tensor_parallel){0};
     model_create(&team->whole, &whole, 1, 1);

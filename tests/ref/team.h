@@ -37,10 +37,11 @@ struct form {
     enum deck_recompute recompute;
     int slots;
     bool split_backward;
-    bool replays;   /* parts of steps are captured and replayed, if the executor can */
-    bool poisoned;  /* unused memory is NaN (ref/poison.h) */
-    bool offloaded; /* kept activations of layers are offloaded to host memory */
-    bool all_rows;  /* the head of a masked model computes all rows; false: those of labelled tokens */
+    bool replays;       /* parts of steps are captured and replayed, if the executor can */
+    bool poisoned;      /* unused memory is NaN (ref/poison.h) */
+    bool offloaded;     /* kept activations of layers are offloaded to host memory */
+    int64_t mlp_tokens; /* tokens of a slice of the MLP; 0: all */
+    bool all_rows;      /* the head of a masked model computes all rows; false: those of labelled tokens */
 };
 
 /* Returns a description such as "4 ranks: 2 to a row by ring, 2 to a state, full; llama, ..."; a static string. */
