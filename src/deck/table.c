@@ -452,9 +452,10 @@ const struct deck_row deck_table[] = {
             "gradient of the head's matrix. 0: chosen by the program, as large as pays for its memory, and larger if "
             "memory is left."},
     {INT(memory.mlp_tokens, 0, 0, INDEX), .unit = "tokens", .restart = RESTART_LOGGED,
-     .doc = "For very long rows: a block computes its MLP for so many tokens at a time, and again in backward, so that "
-            "only these have activations between its GEMMs. 0: all at once. Needs precision.recipe = \"none\" and "
-            "parallel.tensor = 1."},
+     .doc =
+         "For very long rows: a block computes its MLP for this number of tokens at a time, and again in backward, so "
+         "that only these have activations between its GEMMs. 0: all at once. Needs precision.recipe = \"none\" and "
+         "parallel.tensor = 1."},
     {INT(memory.fitted_head_tokens, 0, 0, INDEX), .unit = "tokens", .restart = RESTART_FREE,
      .doc = "Written by a run with memory.head_tokens = 0: its choice. A resumed run with the same number of ranks "
             "uses it again if it still fits."},
