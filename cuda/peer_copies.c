@@ -22,8 +22,8 @@ struct peer_memory {
 
 struct peer_copies {
     int rank, size;
-    struct peer_memory *memories; /* the first is the last of the list: the flags, u32 [STREAM_COUNT][MEETINGS][size] */
-    struct peer_memory *flags;
+    struct peer_memory *memories;
+    struct peer_memory *flags; /* the memory added first: u32 [STREAM_COUNT][MEETINGS][size] */
 };
 
 struct peer_copies *peer_copies_create(int rank, int size)
@@ -77,8 +77,6 @@ void peer_copies_remove(struct peer_copies *peer, const void *memory)
     if (removed == NULL)
         return;
     *at = removed->next;
-    if (peer->flags == removed)
-        peer->flags = NULL;
     free_memory(removed);
 }
 

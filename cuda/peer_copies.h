@@ -25,6 +25,7 @@ void peer_copies_destroy(struct peer_copies *peer);
  * peer_copies_flags bytes, zeroed, and is for the use of this file only. Returns whether this rank reaches the memory
  * of all ranks; if not, nothing is added. Borrows memory and window. Local. */
 bool peer_copies_add(struct peer_copies *peer, ncclComm_t nccl, void *memory, int64_t bytes, void *window);
+/* Removes memory, but not the first; nothing happens if it was not added. */
 void peer_copies_remove(struct peer_copies *peer, const void *memory);
 int64_t peer_copies_flags(int size);
 

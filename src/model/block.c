@@ -122,12 +122,6 @@ struct mlp_slice {
     int64_t first, count;
 };
 
-static struct tensor first_rows(const struct execution *e, const struct unit *unit, int id, int64_t rows)
-{
-    const struct tensor all = unit_tensor(e, unit, id);
-    return tensor_rows(&all, 0, rows);
-}
-
 static struct mlp_slice slice_at(const struct execution *e, const struct unit *unit, int64_t first)
 {
     const struct tensor normed = unit_tensor(e, unit, BLOCK_NORMED2);
@@ -135,8 +129,8 @@ static struct mlp_slice slice_at(const struct execution *e, const struct unit *u
     struct mlp_slice slice = {.up = linear_of(unit, BLOCK_UP),
                               .down = linear_of(unit, BLOCK_DOWN),
                               .normed.value = tensor_rows(&normed, first, count),
-                              .activated.value = first_rows(e, unit, BLOCK_ACTIVATED, count),
-                              .up_out = first_rows(e, unit, BLOCK_UP_OUT, count),
+                              .activated.value = unit_first_rows(e, unit, BLOCK_ACTIVATED, count),
+                              .up_out = unit_first_rows(e, unit, BLOCK_UP_OUT, count),
                               .first = first,
                               .count = count};
     slice.up.adds = slice.down.adds = first > 0;
@@ -166,8 +160,8 @@ static void sliced_backward(struct execution *e, const struct unit *unit, struct
     down.gradients |= GRADIENT_INPUT;
     for (int64_t first = 0; first < dy.rows; first += unit->settings->mlp_tokens) {
         struct mlp_slice slice = slice_at(e, unit, first);
-        slice.d_activated = first_rows(e, unit, BLOCK_D_ACTIVATED, slice.count);
-        slice.d_up = unit_family(unit)->gelu ? slice.d_activated : first_rows(e, unit, BLOCK_D_UP, slice.count);
+        slice.d_activated = unit_first_rows(e, unit, BLOCK_D_ACTIVATED, slice.count);
+        slice.d_up = unit_family(unit)->gelu ? slice.d_activated : unit_first_rows(e, unit, BLOCK_D_UP, slice.count);
         slice.down.summed = tensor_present(&e->output_gradient_sum) && e->gradients == GRADIENT_BOTH;
         activate_slice(e, unit, &slice);
         linear_backward(&down, unit, &slice.down, &slice.activated, tensor_rows(&dy, first, slice.count),

@@ -61,6 +61,12 @@ struct tensor unit_tensor(const struct execution *execution, const struct unit *
                          unit_extent(unit, t->rows, tokens), unit_extent(unit, t->cols, tokens));
 }
 
+struct tensor unit_first_rows(const struct execution *execution, const struct unit *unit, int id, int64_t rows)
+{
+    const struct tensor all = unit_tensor(execution, unit, id);
+    return tensor_rows(&all, 0, rows);
+}
+
 int64_t execution_own_tokens(const struct execution *execution, const struct unit *unit)
 {
     return unit_extent(unit, UNIT_OWN_TOKENS, execution->batch->tokens.cols);

@@ -111,6 +111,8 @@ int64_t execution_own_tokens(const struct execution *execution, const struct uni
 
 /* Returns the unit's tensor `id` in this pass and slot, with as many rows as the batch's tokens need. */
 struct tensor unit_tensor(const struct execution *execution, const struct unit *unit, int id);
+/* Returns its first `rows` rows. */
+struct tensor unit_first_rows(const struct execution *execution, const struct unit *unit, int id, int64_t rows);
 /* Returns weight `id`, valid between acquire and release of the weight store. */
 struct tensor unit_weight(const struct execution *execution, const struct unit *unit, int id);
 /* Returns quantized weight `id`, or scales; valid between acquire and release in training. */

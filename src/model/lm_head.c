@@ -50,12 +50,6 @@ static struct linear decoder_of(const struct unit *unit, int64_t first)
     return linear;
 }
 
-static struct tensor first_rows(const struct execution *e, const struct unit *unit, int id, int64_t rows)
-{
-    struct tensor all = unit_tensor(e, unit, id);
-    return tensor_rows(&all, 0, rows);
-}
-
 /* Returns whether the head computes only the rows of labelled tokens. */
 static bool selects_rows(const struct execution *e)
 {
@@ -67,7 +61,7 @@ static struct tensor selected_rows(struct execution *e, const struct unit *unit,
 {
     if (!selects_rows(e))
         return input;
-    const struct tensor rows = first_rows(e, unit, LM_HEAD_INPUT, e->batch->labelled.rows.cols);
+    const struct tensor rows = unit_first_rows(e, unit, LM_HEAD_INPUT, e->batch->labelled.rows.cols);
     LAUNCH(e->stream, EMBEDDING_FORWARD, embedding_forward, .tokens = e->batch->labelled.rows, .weight = input,
            .y = rows);
     return rows;
@@ -85,7 +79,7 @@ static void spread_gradient(struct execution *e, const struct unit *unit, struct
 /* Normalises the input, whose rows are all of the micro-batch's or fewer. */
 static struct tensor final_norm(struct execution *e, struct unit *unit, struct tensor input)
 {
-    struct tensor normed = first_rows(e, unit, LM_HEAD_NORMED, input.rows);
+    struct tensor normed = unit_first_rows(e, unit, LM_HEAD_NORMED, input.rows);
     norm_forward(e, unit, &last_norm, input, normed, NULL);
     return normed;
 }
@@ -95,9 +89,9 @@ static struct tensor make_features(struct execution *e, struct unit *unit, struc
 {
     if (!unit_family(unit)->transform)
         return normed;
-    struct tensor dense_out = first_rows(e, unit, LM_HEAD_DENSE_OUT, normed.rows);
-    struct tensor activated = first_rows(e, unit, LM_HEAD_ACTIVATED, normed.rows);
-    struct tensor features = first_rows(e, unit, LM_HEAD_FEATURES, normed.rows);
+    struct tensor dense_out = unit_first_rows(e, unit, LM_HEAD_DENSE_OUT, normed.rows);
+    struct tensor activated = unit_first_rows(e, unit, LM_HEAD_ACTIVATED, normed.rows);
+    struct tensor features = unit_first_rows(e, unit, LM_HEAD_FEATURES, normed.rows);
     const struct linear dense = dense_of(unit);
     const struct operand x = linear_input(e, unit, &dense, normed);
     linear_prepare(e, unit, &dense, &x);
@@ -112,7 +106,7 @@ static struct tensor all_features(const struct execution *e, const struct unit *
 {
     if (!sequence_parallel(unit))
         return features;
-    const struct tensor all = first_rows(e, unit, LM_HEAD_ALL_FEATURES, features.rows * e->tensor->size);
+    const struct tensor all = unit_first_rows(e, unit, LM_HEAD_ALL_FEATURES, features.rows * e->tensor->size);
     sequence_place(e, features, all);
     sequence_gather(e, all);
     return all;
@@ -120,15 +114,15 @@ static struct tensor all_features(const struct execution *e, const struct unit *
 
 static void features_backward(struct execution *e, struct unit *unit, struct tensor normed, struct tensor d_normed)
 {
-    struct tensor d_activated = first_rows(e, unit, LM_HEAD_D_ACTIVATED, normed.rows);
-    struct tensor d_dense_out = first_rows(e, unit, LM_HEAD_D_DENSE_OUT, normed.rows);
+    struct tensor d_activated = unit_first_rows(e, unit, LM_HEAD_D_ACTIVATED, normed.rows);
+    struct tensor d_dense_out = unit_first_rows(e, unit, LM_HEAD_D_DENSE_OUT, normed.rows);
     const struct linear dense = dense_of(unit);
     const struct operand x = linear_input(e, unit, &dense, normed);
     norm_backward(e, unit, &transform_norm,
-                  &(struct norm_gradients){.x = first_rows(e, unit, LM_HEAD_ACTIVATED, normed.rows),
-                                           .dy = first_rows(e, unit, LM_HEAD_D_FEATURES, normed.rows),
+                  &(struct norm_gradients){.x = unit_first_rows(e, unit, LM_HEAD_ACTIVATED, normed.rows),
+                                           .dy = unit_first_rows(e, unit, LM_HEAD_D_FEATURES, normed.rows),
                                            .dx = d_activated});
-    LAUNCH(e->stream, GELU_BACKWARD, gelu_backward, .x = first_rows(e, unit, LM_HEAD_DENSE_OUT, normed.rows),
+    LAUNCH(e->stream, GELU_BACKWARD, gelu_backward, .x = unit_first_rows(e, unit, LM_HEAD_DENSE_OUT, normed.rows),
            .dy = d_activated, .dx = d_dense_out, .sum = linear_sum(e, unit, &dense),
            .accumulate = unit_accumulates(unit, dense.weight));
     linear_backward(e, unit, &dense, &x, d_dense_out, d_normed, NULL, NULL);
@@ -136,14 +130,14 @@ static void features_backward(struct execution *e, struct unit *unit, struct ten
 
 struct tensor lm_head_logits(const struct execution *e, const struct unit *unit, int64_t rows)
 {
-    struct tensor padded = first_rows(e, unit, LM_HEAD_LOGITS, rows);
+    struct tensor padded = unit_first_rows(e, unit, LM_HEAD_LOGITS, rows);
     return tensor_columns(&padded, 0, model_vocabulary(unit->settings).rows);
 }
 
 struct tensor lm_head_end_logits(const struct execution *e, const struct unit *unit)
 {
     const int64_t count = e->batch->ends.cols;
-    return is_split(unit) ? first_rows(e, unit, LM_HEAD_ALL_LOGITS, count) : lm_head_logits(e, unit, count);
+    return is_split(unit) ? unit_first_rows(e, unit, LM_HEAD_ALL_LOGITS, count) : lm_head_logits(e, unit, count);
 }
 
 /* Rows first .. first + count - 1 of those that the head computes. */
@@ -217,7 +211,7 @@ static void differentiate_slice(struct execution *e, const struct unit *unit, co
 /* Sums the ranks' logits, with zeros for the rest of the vocabulary. */
 static void collect_logits(struct execution *e, struct unit *unit, struct tensor own)
 {
-    const struct tensor all = first_rows(e, unit, LM_HEAD_ALL_LOGITS, own.rows);
+    const struct tensor all = unit_first_rows(e, unit, LM_HEAD_ALL_LOGITS, own.rows);
     LAUNCH(e->stream, FILL, fill, .x = all, .value = 0);
     LAUNCH(e->stream, COPY, copy, .from = own,
            .to = tensor_columns(&all, model_vocabulary(unit->settings).first, own.cols));
@@ -229,7 +223,7 @@ static void end_logits(struct execution *e, struct unit *unit, struct tensor inp
     const struct tensor ends = e->batch->ends;
     if (ends.cols == 0)
         return;
-    const struct tensor rows = first_rows(e, unit, LM_HEAD_ENDS, ends.cols);
+    const struct tensor rows = unit_first_rows(e, unit, LM_HEAD_ENDS, ends.cols);
     LAUNCH(e->stream, EMBEDDING_FORWARD, embedding_forward, .tokens = ends, .weight = input, .y = rows);
     struct token_slice slice = slice_at(e, unit, make_features(e, unit, final_norm(e, unit, rows)), 0);
     CHECK_BUG(slice.count == ends.cols);
@@ -288,11 +282,11 @@ static void lm_head_backward(struct execution *e, struct unit *unit, struct tens
     struct tensor total = e->gradients & GRADIENT_INPUT ? e->batch->total : e->batch->discarded;
     struct tensor rows = selected_rows(e, unit, input), normed = final_norm(e, unit, rows);
     struct tensor features = all_features(e, unit, make_features(e, unit, normed));
-    struct tensor d_rows = first_rows(e, unit, selects_rows(e) ? LM_HEAD_D_INPUT : UNIT_INPUT_GRADIENT, rows.rows);
-    struct tensor d_normed = first_rows(e, unit, LM_HEAD_D_NORMED, rows.rows);
-    struct tensor d_features = transform ? first_rows(e, unit, LM_HEAD_D_FEATURES, rows.rows) : d_normed;
+    struct tensor d_rows = unit_first_rows(e, unit, selects_rows(e) ? LM_HEAD_D_INPUT : UNIT_INPUT_GRADIENT, rows.rows);
+    struct tensor d_normed = unit_first_rows(e, unit, LM_HEAD_D_NORMED, rows.rows);
+    struct tensor d_features = transform ? unit_first_rows(e, unit, LM_HEAD_D_FEATURES, rows.rows) : d_normed;
     struct tensor d_part =
-        sequence_parallel(unit) ? first_rows(e, unit, LM_HEAD_D_ALL_FEATURES, features.rows) : d_features;
+        sequence_parallel(unit) ? unit_first_rows(e, unit, LM_HEAD_D_ALL_FEATURES, features.rows) : d_features;
     for (int64_t first = 0; first < features.rows; first += unit->head_tokens) {
         struct token_slice slice = slice_at(e, unit, features, first);
         slice_logits(e, unit, &slice);

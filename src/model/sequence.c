@@ -39,8 +39,7 @@ static struct tensor scratch_of(const struct execution *e, const struct unit *un
     const struct tensor absent = {0};
     if (!e->tensor->copies)
         return absent;
-    const struct tensor all = unit_tensor(e, unit, id);
-    return by_ranks(e, tensor_rows(&all, 0, rows));
+    return by_ranks(e, unit_first_rows(e, unit, id, rows));
 }
 
 void sequence_sum(const struct execution *e, const struct unit *unit, struct tensor partial, struct tensor sum,
