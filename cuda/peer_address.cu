@@ -14,7 +14,11 @@ __global__ void find_addresses(ncclWindow_t window, int size, char **addresses)
 
 bool peer_addresses(ncclComm_t nccl, void *window, int size, char **addresses)
 {
-    if (ncclTeamLsa(nccl).nRanks != size)
+    /* Without mapped memory (NCCL_WIN_ENABLE=0, NCCL_CUMEM_ENABLE=0, no peer access), NCCL 2.28 may return a handle of
+     * its own in host memory instead of a window. */
+    cudaPointerAttributes attributes;
+    CUDA_CHECK(cudaPointerGetAttributes(&attributes, window));
+    if (attributes.type != cudaMemoryTypeDevice || ncclTeamLsa(nccl).nRanks != size)
         return false;
     char **found;
     CUDA_CHECK(cudaMalloc(&found, size * sizeof *found));

@@ -2,7 +2,8 @@
  * that the step's time is what it would be if transfers cost nothing (bench/gpu/step_speed --no-transfers). Losses are
  * wrong. What is gathered outside recordings is filled with this rank's own part, and what is exchanged comes back,
  * since a GPU multiplies zeros faster than numbers. In recordings little is filled, but tokens are: a table has no rows
- * for other numbers.
+ * for other numbers. NCCL's windows are off, because the program's own copies (cuda/peer_copies.h) need them; the
+ * additions of sums by copies are left out with them.
  *
  * NO_TRANSFERS: which are left out, by default all: some of "gather", "reduce", "scatter", "exchange". On all ranks.
  *   cc -shared -fPIC -I/usr/local/cuda/include -o no_transfers.so bench/gpu/no_transfers.c */
@@ -13,6 +14,11 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+__attribute__((constructor)) static void turn_windows_off(void)
+{
+    setenv("NCCL_WIN_ENABLE", "0", 1);
+}
 
 static int width_of(ncclDataType_t type)
 {
