@@ -55,9 +55,7 @@ OP_DEVICE_TABLE(X)
 #define CUDA_WORKSPACE_TABLE(X)                                                                                        \
     X(GEMM, gemm)                                                                                                      \
     X(EMBEDDING_BACKWARD, embedding_backward)                                                                          \
-    X(RMSNORM_FORWARD, rmsnorm_forward)                                                                                \
     X(RMSNORM_BACKWARD, rmsnorm_backward)                                                                              \
-    X(LAYERNORM_FORWARD, layernorm_forward)                                                                            \
     X(LAYERNORM_BACKWARD, layernorm_backward)                                                                          \
     X(GELU_BACKWARD, gelu_backward)                                                                                    \
     X(ATTENTION_FORWARD, attention_forward)                                                                            \

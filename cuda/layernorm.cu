@@ -1,18 +1,9 @@
 #include "cuda/norm.cuh"
 
-static struct norm_forward_tensors forward_tensors(const struct layernorm_forward_args *args)
-{
-    return {args->x, args->weight, args->bias, args->y, args->mean, args->rstd, args->to, args->eps, args->one_plus};
-}
-
-int64_t cuda_layernorm_forward_workspace(const struct cuda_target *, const struct layernorm_forward_args *args)
-{
-    return norm_forward_workspace(forward_tensors(args));
-}
-
 void cuda_layernorm_forward(const struct cuda_target *target, const struct layernorm_forward_args *args)
 {
-    norm_forward_launch<true>(target, "layernorm_forward", forward_tensors(args));
+    norm_forward_launch<true>(target, "layernorm_forward", args->x, args->weight, args->bias, args->y, args->mean,
+                              args->rstd, args->eps, args->one_plus);
 }
 
 int64_t cuda_layernorm_backward_workspace(const struct cuda_target *, const struct layernorm_backward_args *args)

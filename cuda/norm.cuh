@@ -4,7 +4,6 @@
 #define CUDA_NORM_CUH
 
 #include "cuda/column_sum.cuh"
-#include "cuda/quantize.cuh"
 #include "cuda/row_ring.cuh"
 #include "cuda/team.cuh"
 
@@ -159,7 +158,6 @@ __device__ __forceinline__ void gains(const PARAMETER &weight, float base, int k
 
 /* -- Forward ------------------------------------------------------------------------------------------------------ */
 
-/* y may be absent: NULL. */
 template <typename T> struct norm_forward {
     view<const T> x;
     const T *weight, *bias;
@@ -168,67 +166,6 @@ template <typename T> struct norm_forward {
     float eps, base;       /* added to each weight */
     struct ring_rows ring; /* rows of x */
 };
-
-/* A block that also quantizes y has whole tiles of consecutive rows, so that it can write the columnwise operand 16
- * tokens at a time. */
-enum { NORM_TILE = 16, NORM_CHUNK = 4 /* columns of a thread in a tile */ };
-
-/* The rows of a block's tile: whole pieces of NORM_TILE rows, for all teams of the block. A power of two. */
-template <typename SHAPE> inline int norm_tile_rows(dim3 block)
-{
-    return (int)(ceil_div(block.y * SHAPE::ROWS, NORM_TILE) * NORM_TILE);
-}
-
-/* Quantizes eight elements of y, from column p * SIDE of a row on, to the rowwise operand and to `tile`, the block's
- * row in shared memory. Raises `most` to the bits of their largest magnitude. */
-template <enum number_format FORMAT>
-__device__ __forceinline__ void quantize_pack(const float (&y)[SIDE], float multiplier,
-                                              const struct quantized_targets &to, int64_t row, int p, char *tile,
-                                              uint32_t &most)
-{
-    uint32_t bytes[SIDE / 4];
-    cast<SCALING_TENSOR, FORMAT>(y, {multiplier, 1.0f}, {}, 0, 0, bytes);
-    const uint2 word = make_uint2(bytes[0], bytes[1]);
-    if (to.row != NULL)
-        __stwb(reinterpret_cast<uint2 *>(static_cast<char *>(to.row) + row * to.row_stride) + p, word);
-    if (to.column != NULL)
-        reinterpret_cast<uint2 *>(tile)[p] = word;
-    most = max(most, line_amax(y));
-}
-
-/* Raises *amax to the largest of the warp's `most`; amax may be NULL. Reading it first saves atomics. */
-__device__ __forceinline__ void raise_warp_amax(uint32_t most, uint32_t *amax)
-{
-    most = min(__reduce_max_sync(0xffffffffu, most), not_finite);
-    if (amax != NULL && threadIdx.x % WARP == 0 && most > __ldcg(amax))
-        atomicMax(amax, most);
-}
-
-/* Writes the tile's columns: rows first .. first + rows - 1 of the matrix, of which those from `end` on are zeros. All
- * threads of the block call it. */
-__device__ __forceinline__ void write_tile_columns(const char *tile, const struct quantized_targets &to, int64_t first,
-                                                   int rows, int64_t end)
-{
-    const int words = (int)(to.cols / NORM_CHUNK), threads = blockDim.x * blockDim.y;
-    const int pieces = (int)min((int64_t)rows, to.padded - first) / NORM_TILE;
-    for (int i = threadIdx.y * blockDim.x + threadIdx.x; i < words * pieces; i += threads) {
-        const int piece = i / words, word = i % words;
-        const int64_t row = first + piece * NORM_TILE;
-        const uint32_t *from = reinterpret_cast<const uint32_t *>(tile) + (int64_t)piece * NORM_TILE * words + word;
-        char *column = static_cast<char *>(to.column) + (int64_t)word * NORM_CHUNK * to.column_stride + row;
-        uint32_t of[NORM_TILE];
-#pragma unroll
-        for (int r = 0; r < NORM_TILE; r++)
-            of[r] = row + r < end ? from[r * words] : 0;
-#pragma unroll
-        for (int r = 0; r < NORM_TILE; r += 4)
-            transpose_bytes(of[r], of[r + 1], of[r + 2], of[r + 3]);
-#pragma unroll
-        for (int j = 0; j < NORM_CHUNK; j++)
-            __stwb(reinterpret_cast<uint4 *>(rows_on(column, to.column_stride, j)),
-                   make_uint4(of[j], of[4 + j], of[8 + j], of[12 + j]));
-    }
-}
 
 /* Threads per SM, for which there are 64 registers each. A block is one team of any width, or TEAM_WARPS teams of one
  * warp. */
@@ -240,44 +177,23 @@ template <typename SHAPE> inline dim3 norm_forward_block(int64_t packs)
     return dim3((unsigned)team, team == WARP ? TEAM_WARPS : 1);
 }
 
-/* No quantized operands. */
-struct not_quantized {
-    static constexpr bool WANTED = false;
-};
-
-/* With one given scale for the tensor. tile_rows: norm_tile_rows of the block. */
-template <enum number_format FORMAT_> struct norm_quantized {
-    static constexpr bool WANTED = true;
-    static constexpr enum number_format FORMAT = FORMAT_;
-    struct quantized_targets to;
-    int tile_rows;
-};
-
-template <typename T, int N, typename SHAPE, bool CENTRED, typename QUANTIZED>
+template <typename T, int N, typename SHAPE, bool CENTRED>
 __global__ void __launch_bounds__(TEAM_THREADS, NORM_FORWARD_THREADS / TEAM_THREADS)
-    norm_forward_kernel(norm_forward<T> a, QUANTIZED q)
+    norm_forward_kernel(norm_forward<T> a)
 {
     constexpr int ROWS = SHAPE::ROWS;
-    extern __shared__ __align__(16) char places[]; /* the ring, or the tile of quantized rows */
+    extern __shared__ __align__(16) char places[];
     __shared__ uint64_t filled[SHAPE::RING ? TEAM_WARPS * RING_PLACES : 1];
     __shared__ float memory[2][TEAM_WARPS * 2 * ROWS];
     int packs = (int)(a.x.cols / N), turn = 0;
     const float share = 1.0f / (float)a.x.cols; /* 1 / number of columns */
     parameter<T, N, SHAPE> weight(a.weight, packs), bias(a.bias, CENTRED ? packs : 0);
     int64_t step = (int64_t)gridDim.x * blockDim.y * ROWS;
-    int64_t first = ((int64_t)blockIdx.x * blockDim.y + threadIdx.y) * ROWS, end = a.x.rows;
-    float multiplier = 1.0f;
-    uint32_t most = 0;
-    if constexpr (QUANTIZED::WANTED) {
-        first = (int64_t)blockIdx.x * q.tile_rows + threadIdx.y * ROWS;
-        step = blockDim.y * ROWS;
-        end = min(end, (int64_t)(blockIdx.x + 1) * q.tile_rows);
-        multiplier = quantization_reciprocal(*q.to.scale);
-    }
+    int64_t first = ((int64_t)blockIdx.x * blockDim.y + threadIdx.y) * ROWS;
     struct row_ring ring;
     if (SHAPE::RING)
         ring.start(a.ring, filled, places, first, step, a.x.rows);
-    for (int64_t row = first; row < end; row += step) {
+    for (int64_t row = first; row < a.x.rows; row += step) {
         weight.again();
         bias.again();
         kept_row<T, N, SHAPE> x[ROWS];
@@ -369,79 +285,34 @@ __global__ void __launch_bounds__(TEAM_THREADS, NORM_FORWARD_THREADS / TEAM_THRE
 #pragma unroll
                 for (int i = 0; i < N; i++)
                     v[i] = CENTRED ? (v[i] - mean[r]) * rstd[r] * w[i] + b[i] : v[i] * rstd[r] * w[i];
-                if constexpr (QUANTIZED::WANTED) {
-                    const pack<T, N> y = rounded<T>(v);
-                    if (a.y.data != NULL)
-                        store_pack(a.y.row(row + r) + p * N, y);
-                    unpack(y, v);
-                    quantize_pack<QUANTIZED::FORMAT>(v, multiplier, q.to, row + r, p,
-                                                     places + ((int)(row + r) & (q.tile_rows - 1)) * (int)a.x.cols,
-                                                     most);
-                } else {
-                    store(a.y.row(row + r) + p * N, v);
-                }
+                store(a.y.row(row + r) + p * N, v);
             }
         });
     }
-    if constexpr (QUANTIZED::WANTED) {
-        raise_warp_amax(most, q.to.amax);
-        if (q.to.column == NULL)
-            return;
-        __syncthreads();
-        write_tile_columns(places, q.to, (int64_t)blockIdx.x * q.tile_rows, q.tile_rows, end);
-    }
 }
 
-/* Arguments of both norms' forwards; bias and mean are absent without CENTRED. */
-struct norm_forward_tensors {
-    struct tensor x, weight, bias, y, mean, rstd;
-    struct quantized_operands to;
-    float eps;
-    bool one_plus;
-};
-
-/* Returns whether the norm's kernel also quantizes y: to operands with one given scale, from bf16 rows in packs, with
- * tiles that fit into the shared memory of any device. */
-inline bool norm_fuses(const struct norm_forward_tensors &args)
-{
-    enum { LARGEST_TILE = 96 << 10 };
-    const struct quantized_operands &to = args.to;
-    const bool columns = tensor_present(&to.column);
-    for (const struct tensor &t : {args.x, args.weight, args.bias, args.y})
-        if (tensor_present(&t) && !packs_fit(t, SIDE))
-            return false;
-    return has_quantized(&to) && tensor_present(&to.scale) && args.x.dtype == DTYPE_BF16 &&
-           args.x.cols * NORM_TILE <= LARGEST_TILE && (!tensor_present(&to.row) || rows_fit(to.row, SIDE)) &&
-           (!columns || (rows_fit(to.column, NORM_TILE) && to.column.cols % NORM_TILE == 0));
-}
-
-template <typename T, int N, bool CENTRED>
-inline norm_forward<T> norm_forward_of(const struct norm_forward_tensors &args, const struct tensor &y)
-{
-    return {view_of<const T>(args.x),
-            static_cast<const T *>(args.weight.data),
-            static_cast<const T *>(args.bias.data),
-            view_of<T>(y),
-            static_cast<float *>(args.mean.data),
-            static_cast<float *>(args.rstd.data),
-            args.eps,
-            args.one_plus ? 1.0f : 0.0f,
-            {}};
-}
-
-/* Writes y and statistics. */
 template <bool CENTRED>
-inline void norm_forward_plain(const struct cuda_target *target, const char *name,
-                               const struct norm_forward_tensors &args, const struct tensor &y)
+inline void norm_forward_launch(const struct cuda_target *target, const char *name, const struct tensor &x,
+                                const struct tensor &weight, const struct tensor &bias, const struct tensor &y,
+                                const struct tensor &mean, const struct tensor &rstd, float eps, bool one_plus)
 {
-    const struct tensor &x = args.x;
-    visit_packs({x, args.weight, args.bias, y}, [&](auto zero, auto width) {
+    if (tensor_count(&x) == 0)
+        return;
+    visit_packs({x, weight, bias, y}, [&](auto zero, auto width) {
         using T = decltype(zero);
         constexpr int N = decltype(width)::value;
-        norm_forward<T> a = norm_forward_of<T, N, CENTRED>(args, y);
+        norm_forward<T> a = {view_of<const T>(x),
+                             static_cast<const T *>(weight.data),
+                             static_cast<const T *>(bias.data),
+                             view_of<T>(y),
+                             static_cast<float *>(mean.data),
+                             static_cast<float *>(rstd.data),
+                             eps,
+                             one_plus ? 1.0f : 0.0f,
+                             {}};
         auto launch = [&](auto shape) {
             using SHAPE = decltype(shape);
-            auto kernel = norm_forward_kernel<T, N, SHAPE, CENTRED, not_quantized>;
+            auto kernel = norm_forward_kernel<T, N, SHAPE, CENTRED>;
             dim3 block = norm_forward_block<SHAPE>(x.cols / N);
             int resident = NORM_FORWARD_THREADS / (int)(block.x * block.y);
             int64_t shared = 0;
@@ -453,70 +324,12 @@ inline void norm_forward_plain(const struct cuda_target *target, const char *nam
                 CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared));
             }
             unsigned blocks = team_blocks(ceil_div(x.rows, SHAPE::ROWS), block, target->multiprocessors * resident);
-            kernel<<<blocks, block, (size_t)shared, target->stream>>>(a, not_quantized());
+            kernel<<<blocks, block, (size_t)shared, target->stream>>>(a);
             CUDA_CHECK_LAUNCH(name);
             return true;
         };
         visit_norm_shape<N, false, CENTRED>(x.cols / N, launch);
     });
-}
-
-/* Also writes the quantized operands of y, if norm_fuses. The sums of a row, and so its bits, are as in
- * norm_forward_plain, since a row has the same team. */
-template <bool CENTRED, enum number_format FORMAT>
-inline void norm_forward_fused(const struct cuda_target *target, const char *name,
-                               const struct norm_forward_tensors &args)
-{
-    using T = __nv_bfloat16;
-    const int64_t rows = args.x.rows, cols = args.x.cols;
-    const norm_forward<T> a = norm_forward_of<T, SIDE, CENTRED>(args, args.y);
-    auto launch = [&](auto shape) {
-        using SHAPE = decltype(shape);
-        if constexpr (SHAPE::RING || SHAPE::WIDE) {
-            return false; /* for wider rows than norm_fuses accepts */
-        } else {
-            /* Registers do not suffice for weights and biases too; they come from the cache. */
-            using QUANTIZING = norm_shape<SHAPE::KEPT, SHAPE::ROWS, false, !CENTRED>;
-            auto kernel = norm_forward_kernel<T, SIDE, QUANTIZING, CENTRED, norm_quantized<FORMAT>>;
-            dim3 block = norm_forward_block<SHAPE>(cols / SIDE);
-            const norm_quantized<FORMAT> q = {quantized_targets_of(args.to, rows, cols, {}),
-                                              norm_tile_rows<SHAPE>(block)};
-            int64_t shared = tensor_present(&args.to.column) ? q.tile_rows * cols : 0;
-            CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared));
-            kernel<<<(unsigned)ceil_div(q.to.padded, q.tile_rows), block, (size_t)shared, target->stream>>>(a, q);
-            CUDA_CHECK_LAUNCH(name);
-            return true;
-        }
-    };
-    visit_norm_shape<SIDE, false, CENTRED>(cols / SIDE, launch);
-}
-
-/* Returns the bytes of scratch for y, if it is neither kept nor quantized by the kernel that computes it. */
-inline int64_t norm_forward_workspace(const struct norm_forward_tensors &args)
-{
-    return tensor_present(&args.y) || norm_fuses(args) ? 0 : tensor_count(&args.x) * dtype_size(args.x.dtype);
-}
-
-template <bool CENTRED>
-inline void norm_forward_launch(const struct cuda_target *target, const char *name,
-                                const struct norm_forward_tensors &args)
-{
-    const struct tensor &x = args.x;
-    if (tensor_count(&x) > 0 && norm_fuses(args)) {
-        if (args.to.rule.format == FORMAT_E5M2)
-            norm_forward_fused<CENTRED, FORMAT_E5M2>(target, name, args);
-        else
-            norm_forward_fused<CENTRED, FORMAT_E4M3>(target, name, args);
-        return;
-    }
-    const struct tensor y =
-        tensor_present(&args.y) ? args.y : tensor_matrix(target->workspace, x.dtype, x.rows, x.cols);
-    if (tensor_count(&x) > 0)
-        norm_forward_plain<CENTRED>(target, name, args, y);
-    if (wants_quantized(args.to)) {
-        const struct quantize_args quantize = {y, args.to, {}, false};
-        cuda_quantize(target, &quantize);
-    }
 }
 
 /* -- Backward ----------------------------------------------------------------------------------------------------- */

@@ -1,18 +1,9 @@
 #include "cuda/norm.cuh"
 
-static struct norm_forward_tensors forward_tensors(const struct rmsnorm_forward_args *args)
-{
-    return {args->x, args->weight, {}, args->y, {}, args->rstd, args->to, args->eps, args->one_plus};
-}
-
-int64_t cuda_rmsnorm_forward_workspace(const struct cuda_target *, const struct rmsnorm_forward_args *args)
-{
-    return norm_forward_workspace(forward_tensors(args));
-}
-
 void cuda_rmsnorm_forward(const struct cuda_target *target, const struct rmsnorm_forward_args *args)
 {
-    norm_forward_launch<false>(target, "rmsnorm_forward", forward_tensors(args));
+    norm_forward_launch<false>(target, "rmsnorm_forward", args->x, args->weight, {}, args->y, {}, args->rstd, args->eps,
+                               args->one_plus);
 }
 
 int64_t cuda_rmsnorm_backward_workspace(const struct cuda_target *, const struct rmsnorm_backward_args *args)

@@ -608,16 +608,13 @@ static void test_real(void)
         test_real_case(&pairs[0], (int64_t[]){16, 32, 4096}, true);
 }
 
-/* -- Norms and activations with copies ----------------------------------------------------------------------------- */
+/* -- Activations with copies --------------------------------------------------------------------------------------- */
 
 enum activation {
     ACTIVATION_SWIGLU_FORWARD,
     ACTIVATION_SWIGLU_BACKWARD,
     ACTIVATION_GELU_FORWARD,
-    ACTIVATION_GELU_BACKWARD,
-    ACTIVATION_RMSNORM,
-    ACTIVATION_LAYERNORM,
-    ACTIVATIONS
+    ACTIVATION_GELU_BACKWARD
 };
 
 union activation_args {
@@ -625,8 +622,6 @@ union activation_args {
     struct swiglu_backward_args swiglu_backward;
     struct gelu_forward_args gelu_forward;
     struct gelu_backward_args gelu_backward;
-    struct rmsnorm_forward_args rmsnorm;
-    struct layernorm_forward_args layernorm;
 };
 
 static enum op make_activation(struct trial *trial, enum activation which, enum dtype dtype, int64_t rows,
@@ -652,28 +647,6 @@ static enum op make_activation(struct trial *trial, enum activation which, enum 
         args->gelu_backward.sum = trial_normal(trial, DTYPE_F32, 1, width, 0.1);
         args->gelu_backward.accumulate = rows % 2;
         return OP_GELU_BACKWARD;
-    case ACTIVATION_RMSNORM:
-        args->rmsnorm = (struct rmsnorm_forward_args){.x = x,
-                                                      .weight = trial_normal(trial, dtype, 1, width, 1.0),
-                                                      .y = y,
-                                                      .rstd = trial_empty(trial, DTYPE_F32, 1, rows),
-                                                      .to = *to,
-                                                      .eps = 1e-2f,
-                                                      .one_plus = rows % 2};
-        return OP_RMSNORM_FORWARD;
-    case ACTIVATION_LAYERNORM:
-        args->layernorm = (struct layernorm_forward_args){.x = x,
-                                                          .weight = trial_normal(trial, dtype, 1, width, 1.0),
-                                                          .bias = trial_normal(trial, dtype, 1, width, 1.0),
-                                                          .y = y,
-                                                          .mean = trial_empty(trial, DTYPE_F32, 1, rows),
-                                                          .rstd = trial_empty(trial, DTYPE_F32, 1, rows),
-                                                          .to = *to,
-                                                          .eps = 1e-2f,
-                                                          .one_plus = rows % 2};
-        return OP_LAYERNORM_FORWARD;
-    case ACTIVATIONS:
-        break;
     }
     return OP_COUNT;
 }
@@ -695,12 +668,10 @@ static void add_remade(struct trial *trial, enum activation which, const struct 
 /* Without y: dx of gelu_backward's sum is what it was. */
 static void leave_out_y(enum activation which, union activation_args *args)
 {
-    struct tensor *const y[ACTIVATIONS] = {[ACTIVATION_SWIGLU_FORWARD] = &args->swiglu_forward.y,
-                                           [ACTIVATION_SWIGLU_BACKWARD] = &args->swiglu_backward.dx,
-                                           [ACTIVATION_GELU_FORWARD] = &args->gelu_forward.y,
-                                           [ACTIVATION_GELU_BACKWARD] = &args->gelu_backward.dx,
-                                           [ACTIVATION_RMSNORM] = &args->rmsnorm.y,
-                                           [ACTIVATION_LAYERNORM] = &args->layernorm.y};
+    struct tensor *const y[4] = {[ACTIVATION_SWIGLU_FORWARD] = &args->swiglu_forward.y,
+                                 [ACTIVATION_SWIGLU_BACKWARD] = &args->swiglu_backward.dx,
+                                 [ACTIVATION_GELU_FORWARD] = &args->gelu_forward.y,
+                                 [ACTIVATION_GELU_BACKWARD] = &args->gelu_backward.dx};
     *y[which] = (struct tensor){0};
 }
 
@@ -743,30 +714,9 @@ static bool same_operands(const struct trial *trial, const struct quantized_oper
            same_bits(trial, &to->amax, one, other);
 }
 
-/* Both copies and the amax, with rows that can be read 16 bytes at a time. */
-static struct quantized_operands aligned_operands(struct trial *trial, const struct kind *kind, int64_t rows,
-                                                  int64_t cols)
-{
-    const int64_t wide = rounded_up(rows, QUANTIZATION_BLOCK);
-    struct quantized_operands to = {.rule = kind->rule,
-                                    .row = trial_empty(trial, quantization_dtype(&kind->rule), rows, cols),
-                                    .column = trial_empty(trial, quantization_dtype(&kind->rule), cols, wide),
-                                    .amax = trial_empty(trial, DTYPE_F32, 1, 1)};
-    reference_store(&to.amax, 0, 0, 0.001);
-    if (kind->given) {
-        to.scale = trial_empty(trial, DTYPE_F32, 1, 1);
-        reference_store(&to.scale, 0, 0, 0.01);
-    } else {
-        to.row_scale = scales_for(trial, kind->rule.scaling, rows, cols);
-        to.column_scale = scales_for(trial, kind->rule.scaling, cols, wide);
-    }
-    return to;
-}
-
 /* y is within its bounds, the copies are what the oracle's quantize makes of the executor's own y, and they are the
  * same when y is left out. What a backward makes again is what the forward has made. */
-static void test_activation_case(enum activation which, const struct kind *kind, const int64_t *size, enum dtype dtype,
-                                 bool aligned)
+static void test_activation_case(enum activation which, const struct kind *kind, const int64_t *size, enum dtype dtype)
 {
     static struct executor *oracle;
     if (oracle == NULL)
@@ -774,12 +724,8 @@ static void test_activation_case(enum activation which, const struct kind *kind,
     struct trial *trial = trial_create("activation %d, %s, %s, T %d F %d", (int)which, kind_name(kind),
                                        dtype_name(dtype), (int)size[0], (int)size[1]);
     const int64_t cols = which == ACTIVATION_SWIGLU_BACKWARD ? 2 * size[1] : size[1];
-    if (size[0] * cols > 1 << 17)
-        trial_reserve(trial, (8 << 20) + 16 * size[0] * cols * (int64_t)sizeof(float));
     struct tensor y = trial_empty(trial, dtype, size[0], cols);
-    struct quantize_args quantize = {.x = y,
-                                     .to = aligned ? aligned_operands(trial, kind, size[0], cols)
-                                                   : operands_for(trial, kind, size[0], cols)};
+    struct quantize_args quantize = {.x = y, .to = operands_for(trial, kind, size[0], cols)};
     union activation_args args;
     const enum op op = make_activation(trial, which, dtype, size[0], size[1], y, &quantize.to, &args);
     add_remade(trial, which, kind, size, &args);
@@ -831,26 +777,14 @@ static void test_activation_case(enum activation which, const struct kind *kind,
 static void test_activations(void)
 {
     static const int64_t shapes[5][2] = {{7, 33}, {130, 144}, {65, 264}, {140, 256}, {129, 128}};
-    for (int which = 0; which < ACTIVATIONS; which++)
+    for (int which = 0; which < 4; which++)
         for (int64_t k = 0; k < COUNT(kinds); k++) {
             const enum scaling scaling = kinds[k].rule.scaling;
             if (kinds[k].given || scaling == SCALING_1X128 || scaling == SCALING_128X128 || scaling == SCALING_1X32)
                 for (int64_t s = 0; s < COUNT(shapes); s++)
                     test_activation_case((enum activation)which, &kinds[k], shapes[s],
-                                         s < 2 ? storage[(k + s + which) % 2] : DTYPE_BF16, s == 3);
+                                         s < 2 ? storage[(k + s + which) % 2] : DTYPE_BF16);
         }
-}
-
-/* A norm's rows in one warp, and in several that have one pack or two in each thread, and too wide to be fused; numbers
- * of rows that end inside tiles of 16 and 32. */
-static void test_norms(void)
-{
-    static const int64_t shapes[8][2] = {{50, 320},  {16, 512}, {37, 640}, {33, 1280},
-                                         {20, 2048}, {9, 4096}, {3, 8192}, {5, 8200}};
-    for (int which = ACTIVATION_RMSNORM; which <= ACTIVATION_LAYERNORM; which++)
-        for (int64_t k = 0; k < COUNT(kinds); k++)
-            for (int64_t s = 0; s < COUNT(shapes) && kinds[k].given; s++)
-                test_activation_case((enum activation)which, &kinds[k], shapes[s], DTYPE_BF16, true);
 }
 
 int main(int count, char **arguments)
@@ -866,7 +800,6 @@ int main(int count, char **arguments)
     test_eight_bit_codes();
     test_real();
     test_activations();
-    test_norms();
     test_parts();
     test_transpose();
     executors_close();

@@ -543,7 +543,7 @@ static void test_random(void)
     }
 }
 
-/* -- Norms and activations ----------------------------------------------------------------------------------------- */
+/* -- Activations --------------------------------------------------------------------------------------------------- */
 
 /* The oracle's copies are those of y as rounded, whether y is kept or not. */
 static void test_activations(void)
@@ -552,11 +552,8 @@ static void test_activations(void)
     for (int64_t i = 0; i < 9; i++)
         for (int64_t j = 0; j < 20; j++)
             reference_store(&dy, i, j, reference_load(&x, 8 - i, j));
-    struct tensor half = tensor_columns(&x, 20, 20), weight = zeros(DTYPE_BF16, 1, 20);
-    struct tensor mean = zeros(DTYPE_F32, 1, 9), rstd = zeros(DTYPE_F32, 1, 9);
-    for (int64_t j = 0; j < 20; j++)
-        reference_store(&weight, 0, j, 1.0 + (double)j);
-    for (int which = 0; which < 6; which++) {
+    struct tensor half = tensor_columns(&x, 20, 20);
+    for (int which = 0; which < 4; which++) {
         const int64_t cols = which == 1 ? 40 : 20;
         const struct quantization rule = {.format = FORMAT_E4M3, .scaling = SCALING_1X128};
         struct tensor y = zeros(DTYPE_BF16, 9, cols), none = {0};
@@ -571,19 +568,8 @@ static void test_activations(void)
                 run(OP_SWIGLU_BACKWARD, &(struct swiglu_backward_args){.x = x, .dy = dy, .dx = made, .to = to[kept]});
             else if (which == 2)
                 run(OP_GELU_FORWARD, &(struct gelu_forward_args){.x = half, .y = made, .to = to[kept]});
-            else if (which == 3)
-                run(OP_GELU_BACKWARD, &(struct gelu_backward_args){.x = half, .dy = dy, .dx = made, .to = to[kept]});
-            else if (which == 4)
-                run(OP_RMSNORM_FORWARD, &(struct rmsnorm_forward_args){
-                                            .x = half, .weight = weight, .y = made, .rstd = rstd, .to = to[kept]});
             else
-                run(OP_LAYERNORM_FORWARD, &(struct layernorm_forward_args){.x = half,
-                                                                           .weight = weight,
-                                                                           .bias = weight,
-                                                                           .y = made,
-                                                                           .mean = mean,
-                                                                           .rstd = rstd,
-                                                                           .to = to[kept]});
+                run(OP_GELU_BACKWARD, &(struct gelu_backward_args){.x = half, .dy = dy, .dx = made, .to = to[kept]});
         }
         struct quantized_operands wanted = operands_of(&y, rule, 9);
         for (int kept = 0; kept < 2; kept++) {

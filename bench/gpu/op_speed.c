@@ -5,7 +5,6 @@
  *     tokens      embeddings and cross-entropy, by vocabulary: the same, with all of the embedding's weight counted
  *     state       updates of weights, sums of gradients, merging of attention, numbers of a step: the same
  *     copies      of few bits by each rule, made of a matrix or beside an activation: the same
- *     quantized   norms that also make both 8-bit copies with a given scale, beside their two passes: the same
  *     gradients   of weights, with the sum for the bias made inside the product or apart; exits with 1 when they differ
  *     scaled      products of 8-bit operands with each kind of scale, under load, beside those of bf16 */
 #include "base/memory.h"
@@ -430,28 +429,6 @@ static void measure_copies(void)
     }
 }
 
-/* A norm's own pass and that of quantize, and both in one. */
-static void measure_quantized_norms(void)
-{
-    static const int64_t shapes[][2] = {{32768, 320},  {32768, 640},  {32768, 1280}, {16384, 1280}, {16384, 2048},
-                                        {16384, 2560}, {16384, 4096}, {16384, 5120}, {8192, 8192}};
-    const struct copy_kind *given = &copy_kinds[0];
-    printf("\n");
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        const int64_t t = shapes[i][0], h = shapes[i][1];
-        MEASURE(named("quantize", given), QUANTIZE, quantize, t, h, .x = own, .to = copies(given, t, h));
-        MEASURE("layernorm_forward", LAYERNORM_FORWARD, layernorm_forward, t, h, .x = own, .weight = matrix(1, h),
-                .bias = matrix(1, h), .y = matrix(t, h), .mean = numbers(t), .rstd = numbers(t), .eps = 1e-5f);
-        MEASURE(named("layernorm_forward", given), LAYERNORM_FORWARD, layernorm_forward, t, h, .x = own,
-                .weight = matrix(1, h), .bias = matrix(1, h), .mean = numbers(t), .rstd = numbers(t),
-                .to = copies(given, t, h), .eps = 1e-5f);
-        MEASURE("rmsnorm_forward", RMSNORM_FORWARD, rmsnorm_forward, t, h, .x = own, .weight = matrix(1, h),
-                .y = matrix(t, h), .rstd = numbers(t), .eps = 1e-5f);
-        MEASURE(named("rmsnorm_forward", given), RMSNORM_FORWARD, rmsnorm_forward, t, h, .x = own,
-                .weight = matrix(1, h), .rstd = numbers(t), .to = copies(given, t, h), .eps = 1e-5f);
-    }
-}
-
 /* -- Products with a sum ----------------------------------------------------------------------------------------- */
 
 static double difference(const struct tensor *a, const struct tensor *b)
@@ -650,8 +627,6 @@ int main(int argc, char **argv)
     }
     if (is_wanted("copies"))
         measure_copies();
-    if (is_wanted("quantized"))
-        measure_quantized_norms();
     free_one->tuning_pass = true;
     if (is_wanted("gradients"))
         right = measure_gemms(free_one, strict);

@@ -122,55 +122,13 @@ struct embedding_backward_args {
     bool accumulate;
 };
 
-/* The quantized operands made from a tensor x [T, K], and how they are made. When a scale is made from an amax, NaN and
- * inf in x count as inf. In the operands NaN stays NaN, and inf becomes NaN.
- *
- * scale present (SCALING_TENSOR only; aligned to 16 bytes, which cuBLASLt requires): x is quantized with that scale
- * (delayed scaling), and row_scale and column_scale are absent. Otherwise the scales are made from x (current scaling):
- * row_scale if row is present, column_scale if column is present. With SCALING_TENSOR both are the same number, and may
- * be the same tensor. Shapes of the scales of an operand [R, C]:
- *
- *    TENSOR, 1X16, 16X16   [1, 1]
- *    ROW                   [1, R]
- *    1X128                 [ceil(C / 128), R]; element (r, c) has the scale at (c / 128, r)
- *    128X128               [ceil(R / 128), ceil(C / 128)]
- *    1X32                  absent
- *
- * The row stride of 1X128 and 128X128 scales is the number of columns rounded up to a multiple of 4. The last block of
- * a row may be shorter. On a GPU scales of 8-bit operands are aligned to 16 bytes, except TENSOR's.
- *
- * whole_amax present (8-bit operands with SCALING_TENSOR, without scale): x is a part of a tensor, possibly empty, and
- * the scales are made from whole_amax, the amax of the whole tensor. */
-struct quantized_operands {
-    struct tensor row;    /* optional rowwise operand [T, K] of quantization_dtype(rule) */
-    struct tensor column; /* optional [K, P], P >= T: transposed; columns from T on are zero (with rule.hadamard: from
-                             the next multiple of 16 on, and P is such a multiple) */
-    struct tensor row_scale;    /* stat */
-    struct tensor column_scale; /* stat */
-    struct tensor scale;        /* optional stat [1, 1] */
-    struct tensor whole_amax;   /* optional stat [1, 1] */
-    struct tensor amax;         /* optional stat [1, 1]: becomes the maximum of itself and max |x| */
-    struct tensor draw; /* i32 [1, 2], with rule.stochastic: the micro-batch's number, which keys the random bits */
-    uint32_t salt;      /* with rule.stochastic: distinguishes operands of a micro-batch */
-    struct quantization rule;
-};
-
-static inline bool has_quantized(const struct quantized_operands *to)
-{
-    return tensor_present(&to->row) || tensor_present(&to->column);
-}
-
-/* Ops with a field `to` also write the quantized operands of y (or dx), as quantize would make them from y rounded to
- * its type. y may then be absent, and has x's type. Scalings: TENSOR with scale, 1X128, 128X128 or 1X32. */
-
 /* rstd = 1 / sqrt(mean(x^2) + eps); y = x * rstd * weight. (Zhang & Sennrich 2019.) With one_plus, all norms use 1 +
  * weight, added in f32, instead of the weight (Megatron's layernorm-1p). */
 struct rmsnorm_forward_args {
-    struct tensor x;              /* f [T, H] */
-    struct tensor weight;         /* f [1, H] */
-    struct tensor y;              /* f [T, H]; optional with `to` */
-    struct tensor rstd;           /* stat [1, T] */
-    struct quantized_operands to; /* quantized operands of y */
+    struct tensor x;      /* f [T, H] */
+    struct tensor weight; /* f [1, H] */
+    struct tensor y;      /* f [T, H] */
+    struct tensor rstd;   /* stat [1, T] */
     float eps;
     bool one_plus;
 };
@@ -191,13 +149,12 @@ struct rmsnorm_backward_args {
 /* mean = mean(x); rstd = 1 / sqrt(mean((x - mean)^2) + eps); y = (x - mean) * rstd * weight + bias.
  * (Ba, Kiros & Hinton 2016.) */
 struct layernorm_forward_args {
-    struct tensor x;              /* f [T, H] */
-    struct tensor weight;         /* f [1, H] */
-    struct tensor bias;           /* f [1, H] */
-    struct tensor y;              /* f [T, H]; optional with `to` */
-    struct tensor mean;           /* stat [1, T] */
-    struct tensor rstd;           /* stat [1, T] */
-    struct quantized_operands to; /* quantized operands of y */
+    struct tensor x;      /* f [T, H] */
+    struct tensor weight; /* f [1, H] */
+    struct tensor bias;   /* f [1, H] */
+    struct tensor y;      /* f [T, H] */
+    struct tensor mean;   /* stat [1, T] */
+    struct tensor rstd;   /* stat [1, T] */
     float eps;
     bool one_plus;
 };
@@ -301,6 +258,47 @@ struct attention_merge_args {
     int64_t heads, head_dim;
     bool first;
 };
+
+/* The quantized operands made from a tensor x [T, K], and how they are made. When a scale is made from an amax, NaN and
+ * inf in x count as inf. In the operands NaN stays NaN, and inf becomes NaN.
+ *
+ * scale present (SCALING_TENSOR only; aligned to 16 bytes, which cuBLASLt requires): x is quantized with that scale
+ * (delayed scaling), and row_scale and column_scale are absent. Otherwise the scales are made from x (current scaling):
+ * row_scale if row is present, column_scale if column is present. With SCALING_TENSOR both are the same number, and may
+ * be the same tensor. Shapes of the scales of an operand [R, C]:
+ *
+ *    TENSOR, 1X16, 16X16   [1, 1]
+ *    ROW                   [1, R]
+ *    1X128                 [ceil(C / 128), R]; element (r, c) has the scale at (c / 128, r)
+ *    128X128               [ceil(R / 128), ceil(C / 128)]
+ *    1X32                  absent
+ *
+ * The row stride of 1X128 and 128X128 scales is the number of columns rounded up to a multiple of 4. The last block of
+ * a row may be shorter. On a GPU scales of 8-bit operands are aligned to 16 bytes, except TENSOR's.
+ *
+ * whole_amax present (8-bit operands with SCALING_TENSOR, without scale): x is a part of a tensor, possibly empty, and
+ * the scales are made from whole_amax, the amax of the whole tensor. */
+struct quantized_operands {
+    struct tensor row;    /* optional rowwise operand [T, K] of quantization_dtype(rule) */
+    struct tensor column; /* optional [K, P], P >= T: transposed; columns from T on are zero (with rule.hadamard: from
+                             the next multiple of 16 on, and P is such a multiple) */
+    struct tensor row_scale;    /* stat */
+    struct tensor column_scale; /* stat */
+    struct tensor scale;        /* optional stat [1, 1] */
+    struct tensor whole_amax;   /* optional stat [1, 1] */
+    struct tensor amax;         /* optional stat [1, 1]: becomes the maximum of itself and max |x| */
+    struct tensor draw; /* i32 [1, 2], with rule.stochastic: the micro-batch's number, which keys the random bits */
+    uint32_t salt;      /* with rule.stochastic: distinguishes operands of a micro-batch */
+    struct quantization rule;
+};
+
+static inline bool has_quantized(const struct quantized_operands *to)
+{
+    return tensor_present(&to->row) || tensor_present(&to->column);
+}
+
+/* Ops with a field `to` also write the quantized operands of y (or dx), as quantize would make them from y rounded to
+ * its type. y may then be absent, and has x's type. Scalings: TENSOR with scale, 1X128, 128X128 or 1X32. */
 
 /* y = silu(gate) * up, x = [gate | up]. */
 struct swiglu_forward_args {

@@ -1,7 +1,6 @@
 /* layernorm. The mean is summed in double, and deviations are squared after it is subtracted, so inputs whose mean is
  * far larger than their deviation lose no accuracy. */
 #include "cpu/norm.h"
-#include "cpu/quantize.h"
 #include "cpu/sum.h"
 
 CPU_CLONES static double sum_of(const float *x, int64_t count)
@@ -30,10 +29,9 @@ CPU_CLONES static void normalise(const float *x, float mean, float rstd, const f
         y[i] = (x[i] - mean) * rstd * weight[i] + bias[i];
 }
 
-static void forward_row(const struct layernorm_forward_args *args, const struct tensor *y, int64_t t, float *mean,
-                        float *rstd)
+static void forward_row(const struct layernorm_forward_args *args, int64_t t, float *mean, float *rstd)
 {
-    const struct tensor *x = &args->x;
+    const struct tensor *x = &args->x, *y = &args->y;
     float x_buffer[CPU_SPAN], weight_buffer[CPU_SPAN], bias_buffer[CPU_SPAN], y_buffer[CPU_SPAN];
     double sum = 0.0, squares = 0.0;
     for (int64_t col = 0; col < x->cols; col += CPU_SPAN) {
@@ -55,20 +53,12 @@ static void forward_row(const struct layernorm_forward_args *args, const struct 
     }
 }
 
-int64_t cpu_layernorm_forward_workspace(const struct cpu *cpu, const struct layernorm_forward_args *args)
-{
-    (void)cpu;
-    return cpu_made_workspace(&args->y, args->x.dtype, args->x.rows, args->x.cols);
-}
-
 void cpu_layernorm_forward(struct cpu *cpu, const struct layernorm_forward_args *args)
 {
-    const struct tensor y = cpu_made(cpu, &args->y, args->x.dtype, args->x.rows, args->x.cols);
     float *mean = args->mean.data, *rstd = args->rstd.data;
 #pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(&args->x))) schedule(static)
     for (int64_t t = 0; t < args->x.rows; t++)
-        forward_row(args, &y, t, mean + t, rstd + t);
-    cpu_make_quantized(cpu, &y, &args->to);
+        forward_row(args, t, mean + t, rstd + t);
 }
 
 /* -- Backward ----------------------------------------------------------------------------------------------------- */

@@ -1,6 +1,5 @@
 /* rmsnorm. */
 #include "cpu/norm.h"
-#include "cpu/quantize.h"
 
 CPU_CLONES static float sum_of_squares(const float *x, int64_t count)
 {
@@ -19,15 +18,9 @@ CPU_CLONES static void scale_by_weight(const float *x, const float *weight, floa
         y[i] = x[i] * rstd * weight[i];
 }
 
-int64_t cpu_rmsnorm_forward_workspace(const struct cpu *cpu, const struct rmsnorm_forward_args *args)
-{
-    (void)cpu;
-    return cpu_made_workspace(&args->y, args->x.dtype, args->x.rows, args->x.cols);
-}
-
 void cpu_rmsnorm_forward(struct cpu *cpu, const struct rmsnorm_forward_args *args)
 {
-    const struct tensor *x = &args->x, made = cpu_made(cpu, &args->y, x->dtype, x->rows, x->cols), *y = &made;
+    const struct tensor *x = &args->x, *y = &args->y;
     float *rstd = args->rstd.data;
 #pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(x))) schedule(static)
     for (int64_t t = 0; t < x->rows; t++) {
@@ -46,7 +39,6 @@ void cpu_rmsnorm_forward(struct cpu *cpu, const struct rmsnorm_forward_args *arg
             cpu_write(y, t, col, count, y_buffer);
         }
     }
-    cpu_make_quantized(cpu, y, &args->to);
 }
 
 /* -- Backward ----------------------------------------------------------------------------------------------------- */

@@ -16,34 +16,25 @@ static bool norms_sum(const struct unit *unit)
     return unit_family(unit)->bias && unit_family(unit)->layer_norm && !sequence_parallel(unit);
 }
 
-/* Returns whether the op that writes the input of a linear also quantizes it: SwiGLU or GELU before `down`, and with
- * delayed scaling the norms, unless their output is gathered from tensor ranks. */
-static bool input_fused(const struct unit *unit, enum block_weight weight)
-{
-    const struct linear_precision *precision = precision_of(&unit->settings->precision, unit->layer, (int)weight);
-    const bool normed = weight == BLOCK_QKV || weight == BLOCK_UP;
-    return weight == BLOCK_DOWN || (normed && precision->delayed && !sequence_parallel(unit));
-}
-
 static struct linear linear_of(const struct unit *unit, enum block_weight weight)
 {
     static const int sections[] = {BLOCK_QKV_OUT, BLOCK_MIDDLE, BLOCK_UP_OUT, UNIT_OUTPUT};
     static const enum linear_split splits[] = {LINEAR_COLUMN_PARALLEL, LINEAR_ROW_PARALLEL, LINEAR_COLUMN_PARALLEL,
                                                LINEAR_ROW_PARALLEL};
-    return (struct linear){
-        .weight = (int)weight,
-        .bias = unit_family(unit)->bias ? BLOCK_BIASES + (int)weight : -1,
-        .first = BLOCK_LINEARS + (int)weight * LINEAR_TENSORS,
-        .first_quantized = (int)weight * LINEAR_QUANTIZED,
-        .split = splits[weight],
-        .section = sections[weight],
-        .tokens = UNIT_TOKENS,
-        .quantizes_per_gemm = unit->settings->precision.quantizes_per_gemm,
-        .number = operand_number(unit->layer, (int)weight, OPERAND_INPUT),
-        .precision = precision_of(&unit->settings->precision, unit->layer, (int)weight),
-        .summed = (weight == BLOCK_UP && unit_family(unit)->gelu) || (weight == BLOCK_O && norms_sum(unit)),
-        .fused = {[OPERAND_INPUT] = input_fused(unit, weight), [OPERAND_GRADIENT] = weight == BLOCK_UP},
-        .remade = weight == BLOCK_DOWN};
+    return (struct linear){.weight = (int)weight,
+                           .bias = unit_family(unit)->bias ? BLOCK_BIASES + (int)weight : -1,
+                           .first = BLOCK_LINEARS + (int)weight * LINEAR_TENSORS,
+                           .first_quantized = (int)weight * LINEAR_QUANTIZED,
+                           .split = splits[weight],
+                           .section = sections[weight],
+                           .tokens = UNIT_TOKENS,
+                           .quantizes_per_gemm = unit->settings->precision.quantizes_per_gemm,
+                           .number = operand_number(unit->layer, (int)weight, OPERAND_INPUT),
+                           .precision = precision_of(&unit->settings->precision, unit->layer, (int)weight),
+                           .summed = (weight == BLOCK_UP && unit_family(unit)->gelu) ||
+                                     (weight == BLOCK_O && norms_sum(unit)),
+                           .fused = {[OPERAND_INPUT] = weight == BLOCK_DOWN, [OPERAND_GRADIENT] = weight == BLOCK_UP},
+                           .remade = weight == BLOCK_DOWN};
 }
 
 static const struct attention attention_ids = {BLOCK_QKV_OUT, BLOCK_ATTENTION, BLOCK_LSE, BLOCK_EXCHANGE};
@@ -56,9 +47,7 @@ static struct operand normalised(struct execution *e, struct unit *unit, const s
     const struct operand normed = linear_input(e, unit, reader, y);
     const bool gathers = linear_gathers(unit, reader);
     if (execution_wants(e, id)) {
-        const struct operand made =
-            gathers ? (struct operand){.value = y} : linear_made(e, unit, reader, OPERAND_INPUT, &normed);
-        norm_forward(e, unit, norm, x, made.value, &made.to);
+        norm_forward(e, unit, norm, x, y);
         if (!gathers)
             linear_prepare(e, unit, reader, &normed);
     }

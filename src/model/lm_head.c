@@ -80,7 +80,7 @@ static void spread_gradient(struct execution *e, const struct unit *unit, struct
 static struct tensor final_norm(struct execution *e, struct unit *unit, struct tensor input)
 {
     struct tensor normed = unit_first_rows(e, unit, LM_HEAD_NORMED, input.rows);
-    norm_forward(e, unit, &last_norm, input, normed, NULL);
+    norm_forward(e, unit, &last_norm, input, normed);
     return normed;
 }
 
@@ -97,7 +97,7 @@ static struct tensor make_features(struct execution *e, struct unit *unit, struc
     linear_prepare(e, unit, &dense, &x);
     linear_forward(e, unit, &dense, &x, dense_out, absent);
     LAUNCH(e->stream, GELU_FORWARD, gelu_forward, .x = dense_out, .y = activated);
-    norm_forward(e, unit, &transform_norm, activated, features, NULL);
+    norm_forward(e, unit, &transform_norm, activated, features);
     return features;
 }
 

@@ -31,9 +31,8 @@ static struct tensor statistic(const struct execution *execution, const struct u
 }
 
 void norm_forward(const struct execution *execution, const struct unit *unit, const struct norm *norm, struct tensor x,
-                  struct tensor y, const struct quantized_operands *to)
+                  struct tensor y)
 {
-    const struct quantized_operands made = to != NULL ? *to : (struct quantized_operands){0};
     const float eps = (float)unit->settings->norm_eps;
     const bool one_plus = unit->settings->norm_zero_centered;
     struct tensor weight = unit_weight(execution, unit, norm->weight);
@@ -41,11 +40,10 @@ void norm_forward(const struct execution *execution, const struct unit *unit, co
     if (unit_family(unit)->layer_norm)
         LAUNCH(execution->stream, LAYERNORM_FORWARD, layernorm_forward, .x = x, .weight = weight,
                .bias = unit_weight(execution, unit, norm->bias), .y = y,
-               .mean = statistic(execution, unit, norm->mean, x.rows), .rstd = rstd, .to = made, .eps = eps,
-               .one_plus = one_plus);
+               .mean = statistic(execution, unit, norm->mean, x.rows), .rstd = rstd, .eps = eps, .one_plus = one_plus);
     else
         LAUNCH(execution->stream, RMSNORM_FORWARD, rmsnorm_forward, .x = x, .weight = weight, .y = y, .rstd = rstd,
-               .to = made, .eps = eps, .one_plus = one_plus);
+               .eps = eps, .one_plus = one_plus);
 }
 
 void norm_backward(const struct execution *execution, const struct unit *unit, const struct norm *norm,

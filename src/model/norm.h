@@ -14,10 +14,9 @@ struct norm {
 /* Declares the parameters "<name>.weight", ".bias" and the statistics; the unit declares the norm's output itself. */
 void norm_declare(struct unit *unit, const struct norm *norm, const char *name);
 
-/* Computes y = norm(x) and its statistics. x, y: [T, hidden]; T may be less than the micro-batch's tokens. to: the
- * quantized operands of y that it also makes, and y may then be absent; NULL: none. */
+/* Computes y = norm(x) and its statistics. x, y: [T, hidden]; T may be less than the micro-batch's tokens. */
 void norm_forward(const struct execution *execution, const struct unit *unit, const struct norm *norm, struct tensor x,
-                  struct tensor y, const struct quantized_operands *to);
+                  struct tensor y);
 
 struct norm_gradients {
     struct tensor x, dy;

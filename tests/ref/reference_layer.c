@@ -10,7 +10,6 @@ static double gain_at(const struct tensor *weight, bool one_plus, int64_t h)
 void reference_rmsnorm_forward(const struct rmsnorm_forward_args *args)
 {
     int64_t hidden = args->x.cols;
-    struct tensor y = reference_made(&args->y, args->x.dtype, args->x.rows, hidden);
     for (int64_t t = 0; t < args->x.rows; t++) {
         double squares = 0.0;
         for (int64_t h = 0; h < hidden; h++) {
@@ -20,10 +19,9 @@ void reference_rmsnorm_forward(const struct rmsnorm_forward_args *args)
         double rstd = 1.0 / sqrt(squares / (double)hidden + (double)args->eps);
         reference_store(&args->rstd, 0, t, rstd);
         for (int64_t h = 0; h < hidden; h++)
-            reference_store(&y, t, h,
+            reference_store(&args->y, t, h,
                             reference_load(&args->x, t, h) * rstd * gain_at(&args->weight, args->one_plus, h));
     }
-    reference_made_end(&y, &args->y, &args->to);
 }
 
 static void rmsnorm_input_gradient(const struct rmsnorm_backward_args *args)
@@ -66,7 +64,6 @@ void reference_rmsnorm_backward(const struct rmsnorm_backward_args *args)
 void reference_layernorm_forward(const struct layernorm_forward_args *args)
 {
     int64_t hidden = args->x.cols;
-    struct tensor y = reference_made(&args->y, args->x.dtype, args->x.rows, hidden);
     for (int64_t t = 0; t < args->x.rows; t++) {
         double mean = 0.0, variance = 0.0;
         for (int64_t h = 0; h < hidden; h++)
@@ -77,11 +74,10 @@ void reference_layernorm_forward(const struct layernorm_forward_args *args)
         reference_store(&args->mean, 0, t, mean);
         reference_store(&args->rstd, 0, t, rstd);
         for (int64_t h = 0; h < hidden; h++)
-            reference_store(&y, t, h,
+            reference_store(&args->y, t, h,
                             (reference_load(&args->x, t, h) - mean) * rstd * gain_at(&args->weight, args->one_plus, h) +
                                 reference_load(&args->bias, 0, h));
     }
-    reference_made_end(&y, &args->y, &args->to);
 }
 
 static double layernorm_normalised(const struct layernorm_backward_args *args, int64_t t, int64_t h)
