@@ -166,6 +166,7 @@ static void print_hosts(const struct host_traffic *hosts, const struct machine_r
     }
     whole("communicators of a rank", hosts->communicators);
     whole("made in rounds", hosts->rounds);
+    mebibytes("NCCL on a GPU, about", host_communicator_memory(hosts));
 }
 
 static void print_data(const struct estimate *f)
@@ -273,7 +274,8 @@ static json_t *traffic_json(const struct estimate *f)
 
 static json_t *hosts_json(const struct host_traffic *hosts, const struct machine_rates *rates, bool timed)
 {
-    json_t *all = json_pack("{si si}", "communicators", hosts->communicators, "rounds", hosts->rounds);
+    json_t *all = json_pack("{si si sI}", "communicators", hosts->communicators, "rounds", hosts->rounds,
+                            "communicator_memory", (json_int_t)host_communicator_memory(hosts));
     for (enum host_work work = 0; work < HOST_WORKS; work++) {
         const struct comm_traffic *t = &hosts->of[work];
         json_object_set_new(all, host_work_name(work),

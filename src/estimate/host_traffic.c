@@ -17,3 +17,9 @@ double host_seconds(const struct host_traffic *traffic, enum host_work work, con
                            (double)t->bytes / rates->between_nodes;
     return seconds + (work == HOST_ROLL_CALL ? roll_call_listening : 0);
 }
+
+int64_t host_communicator_memory(const struct host_traffic *traffic)
+{
+    const int64_t first = (int64_t)400 << 20, each = (int64_t)500 << 20;
+    return traffic->communicators > 0 ? first + traffic->communicators * each : 0;
+}
