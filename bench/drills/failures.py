@@ -203,6 +203,9 @@ class Failures:
 
     def disturbed(self, layout, number, failures):
         draw = random.Random("%d %s %d" % (self.seed, layout[0], number))
+        weights = dict(WEIGHTS)
+        if layout[1] == 1:
+            del weights["freeze"]  # nobody is left who would notice
         disk = os.path.join(self.shop.work, "disk")
         os.makedirs(disk, exist_ok=True)
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "cistron-drill", disk], check=True)
@@ -218,7 +221,7 @@ class Failures:
                     if run.over():
                         break
                     continue  # it has failed by itself, such as by comm.timeout on a loaded machine
-                kind = draw.choices(list(WEIGHTS), WEIGHTS.values())[0]
+                kind = draw.choices(list(weights), weights.values())[0]
                 self.seen = len(run.text())
                 after = self.strike(run, kind, draw)
                 if after is None:
