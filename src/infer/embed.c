@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/progress.h"
 #include "base/range.h"
 #include "base/text.h"
 #include "base/thousands.h"
@@ -400,18 +401,28 @@ static int write_round(struct embedder *e)
     return code;
 }
 
+static int run_round(struct embedder *e, bool *more)
+{
+    int code = share_round(e);
+    *more = code == ERROR_NONE && e->round.counts[0] > 0;
+    if (!*more)
+        return code;
+    code = comm_agree(e->world, compute(e));
+    return code == ERROR_NONE ? comm_agree(e->world, write_round(e)) : code;
+}
+
 static int run_rounds(struct embedder *e)
 {
-    for (;;) {
-        int code = share_round(e);
-        if (code != ERROR_NONE || e->round.counts[0] == 0)
-            return code;
-        code = comm_agree(e->world, compute(e));
-        if (code == ERROR_NONE)
-            code = comm_agree(e->world, write_round(e));
-        if (code != ERROR_NONE)
-            return code;
+    struct progress_line progress;
+    int code = ERROR_NONE;
+    progress_start(&progress, "embedding", "tokens", (double)e->sequences.tokens);
+    for (bool more = true; more && code == ERROR_NONE;) {
+        code = run_round(e, &more);
+        for (int r = 0; r < e->inference->teams && more; r++)
+            progress_add(&progress, (double)tokens_of(e, r));
     }
+    progress_end(&progress);
+    return code;
 }
 
 /* -- The whole command -------------------------------------------------------------------------------------------- */

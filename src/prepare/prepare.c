@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/progress.h"
 #include "base/range.h"
 #include "prepare/census.h"
 #include "prepare/encoding.h"
@@ -29,9 +30,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-enum { COPY_BYTES = 1 << 20, BAR_WIDTH = 30 };
+enum { COPY_BYTES = 1 << 20 };
 
 /* An output and its size. */
 struct prepare_output {
@@ -41,20 +41,16 @@ struct prepare_output {
     struct store_writer *writer;
 };
 
-struct progress {
-    bool shown;
-    int64_t total, before; /* bytes of all files (0: unknown), and of the files done */
-    double start, last;
-};
-
 struct prepare {
     const struct prepare_settings *settings;
     const struct tokenizer *tokenizer;
     bool megatron; /* write a Megatron data set */
     struct data_split split;
     struct spool *spool;
-    struct progress progress;
-    char **sources; /* [source_count]: "checksum path" */
+    struct progress_line progress;
+    double start;       /* clock_seconds() before the first file */
+    int64_t bytes_read; /* of the files that were read completely */
+    char **sources;     /* [source_count]: "checksum path" */
     int64_t source_count;
     int64_t empty_records, skipped_records;
     int64_t empty_files;       /* number of files without records */
@@ -70,30 +66,6 @@ struct prepare {
     struct repeats *repeats; /* with a split; else NULL */
     struct prepare_output outputs[SPLIT_PARTS];
 };
-
-static void show_progress(struct progress *progress, int64_t bytes)
-{
-    double now = clock_seconds();
-    if (!progress->shown || now - progress->last < 0.2)
-        return;
-    progress->last = now;
-    double rate = (double)bytes / (now - progress->start + 1e-9) * 1e-6;
-    if (progress->total > 0) {
-        double part = (double)bytes / (double)progress->total;
-        int filled = (int)(part * BAR_WIDTH);
-        fprintf(stderr, "\r[%.*s%*s] %3.0f %%  %.0f MB/s ", filled,
-                "==============================", BAR_WIDTH - filled, "", 100 * part, rate);
-    } else {
-        fprintf(stderr, "\r%.0f MB  %.0f MB/s ", (double)bytes * 1e-6, rate);
-    }
-    fflush(stderr);
-}
-
-static void end_progress(const struct progress *progress)
-{
-    if (progress->shown && progress->last > progress->start)
-        fprintf(stderr, "\r%*s\r", BAR_WIDTH + 30, "");
-}
 
 static int make_folder(const char *output)
 {
@@ -167,19 +139,17 @@ static int name_outputs(struct prepare *prepare)
     return ERROR_NONE;
 }
 
-static void start_progress(struct prepare *prepare)
+/* Returns the bytes of all inputs; 0: unknown, since one is a pipe. */
+static int64_t count_bytes(const struct prepare_settings *settings)
 {
-    struct progress *progress = &prepare->progress;
-    progress->shown = isatty(STDERR_FILENO) == 1;
-    progress->start = progress->last = clock_seconds();
-    for (int64_t i = 0; i < prepare->settings->input_count; i++) {
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < settings->input_count; i++) {
         struct stat status;
-        if (stat(prepare->settings->inputs[i], &status) != 0 || !S_ISREG(status.st_mode)) {
-            progress->total = 0; /* a pipe: the size is unknown */
-            return;
-        }
-        progress->total += status.st_size;
+        if (stat(settings->inputs[i], &status) != 0 || !S_ISREG(status.st_mode))
+            return 0;
+        bytes += status.st_size;
     }
+    return bytes;
 }
 
 static int end_record(struct prepare *prepare)
@@ -271,7 +241,7 @@ static int read_records(struct prepare *prepare, struct record_source *source)
         else if (piece.kind != RECORD_END)
             code = read_text(prepare, &piece);
         if (text || piece.kind != RECORD_SEQUENCE)
-            show_progress(&prepare->progress, prepare->progress.before + source_raw_bytes(source));
+            progress_set(&prepare->progress, (double)(prepare->bytes_read + source_raw_bytes(source)) * 1e-6);
     }
     record_reader_destroy(reader);
     if (code == ERROR_NONE && records == 0 && prepare->empty_files++ == 0)
@@ -288,7 +258,7 @@ static int read_file(struct prepare *prepare, const char *path)
     code = read_records(prepare, source);
     prepare->sources[prepare->source_count++] =
         memory_format("%016" PRIx64 " %s", source_checksum(source), source_name(source));
-    prepare->progress.before += source_raw_bytes(source);
+    prepare->bytes_read += source_raw_bytes(source);
     source_close(source);
     return code;
 }
@@ -314,6 +284,7 @@ static int copy_piece(struct prepare *prepare, const struct split_piece *piece)
             code = writer->class->append(writer, prepare->ids, part);
         if (prepare->repeats != NULL)
             repeats_append(prepare->repeats, prepare->ids, part * prepare->token_bytes);
+        progress_add(&prepare->progress, (double)(part * prepare->token_bytes) * 1e-6);
         rest -= part;
     }
     if (prepare->repeats != NULL)
@@ -367,8 +338,11 @@ static int write_outputs(struct prepare *prepare)
                    : token_store_writer_create(&output->writer, output->path, prepare->tokenizer, output->sequences,
                                                output->tokens, output->name_bytes);
     }
+    progress_start(&prepare->progress, "writing", "MB",
+                   (double)(spool_tokens(prepare->spool) * prepare->token_bytes) * 1e-6);
     if (code == ERROR_NONE)
         code = distribute(prepare, true);
+    progress_end(&prepare->progress);
     for (int i = 0; i < parts && code == ERROR_NONE; i++) {
         struct prepare_output *output = &prepare->outputs[i];
         code =
@@ -421,10 +395,10 @@ static void report(const struct prepare *prepare)
     census_report(&prepare->census, prepare->stops.dropped);
     if (prepare->repeats != NULL)
         warn_of_repeats(prepare);
-    double seconds = clock_seconds() - prepare->progress.start;
+    double seconds = clock_seconds() - prepare->start;
     log_info("%lld file%s, %.1f MB read in %.2f s (%.0f MB/s)", (long long)prepare->source_count,
-             plural(prepare->source_count), (double)prepare->progress.before * 1e-6, seconds,
-             (double)prepare->progress.before * 1e-6 / (seconds + 1e-9));
+             plural(prepare->source_count), (double)prepare->bytes_read * 1e-6, seconds,
+             (double)prepare->bytes_read * 1e-6 / (seconds + 1e-9));
 }
 
 /* Returns the number of CPUs that this process may use, by its affinity mask and its container's quota. */
@@ -481,12 +455,13 @@ static int run(struct prepare *prepare)
         code = make_folder(settings->output);
     if (code == ERROR_NONE)
         code = spool_create(&prepare->spool, settings->output, prepare->token_bytes);
-    start_progress(prepare);
+    prepare->start = clock_seconds();
+    progress_start(&prepare->progress, "reading", "MB", (double)count_bytes(settings) * 1e-6);
     for (int64_t i = 0; i < settings->input_count && code == ERROR_NONE; i++)
         code = read_file(prepare, settings->inputs[i]);
     if (code == ERROR_NONE && prepare->encoding != NULL)
         code = encoding_finish(prepare->encoding);
-    end_progress(&prepare->progress);
+    progress_end(&prepare->progress);
     if (code == ERROR_NONE && spool_records(prepare->spool) == 0)
         code = refuse_nothing(prepare);
     if (code == ERROR_NONE)
