@@ -8,6 +8,7 @@
 #include "base/progress.h"
 #include "base/range.h"
 #include "prepare/census.h"
+#include "prepare/duplicates.h"
 #include "prepare/encoding.h"
 #include "prepare/inputs.h"
 #include "records/record_reader.h"
@@ -52,18 +53,21 @@ struct prepare {
     int64_t bytes_read; /* of the files that were read completely */
     char **sources;     /* [source_count]: "checksum path" */
     int64_t source_count;
-    int64_t empty_records, skipped_records;
-    int64_t empty_files;       /* number of files without records */
-    char *first_empty_file;    /* name of the first one, freed with free() */
-    int64_t text_bytes;        /* bytes of encoded text */
-    struct encoding *encoding; /* for text tokenizers; else NULL */
+    int64_t empty_records, skipped_records, equal_records, loose_records; /* equal to an earlier one; in no cluster */
+    int64_t empty_files;                                                  /* number of files without records */
+    char *first_empty_file;                                               /* name of the first one, freed with free() */
+    int64_t text_bytes;                                                   /* bytes of encoded text */
+    struct encoding *encoding;                                            /* for text tokenizers; else NULL */
     int64_t token_bytes;
-    uint8_t *ids; /* [COPY_BYTES] */
-    char *name;   /* name of the current record; NULL before the first */
+    uint8_t *ids;    /* [COPY_BYTES] */
+    char *name;      /* name of the current record; NULL before the first */
+    char *last_name; /* with clusters: name of a record, for a message */
     int64_t length;
     struct record_stops stops; /* for proteins */
     struct text_census census;
     struct repeats *repeats; /* with a split; else NULL */
+    struct duplicates *duplicates;
+    struct clusters *clusters; /* NULL: none */
     struct prepare_output outputs[SPLIT_PARTS];
 };
 
@@ -152,11 +156,33 @@ static int64_t count_bytes(const struct prepare_settings *settings)
     return bytes;
 }
 
+static int put_tokens(struct prepare *prepare, const void *ids, int64_t count)
+{
+    duplicates_append(prepare->duplicates, ids, count * prepare->token_bytes);
+    return spool_append(prepare->spool, ids, count);
+}
+
+/* Ends a record that has tokens. */
+static int put_record(struct prepare *prepare, const char *name)
+{
+    const bool equal = duplicates_end(prepare->duplicates);
+    bool named = true;
+    prepare->equal_records += equal;
+    if (equal && prepare->settings->drop_duplicates)
+        return spool_discard(prepare->spool);
+    if (prepare->clusters != NULL)
+        clusters_find(prepare->clusters, name, &named);
+    prepare->loose_records += !named;
+    if (!named && prepare->last_name == NULL)
+        prepare->last_name = memory_string(name);
+    return spool_end(prepare->spool, name);
+}
+
 static int end_record(struct prepare *prepare)
 {
     int code = ERROR_NONE;
     if (prepare->name != NULL && prepare->length > 0)
-        code = spool_end(prepare->spool, prepare->name);
+        code = put_record(prepare, prepare->name);
     else if (prepare->name != NULL)
         prepare->empty_records++;
     if (prepare->name != NULL)
@@ -175,7 +201,7 @@ static int append(struct prepare *prepare, const char *text, int64_t length)
     while (length > 0 && code == ERROR_NONE) {
         int64_t part = MIN(length, COPY_BYTES);
         census_encode(&prepare->census, text, part, prepare->ids);
-        code = spool_append(prepare->spool, prepare->ids, part);
+        code = put_tokens(prepare, prepare->ids, part);
         text += part;
         length -= part;
     }
@@ -196,8 +222,8 @@ static int take_text(void *self, const char *name, const void *ids, int64_t coun
         prepare->empty_records++;
         return ERROR_NONE;
     }
-    int code = spool_append(prepare->spool, ids, count);
-    return code == ERROR_NONE ? spool_end(prepare->spool, name) : code;
+    int code = put_tokens(prepare, ids, count);
+    return code == ERROR_NONE ? put_record(prepare, name) : code;
 }
 
 static int read_text(struct prepare *prepare, const struct record_piece *piece)
@@ -389,6 +415,14 @@ static void report(const struct prepare *prepare)
     record_reader_report(prepare->skipped_records, prepare->settings->field);
     if (prepare->empty_records > 0)
         log_info("%lld empty record%s skipped", (long long)prepare->empty_records, plural(prepare->empty_records));
+    if (prepare->equal_records > 0)
+        log_info("%lld record%s with the sequence of an earlier one%s", (long long)prepare->equal_records,
+                 plural(prepare->equal_records),
+                 prepare->settings->drop_duplicates ? " dropped" : " (--drop-duplicates drops them)");
+    if (prepare->loose_records > 0)
+        log_warn("%s does not name %lld of %lld records; each of them is a cluster of its own",
+                 prepare->settings->clusters, (long long)prepare->loose_records,
+                 (long long)spool_records(prepare->spool));
     if (prepare->encoding != NULL)
         log_info("%lld bytes of text, %.3f a token", (long long)prepare->text_bytes,
                  (double)prepare->text_bytes / (double)total);
@@ -439,6 +473,18 @@ static int refuse_nothing(const struct prepare *prepare)
     return error_user("%s: no record has a sequence, there is nothing to store", prepare->settings->inputs[0]);
 }
 
+static int open_clusters(struct prepare *prepare)
+{
+    const struct prepare_settings *settings = prepare->settings;
+    if (settings->clusters == NULL)
+        return ERROR_NONE;
+    if (settings->split == NULL)
+        return error_user("--clusters: needs --split, which keeps clusters together");
+    int code = clusters_read(&prepare->clusters, settings->clusters);
+    prepare->split.clusters = prepare->clusters;
+    return code;
+}
+
 static int run(struct prepare *prepare)
 {
     const struct prepare_settings *settings = prepare->settings;
@@ -449,6 +495,8 @@ static int run(struct prepare *prepare)
         code = open_tokenizer(prepare);
     if (code == ERROR_NONE)
         code = split_parse(&prepare->split, settings->split, settings->seed);
+    if (code == ERROR_NONE)
+        code = open_clusters(prepare);
     if (code == ERROR_NONE)
         code = name_outputs(prepare);
     if (code == ERROR_NONE)
@@ -464,6 +512,11 @@ static int run(struct prepare *prepare)
     progress_end(&prepare->progress);
     if (code == ERROR_NONE && spool_records(prepare->spool) == 0)
         code = refuse_nothing(prepare);
+    if (code == ERROR_NONE && prepare->clusters != NULL && prepare->loose_records == spool_records(prepare->spool))
+        code =
+            error_user("--clusters %s: names none of the records; its names must be the first words of headers, here "
+                       "such as %s",
+                       settings->clusters, prepare->last_name);
     if (code == ERROR_NONE)
         code = write_outputs(prepare);
     if (code == ERROR_NONE)
@@ -481,6 +534,7 @@ int prepare_run(const struct prepare_settings *given)
     settings.input_count = inputs.count;
     prepare.sources = memory_allocate((inputs.count + 1) * (int64_t)sizeof *prepare.sources);
     prepare.ids = memory_allocate(COPY_BYTES);
+    prepare.duplicates = duplicates_create();
     temporary_catch_signals();
     if (code == ERROR_NONE)
         code = run(&prepare);
@@ -496,6 +550,9 @@ int prepare_run(const struct prepare_settings *given)
     tokenizer_close(prepare.tokenizer);
     spool_destroy(prepare.spool);
     repeats_destroy(prepare.repeats);
+    duplicates_destroy(prepare.duplicates);
+    clusters_destroy(prepare.clusters);
+    free(prepare.last_name);
     free(prepare.name);
     free(prepare.first_empty_file);
     memory_free(prepare.sources);

@@ -5,7 +5,7 @@
 #include "comm/comm.h"
 #include "deck/deck.h"
 
-/* If train.epochs is not 0, sets train.steps to the steps that take so many epochs: one epoch has each window of
+/* If train.epochs is not 0, sets train.steps to the steps of this number of epochs: one epoch has each window of
  * data.train once, packed into rows as in training. Warns if the deck gives another train.steps. Needs a deck that is
  * complete (model.initialise_from). Rank 0 packs all rows, about 0.4 s for a million windows. Collective; an agreed
  * code. loud: logs the result. ERROR_USER: the data have no epochs, or loader_create refuses them. */
