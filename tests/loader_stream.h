@@ -32,6 +32,18 @@ static inline int32_t as_label(const struct loader_settings *settings, int32_t t
     return token;
 }
 
+/* The reverse complement of a window's bases, of which special tokens at its ends are none. */
+static inline void reverse(int32_t *tokens, int64_t length, bool bos, bool eos)
+{
+    static const char bases[] = "ACGTacgtNR", complements[] = "TGCAtgcaNY";
+    const int64_t count = length - bos - eos;
+    int32_t *copy = memory_grow(NULL, (count + 1) * 4);
+    memcpy(copy, tokens + bos, (size_t)count * 4);
+    for (int64_t i = 0; i < count; i++)
+        tokens[bos + i] = complements[strchr(bases, copy[count - 1 - i]) - bases];
+    free(copy);
+}
+
 /* Appends one epoch by the definition of windows, directly from the texts. `epoch` also distinguishes stores of a
  * blend. */
 static inline void push_epoch(struct read_stream *stream, const struct loader_settings *settings,
@@ -73,7 +85,11 @@ static inline void push_epoch(struct read_stream *stream, const struct loader_se
     }
     struct index_shuffle order = shuffle_create(found, settings->seed, epoch);
     for (int64_t w = 0; w < found; w++) {
-        struct list window = windows[settings->shuffle ? shuffle_at(&order, w) : w];
+        const int64_t number = settings->shuffle ? shuffle_at(&order, w) : w;
+        struct list window = windows[number];
+        const struct random_key key = {settings->seed, RANDOM_STRAND, (uint64_t)epoch};
+        if (random_uniform(&key, (uint64_t)number) < settings->reverse_complement)
+            reverse(all + window.begin, window.length, !settings->no_bos, !settings->no_eos);
         for (int64_t t = 0; t < window.length; t++)
             push(stream, all[window.begin + t],
                  t + 1 < window.length ? as_label(settings, all[window.begin + t + 1]) : -100);

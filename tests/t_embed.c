@@ -1,6 +1,6 @@
-/* Vectors of protein records match transformers to 1e-5 (tests/golden/make_embed.py), for each way of pooling, on the
- * CPU executor and the oracle. A record's vectors do not depend on the other records of its batch. Injected faults in
- * launches and in pooling are noticed. */
+/* Vectors of protein records match transformers to 1e-5 (tests/golden/make_embed.py), for each way of pooling and all
+ * layers, on the CPU executor and the oracle. A record's vectors have the same bits whatever other records the file
+ * has. L2 norms, f16 and NumPy's format are checked. Injected faults in launches, pooling and layers are noticed. */
 #include "check.h"
 
 #include "base/error.h"
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { HIDDEN = 32, RECORDS = 4, LONGEST = 256 };
+enum { HIDDEN = 32, LAYERS = 2, RECORDS = 4, LONGEST = 256 };
 
 static const double bound = 1e-5;
 static const char *const names[RECORDS] = {"P42212", "insulin_B", "rare", "one"};
@@ -135,7 +135,7 @@ static double compare(hid_t golden, const struct generate_result *result, const 
     for (int r = 0; r < RECORDS; r++) {
         const int64_t tokens = residues[r] + 2;
         const bool all = strcmp(pool, "none") == 0, mean = strcmp(pool, "mean") == 0;
-        const int64_t skipped = all || mean ? 0 : tokens - 1, rows = all ? tokens : 1;
+        const int64_t skipped = strcmp(pool, "last") == 0 ? tokens - 1 : 0, rows = all ? tokens : 1;
         double *expected = expected_of(golden, names[r], mean ? "mean" : "states", (mean ? 1 : tokens) * HIDDEN);
         double d = distance(own, expected + skipped * HIDDEN, rows * HIDDEN);
         worst = d <= worst ? worst : d;
@@ -164,14 +164,136 @@ static double mean_of_all(hid_t golden, const struct generate_result *every)
     return worst;
 }
 
-/* Each record in a file of its own: the same vectors, to the last bit or nearly. */
+/* The worst distance of all tokens' states of the embedding and all layers, with `shift` from those of another layer.
+ */
+static double compare_layers(hid_t golden, const struct generate_result *result, int shift)
+{
+    const float *own = result->vectors;
+    double worst = 0;
+    for (int r = 0; r < RECORDS; r++) {
+        const int64_t tokens = residues[r] + 2;
+        double *lower = expected_of(golden, names[r], "hidden_states", LAYERS * tokens * HIDDEN);
+        double *last = expected_of(golden, names[r], "states", tokens * HIDDEN);
+        float *of_layer = memory_allocate((int64_t)sizeof *of_layer * tokens * HIDDEN);
+        for (int layer = 0; layer <= LAYERS; layer++) {
+            const int wanted = (layer + shift) % (LAYERS + 1);
+            for (int64_t i = 0; i < tokens * HIDDEN; i++)
+                of_layer[i] = own[(i / HIDDEN * (LAYERS + 1) + layer) * HIDDEN + i % HIDDEN];
+            double d = distance(of_layer, wanted == LAYERS ? last : lower + wanted * tokens * HIDDEN, tokens * HIDDEN);
+            worst = d <= worst ? worst : d;
+        }
+        own += tokens * (LAYERS + 1) * HIDDEN;
+        memory_free(lower);
+        memory_free(last);
+        memory_free(of_layer);
+    }
+    return worst;
+}
+
+static void check_layers(struct comm *self, struct embed_settings settings, hid_t golden,
+                         struct generate_result *result)
+{
+    settings.pool = "none";
+    settings.layers = "all";
+    run(self, settings, make_oracle, result);
+    CHECK(compare_layers(golden, result, 0) <= bound);
+    run(self, settings, cpu_executor_make, result);
+    double worst = compare_layers(golden, result, 0), shifted = compare_layers(golden, result, 1);
+    printf("all layers: %.1e, of the next layer %.1e\n", worst, shifted);
+    CHECK(worst <= bound && shifted > bound);
+    struct generate_result *some = memory_allocate(sizeof *some);
+    settings.layers = "-1,0";
+    run(self, settings, cpu_executor_make, some);
+    for (int i = 0; i < HIDDEN; i++) {
+        CHECK(some->vectors[i] == result->vectors[LAYERS * HIDDEN + i]);
+        CHECK(some->vectors[HIDDEN + i] == result->vectors[i]);
+    }
+    static const char *const wrong[] = {"3", "-4", "0-3", "2-1", "0,0", "1,", "x", "-1-0", ""};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        settings.layers = wrong[i];
+        CHECK(embed_run(self, &settings, cpu_executor_make) == ERROR_USER);
+    }
+    memory_free(some);
+}
+
+/* -- Numbers and files -------------------------------------------------------------------------------------------- */
+
+static double norm_of(const float *vector)
+{
+    double squares = 0;
+    for (int i = 0; i < HIDDEN; i++)
+        squares += (double)vector[i] * vector[i];
+    return sqrt(squares);
+}
+
+/* f16 has 10 bits of mantissa, and steps of 2^-24 near zero. */
+static void check_numbers(struct comm *self, struct embed_settings settings, struct generate_result *result)
+{
+    struct generate_result *other = memory_allocate(sizeof *other);
+    settings.pool = "none";
+    run(self, settings, cpu_executor_make, result);
+    settings.dtype = "f16";
+    run(self, settings, cpu_executor_make, other);
+    int64_t rows = 0, differ = 0;
+    for (int r = 0; r < RECORDS; r++)
+        rows += residues[r] + 2;
+    for (int64_t i = 0; i < rows * HIDDEN; i++) {
+        const double of = fabs((double)result->vectors[i]),
+                     apart = fabs((double)other->vectors[i] - result->vectors[i]);
+        CHECK(apart <= fmax(of * 0x1p-11, 0x1p-25));
+        differ += apart > 0;
+    }
+    CHECK(differ > rows);
+    settings.dtype = "f32";
+    settings.normalize = true;
+    run(self, settings, cpu_executor_make, other);
+    for (int64_t t = 0; t < rows; t++) {
+        const float *a = result->vectors + t * HIDDEN, *b = other->vectors + t * HIDDEN;
+        CHECK(fabs(norm_of(b) - 1) <= 1e-6 && fabs(norm_of(a) - 1) > 1e-6);
+        CHECK(fabs(b[3] * norm_of(a) - a[3]) <= 1e-6 * norm_of(a));
+    }
+    settings.dtype = "f64";
+    CHECK(embed_run(self, &settings, cpu_executor_make) == ERROR_USER);
+    memory_free(other);
+}
+
+/* NumPy's format 1.0 as its documentation has it; the numbers are those of the HDF5 file. */
+static void check_npy(struct comm *self, struct embed_settings settings, struct generate_result *result)
+{
+    char *npy = memory_format("%s.npy", settings.output), *tsv = memory_format("%s.tsv", settings.output);
+    char header[256] = "", lines[256] = "";
+    static float vectors[RECORDS * HIDDEN];
+    settings.pool = "mean";
+    run(self, settings, cpu_executor_make, result);
+    settings.output = npy;
+    CHECK(embed_run(self, &settings, cpu_executor_make) == ERROR_NONE);
+    FILE *file = fopen(npy, "r");
+    CHECK(file != NULL && fread(header, 1, 10, file) == 10 && memcmp(header, "\x93NUMPY\x01\x00", 8) == 0);
+    const int bytes = (unsigned char)header[8] + 256 * (unsigned char)header[9];
+    CHECK((10 + bytes) % 64 == 0 && bytes < (int)sizeof header && (int)fread(header, 1, (size_t)bytes, file) == bytes);
+    CHECK(strstr(header, "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 32), }") == header);
+    CHECK(header[bytes - 1] == '\n');
+    CHECK(fread(vectors, sizeof *vectors, RECORDS * HIDDEN + 1, file) == RECORDS * HIDDEN);
+    CHECK(memcmp(vectors, result->vectors, sizeof vectors) == 0);
+    fclose(file);
+    file = fopen(tsv, "r");
+    CHECK(file != NULL && fread(lines, 1, sizeof lines - 1, file) > 0);
+    CHECK(strcmp(lines, "name\tlength\trow\nP42212\t238\t0\ninsulin_B\t30\t1\nrare\t6\t2\none\t1\t3\n") == 0);
+    fclose(file);
+    unlink(npy);
+    unlink(tsv);
+    free(npy);
+    free(tsv);
+}
+
+/* Each record in a file of its own: the same bits. */
 static void check_company(struct comm *self, struct embed_settings settings, const struct generate_result *together)
 {
     static const char *const sequences[2] = {"MXUBZO", "W"};
     struct generate_result *alone = memory_allocate(sizeof *alone);
     char *path = memory_format("%s.fa", settings.output);
     const float *own = together->vectors + (residues[0] + residues[1] + 4) * HIDDEN;
-    settings.fasta = path;
+    settings.input = path;
     for (int r = 2; r < RECORDS; r++) {
         const int64_t count = (residues[r] + 2) * HIDDEN;
         FILE *file = fopen(path, "w");
@@ -183,7 +305,7 @@ static void check_company(struct comm *self, struct embed_settings settings, con
             expected[i] = own[i];
         double d = distance(alone->vectors, expected, count);
         printf("%s alone: %.1e\n", names[r], d);
-        CHECK(d <= 1e-6);
+        CHECK(d == 0);
         own += count;
         memory_free(expected);
     }
@@ -230,7 +352,7 @@ static void check_memory(struct comm *self, struct embed_settings settings, stru
 
 int main(void)
 {
-    static const char *const pools[] = {"mean", "last", "none"};
+    static const char *const pools[] = {"mean", "last", "first", "none"};
     struct comm *self = comm_self();
     struct generate_result *result = memory_allocate(sizeof *result);
     char folder[] = "/tmp/cistron-embed.XXXXXX";
@@ -242,8 +364,9 @@ int main(void)
     CHECK(golden >= 0);
     const struct import_settings model = {.folder = weights, .output = checkpoint, .version = "t_embed"};
     CHECK(import_run(&model) == ERROR_NONE);
-    struct embed_settings settings = {.checkpoint = checkpoint, .fasta = fasta, .output = output, .replace = true};
-    for (int p = 0; p < 3; p++) {
+    struct embed_settings settings = {
+        .checkpoint = checkpoint, .input = fasta, .dtype = "f32", .output = output, .replace = true};
+    for (int p = 0; p < 4; p++) {
         settings.pool = pools[p];
         run(self, settings, cpu_executor_make, result);
         double cpu = compare(golden, result, pools[p]);
@@ -267,6 +390,9 @@ int main(void)
         CHECK((d <= bound) == (fault == NO_FAULT));
     }
     check_memory(self, settings, result);
+    check_layers(self, settings, golden, result);
+    check_numbers(self, settings, result);
+    check_npy(self, settings, result);
     H5Fclose(golden);
     char *side = memory_format("%s.xxh3", checkpoint);
     unlink(side);

@@ -51,7 +51,7 @@ rows()
 
 # -- embed ---------------------------------------------------------------------------------------------------------
 # 12 records of 1779 residues, and two special tokens each
-for pool in mean last none; do
+for pool in mean first last none; do
     for n in 1 2 3; do
         ranks $n embed --checkpoint "$work/esm" --fasta "$work/p.fa" -o "$work/$pool$n.h5" --pool $pool
         check "embed --pool $pool on $n ranks ends with 0" codes_are 0 $n
@@ -89,6 +89,26 @@ ranks 1 embed --checkpoint "$work/esm" --fasta "$work/cut.fa" -o "$work/own.h5" 
 check "what is whole is not said to be cut" grep -q '"truncated": 0' "$work/own.json"
 "$abs_top_builddir/tests/hdf5_edit" "$work/own.h5" truncated 6
 check "cut short: the vectors of what is left" cmp "$work/own.h5" "$work/cut.h5"
+
+# a record's vectors do not depend on the file's other records: 62 residues in a file with one of 700, and alone
+awk '/^>/ { n++ } n == 1' "$work/p.fa" >"$work/first.fa"
+ranks 1 embed --checkpoint "$work/esm" --fasta "$work/first.fa" -o "$work/first.npy" --layers all
+ranks 2 embed --checkpoint "$work/esm" --fasta "$work/p.fa" -o "$work/all.npy" --layers all
+check "NumPy and a table of the records" test "$(cat "$work/first.tsv")" = "name	length	row
+protein1	62	0"
+check "a record has the same bits alone" cmp <(tail -c +193 "$work/first.npy") \
+    <(tail -c +193 "$work/all.npy" | head -c $((3 * 32 * 4)))
+check "a table of all records" test "$(wc -l <"$work/all.tsv")" -eq 13
+
+# the same records in other formats
+awk '/^>/ { if (s != "") print "{\"text\": \"" s "\"}"; s = ""; next } { s = s $0 } END { print "{\"text\": \"" s "\"}" }' \
+    "$work/p.fa" >"$work/p.jsonl"
+sed 's/.*: "\(.*\)"}/\1/; 1i protein' "$work/p.jsonl" >"$work/p.csv"
+ranks 2 embed --checkpoint "$work/esm" --input "$work/p.jsonl" -o "$work/jsonl.npy"
+ranks 2 embed --checkpoint "$work/esm" --input "$work/p.csv" --field protein -o "$work/csv.npy"
+ranks 2 embed --checkpoint "$work/esm" --fasta "$work/p.fa" -o "$work/mean.npy"
+check "JSON lines: the same vectors" cmp "$work/jsonl.npy" "$work/mean.npy"
+check "CSV: the same vectors" cmp "$work/csv.npy" "$work/mean.npy"
 
 # what is odd is told
 printf '>a\nMKV\n>none\n>stop\nMKVLA*\n>inner\nMK*VL\n>low\nmkvl\n' >"$work/odd.fa"
@@ -180,6 +200,9 @@ scored="eval --checkpoint $work/esm -o $work/bad.json --fasta $work/p.fa"
     mistake "empty FASTA" "empty.fa: has no record" $vectors "$work/empty.fa"
     mistake "binary behind good records" "this is binary data" $vectors "$work/binary.fa"
     mistake "no such pool" "--pool max: must be mean" $vectors "$work/p.fa" --pool max
+    mistake "no such layer" "--layers 3: must be of 0 (the embedding) to 2" $vectors "$work/p.fa" --layers 3
+    mistake "no such type" "--dtype f64: must be f32 or f16" $vectors "$work/p.fa" --dtype f64
+    mistake "two inputs" "--fasta and --input: give only one of them" $vectors "$work/p.fa" --input "$work/p.fa"
     mistake "an empty pool" "--pool : must be mean" $vectors "$work/p.fa" --pool ""
     mistake "a length of special tokens alone" "--max-length 2: must be 3" $vectors "$work/p.fa" --max-length 2
     mistake "a negative length" "--max-length -1" $vectors "$work/p.fa" --max-length -1

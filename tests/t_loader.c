@@ -16,6 +16,7 @@ static void test_stream(const char *store, char *const *texts)
         settings.max_segments = 1 + variant % 7;
         settings.no_bos = variant % 3 == 1;
         settings.no_eos = variant % 5 > 2;
+        settings.reverse_complement = settings.special == LOADER_SPECIAL_WINDOW ? variant / 8 % 3 * 0.5 : 0;
         struct read_stream wanted = {0}, got = {0};
         for (int64_t epoch = 0; epoch < 4; epoch++)
             push_epoch(&wanted, &settings, texts, TEXTS, epoch);
@@ -150,6 +151,34 @@ static void test_once(const char *store, char *const *texts)
     }
 }
 
+/* Half of the windows of long rows are reversed, others in each epoch; windows cut by a row's end stay whole. */
+static void test_strands(const char *store)
+{
+    struct loader_settings settings = small_settings(store);
+    struct read_stream plain = {0}, half = {0};
+    for (int way = 0; way < 2; way++) {
+        struct read_stream *got = way == 0 ? &plain : &half;
+        settings.shuffle = false;
+        settings.reverse_complement = way * 0.5;
+        struct loader *loader = create(&settings, 0, 1);
+        while (got->count < 2 * loader_window_tokens(loader))
+            push_step(got, loader_next(loader), loader_micro_batches(loader), &settings);
+        loader_destroy(loader);
+    }
+    int64_t same = 0, windows = 0;
+    for (int64_t i = 0, next; i < half.count; i = next) { /* windows begin with BOS */
+        bool equal = true;
+        for (next = i + 1; next < half.count && half.pairs[2 * next] != 2; next++)
+            equal &= half.pairs[2 * next] == plain.pairs[2 * next];
+        windows += next - i > 30;
+        same += next - i > 30 && equal;
+    }
+    printf("%lld of %lld windows are read forwards\n", (long long)same, (long long)windows);
+    CHECK(windows > 60 && same > windows / 4 && same < windows * 3 / 4);
+    free(plain.pairs);
+    free(half.pairs);
+}
+
 /* Each mistake is the user's, whatever else is right. comm_agree prints the messages. */
 static void test_mistakes(const char *store)
 {
@@ -164,8 +193,12 @@ static void test_mistakes(const char *store)
         struct loader *loader;
         CHECK(loader_create(&loader, &settings, world, 0, 1) == ERROR_USER && loader == NULL);
     }
-    struct loader_settings settings = small_settings(stores_path("absent.h5"));
+    struct loader_settings settings = small_settings(store);
     struct loader *loader;
+    settings.reverse_complement = 0.5;
+    settings.special = LOADER_SPECIAL_SEQUENCE;
+    CHECK(loader_create(&loader, &settings, world, 0, 1) == ERROR_USER);
+    settings = small_settings(stores_path("absent.h5"));
     CHECK(loader_create(&loader, &settings, world, 0, 1) == ERROR_USER);
     char *nothing[] = {memory_string("")};
     settings.stores = stores_path("nothing.h5");
@@ -183,6 +216,7 @@ int main(void)
     test_labels();
     test_golden();
     test_once(texts.first, texts.all);
+    test_strands(texts.first);
     test_mistakes(texts.first);
     return texts_end(&texts);
 }

@@ -1,7 +1,8 @@
 #!/bin/bash
 # Ranks on two and four hosts (network namespaces, MPI over TCP) compute one host's bits, across saves and restarts on
-# other numbers of hosts; sums in two levels have the bits of simulated nodes. A pulled cable ends the ranks of both hosts
-# with a line that names the host. With the argument "all" (not in make check): every layout, and a killed host.
+# other numbers of hosts; sums in two levels have the bits of simulated nodes. A slow cable changes no bit, and `cistron
+# measure --check` names its host. A pulled cable ends the ranks of both hosts with a line that names the host. With the
+# argument "all" (not in make check): every layout, and a killed host.
 #
 # limit: 1200 s
 . "$abs_top_srcdir/tests/lib.sh"
@@ -67,6 +68,29 @@ if [ "$cases" = all ]; then
     layout gather parallel.context=2 parallel.context_method=gather
     layout ring parallel.context=2 parallel.context_method=ring
     layout exact parallel.shard=full train.reproducible=true device.deterministic=true memory.head_tokens=200
+fi
+
+# -- A slow cable ------------------------------------------------------------------------------------------------------
+
+# slow_cable I RATE: both directions of host I's cable
+slow_cable()
+{
+    tc qdisc add dev "cable$1" root tbf rate "$2" burst 64kb latency 100ms &&
+        on_host "$1" tc qdisc add dev eth0 root tbf rate "$2" burst 64kb latency 100ms
+}
+
+# The check before a run names the host behind the cable; a run over it has the same bits.
+if command -v tc >/dev/null && slow_cable 3 20mbit; then
+    MPIRUN=$(hosts_mpirun 4 4)
+    ranks 4 measure --check device.kind=cpu
+    check "a slow cable: the check fails on all ranks" codes_are 1 4
+    check "a slow cable: a rank on host3 is named" \
+        grep -qE 'on host3: transfers between nodes at [0-9.]+ GB/s are 0\.[0-4]' "$work/out"
+    train 4 slow parallel.shard=full parallel.shard_size=2
+    same_bits slow hybrid
+    tc qdisc del dev cable3 root && on_host 3 tc qdisc del dev eth0 root
+else
+    echo "a slow cable: left out, there is no tc"
 fi
 
 # -- Faults ------------------------------------------------------------------------------------------------------------

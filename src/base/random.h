@@ -16,7 +16,8 @@ enum random_purpose {
     RANDOM_SAMPLE = 5,
     RANDOM_MASK = 6,
     RANDOM_DATA_LENGTH = 7,
-    RANDOM_DATA_TOKEN = 8
+    RANDOM_DATA_TOKEN = 8,
+    RANDOM_STRAND = 9
 };
 
 struct random_key {

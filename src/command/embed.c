@@ -2,7 +2,8 @@
 #include "infer/embed.h"
 #include "command/command.h"
 
-static struct embed_settings given = {.pool = "mean"};
+static struct embed_settings given = {.pool = "mean", .dtype = "f32"};
+static const char *fasta, *input;
 static device_make *make_executor;
 
 static int embed(struct comm *world, void *self)
@@ -14,16 +15,37 @@ static int run(const struct command_environment *environment, char **arguments, 
 {
     (void)arguments;
     (void)count;
+    if (fasta != NULL && input != NULL)
+        return command_mistake(&command_embed, "--fasta and --input: give only one of them");
+    given.input = fasta != NULL ? fasta : input;
+    if (given.input == NULL)
+        return command_mistake(&command_embed, "missing: --fasta FILE or --input FILE");
+    if (fasta != NULL)
+        given.input_format = "fasta";
     make_executor = environment->make_executor;
     return environment->with_ranks(embed, &given);
 }
 
 static const struct command_option options[] = {
     {"checkpoint", 0, "FILE", COMMAND_PATH, true, &given.checkpoint, "checkpoint or run folder"},
-    {"fasta", 0, "FILE", COMMAND_PATH, true, &given.fasta, "FASTA records (plain, .gz or .zst; - is standard input)"},
-    {"output", 'o', "OUT.h5", COMMAND_PATH, true, &given.output, "output file of the vectors"},
+    {"fasta", 0, "FILE", COMMAND_PATH, false, &fasta, "FASTA records (plain, .gz or .zst; - is standard input)"},
+    {"input", 0, "FILE", COMMAND_PATH, false, &input, "records in another format: JSON, CSV, Parquet"},
+    {"input-format", 0, "NAME", COMMAND_TEXT, false, &given.input_format,
+     "format of --input, as for cistron prepare (detected from the file's name and content)"},
+    {"field", 0, "NAME", COMMAND_TEXT, false, &given.field,
+     "JSON, CSV, TSV, Parquet: field with a record's sequence (text)"},
+    COMMAND_SKIP_BAD(&given.skip_bad),
+    {"output", 'o', "OUT.h5", COMMAND_PATH, true, &given.output,
+     "output file of the vectors; OUT.npy: as a NumPy array, with a table OUT.tsv of the records"},
     {"pool", 0, "HOW", COMMAND_TEXT, false, &given.pool,
-     "mean over a record's residues, last (its last token) or none (a vector per token) (mean)"},
+     "mean over a record's residues, first (its begin token), last (its last token) or none (a vector per token) "
+     "(mean)"},
+    {"layers", 0, "LIST", COMMAND_TEXT, false, &given.layers,
+     "states of these layers: 0 (the embedding) to the last, such as 0,6-8 or -1, or all (the last)"},
+    {"both-strands", 0, NULL, COMMAND_FLAG, false, &given.both_strands,
+     "models of nucleotides: mean of both strands (reverse complement)"},
+    {"normalize", 0, NULL, COMMAND_FLAG, false, &given.normalize, "divide each vector by its L2 norm"},
+    {"dtype", 0, "NAME", COMMAND_TEXT, false, &given.dtype, "f32 or f16 (f32)"},
     {"max-length", 0, "N", COMMAND_INTEGER, false, &given.max_length,
      "truncate records to N tokens, special tokens included (no limit)"},
     COMMAND_CASE(&given.letter_case),
@@ -35,10 +57,12 @@ static const struct command_option options[] = {
 const struct command command_embed = {
     .name = "embed",
     .arguments = "",
-    .summary = "write the vectors of FASTA records",
-    .help = "Writes names, lengths and the model's states after its last norm (f32) to OUT.h5, in the order of the\n"
-            "file. Masked models (ESM-2, AMPLIFY) see begin token, record, end token; Llama sees begin token and\n"
-            "record, so --pool last is the state of the last residue. A mean excludes special tokens. Under mpirun or\n"
+    .summary = "write the vectors of records",
+    .help = "Writes names, lengths and the model's states after its last norm, or those of the named layers, to\n"
+            "OUT.h5, in the order of the file. A record's vectors do not depend on the other records. Masked models "
+            "(ESM-2, AMPLIFY) see begin token, record, end token; Llama sees begin token and\n"
+            "record, so --pool last is the state of the last residue. A mean excludes special tokens. Layers are\n"
+            "numbered as hidden_states of transformers: 0 is the embedding, the last is normalised. Under mpirun or\n"
             "srun the ranks share the records. A run folder stands for its final_model.h5 or, if that is later, its\n"
             "newest checkpoint.",
     .options = options,

@@ -41,6 +41,8 @@ static const struct command_option options[] = {
     {"batch", 0, "N", COMMAND_INTEGER, false, &given.batch, "windows computed at once (about 4096 tokens)"},
     {"bos", 0, NULL, COMMAND_FLAG, false, &given.bos,
      "put the begin token before each record, and score the first base too"},
+    {"both-strands", 0, NULL, COMMAND_FLAG, false, &given.both_strands,
+     "models of nucleotides: also score the reverse complement of each record, and count both"},
     {"no-mask", 0, NULL, COMMAND_FLAG, false, &given.no_mask, "also score letters other than A, C, G, T"},
     {"seed", 0, "N", COMMAND_INTEGER, false, &given.seed, "masked models: seed of the masks (that of the training)"},
     COMMAND_CASE(&given.letter_case),

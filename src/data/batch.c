@@ -58,6 +58,17 @@ int64_t batch_append(struct batch *batch, const int32_t *tokens, int64_t count)
     return first;
 }
 
+void batch_pad(struct batch *batch, int32_t pad, int64_t tokens)
+{
+    for (int64_t t = batch->row_tokens; t < tokens; t++) {
+        batch->tokens[t] = pad;
+        batch->labels[t] = BATCH_IGNORED;
+        batch->positions[t] = 0;
+        batch->scale[t] = 1;
+    }
+    batch->row_tokens = tokens;
+}
+
 void batch_destroy(struct batch *batch)
 {
     memory_free(batch->tokens);

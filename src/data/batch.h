@@ -38,6 +38,8 @@ void batch_clear(struct batch *batch, int32_t pad);
  * must not be exceeded. */
 void batch_restart(struct batch *batch);
 int64_t batch_append(struct batch *batch, const int32_t *tokens, int64_t count);
+/* Adds padding, token `pad` outside of segments, up to row_tokens = `tokens`, which must not be exceeded before. */
+void batch_pad(struct batch *batch, int32_t pad, int64_t tokens);
 void batch_destroy(struct batch *batch);
 
 #endif

@@ -54,7 +54,7 @@ struct deck {
         int format;         /* enum deck_format */
         int special_tokens; /* enum deck_special */
         bool bos, eos, truncate, split, mask_degenerate, uppercase_labels, shuffle, balance;
-        double mask_probability;
+        double mask_probability, reverse_complement;
     } data;
     struct {
         int64_t every, rows;

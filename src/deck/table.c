@@ -217,6 +217,10 @@ const struct deck_row deck_table[] = {
      .doc = "Nucleotides: no loss on tokens other than A, C, G, T, a, c, g, t."},
     {BOOL(data.uppercase_labels, false), .restart = RESTART_LABELS,
      .doc = "Nucleotides: predict upper case for lower-case letters; inputs are unchanged."},
+    {REAL(data.reverse_complement, 0, 0, 1), .restart = RESTART_DATA,
+     .doc =
+         "Nucleotides: probability that a window is read from the other strand, as its reverse complement. Drawn again "
+         "in each epoch. Not in validation. Needs data.special_tokens = \"window\"."},
     {REAL(data.mask_probability, 0.15, 0, 1), .above_minimum = true, .below_maximum = true, .restart = RESTART_LABELS,
      .doc = "Masked models: probability that a token is selected for prediction. Of the selected tokens 80 % are "
             "replaced by the mask token, 10 % by a random token, and 10 % stay. Special tokens are never selected."},

@@ -85,6 +85,7 @@ struct engine {
     struct tensor rope_table;
     struct execution_owner owner; /* owner of the execution */
     struct execution execution;
+    const struct engine_states *states;                 /* in engine_embed, else NULL */
     struct stage_transfer sending[TRANSFER_DIRECTIONS]; /* SEND_TO_NEXT and SEND_TO_PREVIOUS */
     struct batch_staging staging;
     struct step_replay replay;
@@ -158,9 +159,17 @@ struct engine_result engine_evaluate(struct engine *engine, const struct batch *
  * sizes. For engines that train or evaluate, without context parallelism. */
 void engine_score(struct engine *engine, const struct batch *batch, double *losses);
 
-/* Writes each token's state after the last norm; vectors: [rows * row_tokens, hidden]. Sizes of batches and ranks are
- * as in engine_score. For engines of MEMORY_EMBED. */
-void engine_embed(struct engine *engine, const struct batch *batch, float *vectors);
+/* States of tokens, in the numbering of transformers' hidden_states: 0 is the output of the embedding, i that of layer
+ * i, and the number of layers the state after the last norm. */
+struct engine_states {
+    const int64_t *layers; /* [count], each once */
+    int64_t count;
+    float *vectors; /* [tokens, count, hidden] */
+};
+
+/* Writes states of all tokens of a batch, of whole rows. Sizes of batches and ranks are as in engine_score. For engines
+ * of MEMORY_EMBED. */
+void engine_embed(struct engine *engine, const struct batch *batch, const struct engine_states *states);
 
 /* Writes the logits of the tokens ends[count] (indices in the batch's flattened rows, each used once or more), rounded
  * to f32; logits: [count, vocabulary]. The head computes these tokens alone. count: 0 to the planned tokens, if the

@@ -60,6 +60,7 @@ void engine_run_forward(struct engine *e, enum pass_kind pass, int chunk, int sl
         launch_range(e->execution.stream, model->units[u].class->name);
         memory_forward_unit(&e->execution, &model->units[u]);
         launch_range_end(e->execution.stream);
+        engine_keep_states(e, &model->units[u]);
         release(e, &model->units[u]);
     }
     if (!trains)

@@ -53,13 +53,29 @@ void engine_logits(struct engine *e, const struct batch *batch, int32_t *ends, i
     memory_free(host.data);
 }
 
-void engine_embed(struct engine *e, const struct batch *batch, float *vectors)
+void engine_keep_states(struct engine *e, const struct unit *unit)
+{
+    const struct engine_states *states = e->states;
+    const struct unit *head = head_of(e);
+    const int64_t layer = unit == head ? unit->index - 1 : unit->index;
+    if (states == NULL || unit->index == head->index - 1) /* the last layer's output is not normalised yet */
+        return;
+    for (int64_t s = 0; s < states->count; s++) {
+        if (states->layers[s] != layer)
+            continue;
+        struct tensor host =
+            engine_fetch(e, unit_tensor(&e->execution, unit, unit == head ? LM_HEAD_NORMED : UNIT_OUTPUT));
+        for (int64_t t = 0; t < host.rows; t++)
+            for (int64_t i = 0; i < host.cols; i++)
+                states->vectors[(t * states->count + s) * host.cols + i] = (float)tensor_get(&host, t, i);
+        memory_free(host.data);
+    }
+}
+
+void engine_embed(struct engine *e, const struct batch *batch, const struct engine_states *states)
 {
     engine_load_batch(e, batch, &e->batches[0]);
+    e->states = states;
     engine_run_forward(e, PASS_EMBED, 0, 0);
-    struct tensor host = engine_fetch(e, unit_tensor(&e->execution, head_of(e), LM_HEAD_NORMED));
-    for (int64_t t = 0; t < host.rows; t++)
-        for (int64_t i = 0; i < host.cols; i++)
-            vectors[t * host.cols + i] = (float)tensor_get(&host, t, i);
-    memory_free(host.data);
+    e->states = NULL;
 }

@@ -85,6 +85,8 @@ void engine_sum_over_ranks(struct engine *e, struct tensor x);
 /* Returns a copy in host memory, whose data the caller frees. Waits for all earlier launches, which may read the
  * caller's memory. */
 struct tensor engine_fetch(struct engine *e, struct tensor from);
+/* After the forward of a unit: copies its state for engine_embed, if it is wanted. */
+void engine_keep_states(struct engine *e, const struct unit *unit);
 /* Reads the first row of a tensor as doubles. */
 void engine_read_values(struct engine *e, struct tensor from, double *values);
 

@@ -15,14 +15,18 @@
 #include "infer/inference.h"
 #include "infer/output.h"
 #include "infer/sequences.h"
-#include "infer/embeddings.h"
+#include "infer/embed_choices.h"
 #include "estimate/fit.h"
+#include "records/record_reader.h"
+#include "tokenizer/strand.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH_TOKENS = 4096, TOKENS_PER_RECORD = 8, MOST_TOKENS = 1 << 28, SENT_BYTES = 4 << 20 };
+/* Tokens of a batch of short records: what a GPU computes well, and what a CPU does in a moment. */
+enum { DEVICE_TOKENS = 4096, HOST_TOKENS = 512 };
+enum { TOKENS_PER_RECORD = 8, MOST_TOKENS = 1 << 28, SENT_BYTES = 4 << 20 };
 
 /* One batch for each team. Rank 0 reads the file and sends the round to all ranks; the tokens of all batches are
  * contiguous. */
@@ -37,67 +41,90 @@ struct embedder {
     const struct embed_settings *settings;
     struct inference *inference;
     struct comm *world;
-    enum embeddings_pool pool;
+    struct embed_choices choices;
+    int64_t width; /* numbers of a token's vectors: hidden for each layer */
     bool masked;
+    int64_t strands;                    /* 1 or 2: sequences that are computed of a record */
     int64_t begin, end;                 /* special tokens before and after a record */
     int64_t longest;                    /* tokens of the longest record */
+    int64_t short_tokens;               /* tokens of a batch of short records */
     int64_t batch_tokens, most_records; /* maxima of a batch */
     struct record_sequences sequences;  /* rank 0 */
-    struct atomic_file output;          /* rank 0 */
+    struct atomic_file output, table;   /* rank 0; the table is open beside an .npy file only */
+    char *table_path;                   /* rank 0 */
     struct embeddings *file;            /* rank 0 */
     struct spool_record waiting;        /* rank 0: the next record, not yet in a batch */
     int more;                           /* waiting is valid */
     struct embed_round round;
     struct batch batch; /* this team's batch */
     int32_t *tokens;    /* [batch_tokens] tokens of one record */
-    float *vectors;     /* [batch_tokens][hidden] for this team's batch */
+    float *vectors;     /* [batch_tokens][width] for this team's batch */
     float *sent;        /* [SENT_BYTES] piece of a rank's vectors */
-    double *sum;        /* [hidden] sum for the mean */
+    double *sum;        /* [width] sum for the mean */
 };
+
+/* Returns whether a record has one row. */
+static bool pools(const struct embedder *e)
+{
+    return e->choices.pool != EMBEDDINGS_NONE;
+}
 
 /* -- Before computing --------------------------------------------------------------------------------------------- */
 
-static int choose_pool(enum embeddings_pool *pool, const char *name)
-{
-    for (int i = 0; i < EMBEDDINGS_POOLS; i++)
-        if (strcmp(name, embeddings_pool_names[i]) == 0) {
-            *pool = (enum embeddings_pool)i;
-            return ERROR_NONE;
-        }
-    return error_user("--pool %s: must be mean (over the residues), last (the last token) or none (every token)", name);
-}
-
 static int check_settings(struct embedder *e)
 {
-    const int64_t most = e->settings->max_length;
-    int code = choose_pool(&e->pool, e->settings->pool);
+    const struct embed_settings *s = e->settings;
+    const int64_t most = s->max_length;
+    if (s->both_strands && !e->inference->tokenizer->bases)
+        return error_user("--both-strands: applies to models of nucleotides only, but %s has the tokenizer %s",
+                          e->inference->path, e->inference->tokenizer->name);
+    int code = embed_choices_read(&e->choices, s->pool, s->dtype, s->layers, e->inference->setup.model.layers);
     if (code != ERROR_NONE)
         return code;
+    e->width = e->choices.layer_count * e->inference->setup.model.hidden;
     if (most != 0 && (most <= e->begin + e->end || most > MOST_TOKENS))
         return error_user("--max-length %lld: must be %lld, the special tokens and one more, to %d, or 0 for no limit",
                           (long long)most, (long long)(e->begin + e->end + 1), MOST_TOKENS);
     return ERROR_NONE;
 }
 
+/* Checks and opens an output. Rank 0. */
+static int open_output(const struct embedder *e, struct atomic_file *output, const char *path)
+{
+    int code = output_check(path, e->settings->replace ? DISK_REPLACE : 0, e->settings->input, e->inference->path);
+    return code == ERROR_NONE ? output_open(output, path) : code;
+}
+
+static int open_outputs(struct embedder *e)
+{
+    const char *path = e->settings->output, *ending = strrchr(path, '.');
+    int code = open_output(e, &e->output, path);
+    if (code != ERROR_NONE || ending == NULL || strcmp(ending, ".npy") != 0)
+        return code;
+    e->table_path = memory_format("%.*s.tsv", (int)(ending - path), path);
+    return open_output(e, &e->table, e->table_path);
+}
+
 /* Rank 0. */
 static int read_input(struct embedder *e)
 {
     const struct embed_settings *s = e->settings;
-    const struct sequences_settings settings = {.fasta = s->fasta,
+    const struct sequences_settings settings = {.path = s->input,
+                                                .input_format = s->input_format,
+                                                .field = s->field,
+                                                .skip_bad = s->skip_bad,
                                                 .output = s->output,
                                                 .tokenizer = e->inference->tokenizer,
                                                 .end = e->masked,
                                                 .letter_case = s->letter_case,
                                                 .most = s->max_length};
-    int code = output_check(s->output, s->replace ? DISK_REPLACE : 0, s->fasta, e->inference->path);
-    if (code == ERROR_NONE)
-        code = output_open(&e->output, s->output);
+    int code = open_outputs(e);
     if (code == ERROR_NONE)
         code = sequences_read(&e->sequences, &settings);
     if (code == ERROR_NONE && e->sequences.longest > MOST_TOKENS)
         code = error_user("%s: record %s has %lld tokens, more than the %d that a model can process at once; "
                           "--max-length truncates records",
-                          s->fasta, text_short((char[TEXT_SHORT]){0}, e->sequences.longest_name),
+                          s->input, text_short((char[TEXT_SHORT]){0}, e->sequences.longest_name),
                           (long long)e->sequences.longest, MOST_TOKENS);
     return code;
 }
@@ -109,7 +136,7 @@ static int check_available(const struct embedder *e, int64_t need, int64_t avail
         return ERROR_NONE;
     return error_user("%s: its longest record, of %lld tokens, needs %s on each rank, but %s has %s free for each; "
                       "--max-length truncates records",
-                      e->settings->fasta, (long long)e->longest, bytes_text(needs, (double)need), where,
+                      e->settings->input, (long long)e->longest, bytes_text(needs, (double)need), where,
                       bytes_text(has, (double)available));
 }
 
@@ -123,7 +150,7 @@ static int check_memory(const struct embedder *e)
     int64_t machine = available_memory("") / node->size, free_for_engine = fit_free(executor, node->size);
     comm_destroy(node);
     /* twice, since engine_embed copies them */
-    int64_t vectors = 2 * e->batch_tokens * e->inference->setup.model.hidden * (int64_t)sizeof(float);
+    int64_t vectors = 2 * e->batch_tokens * e->width * (int64_t)sizeof(float);
     int64_t engine = inference_need(e->inference);
     int code = apart ? check_available(e, engine, free_for_engine, "the GPU") : ERROR_NONE;
     if (code == ERROR_NONE && machine > 0) /* 0: the free memory is unknown */
@@ -137,15 +164,21 @@ static int create_file(struct embedder *e)
     const struct record_sequences *s = &e->sequences;
     const int64_t records = spool_records(s->spool);
     const struct embeddings_settings settings = {.path = e->output.target.temporary,
+                                                 .table = e->table.file,
                                                  .checkpoint = inference->path,
                                                  .family = inference->setup.model.family->name,
                                                  .tokenizer = inference->tokenizer->name,
                                                  .step = inference->step,
-                                                 .pool = e->pool,
+                                                 .pool = e->choices.pool,
+                                                 .dtype = e->choices.dtype,
+                                                 .normalized = e->settings->normalize,
+                                                 .both_strands = e->settings->both_strands,
                                                  .hidden = inference->setup.model.hidden,
+                                                 .layers = e->choices.listed ? e->choices.layers : NULL,
+                                                 .layer_count = e->choices.layer_count,
                                                  .records = records,
                                                  .name_bytes = s->name_bytes > 0 ? s->name_bytes : 1,
-                                                 .rows = e->pool == EMBEDDINGS_NONE ? s->tokens : records,
+                                                 .rows = pools(e) ? records : s->tokens,
                                                  .begin_tokens = e->begin,
                                                  .end_tokens = e->end,
                                                  .max_length = e->settings->max_length,
@@ -158,23 +191,34 @@ static int close_file(struct embedder *e)
 {
     int code = embeddings_close(e->file, ERROR_NONE);
     e->file = NULL;
-    return output_close(&e->output, code);
+    return output_close(&e->table, output_close(&e->output, code));
 }
 
 /* -- A round ------------------------------------------------------------------------------------------------------ */
 
-/* Appends whole records to a batch until the next one does not fit. */
+/* Returns the tokens of a batch for records of this length. */
+static int64_t batch_size(const struct embedder *e, int64_t length)
+{
+    int64_t size = e->short_tokens;
+    while (size < e->strands * length)
+        size *= 2;
+    return size;
+}
+
+/* Appends whole records to a batch until the next one does not fit, or belongs in a batch of another size. */
 static int fill_batch(struct embedder *e, int rank, uint8_t *tokens, int64_t *used)
 {
-    int64_t count = 0, left = e->batch_tokens;
+    const int64_t size = e->more ? batch_size(e, e->waiting.length) : 0;
+    int64_t count = 0, left = size;
     int code = ERROR_NONE;
-    while (code == ERROR_NONE && e->more && e->waiting.length <= left && count < e->most_records) {
+    while (code == ERROR_NONE && e->more && e->strands * e->waiting.length <= left && count < e->most_records &&
+           batch_size(e, e->waiting.length) == size) {
         int64_t at = rank * e->most_records + count++;
         e->round.lengths[at] = e->waiting.length;
         e->round.names[at] = memory_string(e->waiting.name);
         code = spool_read(e->sequences.spool, tokens + *used, e->waiting.length);
         *used += e->waiting.length;
-        left -= e->waiting.length;
+        left -= e->strands * e->waiting.length;
         if (code == ERROR_NONE)
             code = spool_next(e->sequences.spool, &e->waiting, &e->more);
     }
@@ -216,29 +260,58 @@ static int64_t tokens_of(const struct embedder *e, int rank)
 /* Returns the number of rows of /vectors that a batch makes. */
 static int64_t rows_of(const struct embedder *e, int rank)
 {
-    return e->pool == EMBEDDINGS_NONE ? tokens_of(e, rank) : e->round.counts[rank];
+    return pools(e) ? e->round.counts[rank] : tokens_of(e, rank);
 }
 
-/* Pools a record's states into its row, which may overlap the states: it begins at or before them. */
+/* Pools the states of a record's strands into its row, which may overlap them: it begins at or before them. */
 static void pool_record(struct embedder *e, const float *states, int64_t tokens, float *row)
 {
-    const int64_t hidden = e->inference->setup.model.hidden, residues = tokens - e->begin - e->end;
-    if (e->pool == EMBEDDINGS_LAST) {
-        memmove(row, states + (tokens - 1) * hidden, (size_t)hidden * sizeof *row);
-        return;
-    }
-    for (int64_t i = 0; i < hidden; i++)
+    const int64_t width = e->width, residues = tokens - e->begin - e->end;
+    const bool mean = e->choices.pool == EMBEDDINGS_MEAN;
+    const int64_t first = mean ? e->begin : e->choices.pool == EMBEDDINGS_LAST ? tokens - 1 : 0;
+    const int64_t count = mean ? residues : 1;
+    for (int64_t i = 0; i < width; i++)
         e->sum[i] = 0;
-    for (int64_t t = e->begin; t < e->begin + residues; t++)
-        for (int64_t i = 0; i < hidden; i++)
-            e->sum[i] += states[t * hidden + i];
-    for (int64_t i = 0; i < hidden; i++)
-        row[i] = residues > 0 ? (float)(e->sum[i] / (double)residues) : NAN;
+    for (int64_t s = 0; s < e->strands; s++)
+        for (int64_t t = s * tokens + first; t < s * tokens + first + count; t++)
+            for (int64_t i = 0; i < width; i++)
+                e->sum[i] += states[t * width + i];
+    for (int64_t i = 0; i < width; i++)
+        row[i] = count > 0 ? (float)(e->sum[i] / (double)(e->strands * count)) : NAN;
 }
 
+/* Pool "none" of both strands: writes the mean of each token's state and that of its complement in the other strand to
+ * rows [tokens], which begin at or before the states. */
+static void join_strands(const struct embedder *e, const float *states, int64_t tokens, float *rows)
+{
+    const int64_t width = e->width, last = tokens - 1 - e->end;
+    for (int64_t t = 0; t < tokens; t++) {
+        const bool special = t < e->begin || t > last;
+        const float *other = states + (tokens + (special ? t : e->begin + last - t)) * width;
+        for (int64_t i = 0; i < width; i++)
+            rows[t * width + i] = (states[t * width + i] + other[i]) / 2;
+    }
+}
+
+/* Divides each layer's part of a row by its L2 norm. */
+static void normalize_row(const struct embedder *e, float *row)
+{
+    const int64_t hidden = e->inference->setup.model.hidden;
+    for (float *part = row; part < row + e->width; part += hidden) {
+        double squares = 0;
+        for (int64_t i = 0; i < hidden; i++)
+            squares += (double)part[i] * part[i];
+        for (int64_t i = 0; i < hidden && squares > 0; i++)
+            part[i] = (float)(part[i] / sqrt(squares));
+    }
+}
+
+/* Makes this team's batch, with padding to its size. */
 static void fill_own(struct embedder *e)
 {
     const int own = e->inference->team;
+    const int32_t pad = tokenizer_padding(e->inference->tokenizer);
+    const int64_t size = e->round.counts[own] > 0 ? batch_size(e, lengths_of(e, own)[0]) : 1;
     const uint8_t *from = e->round.tokens;
     for (int r = 0; r < own; r++)
         from += tokens_of(e, r);
@@ -247,32 +320,44 @@ static void fill_own(struct embedder *e)
         const int64_t length = lengths_of(e, own)[i];
         for (int64_t t = 0; t < length; t++)
             e->tokens[t] = from[t];
-        int64_t first = batch_append(&e->batch, e->tokens, length);
-        if (e->inference->setup.model.token_dropout)
-            masking_scale(e->inference->tokenizer, e->tokens, length, e->batch.scale + first);
+        for (int64_t strand = 0; strand < e->strands; strand++) {
+            if (strand == 1)
+                strand_reverse(e->tokens + e->begin, length - e->begin - e->end);
+            const int64_t first = batch_append(&e->batch, e->tokens, length);
+            if (e->inference->setup.model.token_dropout)
+                masking_scale(e->inference->tokenizer, e->tokens, length, e->batch.scale + first);
+        }
         from += length;
     }
+    if (e->round.counts[own] == 0)
+        batch_append(&e->batch, &e->inference->tokenizer->bos, 1); /* the forward pass is collective */
+    batch_pad(&e->batch, pad, size);
 }
 
 static int compute(struct embedder *e)
 {
     const int own = e->inference->team;
-    const int64_t hidden = e->inference->setup.model.hidden;
     if (e->round.counts[own] == 0 && !e->inference->shares)
         return ERROR_NONE;
     fill_own(e);
-    if (e->round.counts[own] == 0)
-        batch_append(&e->batch, &e->inference->tokenizer->bos, 1); /* empty batch: the forward pass is collective */
-    engine_embed(&e->inference->engine, &e->batch, e->vectors);
-    for (int64_t i = 0; i < e->batch.row_tokens * hidden; i++)
+    engine_embed(&e->inference->engine, &e->batch,
+                 &(struct engine_states){e->choices.layers, e->choices.layer_count, e->vectors});
+    for (int64_t i = 0; i < e->strands * tokens_of(e, own) * e->width; i++)
         if (!isfinite(e->vectors[i]))
             return inference_diverged(e->inference->path);
     const float *states = e->vectors;
-    for (int64_t i = 0; i < e->round.counts[own] && e->pool != EMBEDDINGS_NONE; i++) {
+    float *row = e->vectors;
+    for (int64_t i = 0; i < e->round.counts[own] && (pools(e) || e->strands == 2); i++) {
         const int64_t length = lengths_of(e, own)[i];
-        pool_record(e, states, length, e->vectors + i * hidden);
-        states += length * hidden;
+        if (pools(e))
+            pool_record(e, states, length, row);
+        else
+            join_strands(e, states, length, row);
+        states += e->strands * length * e->width;
+        row += (pools(e) ? 1 : length) * e->width;
     }
+    for (int64_t r = 0; r < rows_of(e, own) && e->settings->normalize; r++)
+        normalize_row(e, e->vectors + r * e->width);
     return ERROR_NONE;
 }
 
@@ -296,8 +381,7 @@ static int write_records(struct embedder *e, int rank)
 /* Rank 0 receives and writes the vectors batch by batch. */
 static int write_round(struct embedder *e)
 {
-    const int64_t hidden = e->inference->setup.model.hidden;
-    const int64_t row_bytes = hidden * (int64_t)sizeof *e->vectors;
+    const int64_t row_bytes = e->width * (int64_t)sizeof *e->vectors;
     const int64_t rows_at_once = MAX(SENT_BYTES / row_bytes, 1);
     int code = ERROR_NONE;
     for (int r = 0; r < e->inference->teams; r++) {
@@ -306,7 +390,7 @@ static int write_round(struct embedder *e)
         for (int64_t first = 0; first < rows; first += rows_at_once) {
             int64_t count = MIN(rows - first, rows_at_once);
             if (e->world->rank == first_rank)
-                memcpy(e->sent, e->vectors + first * hidden, (size_t)(count * row_bytes));
+                memcpy(e->sent, e->vectors + first * e->width, (size_t)(count * row_bytes));
             comm_broadcast(e->world, e->sent, count * row_bytes, first_rank);
             if (e->world->rank == 0 && code == ERROR_NONE)
                 code = embeddings_put_vectors(e->file, e->sent, count);
@@ -345,9 +429,8 @@ static int run_rounds(struct embedder *e)
 
 static void allocate(struct embedder *e)
 {
-    const int64_t teams = e->inference->teams, hidden = e->inference->setup.model.hidden;
-    const int64_t row_bytes = hidden * (int64_t)sizeof *e->vectors;
-    batch_create(&e->batch, 1, e->batch_tokens, e->most_records);
+    const int64_t teams = e->inference->teams, row_bytes = e->width * (int64_t)sizeof *e->vectors;
+    batch_create(&e->batch, 1, e->batch_tokens, e->strands * e->most_records);
     e->round.counts = memory_allocate((int64_t)sizeof *e->round.counts * teams);
     e->round.lengths = memory_allocate((int64_t)sizeof *e->round.lengths * teams * e->most_records);
     e->round.names = memory_allocate((int64_t)sizeof *e->round.names * teams * e->most_records);
@@ -355,7 +438,7 @@ static void allocate(struct embedder *e)
     e->tokens = memory_allocate((int64_t)sizeof *e->tokens * e->batch_tokens);
     e->vectors = memory_allocate(row_bytes * e->batch_tokens);
     e->sent = memory_allocate(MAX(row_bytes, SENT_BYTES));
-    e->sum = memory_allocate((int64_t)sizeof *e->sum * hidden);
+    e->sum = memory_allocate((int64_t)sizeof *e->sum * e->width);
 }
 
 static void release(struct embedder *e)
@@ -371,6 +454,8 @@ static void release(struct embedder *e)
     memory_free(e->vectors);
     memory_free(e->sent);
     memory_free(e->sum);
+    free(e->table_path);
+    embed_choices_destroy(&e->choices);
     sequences_destroy(&e->sequences);
 }
 
@@ -379,10 +464,11 @@ static void report_input(const struct embedder *e)
     const struct record_sequences *s = &e->sequences;
     const char *unit = tokenizer_token_noun(e->inference->tokenizer);
     census_report(&s->census, s->stops);
+    record_reader_report(s->skipped, e->settings->field);
     if (s->empty > 0)
         log_warn("%lld record%s without %s; the vectors of their special tokens alone are stored%s",
                  (long long)s->empty, plural(s->empty), unit,
-                 e->pool == EMBEDDINGS_MEAN ? ", and NaN as their mean" : "");
+                 e->choices.pool == EMBEDDINGS_MEAN ? ", and NaN as their mean" : "");
     if (s->longest > e->inference->context)
         log_warn("record %s has %lld tokens, more than the context of %lld that the model was trained with; its "
                  "vectors may make little sense",
@@ -397,22 +483,26 @@ static void report(const struct embedder *e, double seconds)
     if (s->truncated > 0)
         log_info("%lld of %lld records are longer than --max-length %lld and were truncated", (long long)s->truncated,
                  (long long)records, (long long)e->settings->max_length);
-    log_info("%s: %lld record%s, %lld %s: vectors of %lld numbers, pool %s (%.1f s, %.0f tokens/s)",
+    char layers[32] = "";
+    if (e->choices.listed)
+        snprintf(layers, sizeof layers, " of %lld layer%s", (long long)e->choices.layer_count,
+                 plural(e->choices.layer_count));
+    log_info("%s: %lld record%s, %lld %s: vectors of %lld numbers%s, pool %s (%.1f s, %.0f tokens/s)",
              e->settings->output, (long long)records, plural(records),
              (long long)(s->tokens - records * (e->begin + e->end)), tokenizer_token_noun(e->inference->tokenizer),
-             (long long)e->inference->setup.model.hidden, embeddings_pool_names[e->pool], seconds,
+             (long long)e->inference->setup.model.hidden, layers, embeddings_pool_names[e->choices.pool], seconds,
              (double)s->tokens / seconds);
+    if (e->table_path != NULL)
+        log_info("%s: names, lengths and rows of the records", e->table_path);
 }
 
-/* Chooses the size of a batch: at least the longest record, at most all records. */
 static void choose_batch(struct embedder *e)
 {
-    int64_t sizes[2] = {e->sequences.longest, e->sequences.tokens};
-    comm_broadcast(e->world, sizes, sizeof sizes, 0);
-    int64_t tokens = MIN(sizes[1], BATCH_TOKENS);
-    e->longest = sizes[0];
-    e->batch_tokens = MAX(e->longest, tokens);
-    e->most_records = 1 + e->batch_tokens / TOKENS_PER_RECORD;
+    e->longest = e->sequences.longest;
+    comm_broadcast(e->world, &e->longest, sizeof e->longest, 0);
+    e->short_tokens = e->inference->executor->device != NULL ? DEVICE_TOKENS : HOST_TOKENS;
+    e->batch_tokens = batch_size(e, e->longest);
+    e->most_records = 1 + e->short_tokens / TOKENS_PER_RECORD;
 }
 
 static int prepare(struct embedder *e)
@@ -428,7 +518,7 @@ static int prepare(struct embedder *e)
     choose_batch(e);
     code = inference_lay_out(e->inference, &(struct inference_shape){.use = MEMORY_EMBED,
                                                                      .tokens = e->batch_tokens,
-                                                                     .segments = e->most_records,
+                                                                     .segments = e->strands * e->most_records,
                                                                      .shard = e->settings->shard,
                                                                      .tensor = e->settings->tensor});
     if (code == ERROR_NONE)
@@ -444,6 +534,7 @@ static int embed(struct embedder *e)
 {
     const struct family *family = e->inference->setup.model.family;
     e->masked = !family->causal;
+    e->strands = e->settings->both_strands ? 2 : 1;
     e->begin = 1;
     e->end = e->masked;
     int code = prepare(e);
@@ -458,6 +549,7 @@ static int embed(struct embedder *e)
     }
     embeddings_close(e->file, code); /* still open only after a failure */
     output_close(&e->output, code);
+    output_close(&e->table, code);
     release(e);
     return code;
 }

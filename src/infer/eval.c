@@ -130,6 +130,8 @@ static json_t *describe(const struct inference *inference, const struct eval_set
     json_object_set_new(own, "overlap", json_integer(how->windows.overlap));
     json_object_set_new(own, "bos", json_boolean(how->windows.bos));
     json_object_set_new(own, "windows", json_integer(score->windows));
+    if (how->windows.both_strands)
+        json_object_set_new(own, "both_strands", json_true());
     const struct totals t = totals_of(score);
     if (tokenizer_is_text(inference->tokenizer))
         describe_text(own, &t);
@@ -173,6 +175,9 @@ static int check_objective(const struct inference *inference, const struct eval_
     if (!masked && s->seed != EVAL_SEED)
         return error_user("--seed: applies to masked models only, where it selects the masked tokens; %s is not one",
                           family);
+    if (s->both_strands && !inference->tokenizer->bases)
+        return error_user("--both-strands: applies to models of nucleotides only, but %s has the tokenizer %s",
+                          inference->path, inference->tokenizer->name);
     if (masked && inference->tokenizer->mask < 0)
         return error_user("%s: is a masked model (%s) with tokenizer %s, which has no mask token", inference->path,
                           family, inference->tokenizer->name);
@@ -210,6 +215,7 @@ static int shape_of(const struct inference *inference, const struct eval_setting
                                                .overlap = overlap,
                                                .ends = masked,
                                                .bos = bos,
+                                               .both_strands = s->both_strands,
                                                .letter_case = s->letter_case},
                                    .mask = !s->no_mask && inference->tokenizer->bases,
                                    .masking = masked ? masking : NULL,

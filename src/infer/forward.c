@@ -152,13 +152,7 @@ static void fill_own(struct forward_pass *f, const struct forward_size *begin, c
     }
     if (size->items == 0) /* the pass is collective over teams */
         batch_append(&r->batch, &(int32_t){tokenizer_padding(inference->tokenizer)}, 1);
-    for (int64_t t = r->batch.row_tokens; t < f->batch_tokens; t++) {
-        r->batch.tokens[t] = tokenizer_padding(inference->tokenizer);
-        r->batch.labels[t] = BATCH_IGNORED;
-        r->batch.positions[t] = 0;
-        r->batch.scale[t] = 1;
-    }
-    r->batch.row_tokens = f->batch_tokens;
+    batch_pad(&r->batch, tokenizer_padding(inference->tokenizer), f->batch_tokens);
 }
 
 double forward_log_sum(const float *logits, int64_t vocabulary)

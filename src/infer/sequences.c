@@ -86,7 +86,10 @@ static int end_record(struct record_sequences *s, struct sequences_reading *r)
 
 static int read_records(struct record_sequences *s, struct record_source *source, struct sequences_reading *r)
 {
-    const struct record_settings settings = {.format = "fasta", .content = RECORD_CHARACTERS};
+    const struct record_settings settings = {.format = s->settings.input_format,
+                                             .field = s->settings.field,
+                                             .content = RECORD_CHARACTERS,
+                                             .skipped = s->settings.skip_bad ? &s->skipped : NULL};
     struct record_reader *reader;
     struct record_piece piece = {.kind = RECORD_NAME};
     int code = record_reader_create(&reader, source, &settings);
@@ -112,7 +115,7 @@ int sequences_read(struct record_sequences *s, const struct sequences_settings *
     struct record_source *source;
     int code = census_start(&s->census, settings->tokenizer, settings->letter_case);
     if (code == ERROR_NONE)
-        code = source_open(&source, settings->fasta);
+        code = source_open(&source, settings->path);
     if (code != ERROR_NONE)
         return code;
     struct sequences_reading reading = {NULL};

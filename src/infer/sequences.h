@@ -1,4 +1,4 @@
-/* The records of a FASTA file for inference on whole records: BOS, the sequence, and EOS for masked models. They are
+/* The records of a file for inference on whole records: BOS, the sequence, and EOS for masked models. They are
  * read once into temporary files next to the output (file/spool.h), so the longest is known before anything is
  * computed, the input may be standard input, and memory does not grow with the number of records. */
 #ifndef INFER_SEQUENCES_H
@@ -10,8 +10,10 @@
 #include <stdbool.h>
 
 struct sequences_settings {
-    const char *fasta;  /* path, as for source_open */
-    const char *output; /* next to which the temporary files are made */
+    const char *path;                 /* as for source_open */
+    const char *input_format, *field; /* as in struct record_settings, or NULL: FASTA unless the file is another */
+    bool skip_bad;                    /* skip and count records whose field is missing or null */
+    const char *output;               /* next to which the temporary files are made */
     const struct tokenizer *tokenizer;
     bool end;                /* add EOS to each record */
     const char *letter_case; /* see prepare/census.h; may be NULL */
@@ -20,11 +22,12 @@ struct sequences_settings {
 
 struct record_sequences {
     struct sequences_settings settings;
-    struct spool *spool;      /* tokens, one byte each, special tokens included */
-    int64_t tokens;           /* tokens of all records */
-    int64_t longest;          /* tokens of the longest record */
-    char *longest_name;       /* its name */
-    int64_t name_bytes;       /* bytes of the longest name */
+    struct spool *spool; /* tokens, one byte each, special tokens included */
+    int64_t tokens;      /* tokens of all records */
+    int64_t longest;     /* tokens of the longest record */
+    char *longest_name;  /* its name */
+    int64_t name_bytes;  /* bytes of the longest name */
+    int64_t skipped;
     int64_t truncated, empty; /* truncated records, and records without residues */
     int64_t stops;            /* symbols '*' dropped at the ends of protein records */
     struct text_census census;

@@ -6,6 +6,7 @@
 #include "prepare/encoding.h"
 #include "records/record_reader.h"
 #include "records/source.h"
+#include "tokenizer/strand.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,12 +26,15 @@ struct sliding {
     int64_t skipped;           /* skipped records */
     struct record_piece piece; /* its unused rest */
     bool has_piece;
-    struct record_piece next; /* the piece that follows once an inserted '*', or the ids of a text, are used */
+    struct record_piece next; /* the piece that follows once an inserted '*', or the ids of a record, are used */
     bool has_next;
     struct encoder *encoder; /* for text; NULL for characters */
     char *text;              /* [text_capacity] the current record's text */
     int64_t text_capacity;
-    const int32_t *text_ids;   /* unused ids of the text, [piece.length] */
+    const int32_t *record_ids; /* unused ids of a whole record, [piece.length]; NULL: records are read piece by piece */
+    int32_t *strand;           /* [strand_count] both strands: the record's ids */
+    int64_t strand_count;
+    bool other_waits, other;   /* the other strand's windows follow; are being made */
     struct record_stops stops; /* for proteins */
     struct text_census census;
     int32_t *tokens; /* [context] the window that is being filled */
@@ -75,11 +79,21 @@ void sliding_close(struct sliding *w)
     memory_free(w->tokens);
     memory_free(w->ids);
     free(w->text);
+    free(w->strand);
     encoder_close(w->encoder);
     record_reader_destroy(w->reader);
     if (w->source != NULL)
         source_close(w->source);
     memory_free(w);
+}
+
+static void start_windows(struct sliding *w)
+{
+    w->filled = w->scored = w->before = 0;
+    if (w->settings.bos || w->settings.ends) {
+        w->tokens[w->filled++] = w->settings.tokenizer->bos;
+        w->scored = 1;
+    }
 }
 
 static void start_record(struct sliding *w)
@@ -90,12 +104,9 @@ static void start_record(struct sliding *w)
     }
     struct sliding_record *record = &w->records[w->count++];
     *record = (struct sliding_record){memory_format("%.*s", (int)w->piece.length, w->piece.text), 0, 0, 0};
-    w->filled = w->scored = w->before = 0;
-    if (w->settings.bos || w->settings.ends) {
-        w->tokens[w->filled++] = w->settings.tokenizer->bos;
-        w->scored = 1;
-    }
     record->length = w->settings.bos;
+    w->other = false;
+    start_windows(w);
 }
 
 /* Begins the record's next window with the last tokens of the previous, full one, or with BOS. */
@@ -120,13 +131,14 @@ static void take_sequence(struct sliding *w)
 {
     int64_t left = w->settings.context - w->settings.ends - w->filled;
     int64_t count = MIN(w->piece.length, left);
-    if (w->encoder == NULL) {
+    if (w->record_ids == NULL) {
         census_encode(&w->census, w->piece.text, count, w->ids);
         w->piece.text += count;
     }
     for (int64_t i = 0; i < count; i++)
-        w->tokens[w->filled++] = w->encoder != NULL ? *w->text_ids++ : w->ids[i];
-    w->records[w->count - 1].length += count;
+        w->tokens[w->filled++] = w->record_ids != NULL ? *w->record_ids++ : w->ids[i];
+    if (!w->other)
+        w->records[w->count - 1].length += count;
     w->piece.length -= count;
     w->has_piece = w->piece.length > 0;
 }
@@ -140,7 +152,7 @@ static void hand_out(struct sliding *w, struct sliding_window *window)
     w->scored = w->filled;
 }
 
-/* Appends the remaining pieces of a text record to w->text. */
+/* Appends the remaining pieces of a record to w->text. */
 static int gather_text(struct sliding *w, int64_t *bytes)
 {
     int code = ERROR_NONE;
@@ -168,12 +180,12 @@ static int read_text(struct sliding *w)
     int code = gather_text(w, &bytes);
     if (code == ERROR_NONE)
         code =
-            encoding_of_record(encoder_encode(w->encoder, w->text, bytes, false, &w->text_ids, &count), record->name);
+            encoding_of_record(encoder_encode(w->encoder, w->text, bytes, false, &w->record_ids, &count), record->name);
     if (code != ERROR_NONE)
         return code;
     census_take_specials(&w->census, w->encoder);
     if (count > 0 && !w->settings.bos)
-        tokenizer_decode(w->settings.tokenizer, w->text_ids[0], &unscored);
+        tokenizer_decode(w->settings.tokenizer, w->record_ids[0], &unscored);
     record->bytes = bytes - unscored;
     record->words = words_count(w->text, bytes);
     w->next = w->piece;
@@ -182,8 +194,45 @@ static int read_text(struct sliding *w)
     return ERROR_NONE;
 }
 
+/* As read_text, for the bases of a record. */
+static int read_strand(struct sliding *w)
+{
+    int64_t count;
+    int code = gather_text(w, &count);
+    if (code != ERROR_NONE)
+        return code;
+    if (count > w->strand_count)
+        w->strand = memory_grow(w->strand, count * (int64_t)sizeof *w->strand);
+    w->strand_count = count;
+    census_encode(&w->census, w->text, count, (uint8_t *)w->text);
+    for (int64_t i = 0; i < count; i++)
+        w->strand[i] = (uint8_t)w->text[i];
+    if (w->piece.kind != RECORD_SEQUENCE)
+        census_end_record(&w->census, w->records[w->count - 1].name);
+    w->next = w->piece;
+    w->has_next = w->other_waits = true;
+    w->record_ids = w->strand;
+    w->piece = (struct record_piece){RECORD_SEQUENCE, NULL, count};
+    return ERROR_NONE;
+}
+
+/* Begins the windows of the record's other strand. */
+static void turn(struct sliding *w)
+{
+    w->other_waits = false;
+    w->other = true;
+    strand_reverse(w->strand, w->strand_count);
+    start_windows(w);
+    w->record_ids = w->strand;
+    w->piece = (struct record_piece){RECORD_SEQUENCE, NULL, w->strand_count};
+}
+
 static int read_piece(struct sliding *w)
 {
+    if (w->other_waits) {
+        turn(w);
+        return ERROR_NONE;
+    }
     if (w->has_next) {
         w->piece = w->next;
         w->has_next = false;
@@ -192,6 +241,8 @@ static int read_piece(struct sliding *w)
     int code = record_reader_next(w->reader, &w->piece);
     if (w->encoder != NULL)
         return code == ERROR_NONE && w->piece.kind == RECORD_SEQUENCE ? read_text(w) : code;
+    if (code == ERROR_NONE && w->settings.both_strands && w->piece.kind == RECORD_SEQUENCE)
+        return read_strand(w);
     if (code == ERROR_NONE && w->piece.kind != RECORD_SEQUENCE && w->count > 0)
         census_end_record(&w->census, w->records[w->count - 1].name);
     if (code != ERROR_NONE || w->settings.tokenizer->bases)
@@ -210,6 +261,10 @@ int sliding_next(struct sliding *w, struct sliding_window *window)
 {
     *window = (struct sliding_window){0};
     for (;;) {
+        if (w->other_waits && !w->has_piece && w->filled > w->scored) { /* the first strand's last window */
+            hand_out(w, window);
+            return ERROR_NONE;
+        }
         if (!w->has_piece) {
             int code = read_piece(w);
             if (code != ERROR_NONE)

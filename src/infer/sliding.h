@@ -16,6 +16,7 @@ struct sliding_settings {
     int64_t overlap;         /* tokens; 1 <= overlap < context; with `ends` 0 */
     bool ends;               /* put BOS and EOS around each window */
     bool bos;                /* without `ends`: BOS is the first token of each record; no EOS */
+    bool both_strands;       /* bases: the windows of a record are followed by those of its reverse complement */
     const char *letter_case; /* see prepare/census.h; may be NULL */
 };
 

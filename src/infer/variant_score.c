@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/range.h"
 #include "infer/site_window.h"
+#include "tokenizer/strand.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -407,23 +408,6 @@ static int by_window(const void *a, const void *b)
     return order != 0 ? order : compare(r->windows[first].count, r->windows[second].count);
 }
 
-/* Returns the complement of a base or ambiguity code; other letters stay. */
-static uint8_t complement(uint8_t letter)
-{
-    static const char letters[] = "ACGTRYKMBDHVacgtrykmbdhv", complements[] = "TGCAYRMKVHDBtgcayrmkvhdb";
-    const char *at = letter != 0 ? strchr(letters, letter) : NULL;
-    return at != NULL ? (uint8_t)complements[at - letters] : letter;
-}
-
-static void reverse_complement(uint8_t *letters, int64_t count)
-{
-    for (int64_t i = 0, j = count - 1; i <= j; i++, j--) {
-        const uint8_t letter = complement(letters[i]);
-        letters[i] = complement(letters[j]);
-        letters[j] = letter;
-    }
-}
-
 /* Makes the tokens of a variant (changed) or its window on a strand; returns their number. */
 static int64_t make_tokens(struct ratio_source *r, int64_t variant, bool changed, int strand, int32_t *tokens)
 {
@@ -431,9 +415,10 @@ static int64_t make_tokens(struct ratio_source *r, int64_t variant, bool changed
     if (!changed)
         of.count = 0;
     const int64_t count = apply(r->v, &of, r->windows[variant], r->letters);
+    const int64_t put = site_put(&r->s->tokens, r->letters, count, tokens);
     if (strand == 1)
-        reverse_complement(r->letters, count);
-    return site_put(&r->s->tokens, r->letters, count, tokens);
+        strand_reverse(tokens + r->s->tokens.begins, count);
+    return put;
 }
 
 /* Moves from an item to the next one: *next, *changed, *strand. */

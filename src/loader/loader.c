@@ -79,6 +79,9 @@ static int check_stores(const struct loader *loader)
     if (!loader->tokenizer->bases && settings->uppercase_labels)
         return error_user("key data.uppercase_labels = true: applies to nucleotides only, but %s has %s tokens",
                           settings->stores, loader->tokenizer->name);
+    if (!loader->tokenizer->bases && settings->reverse_complement > 0)
+        return error_user("key data.reverse_complement = %g: applies to nucleotides only, but %s has %s tokens",
+                          settings->reverse_complement, settings->stores, loader->tokenizer->name);
     if (loader->tokenizer->mask < 0 && (settings->mask_probability > 0 || settings->token_dropout))
         return error_user("key data.train: %s has %s tokens without a mask token, which a masked model needs; prepare "
                           "it with --tokenizer esm2 or amplify",
@@ -89,13 +92,15 @@ static int check_stores(const struct loader *loader)
 static void make_filler(struct loader *loader)
 {
     const struct loader_settings *settings = &loader->settings;
-    row_filler_create(&loader->filler, &(struct row_filler_settings){.tokenizer = loader->tokenizer,
-                                                                     .seed = settings->seed,
-                                                                     .row_tokens = settings->row_tokens,
-                                                                     .mask_probability = settings->mask_probability,
-                                                                     .token_dropout = settings->token_dropout,
-                                                                     .mask_degenerate = settings->mask_degenerate,
-                                                                     .uppercase_labels = settings->uppercase_labels});
+    row_filler_create(&loader->filler,
+                      &(struct row_filler_settings){.tokenizer = loader->tokenizer,
+                                                    .seed = settings->seed,
+                                                    .row_tokens = settings->row_tokens,
+                                                    .mask_probability = settings->mask_probability,
+                                                    .token_dropout = settings->token_dropout,
+                                                    .mask_degenerate = settings->mask_degenerate,
+                                                    .uppercase_labels = settings->uppercase_labels,
+                                                    .reverse_complement = settings->reverse_complement});
 }
 
 static void make_blend(struct loader *loader)

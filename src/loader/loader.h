@@ -50,10 +50,11 @@ struct loader_settings {
     bool token_dropout;      /* batch.scale gets the factors of token dropout (loader/masking.h), 0 on padding */
     bool mask_degenerate;    /* ignore labels other than ACGTacgt; for nucleotides only */
     bool uppercase_labels;
-    bool balance;   /* assign micro-batches to ranks by their cost (loader/balance.h) */
-    bool shuffle;   /* false: store order (validation) */
-    bool once;      /* one pass over one store; rows after the last window are empty (validation) */
-    int64_t memory; /* limit for the host memory of this rank's batches, bytes; 0: none */
+    double reverse_complement; /* probability that a window is read from the other strand; for nucleotides only */
+    bool balance;              /* assign micro-batches to ranks by their cost (loader/balance.h) */
+    bool shuffle;              /* false: store order (validation) */
+    bool once;                 /* one pass over one store; rows after the last window are empty (validation) */
+    int64_t memory;            /* limit for the host memory of this rank's batches, bytes; 0: none */
 };
 
 struct loader;

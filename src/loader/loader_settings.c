@@ -45,6 +45,9 @@ int loader_check_settings(const struct loader_settings *settings)
                           (long long)settings->micro_rows, (long long)settings->row_tokens);
     if (settings->truncate && settings->special == LOADER_SPECIAL_SEQUENCE)
         return error_user("key data.truncate = true: needs data.special_tokens = \"window\"");
+    if (settings->reverse_complement > 0 && settings->special == LOADER_SPECIAL_SEQUENCE)
+        return error_user("key data.reverse_complement = %g: needs data.special_tokens = \"window\"",
+                          settings->reverse_complement);
     if (settings->mask_probability > 0 && (settings->no_bos || settings->no_eos))
         return error_user("key data.%s = false: masked models need both special tokens",
                           settings->no_bos ? "bos" : "eos");

@@ -1,7 +1,9 @@
 #include "loader/row_filler.h"
 #include "base/memory.h"
 #include "base/range.h"
+#include "base/random.h"
 #include "loader/masking.h"
+#include "tokenizer/strand.h"
 
 /* Makes label_of in the order of GenomicDataCollator (recipes 4.4): first converts to upper case, then ignores all but
  * bases. */
@@ -34,9 +36,18 @@ void row_filler_destroy(struct row_filler *filler)
     memory_free(filler->label_of);
 }
 
-/* Reads tokens offset .. offset + count - 1 of a window, special tokens included. */
-static void read_window(const struct window_source *source, const struct token_window *window, int64_t offset,
-                        int64_t count, int32_t *out)
+/* Returns whether a window is read from the other strand. Keyed by the window, so that it depends neither on packing
+ * nor on ranks and restarts. */
+static bool is_reversed(const struct row_filler_settings *settings, uint64_t epoch, int64_t window)
+{
+    const struct random_key key = {settings->seed, RANDOM_STRAND, epoch};
+    return settings->reverse_complement > 0 && random_uniform(&key, (uint64_t)window) < settings->reverse_complement;
+}
+
+/* Reads tokens offset .. offset + count - 1 of a window, special tokens included. reversed: the window, with the token
+ * after it if there is one, is first replaced by its reverse complement; the special tokens keep their places. */
+static void read_window(const struct window_source *source, const struct token_window *window, bool reversed,
+                        int64_t offset, int64_t count, int32_t *out)
 {
     if (window->has_bos && offset == 0) {
         *out++ = source->tokenizer->bos;
@@ -45,7 +56,9 @@ static void read_window(const struct window_source *source, const struct token_w
     }
     int64_t from = offset - window->has_bos; /* index without special tokens */
     int64_t there = window->length + window->followed - from, plain = MIN(count, there);
-    source->class->read(source->self, window, from, plain, out);
+    source->class->read(source->self, window, reversed ? there - plain : from, plain, out);
+    if (reversed)
+        strand_reverse(out, plain);
     if (plain < count)
         out[plain] = source->tokenizer->eos;
 }
@@ -78,12 +91,14 @@ void row_filler_fill(struct row_filler *filler, const struct window_source *cons
     for (int64_t s = 0; s < count; s++) {
         const struct packer_segment *segment = &segments[s];
         bool followed = segment->offset + segment->length < window_length(&segment->window) || segment->window.followed;
+        const uint64_t epoch = blend_epoch(keys[segment->store], segment->epoch);
+        const bool reversed = is_reversed(settings, epoch, segment->window.number);
         int32_t *tokens = filler->window_tokens;
-        read_window(sources[segment->store], &segment->window, segment->offset, segment->length + followed, tokens);
+        read_window(sources[segment->store], &segment->window, reversed, segment->offset, segment->length + followed,
+                    tokens);
         if (masking.probability > 0)
-            batch->valid +=
-                masking_apply(&masking, blend_epoch(keys[segment->store], segment->epoch), segment->window.number,
-                              segment->offset, segment->length, tokens, batch->labels + at);
+            batch->valid += masking_apply(&masking, epoch, segment->window.number, segment->offset, segment->length,
+                                          tokens, batch->labels + at);
         else
             label_next(filler, segment, followed, tokens, batch, at);
         if (settings->token_dropout)

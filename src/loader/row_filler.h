@@ -14,7 +14,7 @@ struct row_filler_settings {
     const struct tokenizer *tokenizer;
     uint64_t seed;
     int64_t row_tokens;
-    double mask_probability;
+    double mask_probability, reverse_complement;
     bool token_dropout, mask_degenerate, uppercase_labels;
 };
 

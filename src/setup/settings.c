@@ -69,6 +69,7 @@ struct loader_settings settings_of_loader(const struct deck *deck)
         .split = deck->data.split,
         .mask_degenerate = deck->data.mask_degenerate,
         .uppercase_labels = deck->data.uppercase_labels,
+        .reverse_complement = deck->data.reverse_complement,
         .mask_probability = family->causal ? 0 : deck->data.mask_probability,
         .token_dropout = family->token_dropout && deck->model.token_dropout,
         .balance = deck->data.balance,

@@ -37,6 +37,7 @@ static struct loader_settings validation_settings(const struct deck *deck, struc
     settings.megatron.ordered = false;
     settings.shuffle = false;
     settings.once = true;
+    settings.reverse_complement = 0;
     if (deck->validation.rows > 0)
         settings.global_rows = deck->validation.rows; /* the whole set is one loader step */
     return settings;

@@ -5,8 +5,9 @@
 in the environment of make_llama.py, after make_bridge.py: the model is esm2_tiny as it lies in the folder. For each
 record of embed_esm2.fa, embed_esm2.h5 holds /NAME/tokens (int32, what transformers' tokenizer makes of the sequence,
 <cls> and <eos> included), /NAME/states (float64 [tokens, hidden], the output of the last LayerNorm) and /NAME/mean
-(float64 [hidden], over the residues alone). Computed in float64 with each record by itself, and compared here with
-transformers' own EsmModel in float32.
+(float64 [hidden], over the residues alone) and /NAME/hidden_states (float64 [layers, tokens, hidden], the output of the
+embedding and of all layers but the last, with which states completes transformers' hidden_states). Computed in float64
+with each record by itself, and compared here with transformers' own EsmModel in float32.
 """
 
 import dataclasses
@@ -50,14 +51,16 @@ class Batch(masked.Batch):
 
 
 def states(weights, tokens):
-    """What the last LayerNorm gives, [tokens, hidden] in float64."""
+    """Outputs of embedding, layers but the last, and last LayerNorm, [layers + 1, tokens, hidden] in float64."""
     batch = Batch(tokens)
     run = make_esm2.Run(batch.case, weights, batch, torch.float64, make_esm2.FAITHFUL)
     seen = []
-    run.model.esm.encoder.emb_layer_norm_after.register_forward_hook(lambda module, x, y: seen.append(y))
+    for layer in run.model.esm.encoder.layer:
+        layer.register_forward_pre_hook(lambda module, x: seen.append(x[0][0].numpy()))
+    run.model.esm.encoder.emb_layer_norm_after.register_forward_hook(lambda module, x, y: seen.append(y[0].numpy()))
     with torch.no_grad():
         run.own_logits()
-    return seen[0][0].numpy()
+    return numpy.stack(seen)
 
 
 def main():
@@ -78,12 +81,15 @@ def main():
             assert len(tokens) == len(sequence) + 2
             vectors = states(weights, tokens)
             with torch.no_grad():
-                own = model.esm(**inputs).last_hidden_state[0].numpy()
-            print(f"{name}: {len(sequence)} residues, transformers in float32 deviates by {relative(own, vectors):.1e}")
-            assert relative(own, vectors) < 1e-5
+                own = torch.stack(model.esm(**inputs, output_hidden_states=True).hidden_states)[:, 0].numpy()
+            worst = max(relative(a, b) for a, b in zip(own, vectors, strict=True))
+            print(f"{name}: {len(sequence)} residues, transformers in float32 deviates by {worst:.1e}")
+            assert worst < 1e-5
+            vectors, hidden = vectors[-1], vectors[:-1]
             group = file.create_group(name)
             group.create_dataset("tokens", data=numpy.array(tokens, numpy.int32), track_times=False)
             group.create_dataset("states", data=vectors, track_times=False)
+            group.create_dataset("hidden_states", data=hidden, track_times=False)
             group.create_dataset("mean", data=vectors[1:-1].mean(0), track_times=False)
 
 
