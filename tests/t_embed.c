@@ -1,6 +1,7 @@
 /* Vectors of protein records match transformers to 1e-5 (tests/golden/make_embed.py), for each way of pooling and all
  * layers, on the CPU executor and the oracle. A record's vectors have the same bits whatever other records the file
- * has. L2 norms, f16 and NumPy's format are checked. Injected faults in launches, pooling and layers are noticed. */
+ * has. L2 norms, f16, NumPy's format and contacts are checked. Injected faults in launches, pooling and layers are
+ * noticed. */
 #include "check.h"
 
 #include "base/error.h"
@@ -257,6 +258,45 @@ static void check_numbers(struct comm *self, struct embed_settings settings, str
     memory_free(other);
 }
 
+/* Contacts of all records, as transformers computes them in float64: the worst distance. They are 0.46 to 0.59. */
+static double worst_contact(hid_t golden, const char *output)
+{
+    hid_t file = H5Fopen(output, H5F_ACC_RDONLY, H5P_DEFAULT);
+    float *contacts = memory_allocate((int64_t)sizeof *contacts * RECORDS * LONGEST * LONGEST);
+    double worst = 0;
+    read_all(file, "contacts", H5T_NATIVE_FLOAT, (int64_t)RECORDS * LONGEST * LONGEST, contacts);
+    H5Fclose(file);
+    const float *record = contacts;
+    for (int r = 0; r < RECORDS; r++) {
+        const int64_t count = (int64_t)residues[r] * residues[r];
+        double *expected = expected_of(golden, names[r], "contacts", count);
+        for (int64_t i = 0; i < count; i++)
+            worst = fabs(record[i] - expected[i]) <= worst ? worst : fabs(record[i] - expected[i]);
+        record += count;
+        memory_free(expected);
+    }
+    memory_free(contacts);
+    return worst;
+}
+
+static void check_contacts(struct comm *self, struct embed_settings settings, hid_t golden,
+                           struct generate_result *result)
+{
+    static const enum fault faults[] = {NO_FAULT, ROPE_FORM};
+    settings.pool = "mean";
+    settings.contacts = true;
+    run(self, settings, make_oracle, result);
+    CHECK(worst_contact(golden, settings.output) <= 1e-6);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        planted.fault = faults[i];
+        run(self, settings, make_planted, result);
+        planted.cpu->class->destroy(planted.cpu);
+        const double worst = worst_contact(golden, settings.output);
+        printf("contacts, %s: %.1e\n", fault_names[faults[i]], worst);
+        CHECK((worst <= 1e-6) == (faults[i] == NO_FAULT));
+    }
+}
+
 /* NumPy's format 1.0 as its documentation has it; the numbers are those of the HDF5 file. */
 static void check_npy(struct comm *self, struct embed_settings settings, struct generate_result *result)
 {
@@ -393,6 +433,7 @@ int main(void)
     check_layers(self, settings, golden, result);
     check_numbers(self, settings, result);
     check_npy(self, settings, result);
+    check_contacts(self, settings, golden, result);
     H5Fclose(golden);
     char *side = memory_format("%s.xxh3", checkpoint);
     unlink(side);
