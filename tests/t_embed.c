@@ -3,6 +3,7 @@
  * has. L2 norms, f16, NumPy's format and contacts are checked. Injected faults in launches, pooling and layers are
  * noticed. */
 #include "check.h"
+#include "inference_faults.h"
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -10,8 +11,6 @@
 #include "cpu/cpu.h"
 #include "infer/embed.h"
 #include "ref/golden.h"
-#include "ref/reference.h"
-#include "ref/wrapper.h"
 
 #include <hdf5.h>
 #include <stdlib.h>
@@ -26,58 +25,6 @@ static char *golden_path(const char *name)
 {
     const char *top = getenv("abs_top_srcdir");
     return memory_format("%s/tests/golden/%s", top != NULL ? top : ".", name);
-}
-
-/* -- Executors ---------------------------------------------------------------------------------------------------- */
-
-enum fault { NO_FAULT, NO_DROPOUT, ROPE_FORM, CAUSAL, POSITIONS, FAULTS };
-static const char *const fault_names[FAULTS] = {"none", "token dropout's factor left out", "RoPE's other form",
-                                                "causal attention", "positions run on"};
-
-static struct {
-    enum fault fault;
-    struct wrapper wrapper;
-    struct executor *cpu;
-} planted;
-
-static void plant(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
-{
-    const enum fault fault = planted.fault;
-    static int32_t positions[1 << 12];
-    if (op == OP_EMBEDDING_FORWARD && fault == NO_DROPOUT) {
-        struct embedding_forward_args a = *(const struct embedding_forward_args *)args;
-        a.scale = (struct tensor){0};
-        wrapper_pass(wrapper, stream, op, &a);
-    } else if (op == OP_ROPE && (fault == ROPE_FORM || fault == POSITIONS)) {
-        struct rope_args a = *(const struct rope_args *)args;
-        a.interleaved ^= fault == ROPE_FORM;
-        for (int64_t t = 0; t < a.positions.cols; t++)
-            positions[t] = (int32_t)(t % LONGEST);
-        if (fault == POSITIONS)
-            a.positions.data = positions;
-        wrapper_pass(wrapper, stream, op, &a);
-    } else if (op == OP_ATTENTION_FORWARD && fault == CAUSAL) {
-        struct attention_forward_args a = *(const struct attention_forward_args *)args;
-        a.causal = true;
-        wrapper_pass(wrapper, stream, op, &a);
-    } else {
-        wrapper_pass(wrapper, stream, op, args);
-    }
-}
-
-static int make_planted(struct executor **executor, const struct device_request *request)
-{
-    planted.cpu = cpu_executor_create(request->threads);
-    wrapper_create(&planted.wrapper, planted.cpu, plant, NULL);
-    *executor = &planted.wrapper.executor;
-    return ERROR_NONE;
-}
-
-static int make_oracle(struct executor **executor, const struct device_request *request)
-{
-    (void)request;
-    *executor = reference_executor_create();
-    return ERROR_NONE;
 }
 
 /* -- Comparing ---------------------------------------------------------------------------------------------------- */
@@ -282,7 +229,7 @@ static double worst_contact(hid_t golden, const char *output)
 static void check_contacts(struct comm *self, struct embed_settings settings, hid_t golden,
                            struct generate_result *result)
 {
-    static const enum fault faults[] = {NO_FAULT, ROPE_FORM};
+    static const enum inference_fault faults[] = {NO_FAULT, ROPE_FORM};
     settings.pool = "mean";
     settings.contacts = true;
     run(self, settings, make_oracle, result);
@@ -292,7 +239,7 @@ static void check_contacts(struct comm *self, struct embed_settings settings, hi
         run(self, settings, make_planted, result);
         planted.cpu->class->destroy(planted.cpu);
         const double worst = worst_contact(golden, settings.output);
-        printf("contacts, %s: %.1e\n", fault_names[faults[i]], worst);
+        printf("contacts, %s: %.1e\n", inference_fault_names[faults[i]], worst);
         CHECK((worst <= 1e-6) == (faults[i] == NO_FAULT));
     }
 }
@@ -392,6 +339,7 @@ static void check_memory(struct comm *self, struct embed_settings settings, stru
 
 int main(void)
 {
+    static const enum inference_fault faults[] = {NO_FAULT, NO_DROPOUT, ROPE_FORM, CAUSAL, POSITIONS};
     static const char *const pools[] = {"mean", "last", "first", "none"};
     struct comm *self = comm_self();
     struct generate_result *result = memory_allocate(sizeof *result);
@@ -421,12 +369,12 @@ int main(void)
     run(self, settings, cpu_executor_make, result);
     check_company(self, settings, result);
     settings.pool = "mean";
-    for (int fault = NO_FAULT; fault < FAULTS; fault++) {
-        planted.fault = (enum fault)fault;
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        const enum inference_fault fault = planted.fault = faults[i];
         run(self, settings, make_planted, result);
         planted.cpu->class->destroy(planted.cpu);
         double d = compare(golden, result, "mean");
-        printf("    %-32s %.1e\n", fault_names[fault], d);
+        printf("    %-32s %.1e\n", inference_fault_names[fault], d);
         CHECK((d <= bound) == (fault == NO_FAULT));
     }
     check_memory(self, settings, result);
