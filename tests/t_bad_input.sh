@@ -25,7 +25,7 @@ printf '>a\nAC\377GT\n' >latin.fa
 printf '>a one\rACGT\rACGT\r>b\rAC\r' >mac.fa
 printf '\357\273\277{"text": "ACGT"}\n' >mark.jsonl
 printf '{"text": "ACGT"}\n' | iconv -t UTF-16 >wide.jsonl
-printf '@read\nACGT\n+\nIIII\n' >reads.fastq
+printf '@read\nACGT\n+\nIII\n' >reads.fastq
 printf 'LOCUS       X 4 bp DNA\nORIGIN\n        1 acgt\n//\n' >genes.gb
 printf '[{"text": "ACGT", "id": 0}, {"text": "ACGT", "id": 1.5}]\n' >ids.json
 printf '[{"text": "ACGT"}, {"text": "AC' >open.json
@@ -118,10 +118,10 @@ a header line without end       | $prepare long_name.fa                     | 2 
 line ends of old Macs           | $prepare mac.fa                           | 2 | mac.fa:1: a carriage return within the line
 a byte order mark               | $prepare -o y.h5 mark.jsonl               | 0 | y.h5: 4 bases
 UTF-16                          | $prepare wide.jsonl                       | 2 | wide.jsonl: is UTF-16, but must be UTF-8; convert it: iconv -f UTF-16
-FASTQ                           | $prepare reads.fastq                      | 2 | reads.fastq: is a FASTQ file, which is not supported (FASTA, JSON lines
-FASTQ to score                  | eval --checkpoint made --fasta reads.fastq -o y.json | 2 | reads.fastq: is a FASTQ file
-FASTQ to embed                  | embed --checkpoint made --fasta reads.fastq -o y.h5 | 2 | reads.fastq: is a FASTQ file
-FASTQ for prompts               | generate --checkpoint made --input reads.fastq | 2 | reads.fastq: is a FASTQ file
+FASTQ                           | $prepare reads.fastq                      | 2 | reads.fastq:4: a FASTQ record must have as many quality characters as letters
+FASTQ to score                  | eval --checkpoint made --fasta reads.fastq -o y.json | 2 | reads.fastq:4: a FASTQ record must have as many quality characters as letters
+FASTQ to embed                  | embed --checkpoint made --fasta reads.fastq -o y.h5 | 2 | reads.fastq:4: a FASTQ record must have as many quality characters as letters
+FASTQ for prompts               | generate --checkpoint made --input reads.fastq | 2 | reads.fastq:4: a FASTQ record must have as many quality characters as letters
 GenBank                         | $prepare --input-format fasta genes.gb    | 2 | genes.gb: is a GenBank file
 an id that is a float           | $prepare ids.json                         | 2 | ids.json:1: member "id" is the record's name: it must be a string or an integer
 a JSON array cut short          | $prepare open.json                        | 2 | open.json:1: is not a JSON array of objects: the file ends within this element

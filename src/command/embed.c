@@ -20,8 +20,6 @@ static int run(const struct command_environment *environment, char **arguments, 
     given.input = fasta != NULL ? fasta : input;
     if (given.input == NULL)
         return command_mistake(&command_embed, "missing: --fasta FILE or --input FILE");
-    if (fasta != NULL)
-        given.input_format = "fasta";
     make_executor = environment->make_executor;
     return environment->with_ranks(embed, &given);
 }

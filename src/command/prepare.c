@@ -27,8 +27,13 @@ static const struct command_option options[] = {
      "drop records whose sequence an earlier one has"},
     {"seed", 0, "N", COMMAND_INTEGER, false, &seed, "seed of the split (42)"},
     {"input-format", 0, "NAME", COMMAND_TEXT, false, &given.input_format,
-     "fasta, jsonl, json (an array of objects), csv, tsv, parquet, text (a file is a record) or lines (a line is a "
-     "record) (detected from name and content)"},
+     "fasta, fastq, genbank, embl, 2bit, jsonl, json (an array of objects), csv, tsv, parquet, text (a file is a "
+     "record) "
+     "or lines (a line is a record) (detected from name and content)"},
+    {"min-quality", 0, "Q", COMMAND_REAL, false, &given.min_quality,
+     "FASTQ: drop reads whose mean error probability is above that of this Phred quality"},
+    {"feature", 0, "KEY", COMMAND_TEXT, false, &given.feature,
+     "GenBank, EMBL: take each feature with this key (CDS, gene, ...) as a record, on its strand"},
     {"field", 0, "NAME", COMMAND_TEXT, false, &given.field,
      "JSON, CSV, TSV, Parquet: field with a record's sequence (text)"},
     COMMAND_SKIP_BAD(&given.skip_bad),
@@ -42,9 +47,10 @@ static const struct command_option options[] = {
 const struct command command_prepare = {
     .name = "prepare",
     .arguments = "FILES...",
-    .summary = "turn FASTA, JSON, CSV, Parquet or text into a token store",
-    .help = "Reads FASTA, JSON lines, JSON arrays, CSV, TSV and text (plain, .gz or .zst; - is standard input) and\n"
-            "Parquet files, and writes a token store. A folder stands for its files, a quoted pattern ('*.parquet')\n"
+    .summary = "turn FASTA, FASTQ, GenBank, JSON, CSV, Parquet or text into a token store",
+    .help = "Reads FASTA, FASTQ, GenBank, EMBL, JSON lines, JSON arrays, CSV, TSV and text (plain, .gz or .zst; - is\n"
+            "standard input), 2bit and Parquet files, and writes a token store. A folder stands for its files, a "
+            "quoted pattern ('*.parquet')\n"
             "for the files that match; a file without a record causes a warning. A record is named by its member or\n"
             "column record, else id (a string or an integer), else by the number of its line, element or row, from 1.\n"
             "--split writes OUT.train.h5, OUT.valid.h5, ... divided by position. Lower-case (soft-masked) letters of\n"

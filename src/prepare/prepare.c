@@ -53,11 +53,12 @@ struct prepare {
     int64_t bytes_read; /* of the files that were read completely */
     char **sources;     /* [source_count]: "checksum path" */
     int64_t source_count;
-    int64_t empty_records, skipped_records, equal_records, loose_records; /* equal to an earlier one; in no cluster */
-    int64_t empty_files;                                                  /* number of files without records */
-    char *first_empty_file;                                               /* name of the first one, freed with free() */
-    int64_t text_bytes;                                                   /* bytes of encoded text */
-    struct encoding *encoding;                                            /* for text tokenizers; else NULL */
+    int64_t empty_records, skipped_records, low_quality, equal_records,
+        loose_records;         /* equal to an earlier one; in no cluster */
+    int64_t empty_files;       /* number of files without records */
+    char *first_empty_file;    /* name of the first one, freed with free() */
+    int64_t text_bytes;        /* bytes of encoded text */
+    struct encoding *encoding; /* for text tokenizers; else NULL */
     int64_t token_bytes;
     uint8_t *ids;    /* [COPY_BYTES] */
     char *name;      /* name of the current record; NULL before the first */
@@ -254,6 +255,9 @@ static int read_records(struct prepare *prepare, struct record_source *source)
                                              .field = prepare->settings->field,
                                              .content = text ? RECORD_BYTES : RECORD_CHARACTERS,
                                              .may_be_empty = true,
+                                             .min_quality = prepare->settings->min_quality,
+                                             .low_quality = &prepare->low_quality,
+                                             .feature = prepare->settings->feature,
                                              .skipped = prepare->settings->skip_bad ? &prepare->skipped_records : NULL};
     int64_t records = 0;
     int code = record_reader_create(&reader, source, &settings);
@@ -413,6 +417,9 @@ static void report(const struct prepare *prepare)
         log_warn("%lld of %lld files have no record; the first of these files is %s", (long long)prepare->empty_files,
                  (long long)prepare->source_count, prepare->first_empty_file);
     record_reader_report(prepare->skipped_records, prepare->settings->field);
+    if (prepare->low_quality > 0)
+        log_info("%lld read%s below --min-quality %g dropped", (long long)prepare->low_quality,
+                 plural(prepare->low_quality), prepare->settings->min_quality);
     if (prepare->empty_records > 0)
         log_info("%lld empty record%s skipped", (long long)prepare->empty_records, plural(prepare->empty_records));
     if (prepare->equal_records > 0)

@@ -18,6 +18,8 @@ struct prepare_settings {
     uint64_t seed;             /* seed of the split; 42 unless the user sets it */
     const char *input_format;  /* format of all inputs; NULL: detected for each file */
     const char *field;         /* as in struct record_settings (records/record_class.h) */
+    double min_quality;        /* FASTQ: as in struct record_settings */
+    const char *feature;       /* GenBank, EMBL: as in struct record_settings */
     bool skip_bad;             /* drop records whose field is missing or null, and count them */
     const char *letter_case;   /* as in census_start (prepare/census.h), or NULL */
     int64_t threads;           /* threads that encode text; 0: one per CPU of this process */

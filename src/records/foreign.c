@@ -1,6 +1,8 @@
 #include "records/foreign.h"
 #include "base/error.h"
-#include "records/source.h"
+#include "records/fastq.h"
+#include "records/flat.h"
+#include "records/twobit.h"
 
 #include <ctype.h>
 #include <stdbool.h>
@@ -35,14 +37,12 @@ static const struct {
     {0, 4, "BAM\1", "a BAM file", to_fasta},
     {0, 5, "CRAM\3", "a CRAM file", to_fasta},
     {0, 8, "NCBI.sra", "an SRA archive", "run: fasterq-dump --fasta --stdout FILE | cistron prepare ... -"},
-    {0, 4, "\x43\x27\x41\x1a", "a 2bit file", "run: twoBitToFa FILE stdout | cistron prepare ... -"},
     {0, 16, "##fileformat=VCF", "a VCF file", "it contains variants, not sequences"},
     {0, 13, "##gff-version", "a GFF file", "it contains annotation; use its FASTA file"},
     {0, 4, "@HD\t", "a SAM file", to_fasta},
     {0, 4, "@SQ\t", "a SAM file", to_fasta},
     {0, 4, "@RG\t", "a SAM file", to_fasta},
     {0, 4, "@PG\t", "a SAM file", to_fasta},
-    {0, 7, "LOCUS  ", "a GenBank file", from_flat},
     {0, 10, "HEADER    ", "a PDB file", from_structure},
     {0, 10, "REMARK    ", "a PDB file", from_structure},
     {0, 7, "CRYST1 ", "a PDB file", from_structure},
@@ -74,31 +74,6 @@ static bool begins(const uint8_t *head, int64_t bytes, const char *text)
     return bytes >= (int64_t)strlen(text) && memcmp(head, text, strlen(text)) == 0;
 }
 
-/* FASTQ: @name, letters, +. With long reads the head may end within the letters. */
-static bool is_fastq(const uint8_t *head, int64_t bytes)
-{
-    int64_t second, third = -1, unused;
-    if (!begins(head, bytes, "@"))
-        return false;
-    line_length(head, bytes, 0, &second);
-    const int64_t length = second > 0 ? line_length(head, bytes, second, &third) : 0;
-    int64_t letters = 0;
-    while (letters < length && (isalpha(head[second + letters]) || memchr("*-.", head[second + letters], 3) != NULL))
-        letters++;
-    if (second < 0 || letters < length)
-        return false;
-    if (third < 0)
-        return bytes == SOURCE_HEAD && length > 100;
-    return line_length(head, bytes, third, &unused) > 0 && head[third] == '+';
-}
-
-/* EMBL: ID, three blanks, and a name, followed by semicolons and attributes. */
-static bool is_embl(const uint8_t *head, int64_t bytes)
-{
-    int64_t second;
-    return begins(head, bytes, "ID   ") && memchr(head, ';', (size_t)line_length(head, bytes, 0, &second)) != NULL;
-}
-
 /* mmCIF: data_NAME, and then a line that begins with a category. */
 static bool is_mmcif(const uint8_t *head, int64_t bytes)
 {
@@ -115,7 +90,9 @@ static bool is_mmcif(const uint8_t *head, int64_t bytes)
 
 static int refuse(const char *path, const char *what, const char *hint)
 {
-    return error_user("%s: is %s, which is not supported (FASTA, JSON lines, JSON, CSV, TSV, Parquet and text are); %s",
+    return error_user("%s: is %s, which is not supported (FASTA, FASTQ, GenBank, EMBL, 2bit, JSON lines, JSON, CSV, "
+                      "TSV, Parquet and text "
+                      "are); %s",
                       path, what, hint);
 }
 
@@ -125,10 +102,14 @@ int foreign_refuse(const char *path, const uint8_t *head, int64_t bytes)
         if (bytes >= kinds[i].offset + kinds[i].length &&
             memcmp(head + kinds[i].offset, kinds[i].bytes, (size_t)kinds[i].length) == 0)
             return refuse(path, kinds[i].what, kinds[i].hint);
-    if (is_fastq(head, bytes))
-        return refuse(path, "a FASTQ file", "run: seqtk seq -A FILE | cistron prepare ... -");
-    if (is_embl(head, bytes))
-        return refuse(path, "an EMBL or UniProt flat file", from_flat);
+    const char *sequences = fastq_begins(head, bytes)     ? "a FASTQ file"
+                            : genbank_begins(head, bytes) ? "a GenBank file"
+                            : embl_begins(head, bytes)    ? "an EMBL or UniProt flat file"
+                            : twobit_begins(head, bytes)  ? "a 2bit file"
+                                                          : NULL;
+    if (sequences != NULL)
+        return error_user("%s: is %s, which only models of bases and residues read, and under no other --input-format",
+                          path, sequences);
     if (is_mmcif(head, bytes))
         return refuse(path, "an mmCIF file", from_structure);
     return ERROR_NONE;

@@ -5,11 +5,14 @@
 #include "base/thousands.h"
 #include "records/csv.h"
 #include "records/fasta.h"
+#include "records/fastq.h"
+#include "records/flat.h"
 #include "records/foreign.h"
 #include "records/jsonl.h"
 #include "records/parquet.h"
 #include "records/source.h"
 #include "records/text.h"
+#include "records/twobit.h"
 
 #include <string.h>
 
@@ -21,8 +24,9 @@ struct record_reader {
     int64_t records, skipped_before;
 };
 
-static const struct record_class *const classes[] = {&fasta_class, &jsonl_class, &json_class,  &csv_class,
-                                                     &tsv_class,   &text_class,  &lines_class, &parquet_class};
+static const struct record_class *const classes[] = {&fasta_class,  &fastq_class, &genbank_class, &embl_class,
+                                                     &twobit_class, &jsonl_class, &json_class,    &csv_class,
+                                                     &tsv_class,    &text_class,  &lines_class,   &parquet_class};
 enum { CLASSES = sizeof classes / sizeof *classes };
 
 /* Formats by file name. Names such as .txt mean text only if bytes are requested; files of sequences may have any
@@ -72,6 +76,16 @@ static bool is_at(const uint8_t *head, int64_t bytes, int64_t at, char c)
     return at < bytes && head[at] == (uint8_t)c;
 }
 
+/* Returns the format of sequences, other than FASTA, that a file has; NULL: none. */
+static const struct record_class *sequences_of(const uint8_t *head, int64_t bytes)
+{
+    return fastq_begins(head, bytes)     ? &fastq_class
+           : genbank_begins(head, bytes) ? &genbank_class
+           : embl_begins(head, bytes)    ? &embl_class
+           : twobit_begins(head, bytes)  ? &twobit_class
+                                         : NULL;
+}
+
 static const struct record_class *class_by_content(const uint8_t *head, int64_t bytes,
                                                    const struct record_settings *settings)
 {
@@ -85,6 +99,8 @@ static const struct record_class *class_by_content(const uint8_t *head, int64_t 
         return &json_class;
     if (characters && is_at(head, bytes, at, '>'))
         return &fasta_class;
+    if (characters && sequences_of(head, bytes) != NULL)
+        return sequences_of(head, bytes);
     if (settings->field != NULL && csv_delimiter((const char *)head, bytes, settings->field, ',') != '\0')
         return &csv_class;
     if (settings->lines)
@@ -98,7 +114,9 @@ static int find_format(const struct record_class **class, const char *name)
         if (strcmp(name, classes[i]->name) == 0)
             *class = classes[i];
     if (*class == NULL)
-        return error_user("--input-format %s: must be one of fasta, jsonl, json, csv, tsv, parquet, text, lines", name);
+        return error_user("--input-format %s: must be one of fasta, fastq, genbank, embl, 2bit, jsonl, json, csv, tsv, "
+                          "parquet, text, lines",
+                          name);
     return ERROR_NONE;
 }
 
@@ -158,7 +176,9 @@ static int choose(const struct record_class **class, struct record_source *sourc
         head += 3;
         bytes -= 3;
     }
-    if (code == ERROR_NONE && (*class == NULL || !is_text(*class)))
+    const struct record_class *sequences = settings->content == RECORD_CHARACTERS ? sequences_of(head, bytes) : NULL;
+    const bool as_named = sequences != NULL && (*class == NULL || *class == sequences);
+    if (code == ERROR_NONE && !as_named && (*class == NULL || !is_text(*class)))
         code = foreign_refuse(path, head, bytes);
     if (code == ERROR_NONE && *class == NULL)
         *class = class_of(path, head, bytes, settings);

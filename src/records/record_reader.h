@@ -1,5 +1,5 @@
-/* Reads the records of one input file of any supported format (records/fasta.h, records/jsonl.h, records/csv.h,
- * records/text.h, records/parquet.h).
+/* Reads the records of one input file of any supported format (records/fasta.h, records/fastq.h, records/flat.h,
+ * records/twobit.h, records/jsonl.h, records/csv.h, records/text.h, records/parquet.h).
  *
  * The format is settings->format, or else determined by the file's name without .gz or .zst (table in record_reader.c),
  * or else by the first rule that applies to its first bytes:
@@ -8,6 +8,7 @@
  *    {, after blanks                                JSON lines
  *    [ and {, with blanks                           JSON array
  *    >, after blanks, for RECORD_CHARACTERS         FASTA
+ *    forms of FASTQ, GenBank, EMBL, 2bit, for RECORD_CHARACTERS
  *    a header with a column named settings->field   CSV
  *    settings->lines                                lines
  *    anything else                                  FASTA for RECORD_CHARACTERS, text for RECORD_BYTES

@@ -1,0 +1,30 @@
+/* Reads a source line by line. Line ends are LF or CRLF. Memory grows with the longest line. */
+#ifndef RECORDS_LINE_READER_H
+#define RECORDS_LINE_READER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct record_source;
+
+enum { LINE_MOST_BYTES = 1 << 30 };
+
+struct line_reader {
+    struct record_source *source; /* borrowed */
+    char *buffer;                 /* [capacity]; begin .. end - 1 is not consumed yet */
+    int64_t capacity, begin, end;
+    int64_t number; /* of the line returned last, from 1 */
+    bool at_end;
+};
+
+void line_reader_create(struct line_reader *reader, struct record_source *source);
+void line_reader_destroy(struct line_reader *reader);
+
+/* Returns the next line, without its end, in *line, *length; it is valid, and may be changed, until the next call.
+ * *line is NULL after the last one. ERROR_USER: errors of source_read, a line longer than LINE_MOST_BYTES. */
+int line_reader_next(struct line_reader *reader, char **line, int64_t *length);
+
+/* Returns an error of the line returned last: "FILE:LINE: what". */
+int line_reader_refuse(const struct line_reader *reader, const char *what);
+
+#endif
