@@ -46,6 +46,35 @@ for n in 2 3; do
     check "eval on $n ranks that share the weights: is said" says "# $n ranks share the weights: each has a shard"
     check "eval on $n ranks that share the weights: the result of 1" same_result "$work/eval1.json" "$work/shard$n.json"
 done
+# windows of four times those of the training
+ranks 1 train "$work/deck.cfg" train.steps=6 model.positions=256 "output.folder=\"$work/wide\""
+check "a model of 256 positions" codes_are 0 1
+for n in 1 2; do
+    for batch in 1 3; do
+        ranks $n eval --checkpoint "$work/wide" --fasta "$work/g.fa" -o "$work/wide$n$batch.json" --context 256 \
+            --overlap 16 --batch $batch
+        check "eval of windows of 256 on $n ranks, batch $batch" codes_are 0 $n
+        check "eval of windows of 256: warns" says "more than the context of 64 that the model was trained with"
+        check "eval of windows of 256: says so" grep -q '"max_seq_length": 256' "$work/wide$n$batch.json"
+        check "eval of windows of 256 on $n ranks, batch $batch: one result" \
+            same_result "$work/wide11.json" "$work/wide$n$batch.json"
+    done
+done
+refused "more than the positions" "--context 257: must be 2 to 256, the positions of this model (model.positions)" \
+    eval --checkpoint "$work/wide" --fasta "$work/g.fa" -o "$work/bad.json" --context 257 --overlap 16
+wide=(score --checkpoint "$work/wide" --fasta "$work/wide.fa" --mutations "$work/wide.csv")
+genome 5 250 >"$work/wide.fa"
+base=$(tail -n +2 "$work/wide.fa" | tr -d '\n' | cut -c100)
+printf 'name,mutation\nrecord1,%s100%s\n' "$base" "$(echo "$base" | tr ACGT CGTA)" >"$work/wide.csv"
+for n in 1 2; do
+    ranks $n "${wide[@]}" -o "$work/wide$n.csv" --context 256
+    check "score in windows of 256 on $n ranks" codes_are 0 $n
+    check "score in windows of 256: warns" says "more than the context of 64 that the model was trained with"
+    check "score in windows of 256 on $n ranks: one result" cmp "$work/wide1.csv" "$work/wide$n.csv"
+done
+ranks 1 "${wide[@]}" -o "$work/narrow.csv"
+check "a score depends on the window" test "$(tail -n 1 "$work/wide1.csv")" != "$(tail -n 1 "$work/narrow.csv")"
+refused "score beyond the positions" "--context 257: must be 4 to 256" "${wide[@]}" -o "$work/bad.csv" --context 257
 # two teams of two, each of which has a part of every layer
 # each rank reads the records
 mkfifo "$work/pipe"

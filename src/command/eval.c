@@ -37,7 +37,7 @@ static const struct command_option options[] = {
     {"overlap", 0, "N", COMMAND_INTEGER, false, &given.overlap,
      "bases that a window repeats from the previous one as context, 1 to --context - 1 (200, or half a window)"},
     {"context", 0, "N", COMMAND_INTEGER, false, &given.context,
-     "tokens of a window (the context that the model was trained with)"},
+     "tokens of a window, at most model.positions (the context that the model was trained with)"},
     {"batch", 0, "N", COMMAND_INTEGER, false, &given.batch, "windows computed at once (about 4096 tokens)"},
     {"bos", 0, NULL, COMMAND_FLAG, false, &given.bos,
      "put the begin token before each record, and score the first base too"},

@@ -46,7 +46,7 @@ static const struct command_option options[] = {
     {"both-strands", 0, NULL, COMMAND_FLAG, false, &given.both_strands,
      "causal models of bases: mean of both strands (reverse complement)"},
     {"context", 0, "N", COMMAND_INTEGER, false, &given.context,
-     "tokens of a window, special tokens included (the context that the model was trained with)"},
+     "tokens of a window with special tokens, at most model.positions (the context that the model was trained with)"},
     {"batch", 0, "N", COMMAND_INTEGER, false, &given.batch, "tokens computed at once (32768 on a GPU, 4096 on a CPU)"},
     {"precision", 0, "TYPE", COMMAND_TEXT, false, &given.precision,
      "fp32 or bf16: the type that the model computes in (that of the training)"},

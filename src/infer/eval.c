@@ -145,9 +145,9 @@ static int choose_context(const struct inference *inference, const struct eval_s
                           int64_t *context)
 {
     *context = s->context == 0 ? inference->context : s->context;
-    if (*context < least || *context > inference->context)
-        return error_user("--context %lld: must be %lld to %lld, the context that this model was trained with",
-                          (long long)*context, (long long)least, (long long)inference->context);
+    int code = inference_check_context(inference, *context, least);
+    if (code != ERROR_NONE)
+        return code;
     if (s->batch < 0 || s->batch > MOST_TOKENS / *context)
         return error_user("--batch %lld: must be 0 (automatic) or a number of windows, at most %lld",
                           (long long)s->batch, (long long)(MOST_TOKENS / *context));

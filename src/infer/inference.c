@@ -1,6 +1,8 @@
 #include "infer/inference.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "comm/threads.h"
 #include "data/tokenizer_member.h"
 #include "checkpoint/checkpoint.h"
@@ -23,6 +25,13 @@ static int read_deck(struct inference *inference, const struct checkpoint_meta *
     return code == ERROR_NONE ? tokenizer_member_open(&inference->tokenizer, inference->path, meta->tokenizer) : code;
 }
 
+/* Returns the length of the longest window: the one in training, or what is left of the model's positions. */
+static int64_t longest_window(const struct deck *deck, int64_t trained)
+{
+    const int64_t positions = model_positions_from_deck(deck) - model_family_from_deck(deck)->extra_positions;
+    return MIN(MAX(trained, positions), INT32_MAX); /* batches number their tokens with int32 */
+}
+
 static int read_meta(struct inference *inference)
 {
     struct checkpoint_meta meta;
@@ -36,10 +45,12 @@ static int read_meta(struct inference *inference)
     checkpoint_meta_destroy(&meta);
     if (code == ERROR_NONE)
         code = setup_create_inference(&inference->setup, deck, inference->tokenizer->vocabulary);
+    inference->context = inference->setup.train.window;
+    if (code == ERROR_NONE)
+        inference->longest = longest_window(deck, inference->context);
     memory_free(deck);
     if (code == ERROR_NONE)
         comm_set_timeout(inference->setup.device.timeout);
-    inference->context = inference->setup.train.window;
     return comm_agree(inference->world, code);
 }
 
@@ -137,6 +148,22 @@ static struct group *make_group(void *self, enum layout_axis axis, const char *n
 {
     const struct inference *inference = self;
     return comm_group_create(layout_comm(&inference->grid, axis), inference->executor, name);
+}
+
+int inference_check_context(const struct inference *inference, int64_t context, int64_t least)
+{
+    if (context == 0)
+        context = inference->context;
+    if (context < least || context > inference->longest)
+        return error_user("--context %lld: must be %lld to %lld, %s", (long long)context, (long long)least,
+                          (long long)inference->longest,
+                          inference->longest > inference->context ? "the positions of this model (model.positions)"
+                                                                  : "the context that this model was trained with");
+    if (context > inference->context && inference->world->rank == 0)
+        log_warn("--context %lld is more than the context of %lld that the model was trained with; its results may "
+                 "make little sense",
+                 (long long)context, (long long)inference->context);
+    return ERROR_NONE;
 }
 
 static int set_tensor_parallel(struct inference *inference, int64_t tensor)

@@ -26,6 +26,7 @@ struct inference {
     const struct tokenizer *tokenizer;
     int64_t step, seed; /* of the training */
     int64_t context;    /* tokens per window in training */
+    int64_t longest;    /* tokens of the longest window that the model takes: context, or more if its positions allow */
     struct executor *executor;
     int threads; /* CPU threads of this rank */
     struct inference_shape shape;
@@ -46,6 +47,9 @@ int inference_open(struct inference *inference, struct comm *world, const char *
 
 /* Returns whether the model was trained on texts that begin with the begin token. Local. */
 bool inference_begins(const struct inference *inference);
+
+/* Checks a command's --context: 0, or from `least` to `longest`. Warns on rank 0 of windows longer than in training. */
+int inference_check_context(const struct inference *inference, int64_t context, int64_t least);
 
 /* Decides what each rank owns: all weights, or with tensor parallelism its part of each layer, if they fit into memory
  * together with what the shape needs. Otherwise, or with shape->shard, the weights are sharded and gathered layer by

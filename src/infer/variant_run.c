@@ -118,9 +118,10 @@ static int check_settings(struct variant_run *r)
     r->scoring.positions = s->positions != NULL;
     if (s->both_strands && (masked || !tokenizer->bases))
         return error_user("--both-strands: applies to causal models of bases only");
-    if (s->context != 0 && (s->context < 4 || s->context > inference->context))
-        return error_user("--context %lld: must be 4 to %lld, the context that the model was trained with",
-                          (long long)s->context, (long long)inference->context);
+    if (s->context != 0)
+        code = inference_check_context(inference, s->context, 4);
+    if (code != ERROR_NONE)
+        return code;
     if (s->batch < 0 || s->batch > MOST_TOKENS)
         return error_user("--batch %lld: must be 1 to %d tokens", (long long)s->batch, MOST_TOKENS);
     return ERROR_NONE;
