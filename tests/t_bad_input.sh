@@ -212,7 +212,7 @@ the last of three mistakes      | train three.cfg                           | 2 
 an empty deck                   | train empty                               | 2 | key data.train: not set
 the reference deck              | train reference.cfg                       | 2 | key data.train: not set
 a key of other programs         | train deck.cfg train.learning_rate=3      | 2 | train.learning_rate: unknown; its name here is optimizer.lr
-epochs                          | train deck.cfg epochs=3                   | 2 | epochs: unknown; its name here is train.steps (cistron plan prints
+epochs                          | train deck.cfg epochs=3                   | 2 | epochs: unknown; its name here is train.epochs (cistron plan prints
 blanks around =                 | train deck.cfg train.steps = 3            | 2 | train.steps = 3: an override is one argument; write train.steps=3
 a blank behind =                | train deck.cfg train.steps= 3             | 2 | train.steps= 3: an override is one argument; write train.steps=3
 yes, not true                   | train deck.cfg checkpoint.at_end=yes      | 2 | key checkpoint.at_end = yes: must be true or false

@@ -100,6 +100,17 @@ check "a record has the same bits alone" cmp <(tail -c +193 "$work/first.npy") \
     <(tail -c +193 "$work/all.npy" | head -c $((3 * 32 * 4)))
 check "a table of all records" test "$(wc -l <"$work/all.tsv")" -eq 13
 
+# contacts, of a model that was imported with its contact head
+"$CISTRON" import "$abs_top_srcdir/tests/golden/esm2_tiny" -o "$work/published.h5" >"$work/out" 2>&1
+for n in 1 2 3; do
+    ranks $n embed --checkpoint "$work/published.h5" --fasta "$work/many.fa" -o "$work/contacts$n.h5" --contacts
+    check "contacts on $n ranks: the bytes of 1" cmp "$work/contacts$n.h5" "$work/contacts1.h5"
+done
+ranks 2 embed --checkpoint "$work/published.h5" --fasta "$work/many.fa" -o "$work/contacts_shard.h5" --contacts --shard
+check "contacts of ranks that share the weights: the bytes of 1" cmp "$work/contacts_shard.h5" "$work/contacts1.h5"
+check "contacts: as many as pairs" test "$("$CISTRON" inspect "$work/contacts1.h5" | sed -n 's/.*f32 contacts //p')" = \
+    "[$(awk '/^>/ { sum += n * n; n = 0; next } { n += length($0) } END { print sum + n * n }' "$work/many.fa")]"
+
 # the same records in other formats
 awk '/^>/ { if (s != "") print "{\"text\": \"" s "\"}"; s = ""; next } { s = s $0 } END { print "{\"text\": \"" s "\"}" }' \
     "$work/p.fa" >"$work/p.jsonl"
@@ -199,6 +210,8 @@ scored="eval --checkpoint $work/esm -o $work/bad.json --fasta $work/p.fa"
     mistake "no FASTA" "none.fa" $vectors "$work/none.fa"
     mistake "empty FASTA" "empty.fa: has no record" $vectors "$work/empty.fa"
     mistake "binary behind good records" "this is binary data" $vectors "$work/binary.fa"
+    mistake "contacts without a contact head" "--contacts needs ESM-2's contact head" $vectors "$work/p.fa" --contacts
+    mistake "contacts of split heads" "--contacts: does not work with --tensor" $vectors "$work/p.fa" --contacts --tensor 2
     mistake "no such pool" "--pool max: must be mean" $vectors "$work/p.fa" --pool max
     mistake "no such layer" "--layers 3: must be of 0 (the embedding) to 2" $vectors "$work/p.fa" --layers 3
     mistake "no such type" "--dtype f64: must be f32 or f16" $vectors "$work/p.fa" --dtype f64

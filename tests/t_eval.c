@@ -1,6 +1,7 @@
 /* Scores of FASTA records match transformers on the same windows to 1e-5 (tests/golden/make_eval.py), in batches of
  * several sizes, on the CPU executor and the oracle. Injected faults: another overlap, context, BOS or mask. */
 #include "check.h"
+#include "inference_faults.h"
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -8,7 +9,6 @@
 #include "infer/inference.h"
 #include "infer/score.h"
 #include "infer/words.h"
-#include "ref/reference.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -29,13 +29,6 @@ struct run_outcome {
     double worst;       /* relative distance of a record's mean */
     bool counts, names; /* are those of the golden file */
 };
-
-static int make_oracle(struct executor **executor, const struct device_request *request)
-{
-    (void)request;
-    *executor = reference_executor_create();
-    return ERROR_NONE;
-}
 
 static struct run_outcome compare(const struct fasta_score *score, const json_t *expected)
 {

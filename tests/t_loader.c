@@ -2,6 +2,8 @@
  * epoch after epoch, for every way in which rows divide the stream. */
 #include "loader_stream.h"
 
+#include <math.h>
+
 /* Three epochs and a little more: no token is lost, doubled or given another label, however rows are cut. */
 static void test_stream(const char *store, char *const *texts)
 {
@@ -179,6 +181,42 @@ static void test_strands(const char *store)
     free(half.pairs);
 }
 
+/* Rows of so many epochs: those up to the last token of the last window, by reading them. */
+static void test_epochs(const char *both)
+{
+    static const double epochs[] = {1, 2, 0.5, 1.37, 0.001};
+    for (int variant = 0; variant < 20; variant++) {
+        struct loader_settings settings = small_settings(both);
+        settings.split = variant & 1;
+        settings.format = variant & 2 ? LOADER_PADDED : LOADER_PACKED;
+        settings.weights = "2, 1";
+        const double wanted = epochs[variant / 4];
+        struct loader *loader = create(&settings, 0, 1);
+        const int64_t windows = (int64_t)fmax(floor(wanted * (double)loader_windows(loader) + 0.5), 1);
+        int64_t rows = 0, read = 0, begun = 0, found = 0;
+        while (begun <= windows) {
+            const struct batch *batches = loader_next(loader);
+            for (int64_t m = 0; m < loader_micro_batches(loader); m++)
+                for (int64_t row = 0; row < batches[m].rows && m * batches[m].rows + row < settings.global_rows;
+                     row++) {
+                    read++;
+                    for (int64_t s = 0; s < batches[m].max_segments; s++) {
+                        const int64_t slot = row * batches[m].max_segments + s;
+                        const bool there = batches[m].segment_length[slot] > 0;
+                        begun += there && batches[m].tokens[batches[m].segment_start[slot]] == 2; /* BOS */
+                        rows = there && begun <= windows ? read : rows;
+                    }
+                }
+        }
+        loader_destroy(loader);
+        CHECK(loader_count_rows(&found, &settings, wanted, world) == ERROR_NONE);
+        if (found != rows)
+            printf("variant %d, %g epochs: %lld rows, counted %lld\n", variant, wanted, (long long)rows,
+                   (long long)found);
+        CHECK(found == rows);
+    }
+}
+
 /* Each mistake is the user's, whatever else is right. comm_agree prints the messages. */
 static void test_mistakes(const char *store)
 {
@@ -217,6 +255,7 @@ int main(void)
     test_golden();
     test_once(texts.first, texts.all);
     test_strands(texts.first);
+    test_epochs(texts.both);
     test_mistakes(texts.first);
     return texts_end(&texts);
 }

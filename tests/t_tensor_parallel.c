@@ -58,7 +58,9 @@ static void read_with(const struct model_settings *settings, const struct parall
     if (use == MEMORY_EVALUATE)
         engine_score(&engine, &batch, reading->losses);
     else if (use == MEMORY_EMBED)
-        engine_embed(&engine, &batch, &(struct engine_states){(int64_t[]){settings->layers}, 1, reading->states});
+        engine_embed(
+            &engine, &batch,
+            &(struct engine_states){.layers = (int64_t[]){settings->layers}, .count = 1, .vectors = reading->states});
     else if (use == MEMORY_LOGITS)
         engine_logits(&engine, &batch, (int32_t[READ_ROWS]){READ_TOKENS - 1, 0, 7}, READ_ROWS, reading->rows);
     else

@@ -2,6 +2,7 @@
  * models, whole and in windows, whatever the size of a batch, on the CPU executor and the oracle. Rules of windows,
  * Spearman's correlation and AUC. Injected faults in launches are noticed. */
 #include "check.h"
+#include "inference_faults.h"
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -11,8 +12,6 @@
 #include "infer/site_window.h"
 #include "infer/variant_run.h"
 #include "ref/golden.h"
-#include "ref/reference.h"
-#include "ref/wrapper.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -31,64 +30,6 @@ static char *golden_path(const char *name)
 {
     const char *top = getenv("abs_top_srcdir");
     return memory_format("%s/tests/golden/%s", top != NULL ? top : ".", name);
-}
-
-/* -- Executors ---------------------------------------------------------------------------------------------------- */
-
-enum fault { NO_FAULT, NO_DROPOUT, CAUSAL, POSITIONS, WRONG_ROWS, FAULTS };
-static const char *const fault_names[FAULTS] = {"none", "token dropout's factor left out", "causal attention",
-                                                "positions run on", "logits of the next token"};
-
-static struct {
-    enum fault fault;
-    struct wrapper wrapper;
-    struct executor *cpu;
-} planted;
-
-static void plant(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
-{
-    const enum fault fault = planted.fault;
-    static int32_t numbers[1 << 16];
-    if (op == OP_EMBEDDING_FORWARD && fault == NO_DROPOUT) {
-        struct embedding_forward_args a = *(const struct embedding_forward_args *)args;
-        a.scale = (struct tensor){0};
-        wrapper_pass(wrapper, stream, op, &a);
-    } else if (op == OP_EMBEDDING_FORWARD && fault == WRONG_ROWS &&
-               !tensor_present(&((const struct embedding_forward_args *)args)->scale)) { /* the head's rows */
-        struct embedding_forward_args a = *(const struct embedding_forward_args *)args;
-        const int32_t *rows = a.tokens.data;
-        for (int64_t i = 0; i < a.tokens.cols; i++)
-            numbers[i] = (int32_t)((rows[i] + 1) % a.weight.rows);
-        a.tokens.data = numbers;
-        wrapper_pass(wrapper, stream, op, &a);
-    } else if (op == OP_ROPE && fault == POSITIONS) {
-        struct rope_args a = *(const struct rope_args *)args;
-        for (int64_t t = 0; t < a.positions.cols; t++)
-            numbers[t] = (int32_t)(t % 256);
-        a.positions.data = numbers;
-        wrapper_pass(wrapper, stream, op, &a);
-    } else if (op == OP_ATTENTION_FORWARD && fault == CAUSAL) {
-        struct attention_forward_args a = *(const struct attention_forward_args *)args;
-        a.causal = true;
-        wrapper_pass(wrapper, stream, op, &a);
-    } else {
-        wrapper_pass(wrapper, stream, op, args);
-    }
-}
-
-static int make_planted(struct executor **executor, const struct device_request *request)
-{
-    planted.cpu = cpu_executor_create(request->threads);
-    wrapper_create(&planted.wrapper, planted.cpu, plant, NULL);
-    *executor = &planted.wrapper.executor;
-    return ERROR_NONE;
-}
-
-static int make_oracle(struct executor **executor, const struct device_request *request)
-{
-    (void)request;
-    *executor = reference_executor_create();
-    return ERROR_NONE;
 }
 
 /* -- Comparing ---------------------------------------------------------------------------------------------------- */
@@ -183,6 +124,7 @@ static void test_ranking(void)
 
 int main(void)
 {
+    static const enum inference_fault faults[] = {NO_FAULT, NO_DROPOUT, ROPE_FORM, CAUSAL, POSITIONS, WRONG_ROWS};
     static struct columns expected;
     struct comm *self = comm_self();
     char folder[] = "/tmp/cistron-variants.XXXXXX";
@@ -220,11 +162,11 @@ int main(void)
         }
         free(golden);
     }
-    for (int fault = NO_FAULT; fault < FAULTS; fault++) {
-        planted.fault = (enum fault)fault;
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        const enum inference_fault fault = planted.fault = faults[i];
         const double d = apart(self, settings, make_planted, &expected);
         planted.cpu->class->destroy(planted.cpu);
-        printf("    %-32s %.1e\n", fault_names[fault], d);
+        printf("    %-32s %.1e\n", inference_fault_names[fault], d);
         CHECK((d <= bound) == (fault == NO_FAULT));
     }
     char *side = memory_format("%s.xxh3", checkpoint);

@@ -1,4 +1,5 @@
 #include "base/log.h"
+#include "base/progress.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -36,6 +37,7 @@ void log_info(const char *format, ...)
     FILE *out = to_errors ? stderr : stdout;
     if (error_rank() != 0)
         return;
+    progress_erase();
     errno = 0;
     va_list arguments;
     va_start(arguments, format);
@@ -75,6 +77,7 @@ void log_warn(const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    progress_erase();
     fputs("warning: ", stderr);
     text_print(stderr, text);
     fputc('\n', stderr);

@@ -1,6 +1,7 @@
 /* Writes and reads the weights of a checkpoint in pieces, in one process and without an engine. */
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/progress.h"
 #include "base/range.h"
 #include "file/open.h"
 #include "checkpoint/checkpoint_private.h"
@@ -12,11 +13,27 @@
 
 enum { PIECE_ELEMENTS = PIECE_BYTES / (int)sizeof(float) };
 
-static int visit_pieces(const struct model *model, int (*visit)(void *self, const struct checkpoint_piece *piece),
-                        void *self)
+static double megabytes(int64_t elements)
+{
+    return (double)elements * (double)sizeof(float) * 1e-6;
+}
+
+static int64_t elements_of(const struct model *model)
+{
+    int64_t elements = 0;
+    for (int u = 0; u < model->unit_count; u++)
+        for (int i = 0; i < model->units[u].parameter_count; i++)
+            elements += model->units[u].parameters[i].rows * model->units[u].parameters[i].cols;
+    return elements;
+}
+
+static int visit_pieces(const struct model *model, const char *what,
+                        int (*visit)(void *self, const struct checkpoint_piece *piece), void *self)
 {
     struct checkpoint_piece piece = {.number = 0, .staging = memory_allocate(PIECE_BYTES)};
+    struct progress_line progress;
     int code = ERROR_NONE;
+    progress_start(&progress, what, "MB", megabytes(elements_of(model)));
     for (int u = 0; u < model->unit_count; u++)
         for (int i = 0; i < model->units[u].parameter_count; i++, piece.number++) {
             piece.parameter = &model->units[u].parameters[i];
@@ -25,8 +42,10 @@ static int visit_pieces(const struct model *model, int (*visit)(void *self, cons
                 int64_t rest = elements - first;
                 piece.slab = (struct parameter_slab){first, MIN(rest, PIECE_ELEMENTS)};
                 code = visit(self, &piece);
+                progress_add(&progress, megabytes(piece.slab.count));
             }
         }
+    progress_end(&progress);
     memory_free(piece.staging);
     return code;
 }
@@ -59,7 +78,7 @@ static int write_content(struct stream_writer *w, const struct model *model)
     w->descriptor = open_own(path, O_WRONLY);
     if (w->descriptor < 0)
         return error_environment("%s: cannot open it: %s", path, open_failure());
-    return file_finish(w->descriptor, path, visit_pieces(model, write_piece, w));
+    return file_finish(w->descriptor, path, visit_pieces(model, "writing", write_piece, w));
 }
 
 int checkpoint_stream_write(const struct model *model, const struct checkpoint_meta *meta, const char *path,
@@ -115,7 +134,7 @@ int checkpoint_stream_read(const struct model *model, const char *path,
     if (code == ERROR_NONE) {
         code = checkpoint_check_tensors(reader.file, path, model, PIECE_WEIGHT + 1);
         if (code == ERROR_NONE)
-            code = visit_pieces(model, read_piece, &reader);
+            code = visit_pieces(model, "reading", read_piece, &reader);
         H5Fclose(reader.file);
     }
     hdf5_silence_end(&silence);

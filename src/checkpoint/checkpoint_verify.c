@@ -1,6 +1,7 @@
 /* Compares a checkpoint with its hashes. */
 #include "base/error.h"
 #include "base/log.h"
+#include "base/progress.h"
 #include "file/open.h"
 #include "file/path.h"
 #include "base/thread.h"
@@ -72,14 +73,23 @@ struct checking {
     int descriptor;
     int64_t begin, end;
     bool tensors;
+    struct progress_line progress;
 };
+
+static bool is_checked(const struct checking *c, const struct hash_block *block)
+{
+    return block->offset >= c->begin && block->offset < c->end && (c->tensors || !block->tensor);
+}
 
 static int check_block(void *self, int64_t i)
 {
-    const struct checking *c = self;
+    struct checking *c = self;
     const struct hash_block *block = &c->list->blocks[i];
-    const bool meant = block->offset >= c->begin && block->offset < c->end && (c->tensors || !block->tensor);
-    return meant ? checkpoint_check_block(c->descriptor, c->path, block) : ERROR_NONE;
+    if (!is_checked(c, block))
+        return ERROR_NONE;
+    const int code = checkpoint_check_block(c->descriptor, c->path, block);
+    progress_add(&c->progress, (double)block->length * 1e-6);
+    return code;
 }
 
 /* Checks this rank's part of the file. */
@@ -87,11 +97,17 @@ static int check_blocks(const struct block_list *list, bool tensors, const char 
 {
     const struct hash_block *last = &list->blocks[list->count - 1];
     const int64_t bytes = last->offset + last->length;
-    struct checking checking = {list, path, open_file(path), bytes * rank / ranks, bytes * (rank + 1) / ranks, tensors};
+    struct checking checking = {list,    path, open_file(path), bytes * rank / ranks, bytes * (rank + 1) / ranks,
+                                tensors, {0}};
+    double megabytes = 0;
     if (checking.descriptor < 0)
         return error_environment("%s: cannot open it: %s", path, open_failure());
+    for (int64_t i = 0; i < list->count; i++)
+        megabytes += is_checked(&checking, &list->blocks[i]) ? (double)list->blocks[i].length * 1e-6 : 0;
+    progress_start(&checking.progress, "verifying", "MB", megabytes);
     /* a single thread would alternately wait for the disk and for the hash */
     const int code = thread_each(list->count, VERIFY_THREADS, check_block, &checking);
+    progress_end(&checking.progress);
     close(checking.descriptor);
     return code;
 }

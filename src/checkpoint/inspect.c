@@ -268,9 +268,9 @@ static void describe_results(json_t *out, hid_t file, const char *kind)
     static const char *const texts[] = {"checkpoint", "family", "tokenizer", "pool", "method", "version"};
     static const char *const integers[] = {"step",       "hidden",     "context",  "begin_tokens",
                                            "end_tokens", "max_length", "truncated"};
-    static const char *const datasets[] = {"names",     "mutations", "methods", "scores",
-                                           "measured",  "lengths",   "vectors", "offsets",
-                                           "wild_type", "tokens",    "logits",  "log_probabilities"};
+    static const char *const datasets[] = {"names",   "mutations",         "methods", "scores",    "measured",
+                                           "lengths", "vectors",           "offsets", "wild_type", "tokens",
+                                           "logits",  "log_probabilities", "contacts"};
     put_text(out, "kind", kind);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         char *text = hdf5_read_text(file, texts[i]);

@@ -44,6 +44,8 @@ static const struct command_option options[] = {
      "states of these layers: 0 (the embedding) to the last, such as 0,6-8 or -1, or all (the last)"},
     {"both-strands", 0, NULL, COMMAND_FLAG, false, &given.both_strands,
      "models of nucleotides: mean of both strands (reverse complement)"},
+    {"contacts", 0, NULL, COMMAND_FLAG, false, &given.contacts,
+     "ESM-2: add the contacts of residues, by its contact head"},
     {"normalize", 0, NULL, COMMAND_FLAG, false, &given.normalize, "divide each vector by its L2 norm"},
     {"dtype", 0, "NAME", COMMAND_TEXT, false, &given.dtype, "f32 or f16 (f32)"},
     {"max-length", 0, "N", COMMAND_INTEGER, false, &given.max_length,

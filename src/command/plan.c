@@ -8,6 +8,7 @@
 #include "estimate/estimate_report.h"
 #include "train/host_count.h"
 #include "train/origin.h"
+#include "setup/epochs.h"
 #include "setup/precision_text.h"
 #include "estimate/rates_file.h"
 #include "setup/settings.h"
@@ -77,13 +78,14 @@ static int plan(struct setup *setup, int threads, struct executor *executor)
     return code;
 }
 
+/* Completes the deck as a run would. */
 static int complete(struct deck *deck)
 {
-    if (!origin_named(deck))
-        return ERROR_NONE;
     struct comm *self = comm_self();
-    char *origin;
-    int code = origin_take(self, deck, &origin);
+    char *origin = NULL;
+    int code = origin_named(deck) ? origin_take(self, deck, &origin) : ERROR_NONE;
+    if (code == ERROR_NONE)
+        code = epochs_resolve(deck, self, false);
     free(origin);
     comm_destroy(self);
     return code;

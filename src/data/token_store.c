@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/progress.h"
 #include "base/range.h"
 #include "file/path.h"
 #include "base/signals.h"
@@ -236,7 +237,8 @@ static int stopped(const struct token_store *store)
     return code;
 }
 
-static int verify_column(const struct token_store *store, enum store_column column, const void *data, int64_t bytes)
+static int verify_column(const struct token_store *store, enum store_column column, const void *data, int64_t bytes,
+                         struct progress_line *progress)
 {
     XXH3_state_t *state = XXH3_createState();
     if (state == NULL)
@@ -246,6 +248,7 @@ static int verify_column(const struct token_store *store, enum store_column colu
     for (int64_t at = 0; at < bytes && code == ERROR_NONE; at += part_bytes) {
         int64_t part = MIN(bytes - at, part_bytes);
         XXH3_64bits_update(state, (const char *)data + at, (size_t)part);
+        progress_add(progress, (double)part * 1e-6);
         if (signals_stopping())
             code = stopped(store);
     }
@@ -265,13 +268,17 @@ int token_store_verify(const struct token_store *store)
         return error_user("%s: has no checksum, so its content cannot be verified; prepare it again", store->path);
     if (token_bytes > large_bytes)
         log_info("# %s: reading %.0f GB once to verify the checksum", store->path, (double)token_bytes * 1e-9);
+    const int64_t offset_bytes = (store->sequences + 1) * (int64_t)sizeof(int64_t);
+    struct progress_line progress;
     int code = token_store_check_offsets(store);
+    progress_start(&progress, "verifying", "MB", (double)(offset_bytes + store->name_bytes + token_bytes) * 1e-6);
     if (code == ERROR_NONE)
-        code = verify_column(store, STORE_OFFSETS, store->offsets, (store->sequences + 1) * (int64_t)sizeof(int64_t));
+        code = verify_column(store, STORE_OFFSETS, store->offsets, offset_bytes, &progress);
     if (code == ERROR_NONE)
-        code = verify_column(store, STORE_NAMES, store->names, store->name_bytes);
+        code = verify_column(store, STORE_NAMES, store->names, store->name_bytes, &progress);
     if (code == ERROR_NONE)
-        code = verify_column(store, STORE_TOKENS, store->tokens, token_bytes);
+        code = verify_column(store, STORE_TOKENS, store->tokens, token_bytes, &progress);
+    progress_end(&progress);
     return code;
 }
 

@@ -28,6 +28,7 @@ struct deck {
     } model;
     struct {
         int64_t steps, global_batch, micro_batch, seed;
+        double epochs;
         char resume[DECK_STRING], walltime[DECK_STRING];
         bool reproducible;
         int64_t recheck_every;

@@ -96,6 +96,9 @@ const struct deck_row deck_table[] = {
 
     {INT(train.steps, 1000, 1, LARGE), .unit = "steps", .restart = RESTART_LOGGED,
      .doc = "Step at which the run ends."},
+    {REAL(train.epochs, 0, 0, 1e6), .unit = "epochs", .restart = RESTART_LOGGED,
+     .doc = "Length of the run in epochs of data.train, such as 3 or 0.5: the program sets train.steps. 0 uses "
+            "train.steps."},
     {INT(train.global_batch, 16, 1, INDEX), .unit = "rows", .restart = RESTART_LOGGED,
      .doc = "Rows of data.row_tokens tokens per step, over all ranks and micro-batches."},
     {INT(train.micro_batch, 4, 1, INDEX), .unit = "rows", .restart = RESTART_LOGGED,

@@ -135,7 +135,8 @@ static void start_transfers(const struct execution *execution)
 void engine_create(struct engine *e, struct executor *executor, struct model *model,
                    const struct parallel_groups *groups, const struct engine_settings *settings)
 {
-    static const struct execution_services services = {.address = memory_address, .start_transfers = start_transfers};
+    static const struct execution_services services = {
+        .address = memory_address, .start_transfers = start_transfers, .attended = engine_keep_attention};
     *e = (struct engine){.executor = executor, .model = model, .groups = *groups, .settings = *settings};
     engine_written(e);
     const struct memory_settings *m = &e->settings.memory;

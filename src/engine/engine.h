@@ -165,6 +165,10 @@ struct engine_states {
     const int64_t *layers; /* [count], each once */
     int64_t count;
     float *vectors; /* [tokens, count, hidden] */
+    /* Called for each layer (from 0) with the queries and keys of all tokens, after the rotary embedding, in host
+     * memory: [tokens, heads * head_dim], valid during the call. NULL: not wanted. Without tensor parallelism. */
+    void (*attended)(void *self, int64_t layer, const struct tensor *queries, const struct tensor *keys);
+    void *self;
 };
 
 /* Writes states of all tokens of a batch, of whole rows. Sizes of batches and ranks are as in engine_score. For engines

@@ -72,6 +72,18 @@ void engine_keep_states(struct engine *e, const struct unit *unit)
     }
 }
 
+void engine_keep_attention(const struct execution *execution, const struct unit *unit, struct tensor queries,
+                           struct tensor keys)
+{
+    struct engine *e = execution->owner->engine;
+    if (e == NULL || e->states == NULL || e->states->attended == NULL)
+        return;
+    struct tensor q = engine_fetch(e, queries), k = engine_fetch(e, keys);
+    e->states->attended(e->states->self, unit->layer, &q, &k);
+    memory_free(q.data);
+    memory_free(k.data);
+}
+
 void engine_embed(struct engine *e, const struct batch *batch, const struct engine_states *states)
 {
     engine_load_batch(e, batch, &e->batches[0]);

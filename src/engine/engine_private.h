@@ -87,6 +87,9 @@ void engine_sum_over_ranks(struct engine *e, struct tensor x);
 struct tensor engine_fetch(struct engine *e, struct tensor from);
 /* After the forward of a unit: copies its state for engine_embed, if it is wanted. */
 void engine_keep_states(struct engine *e, const struct unit *unit);
+/* The service `attended` of units (model/execution.h), for engine_embed. */
+void engine_keep_attention(const struct execution *execution, const struct unit *unit, struct tensor queries,
+                           struct tensor keys);
 /* Reads the first row of a tensor as doubles. */
 void engine_read_values(struct engine *e, struct tensor from, double *values);
 

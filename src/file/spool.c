@@ -107,6 +107,13 @@ int spool_append(struct spool *spool, const void *tokens, int64_t count)
     return write_stream(spool, STREAM_TOKENS, tokens, count * spool->token_bytes);
 }
 
+int spool_discard(struct spool *spool)
+{
+    const int64_t bytes = spool->record_tokens * spool->token_bytes;
+    spool->record_tokens = 0;
+    return fseeko(spool->streams[STREAM_TOKENS], -bytes, SEEK_CUR) == 0 ? ERROR_NONE : failed(spool, "write");
+}
+
 int spool_end(struct spool *spool, const char *name)
 {
     struct spool_entry entry = {spool->record_tokens, (int64_t)strlen(name)};

@@ -19,6 +19,8 @@ struct spool_record {
 int spool_create(struct spool **spool, const char *near, int64_t token_bytes);
 /* Adds tokens to the current record. ERROR_ENVIRONMENT. */
 int spool_append(struct spool *spool, const void *tokens, int64_t count);
+/* Forgets the tokens of the current record. ERROR_ENVIRONMENT. */
+int spool_discard(struct spool *spool);
 /* Ends the current record and names it. ERROR_ENVIRONMENT. */
 int spool_end(struct spool *spool, const char *name);
 

@@ -6,11 +6,13 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/progress.h"
 #include "base/range.h"
 #include "base/text.h"
 #include "base/thousands.h"
 #include "data/batch.h"
 #include "loader/masking.h"
+#include "infer/contacts.h"
 #include "infer/inference.h"
 #include "infer/output.h"
 #include "infer/sequences.h"
@@ -55,11 +57,12 @@ struct embedder {
     struct spool_record waiting;        /* rank 0: the next record, not yet in a batch */
     int more;                           /* waiting is valid */
     struct embed_round round;
-    struct batch batch; /* this team's batch */
-    int32_t *tokens;    /* [batch_tokens] tokens of one record */
-    float *vectors;     /* [batch_tokens][width] for this team's batch */
-    float *sent;        /* [SENT_BYTES] piece of a rank's vectors */
-    double *sum;        /* [width] sum for the mean */
+    struct batch batch;       /* this team's batch */
+    int32_t *tokens;          /* [batch_tokens] tokens of one record */
+    float *vectors;           /* [batch_tokens][width] for this team's batch */
+    float *sent;              /* [SENT_BYTES] piece of a rank's vectors */
+    double *sum;              /* [width] sum for the mean */
+    struct contact_maps maps; /* with settings->contacts */
 };
 
 /* Returns whether a record has one row. */
@@ -80,6 +83,8 @@ static int check_settings(struct embedder *e)
     int code = embed_choices_read(&e->choices, s->pool, s->dtype, s->layers, e->inference->setup.model.layers);
     if (code != ERROR_NONE)
         return code;
+    if (s->contacts && s->tensor > 1)
+        return error_user("--contacts: does not work with --tensor, which splits the heads over ranks");
     e->width = e->choices.layer_count * e->inference->setup.model.hidden;
     if (most != 0 && (most <= e->begin + e->end || most > MOST_TOKENS))
         return error_user("--max-length %lld: must be %lld, the special tokens and one more, to %d, or 0 for no limit",
@@ -101,6 +106,8 @@ static int open_outputs(struct embedder *e)
     if (code != ERROR_NONE || ending == NULL || strcmp(ending, ".npy") != 0)
         return code;
     e->table_path = memory_format("%.*s.tsv", (int)(ending - path), path);
+    if (e->settings->contacts)
+        return error_user("%s: --contacts needs an HDF5 output, OUT.h5", path);
     return open_output(e, &e->table, e->table_path);
 }
 
@@ -150,6 +157,8 @@ static int check_memory(const struct embedder *e)
     comm_destroy(node);
     /* twice, since engine_embed copies them */
     int64_t vectors = 2 * e->batch_tokens * e->width * (int64_t)sizeof(float);
+    if (e->settings->contacts)
+        vectors += contacts_bytes(e->inference, e->batch_tokens, e->longest);
     int64_t engine = inference_need(e->inference);
     int code = apart ? check_available(e, engine, free_for_engine, "the GPU") : ERROR_NONE;
     if (code == ERROR_NONE && machine > 0) /* 0: the free memory is unknown */
@@ -178,6 +187,7 @@ static int create_file(struct embedder *e)
                                                  .records = records,
                                                  .name_bytes = s->name_bytes > 0 ? s->name_bytes : 1,
                                                  .rows = pools(e) ? records : s->tokens,
+                                                 .contacts = e->settings->contacts ? s->pairs : 0,
                                                  .begin_tokens = e->begin,
                                                  .end_tokens = e->end,
                                                  .max_length = e->settings->max_length,
@@ -339,8 +349,13 @@ static int compute(struct embedder *e)
     if (e->round.counts[own] == 0 && !e->inference->shares)
         return ERROR_NONE;
     fill_own(e);
-    engine_embed(&e->inference->engine, &e->batch,
-                 &(struct engine_states){e->choices.layers, e->choices.layer_count, e->vectors});
+    struct engine_states wanted = {
+        .layers = e->choices.layers, .count = e->choices.layer_count, .vectors = e->vectors, .self = &e->maps};
+    if (e->settings->contacts) {
+        contacts_begin(&e->maps, lengths_of(e, own), e->round.counts[own]);
+        wanted.attended = contacts_add_layer;
+    }
+    engine_embed(&e->inference->engine, &e->batch, &wanted);
     for (int64_t i = 0; i < e->strands * tokens_of(e, own) * e->width; i++)
         if (!isfinite(e->vectors[i]))
             return inference_diverged(e->inference->path);
@@ -377,6 +392,24 @@ static int write_records(struct embedder *e, int rank)
     return code;
 }
 
+/* Rank 0 receives and writes the contacts of a batch, which first_rank has. */
+static int write_contacts(struct embedder *e, int team, int first_rank, int code)
+{
+    const int64_t at_once = SENT_BYTES / (int64_t)sizeof *e->sent;
+    int64_t contacts = 0;
+    for (int64_t i = 0; i < e->round.counts[team]; i++)
+        contacts += contacts_of(lengths_of(e, team)[i]);
+    for (int64_t first = 0; first < contacts; first += at_once) {
+        const int64_t count = MIN(contacts - first, at_once);
+        if (e->world->rank == first_rank)
+            contacts_copy(&e->maps, first, count, e->sent);
+        comm_broadcast(e->world, e->sent, count * (int64_t)sizeof *e->sent, first_rank);
+        if (e->world->rank == 0 && code == ERROR_NONE)
+            code = embeddings_put_contacts(e->file, e->sent, count);
+    }
+    return code;
+}
+
 /* Rank 0 receives and writes the vectors batch by batch. */
 static int write_round(struct embedder *e)
 {
@@ -394,24 +427,36 @@ static int write_round(struct embedder *e)
             if (e->world->rank == 0 && code == ERROR_NONE)
                 code = embeddings_put_vectors(e->file, e->sent, count);
         }
+        if (e->settings->contacts)
+            code = write_contacts(e, r, first_rank, code);
         if (e->world->rank == 0 && code == ERROR_NONE)
             code = write_records(e, r);
     }
     return code;
 }
 
+static int run_round(struct embedder *e, bool *more)
+{
+    int code = share_round(e);
+    *more = code == ERROR_NONE && e->round.counts[0] > 0;
+    if (!*more)
+        return code;
+    code = comm_agree(e->world, compute(e));
+    return code == ERROR_NONE ? comm_agree(e->world, write_round(e)) : code;
+}
+
 static int run_rounds(struct embedder *e)
 {
-    for (;;) {
-        int code = share_round(e);
-        if (code != ERROR_NONE || e->round.counts[0] == 0)
-            return code;
-        code = comm_agree(e->world, compute(e));
-        if (code == ERROR_NONE)
-            code = comm_agree(e->world, write_round(e));
-        if (code != ERROR_NONE)
-            return code;
+    struct progress_line progress;
+    int code = ERROR_NONE;
+    progress_start(&progress, "embedding", "tokens", (double)e->sequences.tokens);
+    for (bool more = true; more && code == ERROR_NONE;) {
+        code = run_round(e, &more);
+        for (int r = 0; r < e->inference->teams && more; r++)
+            progress_add(&progress, (double)tokens_of(e, r));
     }
+    progress_end(&progress);
+    return code;
 }
 
 /* -- The whole command -------------------------------------------------------------------------------------------- */
@@ -443,6 +488,7 @@ static void release(struct embedder *e)
     memory_free(e->vectors);
     memory_free(e->sent);
     memory_free(e->sum);
+    contacts_destroy(&e->maps);
     free(e->table_path);
     embed_choices_destroy(&e->choices);
     sequences_destroy(&e->sequences);
@@ -512,6 +558,8 @@ static int prepare(struct embedder *e)
                                                                      .tensor = e->settings->tensor});
     if (code == ERROR_NONE)
         code = comm_agree(e->world, check_memory(e));
+    if (code == ERROR_NONE && e->settings->contacts)
+        code = contacts_create(&e->maps, e->inference, e->batch_tokens, e->longest);
     if (code == ERROR_NONE)
         code = inference_start(e->inference);
     if (code == ERROR_NONE)

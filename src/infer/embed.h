@@ -15,6 +15,7 @@ struct embed_settings {
     const char *pool, *dtype;         /* names in embeddings_pool_names and embeddings_dtype_names */
     const char *layers;               /* see infer/embed_choices.h; may be NULL */
     bool both_strands;                /* bases: the mean of the vectors of both strands; see embed_run */
+    bool contacts;                    /* add the contacts of residues (infer/contacts.h); HDF5 only */
     bool normalize;                   /* divide each vector by its L2 norm; a vector of zeros stays */
     int64_t max_length;               /* maximum tokens per record, with special tokens; 0 = no limit */
     const char *letter_case;          /* see prepare/census.h; may be NULL */

@@ -1,4 +1,4 @@
-/* What `cistron embed` writes of each record: the values of its options. */
+/* The options of `cistron embed` that say what is written of each record. */
 #ifndef INFER_EMBED_CHOICES_H
 #define INFER_EMBED_CHOICES_H
 

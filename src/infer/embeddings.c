@@ -12,9 +12,9 @@
 #include <string.h>
 
 enum { LAYOUT_VERSION = 1 };
-enum { COLUMN_NAMES, COLUMN_LENGTHS, COLUMN_VECTORS, COLUMN_OFFSETS, COLUMNS };
+enum { COLUMN_NAMES, COLUMN_LENGTHS, COLUMN_VECTORS, COLUMN_OFFSETS, COLUMN_CONTACTS, COLUMNS };
 
-static const char *const column_names[COLUMNS] = {"names", "lengths", "vectors", "offsets"};
+static const char *const column_names[COLUMNS] = {"names", "lengths", "vectors", "offsets", "contacts"};
 
 /* A dataset that is filled from its beginning. */
 struct embeddings_column {
@@ -30,7 +30,6 @@ struct embeddings {
     enum embeddings_dtype dtype;
     int64_t width; /* numbers of a row */
     int descriptor;
-    int columns;
     struct embeddings_column column[COLUMNS];
     int64_t offset;   /* rows of the records so far */
     uint16_t *halves; /* [half_count] converted numbers, grown as needed */
@@ -92,7 +91,14 @@ static bool describe(hid_t file, const struct embeddings_settings *s)
 
 static int64_t rows_of(const struct embeddings_settings *s, int column)
 {
-    return column == COLUMN_VECTORS ? s->rows : s->records + (column == COLUMN_OFFSETS);
+    return column == COLUMN_VECTORS    ? s->rows
+           : column == COLUMN_CONTACTS ? s->contacts
+                                       : s->records + (column == COLUMN_OFFSETS);
+}
+
+static bool has_column(const struct embeddings_settings *s, int column)
+{
+    return column == COLUMN_OFFSETS ? s->pool == EMBEDDINGS_NONE : column != COLUMN_CONTACTS || s->contacts > 0;
 }
 
 static bool create(hid_t file, void *self)
@@ -104,9 +110,11 @@ static bool create(hid_t file, void *self)
     H5Tset_strpad(string, H5T_STR_NULLPAD);
     H5Tset_cset(string, H5T_CSET_UTF8);
     const hid_t types[COLUMNS] = {string, H5T_STD_I64LE, s->dtype == EMBEDDINGS_F16 ? half : H5T_IEEE_F32LE,
-                                  H5T_STD_I64LE};
+                                  H5T_STD_I64LE, H5T_IEEE_F32LE};
     bool good = describe(file, s);
-    for (int i = 0; i < e->columns && good; i++) {
+    for (int i = 0; i < COLUMNS && good; i++) {
+        if (!has_column(s, i))
+            continue;
         const hsize_t rows = (hsize_t)rows_of(s, i), hidden = (hsize_t)s->hidden;
         const hsize_t extent[3] = {rows, s->layers != NULL ? (hsize_t)s->layer_count : hidden, hidden};
         const int dims = i != COLUMN_VECTORS ? 1 : s->layers != NULL ? 3 : 2;
@@ -128,8 +136,7 @@ static int put(struct embeddings *e, int column, const void *values, int64_t row
 static int create_hdf5(struct embeddings *e, const struct embeddings_settings *s)
 {
     int64_t most = HDF5_LAYOUT_FIXED + (int64_t)strlen(s->checkpoint) + s->layer_count * (int64_t)sizeof *s->layers;
-    e->columns = e->all_tokens ? COLUMNS : COLUMN_OFFSETS;
-    for (int i = 0; i < e->columns; i++)
+    for (int i = 0; i < COLUMNS; i++)
         most += HDF5_LAYOUT_DATASET + rows_of(s, i) * e->column[i].row_bytes;
     int code = hdf5_layout_write(e->descriptor, e->path, most, create, e);
     return code == ERROR_NONE && e->all_tokens ? put(e, COLUMN_OFFSETS, &e->offset, 1) : code;
@@ -170,7 +177,7 @@ int embeddings_create(struct embeddings **out, const struct embeddings_settings 
     e->width = s->layer_count * s->hidden;
     e->settings = s;
     const int64_t row_bytes[COLUMNS] = {s->name_bytes, sizeof(int64_t), e->width * dtype_bytes[s->dtype],
-                                        sizeof(int64_t)};
+                                        sizeof(int64_t), sizeof(float)};
     for (int i = 0; i < COLUMNS; i++)
         e->column[i].row_bytes = row_bytes[i];
     e->descriptor = open_own(s->path, O_WRONLY | O_TRUNC);
@@ -243,6 +250,11 @@ int embeddings_put_vectors(struct embeddings *e, const float *vectors, int64_t c
         e->halves[i] = half_of(vectors[i]);
     }
     return put(e, COLUMN_VECTORS, e->halves, count);
+}
+
+int embeddings_put_contacts(struct embeddings *e, const float *contacts, int64_t count)
+{
+    return put(e, COLUMN_CONTACTS, contacts, count);
 }
 
 int embeddings_close(struct embeddings *e, int code)

@@ -4,7 +4,9 @@
  *   /names    fixed-length strings, padded with NUL, [records]: the first word of each record's header
  *   /lengths  i64 [records]: residues of each record that the model was given, without special tokens
  *   /vectors  f32 or f16 [rows, hidden], with a list of layers [rows, layers, hidden]: states of the model
- *   /offsets  i64 [records + 1], only for pool "none": record i has rows offsets[i] .. offsets[i + 1] - 1 of /vectors
+ *   /contacts f32 [sum of the squares of lengths], only with contacts: for each record the probabilities that residues
+ * i and j are in contact, [length, length] /offsets  i64 [records + 1], only for pool "none": record i has rows
+ * offsets[i] .. offsets[i + 1] - 1 of /vectors
  *
  * Rows of /vectors, by pool:
  *
@@ -47,6 +49,7 @@ struct embeddings_settings {
     const int64_t *layers; /* [layer_count]; NULL: the last layer, without a dimension of its own */
     int64_t layer_count;   /* 1 without a list */
     int64_t rows;
+    int64_t contacts;   /* numbers of /contacts; 0: without it. HDF5 only */
     int64_t name_bytes; /* bytes of the longest name, at least 1 */
     int64_t begin_tokens, end_tokens, max_length, truncated;
 };
@@ -61,6 +64,8 @@ int embeddings_put_records(struct embeddings *embeddings, char *const *names, co
 /* Writes the next rows, vectors[count][layer_count * hidden]. ERROR_USER: a number exceeds the range of f16.
  * ERROR_ENVIRONMENT. */
 int embeddings_put_vectors(struct embeddings *embeddings, const float *vectors, int64_t count);
+/* Writes the next contacts. ERROR_ENVIRONMENT. */
+int embeddings_put_contacts(struct embeddings *embeddings, const float *contacts, int64_t count);
 /* Flushes the file to the disk and closes it. `code` is the caller's result so far; a failure is returned unchanged.
  * embeddings may be NULL. ERROR_ENVIRONMENT. */
 int embeddings_close(struct embeddings *embeddings, int code);

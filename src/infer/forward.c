@@ -1,5 +1,6 @@
 #include "infer/forward.h"
 #include "base/memory.h"
+#include "base/progress.h"
 #include "base/range.h"
 #include "data/batch.h"
 #include "loader/masking.h"
@@ -214,19 +215,35 @@ static void return_results(struct forward_pass *f, enum forward_result result, c
     }
 }
 
+/* Computes one batch per team; *items is their number of items, 0 after the last item. */
+static int run_round(struct forward_pass *f, enum forward_result result, const struct forward_source *source,
+                     int64_t *items)
+{
+    struct forward_size whole;
+    share_round(f, source, &whole);
+    *items = whole.items;
+    if (whole.items == 0)
+        return ERROR_NONE;
+    int code = comm_agree(f->inference->world, compute(f, result));
+    if (code != ERROR_NONE)
+        return code;
+    return_results(f, result, source);
+    f->computed += whole.tokens;
+    f->sequences += whole.items;
+    return ERROR_NONE;
+}
+
 int forward_run(struct forward_pass *f, enum forward_result result, const struct forward_source *source)
 {
+    struct progress_line progress;
+    int64_t items = 1;
+    int code = ERROR_NONE;
     f->round->has_waiting = f->round->ended = false;
-    for (;;) {
-        struct forward_size whole;
-        share_round(f, source, &whole);
-        if (whole.items == 0)
-            return ERROR_NONE;
-        int code = comm_agree(f->inference->world, compute(f, result));
-        if (code != ERROR_NONE)
-            return code;
-        return_results(f, result, source);
-        f->computed += whole.tokens;
-        f->sequences += whole.items;
+    progress_start(&progress, "scoring", "sequences", (double)source->items);
+    while (code == ERROR_NONE && items > 0) {
+        code = run_round(f, result, source, &items);
+        progress_add(&progress, (double)items);
     }
+    progress_end(&progress);
+    return code;
 }

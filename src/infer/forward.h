@@ -32,6 +32,7 @@ struct forward_source {
     /* Called once per item, in the order of `next`, with the item's `wanted`. values: FORWARD_LOGITS f32 [wanted,
      * vocabulary]; FORWARD_TARGETS f64 [wanted], nats. */
     void (*take)(void *self, const void *values, int64_t wanted);
+    int64_t items; /* number of items that `next` will make, for progress (base/progress.h) */
 };
 
 struct forward_pass {

@@ -1,6 +1,7 @@
 #include "infer/score.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/progress.h"
 #include "data/batch.h"
 #include "infer/inference.h"
 
@@ -226,6 +227,26 @@ static void collect(struct scorer *s, struct fasta_score *score)
                                                   s->totals[r]};
 }
 
+/* Reads the file to its end for the number of its windows, which the progress shows; 0: not known. Mistakes in the file
+ * are found again when it is read to be scored. */
+static int64_t count_windows(const struct sliding_settings *settings)
+{
+    struct stat status;
+    struct sliding *windows;
+    struct sliding_window window = {.count = 1};
+    int64_t count = 0;
+    if (!progress_wanted() || stat(settings->input, &status) != 0 || !S_ISREG(status.st_mode))
+        return 0;
+    int code = sliding_open(&windows, settings);
+    while (code == ERROR_NONE && window.count > 0) {
+        code = sliding_next(windows, &window);
+        count += window.count > 0;
+    }
+    sliding_close(windows);
+    error_clear();
+    return code == ERROR_NONE ? count : 0;
+}
+
 int score_run(struct fasta_score *score, struct comm *world, struct engine *engine,
               const struct score_settings *settings)
 {
@@ -239,8 +260,13 @@ int score_run(struct fasta_score *score, struct comm *world, struct engine *engi
         return code;
     }
     allocate(&s);
-    for (bool more = true; more && code == ERROR_NONE;)
+    struct progress_line progress;
+    progress_start(&progress, "scoring", "windows", (double)count_windows(&settings->windows));
+    for (bool more = true; more && code == ERROR_NONE;) {
         code = run_round(&s, &more);
+        progress_set(&progress, (double)s.computed);
+    }
+    progress_end(&progress);
     if (code == ERROR_NONE)
         collect(&s, score);
     release(&s);

@@ -68,6 +68,7 @@ static int end_record(struct record_sequences *s, struct sequences_reading *r)
     census_end_record(&s->census, r->name);
     int64_t tokens = 1 + r->length + s->settings.end;
     s->tokens += tokens;
+    s->pairs += r->length * r->length;
     s->truncated += r->truncated;
     s->empty += r->length == 0;
     int code = s->settings.end ? put_special(s, s->settings.tokenizer->eos) : ERROR_NONE;

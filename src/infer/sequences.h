@@ -24,6 +24,7 @@ struct record_sequences {
     struct sequences_settings settings;
     struct spool *spool; /* tokens, one byte each, special tokens included */
     int64_t tokens;      /* tokens of all records */
+    int64_t pairs;       /* sum over the records of the square of their residues */
     int64_t longest;     /* tokens of the longest record */
     char *longest_name;  /* its name */
     int64_t name_bytes;  /* bytes of the longest name */

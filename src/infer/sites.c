@@ -106,6 +106,14 @@ static int64_t item_end(const struct site_source *s, int64_t first)
     return end;
 }
 
+static int64_t count_items(const struct site_source *s)
+{
+    int64_t items = 0;
+    for (int64_t site = 0; site < s->sites->count; site = item_end(s, site))
+        items++;
+    return items;
+}
+
 /* Returns the index of the token whose logits belong to a letter of the window; -1: there is none. */
 static int64_t row_of(const struct site_source *s, int64_t letter)
 {
@@ -162,7 +170,8 @@ int sites_compute(struct site_logits *sites, struct forward_pass *forward, enum 
     sites->log_sum = memory_allocate(sites->count * (int64_t)sizeof *sites->log_sum);
     source.tokens = memory_allocate((how->context + 2) * (int64_t)sizeof *source.tokens);
     source.rows = memory_allocate((how->context + 2) * (int64_t)sizeof *source.rows);
-    int code = forward_run(forward, FORWARD_LOGITS, &(struct forward_source){&source, next, take});
+    int code =
+        forward_run(forward, FORWARD_LOGITS, &(struct forward_source){&source, next, take, count_items(&source)});
     memory_free(source.tokens);
     memory_free(source.rows);
     return code;

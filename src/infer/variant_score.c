@@ -262,6 +262,7 @@ static int score_together(struct forward_pass *f, const struct variant_scoring *
                           double *const *scores)
 {
     struct together_source t = {.s = s, .v = v, .vocabulary = f->inference->setup.model.vocabulary};
+    int64_t items = 0;
     if (f->inference->world->rank == 0) {
         t.scores = scores[column_of(s, SCORE_MASKED_TOGETHER)];
         t.order = memory_allocate(v->count * (int64_t)sizeof *t.order);
@@ -270,10 +271,12 @@ static int score_together(struct forward_pass *f, const struct variant_scoring *
                 t.order[t.count++] = i;
         ordered = v;
         qsort(t.order, (size_t)t.count, sizeof *t.order, by_positions);
+        for (int64_t i = 0; i < t.count; i = together_end(&t, i))
+            items++;
         t.tokens = memory_allocate((s->tokens.context + 2) * (int64_t)sizeof *t.tokens);
         t.rows = memory_allocate((s->tokens.context + 2) * (int64_t)sizeof *t.rows);
     }
-    int code = forward_run(f, FORWARD_LOGITS, &(struct forward_source){&t, together_next, together_take});
+    int code = forward_run(f, FORWARD_LOGITS, &(struct forward_source){&t, together_next, together_take, items});
     memory_free(t.order);
     memory_free(t.tokens);
     memory_free(t.rows);
@@ -336,12 +339,15 @@ static int score_pseudo(struct forward_pass *f, const struct variant_scoring *s,
 {
     struct pseudo_source p = {.s = s, .v = v};
     const bool reads = f->inference->world->rank == 0;
+    int64_t items = 0;
     if (reads) {
         p.letters = memory_allocate(v->references->longest);
         p.tokens = memory_allocate((s->tokens.context + 2) * (int64_t)sizeof *p.tokens);
         p.sums = memory_allocate(v->count * (int64_t)sizeof *p.sums);
+        for (int64_t i = 0; i < v->count; i++)
+            items += length_of(v, i);
     }
-    int code = forward_run(f, FORWARD_TARGETS, &(struct forward_source){&p, pseudo_next, pseudo_take});
+    int code = forward_run(f, FORWARD_TARGETS, &(struct forward_source){&p, pseudo_next, pseudo_take, items});
     const int likelihood = column_of(s, SCORE_PSEUDO_LOG_LIKELIHOOD),
               perplexity = column_of(s, SCORE_PSEUDO_PERPLEXITY);
     for (int64_t i = 0; reads && code == ERROR_NONE && i < v->count; i++) {
@@ -425,6 +431,15 @@ static void advance(const struct ratio_source *r, int64_t *next, bool *changed, 
     if (*changed)
         ++*next;
     *changed = !*changed || (*next < r->count && by_window(&r->order[last], &r->order[*next]) == 0);
+}
+
+static int64_t ratio_items(const struct ratio_source *r)
+{
+    int64_t items = 0, next = 0;
+    bool changed = false;
+    for (int strand = 0; next < r->count; items++)
+        advance(r, &next, &changed, &strand);
+    return items;
 }
 
 static bool ratio_next(void *self, struct forward_item *item)
@@ -515,7 +530,7 @@ static int score_ratios(struct forward_pass *f, const struct variant_scoring *s,
         r.scores = scores[column_of(s, SCORE_LOG_LIKELIHOOD_RATIO)];
         ratio_create(&r);
     }
-    int code = forward_run(f, FORWARD_TARGETS, &(struct forward_source){&r, ratio_next, ratio_take});
+    int code = forward_run(f, FORWARD_TARGETS, &(struct forward_source){&r, ratio_next, ratio_take, ratio_items(&r)});
     ratio_destroy(&r);
     return code;
 }

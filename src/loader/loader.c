@@ -3,12 +3,14 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "base/thread.h"
 #include "loader/balance.h"
 #include "loader/packer.h"
 #include "loader/row_filler.h"
 #include "loader/store_set.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -410,6 +412,39 @@ int64_t loader_window_tokens(const struct loader *loader)
     for (int d = 0; d < loader->set.list.count; d++)
         total += loader->set.stores[d].epoch_tokens;
     return total;
+}
+
+/* Returns the number of rows that have tokens of the first `windows` windows of the stream. */
+static int64_t count_rows(const struct loader *loader, int64_t windows)
+{
+    struct data_blend walk = blend_copy(&loader->blend);
+    struct packer_segment *row = memory_allocate(loader->rows.max_segments * (int64_t)sizeof *row);
+    int64_t rows = 0, begun = 0, count;
+    while (begun <= windows && (count = packer_next(&loader->rows, &walk, row)) > 0) {
+        if (begun == windows && row[0].offset == 0)
+            break;
+        rows++;
+        for (int64_t s = 0; s < count; s++)
+            begun += row[s].offset == 0;
+    }
+    memory_free(row);
+    blend_destroy(&walk);
+    return rows;
+}
+
+int loader_count_rows(int64_t *rows, const struct loader_settings *settings, double epochs, struct comm *world)
+{
+    struct loader_settings small = *settings; /* no memory for a whole batch */
+    struct loader *loader;
+    small.global_rows = small.micro_rows = 1;
+    int code = loader_create(&loader, &small, world, 0, 1);
+    if (code != ERROR_NONE)
+        return code;
+    const double windows = floor(epochs * (double)loader_windows(loader) + 0.5);
+    *rows = world->rank == 0 ? count_rows(loader, (int64_t)MAX(windows, 1.0)) : 0;
+    comm_broadcast(world, rows, sizeof *rows, 0);
+    loader_destroy(loader);
+    return ERROR_NONE;
 }
 
 struct store_share *loader_shares(const struct loader *loader, int64_t steps, int *stores)

@@ -83,6 +83,11 @@ int64_t loader_micro_batches(const struct loader *loader);
 int64_t loader_windows(const struct loader *loader);
 int64_t loader_window_tokens(const struct loader *loader);
 
+/* Counts the rows of a stream's first epochs, which may be a fraction: those that have tokens of the first epochs x
+ * windows windows, all stores together. Rank 0 of `world` packs them. Collective; an agreed code, errors as of
+ * loader_create. */
+int loader_count_rows(int64_t *rows, const struct loader_settings *settings, double epochs, struct comm *world);
+
 /* Returns how many epochs of each store `steps` steps consume: [*stores], freed with memory_free. NULL: the loader has
  * no weighted blend. */
 struct store_share *loader_shares(const struct loader *loader, int64_t steps, int *stores);

@@ -173,6 +173,8 @@ static void forward(struct execution *e, const struct unit *unit, const struct a
                                                       .o = unit_tensor(e, unit, ids->output),
                                                       .lse = unit_tensor(e, unit, ids->lse),
                                                       .segments = segments_of(e, false)});
+    if (e->services->attended != NULL)
+        e->services->attended(e, unit, of.q, of.k);
 }
 
 void attention_rotate(struct execution *e, const struct unit *unit, struct tensor fused, bool inverse)

@@ -55,6 +55,10 @@ struct execution_services {
     void (*enter_section)(const struct execution *execution, int id);
     /* Starts pending transfers (execution_start_transfers). NULL: there never are any. */
     void (*start_transfers)(const struct execution *execution);
+    /* Called after a layer's attention over whole rows, with its queries and keys after the rotary embedding, which are
+     * valid until the next launch. NULL: nobody looks. */
+    void (*attended)(const struct execution *execution, const struct unit *unit, struct tensor queries,
+                     struct tensor keys);
 };
 
 struct execution {

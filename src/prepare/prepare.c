@@ -5,8 +5,10 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/progress.h"
 #include "base/range.h"
 #include "prepare/census.h"
+#include "prepare/duplicates.h"
 #include "prepare/encoding.h"
 #include "prepare/inputs.h"
 #include "records/record_reader.h"
@@ -29,9 +31,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-enum { COPY_BYTES = 1 << 20, BAR_WIDTH = 30 };
+enum { COPY_BYTES = 1 << 20 };
 
 /* An output and its size. */
 struct prepare_output {
@@ -41,59 +42,34 @@ struct prepare_output {
     struct store_writer *writer;
 };
 
-struct progress {
-    bool shown;
-    int64_t total, before; /* bytes of all files (0: unknown), and of the files done */
-    double start, last;
-};
-
 struct prepare {
     const struct prepare_settings *settings;
     const struct tokenizer *tokenizer;
     bool megatron; /* write a Megatron data set */
     struct data_split split;
     struct spool *spool;
-    struct progress progress;
-    char **sources; /* [source_count]: "checksum path" */
+    struct progress_line progress;
+    double start;       /* clock_seconds() before the first file */
+    int64_t bytes_read; /* of the files that were read completely */
+    char **sources;     /* [source_count]: "checksum path" */
     int64_t source_count;
-    int64_t empty_records, skipped_records;
-    int64_t empty_files;       /* number of files without records */
-    char *first_empty_file;    /* name of the first one, freed with free() */
-    int64_t text_bytes;        /* bytes of encoded text */
-    struct encoding *encoding; /* for text tokenizers; else NULL */
+    int64_t empty_records, skipped_records, equal_records, loose_records; /* equal to an earlier one; in no cluster */
+    int64_t empty_files;                                                  /* number of files without records */
+    char *first_empty_file;                                               /* name of the first one, freed with free() */
+    int64_t text_bytes;                                                   /* bytes of encoded text */
+    struct encoding *encoding;                                            /* for text tokenizers; else NULL */
     int64_t token_bytes;
-    uint8_t *ids; /* [COPY_BYTES] */
-    char *name;   /* name of the current record; NULL before the first */
+    uint8_t *ids;    /* [COPY_BYTES] */
+    char *name;      /* name of the current record; NULL before the first */
+    char *last_name; /* with clusters: name of a record, for a message */
     int64_t length;
     struct record_stops stops; /* for proteins */
     struct text_census census;
     struct repeats *repeats; /* with a split; else NULL */
+    struct duplicates *duplicates;
+    struct clusters *clusters; /* NULL: none */
     struct prepare_output outputs[SPLIT_PARTS];
 };
-
-static void show_progress(struct progress *progress, int64_t bytes)
-{
-    double now = clock_seconds();
-    if (!progress->shown || now - progress->last < 0.2)
-        return;
-    progress->last = now;
-    double rate = (double)bytes / (now - progress->start + 1e-9) * 1e-6;
-    if (progress->total > 0) {
-        double part = (double)bytes / (double)progress->total;
-        int filled = (int)(part * BAR_WIDTH);
-        fprintf(stderr, "\r[%.*s%*s] %3.0f %%  %.0f MB/s ", filled,
-                "==============================", BAR_WIDTH - filled, "", 100 * part, rate);
-    } else {
-        fprintf(stderr, "\r%.0f MB  %.0f MB/s ", (double)bytes * 1e-6, rate);
-    }
-    fflush(stderr);
-}
-
-static void end_progress(const struct progress *progress)
-{
-    if (progress->shown && progress->last > progress->start)
-        fprintf(stderr, "\r%*s\r", BAR_WIDTH + 30, "");
-}
 
 static int make_folder(const char *output)
 {
@@ -167,26 +143,46 @@ static int name_outputs(struct prepare *prepare)
     return ERROR_NONE;
 }
 
-static void start_progress(struct prepare *prepare)
+/* Returns the bytes of all inputs; 0: unknown, since one is a pipe. */
+static int64_t count_bytes(const struct prepare_settings *settings)
 {
-    struct progress *progress = &prepare->progress;
-    progress->shown = isatty(STDERR_FILENO) == 1;
-    progress->start = progress->last = clock_seconds();
-    for (int64_t i = 0; i < prepare->settings->input_count; i++) {
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < settings->input_count; i++) {
         struct stat status;
-        if (stat(prepare->settings->inputs[i], &status) != 0 || !S_ISREG(status.st_mode)) {
-            progress->total = 0; /* a pipe: the size is unknown */
-            return;
-        }
-        progress->total += status.st_size;
+        if (stat(settings->inputs[i], &status) != 0 || !S_ISREG(status.st_mode))
+            return 0;
+        bytes += status.st_size;
     }
+    return bytes;
+}
+
+static int put_tokens(struct prepare *prepare, const void *ids, int64_t count)
+{
+    duplicates_append(prepare->duplicates, ids, count * prepare->token_bytes);
+    return spool_append(prepare->spool, ids, count);
+}
+
+/* Ends a record that has tokens. */
+static int put_record(struct prepare *prepare, const char *name)
+{
+    const bool equal = duplicates_end(prepare->duplicates);
+    bool named = true;
+    prepare->equal_records += equal;
+    if (equal && prepare->settings->drop_duplicates)
+        return spool_discard(prepare->spool);
+    if (prepare->clusters != NULL)
+        clusters_find(prepare->clusters, name, &named);
+    prepare->loose_records += !named;
+    if (!named && prepare->last_name == NULL)
+        prepare->last_name = memory_string(name);
+    return spool_end(prepare->spool, name);
 }
 
 static int end_record(struct prepare *prepare)
 {
     int code = ERROR_NONE;
     if (prepare->name != NULL && prepare->length > 0)
-        code = spool_end(prepare->spool, prepare->name);
+        code = put_record(prepare, prepare->name);
     else if (prepare->name != NULL)
         prepare->empty_records++;
     if (prepare->name != NULL)
@@ -205,7 +201,7 @@ static int append(struct prepare *prepare, const char *text, int64_t length)
     while (length > 0 && code == ERROR_NONE) {
         int64_t part = MIN(length, COPY_BYTES);
         census_encode(&prepare->census, text, part, prepare->ids);
-        code = spool_append(prepare->spool, prepare->ids, part);
+        code = put_tokens(prepare, prepare->ids, part);
         text += part;
         length -= part;
     }
@@ -226,8 +222,8 @@ static int take_text(void *self, const char *name, const void *ids, int64_t coun
         prepare->empty_records++;
         return ERROR_NONE;
     }
-    int code = spool_append(prepare->spool, ids, count);
-    return code == ERROR_NONE ? spool_end(prepare->spool, name) : code;
+    int code = put_tokens(prepare, ids, count);
+    return code == ERROR_NONE ? put_record(prepare, name) : code;
 }
 
 static int read_text(struct prepare *prepare, const struct record_piece *piece)
@@ -271,7 +267,7 @@ static int read_records(struct prepare *prepare, struct record_source *source)
         else if (piece.kind != RECORD_END)
             code = read_text(prepare, &piece);
         if (text || piece.kind != RECORD_SEQUENCE)
-            show_progress(&prepare->progress, prepare->progress.before + source_raw_bytes(source));
+            progress_set(&prepare->progress, (double)(prepare->bytes_read + source_raw_bytes(source)) * 1e-6);
     }
     record_reader_destroy(reader);
     if (code == ERROR_NONE && records == 0 && prepare->empty_files++ == 0)
@@ -288,7 +284,7 @@ static int read_file(struct prepare *prepare, const char *path)
     code = read_records(prepare, source);
     prepare->sources[prepare->source_count++] =
         memory_format("%016" PRIx64 " %s", source_checksum(source), source_name(source));
-    prepare->progress.before += source_raw_bytes(source);
+    prepare->bytes_read += source_raw_bytes(source);
     source_close(source);
     return code;
 }
@@ -314,6 +310,7 @@ static int copy_piece(struct prepare *prepare, const struct split_piece *piece)
             code = writer->class->append(writer, prepare->ids, part);
         if (prepare->repeats != NULL)
             repeats_append(prepare->repeats, prepare->ids, part * prepare->token_bytes);
+        progress_add(&prepare->progress, (double)(part * prepare->token_bytes) * 1e-6);
         rest -= part;
     }
     if (prepare->repeats != NULL)
@@ -367,8 +364,11 @@ static int write_outputs(struct prepare *prepare)
                    : token_store_writer_create(&output->writer, output->path, prepare->tokenizer, output->sequences,
                                                output->tokens, output->name_bytes);
     }
+    progress_start(&prepare->progress, "writing", "MB",
+                   (double)(spool_tokens(prepare->spool) * prepare->token_bytes) * 1e-6);
     if (code == ERROR_NONE)
         code = distribute(prepare, true);
+    progress_end(&prepare->progress);
     for (int i = 0; i < parts && code == ERROR_NONE; i++) {
         struct prepare_output *output = &prepare->outputs[i];
         code =
@@ -415,16 +415,24 @@ static void report(const struct prepare *prepare)
     record_reader_report(prepare->skipped_records, prepare->settings->field);
     if (prepare->empty_records > 0)
         log_info("%lld empty record%s skipped", (long long)prepare->empty_records, plural(prepare->empty_records));
+    if (prepare->equal_records > 0)
+        log_info("%lld record%s with the sequence of an earlier one%s", (long long)prepare->equal_records,
+                 plural(prepare->equal_records),
+                 prepare->settings->drop_duplicates ? " dropped" : " (--drop-duplicates drops them)");
+    if (prepare->loose_records > 0)
+        log_warn("%s does not name %lld of %lld records; each of them is a cluster of its own",
+                 prepare->settings->clusters, (long long)prepare->loose_records,
+                 (long long)spool_records(prepare->spool));
     if (prepare->encoding != NULL)
         log_info("%lld bytes of text, %.3f a token", (long long)prepare->text_bytes,
                  (double)prepare->text_bytes / (double)total);
     census_report(&prepare->census, prepare->stops.dropped);
     if (prepare->repeats != NULL)
         warn_of_repeats(prepare);
-    double seconds = clock_seconds() - prepare->progress.start;
+    double seconds = clock_seconds() - prepare->start;
     log_info("%lld file%s, %.1f MB read in %.2f s (%.0f MB/s)", (long long)prepare->source_count,
-             plural(prepare->source_count), (double)prepare->progress.before * 1e-6, seconds,
-             (double)prepare->progress.before * 1e-6 / (seconds + 1e-9));
+             plural(prepare->source_count), (double)prepare->bytes_read * 1e-6, seconds,
+             (double)prepare->bytes_read * 1e-6 / (seconds + 1e-9));
 }
 
 /* Returns the number of CPUs that this process may use, by its affinity mask and its container's quota. */
@@ -465,6 +473,18 @@ static int refuse_nothing(const struct prepare *prepare)
     return error_user("%s: no record has a sequence, there is nothing to store", prepare->settings->inputs[0]);
 }
 
+static int open_clusters(struct prepare *prepare)
+{
+    const struct prepare_settings *settings = prepare->settings;
+    if (settings->clusters == NULL)
+        return ERROR_NONE;
+    if (settings->split == NULL)
+        return error_user("--clusters: needs --split, which keeps clusters together");
+    int code = clusters_read(&prepare->clusters, settings->clusters);
+    prepare->split.clusters = prepare->clusters;
+    return code;
+}
+
 static int run(struct prepare *prepare)
 {
     const struct prepare_settings *settings = prepare->settings;
@@ -476,19 +496,27 @@ static int run(struct prepare *prepare)
     if (code == ERROR_NONE)
         code = split_parse(&prepare->split, settings->split, settings->seed);
     if (code == ERROR_NONE)
+        code = open_clusters(prepare);
+    if (code == ERROR_NONE)
         code = name_outputs(prepare);
     if (code == ERROR_NONE)
         code = make_folder(settings->output);
     if (code == ERROR_NONE)
         code = spool_create(&prepare->spool, settings->output, prepare->token_bytes);
-    start_progress(prepare);
+    prepare->start = clock_seconds();
+    progress_start(&prepare->progress, "reading", "MB", (double)count_bytes(settings) * 1e-6);
     for (int64_t i = 0; i < settings->input_count && code == ERROR_NONE; i++)
         code = read_file(prepare, settings->inputs[i]);
     if (code == ERROR_NONE && prepare->encoding != NULL)
         code = encoding_finish(prepare->encoding);
-    end_progress(&prepare->progress);
+    progress_end(&prepare->progress);
     if (code == ERROR_NONE && spool_records(prepare->spool) == 0)
         code = refuse_nothing(prepare);
+    if (code == ERROR_NONE && prepare->clusters != NULL && prepare->loose_records == spool_records(prepare->spool))
+        code =
+            error_user("--clusters %s: names none of the records; its names must be the first words of headers, here "
+                       "such as %s",
+                       settings->clusters, prepare->last_name);
     if (code == ERROR_NONE)
         code = write_outputs(prepare);
     if (code == ERROR_NONE)
@@ -506,6 +534,7 @@ int prepare_run(const struct prepare_settings *given)
     settings.input_count = inputs.count;
     prepare.sources = memory_allocate((inputs.count + 1) * (int64_t)sizeof *prepare.sources);
     prepare.ids = memory_allocate(COPY_BYTES);
+    prepare.duplicates = duplicates_create();
     temporary_catch_signals();
     if (code == ERROR_NONE)
         code = run(&prepare);
@@ -521,6 +550,9 @@ int prepare_run(const struct prepare_settings *given)
     tokenizer_close(prepare.tokenizer);
     spool_destroy(prepare.spool);
     repeats_destroy(prepare.repeats);
+    duplicates_destroy(prepare.duplicates);
+    clusters_destroy(prepare.clusters);
+    free(prepare.last_name);
     free(prepare.name);
     free(prepare.first_empty_file);
     memory_free(prepare.sources);

@@ -1,5 +1,5 @@
 /* cistron prepare: converts files of records (records/record_reader.h) to a token store or Megatron data set, or to one
- * for each part of a split. Memory does not grow with the input. Does not need MPI. */
+ * for each part of a split. Memory grows by 16 to 64 bytes a record. Does not need MPI. */
 #ifndef PREPARE_PREPARE_H
 #define PREPARE_PREPARE_H
 
@@ -13,6 +13,8 @@ struct prepare_settings {
     const char *output;        /* OUT.h5; with a split OUT.<part>.h5 per part; Megatron: a prefix, without .h5 */
     bool replace;              /* replace existing outputs */
     const char *split;         /* "train:0.95,valid:0.05" or NULL */
+    const char *clusters;      /* file of clusters that the split keeps together (prepare/clusters.h); NULL: none */
+    bool drop_duplicates;      /* drop records whose sequence an earlier one has */
     uint64_t seed;             /* seed of the split; 42 unless the user sets it */
     const char *input_format;  /* format of all inputs; NULL: detected for each file */
     const char *field;         /* as in struct record_settings (records/record_class.h) */

@@ -53,14 +53,19 @@ int split_parse(struct data_split *split, const char *text, uint64_t seed)
     return ERROR_NONE;
 }
 
-static int64_t block_count(int64_t length)
+static bool is_whole(const struct data_split *split, int64_t length)
 {
-    return length > SPLIT_WHOLE ? (length + SPLIT_BLOCK - 1) / SPLIT_BLOCK : 1;
+    return length <= SPLIT_WHOLE || split->clusters != NULL;
 }
 
-static int64_t block_length(int64_t length, int64_t block)
+static int64_t block_count(const struct data_split *split, int64_t length)
 {
-    if (length <= SPLIT_WHOLE)
+    return !is_whole(split, length) ? (length + SPLIT_BLOCK - 1) / SPLIT_BLOCK : 1;
+}
+
+static int64_t block_length(const struct data_split *split, int64_t length, int64_t block)
+{
+    if (is_whole(split, length))
         return length;
     int64_t rest = length - block * SPLIT_BLOCK;
     return MIN(rest, SPLIT_BLOCK);
@@ -68,7 +73,9 @@ static int64_t block_length(int64_t length, int64_t block)
 
 static struct random_key record_key(const struct data_split *split, const struct spool_record *record)
 {
-    return (struct random_key){split->seed, RANDOM_SPLIT, random_hash_name(record->name)};
+    const uint64_t name =
+        split->clusters != NULL ? clusters_find(split->clusters, record->name, NULL) : random_hash_name(record->name);
+    return (struct random_key){split->seed, RANDOM_SPLIT, name};
 }
 
 static int compare(const void *left, const void *right)
@@ -112,9 +119,9 @@ static int scan(const struct data_split *split, struct spool *spool, int64_t *bi
         if (code != ERROR_NONE || !more)
             break;
         struct random_key key = record_key(split, &record);
-        for (int64_t i = 0; i < block_count(record.length); i++) {
+        for (int64_t i = 0; i < block_count(split, record.length); i++) {
             uint64_t hash = random_bits(&key, (uint64_t)i);
-            int64_t length = block_length(record.length, i);
+            int64_t length = block_length(split, record.length, i);
             if (bins != NULL) {
                 bins[hash >> (64 - BIN_BITS)] += length;
             } else if (hash >> (64 - BIN_BITS) == bin) {
@@ -145,6 +152,9 @@ static int choose_last(struct data_split *split, int part, struct spool *spool, 
         int64_t i = 0;
         for (before += blocks.blocks[0].length; before < target; i++)
             before += blocks.blocks[i + 1].length;
+        const bool clusters = split->clusters != NULL;
+        for (; clusters && i + 1 < blocks.count && blocks.blocks[i + 1].place.hash == blocks.blocks[i].place.hash; i++)
+            before += blocks.blocks[i + 1].length;
         split->part[part].last = blocks.blocks[i].place;
         *taken = before;
     }
@@ -154,6 +164,11 @@ static int choose_last(struct data_split *split, int part, struct spool *spool, 
 
 static int refuse_empty(const struct data_split *split, int part, const struct spool *spool)
 {
+    if (split->clusters != NULL)
+        return error_user(
+            "--split: part %s would be empty: the clusters of %lld records are too few or too large, since "
+            "no cluster is split",
+            split->part[part].name, (long long)spool_records(spool));
     return error_user("--split: part %s would be empty: %lld tokens in %lld records are too few, since records of up "
                       "to %d tokens are not split",
                       split->part[part].name, (long long)spool_tokens(spool), (long long)spool_records(spool),
@@ -186,7 +201,7 @@ struct split_piece split_piece(const struct data_split *split, const struct spoo
     if (split->parts == 1)
         return piece;
     struct random_key key = record_key(split, record);
-    int64_t count = block_count(record->length), block = start / SPLIT_BLOCK;
+    int64_t count = block_count(split, record->length), block = start / SPLIT_BLOCK;
     if (count == 1)
         block = 0;
     for (int64_t i = block; i < count; i++) {

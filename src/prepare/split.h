@@ -1,12 +1,16 @@
 /* Splits the spooled records into parts (train, valid, ...). Records longer than SPLIT_WHOLE tokens are divided into
  * blocks of SPLIT_BLOCK tokens, others are one block. Each block has a keyed hash of (record name, block number). Every
  * part but the first takes blocks in order of hash until it has its fraction of all tokens, which it exceeds by less
- * than one block. The first part has the rest. Adjacent blocks of a record in the same part stay one piece, so context
- * is lost only between parts. */
+ * than one block (or cluster, see below). The first part has the rest. Adjacent blocks of a record in the same part
+ * stay one piece, so context is lost only between parts.
+ *
+ * With clusters (prepare/clusters.h) the hash is that of the record's cluster, and no record is divided: all records of
+ * a cluster go to one part. */
 #ifndef PREPARE_SPLIT_H
 #define PREPARE_SPLIT_H
 
 #include "file/spool.h"
+#include "prepare/clusters.h"
 
 #include <stdint.h>
 
@@ -21,6 +25,7 @@ struct split_place {
 struct data_split {
     int parts;
     uint64_t seed;
+    const struct clusters *clusters; /* borrowed; NULL: none */
     struct {
         char name[SPLIT_NAME_BYTES]; /* "" if there is no split */
         double fraction;
@@ -34,8 +39,8 @@ struct split_piece {
     int64_t start, length; /* in tokens, relative to the record */
 };
 
-/* Parses a text such as "train:0.95,valid:0.05"; text NULL: one part with everything. ERROR_USER: a bad form, fractions
- * that do not sum to 1, equal names, more than SPLIT_PARTS parts. */
+/* Parses a text such as "train:0.95,valid:0.05"; text NULL: one part with everything. Without clusters. ERROR_USER: a
+ * bad form, fractions that do not sum to 1, equal names, more than SPLIT_PARTS parts. */
 int split_parse(struct data_split *split, const char *text, uint64_t seed);
 /* Reads the spool's index and determines the blocks of each part. ERROR_USER: a part without tokens. */
 int split_choose(struct data_split *split, struct spool *spool);

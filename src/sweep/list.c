@@ -33,6 +33,7 @@ static const char *const fixed_keys[] = {"log.every=1",
                                          "checkpoint.asynchronous=false",
                                          "checkpoint.every=0",
                                          "checkpoint.every_minutes=0",
+                                         "train.epochs=0",
                                          "train.resume=never"};
 enum { FIXED_KEYS = sizeof fixed_keys / sizeof *fixed_keys };
 

@@ -18,6 +18,7 @@
 #include "estimate/fit.h"
 #include "estimate/fit_choice.h"
 #include "train/folder_check.h"
+#include "setup/epochs.h"
 #include "setup/layout.h"
 #include "monitor/meter.h"
 #include "train/origin.h"
@@ -437,6 +438,8 @@ static int try_run(struct comm *world, const struct setup *setup, struct attempt
     struct start start = {NULL, NULL, NULL};
     attempt->again = false;
     int code = find_start(world, setup, deck, &start);
+    if (code == ERROR_NONE)
+        code = epochs_resolve(deck, world, true);
     start.aside = join_lines(attempt->aside, start.aside);
     attempt->aside = NULL;
     if (code == ERROR_NONE) {

@@ -6,7 +6,8 @@ in the environment of make_llama.py, after make_bridge.py: the model is esm2_tin
 record of embed_esm2.fa, embed_esm2.h5 holds /NAME/tokens (int32, what transformers' tokenizer makes of the sequence,
 <cls> and <eos> included), /NAME/states (float64 [tokens, hidden], the output of the last LayerNorm) and /NAME/mean
 (float64 [hidden], over the residues alone) and /NAME/hidden_states (float64 [layers, tokens, hidden], the output of the
-embedding and of all layers but the last, with which states completes transformers' hidden_states). Computed in float64
+embedding and of all layers but the last, with which states completes transformers' hidden_states). /NAME/contacts
+(float64 [residues, residues]) is what EsmForMaskedLM.predict_contacts returns in float64. Computed in float64
 with each record by itself, and compared here with transformers' own EsmModel in float32.
 """
 
@@ -69,6 +70,9 @@ def main():
     model, report = transformers.EsmForMaskedLM.from_pretrained(folder / "esm2_tiny", output_loading_info=True)
     assert not report["missing_keys"] and not report["unexpected_keys"]
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder / "esm2_tiny")
+    eager = {"attn_implementation": "eager"}  # other kinds of attention return no maps
+    model = transformers.EsmForMaskedLM.from_pretrained(folder / "esm2_tiny", **eager).eval()
+    double = transformers.EsmForMaskedLM.from_pretrained(folder / "esm2_tiny", **eager).eval().double()
     weights = {n: p.detach().numpy() for n, p in model.named_parameters() if "contact_head" not in n}
     assert len(RECORDS["P42212"]) == 238
     with h5py.File(folder / "embed_esm2.h5", "w") as file, open(folder / "embed_esm2.fa", "w") as fasta:
@@ -86,10 +90,18 @@ def main():
             print(f"{name}: {len(sequence)} residues, transformers in float32 deviates by {worst:.1e}")
             assert worst < 1e-5
             vectors, hidden = vectors[-1], vectors[:-1]
+            with torch.no_grad():
+                contacts = [m.predict_contacts(inputs["input_ids"], inputs["attention_mask"])[0].double().numpy()
+                            for m in (model, double)]
+            assert contacts[1].shape == (len(sequence), len(sequence))
+            print(f"{name}: contacts in float32 deviate by {relative(*contacts):.1e}, {contacts[1].min():.3f} to "
+                  f"{contacts[1].max():.3f}")
+            assert relative(*contacts) < 1e-5
             group = file.create_group(name)
             group.create_dataset("tokens", data=numpy.array(tokens, numpy.int32), track_times=False)
             group.create_dataset("states", data=vectors, track_times=False)
             group.create_dataset("hidden_states", data=hidden, track_times=False)
+            group.create_dataset("contacts", data=contacts[1], track_times=False)
             group.create_dataset("mean", data=vectors[1:-1].mean(0), track_times=False)
 
 
