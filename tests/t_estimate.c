@@ -38,6 +38,10 @@ static void test_published_flops(void)
     CHECK_NEAR(flops_per_token(&llama, 8192, FLOPS_CAUSAL), 5.147e10, 2e-4, 0);
     CHECK_NEAR(flops_per_token(&llama, 8192, FLOPS_FULL), 5.79e10, 1e-3, 0);
     CHECK_STRING(flops_name(FLOPS_OPENGENOME2), "opengenome2");
+    struct model_settings frozen = llama; /* a forward of all, and a backward of the head with 4 FLOPs per element */
+    frozen.freeze = DECK_FREEZE_TRUNK;
+    CHECK_NEAR(flops_per_token(&frozen, 8192, FLOPS_FULL),
+               flops_per_token(&llama, 8192, FLOPS_FULL) / 3 + 4.0 * 4096 * 128256, 1e-12, 0);
     /* NeMo's benchmark of Llama 3.1: 8B in 12.39 s for 128 rows on 8 devices of 1979 TFLOP/s */
     const double full = flops_per_token(&llama, 8192, FLOPS_FULL), rate = 8192 * 128 / 12.39;
     CHECK_NEAR(full, 20937965568.0 + 33822867456.0 + 3152019456.0, 1e-12, 0);

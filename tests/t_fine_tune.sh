@@ -44,6 +44,26 @@ for family in esm2 amplify; do
     check "$family: that is a number" grep -Eq '^1 [0-9.]+$' <(first_loss $family.store.h5 $family.h5)
 done
 
+# A frozen trunk: of AMPLIFY, as ESM-2's head is tied.
+frozen()
+{
+    ranks 2 train deck.cfg data.train=amplify.store.h5 model.initialise_from="$work/amplify.h5" train.freeze=trunk "$@"
+}
+frozen output.folder=frozen parallel.shard=full train.steps=6
+check "frozen: trained on 2 ranks" codes_are 0 2
+frozen output.folder=frozen.again parallel.shard=full train.steps=3
+frozen output.folder=frozen.again parallel.shard=full train.steps=6
+check "frozen: a restart ends with 0" codes_are 0 2
+check "frozen: a restart has the same bits" cmp frozen/final_model/model.safetensors \
+    frozen.again/final_model/model.safetensors
+frozen output.folder=frozen train.steps=7 train.freeze=none
+check "frozen: a restart that trains all: code 2" codes_are 2 2
+check "frozen: is refused with the reason" says "the checkpoint's tensors are made for it"
+"$CISTRON" plan deck.cfg data.train=amplify.store.h5 model.initialise_from=amplify.h5 train.freeze=trunk >out 2>&1
+check "frozen: a plan" test $? -eq 0
+refused "a frozen trunk and a tied head" 'key train.freeze = "trunk": not with a tied head' train deck.cfg \
+    data.train=esm2.store.h5 model.initialise_from=esm2.h5 output.folder=odd train.freeze=trunk
+
 # tensor FILE NAME: the bytes of a tensor in a safetensors file, in hexadecimal.
 tensor()
 {
@@ -64,6 +84,17 @@ for name in esm.contact_head.regression.weight esm.contact_head.regression.bias;
 done
 check "lm_head.bias is not" test "$(tensor "$golden/esm2_tiny/model.safetensors" lm_head.bias)" != \
     "$(tensor esm2/final_model/model.safetensors lm_head.bias)"
+
+# all tensors of the trunk are the imported ones, bit for bit; those of the head are not
+for name in $(head -c 20000 "$golden/amplify_tiny/model.safetensors" | tail -c +9 | grep -ao '"[a-z_0-9.]*": *{"dtype"' |
+    cut -d '"' -f 2); do
+    case $name in
+        decoder.* | *layer_norm_2*) changed=1 ;;
+        *) changed=0 ;;
+    esac
+    cmp -s <(tensor "$golden/amplify_tiny/model.safetensors" "$name") <(tensor frozen/final_model/model.safetensors "$name")
+    check "frozen: $name" test $? -eq $changed
+done
 
 # once made it stays, and more steps make it again
 again()

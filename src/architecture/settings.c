@@ -73,18 +73,42 @@ int model_settings_check(const struct model_settings *s, const struct executor *
                       (long long)s->head_dim, (long long)widest, WIDEST_HEAD);
 }
 
+static int64_t norm_count(const struct model_settings *s)
+{
+    return s->family->layer_norm ? 2 * s->hidden : s->hidden;
+}
+
+static int64_t head_count(const struct model_settings *s)
+{
+    const struct family *family = s->family;
+    int64_t head = norm_count(s) + (s->tied ? 0 : s->vocabulary * s->hidden);
+    if (family->decoder_bias)
+        head += s->vocabulary;
+    if (family->transform)
+        head += s->hidden * s->hidden + s->hidden + norm_count(s);
+    return head;
+}
+
 int64_t model_parameter_count(const struct model_settings *s)
 {
     const struct family *family = s->family;
     int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
-    int64_t norm = family->layer_norm ? 2 * s->hidden : s->hidden;
-    int64_t block = s->hidden * (q + 2 * kv) + q * s->hidden + (family->gelu ? 2 : 3) * s->hidden * s->ffn + 2 * norm;
+    int64_t block = s->hidden * (q + 2 * kv) + q * s->hidden + (family->gelu ? 2 : 3) * s->hidden * s->ffn;
+    block += 2 * norm_count(s);
     if (family->bias)
         block += q + 2 * kv + s->hidden + (family->gelu ? 1 : 2) * s->ffn + s->hidden;
-    int64_t head = norm + (s->tied ? 0 : s->vocabulary * s->hidden) + (family->decoder_bias ? s->vocabulary : 0);
-    if (family->transform)
-        head += s->hidden * s->hidden + s->hidden + norm;
-    return s->vocabulary * s->hidden + s->layers * block + head;
+    return s->vocabulary * s->hidden + s->layers * block + head_count(s);
+}
+
+int64_t model_trained_count(const struct model_settings *s)
+{
+    return s->freeze == DECK_FREEZE_TRUNK ? head_count(s) : model_parameter_count(s);
+}
+
+double model_head_elements(const struct model_settings *s)
+{
+    const double hidden = (double)s->hidden;
+    return hidden * (double)s->vocabulary + (s->family->transform ? hidden * hidden : 0);
 }
 
 double model_matrix_elements(const struct model_settings *s)
@@ -92,6 +116,5 @@ double model_matrix_elements(const struct model_settings *s)
     const struct family *family = s->family;
     double q = (double)s->heads * (double)s->head_dim, kv = (double)s->kv_heads * (double)s->head_dim;
     double hidden = (double)s->hidden, mlp = (family->gelu ? 2 : 3) * hidden * (double)s->ffn;
-    double head = hidden * (double)s->vocabulary + (family->transform ? hidden * hidden : 0);
-    return (double)s->layers * (hidden * (q + 2 * kv) + q * hidden + mlp) + head;
+    return (double)s->layers * (hidden * (q + 2 * kv) + q * hidden + mlp) + model_head_elements(s);
 }

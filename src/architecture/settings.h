@@ -68,6 +68,7 @@ struct model_settings {
     double embedding_std; /* standard deviation of the embedding */
     double output_std;    /* standard deviation of attention and MLP output projections */
     bool decay_matrices, decay_vectors, decay_embedding; /* parameters with weight decay */
+    enum deck_freeze freeze;                             /* parameters that are not trained */
     bool decoupled; /* matrices of embedding and head have a learning rate of their own */
     struct context_parallel context;
     struct tensor_parallel tensor;
@@ -124,8 +125,12 @@ int model_settings_check(const struct model_settings *settings, const struct exe
 
 /* Returns the elements of all parameters, a tied head counted once. */
 int64_t model_parameter_count(const struct model_settings *settings);
+/* As model_parameter_count, of parameters that are not frozen. */
+int64_t model_trained_count(const struct model_settings *settings);
 
 /* Returns the elements of the matrices that each token is multiplied with: all but the embedding as a table. */
 double model_matrix_elements(const struct model_settings *settings);
+/* As model_matrix_elements, of the head only. */
+double model_head_elements(const struct model_settings *settings);
 
 #endif

@@ -128,9 +128,10 @@ static bool write_datasets(hid_t file, const struct checkpoint_layout *layout)
         good = write_group(file, checkpoint_groups[kind], NULL, 0);
         for (int u = 0; u < layout->model->unit_count && good; u++) {
             const struct unit *unit = &layout->model->units[u];
-            for (int i = 0; i < unit->parameter_count && good; i++)
-                good = write_dataset(file, checkpoint_type(layout->dtype), (enum piece_kind)kind, &unit->parameters[i],
-                                     offset++);
+            for (int i = 0; i < unit->parameter_count && good; i++, offset++)
+                if (piece_exists(unit, (enum piece_kind)kind))
+                    good = write_dataset(file, checkpoint_type(layout->dtype), (enum piece_kind)kind,
+                                         &unit->parameters[i], offset);
         }
     }
     return good;
@@ -150,8 +151,9 @@ static int64_t most_bytes(const struct checkpoint_layout *layout, const struct c
     for (int u = 0; u < layout->model->unit_count; u++) {
         const struct unit *unit = &layout->model->units[u];
         for (int i = 0; i < unit->parameter_count; i++)
-            bytes += layout->kinds * (HDF5_LAYOUT_DATASET +
-                                      unit->parameters[i].rows * unit->parameters[i].cols * dtype_size(layout->dtype));
+            bytes +=
+                (unit->frozen ? 1 : layout->kinds) *
+                (HDF5_LAYOUT_DATASET + unit->parameters[i].rows * unit->parameters[i].cols * dtype_size(layout->dtype));
     }
     return bytes;
 }

@@ -94,7 +94,7 @@ int checkpoint_check_tensors(hid_t file, const char *path, const struct model *m
             return error_user("%s: has no group /%s", path, checkpoint_groups[kind]);
     for (int kind = 0; kind < kinds; kind++)
         for (int u = 0; u < model->unit_count; u++)
-            for (int i = 0; i < model->units[u].parameter_count; i++)
+            for (int i = 0; i < model->units[u].parameter_count && piece_exists(&model->units[u], kind); i++)
                 check_dataset(file, (enum piece_kind)kind, &model->units[u].parameters[i], &faults);
     check_members(file, model, &faults);
     return faults_verdict(&faults, "%s: does not fit the model of this run", path);

@@ -33,6 +33,7 @@ struct deck {
         bool reproducible;
         int64_t recheck_every;
         int on_divergence; /* enum deck_divergence */
+        int freeze;        /* enum deck_freeze */
     } train;
     struct {
         double lr, decoupled_lr, beta1, beta2, eps, weight_decay, clip;

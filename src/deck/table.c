@@ -124,6 +124,11 @@ const struct deck_row deck_table[] = {
             "\"rewind\" returns to the last checkpoint and skips the rows up to the bad step's; it ends the run "
             "without a checkpoint, or after five returns to one checkpoint."},
 
+    {CHOICE(train.freeze, DECK_FREEZE_NONE, "none", "trunk"), .restart = RESTART_TENSORS,
+     .doc = "Parameters that are not trained. \"trunk\": embedding and blocks, so that only the head is. They have no "
+            "gradients, moments or fp32 masters: with precision.compute = \"bf16\" they are rounded to bf16. The "
+            "backward ends at the head. Not with a tied head, whose matrix is the embedding's."},
+
     {INT(train.recheck_every, 0, 0, LARGE), .unit = "steps", .restart = RESTART_FREE,
      .doc = "Silent corruption: every this many steps all ranks compute one micro-batch, and ranks that must have the "
             "same loss, gradients, weights or moments are compared. If one differs, it is named with host and device, "

@@ -24,8 +24,11 @@ static struct unit **order_chunk(struct unit **at, struct model *model, const st
     }
     order->count = (int)(at - order->forward);
     order->backward = at;
-    for (int u = chunk->end - 1; u >= chunk->first; u--)
+    for (int u = chunk->end - 1; u >= chunk->first; u--) {
         at = append_unit(at, &model->units[u]);
+        if (!model->units[u].frozen)
+            order->trained = (int)(at - order->backward);
+    }
     return at;
 }
 

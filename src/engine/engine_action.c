@@ -82,9 +82,11 @@ void engine_run_backward(struct engine *e, const struct schedule_action *action)
     begin_action(e, PASS_BACKWARD, action->chunk, action->slot);
     e->execution.gradients = action->gradients;
     launch_range(e->execution.stream, "backward");
-    store->begin(e->store, order->backward, order->count, e->execution.stream, false);
+    store->begin(e->store, order->backward, order->trained, e->execution.stream, false);
     memory_backward_begin(&e->execution, action->chunk);
     for (int u = model->chunks[action->chunk].end - 1; u >= model->chunks[action->chunk].first; u--) {
+        if (model->units[u].frozen)
+            break;
         struct unit *unit = &model->units[u], *home = unit_lender(unit);
         e->execution.wanted =
             memory_recomputed(&e->memory, unit); /* the store quantizes weights for the recompute too */

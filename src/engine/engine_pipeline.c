@@ -3,10 +3,12 @@
 #include "base/range.h"
 #include "engine/engine_private.h"
 
-/* Returns whether the chunk sends or receives in this direction. */
+/* Returns whether the chunk sends or receives in this direction. A gradient is received if the chunk or one before it
+ * trains units, which are none but the last ones. */
 static bool passes(const struct engine *e, int chunk, enum transfer_direction direction)
 {
     const struct pipeline_parallel *pipeline = &e->model->settings.pipeline;
+    const struct model_chunk *units = &e->model->chunks[chunk];
     const bool trains = e->settings.memory.use == MEMORY_TRAIN;
     switch (direction) {
     case SEND_TO_NEXT:
@@ -14,9 +16,9 @@ static bool passes(const struct engine *e, int chunk, enum transfer_direction di
     case RECEIVE_FROM_PREVIOUS:
         return stage_has_before(pipeline, chunk);
     case SEND_TO_PREVIOUS:
-        return trains && stage_has_before(pipeline, chunk);
+        return trains && stage_has_before(pipeline, chunk) && !e->model->units[units->first].frozen;
     case RECEIVE_FROM_NEXT:
-        return trains && stage_has_next(pipeline, chunk);
+        return trains && stage_has_next(pipeline, chunk) && !e->model->units[units->end - 1].frozen;
     case TRANSFER_DIRECTIONS:
         break;
     }

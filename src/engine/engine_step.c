@@ -39,6 +39,8 @@ struct step_part {
 
 static void wait_for_gradients(struct engine *e, struct unit *unit, struct stream *stream)
 {
+    if (unit->frozen)
+        return;
     e->store->class->gradients_wait(e->store, unit, stream);
     if (unit->on_two_stages && unit->here)
         engine_sum_two_stages(e, unit, stream);

@@ -225,7 +225,7 @@ static void run_backwards(struct planner *p, enum gradient_set gradients, struct
     p->execution.gradients = gradients;
     for (int u = p->model->unit_count - 1; u >= 0; u--) {
         int64_t first = log->count;
-        if (unit_is_computed(&p->model->units[u]))
+        if (unit_is_computed(&p->model->units[u]) && !p->model->units[u].frozen)
             memory_backward_unit(&p->execution, &p->model->units[u]);
         if (spans != NULL)
             spans[u] = (struct plan_span){log, first, log->count};
@@ -402,7 +402,7 @@ static void place_gradients(const struct planner *p, int64_t *where)
     const struct unit *units = p->model->units, *table = unit_lender(&units[p->model->unit_count - 1]);
     int64_t end = p->kept_bytes, kept_end = p->kept_bytes; /* of the free bytes; of the unit's kept tensors */
     for (int u = p->model->unit_count - 1; u >= 0; u--) {
-        const int64_t needed = unit_elements(&units[u]) * p->settings->gradient_bytes;
+        const int64_t needed = units[u].frozen ? 0 : unit_elements(&units[u]) * p->settings->gradient_bytes;
         const int64_t first = (end - needed) / LIFETIME_ALIGNMENT * LIFETIME_ALIGNMENT;
         const bool fits = needed > 0 && &units[u] != table && first >= kept_end;
         where[u] = fits ? first : -1;

@@ -76,6 +76,13 @@ static void round_gradients(struct model *model, const struct unit *head)
     }
 }
 
+/* A boundary in front of the head sends no gradients back, so it is frozen with the trunk. */
+static void freeze(struct model *model, const struct unit *head)
+{
+    for (int u = 0; u < model->unit_count; u++)
+        model->units[u].frozen = model->settings.freeze == DECK_FREEZE_TRUNK && &model->units[u] != head;
+}
+
 void model_create(struct model *model, const struct model_settings *settings, int64_t tokens, int64_t head_tokens)
 {
     const int slices = stage_slices(&settings->pipeline), boundaries = slices - 1;
@@ -98,6 +105,7 @@ void model_create(struct model *model, const struct model_settings *settings, in
     snprintf(head->name, sizeof head->name, "lm_head");
     mark_two_stages(embedding, head);
     round_gradients(model, head);
+    freeze(model, head);
     find_chunks(model);
     memory_free(counts);
 }

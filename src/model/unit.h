@@ -88,6 +88,7 @@ struct unit {
     int64_t head_tokens;           /* head only: tokens per slice */
     bool complete_gradients; /* each rank computes gradients for all ranks' tokens: they are not summed over ranks */
     bool rounds_gradients;   /* ops may write gradients of matrices as bf16, and add to them */
+    bool frozen; /* its weights are not trained, and neither are those of the units before it: it has no backward */
 
     /* Set by the weight store (store/store.h): flat buffers, valid from acquire to release. */
     void *weight_base[STORAGE_COUNT];

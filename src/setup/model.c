@@ -120,6 +120,7 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
         .decay_matrices = true,
         .decay_vectors = deck->optimizer.decay == DECK_DECAY_ALL,
         .decay_embedding = deck->optimizer.decay != DECK_DECAY_MATRICES_NOT_EMBEDDING,
+        .freeze = (enum deck_freeze)deck->train.freeze,
         .decoupled = deck->optimizer.decoupled_lr > 0,
     };
     if (s->kv_heads == 0)
@@ -140,6 +141,9 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
     if (store_vocabulary > 0 && s->vocabulary > 0 && s->vocabulary < store_vocabulary)
         return error_user("key model.vocabulary = %lld: the token store data.train has ids up to %lld",
                           (long long)s->vocabulary, (long long)store_vocabulary - 1);
+    if (s->freeze == DECK_FREEZE_TRUNK && s->tied)
+        return error_user("key train.freeze = \"trunk\": not with a tied head, whose matrix is the embedding's; set "
+                          "model.tied = \"no\" or train.freeze = \"none\"");
     int code = model_settings_check_sizes(s);
     if (code == ERROR_NONE)
         code = precision_from_deck(&s->precision, deck, s->layers);

@@ -148,7 +148,9 @@ static int embedding_ranks(const struct setup *s)
         s->micro_batches * (sizes.data - 1) * s->tokens * embedding_token_bytes(&s->model, s->engine.memory.compute);
     const int64_t summed =
         store_sum_bytes(&s->engine.sharding, sizes.shard, sizes.replicas, elements, s->micro_batches);
-    return !s->model.tied && !s->deck->train.reproducible && gathered < summed ? sizes.data : 1;
+    return !s->model.tied && s->model.freeze == DECK_FREEZE_NONE && !s->deck->train.reproducible && gathered < summed
+               ? sizes.data
+               : 1;
 }
 
 /* Needs the sizes of the model, and a layout that is not open. */

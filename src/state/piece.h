@@ -4,6 +4,7 @@
 #define STATE_PIECE_H
 
 #include "state/slab.h"
+#include "model/unit.h"
 #include "store/master.h"
 
 struct engine;
@@ -19,6 +20,9 @@ struct parameter_piece {
     struct parameter_slab slab;
     struct master_weights device; /* [1, slab.count] on the executor's device */
 };
+
+/* Returns whether there are pieces of this kind: a frozen unit has weights only. */
+bool piece_exists(const struct unit *unit, enum piece_kind kind);
 
 /* Returns the element type of master weights and moments. */
 enum dtype piece_dtype(const struct engine *engine);
@@ -36,7 +40,8 @@ int piece_split(const struct parameter_piece *piece, int (*visit)(void *self, co
 int piece_visit(struct engine *engine, int kinds, int (*visit)(void *self, const struct parameter_piece *piece),
                 void *self);
 
-/* Calls visit for each parameter of each kind, with everything that this rank owns of it, which may be nothing. Local.
+/* Calls visit for each parameter of each kind that exists, with everything that this rank owns of it, which may be
+ * nothing. Local.
  */
 int piece_visit_owned(struct engine *engine, int kinds, int (*visit)(void *self, const struct parameter_piece *piece),
                       void *self);

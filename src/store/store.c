@@ -97,34 +97,11 @@ static bool sums_copies(const struct flat_store *own, const struct group *group)
     return own->copies && group_size(group) > 1 && group->copies;
 }
 
-static void create_state(struct flat_store *own, struct unit_state *state, const struct unit *unit,
-                         const struct store_request *r)
+/* Allocates gradients and moments of a unit that is trained. */
+static void create_training_state(const struct flat_store *own, struct unit_state *state, const struct unit *unit,
+                                  const struct store_request *r)
 {
-    /* for sums by copies over replicas, each replica adds an equal part of a shard */
-    const int64_t parts =
-        (int64_t)own->ranks * (sums_copies(own, own->groups->replicas) ? own->groups->replicas->size : 1);
-    const int64_t step = parts * UNIT_ALIGNMENT;
-    if (!unit->here)
-        return;
-    const int64_t shard = (unit_elements(unit) + step - 1) / step * step / own->ranks, all = own->ranks * shard;
-    state->shard_elements = shard;
-    state->complete = unit->complete_gradients;
-    if (all == 0)
-        return;
-    for (int i = 0; i < unit->parameter_count; i++)
-        state->partial |= unit->parameters[i].partial;
-    const int64_t values = own->sharded_values ? shard : all;
-    state->values = tensor_vector(
-        budget_allocate_gathered(r->budget, values * dtype_size(r->compute), BUDGET_WEIGHTS, gather_group(own)),
-        r->compute, values);
-    if (!r->trains)
-        return;
-    if (r->compute != r->statistic && !own->no_masters)
-        state->low = flat_tensor(r->budget, shard, DTYPE_I16, BUDGET_WEIGHTS);
-    if (!own->sharded_values) {
-        state->quantized = budget_allocate(r->budget, unit->quantized_bytes, BUDGET_WEIGHTS);
-        own->store.quantized += unit->quantized_bytes;
-    }
+    const int64_t shard = state->shard_elements, all = own->ranks * shard;
     const enum dtype gradient = own->rounds ? DTYPE_BF16 : r->statistic;
     const enum dtype moment = own->no_masters ? DTYPE_BF16 : r->statistic;
     const int64_t summed = own->sharded_gradients ? shard : all, gradients = own->exact.gradient > 0 ? shard : summed;
@@ -142,7 +119,40 @@ static void create_state(struct flat_store *own, struct unit_state *state, const
         state->vectors = flat_tensor(r->budget, unit->elements[STORAGE_VECTOR], r->statistic, BUDGET_GRADIENTS);
     state->m = flat_tensor(r->budget, shard, moment, BUDGET_OPTIMIZER);
     state->v = flat_tensor(r->budget, shard, moment, BUDGET_OPTIMIZER);
+}
+
+static void create_state(struct flat_store *own, struct unit_state *state, const struct unit *unit,
+                         const struct store_request *r)
+{
+    /* for sums by copies over replicas, each replica adds an equal part of a shard */
+    const int64_t parts =
+        (int64_t)own->ranks * (sums_copies(own, own->groups->replicas) ? own->groups->replicas->size : 1);
+    const int64_t step = parts * UNIT_ALIGNMENT;
+    if (!unit->here)
+        return;
+    const int64_t shard = (unit_elements(unit) + step - 1) / step * step / own->ranks, all = own->ranks * shard;
+    state->shard_elements = shard;
+    state->frozen = unit->frozen;
+    state->complete = unit->complete_gradients;
+    if (all == 0)
+        return;
+    for (int i = 0; i < unit->parameter_count; i++)
+        state->partial |= unit->parameters[i].partial;
+    const int64_t values = own->sharded_values ? shard : all;
+    state->values = tensor_vector(
+        budget_allocate_gathered(r->budget, values * dtype_size(r->compute), BUDGET_WEIGHTS, gather_group(own)),
+        r->compute, values);
+    if (!r->trains)
+        return;
+    if (r->compute != r->statistic && !own->no_masters && !state->frozen)
+        state->low = flat_tensor(r->budget, shard, DTYPE_I16, BUDGET_WEIGHTS);
+    if (!own->sharded_values) {
+        state->quantized = budget_allocate(r->budget, unit->quantized_bytes, BUDGET_WEIGHTS);
+        own->store.quantized += unit->quantized_bytes;
+    }
     own->store.quantized += store_create_rows(own, unit, state, r->budget);
+    if (!state->frozen)
+        create_training_state(own, state, unit, r);
 }
 
 /* Maximum needs of the units that use one buffer. */
@@ -156,11 +166,12 @@ static struct most most_of(const struct flat_store *own, const struct store_requ
     struct most most = {0};
     for (int c = 0; c < r->model->chunk_count; c++) {
         struct unit *const *units = backward ? r->orders[c].backward : r->orders[c].forward;
-        for (int position = buffer; position < r->orders[c].count; position += STORE_BUFFERS) {
+        const int count = backward ? r->orders[c].trained : r->orders[c].count;
+        for (int position = buffer; position < count; position += STORE_BUFFERS) {
             const struct unit *unit = units[position];
             const int64_t all = own->ranks * own->states[unit->index].shard_elements;
             const int64_t contributed = store_rounds(own, unit, true) ? 0 : all;
-            if (store_reads(units, r->orders[c].count, position, backward))
+            if (store_reads(units, count, position, backward))
                 most.values = MAX(all, most.values);
             most.gradients = MAX(contributed, most.gradients);
             most.quantized = MAX(unit->quantized_bytes, most.quantized);
@@ -192,7 +203,7 @@ static void create_sums(struct flat_store *own, const struct store_request *r)
     struct group *reduce = own->groups->reduce, *replicas = own->groups->replicas;
     int64_t shard = 0;
     for (int u = 0; u < own->unit_count; u++)
-        if (!own->states[u].complete && own->states[u].shard_elements > shard)
+        if (!own->states[u].complete && !own->states[u].frozen && own->states[u].shard_elements > shard)
             shard = own->states[u].shard_elements;
     const bool rounds = own->ranks > 1 && r->sharding.bf16_sums;
     const struct group *summed =

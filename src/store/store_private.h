@@ -30,6 +30,7 @@ struct unit_state {
     char *quantized;    /* quantized weights, if weights are whole; NULL: none */
     struct rowwise_weights rowwise;
     int position;          /* position in the action's acquisition order at which the unit was acquired last */
+    bool frozen;           /* weights only: neither remainders, gradients nor moments (unit->frozen) */
     bool complete;         /* gradients need no sum over ranks (unit->complete_gradients) */
     bool lent;             /* gradients are in memory that had other contents before this step's (store_request) */
     bool partial;          /* some parameters' gradients are sums of terms of the tensor ranks (parameter->partial) */

@@ -60,7 +60,7 @@ void store_begin(struct weight_store *store, struct unit *const *units, int coun
         own->states[u].current = false;
     for (int b = 0; b < STORE_BUFFERS; b++)
         own->contributions[b].used = false;
-    if (own->ranks == 1 || !(own->sharded_values || written))
+    if (own->ranks == 1 || count == 0 || !(own->sharded_values || written))
         return;
     event_record(&own->started, stream);
     event_wait(&own->started, own->gather);

@@ -38,7 +38,7 @@ const char *team_text(int ranks, const struct layout *l, const struct form *f)
              "%d ranks: %d stages of %d, %d to a layer%s, %d to a row by %s, %d to a state, %s%s%s%s; %s, %s%s, %d "
              "micro-batches, %s, "
              "recipe %d, "
-             "recompute %d, %d slots%s%s%s%s",
+             "recompute %d, %d slots%s%s%s%s%s",
              ranks, l->stages, l->chunks, layout_tensor(l), l->whole_rows ? " with whole rows" : "", l->context,
              methods[l->method], l->shard, levels[l->sharding.level],
              l->sharding.whole_gradients ? ", whole gradients" : "",
@@ -48,7 +48,7 @@ const char *team_text(int ranks, const struct layout *l, const struct form *f)
              l->sharding.no_masters ? ", no masters" : "", kinds[f->kind], f->gathers ? "gathered, " : "",
              f->packed ? "packed" : "padded", f->micro_batches, dtype_name(f->compute), f->recipe, (int)f->recompute,
              f->slots, f->split_backward ? ", split" : "", f->replays ? ", replayed" : "",
-             f->poisoned ? ", poisoned" : "", f->offloaded ? ", offloaded" : "");
+             f->poisoned ? ", poisoned" : "", f->offloaded ? ", offloaded" : "", f->frozen ? ", frozen" : "");
     return text;
 }
 
@@ -164,7 +164,8 @@ struct model_settings team_settings(const struct layout *layout, const struct fo
     settings.context = (struct context_parallel){layout->context, layout->method};
     settings.tensor =
         (struct tensor_parallel){.ranks = layout_tensor(layout), .sequence = layout->tensor > 1 && !layout->whole_rows};
-    settings.tied = settings.tied && !form->gathers;
+    settings.tied = settings.tied && !form->gathers && !form->frozen;
+    settings.freeze = form->frozen ? DECK_FREEZE_TRUNK : DECK_FREEZE_NONE;
     settings.layers = form->layers > 0 ? form->layers : settings.layers;
     if (form->offloaded)
         settings.recompute.offloaded = (struct layer_list){1, {{0, (int)settings.layers - 1}}};
@@ -422,7 +423,7 @@ struct distances outcome_apart(const struct run_outcome *a, const struct run_out
         for (int s = 0; s < STORAGE_COUNT; s++) {
             for (int i = 0; i < unit->parameter_count; i++) {
                 const struct parameter *p = &unit->parameters[i];
-                if (p->storage != (enum storage_class)s)
+                if (p->storage != (enum storage_class)s || unit->frozen)
                     continue;
                 const int64_t count = p->part.rows * p->part.cols, from = at + p->offset;
                 keep_largest(&d.first, relative_l2(a->first + from, b->first + from, count));

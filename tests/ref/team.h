@@ -41,6 +41,7 @@ struct form {
     bool poisoned;      /* unused memory is NaN (ref/poison.h) */
     bool offloaded;     /* kept activations of layers are offloaded to host memory */
     int64_t mlp_tokens; /* tokens of a slice of the MLP; 0: all */
+    bool frozen;        /* the trunk is not trained, and the head not tied */
     bool all_rows;      /* the head of a masked model computes all rows; false: those of labelled tokens */
 };
 
@@ -106,7 +107,8 @@ void outcome_share(struct comm *comm, struct run_outcome *outcome);
 /* Distances between two trainings of the same model. */
 struct distances {
     double loss, norm;  /* largest relative difference over all steps */
-    double first, last; /* largest relative L2 distance of a parameter's gradient in the first and in the last step */
+    double first, last; /* largest relative L2 distance of a gradient, of the parameters that `model` trains, in the
+                           first and in the last step */
     double length;      /* relative difference of norms and gradients' lengths */
 };
 struct distances outcome_apart(const struct run_outcome *a, const struct run_outcome *b, const struct model *model);

@@ -1,0 +1,268 @@
+/* Training with a frozen trunk. The head has the losses and gradients, to the bit, of a training of everything, until
+ * an update; no weight of the trunk changes; the trunk has no backward, remainders, gradients or moments. Every
+ * sharding level, tensor, context and pipeline ranks, bf16, 8 bits, offload, recompute and replays give the training of
+ * one rank. A checkpoint has no moments of the trunk, continues to the bit, and does not become a training of
+ * everything. Injected faults: lost sums of gradients, and a gather of frozen weights that is lost.
+ *
+ * ranks: 4 */
+#include "checkpoints.h"
+
+#include "cpu/cpu.h"
+#include "file/hdf5_file.h"
+#include "ref/team.h"
+#include "ref/wrapper.h"
+
+#include <mpi.h>
+
+static struct executor *cpu;
+
+/* -- One rank ----------------------------------------------------------------------------------------------------- */
+
+/* Launches that only a backward of blocks has. */
+static void count_backward(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
+{
+    *(int *)wrapper->self += op == OP_ATTENTION_BACKWARD || op == OP_EMBEDDING_BACKWARD;
+    wrapper_pass(wrapper, stream, op, args);
+}
+
+static void gather_weights(struct team *team, float **weights)
+{
+    *weights = memory_allocate(team->elements * (int64_t)sizeof **weights);
+    CHECK(team_gather(team, TEAM_WEIGHT, *weights));
+}
+
+/* Compares the trunk (trained = false) or the head, parameter by parameter. */
+static bool same_units(const struct model *model, const float *a, const float *b, bool trained)
+{
+    bool same = true;
+    int64_t at = 0;
+    for (int u = 0; u < model->unit_count; u++) {
+        const struct unit *unit = &model->units[u];
+        for (int i = 0; i < unit->parameter_count; i++) {
+            const struct parameter *p = &unit->parameters[i];
+            const int64_t class = p->storage == STORAGE_VECTOR ? unit->elements[STORAGE_MATRIX] : 0;
+            const int64_t first = at + class + p->offset, bytes = p->rows * p->cols * (int64_t)sizeof *a;
+            if (unit->frozen != trained)
+                same &= memcmp(a + first, b + first, (size_t)bytes) == 0;
+        }
+        at += unit_elements(unit);
+    }
+    return same;
+}
+
+static void check_memory(const struct team *team)
+{
+    struct weight_store *store = team->toy.engine.store;
+    for (int u = 0; u < team->toy.model.unit_count; u++)
+        for (int s = 0; s < STORAGE_COUNT; s++) {
+            struct unit *unit = &team->toy.model.units[u];
+            const struct store_shard shard = store->class->shard(store, unit, (enum storage_class)s);
+            const bool trains = !unit->frozen && unit->elements[s] > 0;
+            CHECK(tensor_present(&shard.gradient) == trains && tensor_present(&shard.m) == trains &&
+                  tensor_present(&shard.v) == trains);
+            CHECK(tensor_present(&shard.weight.low) == (trains && team->form.compute == DTYPE_BF16));
+        }
+}
+
+static void test_one(enum toy_kind kind, enum dtype compute)
+{
+    const struct layout layout = {.context = 1, .shard = 1};
+    struct form form = {
+        .kind = kind, .packed = true, .micro_batches = 2, .compute = compute, .slots = 1, .frozen = true};
+    struct team frozen, all;
+    struct wrapper wrapper;
+    struct comm *self = comm_self();
+    int backwards = 0;
+    float *before, *after;
+    wrapper_create(&wrapper, cpu, count_backward, &backwards);
+    team_create(&frozen, self, &wrapper.executor, &layout, &form);
+    form.frozen = false;
+    form.gathers = true; /* not tied either */
+    team_create(&all, self, cpu, &layout, &form);
+    check_memory(&frozen);
+    gather_weights(&frozen, &before);
+    struct run_outcome of_frozen = team_train(&frozen), of_all = team_train(&all);
+    gather_weights(&frozen, &after);
+    CHECK(backwards == 0);
+    CHECK(of_frozen.losses[0] == of_all.losses[0] && of_frozen.norms[0] < of_all.norms[0]);
+    CHECK(same_units(&frozen.whole, of_frozen.first, of_all.first, true));
+    CHECK(same_units(&frozen.whole, before, after, false) && !same_units(&frozen.whole, before, after, true));
+    CHECK(of_frozen.losses[TEAM_STEPS - 1] != of_all.losses[TEAM_STEPS - 1]);
+    memory_free(before);
+    memory_free(after);
+    outcome_destroy(&of_frozen);
+    outcome_destroy(&of_all);
+    team_destroy(&frozen);
+    team_destroy(&all);
+    comm_destroy(self);
+}
+
+/* -- Layouts ------------------------------------------------------------------------------------------------------ */
+
+static bool is_equal(struct executor *executor, const struct layout *layout, const struct form *form,
+                     const struct run_outcome *alone, bool reports)
+{
+    struct distances apart;
+    const bool equal = layout_is_equal(world, executor, layout, form, alone, &bound_f32, &apart);
+    if (world->rank == 0 && !equal && reports)
+        fprintf(stderr, "%s:\n    loss %.2e, norm %.2e, gradients %.2e and %.2e\n",
+                team_text(world->size, layout, form), apart.loss, apart.norm, apart.first, apart.last);
+    return equal;
+}
+
+static void test_shardings(void)
+{
+    for (int kind = 0; kind < TOY_KINDS; kind++) {
+        struct form form = {
+            .kind = kind, .packed = true, .micro_batches = 2, .slots = 1, .frozen = true, .poisoned = true};
+        struct run_outcome alone = train_alone(world, cpu, &form, false);
+        for (int i = 0; i < TEAM_SHARDINGS; i++)
+            for (int shard = 2; shard <= 4; shard += 2) {
+                const bool whole = team_shardings[i].level == SHARD_NONE; /* then all ranks are replicas */
+                const struct layout layout = {.context = 1, .shard = whole ? 1 : shard, .sharding = team_shardings[i]};
+                CHECK(is_equal(cpu, &layout, &form, &alone, true));
+            }
+        outcome_destroy(&alone);
+    }
+}
+
+static const struct layout others[] = {
+    {.context = 1, .shard = 2, .tensor = 2, .sharding.level = SHARD_FULL},
+    {.context = 1, .shard = 1, .tensor = 4, .whole_rows = true},
+    {.context = 2, .method = DECK_CONTEXT_RING, .shard = 4, .sharding.level = SHARD_FULL},
+    {.context = 1, .shard = 2, .stages = 2, .chunks = 1, .sharding.level = SHARD_FULL},
+    {.context = 1, .shard = 1, .stages = 2, .chunks = 2},
+    {.context = 1, .shard = 1, .stages = 4, .chunks = 1}};
+
+static void test_others(void)
+{
+    static const struct form forms[] = {{.kind = TOY_LLAMA, .replays = true},
+                                        {.kind = TOY_LLAMA, .offloaded = true},
+                                        {.kind = TOY_ESM2, .recompute = DECK_RECOMPUTE_FULL, .poisoned = true},
+                                        {.kind = TOY_AMPLIFY, .recompute = DECK_RECOMPUTE_QKV}};
+    for (int i = 0; i < LENGTH(forms); i++) {
+        struct form form = forms[i];
+        form.layers = 4;
+        form.packed = form.frozen = true;
+        form.micro_batches = 4;
+        form.slots = 1;
+        struct run_outcome alone = train_alone(world, cpu, &form, false);
+        for (int l = 0; l < LENGTH(others); l++)
+            CHECK(is_equal(cpu, &others[l], &form, &alone, true));
+        outcome_destroy(&alone);
+    }
+}
+
+/* Stages of a pipeline have one rank's micro-batches, so that roundings are the same. */
+static void test_rounding(void)
+{
+    static const int recipes[] = {DECK_RECIPE_NONE, DECK_RECIPE_DELAYED, DECK_RECIPE_BLOCK};
+    for (int i = 0; i < LENGTH(recipes); i++) {
+        const struct form form = {.kind = TOY_LLAMA,
+                                  .layers = 4,
+                                  .packed = true,
+                                  .micro_batches = 4,
+                                  .slots = 1,
+                                  .compute = DTYPE_BF16,
+                                  .recipe = recipes[i],
+                                  .frozen = true};
+        struct run_outcome alone = train_alone(world, cpu, &form, false);
+        CHECK(is_equal(cpu, &others[LENGTH(others) - 1], &form, &alone, true));
+        outcome_destroy(&alone);
+    }
+}
+
+/* -- Faults ------------------------------------------------------------------------------------------------------- */
+
+/* Loses what one kind of collective brings from other ranks, of which self points to the op. */
+static void lose(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
+{
+    wrapper_pass(wrapper, stream, op, args);
+    if (op != *(const enum op *)wrapper->self)
+        return;
+    const struct tensor out = op == OP_ALL_GATHER ? ((const struct all_gather_args *)args)->out
+                                                  : ((const struct reduce_scatter_args *)args)->out;
+    wrapper_pass(wrapper, stream, OP_FILL,
+                 &(struct fill_args){.x = tensor_vector(out.data, out.dtype, tensor_count(&out)), .value = 0});
+}
+
+static void test_faults(void)
+{
+    static const enum op lost[] = {OP_ALL_GATHER, OP_REDUCE_SCATTER};
+    const struct form form = {.kind = TOY_LLAMA, .packed = true, .micro_batches = 2, .slots = 1, .frozen = true};
+    const struct layout layout = {.context = 1, .shard = 4, .sharding.level = SHARD_FULL};
+    struct run_outcome alone = train_alone(world, cpu, &form, false);
+    for (int i = 0; i < LENGTH(lost); i++) {
+        struct wrapper wrapper;
+        enum op op = lost[i];
+        wrapper_create(&wrapper, cpu, lose, &op);
+        CHECK(!is_equal(&wrapper.executor, &layout, &form, &alone, false));
+    }
+    outcome_destroy(&alone);
+}
+
+/* -- Files -------------------------------------------------------------------------------------------------------- */
+
+static bool file_has(const char *path, const char *dataset)
+{
+    int64_t has = 0;
+    if (world->rank == 0) {
+        hid_t file;
+        CHECK(hdf5_open(&file, path) == ERROR_NONE);
+        has = hdf5_has(file, dataset);
+        H5Fclose(file);
+    }
+    comm_broadcast(world, &has, sizeof has, 0);
+    return has != 0;
+}
+
+static void test_files(enum dtype compute)
+{
+    struct model_settings settings = toy_settings(TOY_LLAMA);
+    struct training saved, restarted, whole;
+    settings.freeze = DECK_FREEZE_TRUNK;
+    training_create(&saved, world, &settings, compute);
+    train(&saved, 2);
+    char *path = save_step(&saved);
+    CHECK(file_has(path, "model/model.embed_tokens.weight") && !file_has(path, "optim/m/model.embed_tokens.weight"));
+    CHECK(file_has(path, "optim/m/lm_head.weight") && file_has(path, "optim/v/model.norm.weight"));
+    training_create(&restarted, world, &settings, compute);
+    engine_initialise(&restarted.toy.engine, 99);
+    CHECK(checkpoint_read(world, &restarted.toy.engine, path, true) == ERROR_NONE);
+    CHECK(same_bits(&saved.toy.engine, &restarted.toy.engine));
+    CHECK(train(&saved, 2) == train(&restarted, 2));
+    CHECK(same_bits(&saved.toy.engine, &restarted.toy.engine));
+    settings.freeze = DECK_FREEZE_NONE;
+    training_create(&whole, world, &settings, compute);
+    CHECK(checkpoint_read(world, &whole.toy.engine, path, true) == ERROR_USER);
+    CHECK(world->rank != 0 || strstr(error_printed(), "/optim/m/model.embed_tokens.weight: is missing") != NULL);
+    error_clear();
+    CHECK(checkpoint_read(world, &whole.toy.engine, path, false) == ERROR_NONE);
+    training_destroy(&whole);
+    training_destroy(&restarted);
+    training_destroy(&saved);
+    free(path);
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    world = comm_open_mpi();
+    cpu = cpu_executor_create(1);
+    folder = rank_folder_create(world, "t_frozen");
+    for (int kind = 0; kind < TOY_KINDS; kind++) {
+        test_one((enum toy_kind)kind, DTYPE_F32);
+        test_one((enum toy_kind)kind, DTYPE_BF16);
+    }
+    test_shardings();
+    test_others();
+    test_rounding();
+    test_faults();
+    test_files(DTYPE_F32);
+    test_files(DTYPE_BF16);
+    rank_folder_remove(world, folder);
+    cpu->class->destroy(cpu);
+    comm_destroy(world);
+    MPI_Finalize();
+    return check_end();
+}
