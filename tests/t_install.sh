@@ -64,7 +64,7 @@ for command in "" $("$CISTRON" --help | sed -n 's/^  \([a-z][a-z]*\) .*/\1/p'); 
     check "$command alone: nothing else" test "$(wc -l <"$work/out")" -eq 1
 done
 "$CISTRON" embed --checkpoint x -o y.h5 >"$work/out" 2>&1
-check "embed without records" grep -qx 'cistron: embed: missing: --fasta FILE; see cistron embed --help' "$work/out"
+check "embed without records" grep -qx 'cistron: embed: missing: --fasta FILE or --input FILE; see cistron embed --help' "$work/out"
 
 # a folder in which autotools cannot build
 mkdir -p "$work/a blank/scripts" "$work/a blank/b"
