@@ -32,6 +32,8 @@ static const struct command_option options[] = {
      "or lines (a line is a record) (detected from name and content)"},
     {"min-quality", 0, "Q", COMMAND_REAL, false, &given.min_quality,
      "FASTQ: drop reads whose mean error probability is above that of this Phred quality"},
+    {"regions", 0, "FILE", COMMAND_PATH, false, &given.regions,
+     "nucleotides: take the regions of this BED file as records, on their strands"},
     {"feature", 0, "KEY", COMMAND_TEXT, false, &given.feature,
      "GenBank, EMBL: take each feature with this key (CDS, gene, ...) as a record, on its strand"},
     {"field", 0, "NAME", COMMAND_TEXT, false, &given.field,

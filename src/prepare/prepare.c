@@ -12,6 +12,7 @@
 #include "prepare/encoding.h"
 #include "prepare/inputs.h"
 #include "records/record_reader.h"
+#include "prepare/regions.h"
 #include "prepare/repeats.h"
 #include "records/source.h"
 #include "prepare/split.h"
@@ -22,6 +23,7 @@
 #include "prepare/megatron_writer.h"
 #include "prepare/token_store_writer.h"
 #include "file/temporary.h"
+#include "tokenizer/strand.h"
 #include "base/thousands.h"
 
 #include <inttypes.h>
@@ -40,6 +42,12 @@ struct prepare_output {
     int64_t sequences, tokens, name_bytes;
     uint64_t checksum;
     struct store_writer *writer;
+};
+
+/* A record of which regions are taken. */
+struct prepare_whole {
+    char *letters; /* [capacity] */
+    int64_t length, capacity;
 };
 
 struct prepare {
@@ -68,7 +76,10 @@ struct prepare {
     struct text_census census;
     struct repeats *repeats; /* with a split; else NULL */
     struct duplicates *duplicates;
-    struct clusters *clusters; /* NULL: none */
+    struct clusters *clusters;  /* NULL: none */
+    struct bed_regions regions; /* empty: whole records are taken */
+    struct prepare_whole whole;
+    int64_t regions_taken;
     struct prepare_output outputs[SPLIT_PARTS];
 };
 
@@ -179,22 +190,6 @@ static int put_record(struct prepare *prepare, const char *name)
     return spool_end(prepare->spool, name);
 }
 
-static int end_record(struct prepare *prepare)
-{
-    int code = ERROR_NONE;
-    if (prepare->name != NULL && prepare->length > 0)
-        code = put_record(prepare, prepare->name);
-    else if (prepare->name != NULL)
-        prepare->empty_records++;
-    if (prepare->name != NULL)
-        census_end_record(&prepare->census, prepare->name);
-    free(prepare->name);
-    prepare->name = NULL;
-    prepare->length = 0;
-    record_stops_end(&prepare->stops);
-    return code;
-}
-
 static int append(struct prepare *prepare, const char *text, int64_t length)
 {
     int code = ERROR_NONE;
@@ -213,6 +208,71 @@ static int append_residues(struct prepare *prepare, struct record_piece *piece)
 {
     int code = record_stops_take(&prepare->stops, piece) ? append(prepare, "*", 1) : ERROR_NONE;
     return code == ERROR_NONE ? append(prepare, piece->text, piece->length) : code;
+}
+
+/* Keeps a part of a record, of which regions are taken. */
+static int gather(struct prepare *prepare, const char *text, int64_t length)
+{
+    struct prepare_whole *whole = &prepare->whole;
+    if (whole->length + length > whole->capacity) {
+        whole->capacity = 2 * (whole->length + length);
+        whole->letters = memory_grow(whole->letters, whole->capacity);
+    }
+    memcpy(whole->letters + whole->length, text, (size_t)length);
+    whole->length += length;
+    return ERROR_NONE;
+}
+
+static int take_region(struct prepare *prepare, const struct bed_region *region)
+{
+    const int64_t count = region->end - region->start;
+    if (region->end > prepare->whole.length)
+        return error_user("%s:%lld: the region ends at %lld, but %s has %lld bases", prepare->regions.path,
+                          (long long)region->line, (long long)region->end, region->record,
+                          (long long)prepare->whole.length);
+    char *letters = memory_allocate(count);
+    for (int64_t i = 0; i < count; i++)
+        letters[i] = region->reverse
+                         ? (char)strand_complement((unsigned char)prepare->whole.letters[region->end - 1 - i])
+                         : prepare->whole.letters[region->start + i];
+    int code = append(prepare, letters, count);
+    if (code == ERROR_NONE)
+        code = put_record(prepare, region->name);
+    census_end_record(&prepare->census, region->name);
+    memory_free(letters);
+    return code;
+}
+
+/* Takes the regions of the record that has been gathered. */
+static int take_regions(struct prepare *prepare)
+{
+    int64_t count;
+    int code = ERROR_NONE;
+    const struct bed_region *regions = regions_of(&prepare->regions, prepare->name, &count);
+    for (int64_t i = 0; i < count && code == ERROR_NONE; i++)
+        code = take_region(prepare, &regions[i]);
+    prepare->regions_taken += count;
+    prepare->whole.length = 0;
+    return code;
+}
+
+static int end_record(struct prepare *prepare)
+{
+    int code = ERROR_NONE;
+    if (prepare->name != NULL && prepare->regions.count > 0) {
+        code = take_regions(prepare);
+    } else if (prepare->name != NULL) {
+        if (prepare->length > 0)
+            code = put_record(prepare, prepare->name);
+        else
+            prepare->empty_records++;
+        census_end_record(&prepare->census, prepare->name);
+    }
+    free(prepare->name);
+    prepare->name = NULL;
+    prepare->length = 0;
+    record_stops_end(&prepare->stops);
+    return code;
 }
 
 /* Stores an encoded record of text (encoding_take). */
@@ -237,6 +297,8 @@ static int read_text(struct prepare *prepare, const struct record_piece *piece)
 
 static int read_characters(struct prepare *prepare, struct record_piece *piece)
 {
+    if (piece->kind == RECORD_SEQUENCE && prepare->regions.count > 0)
+        return gather(prepare, piece->text, piece->length);
     if (piece->kind == RECORD_SEQUENCE)
         return prepare->tokenizer->bases ? append(prepare, piece->text, piece->length)
                                          : append_residues(prepare, piece);
@@ -492,6 +554,31 @@ static int open_clusters(struct prepare *prepare)
     return code;
 }
 
+static int open_regions(struct prepare *prepare)
+{
+    const char *path = prepare->settings->regions;
+    if (path == NULL)
+        return ERROR_NONE;
+    if (!prepare->tokenizer->bases)
+        return error_user("--regions: needs nucleotides, but the tokenizer is %s", prepare->tokenizer->name);
+    return regions_read(&prepare->regions, path);
+}
+
+/* After all files: whether their records had the regions. */
+static int check_regions(const struct prepare *prepare)
+{
+    const struct bed_regions *regions = &prepare->regions;
+    const int64_t missing = regions->count - prepare->regions_taken;
+    if (missing == 0)
+        return ERROR_NONE;
+    if (prepare->regions_taken == 0)
+        return error_user("--regions %s: no record of the input has one of its names, such as %s", regions->path,
+                          regions->list[0].record);
+    log_warn("%s: %lld of %lld regions are of records that the input does not have", regions->path, (long long)missing,
+             (long long)regions->count);
+    return ERROR_NONE;
+}
+
 static int run(struct prepare *prepare)
 {
     const struct prepare_settings *settings = prepare->settings;
@@ -505,6 +592,8 @@ static int run(struct prepare *prepare)
     if (code == ERROR_NONE)
         code = open_clusters(prepare);
     if (code == ERROR_NONE)
+        code = open_regions(prepare);
+    if (code == ERROR_NONE)
         code = name_outputs(prepare);
     if (code == ERROR_NONE)
         code = make_folder(settings->output);
@@ -517,6 +606,8 @@ static int run(struct prepare *prepare)
     if (code == ERROR_NONE && prepare->encoding != NULL)
         code = encoding_finish(prepare->encoding);
     progress_end(&prepare->progress);
+    if (code == ERROR_NONE)
+        code = check_regions(prepare);
     if (code == ERROR_NONE && spool_records(prepare->spool) == 0)
         code = refuse_nothing(prepare);
     if (code == ERROR_NONE && prepare->clusters != NULL && prepare->loose_records == spool_records(prepare->spool))
@@ -559,6 +650,8 @@ int prepare_run(const struct prepare_settings *given)
     repeats_destroy(prepare.repeats);
     duplicates_destroy(prepare.duplicates);
     clusters_destroy(prepare.clusters);
+    regions_destroy(&prepare.regions);
+    free(prepare.whole.letters);
     free(prepare.last_name);
     free(prepare.name);
     free(prepare.first_empty_file);

@@ -1,5 +1,6 @@
 /* cistron prepare: converts files of records (records/record_reader.h) to a token store or Megatron data set, or to one
- * for each part of a split. Memory grows by 16 to 64 bytes a record. Does not need MPI. */
+ * for each part of a split. Memory grows by 16 to 64 bytes a record, and with regions to the longest record. Does not
+ * need MPI. */
 #ifndef PREPARE_PREPARE_H
 #define PREPARE_PREPARE_H
 
@@ -19,6 +20,7 @@ struct prepare_settings {
     const char *input_format;  /* format of all inputs; NULL: detected for each file */
     const char *field;         /* as in struct record_settings (records/record_class.h) */
     double min_quality;        /* FASTQ: as in struct record_settings */
+    const char *regions;       /* BED file of the regions that are taken as records (prepare/regions.h), or NULL */
     const char *feature;       /* GenBank, EMBL: as in struct record_settings */
     bool skip_bad;             /* drop records whose field is missing or null, and count them */
     const char *letter_case;   /* as in census_start (prepare/census.h), or NULL */
