@@ -16,7 +16,7 @@ survives()
     return 1
 }
 
-check "FASTA, JSON lines, text" survives records 1500
+check "FASTA, FASTQ, GenBank, 2bit, JSON lines, text" survives records 2000
 check "Parquet files" survives parquet 100000
 check "decks" survives deck 6000
 check "side files" survives side 10000

@@ -1,4 +1,5 @@
-/* What `cistron prepare` reads: FASTA, JSON lines and arrays, CSV and plain text; plain, gzip and zstd. */
+/* What `cistron prepare` reads: FASTA, FASTQ, GenBank, EMBL, 2bit, JSON lines and arrays, CSV and plain text; plain,
+ * gzip and zstd. */
 #include "base/error.h"
 #include "records/record_reader.h"
 #include "records/source.h"
@@ -34,6 +35,17 @@ const char *const fuzz_target_words[] = {">",
                                          "text,id\n",
                                          "\"\"",
                                          "\",\r\n",
+                                         "@read\n",
+                                         "\n+\n",
+                                         "LOCUS       ",
+                                         "     CDS             ",
+                                         "complement(",
+                                         "join(1..2,",
+                                         "\n//\n",
+                                         "\nORIGIN\n",
+                                         "\nSQ   \n",
+                                         "ID   A;",
+                                         "\x43\x27\x41\x1a",
                                          NULL};
 
 static const char lines[] =
@@ -43,6 +55,17 @@ static const char array[] =
     "[{\"text\": \"AC\\\"GT\", \"id\": 0}, {\"n\": [1e999, -Infinity], \"text\": \"C\"}\n,\n{\"text\": \"\"} ]\n";
 static const char table[] = "\xef\xbb\xbfid,text,n\r\n0,\"AC\r\nGT\",\"a \"\"b\"\"\"\r\n\r\n17,C,\n,\"\",3";
 static const char text[] = ">chr1 a name and more\nACGTNNNNacgt\nRYKM\r\n\r\n>empty\n>chr2\nAC GT\tAC\n";
+
+static const char reads[] = "@read1 and more\nACGTN\n+\nIII!~\n\n@read2\r\nAC\r\n+read2\r\n#I\r\n";
+static const char genbank[] =
+    "LOCUS       A   12 bp\nACCESSION   A1\nVERSION     A1.2\nFEATURES             Location/Qualifiers\n"
+    "     CDS             complement(join(1..3,\n                     5..12))\n                     /note=\"x\"\n"
+    "     gene            <1..>4\nORIGIN\n        1 acgtacgtnn ac\n//\nLOCUS       B\n//\n";
+static const char embl[] = "ID   X1; SV 1;\nAC   X1; X2;\nFT   CDS             2..4\nSQ   Sequence 5 BP;\n"
+                           "     acgta                                                                    5\n//\n";
+/* One sequence of 6 letters with a block of N and a masked one. */
+static const char twobit[] = "\x43\x27\x41\x1a\0\0\0\0\1\0\0\0\0\0\0\0\1a\x16\0\0\0\6\0\0\0\1\0\0\0\1\0\0\0\2\0\0\0"
+                             "\1\0\0\0\4\0\0\0\2\0\0\0\0\0\0\0\x1b\x90";
 
 enum { LONG_LINE = 3 << 20, CAPACITY = 64 << 10 };
 
@@ -79,6 +102,11 @@ void fuzz_target_seeds(void (*add)(const void *data, size_t size))
     add_gzip(add, table, sizeof table - 1);
     add(table, sizeof table - 1);
     add("{\"sequence\": \"ACGT\"}\n", 22);
+    add(reads, sizeof reads - 1);
+    add_gzip(add, reads, sizeof reads - 1);
+    add(genbank, sizeof genbank - 1);
+    add(embl, sizeof embl - 1);
+    add(twobit, sizeof twobit - 1);
     char *line = malloc(LONG_LINE); /* longer than the reader's buffer */
     memset(line, 'A', LONG_LINE);
     memcpy(line, ">long\n", 6);
@@ -110,6 +138,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static int64_t skipped;
     static const struct record_settings ways[] = {{.field = "text"},
+                                                  {.feature = "CDS", .min_quality = 20},
                                                   {.content = RECORD_BYTES},
                                                   {.format = "text", .content = RECORD_BYTES},
                                                   {.format = "lines"},
@@ -118,7 +147,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                                   {.format = "tsv", .skipped = &skipped}};
     const char *path = fuzz_path("input");
     fuzz_write(path, data, size);
-    for (int way = 0; way < 7; way++) {
+    for (int way = 0; way < 8; way++) {
         struct record_source *source;
         error_clear();
         int code = source_open(&source, path);
