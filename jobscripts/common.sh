@@ -17,6 +17,7 @@
 #   CISTRON_LIVES        starts in a row without a new checkpoint after which the job ends (3); 0: no restart at all
 #   CISTRON_PAUSE        seconds before a restart, times the starts in a row without a new checkpoint (10)
 #   CISTRON_GRACE        seconds that a launcher may take to end after it or a rank has reported a failure (60)
+#   CISTRON_STALL        seconds without a new line in log.jsonl after which a start is ended (0: never)
 #   CISTRON_HOSTS        host,host,... for mpirun, where no batch system lists them
 set -u
 
@@ -312,18 +313,37 @@ newest()
     find "$1/" -maxdepth 1 -name "$2" -printf '%T@\n' 2>/dev/null | sort -n | tail -n 1
 }
 
-# Ends a launcher that waits for ranks which are no longer there. Their failure was reported, but mpirun does not end
-# before all its daemons have answered.
+# is_quiet SECOND: nothing was logged for CISTRON_STALL seconds, and since this second of date +%s
+is_quiet()
+{
+    local logged
+    [ "${CISTRON_STALL:-0}" -gt 0 ] || return
+    logged=$(newest "$folder" log.jsonl)
+    logged=${logged%.*}
+    [ "${logged:-0}" -gt "$1" ] || logged=$1
+    [ $(($(date +%s) - logged)) -gt "$CISTRON_STALL" ]
+}
+
+# Ends a launcher that waits for ranks which are no longer there, or which all stand still. A failure of ranks was
+# reported, but mpirun does not end before all its daemons have answered.
 end_late_launcher()
 {
+    local begun grace=${CISTRON_GRACE:-60}
+    begun=$(date +%s)
     until grep -qE '^MPI_ABORT was invoked|noticed that process|comm\.timeout\); missing: |lost communication' "$life"; do
         sleep 1
         kill -0 "$1" || return
+        is_quiet "$begun" || continue
+        touch "$notes/quiet"
+        grace=0
+        break
     done
-    sleep "${CISTRON_GRACE:-60}"
+    sleep "$grace"
     kill "$1" || return
     sleep 5
     kill -KILL "$1"
+    # ranks of this machine, which may be stopped; under Slurm end_steps ends them
+    [ -n "${SLURM_JOB_ID:-}" ] || pkill -KILL -s "$1"
 }
 
 # live DECK [KEY=VALUE]...: one start of the run, to its end; sets status
@@ -358,6 +378,10 @@ live()
         kill -0 $copy 2>/dev/null || break
         sleep 0.1
     done
+    if [ -e "$notes/quiet" ]; then
+        rm "$notes/quiet"
+        echo "# nothing was logged for $CISTRON_STALL s: this start was ended"
+    fi
     # The srun of Slurm 22.05 returns 0 if it could not start the tasks.
     [ $status -ne 0 ] || ! grep -qE '^srun: error: .*[Tt]ask launch (for .* )?failed' "$life" || status=1
 }

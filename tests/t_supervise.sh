@@ -2,7 +2,8 @@
 # jobscripts/supervise starts a run again after a failure, on simulated hosts (tests/simulated_host): a killed rank, a
 # host that vanishes and one that stands still are replaced by spare hosts, and the run ends with the digest of an
 # undisturbed one; the log says how much time was lost. On fewer hosts the layout is chosen again, or one line says why
-# none fits. Starts that save nothing end after three, mistakes and divergence after one. Ctrl-C saves and ends the run.
+# none fits. A run whose ranks all stand still is started again (CISTRON_STALL). Starts that save nothing end after three,
+# mistakes and divergence after one. Ctrl-C saves and ends the run.
 #
 # limit: 3600 s
 . "$abs_top_srcdir/tests/lib.sh"
@@ -155,6 +156,17 @@ await 300 reached alone 8
 kill -KILL "$(pgrep -f "^[^ ]*cistron train .*output.folder=$work/alone" | tail -n 1)"
 check "one machine: exit code 0" ends alone 0
 check "one machine: two starts" says "# exit code 137: start 2 of this job, on 2 ranks"
+
+# All ranks stand still, and no other one notices.
+CISTRON_STALL=15 start still "-n 2"
+await 300 reached still 8
+pgrep -f "^[^ ]*cistron train .*output.folder=$work/still" | xargs kill -STOP
+check "all ranks stand still: exit code 0" ends still 0
+check "all ranks stand still: it is said" says "# nothing was logged for 15 s: this start was ended"
+check "all ranks stand still: two starts" test "$(grep -c '^# layout:' "$work/out")" -eq 2
+check "all ranks stand still: none is left" test -z "$(pgrep -f "^[^ ]*cistron train .*output.folder=$work/still")"
+losses "$work/still" >"$work/losses"
+check "all ranks stand still: the losses of the undisturbed run" close_losses "$work/whole.losses" "$work/losses" 1e-6
 
 # Ctrl-C
 start stopped "-n 2 --hosts a,b" train.steps=1000000 schedule.decay=100000
