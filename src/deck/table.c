@@ -56,8 +56,9 @@ const struct deck_row deck_table[] = {
     {INT(model.positions, 0, 0, LARGE), .unit = "tokens", .restart = RESTART_FREE,
      .doc =
          "Longest sequence that the model is made for (max_position_embeddings of config.json; ESM-2 counts two more). "
-         "Longer windows are refused, and exports state it; nothing is computed from it. Set it to train on longer "
-         "sequences. 0 uses the preset's, and in an export the longest window; without a preset there is no limit."},
+         "Longer windows are refused in training, eval and score, and exports state it. Set it to train on longer "
+         "sequences. 0 uses the preset's, and in an export the longest window; without a preset there is no limit in "
+         "training, and eval and score take the windows of the training."},
     {CHOICE(model.tied, DECK_TIED_PRESET, "preset", "yes", "no"), .restart = RESTART_TENSORS,
      .doc = "Whether the head shares the embedding's matrix; without a preset, \"esm2\" does."},
     {BOOL(model.norm_zero_centered, false), .restart = RESTART_MODEL,
