@@ -34,7 +34,9 @@ tutorial_cluster
 :caption: Guides
 
 models
+embed
 score
+finetune
 parallel
 precision
 clusters
