@@ -181,7 +181,7 @@ static void test_strands(const char *store)
     free(half.pairs);
 }
 
-/* Rows of so many epochs: those up to the last token of the last window, by reading them. */
+/* loader_count_rows finds the rows up to the last token of the last window, which reading all rows finds too. */
 static void test_epochs(const char *both)
 {
     static const double epochs[] = {1, 2, 0.5, 1.37, 0.001};

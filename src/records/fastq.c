@@ -152,24 +152,14 @@ static int next(void *reader, struct record_piece *piece)
 
 const struct record_class fastq_class = {"fastq", create, next, destroy};
 
-/* Returns the length of the line that begins at head[at], without its end. *next is where the next line begins, -1 if
- * the head ends first. */
-static int64_t line_length(const uint8_t *head, int64_t bytes, int64_t at, int64_t *after)
-{
-    const uint8_t *newline = memchr(head + at, '\n', (size_t)(bytes - at));
-    const int64_t stop = newline != NULL ? newline - head : bytes;
-    *after = newline != NULL ? stop + 1 : -1;
-    return stop - at - (stop > at && head[stop - 1] == '\r');
-}
-
 /* @name, letters, +. With long reads the head may end within the letters. */
 bool fastq_begins(const uint8_t *head, int64_t bytes)
 {
     int64_t second, third = -1, unused;
     if (bytes < 1 || head[0] != '@')
         return false;
-    line_length(head, bytes, 0, &second);
-    const int64_t length = second > 0 ? line_length(head, bytes, second, &third) : 0;
+    line_length_at(head, bytes, 0, &second);
+    const int64_t length = second > 0 ? line_length_at(head, bytes, second, &third) : 0;
     int64_t letters = 0;
     while (letters < length && (isalpha(head[second + letters]) || memchr("*-.", head[second + letters], 3) != NULL))
         letters++;
@@ -177,5 +167,5 @@ bool fastq_begins(const uint8_t *head, int64_t bytes)
         return false;
     if (third < 0)
         return bytes == SOURCE_HEAD && length > 100;
-    return line_length(head, bytes, third, &unused) > 0 && head[third] == '+';
+    return line_length_at(head, bytes, third, &unused) > 0 && head[third] == '+';
 }

@@ -1,4 +1,5 @@
 #include "records/flat_location.h"
+#include "tokenizer/strand.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -15,18 +16,11 @@ struct location {
     int64_t count, capacity;
 };
 
-static char complement(char letter)
-{
-    static const char from[] = "ACGTURYKMBDHVacgturykmbdhv", to[] = "TGCAAYRMKVHDBtgcaayrmkvhdb";
-    const char *at = letter != '\0' ? strchr(from, letter) : NULL;
-    return at != NULL ? to[at - from] : letter;
-}
-
 static void turn(char *letters, int64_t count)
 {
     for (int64_t i = 0, j = count - 1; i <= j; i++, j--) {
-        const char letter = complement(letters[i]);
-        letters[i] = complement(letters[j]);
+        const char letter = (char)strand_complement((unsigned char)letters[i]);
+        letters[i] = (char)strand_complement((unsigned char)letters[j]);
         letters[j] = letter;
     }
 }

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "records/fastq.h"
 #include "records/flat.h"
+#include "records/line_reader.h"
 #include "records/twobit.h"
 
 #include <ctype.h>
@@ -59,16 +60,6 @@ static const struct {
      "a program", "name a file of records"},
 };
 
-/* Returns the length of the line that begins at head[at], without its end. *next is where the next line begins, -1 if
- * the head ends first. */
-static int64_t line_length(const uint8_t *head, int64_t bytes, int64_t at, int64_t *next)
-{
-    const uint8_t *newline = memchr(head + at, '\n', (size_t)(bytes - at));
-    const int64_t stop = newline != NULL ? newline - head : bytes;
-    *next = newline != NULL ? stop + 1 : -1;
-    return stop - at - (stop > at && head[stop - 1] == '\r');
-}
-
 static bool begins(const uint8_t *head, int64_t bytes, const char *text)
 {
     return bytes >= (int64_t)strlen(text) && memcmp(head, text, strlen(text)) == 0;
@@ -78,9 +69,9 @@ static bool begins(const uint8_t *head, int64_t bytes, const char *text)
 static bool is_mmcif(const uint8_t *head, int64_t bytes)
 {
     int64_t at = 0;
-    if (!begins(head, bytes, "data_") || line_length(head, bytes, 0, &at) <= (int64_t)strlen("data_"))
+    if (!begins(head, bytes, "data_") || line_length_at(head, bytes, 0, &at) <= (int64_t)strlen("data_"))
         return false;
-    for (; at > 0 && at < bytes; line_length(head, bytes, at, &at))
+    for (; at > 0 && at < bytes; line_length_at(head, bytes, at, &at))
         if (head[at] == '_' || begins(head + at, bytes - at, "loop_"))
             return true;
         else if (head[at] != '#' && head[at] != '\n' && head[at] != '\r')

@@ -70,3 +70,11 @@ int line_reader_refuse(const struct line_reader *r, const char *what)
 {
     return error_user("%s:%lld: %s", source_name(r->source), (long long)r->number, what);
 }
+
+int64_t line_length_at(const uint8_t *head, int64_t bytes, int64_t at, int64_t *next)
+{
+    const uint8_t *newline = memchr(head + at, '\n', (size_t)(bytes - at));
+    const int64_t stop = newline != NULL ? newline - head : bytes;
+    *next = newline != NULL ? stop + 1 : -1;
+    return stop - at - (stop > at && head[stop - 1] == '\r');
+}

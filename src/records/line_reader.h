@@ -24,6 +24,10 @@ void line_reader_destroy(struct line_reader *reader);
  * *line is NULL after the last one. ERROR_USER: errors of source_read, a line longer than LINE_MOST_BYTES. */
 int line_reader_next(struct line_reader *reader, char **line, int64_t *length);
 
+/* Returns the length of the line that begins at head[at], without its end. *next is where the next line begins, -1 if
+ * the head ends first. head[bytes]: as from source_head. */
+int64_t line_length_at(const uint8_t *head, int64_t bytes, int64_t at, int64_t *next);
+
 /* Returns an error of the line returned last: "FILE:LINE: what". */
 int line_reader_refuse(const struct line_reader *reader, const char *what);
 

@@ -4,7 +4,7 @@
 
 int32_t strand_complement(int32_t id)
 {
-    static const char letters[] = "ACGTRYKMBDHVacgtrykmbdhv", complements[] = "TGCAYRMKVHDBtgcayrmkvhdb";
+    static const char letters[] = "ACGTURYKMBDHVacgturykmbdhv", complements[] = "TGCAAYRMKVHDBtgcaayrmkvhdb";
     const char *at = id > 0 && id < 128 ? strchr(letters, id) : NULL;
     return at != NULL ? complements[at - letters] : id;
 }

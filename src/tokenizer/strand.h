@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* Returns the complement of a base or an IUPAC ambiguity code, in its case; other ids stay. Ids are ASCII codes
- * (struct tokenizer, bases). */
+/* Returns the complement of a base (of U: A) or an IUPAC ambiguity code, in its case; other ids stay. Ids are ASCII
+ * codes (struct tokenizer, bases). */
 int32_t strand_complement(int32_t id);
 
 /* Makes ids[count] the reverse complement of itself. */
