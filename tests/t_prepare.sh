@@ -258,6 +258,15 @@ for signal in INT TERM HUP USR1 USR2; do
     check "no temporary file after SIG$signal" test -z "$(ls -A "write$signal")"
 done
 
+# The same files give the same bytes, at another time too.
+for name in first second; do
+    "$cistron" prepare --tokenizer nucleotide --split train:0.7,valid:0.3 -o $name.h5 one.fa >/dev/null
+    sleep 1.1
+done
+for part in train valid; do
+    check "the same store, byte for byte: $part" cmp first.$part.h5 second.$part.h5
+done
+
 # A Megatron data set is named by its prefix, or by either of its files.
 printf '>a\nACGT\n' >four.fa
 mkdir sets
