@@ -78,8 +78,7 @@ static int check_settings(struct embedder *e)
     const struct embed_settings *s = e->settings;
     const int64_t most = s->max_length;
     if (s->both_strands && !e->inference->tokenizer->bases)
-        return error_user("--both-strands: applies to models of nucleotides only, but %s has the tokenizer %s",
-                          e->inference->path, e->inference->tokenizer->name);
+        return inference_refuse_strands(e->inference);
     int code = embed_choices_read(&e->choices, s->pool, s->dtype, s->layers, e->inference->setup.model.layers);
     if (code != ERROR_NONE)
         return code;

@@ -4,9 +4,9 @@
  *   /names    fixed-length strings, padded with NUL, [records]: the first word of each record's header
  *   /lengths  i64 [records]: residues of each record that the model was given, without special tokens
  *   /vectors  f32 or f16 [rows, hidden], with a list of layers [rows, layers, hidden]: states of the model
- *   /contacts f32 [sum of the squares of lengths], only with contacts: for each record the probabilities that residues
- * i and j are in contact, [length, length] /offsets  i64 [records + 1], only for pool "none": record i has rows
- * offsets[i] .. offsets[i + 1] - 1 of /vectors
+ *   /contacts f32 [sum of the squares of lengths], only with contacts: for each record [length, length] probabilities
+ *             that residues i and j are in contact
+ *   /offsets  i64 [records + 1], only for pool "none": record i has rows offsets[i] .. offsets[i + 1] - 1 of /vectors
  *
  * Rows of /vectors, by pool:
  *

@@ -176,8 +176,7 @@ static int check_objective(const struct inference *inference, const struct eval_
         return error_user("--seed: applies to masked models only, where it selects the masked tokens; %s is not one",
                           family);
     if (s->both_strands && !inference->tokenizer->bases)
-        return error_user("--both-strands: applies to models of nucleotides only, but %s has the tokenizer %s",
-                          inference->path, inference->tokenizer->name);
+        return inference_refuse_strands(inference);
     if (masked && inference->tokenizer->mask < 0)
         return error_user("%s: is a masked model (%s) with tokenizer %s, which has no mask token", inference->path,
                           family, inference->tokenizer->name);

@@ -150,6 +150,12 @@ static struct group *make_group(void *self, enum layout_axis axis, const char *n
     return comm_group_create(layout_comm(&inference->grid, axis), inference->executor, name);
 }
 
+int inference_refuse_strands(const struct inference *inference)
+{
+    return error_user("--both-strands: applies to models of nucleotides only, but %s has the tokenizer %s",
+                      inference->path, inference->tokenizer->name);
+}
+
 int inference_check_context(const struct inference *inference, int64_t context, int64_t least)
 {
     if (context == 0)

@@ -48,6 +48,9 @@ int inference_open(struct inference *inference, struct comm *world, const char *
 /* Returns whether the model was trained on texts that begin with the begin token. Local. */
 bool inference_begins(const struct inference *inference);
 
+/* Records the error that --both-strands was given for another model than one of bases; returns ERROR_USER. */
+int inference_refuse_strands(const struct inference *inference);
+
 /* Checks a command's --context: 0, or from `least` to `longest`. Warns on rank 0 of windows longer than in training. */
 int inference_check_context(const struct inference *inference, int64_t context, int64_t least);
 

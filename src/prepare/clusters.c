@@ -2,12 +2,11 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "records/line_reader.h"
 #include "records/source.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { BUFFER_BYTES = 1 << 20, LINE_BYTES = 1 << 16 };
 
 struct cluster_member {
     uint64_t name, representative; /* hashes */
@@ -22,11 +21,9 @@ struct clusters {
 struct reading {
     struct clusters *clusters;
     const char *path;
-    int64_t line;
-    char text[LINE_BYTES]; /* the current line */
-    int64_t length;
-    char cluster[LINE_BYTES]; /* CD-HIT: name of the current cluster, with its '>'; "" before the first */
-    bool listed;              /* CD-HIT */
+    struct line_reader lines;
+    char *cluster; /* CD-HIT: name of the current cluster, with its '>'; NULL before the first */
+    bool listed;   /* CD-HIT */
 };
 
 static void add(struct clusters *clusters, const char *name, const char *representative)
@@ -41,7 +38,7 @@ static void add(struct clusters *clusters, const char *name, const char *represe
 
 static int refuse(const struct reading *r, const char *what)
 {
-    return error_user("%s: line %lld: %s", r->path, (long long)r->line, what);
+    return error_user("%s: line %lld: %s", r->path, (long long)r->lines.number, what);
 }
 
 /* Ends a name at its first blank. */
@@ -51,73 +48,51 @@ static char *first_word(char *text)
     return text;
 }
 
-static int take_listed(struct reading *r)
+static int take_listed(struct reading *r, char *line)
 {
-    char *name = strstr(r->text, ", >"), *end = name != NULL ? strstr(name, "...") : NULL;
-    if (r->text[0] == '>') {
-        strcpy(r->cluster, r->text);
+    char *name = strstr(line, ", >"), *end = name != NULL ? strstr(name, "...") : NULL;
+    if (line[0] == '>') {
+        free(r->cluster);
+        r->cluster = memory_string(line);
         return ERROR_NONE;
     }
-    if (r->cluster[0] == '\0' || end == NULL)
+    if (r->cluster == NULL || end == NULL)
         return refuse(r, "is not a line of a CD-HIT .clstr file, such as \"0<TAB>120aa, >NAME... *\"");
     *end = '\0';
     add(r->clusters, first_word(name + strlen(", >")), r->cluster);
     return ERROR_NONE;
 }
 
-static int take_pair(struct reading *r)
+static int take_pair(struct reading *r, char *line)
 {
-    char *tab = strchr(r->text, '\t');
-    if (tab == NULL || tab == r->text || tab[1] == '\0' || strchr(tab + 1, '\t') != NULL)
+    char *tab = strchr(line, '\t');
+    if (tab == NULL || tab == line || tab[1] == '\0' || strchr(tab + 1, '\t') != NULL)
         return refuse(r, "is not REPRESENTATIVE<TAB>MEMBER, as in MMseqs2's cluster.tsv");
     *tab = '\0';
-    add(r->clusters, first_word(tab + 1), first_word(r->text));
+    add(r->clusters, first_word(tab + 1), first_word(line));
     return ERROR_NONE;
 }
 
-/* Takes the line that has ended. Blank lines are dropped. */
-static int take_line(struct reading *r)
+/* Blank lines are dropped. */
+static int take_line(struct reading *r, char *line)
 {
-    r->line++;
-    if (r->length > 0 && r->text[r->length - 1] == '\r')
-        r->length--;
-    r->text[r->length] = '\0';
-    const bool blank = r->length == 0;
-    r->length = 0;
-    if (blank)
+    if (line[0] == '\0')
         return ERROR_NONE;
-    if (r->clusters->count == 0 && strncmp(r->text, ">Cluster", strlen(">Cluster")) == 0)
+    if (r->clusters->count == 0 && strncmp(line, ">Cluster", strlen(">Cluster")) == 0)
         r->listed = true;
-    return r->listed ? take_listed(r) : take_pair(r);
+    return r->listed ? take_listed(r, line) : take_pair(r, line);
 }
 
-static int take_bytes(struct reading *r, const char *bytes, int64_t count)
+static int read_all(struct reading *r)
 {
-    int code = ERROR_NONE;
-    for (int64_t i = 0; i < count && code == ERROR_NONE; i++) {
-        if (bytes[i] == '\n')
-            code = take_line(r);
-        else if (r->length == LINE_BYTES - 1)
-            code = refuse(r, "is too long");
-        else
-            r->text[r->length++] = bytes[i];
-    }
-    return code;
-}
-
-static int read_all(struct reading *r, struct record_source *source)
-{
-    char *buffer = memory_allocate(BUFFER_BYTES);
-    int64_t got = 1;
-    int code = ERROR_NONE;
-    while (code == ERROR_NONE && got > 0) {
-        code = source_read(source, buffer, BUFFER_BYTES, &got);
-        if (code == ERROR_NONE)
-            code = take_bytes(r, buffer, got);
-    }
-    if (code == ERROR_NONE && r->length > 0)
-        code = take_line(r);
-    memory_free(buffer);
+    char *line;
+    int64_t length;
+    int code;
+    do {
+        code = line_reader_next(&r->lines, &line, &length);
+        if (code == ERROR_NONE && line != NULL)
+            code = take_line(r, line);
+    } while (code == ERROR_NONE && line != NULL);
     return code;
 }
 
@@ -146,17 +121,17 @@ int clusters_read(struct clusters **out, const char *path)
     int code = source_open(&source, path);
     if (code != ERROR_NONE)
         return code;
-    struct reading *r = memory_allocate(sizeof *r);
-    r->clusters = memory_allocate(sizeof *r->clusters);
-    r->path = path;
-    code = read_all(r, source);
+    struct reading r = {.clusters = memory_allocate(sizeof *r.clusters), .path = path};
+    line_reader_create(&r.lines, source);
+    code = read_all(&r);
     if (code == ERROR_NONE)
-        code = check(r->clusters, path);
+        code = check(r.clusters, path);
     if (code == ERROR_NONE)
-        *out = r->clusters;
+        *out = r.clusters;
     else
-        clusters_destroy(r->clusters);
-    memory_free(r);
+        clusters_destroy(r.clusters);
+    free(r.cluster);
+    line_reader_destroy(&r.lines);
     source_close(source);
     return code;
 }

@@ -14,7 +14,7 @@
 
 struct clusters;
 
-/* Reads a file. *clusters is NULL after an error. ERROR_USER: errors of source_open and source_read; a line that has
+/* Reads a file. *clusters is NULL after an error. ERROR_USER: errors of source_open and line_reader.h; a line that has
  * neither form, a name in two clusters, or no member. */
 int clusters_read(struct clusters **clusters, const char *path);
 

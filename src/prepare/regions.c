@@ -84,13 +84,11 @@ int regions_read(struct bed_regions *regions, const char *path)
     if (code != ERROR_NONE)
         return code;
     line_reader_create(&lines, source);
-    while ((code = line_reader_next(&lines, &line, &length)) == ERROR_NONE && line != NULL) {
-        char *own = memory_format("%.*s", (int)length, line);
-        code = take_line(regions, &lines, own);
-        free(own);
-        if (code != ERROR_NONE)
-            break;
-    }
+    do {
+        code = line_reader_next(&lines, &line, &length);
+        if (code == ERROR_NONE && line != NULL)
+            code = take_line(regions, &lines, line);
+    } while (code == ERROR_NONE && line != NULL);
     line_reader_destroy(&lines);
     source_close(source);
     if (code == ERROR_NONE && regions->count == 0)

@@ -11,7 +11,7 @@ enum { FIRST_BYTES = 1 << 20 };
 void line_reader_create(struct line_reader *r, struct record_source *source)
 {
     *r = (struct line_reader){.source = source, .capacity = FIRST_BYTES};
-    r->buffer = memory_grow(NULL, r->capacity);
+    r->buffer = memory_grow(NULL, r->capacity + 1);
 }
 
 void line_reader_destroy(struct line_reader *r)
@@ -33,7 +33,7 @@ static int refill(struct line_reader *r)
     }
     if (kept == r->capacity) {
         r->capacity *= 2;
-        r->buffer = memory_grow(r->buffer, r->capacity);
+        r->buffer = memory_grow(r->buffer, r->capacity + 1);
     }
     int code = source_read(r->source, r->buffer + kept, r->capacity - kept, &got);
     if (code != ERROR_NONE)
@@ -63,6 +63,7 @@ int line_reader_next(struct line_reader *r, char **line, int64_t *length)
     r->number++;
     if (*length > 0 && (*line)[*length - 1] == '\r')
         --*length;
+    (*line)[*length] = '\0'; /* in place of the line end, or after the last byte */
     return ERROR_NONE;
 }
 
