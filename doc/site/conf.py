@@ -37,6 +37,7 @@ models
 embed
 score
 finetune
+lora
 parallel
 precision
 clusters

@@ -6,6 +6,7 @@
 #include "base/range.h"
 #include "deck/deck.h"
 #include "architecture/family.h"
+#include "architecture/lora.h"
 #include "architecture/precision.h"
 #include "architecture/recompute.h"
 #include "architecture/rope.h"
@@ -68,7 +69,10 @@ struct model_settings {
     double embedding_std; /* standard deviation of the embedding */
     double output_std;    /* standard deviation of attention and MLP output projections */
     bool decay_matrices, decay_vectors, decay_embedding; /* parameters with weight decay */
-    enum deck_freeze freeze;                             /* parameters that are not trained */
+    /* Parameters that are not trained; with LoRA, DECK_FREEZE_NONE means all but the adapters, DECK_FREEZE_TRUNK all
+     * but the adapters and the head. */
+    enum deck_freeze freeze;
+    struct lora_settings lora;
     bool decoupled; /* matrices of embedding and head have a learning rate of their own */
     struct context_parallel context;
     struct tensor_parallel tensor;
@@ -123,9 +127,11 @@ int model_settings_check_sizes(const struct model_settings *settings);
 /* Checks that the executor can compute the model. ERROR_USER names the key. */
 int model_settings_check(const struct model_settings *settings, const struct executor *executor);
 
-/* Returns the elements of all parameters, a tied head counted once. */
+/* Returns the elements of all parameters but adapters, a tied head counted once. */
 int64_t model_parameter_count(const struct model_settings *settings);
-/* As model_parameter_count, of parameters that are not frozen. */
+/* Returns the elements of all adapters; 0 without LoRA. */
+int64_t model_adapter_count(const struct model_settings *settings);
+/* Returns the elements of all parameters that are not frozen, adapters included. */
 int64_t model_trained_count(const struct model_settings *settings);
 
 /* Returns the elements of the matrices that each token is multiplied with: all but the embedding as a table. */

@@ -80,7 +80,7 @@ static void check_members(hid_t file, const struct model *model, struct fault_li
     H5Gclose(group);
 }
 
-int checkpoint_check_tensors(hid_t file, const char *path, const struct model *model, int kinds)
+int checkpoint_check_tensors(hid_t file, const char *path, const struct model *model, int units, int kinds)
 {
     struct fault_list faults = {0};
     if (!hdf5_has(file, "model"))
@@ -93,7 +93,7 @@ int checkpoint_check_tensors(hid_t file, const char *path, const struct model *m
         if (!hdf5_has(file, checkpoint_groups[kind]))
             return error_user("%s: has no group /%s", path, checkpoint_groups[kind]);
     for (int kind = 0; kind < kinds; kind++)
-        for (int u = 0; u < model->unit_count; u++)
+        for (int u = 0; u < units; u++)
             for (int i = 0; i < model->units[u].parameter_count && piece_exists(&model->units[u], kind); i++)
                 check_dataset(file, (enum piece_kind)kind, &model->units[u].parameters[i], &faults);
     check_members(file, model, &faults);
@@ -135,24 +135,49 @@ int checkpoint_refuse_tensor(const char *path, const char *name)
                       name);
 }
 
-/* Checks the file on rank 0 before all ranks read it, and finds the tensors' places in it. */
-static int check_file(struct engine *engine, const char *path, int kinds, int64_t *places)
+/* How to read a file. */
+struct checkpoint_reading {
+    int kinds;
+    bool begins; /* adapters keep their values if the file has none */
+};
+
+static bool has_adapters(hid_t file, const struct model *model)
 {
+    char name[CHECKPOINT_DATASET_BYTES];
+    for (int u = model->head + 1; u < model->unit_count; u++)
+        for (int i = 0; i < model->units[u].parameter_count; i++) {
+            checkpoint_dataset_name(name, PIECE_WEIGHT, &model->units[u].parameters[i]);
+            if (hdf5_has(file, name))
+                return true;
+        }
+    return false;
+}
+
+/* Checks the file on rank 0 before all ranks read it, and finds the tensors' places in it. */
+static int check_file(struct engine *engine, const char *path, const struct checkpoint_reading *how, int64_t *places)
+{
+    const struct model *model = engine->model;
     hid_t file;
     int code = checkpoint_open(&file, path);
     if (code != ERROR_NONE)
         return code;
-    code = checkpoint_check_tensors(file, path, engine->model, kinds);
+    const bool without = how->begins && !has_adapters(file, model);
+    const int units = without ? model->head + 1 : model->unit_count;
+    if (without && how->kinds > PIECE_M && units < model->unit_count)
+        code = error_user("%s: has no adapters, and so no optimizer state of adapters", path);
     if (code == ERROR_NONE)
-        checkpoint_find_places(file, engine->model, kinds, piece_dtype(engine), places);
+        code = checkpoint_check_tensors(file, path, model, units, how->kinds);
+    if (code == ERROR_NONE)
+        checkpoint_find_places(file, model, units, how->kinds, piece_dtype(engine), places);
     H5Fclose(file);
     return code;
 }
 
 /* Reads meta and tensors, and compares the blocks of `list`. */
-static int read_all(struct comm *world, struct engine *engine, const char *path, int kinds,
+static int read_all(struct comm *world, struct engine *engine, const char *path, const struct checkpoint_reading *how,
                     const struct block_list *list, bool *damaged)
 {
+    const int kinds = how->kinds;
     struct checkpoint_meta meta;
     int code = checkpoint_read_meta(world, path, &meta);
     if (code != ERROR_NONE)
@@ -161,7 +186,7 @@ static int read_all(struct comm *world, struct engine *engine, const char *path,
     int64_t *places = memory_allocate(bytes);
     struct hdf5_silence silence;
     hdf5_silence_begin(&silence);
-    code = comm_agree(world, world->rank == 0 ? check_file(engine, path, kinds, places) : ERROR_NONE);
+    code = comm_agree(world, world->rank == 0 ? check_file(engine, path, how, places) : ERROR_NONE);
     if (code == ERROR_NONE) {
         comm_broadcast(world, places, bytes, 0);
         code = checkpoint_read_tensors(world, engine, path, kinds, places, list, damaged);
@@ -181,11 +206,22 @@ static int kinds_with(bool optimizer)
     return optimizer ? PIECE_KINDS : PIECE_WEIGHT + 1;
 }
 
-int checkpoint_read(struct comm *world, struct engine *engine, const char *path, bool with_optimizer)
+static int read_unhashed(struct comm *world, struct engine *engine, const char *path,
+                         const struct checkpoint_reading *how)
 {
     const struct block_list none = {NULL, 0, 0};
     bool damaged;
-    return read_all(world, engine, path, kinds_with(with_optimizer), &none, &damaged);
+    return read_all(world, engine, path, how, &none, &damaged);
+}
+
+int checkpoint_read(struct comm *world, struct engine *engine, const char *path, bool with_optimizer)
+{
+    return read_unhashed(world, engine, path, &(struct checkpoint_reading){kinds_with(with_optimizer), false});
+}
+
+int checkpoint_read_origin(struct comm *world, struct engine *engine, const char *path, bool with_optimizer)
+{
+    return read_unhashed(world, engine, path, &(struct checkpoint_reading){kinds_with(with_optimizer), true});
 }
 
 int checkpoint_load(struct comm *world, struct engine *engine, const char *path, bool with_optimizer, bool *damaged)
@@ -194,7 +230,8 @@ int checkpoint_load(struct comm *world, struct engine *engine, const char *path,
     *damaged = false;
     int code = comm_agree(world, checkpoint_share_blocks(world, path, &list));
     if (code == ERROR_NONE)
-        code = read_all(world, engine, path, kinds_with(with_optimizer), &list, damaged);
+        code = read_all(world, engine, path, &(struct checkpoint_reading){kinds_with(with_optimizer), false}, &list,
+                        damaged);
     block_list_destroy(&list);
     return code;
 }

@@ -36,6 +36,11 @@ struct deck {
         int freeze;        /* enum deck_freeze */
     } train;
     struct {
+        int64_t rank;
+        double alpha;
+        char targets[DECK_STRING];
+    } lora;
+    struct {
         double lr, decoupled_lr, beta1, beta2, eps, weight_decay, clip;
         int decay; /* enum deck_decay */
     } optimizer;

@@ -8,6 +8,7 @@
 #include "checkpoint/checkpoint.h"
 #include "train/session.h"
 #include "setup/model.h"
+#include "state/initialise.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +52,26 @@ int origin_inherit(struct comm *world, struct deck *deck, const char *path)
     return code;
 }
 
+/* Compares adapters of the file with the deck's. A file without adapters fits any. */
+static void check_adapters(struct fault_list *faults, const struct lora_settings *wanted,
+                           const struct lora_settings *found)
+{
+    if (found->rank == 0)
+        return;
+    if (wanted->rank == 0)
+        faults_add(faults,
+                   "key lora.rank: the file has adapters of rank %lld; set it to this, or merge them: cistron "
+                   "export, then cistron import",
+                   (long long)found->rank);
+    else if (wanted->rank != found->rank)
+        faults_add(faults, "key lora.rank: %lld in the file, %lld in the deck", (long long)found->rank,
+                   (long long)wanted->rank);
+    if (wanted->rank > 0 && wanted->alpha != found->alpha)
+        faults_add(faults, "key lora.alpha: %g in the file, %g in the deck", found->alpha, wanted->alpha);
+    if (wanted->rank > 0 && memcmp(wanted->targets, found->targets, sizeof found->targets) != 0)
+        faults_add(faults, "key lora.targets: other linear layers in the file than in the deck");
+}
+
 /* Checks the settings that determine the shapes and meaning of the weights; they must agree. */
 static int check_sizes(const char *path, const struct model_settings *wanted, const struct model_settings *found)
 {
@@ -78,6 +99,7 @@ static int check_sizes(const char *path, const struct model_settings *wanted, co
     if (wanted->norm_zero_centered != found->norm_zero_centered)
         faults_add(&faults, "key model.norm_zero_centered: %s in the file, %s in the deck",
                    found->norm_zero_centered ? "true" : "false", wanted->norm_zero_centered ? "true" : "false");
+    check_adapters(&faults, &wanted->lora, &found->lora);
     return faults_verdict(&faults, "key model.initialise_from: the model of %s differs from the deck's", path);
 }
 
@@ -194,8 +216,10 @@ int origin_read_weights(struct session *s, const char *path)
     if (code != ERROR_NONE)
         return code;
     code = comm_agree(s->world, check_data(s, &meta, path));
+    if (code == ERROR_NONE && s->setup.model.lora.rank > 0)
+        engine_initialise(&s->engine, s->setup.train.seed);
     if (code == ERROR_NONE)
-        code = checkpoint_read(s->world, &s->engine, path, s->setup.initialise_optimizer);
+        code = checkpoint_read_origin(s->world, &s->engine, path, s->setup.initialise_optimizer);
     if (code == ERROR_NONE)
         log_info("# starting from the weights%s of %s (step %lld)",
                  s->setup.initialise_optimizer ? " and the optimizer's state" : "", path, (long long)meta.step);
