@@ -49,6 +49,8 @@ done
 # windows of four times those of the training
 ranks 1 train "$work/deck.cfg" train.steps=6 model.positions=256 "output.folder=\"$work/wide\""
 check "a model of 256 positions" codes_are 0 1
+ranks 1 train "$work/deck.cfg" train.steps=1 model.positions=40000 "output.folder=\"$work/far\""
+check "a model of 40000 positions" codes_are 0 1
 for n in 1 2; do
     for batch in 1 3; do
         ranks $n eval --checkpoint "$work/wide" --fasta "$work/g.fa" -o "$work/wide$n$batch.json" --context 256 \
@@ -175,8 +177,12 @@ check "another seed, another text" test "$(cmp "$work/a" "$work/b" 2>&1)"
 "$CISTRON" generate --checkpoint "$work/run" --tokens 90 >"$work/a" 2>"$work/b"
 check "longer than the context is allowed" test $? -eq 0
 check "and said" grep -q '# up to 91 tokens with the prompt: the model sees the last 33 to 64' "$work/b"
-"$CISTRON" generate --checkpoint "$work/run" --tokens 90 --context 100 >"$work/a" 2>"$work/b"
-check "a context beyond the training's is warned of" grep -q 'warning: 91 tokens' "$work/b"
+"$CISTRON" generate --checkpoint "$work/wide" --tokens 90 --context 100 --temperature 0 >"$work/a" 2>"$work/b"
+check "a context beyond the training's is warned of" grep -q 'warning: --context 100 is more than the context of 64' "$work/b"
+"$CISTRON" generate --checkpoint "$work/wide" --tokens 90 --context 256 --temperature 0 >"$work/a256" 2>/dev/null
+check "a context of as many tokens as positions: the same text" cmp "$work/a" "$work/a256"
+refused "generate beyond the positions" "--context 257: must be 2 to 256, the positions of this model (model.positions)" \
+    generate --checkpoint "$work/wide" --tokens 90 --context 257
 
 # many prompts: no batch, order of formats or number of ranks changes a text
 printf '>one x\nACGT\n>two\nACGTTTTGGGACACA\nCACACA\n>three\nA\n' >"$work/p.fa"
@@ -304,8 +310,8 @@ prompts="generate --checkpoint $work/run --tokens 3 --input"
     refused "prompts twice" "--prompt and --input" $prompts "$work/p.fa" --prompt ACGT
     refused "no samples" "--n 0" $prompts "$work/p.fa" --n 0
     refused "a batch of less than one" "--batch -3" $prompts "$work/p.fa" --batch -3
-    refused "more rows than a cache has" "--batch 65536: sequences of up to 40000 tokens allow at most 53687" $prompts "$work/p.fa" \
-        --n 65536 --batch 65536 --tokens 40000 --context 40000
+    refused "more rows than a cache has" "--batch 65536: sequences of up to 40000 tokens allow at most 53687" \
+        generate --checkpoint "$work/far" --input "$work/p.fa" --n 65536 --batch 65536 --tokens 40000 --context 40000
     refused "a context of one token" "--context 1" $prompts "$work/p.fa" --context 1
     refused "an unknown format of results" "--output-format csv" $prompts "$work/p.fa" --output-format csv
     refused "an alphabet that no token has" "has no token for 'é'" $prompts "$work/p.fa" --alphabet ACGé

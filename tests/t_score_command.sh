@@ -90,7 +90,8 @@ with h5py.File(work + "/s.h5") as f:
     assert [n.decode() for n in f["names"]] == [r["name"] for r in rows]
     assert all(abs(a - float(r["score"])) < 1e-6 for a, r in zip(f["scores"][:, 0], rows))
     assert all(abs(a - float(r["measured"])) < 1e-6 for a, r in zip(f["measured"], rows))
-    assert f["mutations"][0] == b"WT"
+    assert [m.decode() for m in f["mutations"]] == [r["mutation"] for r in rows]
+    assert any(m.split(":") != sorted(m.split(":"), key=lambda p: int(p[1:-1])) for m in f["mutations"].asstr() if m != "WT")
 with h5py.File(work + "/pos.h5") as f:
     tokens = [t.decode() for t in f["tokens"]]
     names, offsets = [n.decode() for n in f["names"]], f["offsets"][:]

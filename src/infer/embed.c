@@ -131,6 +131,8 @@ static int read_input(struct embedder *e)
                           "--max-length truncates records",
                           s->input, text_short((char[TEXT_SHORT]){0}, e->sequences.longest_name),
                           (long long)e->sequences.longest, MOST_TOKENS);
+    if (code == ERROR_NONE)
+        code = inference_check_record(e->inference, e->sequences.longest_name, e->sequences.longest);
     return code;
 }
 

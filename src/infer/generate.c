@@ -73,9 +73,6 @@ static int check_settings(const struct generate_settings *s)
     if (s->batch < 0 || s->batch > MOST_BATCH)
         return error_user("--batch %lld: must be 0 (automatic) or a number of sequences, at most %d",
                           (long long)s->batch, MOST_BATCH);
-    if (s->context != 0 && (s->context < 2 || s->context > MOST_POSITIONS))
-        return error_user("--context %lld: must be 0 (the context that the model was trained with) or 2 to %d",
-                          (long long)s->context, MOST_POSITIONS);
     if (!(sampling->temperature >= 0 && sampling->temperature <= 1e6))
         return error_user("--temperature %g: must be 0 (always the likeliest token) or positive, at most 1e6",
                           sampling->temperature);
@@ -172,10 +169,6 @@ static void report_start(const struct generator *g)
         fprintf(stderr,
                 "# up to %lld tokens with the prompt: the model sees the last %lld to %lld of them (--context)\n",
                 (long long)most, (long long)(g->context - half + 1), (long long)g->context);
-    if (most > inference->context && g->context > inference->context)
-        log_warn("%lld tokens with the prompt are more than the context of %lld that the model was trained with; later "
-                 "tokens may make little sense",
-                 (long long)most, (long long)inference->context);
 }
 
 /* Returns the minimum number of rows of a call, with which GEMMs on a CPU give the same bits in every batch. */
@@ -282,7 +275,10 @@ static int prepare(struct generator *g)
     const struct generate_settings *s = g->settings;
     struct inference *inference = g->inference;
     const bool reads = g->world->rank == 0;
-    int code = comm_agree(g->world, check_family(inference));
+    int code = check_family(inference);
+    if (code == ERROR_NONE)
+        code = inference_check_context(inference, s->context, 2);
+    code = comm_agree(g->world, code);
     if (code == ERROR_NONE)
         code = comm_agree(g->world, find_ends(g));
     if (code == ERROR_NONE && s->alphabet != NULL)

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/range.h"
+#include "base/text.h"
 #include "comm/threads.h"
 #include "data/tokenizer_member.h"
 #include "checkpoint/checkpoint.h"
@@ -156,20 +157,34 @@ int inference_refuse_strands(const struct inference *inference)
                       inference->path, inference->tokenizer->name);
 }
 
+/* Returns what limits a window to inference->longest tokens. */
+static const char *limit_of(const struct inference *inference)
+{
+    return inference->longest > inference->context ? "the positions of this model (model.positions)"
+                                                   : "the context that this model was trained with";
+}
+
 int inference_check_context(const struct inference *inference, int64_t context, int64_t least)
 {
     if (context == 0)
         context = inference->context;
     if (context < least || context > inference->longest)
         return error_user("--context %lld: must be %lld to %lld, %s", (long long)context, (long long)least,
-                          (long long)inference->longest,
-                          inference->longest > inference->context ? "the positions of this model (model.positions)"
-                                                                  : "the context that this model was trained with");
+                          (long long)inference->longest, limit_of(inference));
     if (context > inference->context && inference->world->rank == 0)
         log_warn("--context %lld is more than the context of %lld that the model was trained with; its results may "
                  "make little sense",
                  (long long)context, (long long)inference->context);
     return ERROR_NONE;
+}
+
+int inference_check_record(const struct inference *inference, const char *name, int64_t tokens)
+{
+    if (tokens <= inference->longest)
+        return ERROR_NONE;
+    return error_user("record %s has %lld tokens, more than %lld, %s; --max-length truncates records",
+                      text_short((char[TEXT_SHORT]){0}, name), (long long)tokens, (long long)inference->longest,
+                      limit_of(inference));
 }
 
 static int set_tensor_parallel(struct inference *inference, int64_t tensor)

@@ -54,6 +54,9 @@ int inference_refuse_strands(const struct inference *inference);
 /* Checks a command's --context: 0, or from `least` to `longest`. Warns on rank 0 of windows longer than in training. */
 int inference_check_context(const struct inference *inference, int64_t context, int64_t least);
 
+/* Checks a record that is computed whole: it has at most `longest` tokens. Local. */
+int inference_check_record(const struct inference *inference, const char *name, int64_t tokens);
+
 /* Decides what each rank owns: all weights, or with tensor parallelism its part of each layer, if they fit into memory
  * together with what the shape needs. Otherwise, or with shape->shard, the weights are sharded and gathered layer by
  * layer; then every forward pass of the engine is collective over all ranks. Forward passes are always collective over
