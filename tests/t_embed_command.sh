@@ -139,6 +139,28 @@ genome 1 300 >"$work/dna.fa"
 ranks 2 embed --checkpoint "$work/esm" --fasta "$work/dna.fa" -o "$work/dna.h5"
 check "nucleotides for a protein model" says "are these nucleotides?"
 
+# ranks that share each batch's tokens, by heads and by a ring; records that lie on several ranks
+# near A B: numbers of two .npy files, to 1e-6 of the largest
+near()
+{
+    paste -d ' ' <(od -An -v -t f4 -w4 -j 192 "$1") <(od -An -v -t f4 -w4 -j 192 "$2") | awk '
+        { d = $1 - $2; d = d < 0 ? -d : d; m = $2 < 0 ? -$2 : $2; worst = d > worst ? d : worst; most = m > most ? m : most
+          bad += NF != 2 }
+        END { exit bad > 0 || NR < 1000 || !(worst <= 1e-6 * most) }'
+}
+for pool in mean none; do
+    ranks 1 embed --checkpoint "$work/esm" --fasta "$work/p.fa" -o "$work/whole.npy" --pool $pool --layers all --force
+    check "--pool $pool, all layers: ends with 0" codes_are 0 1
+    for how in "2 --context-parallel 2" "3 --context-parallel 3" "4 --context-parallel 2 --tensor 2" \
+        "4 --context-parallel 2 --shard"; do
+        # shellcheck disable=SC2086
+        ranks ${how%% *} embed --checkpoint "$work/esm" --fasta "$work/p.fa" -o "$work/part.npy" --pool $pool --layers all \
+            --force ${how#* }
+        check "--pool $pool on $how ends with 0" codes_are 0 "${how%% *}"
+        check "--pool $pool on $how: the vectors of 1" near "$work/whole.npy" "$work/part.npy"
+    done
+done
+
 # a causal model
 genome 4 900 70 62 30 1 >"$work/g.fa"
 "$CISTRON" prepare --tokenizer nucleotide -o "$work/g.h5" "$work/g.fa" >"$work/out"
@@ -218,6 +240,8 @@ scored="eval --checkpoint $work/esm -o $work/bad.json --fasta $work/p.fa"
     mistake "binary behind good records" "this is binary data" $vectors "$work/binary.fa"
     mistake "contacts without a contact head" "--contacts needs ESM-2's contact head" $vectors "$work/p.fa" --contacts
     mistake "contacts of split heads" "--contacts: does not work with --tensor" $vectors "$work/p.fa" --contacts --tensor 2
+    mistake "contacts of split tokens" "--contacts: does not work with --context-parallel" $vectors "$work/p.fa" --contacts \
+        --context-parallel 2
     mistake "no such pool" "--pool max: must be mean" $vectors "$work/p.fa" --pool max
     mistake "no such layer" "--layers 3: must be of 0 (the embedding) to 2" $vectors "$work/p.fa" --layers 3
     mistake "no such type" "--dtype f64: must be f32 or f16" $vectors "$work/p.fa" --dtype f64

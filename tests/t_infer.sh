@@ -62,6 +62,8 @@ for n in 1 2; do
             same_result "$work/wide11.json" "$work/wide$n$batch.json"
     done
 done
+ranks 1 eval --checkpoint "$work/wide" --fasta "$work/g.fa" -o "$work/wide250.json" --context 250 --overlap 16
+check "eval of windows of 250" codes_are 0 1
 refused "more than the positions" "--context 257: must be 2 to 256, the positions of this model (model.positions)" \
     eval --checkpoint "$work/wide" --fasta "$work/g.fa" -o "$work/bad.json" --context 257 --overlap 16
 wide=(score --checkpoint "$work/wide" --fasta "$work/wide.fa" --mutations "$work/wide.csv")
@@ -77,7 +79,17 @@ done
 ranks 1 "${wide[@]}" -o "$work/narrow.csv"
 check "a score depends on the window" test "$(tail -n 1 "$work/wide1.csv")" != "$(tail -n 1 "$work/narrow.csv")"
 refused "score beyond the positions" "--context 257: must be 4 to 256" "${wide[@]}" -o "$work/bad.csv" --context 257
-# two teams of two, each of which has a part of every layer
+# ranks that share each window's tokens: attention by heads on 2, by a ring on 3 and 4; windows of 250 tokens, and less
+for how in "2 --context-parallel 2" "3 --context-parallel 3" "4 --context-parallel 4" "4 --context-parallel 2 --tensor 2" \
+    "4 --context-parallel 2 --shard" "4 --context-parallel 2 --batch 3"; do
+    # shellcheck disable=SC2086
+    ranks ${how%% *} eval --checkpoint "$work/wide" --fasta "$work/g.fa" -o "$work/parts.json" --force --context 250 \
+        --overlap 16 ${how#* }
+    check "eval on $how ends with 0" codes_are 0 "${how%% *}"
+    check "eval on $how: the losses of 1" close_numbers "$work/wide250.json" "$work/parts.json" 1e-6
+done
+refused "context ranks that do not divide the ranks" "--context-parallel 3: must divide the number of ranks, 2" \
+    eval --checkpoint "$work/wide" --fasta "$work/g.fa" -o "$work/bad.json" --context-parallel 3
 # each rank reads the records
 mkfifo "$work/pipe"
 ranks 1 eval --checkpoint "$work/run" --fasta - -o "$work/piped.json" --overlap 16 <"$work/g.fa"

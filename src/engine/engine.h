@@ -19,7 +19,8 @@ struct comm;
 /* Context parallelism: this rank's part of the batch that is being copied to the device. */
 struct engine_rows {
     struct context_split split;
-    struct batch batch;
+    struct batch padded;              /* inference: the batch, in a row of a multiple of 2 * split.ranks tokens */
+    struct batch batch;               /* this rank's part */
     int32_t *tables;                  /* segment tables of its attention, made by context_split_segments */
     struct attention_segments *parts; /* target of the slots' batch_tensors.parts; NULL: no context parallelism */
 };
@@ -36,6 +37,7 @@ struct engine_settings {
     /* The tensor-parallel ranks, in the order of their columns; they write whole rows of a checkpoint together. NULL:
      * no tensor parallelism. Borrowed. */
     struct comm *tensor;
+    struct comm *context; /* inference: the ranks that share rows. NULL: no context parallelism. Borrowed. */
 };
 
 /* The results of a step or an evaluation while they are copied to the host. */
@@ -86,6 +88,7 @@ struct engine {
     struct execution_owner owner; /* owner of the execution */
     struct execution execution;
     const struct engine_states *states;                 /* in engine_embed, else NULL */
+    int64_t state_tokens;                               /* tokens of its batch */
     struct stage_transfer sending[TRANSFER_DIRECTIONS]; /* SEND_TO_NEXT and SEND_TO_PREVIOUS */
     struct batch_staging staging;
     struct step_replay replay;
@@ -103,7 +106,8 @@ struct engine {
  *
  * With context parallelism, groups->context are the ranks that share rows, model->settings.context is the method, and
  * model->tokens is one rank's number of tokens. settings->memory and all batches describe whole rows, of a multiple of
- * 2 * ranks tokens. The ranks pass the same batches to their engines, and each engine uses its part. */
+ * 2 * ranks tokens; the batch of an inference pass is one row of any length up to the planned one. The ranks pass the
+ * same batches to their engines, and each engine uses its part. */
 void engine_create(struct engine *engine, struct executor *executor, struct model *model,
                    const struct parallel_groups *groups, const struct engine_settings *settings);
 void engine_destroy(struct engine *engine);
@@ -156,7 +160,10 @@ struct engine_result engine_evaluate(struct engine *engine, const struct batch *
 
 /* Writes each token's loss in nats, 0 where it has no label; losses: [rows * row_tokens]. The batch may have fewer
  * tokens than planned, in rows of any length. Collective over groups.gather, whose ranks may have batches of different
- * sizes. For engines that train or evaluate, without context parallelism. */
+ * sizes. For engines that train or evaluate.
+ *
+ * With context parallelism the results of this function and the next two are written on the first of the context ranks
+ * only (settings.context), over which they are collective. */
 void engine_score(struct engine *engine, const struct batch *batch, double *losses);
 
 /* States of tokens, in the numbering of transformers' hidden_states: 0 is the output of the embedding, i that of layer
@@ -164,9 +171,10 @@ void engine_score(struct engine *engine, const struct batch *batch, double *loss
 struct engine_states {
     const int64_t *layers; /* [count], each once */
     int64_t count;
-    float *vectors; /* [tokens, count, hidden] */
+    float *vectors; /* [tokens, count, hidden]; may be NULL on a context rank that is not the first */
     /* Called for each layer (from 0) with the queries and keys of all tokens, after the rotary embedding, in host
-     * memory: [tokens, heads * head_dim], valid during the call. NULL: not wanted. Without tensor parallelism. */
+     * memory: [tokens, heads * head_dim], valid during the call. NULL: not wanted. Without tensor and context
+     * parallelism. */
     void (*attended)(void *self, int64_t layer, const struct tensor *queries, const struct tensor *keys);
     void *self;
 };
@@ -175,10 +183,10 @@ struct engine_states {
  * of MEMORY_EMBED. */
 void engine_embed(struct engine *engine, const struct batch *batch, const struct engine_states *states);
 
-/* Writes the logits of the tokens ends[count] (indices in the batch's flattened rows, each used once or more), rounded
- * to f32; logits: [count, vocabulary]. The head computes these tokens alone. count: 0 to the planned tokens, if the
- * model was made with as many tokens per slice of the head. Sizes of batches and ranks are as in engine_score. For
- * engines of MEMORY_LOGITS, without context parallelism. */
+/* Writes the logits of the tokens ends[count] (indices in the batch's flattened rows; with context parallelism each at
+ * most once), rounded to f32; logits: [count, vocabulary]. The head computes these tokens alone. count: 0 to the
+ * planned tokens, if the model was made with as many tokens per slice of the head. Sizes of batches and ranks are as in
+ * engine_score. For engines of MEMORY_LOGITS. */
 void engine_logits(struct engine *engine, const struct batch *batch, int32_t *ends, int64_t count, float *logits);
 
 /* -- Generation: engines made for MEMORY_GENERATE, which own the keys and values of sequences ---------------------- */

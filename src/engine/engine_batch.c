@@ -78,9 +78,10 @@ static void check_segments(const struct engine *e, const struct batch *batch, co
                         said->full ? "" : "at most ", (long long)said->longest);
 }
 
-void engine_stage_batch(struct engine *e, const struct batch *batch, struct batch_tensors *to)
+void engine_stage_batch(struct engine *e, const struct batch *own, struct batch_tensors *to)
 {
     const struct memory_settings *m = &e->settings.memory;
+    const struct batch *batch = engine_whole(e, own);
     int64_t slots = batch->rows * batch->max_segments;
     if (batch->rows * batch->row_tokens > m->rows * m->row_tokens || slots > m->rows * m->max_segments)
         error_fatal("a micro-batch of %lld tokens in %lld segments is larger than planned",
