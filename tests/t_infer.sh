@@ -1,6 +1,6 @@
 #!/bin/bash
 # `cistron eval` and `cistron generate` give the same results on every rank count, also where ranks share the weights,
-# and the recipe's metagenomes give 819,087 scored bases. Standard output holds text alone; mistakes in options and
+# the tokens of a window or the key-value cache, and the recipe's metagenomes give 819,087 scored bases. Standard output holds text alone; mistakes in options and
 # prompts give one message and exit code 2.
 . "$abs_top_srcdir/tests/lib.sh"
 small_deck || exit 1
@@ -193,6 +193,22 @@ check "and said" grep -q '# up to 91 tokens with the prompt: the model sees the 
 check "a context beyond the training's is warned of" grep -q 'warning: --context 100 is more than the context of 64' "$work/b"
 "$CISTRON" generate --checkpoint "$work/wide" --tokens 90 --context 256 --temperature 0 >"$work/a256" 2>/dev/null
 check "a context of as many tokens as positions: the same text" cmp "$work/a" "$work/a256"
+# ranks that share the keys and values of each sequence, in blocks of 64 tokens; the context moves with 100 tokens of it
+long=$(sed -n '2,4p' "$work/wide.fa" | tr -d '\n' | cut -c1-150)
+printf '>a\n%s\n>b\nACGTACG\n>c\n%s\n' "$long" "${long:20:70}" >"$work/long.fa"
+for context in 256 100; do
+    cached=(generate --checkpoint "$work/wide" --input "$work/long.fa" --n 2 --tokens 100 --context "$context" --force)
+    ranks 1 "${cached[@]}" -o "$work/cached1.fa"
+    check "generate in a context of $context ends with 0" codes_are 0 1
+    for how in "2 --context-parallel 2" "3 --context-parallel 3 --batch 2" "4 --context-parallel 2 --tensor 2" \
+        "4 --context-parallel 2 --shard"; do
+        # shellcheck disable=SC2086
+        ranks ${how%% *} "${cached[@]}" -o "$work/cached.fa" ${how#* }
+        check "generate in a context of $context on $how ends with 0" codes_are 0 "${how%% *}"
+        check "generate in a context of $context on $how: the texts of 1" \
+            cmp <(fields "$work/cached1.fa") <(fields "$work/cached.fa")
+    done
+done
 refused "generate beyond the positions" "--context 257: must be 2 to 256, the positions of this model (model.positions)" \
     generate --checkpoint "$work/wide" --tokens 90 --context 257
 

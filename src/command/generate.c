@@ -52,6 +52,8 @@ static const struct command_option options[] = {
     COMMAND_FORCE(&given.replace),
     COMMAND_SHARD(&given.shard),
     COMMAND_TENSOR(&given.tensor),
+    {"context-parallel", 0, "N", COMMAND_INTEGER, false, &given.context_parallel,
+     "context parallelism: N ranks share the key-value cache of each sequence (1)"},
     {0}};
 
 const struct command command_generate = {

@@ -30,10 +30,10 @@ struct engine_settings {
     struct optimizer_settings optimizer;
     struct sharding sharding;
     bool replays; /* parts of a step are captured and replayed where the executor can (engine/replay.h) */
-    /* MEMORY_GENERATE only. positions: tokens per sequence in the key-value cache, which has memory.max_segments
-     * sequences. least_rows: minimum rows of a call, at most memory.row_tokens; shorter calls are padded to it, so that
-     * the bits of a product do not depend on the number of tokens. */
-    int64_t positions, least_rows;
+    /* MEMORY_GENERATE only. The key-value cache has `sequences` sequences of `positions` tokens; memory.max_segments is
+     * at least engine_call_segments. least_rows: minimum rows of a call, at most memory.row_tokens; shorter calls are
+     * padded to it, so that the bits of a product do not depend on the number of tokens. */
+    int64_t sequences, positions, least_rows;
     /* The tensor-parallel ranks, in the order of their columns; they write whole rows of a checkpoint together. NULL:
      * no tensor parallelism. Borrowed. */
     struct comm *tensor;
@@ -92,7 +92,7 @@ struct engine {
     struct stage_transfer sending[TRANSFER_DIRECTIONS]; /* SEND_TO_NEXT and SEND_TO_PREVIOUS */
     struct batch_staging staging;
     struct step_replay replay;
-    int64_t *lengths;     /* [memory.max_segments]: tokens of each sequence in the cache; NULL: no cache */
+    int64_t *lengths;     /* [sequences]: tokens of each sequence in the cache; NULL: no cache */
     struct tensor logits; /* in the executor's host memory: result of engine_extend */
     struct engine_return returns[ENGINE_RETURNS];
     int64_t launched, returned; /* number of steps launched, and of results returned */
@@ -107,7 +107,11 @@ struct engine {
  * With context parallelism, groups->context are the ranks that share rows, model->settings.context is the method, and
  * model->tokens is one rank's number of tokens. settings->memory and all batches describe whole rows, of a multiple of
  * 2 * ranks tokens; the batch of an inference pass is one row of any length up to the planned one. The ranks pass the
- * same batches to their engines, and each engine uses its part. */
+ * same batches to their engines, and each engine uses its part.
+ *
+ * In generation groups->context are ranks that share the key-value cache (model->settings.context.cache): a rank has
+ * the keys and values of some blocks of ENGINE_CACHE_BLOCK tokens of each sequence, and model->tokens is the number of
+ * tokens of a call. */
 void engine_create(struct engine *engine, struct executor *executor, struct model *model,
                    const struct parallel_groups *groups, const struct engine_settings *settings);
 void engine_destroy(struct engine *engine);
@@ -191,18 +195,26 @@ void engine_logits(struct engine *engine, const struct batch *batch, int32_t *en
 
 /* -- Generation: engines made for MEMORY_GENERATE, which own the keys and values of sequences ---------------------- */
 
+enum {
+    ENGINE_CACHE_BLOCK = 64
+}; /* consecutive tokens of a sequence whose keys and values belong to one context rank */
+
 /* Tokens to append to one sequence of the cache. */
 struct engine_piece {
-    int64_t sequence; /* 0 .. memory.max_segments - 1 */
+    int64_t sequence; /* 0 .. sequences - 1 */
     const int32_t *tokens;
     int64_t count; /* number of tokens, at least 1 */
     bool ends;     /* the logits of the last token are requested */
 };
 
+/* Returns the maximum number of segments of a call: one for each piece, or with context parallelism one for each part
+ * of a piece whose keys and values belong to one rank. sequences: pieces of a call. */
+int64_t engine_call_segments(int64_t sequences, int64_t tokens, int context_ranks);
+
 /* Appends the pieces to different sequences and returns the requested logits, [pieces with ends, vocabulary], in the
  * order of the pieces. The logits are in host memory of the engine and valid until the next call. The pieces' tokens
  * together must not exceed the planned tokens. Calls in which each piece is one token with `ends` are captured and
- * replayed. Collective over groups.gather. */
+ * replayed. Collective over groups.gather and the context ranks, which pass the same pieces and get the same logits. */
 struct tensor engine_extend(struct engine *engine, const struct engine_piece *pieces, int64_t count);
 
 /* engine_length returns the number of tokens in a sequence; engine_truncate removes the tokens from `length` on. */

@@ -24,7 +24,8 @@ static void describe_segments(const struct engine *e, const struct batch *batch,
 void engine_create_batches(struct engine *e)
 {
     const struct memory_settings *m = &e->settings.memory;
-    int64_t tokens = m->rows * m->row_tokens / group_size(e->groups.context), segments = m->rows * m->max_segments;
+    const int split = engine_generates(e) ? 1 : group_size(e->groups.context);
+    int64_t tokens = m->rows * m->row_tokens / split, segments = m->rows * m->max_segments;
     const int slots = memory_slots_before(m, MODEL_CHUNKS);
     const struct exact_quanta *exact = &e->settings.sharding.exact;
     int64_t squares = m->use == MEMORY_TRAIN ? optimizer_squares(e->model, exact->squares) : 0;

@@ -36,7 +36,9 @@ static void check_settings(const struct engine *e)
     check_group(e->groups.tensor, tensor_ranks(&e->model->settings.tensor), "layers");
     check_group(e->groups.stages, stage_count(&e->model->settings.pipeline), "the model's units");
     check_group(e->groups.context, ranks, "rows");
-    if (ranks == 1)
+    if (e->model->settings.context.cache != (ranks > 1 && engine_generates(e)))
+        error_fatal("bug: ranks share the cache in generation alone, and rows otherwise");
+    if (ranks == 1 || engine_generates(e))
         return;
     if (m->row_tokens % (2 * ranks) != 0 || e->model->tokens * ranks != m->rows * m->row_tokens)
         error_fatal("bug: %lld rows of %lld tokens are not %d times %lld tokens in chunks of one size",
@@ -47,7 +49,7 @@ void engine_create_rows(struct engine *e)
 {
     struct engine_rows *rows = &e->rows;
     check_settings(e);
-    if (context_ranks(&e->model->settings.context) == 1)
+    if (context_ranks(&e->model->settings.context) == 1 || engine_generates(e))
         return;
     const struct memory_settings *m = &e->settings.memory;
     const int entries = entries_of(e), batches = memory_slots_before(m, MODEL_CHUNKS);

@@ -195,7 +195,8 @@ static struct inference_shape shape_of(const struct generator *g, int64_t batch)
                                     .positions = positions_of(g),
                                     .least_rows = least_rows(g),
                                     .shard = g->settings->shard,
-                                    .tensor = g->settings->tensor};
+                                    .tensor = g->settings->tensor,
+                                    .context = g->settings->context_parallel};
 }
 
 /* Checks the memory before any rank of the node allocates. */
@@ -217,8 +218,8 @@ static int check_memory(const struct generator *g)
 /* Chooses the batch: not more places than sequences. The cache numbers the rows of its tokens with int32. */
 static int choose_batch(struct generator *g)
 {
-    const int64_t tensor = MAX(g->settings->tensor, 1);
-    const int64_t teams = g->settings->shard || tensor >= g->world->size ? 1 : g->world->size / tensor;
+    const int64_t team = MAX(g->settings->tensor, 1) * MAX(g->settings->context_parallel, 1);
+    const int64_t teams = g->settings->shard || team >= g->world->size ? 1 : g->world->size / team;
     const int64_t most = INT32_MAX / positions_of(g);
     const int64_t wanted = g->settings->batch > 0 ? g->settings->batch : MIN(BATCH, most);
     g->batch = MIN(wanted, (g->count * g->settings->samples + teams - 1) / teams);
@@ -380,7 +381,9 @@ static int compute(struct generator *g, struct generate_round *round)
                                   .sampling = g->settings->sampling,
                                   .ends = g->ends,
                                   .threads = inference->threads,
-                                  .agree = inference->shares ? g->world : NULL,
+                                  .agree = inference->shares                   ? g->world
+                                           : g->settings->context_parallel > 1 ? inference->grid.model
+                                                                               : NULL,
                                   .added = g->alone && g->world->rank == 0 ? print_added : NULL,
                                   .self = g};
     how.sampling.allowed = g->allowed;

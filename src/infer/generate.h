@@ -20,6 +20,7 @@ struct generate_settings {
     struct sampling sampling; /* `allowed` follows from the alphabet */
     bool shard;               /* as in inference_shape */
     int64_t tensor;           /* number of tensor-parallel ranks; 0: no tensor parallelism */
+    int64_t context_parallel; /* number of ranks that share the key-value cache; 0: none */
     bool replace;             /* replace an existing output */
 };
 

@@ -83,10 +83,12 @@ static struct setup setup_for(const struct inference *inference, const struct pa
 {
     const struct inference_shape *shape = &inference->shape;
     struct setup setup = inference->setup; /* shares the deck, which the inference owns */
-    const int64_t context = context_ranks(&setup.model.context), multiple = context > 1 ? 2 * context : 1;
+    const int ranks = context_ranks(&setup.model.context);
+    const bool splits = ranks > 1 && shape->use != MEMORY_GENERATE; /* rows */
+    const int64_t multiple = splits ? 2 * ranks : 1;
     const int64_t row_tokens = (shape->tokens + multiple - 1) / multiple * multiple;
     const int64_t ends = shape->segments > shape->least_rows ? shape->segments : shape->least_rows;
-    setup.tokens = row_tokens / context;
+    setup.tokens = splits ? row_tokens / ranks : row_tokens;
     if (shape->use == MEMORY_GENERATE)
         setup.head_tokens = ends;
     if (shape->use == MEMORY_LOGITS)
@@ -94,13 +96,15 @@ static struct setup setup_for(const struct inference *inference, const struct pa
     setup.engine.memory.longest = shape->longest;
     setup.engine.memory.use = shape->use;
     setup.engine.memory.row_tokens = row_tokens;
-    setup.engine.memory.max_segments = shape->segments;
+    setup.engine.memory.max_segments =
+        shape->use == MEMORY_GENERATE ? engine_call_segments(shape->segments, shape->tokens, ranks) : shape->segments;
     setup.engine.sharding.level = groups->gather != NULL ? SHARD_FULL : SHARD_NONE;
-    setup.engine.replays = groups->gather == NULL && group_size(groups->tensor) == 1;
+    setup.engine.replays = groups->gather == NULL && group_size(groups->tensor) == 1 && ranks == 1;
+    setup.engine.sequences = shape->segments;
     setup.engine.positions = shape->positions;
     setup.engine.least_rows = shape->least_rows;
     setup.engine.tensor = inference->grid.tensor;
-    setup.engine.context = context > 1 ? inference->grid.context : NULL;
+    setup.engine.context = splits ? inference->grid.context : NULL;
     return setup;
 }
 
@@ -201,7 +205,7 @@ static int set_tensor_parallel(struct inference *inference, int64_t tensor)
 }
 
 /* Chooses the method of attention: by heads, which computes the same bits as one rank, if they can be divided. */
-static int set_context_parallel(struct inference *inference, int64_t context, int64_t tensor)
+static int set_context_parallel(struct inference *inference, int64_t context, int64_t tensor, bool generates)
 {
     const int64_t ranks = inference->world->size / tensor;
     if (context < 1 || ranks % context != 0)
@@ -209,7 +213,9 @@ static int set_context_parallel(struct inference *inference, int64_t context, in
                           tensor > 1 ? " over --tensor" : "", (long long)ranks);
     const bool divides = model_kv_heads(&inference->setup.model) % context == 0;
     inference->setup.model.context =
-        (struct context_parallel){(int)context, divides ? DECK_CONTEXT_HEADS : DECK_CONTEXT_RING};
+        (struct context_parallel){.ranks = (int)context,
+                                  .method = divides ? DECK_CONTEXT_HEADS : DECK_CONTEXT_RING,
+                                  .cache = generates && context > 1};
     return ERROR_NONE;
 }
 
@@ -220,7 +226,7 @@ int inference_lay_out(struct inference *inference, const struct inference_shape 
     inference->shape = *shape;
     int code = set_tensor_parallel(inference, tensor);
     if (code == ERROR_NONE)
-        code = set_context_parallel(inference, context, tensor);
+        code = set_context_parallel(inference, context, tensor, shape->use == MEMORY_GENERATE);
     code = comm_agree(world, code);
     if (code != ERROR_NONE)
         return code;
