@@ -16,7 +16,8 @@
 /* Context parallelism: the number of ranks that share a row, and the method of their attention. */
 struct context_parallel {
     int ranks;                /* 0 and 1: no context parallelism */
-    enum deck_context method; /* not DECK_CONTEXT_AUTO, with more than one rank */
+    enum deck_context method; /* not DECK_CONTEXT_AUTO, with more than one rank; unused with `cache` */
+    bool cache;               /* generation: the ranks share the key-value cache instead, and have the same rows */
 };
 
 /* Returns the number of ranks that share a row. */
