@@ -57,6 +57,8 @@ struct model_settings {
     const struct family *family;
     int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary;
     bool tied;                /* the head's matrix is the embedding's */
+    bool attention_bias;      /* biases of q, k, v and o, in addition to the family's */
+    bool mlp_bias;            /* biases of the MLP's linear layers, in addition to the family's */
     bool norm_zero_centered;  /* norm weights are stored as their difference from 1 */
     bool tanh_gelu;           /* blocks of a family with GELU use its tanh form */
     bool token_dropout;       /* only in a family with token dropout */
@@ -123,6 +125,9 @@ int model_settings_check_sizes(const struct model_settings *settings);
 
 /* Checks that the executor can compute the model. ERROR_USER names the key. */
 int model_settings_check(const struct model_settings *settings, const struct executor *executor);
+
+/* Returns whether a linear layer of the blocks (LINEAR_QKV, ...) has a bias. */
+bool model_has_bias(const struct model_settings *settings, int linear);
 
 /* Returns the elements of all parameters, a tied head counted once. */
 int64_t model_parameter_count(const struct model_settings *settings);

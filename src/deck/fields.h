@@ -15,6 +15,7 @@ struct deck {
         int family; /* enum deck_family */
         int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary, positions;
         int tied; /* enum deck_tied */
+        bool attention_bias, mlp_bias;
         bool norm_zero_centered;
         int gelu; /* enum deck_gelu */
         bool token_dropout;
