@@ -9,7 +9,7 @@
 
 struct tokenizer;
 
-/* What the files say of the model. */
+/* Properties of the model that the files state. */
 struct tokenizer_files {
     const char *class; /* transformers' class of this tokenizer; NULL: none */
     bool ends;         /* the model's windows end with EOS: it is masked */

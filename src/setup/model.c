@@ -152,10 +152,10 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
     }
     const bool lacks = store_vocabulary > 0 && s->vocabulary > 0 && s->vocabulary < store_vocabulary;
     if (lacks && deck->model.vocabulary == 0)
-        return error_user("key model.preset = \"%s\": has a vocabulary of %lld, but the token store data.train has ids up "
-                          "to %lld; set model.vocabulary = %lld",
-                          deck->model.preset, (long long)s->vocabulary, (long long)store_vocabulary - 1,
-                          (long long)store_vocabulary);
+        return error_user(
+            "key model.preset = \"%s\": has a vocabulary of %lld, but the token store data.train has ids up "
+            "to %lld; set model.vocabulary = %lld",
+            deck->model.preset, (long long)s->vocabulary, (long long)store_vocabulary - 1, (long long)store_vocabulary);
     if (lacks)
         return error_user("key model.vocabulary = %lld: the token store data.train has ids up to %lld",
                           (long long)s->vocabulary, (long long)store_vocabulary - 1);
