@@ -97,7 +97,7 @@ struct family {
     bool layer_norm;         /* LayerNorm with bias, else RMSNorm */
     bool bias[LINEAR_COUNT]; /* linear layers of a block that always have biases; settings may add to them */
     bool gelu;               /* the MLP is down(gelu(up)), else SwiGLU: down(silu(gate) * up) */
-    bool causal; /* a token sees earlier ones, the next is predicted; else it sees all, and masked ones are predicted */
+    bool causal; /* the objective unless settings say otherwise (model_causal, settings.h): true causal, false masked */
     bool interleaved;   /* rotary pairs are adjacent elements, else half a head apart */
     bool transform;     /* the head has dense, GELU (erf) and norm between the final norm and the decoder */
     bool decoder_bias;  /* the decoder has a bias */
@@ -110,7 +110,7 @@ struct family {
 
     /* -- Tokens -- */
     const char *tokenizer;       /* tokenizer of its published models, if this program has it */
-    const char *learns_from;     /* tokenizer of the data that this program trains it on */
+    const char *learns_from;     /* tokenizer whose special ids random data has, and that messages propose */
     const char *tokenizer_class; /* transformers' class, for vocab.txt and cls_token as BOS; NULL: tokenizer.json */
 
     /* -- config.json; NULL: the dialect has no classes for the family -- */

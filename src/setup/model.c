@@ -58,6 +58,17 @@ const struct family *model_family_from_deck(const struct deck *deck)
     return family;
 }
 
+bool model_causal_from_deck(const struct deck *deck)
+{
+    return model_causal(&(struct model_settings){.family = model_family_from_deck(deck),
+                                                 .objective = (enum deck_objective)deck->model.objective});
+}
+
+bool model_drops_tokens(const struct deck *deck)
+{
+    return model_family_from_deck(deck)->token_dropout && deck->model.token_dropout && !model_causal_from_deck(deck);
+}
+
 int64_t model_vocabulary_from_deck(const struct deck *deck)
 {
     const struct family *family;
@@ -115,6 +126,7 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
         p = &no_preset;
     *s = (struct model_settings){
         .family = family,
+        .objective = (enum deck_objective)deck->model.objective,
         .layers = pick_size(deck->model.layers, p->layers),
         .hidden = pick_size(deck->model.hidden, p->hidden),
         .ffn = pick_size(deck->model.ffn, p->ffn),
@@ -127,7 +139,7 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
         .norm_zero_centered = deck->model.norm_zero_centered,
         .tanh_gelu = deck->model.gelu == DECK_GELU_TANH,
         .mlp_tokens = deck->memory.mlp_tokens,
-        .token_dropout = family->token_dropout && deck->model.token_dropout,
+        .token_dropout = model_drops_tokens(deck),
         .rope = {.theta = pick_real(deck->model.rope_theta, p->rope.theta),
                  .factor = pick_real(deck->model.rope_scaling.factor, p->rope.factor),
                  .low = pick_real(deck->model.rope_scaling.low, p->rope.low),
@@ -157,7 +169,13 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
         s->tied = false;
         s->decay_embedding = false;
     }
-    if (store_vocabulary > 0 && s->vocabulary > 0 && s->vocabulary < store_vocabulary)
+    const bool lacks = store_vocabulary > 0 && s->vocabulary > 0 && s->vocabulary < store_vocabulary;
+    if (lacks && deck->model.vocabulary == 0)
+        return error_user(
+            "key model.preset = \"%s\": has a vocabulary of %lld, but the token store data.train has ids up "
+            "to %lld; set model.vocabulary = %lld",
+            deck->model.preset, (long long)s->vocabulary, (long long)store_vocabulary - 1, (long long)store_vocabulary);
+    if (lacks)
         return error_user("key model.vocabulary = %lld: the token store data.train has ids up to %lld",
                           (long long)s->vocabulary, (long long)store_vocabulary - 1);
     if (s->freeze == DECK_FREEZE_TRUNK && s->tied)
@@ -174,6 +192,7 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
 void model_settings_to_deck(const struct model_settings *s, struct deck *deck)
 {
     deck->model.family = family_choice(s->family);
+    deck->model.objective = (int)s->objective;
     deck->model.layers = s->layers;
     deck->model.hidden = s->hidden;
     deck->model.ffn = s->ffn;

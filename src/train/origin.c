@@ -91,15 +91,11 @@ static int check_sizes(const char *path, const struct model_settings *wanted, co
 /* Logs keys that differ from the checkpoint's although the weights' shapes agree. */
 static void log_overruled(const struct deck *deck, const struct deck *found, const char *path)
 {
-    static const char *const keys[] = {"model.gelu",
-                                       "model.token_dropout",
-                                       "model.rope_theta",
-                                       "model.rope_rounding",
-                                       "model.norm_eps",
-                                       "model.rope_scaling.factor",
-                                       "model.rope_scaling.low",
-                                       "model.rope_scaling.high",
-                                       "model.rope_scaling.original"};
+    static const char *const keys[] = {"model.objective",           "model.gelu",
+                                       "model.token_dropout",       "model.rope_theta",
+                                       "model.rope_rounding",       "model.norm_eps",
+                                       "model.rope_scaling.factor", "model.rope_scaling.low",
+                                       "model.rope_scaling.high",   "model.rope_scaling.original"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         char *own = deck_key_text(deck, keys[i]), *theirs = deck_key_text(found, keys[i]);
         if (strcmp(own, theirs) != 0)
