@@ -15,7 +15,7 @@ double flops_per_token(const struct model_settings *s, int64_t segment, enum flo
     if (convention == FLOPS_OPENGENOME2)
         return (24 * hidden * hidden * blocks + 4 * length * hidden * attends) * layers +
                2 * hidden * (double)s->vocabulary * heads;
-    bool half = convention == FLOPS_CAUSAL && s->family->causal;
+    bool half = convention == FLOPS_CAUSAL && model_causal(s);
     double keys = half ? (length + 1) / 2 : length;                           /* keys that a token sees, on average */
     double attention = 2 * 2 * keys * (double)s->heads * (double)s->head_dim; /* GEMMs q k' and p v */
     const double head = 2 * model_head_elements(s);
