@@ -157,5 +157,7 @@ done
 (ulimit -s 512 && exec "$CISTRON" plan quickstart) >"$work/out" 2>&1
 check "half a MiB of stack is enough to plan" test $? -eq 0
 
+check "EasyBuild's recipe is of this version" \
+    test -f "$abs_top_srcdir/contrib/easybuild/Cistron-$("$CISTRON" --version | awk 'NR == 1 { print $2 }')-gompi-2025a.eb"
 command -v python3 >/dev/null && check "Spack's recipe" python3 "$abs_top_srcdir/tests/interop/spack_recipe.py" "$abs_top_srcdir" >"$work/out"
 finish
