@@ -78,9 +78,18 @@ static int64_t norm_count(const struct model_settings *s)
     return s->family->layer_norm ? 2 * s->hidden : s->hidden;
 }
 
+static int64_t task_head_count(const struct model_settings *s)
+{
+    const struct family_task *task = &s->family->task[s->task.head];
+    const int64_t dense = task->dense != NULL ? s->hidden * s->hidden + s->hidden : 0;
+    return norm_count(s) + dense + s->task.labels * s->hidden + (task->bias ? s->task.labels : 0);
+}
+
 static int64_t head_count(const struct model_settings *s)
 {
     const struct family *family = s->family;
+    if (s->task.head != DECK_HEAD_LM)
+        return task_head_count(s);
     int64_t head = norm_count(s) + (s->tied ? 0 : s->vocabulary * s->hidden);
     if (family->decoder_bias)
         head += s->vocabulary;
@@ -108,6 +117,8 @@ int64_t model_trained_count(const struct model_settings *s)
 double model_head_elements(const struct model_settings *s)
 {
     const double hidden = (double)s->hidden;
+    if (s->task.head != DECK_HEAD_LM)
+        return s->task.head == DECK_HEAD_TOKEN ? hidden * (double)s->task.labels : 0;
     return hidden * (double)s->vocabulary + (s->family->transform ? hidden * hidden : 0);
 }
 

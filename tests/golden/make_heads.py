@@ -41,6 +41,7 @@ class Head:
     problem: str  # problem_type of config.json
     outputs: int
     seed: int
+    mean: bool = False  # the classifier reads the mean over residues instead of the first token
 
     @property
     def esm(self):
@@ -59,6 +60,7 @@ HEADS = [
     Head("esm2_token", TOKEN, "single_label_classification", 4, 73),
     Head("llama_sequence", LLAMA, "single_label_classification", 3, 74),
     Head("llama_regression", LLAMA, "regression", 1, 75),
+    Head("esm2_mean", SEQUENCE, "single_label_classification", 3, 76, mean=True),
 ]
 
 
@@ -140,8 +142,16 @@ def last_of_row(model):
     model.model.padding_idx = None
 
 
+def pool_residues(model, tokens):
+    """Replaces the state of the first token, which the classifier reads, by the mean over tokens that are not special."""
+    real = ((tokens >= 4) & (tokens < 29)).to(next(model.parameters()).dtype)[:, :, None]
+    model.classifier.register_forward_pre_hook(
+        lambda module, x: ((x[0] * real).sum(1, keepdim=True) / real.sum(1, keepdim=True),)
+    )
+
+
 MUTATIONS = {
-    "pooled at the row's end": (pool_last, lambda head: head.architecture is SEQUENCE),
+    "pooled at the row's end": (pool_last, lambda head: head.architecture is SEQUENCE and not head.mean),
     "mean over the row": (pool_mean, lambda head: head.architecture is SEQUENCE),
     "tanh left out": (without_tanh, lambda head: head.architecture is SEQUENCE),
     "biases of the head left out": (without_biases, lambda head: head.esm),
@@ -163,6 +173,8 @@ def compute(head, weights, batch, dtype, mutate=None):
             model = exact(model, head, stack)
         if mutate:
             mutate(model)
+        if head.mean:
+            pool_residues(model, tokens)
         output = model(input_ids=tokens.long(), attention_mask=mask.long(), labels=labels)
         output.loss.backward()
     gradients = {n: (torch.zeros_like(p) if p.grad is None else p.grad).numpy() for n, p in model.named_parameters()}
