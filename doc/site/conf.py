@@ -37,6 +37,7 @@ models
 embed
 score
 finetune
+heads
 parallel
 precision
 clusters

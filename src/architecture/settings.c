@@ -7,6 +7,26 @@
 enum { MAX_LAYERS = 100000, WIDEST_HEAD = 256 };
 static const double MAX_PARAMETERS = 1e15;
 
+static int check_task(const struct model_settings *s)
+{
+    const struct task_settings *task = &s->task;
+    const char *name = task->head == DECK_HEAD_TOKEN ? "token" : "sequence";
+    const bool regression = task->problem == DECK_PROBLEM_REGRESSION;
+    if (task->head == DECK_HEAD_LM)
+        return ERROR_NONE;
+    if (s->family->task[task->head].architecture == NULL)
+        return error_user("key model.head = \"%s\": models of family %s have no such head", name, s->family->name);
+    if (task->head == DECK_HEAD_TOKEN && regression)
+        return error_user("key model.problem_type = \"regression\": needs model.head = \"sequence\"");
+    if (task->head == DECK_HEAD_TOKEN && task->pooling != DECK_POOLING_AUTO)
+        return error_user("key model.pooling: needs model.head = \"sequence\"");
+    if (task->labels < (regression ? 1 : 2))
+        return error_user("key model.num_labels = %lld: must be at least %d with model.head = \"%s\": the %s",
+                          (long long)task->labels, regression ? 1 : 2, name,
+                          regression ? "numbers of a sequence" : "number of classes");
+    return ERROR_NONE;
+}
+
 int model_settings_check_sizes(const struct model_settings *s)
 {
     const struct {
@@ -18,6 +38,9 @@ int model_settings_check_sizes(const struct model_settings *s)
         if (sizes[i].value <= 0)
             return error_user("key model.%s: not set, and neither model.preset nor data.train determines it; set it",
                               sizes[i].key);
+    int code = check_task(s);
+    if (code != ERROR_NONE)
+        return code;
     double parameters = model_matrix_elements(s) + (double)s->vocabulary * (double)s->hidden;
     if (s->layers > MAX_LAYERS || parameters > MAX_PARAMETERS)
         return error_user(
