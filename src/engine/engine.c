@@ -64,7 +64,10 @@ static void create_host(struct engine *e)
 {
     enum { MORE = 256 /* for small tensors sent with a batch or an update */ };
     const struct memory_settings *m = &e->settings.memory;
-    const struct batch largest = {.rows = m->rows, .row_tokens = m->row_tokens, .max_segments = m->max_segments};
+    const struct batch largest = {.rows = m->rows,
+                                  .row_tokens = m->row_tokens,
+                                  .max_segments = m->max_segments,
+                                  .numbers = model_numbers(&e->model->settings)};
     staging_create(&e->staging, e->executor,
                    batch_bytes(&largest) + engine_table_bytes(e) + engine_labelled_bytes(e) + engine_cache_bytes(e) +
                        MORE);

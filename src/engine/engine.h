@@ -34,6 +34,7 @@ struct engine_settings {
      * at least engine_call_segments. least_rows: minimum rows of a call, at most memory.row_tokens; shorter calls are
      * padded to it, so that the bits of a product do not depend on the number of tokens. */
     int64_t sequences, positions, least_rows;
+    const float *class_weights; /* [model's task.labels], borrowed by engine_create; NULL: classes have no weights */
     /* The tensor-parallel ranks, in the order of their columns; they write whole rows of a checkpoint together. NULL:
      * no tensor parallelism. Borrowed. */
     struct comm *tensor;

@@ -219,12 +219,25 @@ static int set_context_parallel(struct inference *inference, int64_t context, in
     return ERROR_NONE;
 }
 
+/* Refuses a fine-tuning head where tokens are predicted. */
+static int check_head(const struct inference *inference)
+{
+    if (inference->shape.use == MEMORY_EMBED || inference->setup.model.task.head == DECK_HEAD_LM)
+        return ERROR_NONE;
+    return error_user(
+        "%s: has a fine-tuning head (model.head) instead of a language-model head; cistron embed reads its "
+        "states, and cistron export writes it for transformers",
+        inference->path);
+}
+
 int inference_lay_out(struct inference *inference, const struct inference_shape *shape)
 {
     const int64_t tensor = shape->tensor != 0 ? shape->tensor : 1, context = shape->context != 0 ? shape->context : 1;
     struct comm *world = inference->world;
     inference->shape = *shape;
-    int code = set_tensor_parallel(inference, tensor);
+    int code = check_head(inference);
+    if (code == ERROR_NONE)
+        code = set_tensor_parallel(inference, tensor);
     if (code == ERROR_NONE)
         code = set_context_parallel(inference, context, tensor, shape->use == MEMORY_GENERATE);
     code = comm_agree(world, code);
