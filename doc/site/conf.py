@@ -34,6 +34,8 @@ tutorial_cluster
 :caption: Guides
 
 models
+families
+objectives
 embed
 score
 finetune

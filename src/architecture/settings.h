@@ -55,8 +55,15 @@ static inline int stage_count(const struct pipeline_parallel *pipeline)
 
 struct model_settings {
     const struct family *family;
+    enum deck_objective objective; /* see model_causal */
+    struct {
+        bool given;
+        int64_t id; /* -1: none */
+    } pad;          /* the padding token of the data's tokenizer; not given: the family's tokenizer is used */
     int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary;
     bool tied;                /* the head's matrix is the embedding's */
+    bool attention_bias;      /* biases of q, k, v and o, in addition to the family's */
+    bool mlp_bias;            /* biases of the MLP's linear layers, in addition to the family's */
     bool norm_zero_centered;  /* norm weights are stored as their difference from 1 */
     bool tanh_gelu;           /* blocks of a family with GELU use its tanh form */
     bool token_dropout;       /* only in a family with token dropout */
@@ -81,6 +88,26 @@ struct model_settings {
     struct precision precision; /* zeros: all compute in the compute type */
     struct recompute recompute; /* recompute policy of the blocks */
 };
+
+/* Returns whether a token sees earlier tokens only, and the next one is predicted; else a token sees all, and masked
+ * tokens are predicted. */
+static inline bool model_causal(const struct model_settings *settings)
+{
+    return settings->objective == DECK_OBJECTIVE_FAMILY ? settings->family->causal
+                                                        : settings->objective == DECK_OBJECTIVE_CAUSAL;
+}
+
+/* Return the token that adds nothing to the embedding's gradient, and the row of the embedding that is initially zero;
+ * -1: none. In a family that has one, it is the padding token. */
+static inline int64_t model_padding(const struct model_settings *settings)
+{
+    return settings->family->padding >= 0 && settings->pad.given ? settings->pad.id : settings->family->padding;
+}
+
+static inline int64_t model_zero_row(const struct model_settings *settings)
+{
+    return settings->family->zero_row >= 0 && settings->pad.given ? settings->pad.id : settings->family->zero_row;
+}
 
 /* Return this rank's number of query heads, key and value heads, and MLP columns of a layer. */
 static inline int64_t model_heads(const struct model_settings *settings)
@@ -123,6 +150,9 @@ int model_settings_check_sizes(const struct model_settings *settings);
 
 /* Checks that the executor can compute the model. ERROR_USER names the key. */
 int model_settings_check(const struct model_settings *settings, const struct executor *executor);
+
+/* Returns whether a linear layer of the blocks (LINEAR_QKV, ...) has a bias. */
+bool model_has_bias(const struct model_settings *settings, int linear);
 
 /* Returns the elements of all parameters, a tied head counted once. */
 int64_t model_parameter_count(const struct model_settings *settings);

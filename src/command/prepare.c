@@ -16,7 +16,7 @@ static int run(const struct command_environment *environment, char **arguments, 
 
 static const struct command_option options[] = {
     {"tokenizer", 0, "NAME", COMMAND_TEXT, true, &given.tokenizer,
-     "nucleotide, esm2, amplify, or the file or folder of a text tokenizer"},
+     "nucleotide, nucleotide_mask, esm2, amplify, or the file or folder of a text tokenizer"},
     {"format", 0, "NAME", COMMAND_TEXT, false, &given.format,
      "format of the output: store, or megatron (a data set of Megatron-LM, OUT.bin and OUT.idx)"},
     {"append-eod", 0, NULL, COMMAND_FLAG, false, &given.append_eod, "Megatron: append the end token to each record"},

@@ -12,9 +12,11 @@ struct deck {
     struct {
         char preset[DECK_STRING], initialise_from[DECK_STRING];
         bool initialise_optimizer;
-        int family; /* enum deck_family */
+        int family;    /* enum deck_family */
+        int objective; /* enum deck_objective */
         int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary, positions;
         int tied; /* enum deck_tied */
+        bool attention_bias, mlp_bias;
         bool norm_zero_centered;
         int gelu; /* enum deck_gelu */
         bool token_dropout;

@@ -13,7 +13,7 @@ static int entries_of(const struct engine *e)
 
 static bool is_causal(const struct engine *e)
 {
-    return e->model->settings.family->causal;
+    return model_causal(&e->model->settings);
 }
 
 /* Returns the number of segment slots of a whole micro-batch, as planned. */

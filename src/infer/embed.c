@@ -576,8 +576,7 @@ static int prepare(struct embedder *e)
 
 static int embed(struct embedder *e)
 {
-    const struct family *family = e->inference->setup.model.family;
-    e->masked = !family->causal;
+    e->masked = !model_causal(&e->inference->setup.model);
     e->strands = e->settings->both_strands ? 2 : 1;
     e->begin = 1;
     e->end = e->masked;

@@ -170,14 +170,15 @@ static int check_objective(const struct inference *inference, const struct eval_
 {
     const char *family = inference->setup.model.family->name;
     const char *option = s->overlap != EVAL_OVERLAP ? "--overlap" : s->bos ? "--bos" : "--no-mask";
-    if (masked && (s->overlap != EVAL_OVERLAP || s->bos || s->no_mask))
+    const bool bases = inference->tokenizer->bases;
+    if (masked && (s->overlap != EVAL_OVERLAP || s->bos || (s->no_mask && !bases)))
         return error_user("%s: does not apply to a masked model (%s), whose windows do not overlap, always have "
                           "special tokens, and are scored at masked tokens only",
                           option, family);
     if (!masked && s->seed != EVAL_SEED)
         return error_user("--seed: applies to masked models only, where it selects the masked tokens; %s is not one",
                           family);
-    if (s->both_strands && !inference->tokenizer->bases)
+    if (s->both_strands && !bases)
         return inference_refuse_strands(inference);
     if (masked && inference->tokenizer->mask < 0)
         return error_user("%s: is a masked model (%s) with tokenizer %s, which has no mask token", inference->path,
@@ -189,7 +190,7 @@ static int check_objective(const struct inference *inference, const struct eval_
 static int shape_of(const struct inference *inference, const struct eval_settings *s, struct score_settings *how,
                     struct token_masking *masking)
 {
-    const bool masked = !inference->setup.model.family->causal;
+    const bool masked = !model_causal(&inference->setup.model);
     int64_t context, overlap = 0;
     int code = check_objective(inference, s, masked);
     if (code == ERROR_NONE)
@@ -198,13 +199,13 @@ static int shape_of(const struct inference *inference, const struct eval_setting
         code = choose_overlap(s, context, &overlap);
     if (code != ERROR_NONE)
         return code;
-    /* text begins with the begin token if it did in training */
-    const bool bos = s->bos || (tokenizer_is_text(inference->tokenizer) && inference_begins(inference));
+    /* text and proteins begin with the begin token if they did in training; a genome's record is a piece */
+    const bool bos = s->bos || (!inference->tokenizer->bases && inference_begins(inference));
     if (bos && inference->tokenizer->bos < 0)
         return error_user("--bos: the tokenizer of %s, %s, has no begin token", inference->path,
                           inference->tokenizer->name);
     *masking = (struct token_masking){inference->tokenizer, (uint64_t)seed_of(inference, s),
-                                      inference->setup.train.mask_probability};
+                                      inference->setup.train.mask_probability, NULL};
     int64_t batch = s->batch > 0 ? s->batch : BATCH_TOKENS / context > 1 ? BATCH_TOKENS / context : 1;
     *how = (struct score_settings){.checkpoint = inference->path,
                                    .windows = {.input = s->input,

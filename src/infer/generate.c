@@ -83,10 +83,10 @@ static int check_settings(const struct generate_settings *s)
     return ERROR_NONE;
 }
 
-static int check_family(const struct inference *inference)
+static int check_objective(const struct inference *inference)
 {
     const struct family *family = inference->setup.model.family;
-    if (family->causal)
+    if (model_causal(&inference->setup.model))
         return ERROR_NONE;
     return error_user("%s: is a masked model (%s), which cannot continue a sequence; cistron eval prints its loss, "
                       "cistron embed its vectors",
@@ -276,7 +276,7 @@ static int prepare(struct generator *g)
     const struct generate_settings *s = g->settings;
     struct inference *inference = g->inference;
     const bool reads = g->world->rank == 0;
-    int code = check_family(inference);
+    int code = check_objective(inference);
     if (code == ERROR_NONE)
         code = inference_check_context(inference, s->context, 2);
     code = comm_agree(g->world, code);

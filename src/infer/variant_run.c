@@ -99,7 +99,7 @@ static int check_settings(struct variant_run *r)
     const struct variant_settings *s = r->settings;
     struct inference *inference = r->inference;
     const struct tokenizer *tokenizer = inference->tokenizer;
-    const bool masked = !inference->setup.model.family->causal;
+    const bool masked = !model_causal(&inference->setup.model);
     struct site_tokens *how = &r->scoring.tokens;
     if (tokenizer_is_text(tokenizer))
         return error_user("%s: is a model of text (%s); cistron score supports models of bases and residues only",

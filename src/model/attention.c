@@ -36,7 +36,7 @@ void attention_launch(struct execution *e, const struct unit *unit, struct atten
     args->kv_heads = heads.kv;
     args->head_dim = unit->settings->head_dim;
     args->scale = softmax_scale(unit);
-    args->causal = unit_family(unit)->causal;
+    args->causal = model_causal(unit->settings);
     launch(e->stream, OP_ATTENTION_FORWARD, args);
 }
 
@@ -47,7 +47,7 @@ void attention_launch_backward(struct execution *e, const struct unit *unit, str
     args->kv_heads = heads.kv;
     args->head_dim = unit->settings->head_dim;
     args->scale = softmax_scale(unit);
-    args->causal = unit_family(unit)->causal;
+    args->causal = model_causal(unit->settings);
     launch(e->stream, OP_ATTENTION_BACKWARD, args);
 }
 
@@ -65,7 +65,7 @@ static struct attention_segments some_slots(const struct attention_segments *all
 void attention_launch_halves(struct execution *e, const struct unit *unit, const struct attention_segments *part,
                              bool skip_first, struct attention_backward_args *args)
 {
-    const int64_t halves = context_halves(unit_family(unit)->causal), each = part->q_start.cols / halves;
+    const int64_t halves = context_halves(model_causal(unit->settings)), each = part->q_start.cols / halves;
     for (int64_t half = skip_first ? 1 : 0; half < halves; half++) {
         args->segments = some_slots(part, half * each, each);
         attention_launch_backward(e, unit, attention_all_heads(unit), args);
