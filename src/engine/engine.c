@@ -176,6 +176,7 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
     }
     if (engine_generates(e))
         engine_create_sequences(e);
+    engine_create_fetched(e);
     memory_create(&e->memory, model, m, &e->execution, &e->budget);
     const struct store_request request = {.model = model,
                                           .budget = &e->budget,
@@ -204,6 +205,7 @@ void engine_destroy(struct engine *e)
     memory_free(e->batches);
     memory_free(e->acquisitions);
     engine_destroy_sequences(e);
+    engine_destroy_fetched(e);
     destroy_host(e);
     budget_destroy(&e->budget);
 }

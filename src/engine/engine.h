@@ -88,8 +88,9 @@ struct engine {
     struct tensor rope_table;
     struct execution_owner owner; /* owner of the execution */
     struct execution execution;
-    const struct engine_states *states;                 /* in engine_embed, else NULL */
-    int64_t state_tokens;                               /* tokens of its batch */
+    const struct engine_states *states; /* in engine_embed, else NULL */
+    int64_t state_tokens;               /* tokens of its batch */
+    struct tensor fetched; /* in the executor's host memory: some rows of states; absent unless memory.use is EMBED */
     struct stage_transfer sending[TRANSFER_DIRECTIONS]; /* SEND_TO_NEXT and SEND_TO_PREVIOUS */
     struct batch_staging staging;
     struct step_replay replay;
