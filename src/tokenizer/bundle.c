@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "file/open.h"
+#include "tokenizer/vocabulary_files.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -117,6 +118,18 @@ static void warn_of_more(const char *folder)
     free(path);
 }
 
+static bool has_tokenizer(const struct tokenizer_bundle *bundle)
+{
+    return bundle->files[BUNDLE_JSON].data != NULL || bundle->files[BUNDLE_RANKS].data != NULL;
+}
+
+/* Returns whether a path names a file of a vocabulary, which its folder completes. */
+static bool is_vocabulary(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
+    return strcmp(name, bundle_names[BUNDLE_VOCABULARY]) == 0 || strcmp(name, bundle_names[BUNDLE_MERGES]) == 0;
+}
+
 int bundle_read(struct tokenizer_bundle *bundle, const char *where)
 {
     struct stat status;
@@ -128,14 +141,20 @@ int bundle_read(struct tokenizer_bundle *bundle, const char *where)
     char *folder = is_folder       ? memory_string(where)
                    : slash == NULL ? memory_string(".")
                                    : memory_format("%.*s", (int)(slash - where), where);
-    int code = is_folder ? take_from(bundle, BUNDLE_JSON, folder) : take(bundle, BUNDLE_JSON, where);
-    if (code == ERROR_NONE && bundle_bytes(bundle) == 0)
+    int code = ERROR_NONE;
+    if (is_folder)
+        code = take_from(bundle, BUNDLE_JSON, folder);
+    else if (!is_vocabulary(where))
+        code = take(bundle, BUNDLE_JSON, where);
+    if (code == ERROR_NONE && is_folder && !has_tokenizer(bundle))
         code = take_from(bundle, BUNDLE_RANKS, folder);
-    if (code == ERROR_NONE && bundle_bytes(bundle) == 0)
-        code =
-            error_user("%s: contains neither %s nor %s", where, bundle_names[BUNDLE_JSON], bundle_names[BUNDLE_RANKS]);
     for (int kind = BUNDLE_CONFIG; kind < BUNDLE_KINDS && code == ERROR_NONE; kind++)
         code = take_from(bundle, (enum bundle_kind)kind, folder);
+    if (code == ERROR_NONE && !has_tokenizer(bundle))
+        code = vocabulary_files_complete(bundle, where);
+    if (code == ERROR_NONE && !has_tokenizer(bundle))
+        code = error_user("%s: contains neither %s nor %s, nor %s with %s", where, bundle_names[BUNDLE_JSON],
+                          bundle_names[BUNDLE_RANKS], bundle_names[BUNDLE_VOCABULARY], bundle_names[BUNDLE_MERGES]);
     if (code == ERROR_NONE)
         warn_of_more(folder);
     free(folder);
