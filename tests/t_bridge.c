@@ -171,8 +171,11 @@ static const struct config_case config_cases[] = {
     {"llama_tiny", "{\"architectures\": [\"LlamaForSequenceClassification\"]}",
      "key architectures = [\"LlamaForSequenceClassification\"]: is not supported; allowed: [\"LlamaForCausalLM\"]"},
     {"llama_tiny", "{\"hidden_act\": \"gelu\"}", "key hidden_act = \"gelu\": is not supported; allowed: \"silu\""},
-    {"llama_tiny", "{\"attention_bias\": true}", "key attention_bias = true: is not supported; allowed: false"},
-    {"llama_tiny", "{\"mlp_bias\": true}", "key mlp_bias = true: is not supported"},
+    {"llama_tiny", "{\"attention_bias\": true, \"mlp_bias\": true}", NULL},
+    {"llama_tiny", "{\"attention_bias\": 1}", "key attention_bias = 1: must be true or false"},
+    {"llama_tiny", "{\"mlp_bias\": \"true\"}", "key mlp_bias = \"true\": must be true or false"},
+    {"qwen2_tiny", "{\"use_sliding_window\": true}", "key use_sliding_window = true: is not supported; allowed: false"},
+    {"qwen2_tiny", "{\"use_sliding_window\": null, \"head_dim\": null, \"sliding_window\": 131072}", NULL},
     {"llama_tiny", "{\"quantization_config\": {\"bits\": 4}}", "key quantization_config = {\"bits\": 4}"},
     {"llama_tiny", "{\"hidden_size\": 33.0}", "key hidden_size = 33.0: must be a positive whole number"},
     {"llama_tiny", "{\"hidden_size\": \"32\"}", "key hidden_size = \"32\": must be a positive whole number"},
@@ -380,6 +383,11 @@ static void test_check(void)
     s.family = &without_te;
     error_clear();
     CHECK(config_check(&s, DIALECT_TE) == ERROR_USER && strstr(error_message(), "BioNeMo has no class") != NULL);
+    s.family = &family_llama;
+    s.attention_bias = true;
+    error_clear();
+    CHECK(config_check(&s, DIALECT_HF) == ERROR_NONE && config_check(&s, DIALECT_TE) == ERROR_USER);
+    CHECK(strstr(error_message(), "model.attention_bias = true: not supported by NVLlamaForCausalLM") != NULL);
     error_clear();
 }
 
@@ -756,6 +764,7 @@ int main(void)
     test_round_trip("esm2_tiny", false, EXPORT_SHARD_BYTES, NULL, 0);
     test_round_trip("esm2_old", false, EXPORT_SHARD_BYTES, "lm_head.decoder.weight", 2);
     test_round_trip("amplify_tiny", false, EXPORT_SHARD_BYTES, NULL, 0);
+    test_round_trip("qwen2_tiny", true, EXPORT_SHARD_BYTES, NULL, 0);
     test_made_up();
     test_tables();
     test_old_spelling();

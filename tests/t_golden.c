@@ -23,6 +23,8 @@ static const char *const cases[] = {"llama_gqa_padded",
                                     "llama_tied_scaled_padded",
                                     "llama_gqa_scaled_packed",
                                     "llama_mha_packed",
+                                    "llama_biased",
+                                    "qwen2_packed",
                                     "esm2_padded",
                                     "esm2_packed",
                                     "esm2_tanh",
@@ -301,6 +303,47 @@ static void compare(const struct golden *g, const char *executor_name, struct ex
     free(o.gradient_bits);
 }
 
+/* The greedy continuation, through the cache of keys and values in calls of several tokens, is that of the file. */
+static void test_continuation(const struct golden *g, struct executor *executor)
+{
+    enum { CALL = 7 };
+    const int64_t positions = g->prompt_count + g->greedy_count;
+    struct model model;
+    model_create(&model, &g->settings, CALL, 1);
+    struct comm *self = comm_self();
+    struct group *group = comm_group_create(self, NULL, "data");
+    const struct engine_settings settings = {.memory = {.use = MEMORY_GENERATE,
+                                                        .compute = DTYPE_F32,
+                                                        .statistic = DTYPE_F32,
+                                                        .slots = {1},
+                                                        .rows = 1,
+                                                        .row_tokens = CALL,
+                                                        .max_segments = 1},
+                                             .positions = positions};
+    const struct parallel_groups groups = groups_replicated(group);
+    struct engine engine;
+    engine_create(&engine, executor, &model, &groups, &settings);
+    golden_load(g, &engine);
+    int32_t tokens[2 * GOLDEN_TOKENS];
+    memcpy(tokens, g->prompt, sizeof g->prompt);
+    for (int64_t count = g->prompt_count; count < positions; count++) {
+        struct tensor logits = {0};
+        for (int64_t before; (before = engine_length(&engine, 0)) < count;) {
+            const struct engine_piece piece = {0, tokens + before, MIN(count - before, CALL), true};
+            logits = engine_extend(&engine, &piece, 1);
+        }
+        int32_t best = 0;
+        for (int32_t v = 1; v < (int32_t)logits.cols; v++)
+            best = tensor_get(&logits, 0, v) > tensor_get(&logits, 0, best) ? v : best;
+        tokens[count] = best;
+    }
+    CHECK(memcmp(tokens + g->prompt_count, g->greedy, (size_t)g->greedy_count * sizeof *g->greedy) == 0);
+    engine_destroy(&engine);
+    model_destroy(&model);
+    comm_group_destroy(group);
+    comm_destroy(self);
+}
+
 /* Is the token in a sequence? */
 static bool reads_padding(const struct batch *b, int64_t padding)
 {
@@ -323,7 +366,7 @@ static bool applies(const struct golden *g, enum mutation mutation)
         return family->layer_norm;
     case NO_BIAS:
     case NO_BIAS_GRADIENT:
-        return family->bias;
+        return model_has_bias(&g->settings, LINEAR_QKV);
     case NO_DECODER_BIAS:
         return family->decoder_bias;
     case GELU_FORM:
@@ -378,6 +421,8 @@ static int run_named(const char *name)
         struct golden g;
         golden_open(&g, cases[c]);
         compare(&g, name, executor, DTYPE_F32, &single_bounds);
+        if (g.prompt_count > 0)
+            test_continuation(&g, executor);
         compare_rounded(&g, name, executor, cpu);
         golden_close(&g);
     }
@@ -403,6 +448,8 @@ int main(int count, char **arguments)
         CHECK(within(&o, &double_bounds));
         free(o.gradient_bits);
         compare(&g, "cpu", cpu, DTYPE_F32, &single_bounds);
+        if (g.prompt_count > 0)
+            test_continuation(&g, cpu);
         for (int m = NO_ROPE; m < MUTATIONS; m++) {
             if (!applies(&g, (enum mutation)m))
                 continue;

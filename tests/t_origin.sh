@@ -98,6 +98,7 @@ refuse 1 "key model.vocabulary: 256 in the file, 300 in the deck" model.initiali
 refuse 1 'key model.tied: "no" in the file, "yes" in the deck' model.initialise_from="$file" model.tied=yes
 refuse 1 "key model.norm_zero_centered: false in the file, true in the deck" model.initialise_from="$file" \
     model.norm_zero_centered=true
+refuse 1 "key model.mlp_bias: false in the file, true in the deck" model.initialise_from="$file" model.mlp_bias=true
 refuse 1 "key model.layers: 2 in the file, 32 in the deck" model.initialise_from="$file" model.preset=og2_7b
 refuse 1 "has a model of family llama, but the deck has esm2" model.initialise_from="$file" model.preset=esm2_8m
 refuse 1 "has a model of family llama, but the deck has amplify" model.initialise_from="$file" model.family=amplify

@@ -34,6 +34,7 @@ tutorial_cluster
 :caption: Guides
 
 models
+families
 objectives
 embed
 score

@@ -1,11 +1,12 @@
-/* A family of models as data: the differences between Llama, ESM-2 and AMPLIFY. One file, family_NAME.c, defines a
- * family: the form of its blocks and head, published sizes, parameter names, config.json, and tensors in both dialects.
- * All other code interprets these rows and names no family. Settings that vary within a family are in
+/* A family of models as data: the differences between Llama, Qwen, ESM-2 and AMPLIFY. One file, family_NAME.c, defines
+ * a family: the form of its blocks and head, published sizes, parameter names, config.json, and tensors in both
+ * dialects. All other code interprets these rows and names no family. Settings that vary within a family are in
  * architecture/settings.h. The list of families is DECK_FAMILIES (deck/deck.h). */
 #ifndef ARCHITECTURE_FAMILY_H
 #define ARCHITECTURE_FAMILY_H
 
 #include "architecture/config_key.h"
+#include "architecture/precision.h"
 #include "architecture/rope.h"
 
 #include <stdbool.h>
@@ -93,9 +94,9 @@ struct family {
     const char *title; /* in messages */
 
     /* -- Blocks and head -- */
-    bool layer_norm; /* LayerNorm with bias, else RMSNorm */
-    bool bias;       /* the linear layers of a block have biases */
-    bool gelu;       /* the MLP is down(gelu(up)), else SwiGLU: down(silu(gate) * up) */
+    bool layer_norm;         /* LayerNorm with bias, else RMSNorm */
+    bool bias[LINEAR_COUNT]; /* linear layers of a block that always have biases; settings may add to them */
+    bool gelu;               /* the MLP is down(gelu(up)), else SwiGLU: down(silu(gate) * up) */
     bool causal; /* the objective unless settings say otherwise (model_causal, settings.h): true causal, false masked */
     bool interleaved;   /* rotary pairs are adjacent elements, else half a head apart */
     bool transform;     /* the head has dense, GELU (erf) and norm between the final norm and the decoder */

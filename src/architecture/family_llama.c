@@ -30,8 +30,13 @@ static const struct model_preset presets[] = {
 
 static const struct config_key keys[] = {
     FIXED_KEY("hidden_act", "\"silu\"", "\"silu\""),
-    FIXED_KEY("attention_bias", "false", "false"),
-    FIXED_KEY("mlp_bias", "false", "false"),
+    {.key = "attention_bias",
+     .kind = CONFIG_FLAG,
+     .scope = CONFIG_HF,
+     .offset = offsetof(struct deck, model.attention_bias)},
+    {.key = "mlp_bias", .kind = CONFIG_FLAG, .scope = CONFIG_HF, .offset = offsetof(struct deck, model.mlp_bias)},
+    {.key = "attention_bias", .kind = CONFIG_FIXED, .scope = CONFIG_TE, .allowed = "false", .missing = "false"},
+    {.key = "mlp_bias", .kind = CONFIG_FIXED, .scope = CONFIG_TE, .allowed = "false", .missing = "false"},
     {.key = "is_causal", .kind = CONFIG_CHECKED, .allowed = "true", .missing = "true"},
     SIZE_KEY("hidden_size", model.hidden, 4096),
     SIZE_KEY("intermediate_size", model.ffn, 11008),

@@ -89,14 +89,24 @@ static int64_t head_count(const struct model_settings *s)
     return head;
 }
 
+bool model_has_bias(const struct model_settings *s, int linear)
+{
+    const bool added = linear == LINEAR_QKV || linear == LINEAR_O ? s->attention_bias : s->mlp_bias;
+    return s->family->bias[linear] || added;
+}
+
 int64_t model_parameter_count(const struct model_settings *s)
 {
     const struct family *family = s->family;
     int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
     int64_t block = s->hidden * (q + 2 * kv) + q * s->hidden + (family->gelu ? 2 : 3) * s->hidden * s->ffn;
     block += 2 * norm_count(s);
-    if (family->bias)
-        block += q + 2 * kv + s->hidden + (family->gelu ? 1 : 2) * s->ffn + s->hidden;
+    const int64_t biases[LINEAR_COUNT] = {[LINEAR_QKV] = q + 2 * kv,
+                                          [LINEAR_O] = s->hidden,
+                                          [LINEAR_UP] = (family->gelu ? 1 : 2) * s->ffn,
+                                          [LINEAR_DOWN] = s->hidden};
+    for (int linear = 0; linear < LINEAR_COUNT; linear++)
+        block += model_has_bias(s, linear) ? biases[linear] : 0;
     return s->vocabulary * s->hidden + s->layers * block + head_count(s);
 }
 

@@ -16,7 +16,8 @@
 /* Context parallelism: the number of ranks that share a row, and the method of their attention. */
 struct context_parallel {
     int ranks;                /* 0 and 1: no context parallelism */
-    enum deck_context method; /* not DECK_CONTEXT_AUTO, with more than one rank */
+    enum deck_context method; /* not DECK_CONTEXT_AUTO, with more than one rank; unused with `cache` */
+    bool cache;               /* generation: the ranks share the key-value cache instead, and have the same rows */
 };
 
 /* Returns the number of ranks that share a row. */
@@ -61,6 +62,8 @@ struct model_settings {
     } pad;          /* the padding token of the data's tokenizer; not given: the family's tokenizer is used */
     int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary;
     bool tied;                /* the head's matrix is the embedding's */
+    bool attention_bias;      /* biases of q, k, v and o, in addition to the family's */
+    bool mlp_bias;            /* biases of the MLP's linear layers, in addition to the family's */
     bool norm_zero_centered;  /* norm weights are stored as their difference from 1 */
     bool tanh_gelu;           /* blocks of a family with GELU use its tanh form */
     bool token_dropout;       /* only in a family with token dropout */
@@ -147,6 +150,9 @@ int model_settings_check_sizes(const struct model_settings *settings);
 
 /* Checks that the executor can compute the model. ERROR_USER names the key. */
 int model_settings_check(const struct model_settings *settings, const struct executor *executor);
+
+/* Returns whether a linear layer of the blocks (LINEAR_QKV, ...) has a bias. */
+bool model_has_bias(const struct model_settings *settings, int linear);
 
 /* Returns the elements of all parameters, a tied head counted once. */
 int64_t model_parameter_count(const struct model_settings *settings);

@@ -26,6 +26,15 @@ static int check_size(const char *architecture, const char *key, int64_t value, 
                       (long long)wanted);
 }
 
+/* BioNeMo's Llama has no biases. */
+static int check_biases(const struct model_settings *s, enum checkpoint_dialect dialect)
+{
+    if (dialect != DIALECT_TE || (!s->attention_bias && !s->mlp_bias))
+        return ERROR_NONE;
+    return error_user("key model.%s = true: not supported by %s of BioNeMo; export with --dialect hf",
+                      s->attention_bias ? "attention_bias" : "mlp_bias", s->family->architecture[dialect]);
+}
+
 static bool has_key(const struct family *family, enum config_kind kind, enum checkpoint_dialect dialect)
 {
     const struct config_key *row = family_key(family, kind);
@@ -51,8 +60,8 @@ int config_check(const struct model_settings *s, enum checkpoint_dialect dialect
     if (!family->loads_frequencies && s->rope.rounding != DECK_ROUNDING_NONE)
         return error_user("key model.rope_rounding: not supported by %s, which does not round rotary frequencies",
                           architecture);
-    int code = ERROR_NONE;
-    if (te || family_key_of(family, offsetof(struct deck, model.head_dim)) == NULL)
+    int code = check_biases(s, dialect);
+    if (code == ERROR_NONE && (te || family_key_of(family, offsetof(struct deck, model.head_dim)) == NULL))
         code = check_size(architecture, "head_dim", s->head_dim, s->hidden / s->heads, "has no head size of its own");
     if (code == ERROR_NONE && family_key_of(family, offsetof(struct deck, model.kv_heads)) == NULL)
         code = check_size(architecture, "kv_heads", s->kv_heads, s->heads, "has no grouped heads");

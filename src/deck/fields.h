@@ -16,6 +16,7 @@ struct deck {
         int objective; /* enum deck_objective */
         int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary, positions;
         int tied; /* enum deck_tied */
+        bool attention_bias, mlp_bias;
         bool norm_zero_centered;
         int gelu; /* enum deck_gelu */
         bool token_dropout;

@@ -29,7 +29,9 @@ const struct deck_row deck_table[] = {
      .doc = "Name of a published model whose sizes are used; \"\" for none. Keys of this section override the preset's "
             "values."},
     {CHOICE(model.family, DECK_FAMILY_PRESET, "preset" DECK_FAMILIES(FAMILY_NAME)), .restart = RESTART_TENSORS,
-     .doc = "Form of the blocks and the head. \"preset\" is the preset's family, or \"llama\" without a preset."},
+     .doc =
+         "Form of the blocks and the head. \"preset\" is the preset's family, or \"llama\" without a preset. \"qwen2\" "
+         "(also Qwen 2.5) is a Llama with biases of q, k and v."},
     {CHOICE(model.objective, DECK_OBJECTIVE_FAMILY, "family", "causal", "masked"), .restart = RESTART_MODEL,
      .doc =
          "\"causal\": a token sees earlier tokens, and the model predicts the next one. \"masked\": a token sees all, "
@@ -64,6 +66,10 @@ const struct deck_row deck_table[] = {
          "training, and eval and score take the windows of the training."},
     {CHOICE(model.tied, DECK_TIED_PRESET, "preset", "yes", "no"), .restart = RESTART_TENSORS,
      .doc = "Whether the head shares the embedding's matrix; without a preset, \"esm2\" does."},
+    {BOOL(model.attention_bias, false), .restart = RESTART_TENSORS,
+     .doc = "\"llama\": the linear layers of attention (q, k, v and o) have biases."},
+    {BOOL(model.mlp_bias, false), .restart = RESTART_TENSORS,
+     .doc = "\"llama\": the linear layers of the MLP have biases."},
     {BOOL(model.norm_zero_centered, false), .restart = RESTART_MODEL,
      .doc = "Store the gains of norms as their distance from 1 (Megatron's --apply-layernorm-1p): they start at 0, "
             "bf16 keeps more of their digits, and weight decay, if optimizer.decay includes norms, pulls gains to 1. "

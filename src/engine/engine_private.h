@@ -42,7 +42,9 @@ void engine_create_rows(struct engine *e);
 void engine_destroy_rows(struct engine *e);
 /* Returns the maximum bytes that engine_stage_tables copies to the device for a batch. */
 int64_t engine_table_bytes(const struct engine *e);
-/* Returns this rank's part of a batch, valid until the next call; without context parallelism, the batch. */
+/* Returns the batch that the ranks split: `batch`, or a padded copy, valid until the next call. */
+const struct batch *engine_whole(struct engine *e, const struct batch *batch);
+/* Returns this rank's part of a whole batch, valid until the next call; without context parallelism, the batch. */
 const struct batch *engine_part(struct engine *e, const struct batch *whole);
 void engine_stage_tables(struct engine *e, const struct batch *whole, struct batch_tensors *to);
 

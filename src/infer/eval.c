@@ -281,7 +281,8 @@ static int evaluate(struct inference *inference, const struct eval_settings *s, 
                                                                   .tokens = how.tokens,
                                                                   .segments = how.windows_at_once,
                                                                   .shard = s->shard,
-                                                                  .tensor = s->tensor});
+                                                                  .tensor = s->tensor,
+                                                                  .context = s->context_parallel});
     if (code == ERROR_NONE)
         code = inference_start(inference);
     how.together = inference->shares;

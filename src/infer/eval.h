@@ -18,11 +18,12 @@ struct eval_settings {
     int64_t batch;   /* windows per batch; 0 = a few thousand tokens */
     int64_t seed;    /* seed of a masked model's masks; EVAL_SEED = that of the training */
     bool bos, no_mask;
-    bool both_strands;       /* bases: score each record on both strands; its loss and tokens are those of both */
-    bool replace;            /* replace an existing output */
-    bool shard;              /* as in inference_shape */
-    int64_t tensor;          /* number of tensor-parallel ranks; 0: no tensor parallelism */
-    const char *letter_case; /* see prepare/census.h; may be NULL */
+    bool both_strands;        /* bases: score each record on both strands; its loss and tokens are those of both */
+    bool replace;             /* replace an existing output */
+    bool shard;               /* as in inference_shape */
+    int64_t tensor;           /* number of tensor-parallel ranks; 0: no tensor parallelism */
+    int64_t context_parallel; /* number of context-parallel ranks; 0: no context parallelism */
+    const char *letter_case;  /* see prepare/census.h; may be NULL */
 };
 
 /* Scores the file and writes the JSON. A causal model scores each token given the tokens before it, in overlapping

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/range.h"
+#include "base/text.h"
 #include "comm/threads.h"
 #include "data/tokenizer_member.h"
 #include "checkpoint/checkpoint.h"
@@ -82,21 +83,28 @@ static struct setup setup_for(const struct inference *inference, const struct pa
 {
     const struct inference_shape *shape = &inference->shape;
     struct setup setup = inference->setup; /* shares the deck, which the inference owns */
+    const int ranks = context_ranks(&setup.model.context);
+    const bool splits = ranks > 1 && shape->use != MEMORY_GENERATE; /* rows */
+    const int64_t multiple = splits ? 2 * ranks : 1;
+    const int64_t row_tokens = (shape->tokens + multiple - 1) / multiple * multiple;
     const int64_t ends = shape->segments > shape->least_rows ? shape->segments : shape->least_rows;
-    setup.tokens = shape->tokens;
+    setup.tokens = splits ? row_tokens / ranks : row_tokens;
     if (shape->use == MEMORY_GENERATE)
         setup.head_tokens = ends;
     if (shape->use == MEMORY_LOGITS)
-        setup.head_tokens = shape->tokens; /* the logits of any token may be requested */
+        setup.head_tokens = setup.tokens; /* the logits of any token may be requested */
     setup.engine.memory.longest = shape->longest;
     setup.engine.memory.use = shape->use;
-    setup.engine.memory.row_tokens = shape->tokens;
-    setup.engine.memory.max_segments = shape->segments;
+    setup.engine.memory.row_tokens = row_tokens;
+    setup.engine.memory.max_segments =
+        shape->use == MEMORY_GENERATE ? engine_call_segments(shape->segments, shape->tokens, ranks) : shape->segments;
     setup.engine.sharding.level = groups->gather != NULL ? SHARD_FULL : SHARD_NONE;
-    setup.engine.replays = groups->gather == NULL && group_size(groups->tensor) == 1;
+    setup.engine.replays = groups->gather == NULL && group_size(groups->tensor) == 1 && ranks == 1;
+    setup.engine.sequences = shape->segments;
     setup.engine.positions = shape->positions;
     setup.engine.least_rows = shape->least_rows;
     setup.engine.tensor = inference->grid.tensor;
+    setup.engine.context = splits ? inference->grid.context : NULL;
     return setup;
 }
 
@@ -156,20 +164,34 @@ int inference_refuse_strands(const struct inference *inference)
                       inference->path, inference->tokenizer->name);
 }
 
+/* Returns what limits a window to inference->longest tokens. */
+static const char *limit_of(const struct inference *inference)
+{
+    return inference->longest > inference->context ? "the positions of this model (model.positions)"
+                                                   : "the context that this model was trained with";
+}
+
 int inference_check_context(const struct inference *inference, int64_t context, int64_t least)
 {
     if (context == 0)
         context = inference->context;
     if (context < least || context > inference->longest)
         return error_user("--context %lld: must be %lld to %lld, %s", (long long)context, (long long)least,
-                          (long long)inference->longest,
-                          inference->longest > inference->context ? "the positions of this model (model.positions)"
-                                                                  : "the context that this model was trained with");
+                          (long long)inference->longest, limit_of(inference));
     if (context > inference->context && inference->world->rank == 0)
         log_warn("--context %lld is more than the context of %lld that the model was trained with; its results may "
                  "make little sense",
                  (long long)context, (long long)inference->context);
     return ERROR_NONE;
+}
+
+int inference_check_record(const struct inference *inference, const char *name, int64_t tokens)
+{
+    if (tokens <= inference->longest)
+        return ERROR_NONE;
+    return error_user("record %s has %lld tokens, more than %lld, %s; --max-length truncates records",
+                      text_short((char[TEXT_SHORT]){0}, name), (long long)tokens, (long long)inference->longest,
+                      limit_of(inference));
 }
 
 static int set_tensor_parallel(struct inference *inference, int64_t tensor)
@@ -182,16 +204,36 @@ static int set_tensor_parallel(struct inference *inference, int64_t tensor)
     return tensor_parallel_check(&inference->setup.model, "--tensor");
 }
 
+/* Chooses the method of attention: by heads, which computes the same bits as one rank, if they can be divided. */
+static int set_context_parallel(struct inference *inference, int64_t context, int64_t tensor, bool generates)
+{
+    const int64_t ranks = inference->world->size / tensor;
+    if (context < 1 || ranks % context != 0)
+        return error_user("--context-parallel %lld: must divide the number of ranks%s, %lld", (long long)context,
+                          tensor > 1 ? " over --tensor" : "", (long long)ranks);
+    const bool divides = model_kv_heads(&inference->setup.model) % context == 0;
+    inference->setup.model.context =
+        (struct context_parallel){.ranks = (int)context,
+                                  .method = divides ? DECK_CONTEXT_HEADS : DECK_CONTEXT_RING,
+                                  .cache = generates && context > 1};
+    return ERROR_NONE;
+}
+
 int inference_lay_out(struct inference *inference, const struct inference_shape *shape)
 {
-    const int64_t tensor = shape->tensor != 0 ? shape->tensor : 1;
+    const int64_t tensor = shape->tensor != 0 ? shape->tensor : 1, context = shape->context != 0 ? shape->context : 1;
     struct comm *world = inference->world;
     inference->shape = *shape;
-    int code = comm_agree(world, set_tensor_parallel(inference, tensor));
+    int code = set_tensor_parallel(inference, tensor);
+    if (code == ERROR_NONE)
+        code = set_context_parallel(inference, context, tensor, shape->use == MEMORY_GENERATE);
+    code = comm_agree(world, code);
     if (code != ERROR_NONE)
         return code;
-    struct grid_shape grid = {
-        .tensor = (int)tensor, .context = 1, .shard = 1, .kv_replicas = model_kv_replicas(&inference->setup.model)};
+    struct grid_shape grid = {.tensor = (int)tensor,
+                              .context = (int)context,
+                              .shard = 1,
+                              .kv_replicas = model_kv_replicas(&inference->setup.model)};
     const bool shares = world->size > tensor && comm_max_i64(world, shape->shard || lacks_memory(inference, &grid)) > 0;
     grid.shard = shares ? 0 : 1;
     code = comm_agree(world, grid_create(&inference->grid, world, &grid));
@@ -204,6 +246,7 @@ int inference_lay_out(struct inference *inference, const struct inference_shape 
     inference->shares = shares;
     inference->teams = inference->grid.data_ranks;
     inference->team = inference->grid.data_rank;
+    inference->has_results = inference->grid.context->rank == 0;
     if (shares && world->rank == 0)
         fprintf(stderr, "# %d ranks share the weights: each has a shard\n", world->size);
     return ERROR_NONE;

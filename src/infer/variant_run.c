@@ -199,7 +199,8 @@ static struct inference_shape choose_shape(const struct variant_run *r)
                                     .segments = 1 + tokens / TOKENS_PER_ITEM,
                                     .longest = longest,
                                     .shard = r->settings->shard,
-                                    .tensor = r->settings->tensor};
+                                    .tensor = r->settings->tensor,
+                                    .context = r->settings->context_parallel};
 }
 
 static int check_memory(const struct variant_run *r)

@@ -13,7 +13,7 @@ static const struct norm norm2 = {BLOCK_NORM2, BLOCK_NORM2_BIAS, BLOCK_RSTD2, BL
  * so the sums are bias gradients. With sequence parallelism they would cover only a part of the tokens. */
 static bool norms_sum(const struct unit *unit)
 {
-    return unit_family(unit)->bias && unit_family(unit)->layer_norm && !sequence_parallel(unit);
+    return unit_family(unit)->bias[LINEAR_O] && unit_family(unit)->layer_norm && !sequence_parallel(unit);
 }
 
 static struct linear linear_of(const struct unit *unit, enum block_weight weight)
@@ -21,20 +21,22 @@ static struct linear linear_of(const struct unit *unit, enum block_weight weight
     static const int sections[] = {BLOCK_QKV_OUT, BLOCK_MIDDLE, BLOCK_UP_OUT, UNIT_OUTPUT};
     static const enum linear_split splits[] = {LINEAR_COLUMN_PARALLEL, LINEAR_ROW_PARALLEL, LINEAR_COLUMN_PARALLEL,
                                                LINEAR_ROW_PARALLEL};
-    return (struct linear){.weight = (int)weight,
-                           .bias = unit_family(unit)->bias ? BLOCK_BIASES + (int)weight : -1,
-                           .first = BLOCK_LINEARS + (int)weight * LINEAR_TENSORS,
-                           .first_quantized = (int)weight * LINEAR_QUANTIZED,
-                           .split = splits[weight],
-                           .section = sections[weight],
-                           .tokens = UNIT_TOKENS,
-                           .quantizes_per_gemm = unit->settings->precision.quantizes_per_gemm,
-                           .number = operand_number(unit->layer, (int)weight, OPERAND_INPUT),
-                           .precision = precision_of(&unit->settings->precision, unit->layer, (int)weight),
-                           .summed = (weight == BLOCK_UP && unit_family(unit)->gelu) ||
-                                     (weight == BLOCK_O && norms_sum(unit)),
-                           .fused = {[OPERAND_INPUT] = weight == BLOCK_DOWN, [OPERAND_GRADIENT] = weight == BLOCK_UP},
-                           .remade = weight == BLOCK_DOWN};
+    const bool bias = model_has_bias(unit->settings, (int)weight), gelu = unit_family(unit)->gelu;
+    const bool unsummed = bias && !gelu; /* SwiGLU's backward does not sum its result: a separate quantization does */
+    return (struct linear){
+        .weight = (int)weight,
+        .bias = bias ? BLOCK_BIASES + (int)weight : -1,
+        .first = BLOCK_LINEARS + (int)weight * LINEAR_TENSORS,
+        .first_quantized = (int)weight * LINEAR_QUANTIZED,
+        .split = splits[weight],
+        .section = sections[weight],
+        .tokens = UNIT_TOKENS,
+        .quantizes_per_gemm = unit->settings->precision.quantizes_per_gemm,
+        .number = operand_number(unit->layer, (int)weight, OPERAND_INPUT),
+        .precision = precision_of(&unit->settings->precision, unit->layer, (int)weight),
+        .summed = (weight == BLOCK_UP && gelu) || (weight == BLOCK_O && norms_sum(unit)),
+        .fused = {[OPERAND_INPUT] = weight == BLOCK_DOWN, [OPERAND_GRADIENT] = weight == BLOCK_UP && !unsummed},
+        .remade = weight == BLOCK_DOWN};
 }
 
 static const struct attention attention_ids = {BLOCK_QKV_OUT, BLOCK_ATTENTION, BLOCK_LSE, BLOCK_EXCHANGE};
@@ -362,7 +364,7 @@ static void declare_bias(struct unit *unit, int id, const struct linear_part *pa
 static void declare_linear(struct unit *unit, enum block_weight id, int64_t inputs, const struct linear_part *parts,
                            int count)
 {
-    const bool bias = unit_family(unit)->bias;
+    const bool bias = model_has_bias(unit->settings, (int)id);
     const enum linear_split split = linear_of(unit, id).split;
     const int64_t own_inputs = split == LINEAR_ROW_PARALLEL ? inputs / tensor_ranks(&unit->settings->tensor) : inputs;
     int64_t rows = 0;

@@ -97,6 +97,23 @@ int64_t model_trained_positions(const struct deck *deck)
     return pick_size(deck->model.positions, window + model_family_from_deck(deck)->extra_positions);
 }
 
+/* Refuses biases that the family's class does not have as an option. */
+static int check_biases(const struct model_settings *s)
+{
+    const struct {
+        const char *key;
+        size_t offset;
+        bool set;
+    } options[] = {{"attention_bias", offsetof(struct deck, model.attention_bias), s->attention_bias},
+                   {"mlp_bias", offsetof(struct deck, model.mlp_bias), s->mlp_bias}};
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        if (options[i].set && family_key_of(s->family, options[i].offset) == NULL)
+            return error_user(
+                "key model.%s = true: not with model.family = \"%s\", whose biases are fixed; use \"llama\"",
+                options[i].key, s->family->name);
+    return ERROR_NONE;
+}
+
 int model_settings_from_deck(struct model_settings *s, const struct deck *deck, int64_t store_vocabulary)
 {
     static const struct model_preset no_preset = {.rope = PLAIN_ROPE(10000), .init_std = 0.02, .norm_eps = 1e-5};
@@ -117,6 +134,8 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
         .kv_heads = pick_size(deck->model.kv_heads, p->kv_heads),
         .vocabulary = pick_size(deck->model.vocabulary, pick_size(p->vocabulary, store_vocabulary)),
         .tied = deck->model.tied == DECK_TIED_PRESET ? tied : deck->model.tied == DECK_TIED_YES,
+        .attention_bias = deck->model.attention_bias,
+        .mlp_bias = deck->model.mlp_bias,
         .norm_zero_centered = deck->model.norm_zero_centered,
         .tanh_gelu = deck->model.gelu == DECK_GELU_TANH,
         .mlp_tokens = deck->memory.mlp_tokens,
@@ -162,7 +181,9 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
     if (s->freeze == DECK_FREEZE_TRUNK && s->tied)
         return error_user("key train.freeze = \"trunk\": not with a tied head, whose matrix is the embedding's; set "
                           "model.tied = \"no\" or train.freeze = \"none\"");
-    int code = model_settings_check_sizes(s);
+    int code = check_biases(s);
+    if (code == ERROR_NONE)
+        code = model_settings_check_sizes(s);
     if (code == ERROR_NONE)
         code = precision_from_deck(&s->precision, deck, s->layers);
     return code == ERROR_NONE ? recompute_from_deck(&s->recompute, deck, s->layers) : code;
@@ -180,6 +201,8 @@ void model_settings_to_deck(const struct model_settings *s, struct deck *deck)
     deck->model.head_dim = s->head_dim;
     deck->model.vocabulary = s->vocabulary;
     deck->model.tied = s->tied ? DECK_TIED_YES : DECK_TIED_NO;
+    deck->model.attention_bias = s->attention_bias;
+    deck->model.mlp_bias = s->mlp_bias;
     deck->model.norm_zero_centered = s->norm_zero_centered;
     deck->model.gelu = s->tanh_gelu ? DECK_GELU_TANH : DECK_GELU_ERF;
     deck->model.token_dropout = s->token_dropout;

@@ -75,9 +75,16 @@ static int check_sizes(const char *path, const struct model_settings *wanted, co
     if (wanted->tied != found->tied)
         faults_add(&faults, "key model.tied: %s in the file, %s in the deck", found->tied ? "\"yes\"" : "\"no\"",
                    wanted->tied ? "\"yes\"" : "\"no\"");
-    if (wanted->norm_zero_centered != found->norm_zero_centered)
-        faults_add(&faults, "key model.norm_zero_centered: %s in the file, %s in the deck",
-                   found->norm_zero_centered ? "true" : "false", wanted->norm_zero_centered ? "true" : "false");
+    const struct {
+        const char *key;
+        bool wanted, found;
+    } flags[] = {{"attention_bias", wanted->attention_bias, found->attention_bias},
+                 {"mlp_bias", wanted->mlp_bias, found->mlp_bias},
+                 {"norm_zero_centered", wanted->norm_zero_centered, found->norm_zero_centered}};
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
+        if (flags[i].wanted != flags[i].found)
+            faults_add(&faults, "key model.%s: %s in the file, %s in the deck", flags[i].key,
+                       flags[i].found ? "true" : "false", flags[i].wanted ? "true" : "false");
     return faults_verdict(&faults, "key model.initialise_from: the model of %s differs from the deck's", path);
 }
 

@@ -86,6 +86,15 @@ def llama(dtype=torch.float32, **changes):
     return cast(fill(transformers.LlamaForCausalLM(transformers.LlamaConfig(**settings | changes)), 1), dtype)
 
 
+def qwen(version, dtype=torch.float32, **changes):
+    settings = dict(
+        vocab_size=256, hidden_size=64, intermediate_size=80, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=256, bos_token_id=2, eos_token_id=0, pad_token_id=1,
+    )  # fmt: skip
+    configuration = getattr(transformers, f"Qwen{version}Config")(**settings | changes)
+    return cast(fill(getattr(transformers, f"Qwen{version}ForCausalLM")(configuration), 3), dtype)
+
+
 def esm2(dtype=torch.float32, **changes):
     settings = dict(
         vocab_size=33, hidden_size=48, intermediate_size=96, num_hidden_layers=3, num_attention_heads=2,
@@ -324,6 +333,11 @@ CASES = [
          "nucleotide"),
     Case("llama, scaled, bf16", lambda: llama(torch.bfloat16, rope_parameters=LLAMA3),
          loader(transformers.LlamaForCausalLM), range(4, 256), "nucleotide", dtype="bf16"),
+    Case("llama, biases", lambda: llama(attention_bias=True, mlp_bias=True), loader(transformers.LlamaForCausalLM),
+         range(4, 256), "nucleotide"),
+    Case("qwen2", lambda: qwen(2, rope_theta=1e6), loader(transformers.Qwen2ForCausalLM), range(4, 256), "nucleotide"),
+    Case("qwen2, tied, bf16", lambda: qwen(2, torch.bfloat16, tie_word_embeddings=True),
+         loader(transformers.Qwen2ForCausalLM), range(4, 256), "nucleotide", dtype="bf16"),
     Case("esm2", esm2, loader(transformers.EsmForMaskedLM), range(2, 32), "esm2", (32,)),
     Case("esm2, no token dropout", lambda: esm2(token_dropout=False), loader(transformers.EsmForMaskedLM),
          range(2, 32), "esm2", (32,)),

@@ -20,6 +20,11 @@ static double attribute(hid_t file, const char *name)
     return value;
 }
 
+static double optional_attribute(hid_t file, const char *name, double missing)
+{
+    return H5Aexists(file, name) > 0 ? attribute(file, name) : missing;
+}
+
 static bool attribute_is(hid_t file, const char *name, const char *text)
 {
     char value[32] = "";
@@ -45,15 +50,25 @@ static void read_dataset(hid_t file, const char *name, hid_t type, int64_t count
     H5Dclose(id);
 }
 
-static int count_steps(hid_t file)
+static int count_of(hid_t file, const char *name, int most)
 {
-    hid_t id = H5Dopen2(file, "/losses", H5P_DEFAULT), space = H5Dget_space(id);
-    hssize_t steps = H5Sget_simple_extent_npoints(space);
-    if (steps < 1 || steps > GOLDEN_STEPS)
-        error_fatal("golden file: /losses of %lld steps", (long long)steps);
+    hid_t id = H5Dopen2(file, name, H5P_DEFAULT), space = H5Dget_space(id);
+    hssize_t count = H5Sget_simple_extent_npoints(space);
+    if (count < 1 || count > most)
+        error_fatal("golden file: %s has %lld elements", name, (long long)count);
     H5Sclose(space);
     H5Dclose(id);
-    return (int)steps;
+    return (int)count;
+}
+
+static void read_continuation(struct golden *g, hid_t file)
+{
+    if (H5Lexists(file, "/greedy", H5P_DEFAULT) <= 0)
+        return;
+    g->prompt_count = count_of(file, "/prompt", GOLDEN_TOKENS);
+    g->greedy_count = count_of(file, "/greedy", GOLDEN_TOKENS);
+    read_dataset(file, "/prompt", H5T_NATIVE_INT32, g->prompt_count, g->prompt);
+    read_dataset(file, "/greedy", H5T_NATIVE_INT32, g->greedy_count, g->greedy);
 }
 
 double *golden_read(const struct golden *golden, const char *group, const char *name, int64_t count)
@@ -101,6 +116,8 @@ void golden_open(struct golden *g, const char *name)
         .head_dim = (int64_t)attribute(file, "head_dim"),
         .vocabulary = (int64_t)attribute(file, "vocab"),
         .tied = attribute(file, "tied") != 0,
+        .attention_bias = optional_attribute(file, "attention_bias", 0) != 0,
+        .mlp_bias = optional_attribute(file, "mlp_bias", 0) != 0,
         .rope = {attribute(file, "rope_theta"), attribute(file, "rope_factor"), attribute(file, "rope_low"),
                  attribute(file, "rope_high"), (int64_t)attribute(file, "rope_original")},
         .norm_eps = attribute(file, "norm_eps"),
@@ -121,9 +138,10 @@ void golden_open(struct golden *g, const char *name)
     int64_t logits = g->batch.rows * g->batch.row_tokens * g->settings.vocabulary;
     g->logits = golden_read(g, "", "logits", logits);
     read_dataset(file, "/loss", H5T_NATIVE_DOUBLE, 1, &g->loss);
-    g->steps = count_steps(file);
+    g->steps = count_of(file, "/losses", GOLDEN_STEPS);
     read_dataset(file, "/losses", H5T_NATIVE_DOUBLE, g->steps, g->losses);
     read_dataset(file, "/grad_norms", H5T_NATIVE_DOUBLE, g->steps, g->norms);
+    read_continuation(g, file);
 }
 
 void golden_close(struct golden *g)

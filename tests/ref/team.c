@@ -32,7 +32,7 @@ const char *team_text(int ranks, const struct layout *l, const struct form *f)
 {
     static const char *const levels[] = {"none", "optimizer", "gradients", "full"};
     static const char *const methods[] = {"auto", "gather", "heads", "ring"};
-    static const char *const kinds[] = {"Llama", "tied Llama", "ESM-2", "AMPLIFY"};
+    static const char *const kinds[] = {"Llama", "tied Llama", "ESM-2", "AMPLIFY", "Qwen"};
     static char text[300];
     snprintf(text, sizeof text,
              "%d ranks: %d stages of %d, %d to a layer%s, %d to a row by %s, %d to a state, %s%s%s%s; %s, %s%s, %d "
@@ -161,7 +161,7 @@ struct model_settings team_settings(const struct layout *layout, const struct fo
     settings.heads = 24;
     settings.kv_heads = settings.family->causal ? 2 : settings.heads;
     settings.head_dim = 4;
-    settings.context = (struct context_parallel){layout->context, layout->method};
+    settings.context = (struct context_parallel){.ranks = layout->context, .method = layout->method};
     settings.tensor =
         (struct tensor_parallel){.ranks = layout_tensor(layout), .sequence = layout->tensor > 1 && !layout->whole_rows};
     settings.tied = settings.tied && !form->gathers && !form->frozen;
