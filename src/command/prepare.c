@@ -68,8 +68,8 @@ const struct command command_prepare = {
             "a record is dropped; lower-case letters and other characters that are not tokens become <unk> and are\n"
             "counted. The folder of OUT.h5 is created if it does not exist.\n\n"
             "Text: --tokenizer names a tokenizer.json of Hugging Face, a tokenizer.model of tiktoken (Llama 3), or a\n"
-            "folder with one of them (byte-level BPE). Each record is encoded as a whole, and the store keeps the\n"
-            "tokenizer's files.",
+            "folder with one of them or with vocab.json and merges.txt (byte-level BPE). Each record is encoded as a\n"
+            "whole, and the store keeps the tokenizer's files.",
     .options = options,
     .least = 1,
     .most = -1,
