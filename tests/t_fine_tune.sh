@@ -187,9 +187,9 @@ check "an older model in a newer folder is noticed" cmp newest/model.safetensors
 
 # what no folder can say is refused before a step is done
 ranks 2 train deck.cfg data.train=esm2.store.h5 output.folder=odd model.family=esm2 model.layers=1 model.hidden=32 \
-    model.ffn=64 model.heads=4 model.vocabulary=64
+    model.ffn=64 model.heads=4 model.norm_zero_centered=true
 check "a model that cannot be exported: code 2" codes_are 2 2
-check "names both keys" says "key checkpoint.export_final = true: not for this model: key model.vocabulary = 64"
+check "names both keys" says "key checkpoint.export_final = true: not for this model: key model.norm_zero_centered = true"
 ranks 2 train deck.cfg data.train=esm2.store.h5 output.folder=odd checkpoint.at_end=false model.family=esm2 model.layers=1 \
     model.hidden=32 model.ffn=64 model.heads=4
 check "a folder of no final model: code 2" codes_are 2 2

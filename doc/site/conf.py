@@ -39,6 +39,7 @@ objectives
 embed
 score
 finetune
+heads
 lora
 parallel
 precision

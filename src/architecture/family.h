@@ -27,6 +27,14 @@ struct family_names {
     const char *decoder_bias;      /* the whole name */
 };
 
+/* The linear layers of a fine-tuning head, as transformers' class has them: [dense, tanh,] output. */
+struct family_task {
+    const char *architecture; /* class of DIALECT_HF; NULL: the family has no such head */
+    const char *dense;        /* with a bias; NULL: none */
+    const char *output;
+    bool bias; /* of the output layer */
+};
+
 struct model_preset {
     const char *name;
     int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary;
@@ -120,6 +128,7 @@ struct family {
 
     /* -- Tensors -- */
     struct family_names names;
+    struct family_task task[DECK_HEADS];
     const char *const *carried; /* patterns of DIALECT_HF tensors that are not trained */
     const struct family_extra *extras;
     bool loads_frequencies; /* transformers uses the rotary frequencies of the file, not rope_theta */

@@ -11,7 +11,7 @@ double flops_per_token(const struct model_settings *s, int64_t segment, enum flo
     double layers = (double)s->layers, hidden = (double)s->hidden, length = (double)segment;
     const bool trunk = s->freeze == DECK_FREEZE_TRUNK, lora = s->lora.rank > 0;
     /* a forward, the input's gradient, the weights' gradient: 1 each; attention has twice a forward in its backward */
-    const int blocks = lora ? 2 : trunk ? 1 : 3, attends = trunk && !lora ? 1 : 3, heads = lora && !trunk ? 2 : 3;
+    const int blocks = lora ? 2 : trunk ? 1 : 3, attends = trunk && !lora ? 1 : 3, heads = model_trains_head(s) ? 3 : 2;
     if (convention == FLOPS_OPENGENOME2)
         return (24 * hidden * hidden * blocks + 4 * length * hidden * attends) * layers +
                2 * hidden * (double)s->vocabulary * heads;

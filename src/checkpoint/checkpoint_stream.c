@@ -134,7 +134,8 @@ int checkpoint_stream_read(const struct model *model, int first, int end, const 
     hdf5_silence_begin(&silence);
     int code = checkpoint_open(&reader.file, path);
     if (code == ERROR_NONE) {
-        code = checkpoint_check_tensors(reader.file, path, model, model->unit_count, PIECE_WEIGHT + 1);
+        code =
+            checkpoint_check_tensors(reader.file, path, model, &(struct checkpoint_reading){.kinds = PIECE_WEIGHT + 1});
         if (code == ERROR_NONE)
             code = visit_pieces(model, first, end, "reading", read_piece, &reader);
         H5Fclose(reader.file);

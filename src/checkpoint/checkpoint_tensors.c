@@ -30,7 +30,7 @@ enum {
 /* A part of the rank's shards, at most PIECE_BYTES. */
 struct tensor_part {
     struct parameter_piece piece;
-    int64_t offset;        /* offset of its elements in the file, or of the tensor if `columns`; or PLACE_HDF5 */
+    int64_t offset;        /* offset of its elements in the file, or of the tensor if `columns`; -1: HDF5 reads it */
     bool columns;          /* the part has some columns of the tensor */
     int64_t block, blocks; /* blocks of the list that lie completely in the part: the first, and their number */
 };
@@ -58,7 +58,7 @@ static int64_t place_of(hid_t file, enum piece_kind kind, const struct parameter
     checkpoint_dataset_name(name, kind, p);
     hid_t dataset = hdf5_open_dataset(file, name);
     if (dataset < 0)
-        return PLACE_HDF5; /* HDF5 will report the error */
+        return -1; /* HDF5 will report the error */
     hid_t type = H5Dget_type(dataset), plan = H5Dget_create_plist(dataset);
     const bool plain = H5Tequal(type, checkpoint_type(dtype)) > 0 && H5Pget_layout(plan) == H5D_CONTIGUOUS &&
                        H5Pget_external_count(plan) == 0;
@@ -67,17 +67,15 @@ static int64_t place_of(hid_t file, enum piece_kind kind, const struct parameter
     H5Pclose(plan);
     H5Tclose(type);
     H5Dclose(dataset);
-    return place == HADDR_UNDEF ? PLACE_HDF5 : (int64_t)place;
+    return place == HADDR_UNDEF ? -1 : (int64_t)place;
 }
 
-void checkpoint_find_places(hid_t file, const struct model *model, int units, int kinds, enum dtype dtype,
-                            int64_t *places)
+void checkpoint_find_places(hid_t file, const struct model *model, int kinds, enum dtype dtype, int64_t *places)
 {
     for (int kind = 0; kind < kinds; kind++)
         for (int u = 0; u < model->unit_count; u++)
             for (int i = 0; i < model->units[u].parameter_count; i++)
-                *places++ = u < units ? place_of(file, (enum piece_kind)kind, &model->units[u].parameters[i], dtype)
-                                      : PLACE_NOT_READ;
+                *places++ = place_of(file, (enum piece_kind)kind, &model->units[u].parameters[i], dtype);
 }
 
 /* Returns the first block that ends after the byte. */
@@ -136,7 +134,7 @@ static int add_owned(void *self, const struct parameter_piece *piece)
     const int64_t place = r->places[piece->kind * r->parameters + piece->number];
     const bool columns = p->part.cols < p->cols;
     struct parameter_slab rest = piece->slab;
-    if (place == PLACE_NOT_READ)
+    if (place == CHECKPOINT_NEW)
         return ERROR_NONE;
     while (rest.count > 0) {
         const struct slab_run run = slab_run(p, rest);

@@ -1,4 +1,5 @@
 #include "infer/eval.h"
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "file/disk.h"
 #include "base/error.h"
@@ -6,6 +7,7 @@
 #include "base/memory.h"
 #include "base/range.h"
 #include "base/thousands.h"
+#include "estimate/fit.h"
 #include "infer/inference.h"
 #include "infer/output.h"
 #include "file/jsontext.h"
@@ -264,6 +266,21 @@ static int check_output(const struct inference *inference, const struct eval_set
     return output_check(s->output, DISK_STREAM | (s->replace ? DISK_REPLACE : 0), s->input, inference->path);
 }
 
+/* Checks the memory before any rank of the node allocates. */
+static int check_memory(const struct inference *inference, const struct score_settings *how)
+{
+    char needs[BYTES_TEXT], has[BYTES_TEXT];
+    struct comm *node = comm_split_node(inference->world);
+    const int64_t unused = fit_free(inference->executor, node->size), need = inference_need(inference);
+    comm_destroy(node);
+    if (unused == 0 || need <= unused) /* 0: the free memory is unknown */
+        return ERROR_NONE;
+    return error_user("--context %lld: batches of %lld tokens need %s on each rank, but %s is free for each; choose a "
+                      "smaller --context or --batch, or --context-parallel",
+                      (long long)how->windows.context, (long long)how->tokens, bytes_text(needs, (double)need),
+                      bytes_text(has, (double)unused));
+}
+
 static int evaluate(struct inference *inference, const struct eval_settings *s, struct atomic_file *output)
 {
     struct comm *world = inference->world;
@@ -284,6 +301,8 @@ static int evaluate(struct inference *inference, const struct eval_settings *s, 
                                                                   .tensor = s->tensor,
                                                                   .context = s->context_parallel});
     if (code == ERROR_NONE)
+        code = comm_agree(world, check_memory(inference, &how));
+    if (code == ERROR_NONE)
         code = inference_start(inference);
     how.together = inference->shares;
     how.teams = inference->teams;
@@ -297,6 +316,14 @@ static int evaluate(struct inference *inference, const struct eval_settings *s, 
     code = comm_agree(world, report(inference, s, &how, &score, output, clock_seconds() - start));
     score_destroy(&score);
     return code;
+}
+
+int eval_plan(const struct deck *deck, int64_t window, int64_t ranks, struct executor *executor,
+              int64_t memory[BUDGET_CATEGORIES])
+{
+    const struct inference_shape shape = {
+        .use = MEMORY_EVALUATE, .tokens = window, .segments = WINDOWS_PER_CONTEXT, .context = ranks};
+    return inference_plan(deck, window, &shape, executor, memory);
 }
 
 int eval_run(struct comm *world, const struct eval_settings *settings, device_make *make_executor)

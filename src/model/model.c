@@ -8,6 +8,7 @@
 #include "model/embedding.h"
 #include "model/linear_adapter.h"
 #include "model/lm_head.h"
+#include "model/task_head.h"
 #include "architecture/stages.h"
 
 #include <math.h>
@@ -99,7 +100,7 @@ static bool is_frozen(const struct model *model, const struct unit *unit)
 {
     const struct model_settings *s = &model->settings;
     if (unit->index == model->head)
-        return s->lora.rank > 0 && s->freeze == DECK_FREEZE_NONE;
+        return !model_trains_head(s);
     return unit->index < model->head && (s->lora.rank > 0 || s->freeze == DECK_FREEZE_TRUNK);
 }
 
@@ -135,8 +136,11 @@ void model_create(struct model *model, const struct model_settings *settings, in
     }
     struct unit *head = start_unit(model, boundaries, -1);
     model->head = head->index;
-    lm_head_declare(head, embedding, head_tokens);
-    snprintf(head->name, sizeof head->name, "lm_head");
+    if (settings->task.head == DECK_HEAD_LM)
+        lm_head_declare(head, embedding, head_tokens);
+    else
+        task_head_declare(head);
+    snprintf(head->name, sizeof head->name, "%s", head->class->name);
     declare_blocks(model);
     mark_two_stages(embedding, head);
     round_gradients(model, head);

@@ -20,6 +20,9 @@ int64_t model_positions_from_deck(const struct deck *deck);
  * longest training sequences. */
 int64_t model_trained_positions(const struct deck *deck);
 
+/* Returns the fine-tuning head of the deck's model, unchecked; model.pooling = "auto" becomes the family's. */
+struct task_settings model_task_from_deck(const struct deck *deck);
+
 /* Writes the settings of the deck's model: the preset's values, overridden by values that the deck sets.
  * store_vocabulary is used if neither sets the vocabulary; 0 = unknown. Local. ERROR_USER: unknown preset (the message
  * lists the known ones), or a missing or impossible size; the message names the key. */
