@@ -1,7 +1,8 @@
 #!/bin/bash
 # Labels of CSV, Parquet and FASTA become a store's, and heads for sequences (classes, numbers, mean) and tokens learn
-# them from a pretrained model: losses fall, depend on neither ranks nor layouts, and restarts are exact. A new head is
-# logged; another one, labels of another kind, and what a head does not do are refused.
+# them from a pretrained model: losses fall, depend on neither ranks nor layouts, and restarts are exact. transformers
+# loads exported heads with the same loss, and they are imported. A new head is logged; another one, half a head, labels
+# of another kind, and what a head does not do are refused.
 . "$abs_top_srcdir/tests/lib.sh"
 cd "$work" || exit 1
 awk 'BEGIN { srand(3); split("KRH DEN ILVM", groups, " "); split("basic acid greasy", names, " ")
@@ -149,6 +150,47 @@ check "and begins where it was" awk 'NR == FNR { last = $2; next } FNR == 1 { ex
     <(losses class | tail -n 1) <(losses again)
 "$CISTRON" embed --checkpoint class --fasta p.fa -o e.h5 >out 2>&1
 check "its states are embedded" test $? -eq 0
+
+# -- transformers ------------------------------------------------------------------------------------------------------
+awk 'BEGIN { srand(4); print "sequence,kind"; for (r = 0; r < 120; r++) { c = int(2 * rand()); s = ""
+    for (i = 0; i < 40; i++) s = s substr(c ? "GGCCAT" : "AATTGC", 1 + int(6 * rand()), 1); print s "," (c ? "rich" : "poor") } }' >bases.csv
+"$CISTRON" prepare --tokenizer nucleotide --field sequence --labels kind --split train:0.75,valid:0.25 -o bases.h5 bases.csv >out 2>&1
+ranks 1 train deck.cfg model.layers=2 model.hidden=32 model.ffn=64 model.heads=4 model.kv_heads=2 model.head=sequence \
+    model.num_labels=2 data.train=bases.train.h5 data.valid=bases.valid.h5 output.folder=bases
+check "a Llama from nothing" codes_are 0 1
+python=$(transformers_python)
+compared=0
+for kind in class number token bases; do
+    "$CISTRON" export --checkpoint $kind -o hf_$kind >out 2>&1
+    check "$kind: exported" test $? -eq 0
+    "$CISTRON" import hf_$kind -o hf_$kind.h5 >out 2>&1
+    check "$kind: imported" test $? -eq 0
+    "$CISTRON" train deck.cfg model.initialise_from=hf_$kind.h5 data.train=$kind.train.h5 output.folder=back_$kind train.steps=1 >out 2>&1
+    "$CISTRON" train deck.cfg model.initialise_from=$kind/final_model.h5 data.train=$kind.train.h5 output.folder=own_$kind train.steps=1 >out 2>&1
+    check "$kind: the same model" test -n "$(losses back_$kind)" -a "$(losses back_$kind)" = "$(losses own_$kind)"
+    loss=$(sed -n 's/.*"event":"validation".*"loss":\([^,}]*\).*/\1/p' $kind/log.jsonl | tail -n 1)
+    "$python" "$abs_top_srcdir/tests/interop/heads.py" hf_$kind $kind.valid.h5 "$loss" >python.out 2>&1
+    code=$?
+    [ $code -eq 77 ] && continue
+    compared=$((compared + 1))
+    [ $code -eq 0 ] || sed 's/^/    | /' python.out >&2
+    check "$kind: transformers loads it with the same loss" test $code -eq 0
+done
+[ $compared -eq 4 ] || echo "not compared with transformers: $(tail -n 1 python.out)"
+sed 's/"classifier.out_proj.bias"/"classifier.out_proj.tilt"/' hf_class/model.safetensors >half.safetensors
+cp -r hf_class half_hf && cp half.safetensors half_hf/model.safetensors
+# no TEXT SAYS ARGUMENTS...
+no()
+{
+    local text=$1 words=$2
+    shift 2
+    "$CISTRON" "$@" -o no >out 2>&1
+    check "$text: exit code 2" test $? -eq 2
+    check "$text: is said" says "$words"
+}
+no "half a head" "classifier.out_proj.bias: is missing; the model has it as [3]" import half_hf
+no "a mean" "key model.pooling: EsmForSequenceClassification reads the first token of a sequence" export --checkpoint mean
+no "a head in BioNeMo's dialect" "key model.head: BioNeMo has no class" export --checkpoint class --dialect te
 
 # -- Refusals ----------------------------------------------------------------------------------------------------------
 "$CISTRON" prepare --tokenizer amplify --field sequence --labels kind -o amplify.h5 p.csv >out 2>&1

@@ -85,6 +85,9 @@ const struct deck_row deck_table[] = {
      .doc = "What the head \"sequence\" reads: the state of the first token or of the last one, or the mean over the "
             "tokens that are not special. \"auto\" is what transformers' class reads: the first token of \"esm2\", the "
             "last one of \"llama\"."},
+    {STRING(model.id2label, ""), .restart = RESTART_FREE,
+     .doc = "Names of a fine-tuning head's classes, or of its numbers, in order and separated by commas, for exports; "
+            "\"\" uses those of data.train."},
     {BOOL(model.norm_zero_centered, false), .restart = RESTART_MODEL,
      .doc = "Store the gains of norms as their distance from 1 (Megatron's --apply-layernorm-1p): they start at 0, "
             "bf16 keeps more of their digits, and weight decay, if optimizer.decay includes norms, pulls gains to 1. "
@@ -240,7 +243,8 @@ const struct deck_row deck_table[] = {
     {CHOICE(data.format, DECK_FORMAT_PACKED, "packed", "padded"), .restart = RESTART_DATA,
      .doc = "\"packed\" rows contain windows end to end, \"padded\" rows one window each and padding."},
     {BOOL(data.split, true), .restart = RESTART_DATA,
-     .doc = "Packed rows: split a window that does not fit, and begin the next row with its rest, instead of padding."},
+     .doc = "Packed rows: split a window that does not fit, and begin the next row with its rest, instead of padding. "
+            "Never with a fine-tuning head (model.head)."},
     {CHOICE(data.special_tokens, DECK_SPECIAL_WINDOW, "window", "sequence"), .restart = RESTART_DATA,
      .doc = "Put begin and end tokens around each window, or only at the ends of whole sequences."},
     {BOOL(data.bos, true), .restart = RESTART_DATA,
