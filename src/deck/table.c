@@ -32,7 +32,7 @@ const struct deck_row deck_table[] = {
      .doc =
          "Form of the blocks and the head. \"preset\" is the preset's family, or \"llama\" without a preset. \"esm2\" "
          "and \"amplify\" learn to predict masked tokens (data.mask_probability), the others the next token. \"qwen2\" "
-         "(also Qwen 2.5) is a Llama with biases of q, k and v."},
+         "(also Qwen 2.5) is a Llama with biases of q, k and v, \"qwen3\" one with norms of q and k (QK norm)."},
     {PATH(model.initialise_from, ""), .restart = RESTART_FREE,
      .doc = "Checkpoint file or run folder with the initial weights of a new run, for example the result of `cistron "
             "import`; \"\" initialises from train.seed. Unset keys of this section take the file's values; sizes that "
@@ -63,7 +63,7 @@ const struct deck_row deck_table[] = {
     {CHOICE(model.tied, DECK_TIED_PRESET, "preset", "yes", "no"), .restart = RESTART_TENSORS,
      .doc = "Whether the head shares the embedding's matrix; without a preset, \"esm2\" does."},
     {BOOL(model.attention_bias, false), .restart = RESTART_TENSORS,
-     .doc = "\"llama\": the linear layers of attention (q, k, v and o) have biases."},
+     .doc = "\"llama\" and \"qwen3\": the linear layers of attention (q, k, v and o) have biases."},
     {BOOL(model.mlp_bias, false), .restart = RESTART_TENSORS,
      .doc = "\"llama\": the linear layers of the MLP have biases."},
     {BOOL(model.norm_zero_centered, false), .restart = RESTART_MODEL,
