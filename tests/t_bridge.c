@@ -220,6 +220,9 @@ static const struct config_case config_cases[] = {
     {"llama_tiny", "{\"architectures\": null, \"num_key_value_heads\": null}", NULL},
     {"llama_tiny", "{\"rope_scaling\": {\"type\": \"default\"}, \"attention_dropout\": 0.1, \"use_cache\": true}",
      NULL},
+    {"qwen3_tiny", "{\"use_sliding_window\": true}", "key use_sliding_window = true: is not supported"},
+    {"qwen3_tiny", "{\"head_dim\": 33}", "key model.head_dim = 33: must be even"},
+    {"qwen3_tiny", "{\"attention_bias\": true, \"head_dim\": null}", NULL},
     {"esm2_tiny", "{\"position_embedding_type\": \"absolute\"}",
      "key position_embedding_type = \"absolute\": is not supported; allowed: \"rotary\""},
     {"esm2_tiny", "{\"position_embedding_type\": null}", "key position_embedding_type = null"},
@@ -768,6 +771,7 @@ int main(void)
     test_round_trip("esm2_old", false, EXPORT_SHARD_BYTES, "lm_head.decoder.weight", 2);
     test_round_trip("amplify_tiny", false, EXPORT_SHARD_BYTES, NULL, 0);
     test_round_trip("qwen2_tiny", true, EXPORT_SHARD_BYTES, NULL, 0);
+    test_round_trip("qwen3_tiny", true, EXPORT_SHARD_BYTES, NULL, 0);
     test_made_up();
     test_tables();
     test_old_spelling();
