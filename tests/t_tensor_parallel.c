@@ -1,5 +1,5 @@
-/* Ranks that shard each layer (tensor parallelism) give one rank's logits without training, and with biases and norms of
- * heads one rank's training. Where they gather 8-bit quantized operands, all bits are those of quantizing gathered
+/* Ranks that shard each layer (tensor parallelism) give one rank's logits without training, and with biases and norms
+ * of heads one rank's training. Where they gather 8-bit quantized operands, all bits are those of quantizing gathered
  * values. Injected faults: a forgotten maximum, forgotten zeros.
  *
  * ranks: 4 */
