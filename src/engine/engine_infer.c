@@ -28,7 +28,7 @@ void engine_read_values(struct engine *e, struct tensor from, double *values)
 
 static const struct unit *head_of(const struct engine *e)
 {
-    return &e->model->units[e->model->unit_count - 1];
+    return model_head(e->model);
 }
 
 /* -- Context parallelism: results on the first rank ---------------------------------------------------------------- */

@@ -169,6 +169,7 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
         .decay_vectors = deck->optimizer.decay == DECK_DECAY_ALL,
         .decay_embedding = deck->optimizer.decay != DECK_DECAY_MATRICES_NOT_EMBEDDING,
         .freeze = (enum deck_freeze)deck->train.freeze,
+        .lora = {.rank = deck->lora.rank, .alpha = deck->lora.alpha},
         .decoupled = deck->optimizer.decoupled_lr > 0,
     };
     if (s->kv_heads == 0)
@@ -203,6 +204,8 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
     int code = check_biases(s);
     if (code == ERROR_NONE)
         code = model_settings_check_sizes(s);
+    if (code == ERROR_NONE && s->lora.rank > 0)
+        code = lora_read_targets(&s->lora, family, deck->lora.targets);
     if (code == ERROR_NONE)
         code = precision_from_deck(&s->precision, deck, s->layers);
     return code == ERROR_NONE ? recompute_from_deck(&s->recompute, deck, s->layers) : code;
