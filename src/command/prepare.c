@@ -21,6 +21,8 @@ static const struct command_option options[] = {
      "format of the output: store, or megatron (a data set of Megatron-LM, OUT.bin and OUT.idx)"},
     {"append-eod", 0, NULL, COMMAND_FLAG, false, &given.append_eod, "Megatron: append the end token to each record"},
     {"split", 0, "PARTS", COMMAND_TEXT, false, &given.split, "one store per part, such as train:0.95,valid:0.05"},
+    {"split-column", 0, "NAME", COMMAND_TEXT, false, &given.split_column,
+     "CSV, TSV, Parquet, FASTA (NAME=...): field that says train, valid (validation) or test of each record"},
     {"clusters", 0, "FILE", COMMAND_PATH, false, &given.clusters,
      "clusters of records that --split keeps together: MMseqs2's cluster.tsv, or a .clstr of CD-HIT"},
     {"drop-duplicates", 0, NULL, COMMAND_FLAG, false, &given.drop_duplicates,
