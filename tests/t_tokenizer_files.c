@@ -58,7 +58,8 @@ static void check_faults(void)
         {PRE_TOKENIZER, "\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"a\"},\"behavior\":\"Odd\"}",
          "T: pre_tokenizer.behavior: \"Odd\""},
         {"\"decoder\":{\"type\":\"ByteLevel\"}", "\"decoder\":{\"type\":\"Fuse\"}", "T: decoder.type: \"Fuse\""},
-        {"\"TemplateProcessing\"", "\"BertProcessing\"", "T: post_processor.type: \"BertProcessing\""},
+        {"\"TemplateProcessing\"", "\"BertProcessing\"",
+         "T: post_processor.cls: is missing; must be a token and its id"},
         {"{\"Sequence\":{\"id\":\"A\"}}", "{\"Sequence\":{}},{\"Sequence\":{}}", "T: post_processor.single[2]"},
         {",{\"Sequence\":{\"id\":\"A\"}}", "", "T: post_processor.single: must be a template with a Sequence"},
         {"{\"Sequence\"", "{\"SpecialToken\":{\"id\":\"<s>\"}},{\"Sequence\"",
@@ -387,6 +388,22 @@ static void check_words(void)
          NULL,
          NULL,
          {0}},
+        {BUNDLE_JSON,
+         "{\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"a\",1],\"sep\":[\"##b\",2]},\"model\":%s}}",
+         NULL,
+         NULL,
+         "ab",
+         "a|##b",
+         " ab",
+         {1, 2, -1, 0, -1}},
+        {BUNDLE_JSON,
+         "{\"post_processor\":{\"type\":\"RobertaProcessing\",\"cls\":[\"a\",1],\"sep\":[\"c\",3]},\"model\":%s}}",
+         NULL,
+         "W: post_processor.sep: must be a token and its id",
+         NULL,
+         NULL,
+         NULL,
+         {0}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct tokenizer *tokenizer;
@@ -412,6 +429,8 @@ static void check_words(void)
             CHECK_STRING(decoded, cases[i].decoded);
             for (int role = 0; role < BPE_ROLES; role++)
                 CHECK(bpe_role(tokenizer->bpe, (enum bpe_role)role) == cases[i].roles[role]);
+            if (strstr(cases[i].text, "Processing") != NULL)
+                CHECK(bpe_begins(tokenizer->bpe) && bpe_ends(tokenizer->bpe));
             bpe_encoder_close(encoder);
         }
         tokenizer_close(tokenizer);

@@ -468,13 +468,35 @@ static int read_template(struct bpe *bpe, const struct json_place *template)
     return behind ? ERROR_NONE : place_refuse(&single, "a template with a Sequence");
 }
 
+/* Reads a token of BertProcessing or RobertaProcessing, such as "cls": ["[CLS]", 101]. */
+static int read_pair(int32_t *id, const struct bpe *bpe, const struct json_place *part, const char *name)
+{
+    struct json_place pair = place_member(part, name);
+    const json_t *given = json_array_get(pair.value, 1);
+    if (json_array_size(pair.value) != 2 || !json_is_integer(given) ||
+        !tokens_has(&bpe->tokens, json_integer_value(given)))
+        return place_refuse(&pair, "a token and its id");
+    *id = (int32_t)json_integer_value(given);
+    return ERROR_NONE;
+}
+
+/* Reads the post-processors of BERT and RoBERTa: a token before the text and one after it. */
+static int read_ends(struct bpe *bpe, const struct json_place *part)
+{
+    int code = read_pair(&bpe->roles[BPE_BOS], bpe, part, "cls");
+    bpe->begins = bpe->ends = true;
+    return code == ERROR_NONE ? read_pair(&bpe->roles[BPE_EOS], bpe, part, "sep") : code;
+}
+
 static int read_post_processor(struct bpe *bpe, const struct json_place *part)
 {
     if (strcmp(type_of(part), "ByteLevel") == 0) /* it trims offsets, which are not used here */
         return ERROR_NONE;
     if (strcmp(type_of(part), "TemplateProcessing") == 0)
         return read_template(bpe, part);
-    return refuse_type(part, "TemplateProcessing, ByteLevel or Sequence");
+    if (strcmp(type_of(part), "BertProcessing") == 0 || strcmp(type_of(part), "RobertaProcessing") == 0)
+        return read_ends(bpe, part);
+    return refuse_type(part, "TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel or Sequence");
 }
 
 /* -- added_tokens ------------------------------------------------------------------------------------------------ */
