@@ -140,7 +140,7 @@ static void write_store(const char *path, int64_t sequences)
         const double length = 270.0 / 8 * exp(sigma * random_normal(&key, (uint64_t)i));
         total += lengths[i] = length < 1 ? 1 : length > LONGEST ? LONGEST : (int64_t)length;
     }
-    int code = token_store_writer_create(&writer, path, tokenizer_find("esm2"), sequences, total, sequences);
+    int code = token_store_writer_create(&writer, path, tokenizer_find("esm2"), sequences, total, sequences, NULL);
     for (int64_t i = 0; i < sequences && code == ERROR_NONE; i++) {
         code = writer->class->append(writer, tokens, lengths[i]);
         if (code == ERROR_NONE)

@@ -39,6 +39,8 @@ objectives
 embed
 score
 finetune
+heads
+lora
 parallel
 precision
 clusters

@@ -20,11 +20,20 @@ struct family_names {
     const char *q, *k, *v, *o;
     const char *gate, *up; /* gate NULL: up has all rows, with SwiGLU the gate's first */
     const char *down;
-    const char *norm1, *norm2; /* norms before attention and before the MLP */
+    const char *norm1, *norm2;   /* norms before attention and before the MLP */
+    const char *q_norm, *k_norm; /* RMSNorms of each head of q and k (QK norm) */
     const char *final_norm;
     const char *dense, *head_norm; /* the head's transform */
     const char *decoder;           /* the head's matrix, unless tied */
     const char *decoder_bias;      /* the whole name */
+};
+
+/* The linear layers of a fine-tuning head, as transformers' class has them: [dense, tanh,] output. */
+struct family_task {
+    const char *architecture; /* class of DIALECT_HF; NULL: the family has no such head */
+    const char *dense;        /* with a bias; NULL: none */
+    const char *output;
+    bool bias; /* of the output layer */
 };
 
 struct model_preset {
@@ -120,6 +129,7 @@ struct family {
 
     /* -- Tensors -- */
     struct family_names names;
+    struct family_task task[DECK_HEADS];
     const char *const *carried; /* patterns of DIALECT_HF tensors that are not trained */
     const struct family_extra *extras;
     bool loads_frequencies; /* transformers uses the rotary frequencies of the file, not rope_theta */

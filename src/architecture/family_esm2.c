@@ -115,6 +115,8 @@ const struct family family_esm2 = {
               .head_norm = "lm_head.layer_norm",
               .decoder = "lm_head.decoder",
               .decoder_bias = "lm_head.bias"},
+    .task = {[DECK_HEAD_SEQUENCE] = {"EsmForSequenceClassification", "classifier.dense", "classifier.out_proj", true},
+             [DECK_HEAD_TOKEN] = {"EsmForTokenClassification", NULL, "classifier", true}},
     .carried = carried,
     .extras = extras,
     .loads_frequencies = true,

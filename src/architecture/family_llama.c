@@ -95,6 +95,8 @@ const struct family family_llama = {
               .norm2 = "post_attention_layernorm",
               .final_norm = "model.norm",
               .decoder = "lm_head"},
+    .task = {[DECK_HEAD_SEQUENCE] = {"LlamaForSequenceClassification", NULL, "score", false},
+             [DECK_HEAD_TOKEN] = {"LlamaForTokenClassification", NULL, "score", true}},
     .carried = carried,
     .extras = extras,
     .te = {.file = "models/llama3/modeling_llama_te.py",

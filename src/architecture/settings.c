@@ -7,6 +7,26 @@
 enum { MAX_LAYERS = 100000, WIDEST_HEAD = 256 };
 static const double MAX_PARAMETERS = 1e15;
 
+static int check_task(const struct model_settings *s)
+{
+    const struct task_settings *task = &s->task;
+    const char *name = task->head == DECK_HEAD_TOKEN ? "token" : "sequence";
+    const bool regression = task->problem == DECK_PROBLEM_REGRESSION;
+    if (task->head == DECK_HEAD_LM)
+        return ERROR_NONE;
+    if (s->family->task[task->head].architecture == NULL)
+        return error_user("key model.head = \"%s\": models of family %s have no such head", name, s->family->name);
+    if (task->head == DECK_HEAD_TOKEN && regression)
+        return error_user("key model.problem_type = \"regression\": needs model.head = \"sequence\"");
+    if (task->head == DECK_HEAD_TOKEN && task->pooling != DECK_POOLING_AUTO)
+        return error_user("key model.pooling: needs model.head = \"sequence\"");
+    if (task->labels < (regression ? 1 : 2))
+        return error_user("key model.num_labels = %lld: must be at least %d with model.head = \"%s\": the %s",
+                          (long long)task->labels, regression ? 1 : 2, name,
+                          regression ? "numbers of a sequence" : "number of classes");
+    return ERROR_NONE;
+}
+
 int model_settings_check_sizes(const struct model_settings *s)
 {
     const struct {
@@ -18,6 +38,9 @@ int model_settings_check_sizes(const struct model_settings *s)
         if (sizes[i].value <= 0)
             return error_user("key model.%s: not set, and neither model.preset nor data.train determines it; set it",
                               sizes[i].key);
+    int code = check_task(s);
+    if (code != ERROR_NONE)
+        return code;
     double parameters = model_matrix_elements(s) + (double)s->vocabulary * (double)s->hidden;
     if (s->layers > MAX_LAYERS || parameters > MAX_PARAMETERS)
         return error_user(
@@ -78,9 +101,18 @@ static int64_t norm_count(const struct model_settings *s)
     return s->family->layer_norm ? 2 * s->hidden : s->hidden;
 }
 
+static int64_t task_head_count(const struct model_settings *s)
+{
+    const struct family_task *task = &s->family->task[s->task.head];
+    const int64_t dense = task->dense != NULL ? s->hidden * s->hidden + s->hidden : 0;
+    return norm_count(s) + dense + s->task.labels * s->hidden + (task->bias ? s->task.labels : 0);
+}
+
 static int64_t head_count(const struct model_settings *s)
 {
     const struct family *family = s->family;
+    if (s->task.head != DECK_HEAD_LM)
+        return task_head_count(s);
     int64_t head = norm_count(s) + (s->tied ? 0 : s->vocabulary * s->hidden);
     if (family->decoder_bias)
         head += s->vocabulary;
@@ -100,7 +132,7 @@ int64_t model_parameter_count(const struct model_settings *s)
     const struct family *family = s->family;
     int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
     int64_t block = s->hidden * (q + 2 * kv) + q * s->hidden + (family->gelu ? 2 : 3) * s->hidden * s->ffn;
-    block += 2 * norm_count(s);
+    block += 2 * norm_count(s) + (family->names.q_norm != NULL ? 2 * s->head_dim : 0);
     const int64_t biases[LINEAR_COUNT] = {[LINEAR_QKV] = q + 2 * kv,
                                           [LINEAR_O] = s->hidden,
                                           [LINEAR_UP] = (family->gelu ? 1 : 2) * s->ffn,
@@ -110,14 +142,35 @@ int64_t model_parameter_count(const struct model_settings *s)
     return s->vocabulary * s->hidden + s->layers * block + head_count(s);
 }
 
+int64_t model_adapter_count(const struct model_settings *s)
+{
+    const int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
+    const int64_t up = !s->family->gelu && s->family->names.gate == NULL ? 2 * s->ffn : s->ffn;
+    const struct {
+        int64_t inputs, outputs;
+    } shapes[LORA_TARGETS] = {
+        [LORA_Q] = {s->hidden, q},        [LORA_K] = {s->hidden, kv},    [LORA_V] = {s->hidden, kv},
+        [LORA_O] = {q, s->hidden},        [LORA_GATE] = {s->hidden, up}, [LORA_UP] = {s->hidden, up},
+        [LORA_DOWN] = {s->ffn, s->hidden}};
+    int64_t count = 0;
+    for (int t = 0; t < LORA_TARGETS; t++)
+        if (s->lora.targets[t])
+            count += shapes[t].inputs + shapes[t].outputs;
+    return s->layers * s->lora.rank * count;
+}
+
 int64_t model_trained_count(const struct model_settings *s)
 {
+    if (s->lora.rank > 0)
+        return model_adapter_count(s) + (model_trains_head(s) ? head_count(s) : 0);
     return s->freeze == DECK_FREEZE_TRUNK ? head_count(s) : model_parameter_count(s);
 }
 
 double model_head_elements(const struct model_settings *s)
 {
     const double hidden = (double)s->hidden;
+    if (s->task.head != DECK_HEAD_LM)
+        return s->task.head == DECK_HEAD_TOKEN ? hidden * (double)s->task.labels : 0;
     return hidden * (double)s->vocabulary + (s->family->transform ? hidden * hidden : 0);
 }
 

@@ -6,6 +6,7 @@
 #include "base/range.h"
 #include "deck/deck.h"
 #include "architecture/family.h"
+#include "architecture/lora.h"
 #include "architecture/precision.h"
 #include "architecture/recompute.h"
 #include "architecture/rope.h"
@@ -53,6 +54,14 @@ static inline int stage_count(const struct pipeline_parallel *pipeline)
     return MAX(pipeline->stages, 1);
 }
 
+/* A fine-tuning head (model/task_head.h), which replaces the language-model head. */
+struct task_settings {
+    enum deck_head head;       /* DECK_HEAD_LM: none; then the other fields are zero */
+    enum deck_problem problem; /* DECK_HEAD_TOKEN: classification */
+    enum deck_pooling pooling; /* DECK_HEAD_SEQUENCE: not DECK_POOLING_AUTO */
+    int64_t labels;            /* classes, or numbers of a sequence */
+};
+
 struct model_settings {
     const struct family *family;
     enum deck_objective objective; /* see model_causal */
@@ -61,7 +70,8 @@ struct model_settings {
         int64_t id; /* -1: none */
     } pad;          /* the padding token of the data's tokenizer; not given: the family's tokenizer is used */
     int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary;
-    bool tied;                /* the head's matrix is the embedding's */
+    struct task_settings task;
+    bool tied;                /* the head's matrix is the embedding's; not with a task head */
     bool attention_bias;      /* biases of q, k, v and o, in addition to the family's */
     bool mlp_bias;            /* biases of the MLP's linear layers, in addition to the family's */
     bool norm_zero_centered;  /* norm weights are stored as their difference from 1 */
@@ -76,7 +86,9 @@ struct model_settings {
     double embedding_std; /* standard deviation of the embedding */
     double output_std;    /* standard deviation of attention and MLP output projections */
     bool decay_matrices, decay_vectors, decay_embedding; /* parameters with weight decay */
-    enum deck_freeze freeze;                             /* parameters that are not trained */
+    /* Parameters that are not trained; with LoRA the trunk is frozen in any case (model_trains_head). */
+    enum deck_freeze freeze;
+    struct lora_settings lora;
     bool decoupled; /* matrices of embedding and head have a learning rate of their own */
     struct context_parallel context;
     struct tensor_parallel tensor;
@@ -95,6 +107,12 @@ static inline bool model_causal(const struct model_settings *settings)
 {
     return settings->objective == DECK_OBJECTIVE_FAMILY ? settings->family->causal
                                                         : settings->objective == DECK_OBJECTIVE_CAUSAL;
+}
+
+/* Returns whether the head is trained: with LoRA only a fine-tuning head, unless train.freeze asks for it. */
+static inline bool model_trains_head(const struct model_settings *settings)
+{
+    return settings->lora.rank == 0 || settings->freeze == DECK_FREEZE_TRUNK || settings->task.head != DECK_HEAD_LM;
 }
 
 /* Return the token that adds nothing to the embedding's gradient, and the row of the embedding that is initially zero;
@@ -154,12 +172,27 @@ int model_settings_check(const struct model_settings *settings, const struct exe
 /* Returns whether a linear layer of the blocks (LINEAR_QKV, ...) has a bias. */
 bool model_has_bias(const struct model_settings *settings, int linear);
 
-/* Returns the elements of all parameters, a tied head counted once. */
+/* Returns the numbers that a regression predicts for each sequence; 0: the model learns classes or tokens. */
+static inline int64_t model_numbers(const struct model_settings *settings)
+{
+    return settings->task.problem == DECK_PROBLEM_REGRESSION ? settings->task.labels : 0;
+}
+
+/* Returns whether the head computes a compact matrix of rows (data/labelled_rows.h), not one of all tokens. */
+static inline bool model_selects_rows(const struct model_settings *settings)
+{
+    return settings->label_probability > 0 || settings->task.head == DECK_HEAD_SEQUENCE;
+}
+
+/* Returns the elements of all parameters but adapters, a tied head counted once. */
 int64_t model_parameter_count(const struct model_settings *settings);
-/* As model_parameter_count, of parameters that are not frozen. */
+/* Returns the elements of all adapters; 0 without LoRA. */
+int64_t model_adapter_count(const struct model_settings *settings);
+/* Returns the elements of all parameters that are not frozen, adapters included. */
 int64_t model_trained_count(const struct model_settings *settings);
 
-/* Returns the elements of the matrices that each token is multiplied with: all but the embedding as a table. */
+/* Returns the elements of the matrices that each token is multiplied with: all but the embedding as a table, and the
+ * head of sequences. */
 double model_matrix_elements(const struct model_settings *settings);
 /* As model_matrix_elements, of the head only. */
 double model_head_elements(const struct model_settings *settings);

@@ -21,6 +21,8 @@ static const struct command_option options[] = {
      "format of the output: store, or megatron (a data set of Megatron-LM, OUT.bin and OUT.idx)"},
     {"append-eod", 0, NULL, COMMAND_FLAG, false, &given.append_eod, "Megatron: append the end token to each record"},
     {"split", 0, "PARTS", COMMAND_TEXT, false, &given.split, "one store per part, such as train:0.95,valid:0.05"},
+    {"split-column", 0, "NAME", COMMAND_TEXT, false, &given.split_column,
+     "CSV, TSV, Parquet, FASTA (NAME=...): field that says train, valid (validation) or test of each record"},
     {"clusters", 0, "FILE", COMMAND_PATH, false, &given.clusters,
      "clusters of records that --split keeps together: MMseqs2's cluster.tsv, or a .clstr of CD-HIT"},
     {"drop-duplicates", 0, NULL, COMMAND_FLAG, false, &given.drop_duplicates,
@@ -38,6 +40,14 @@ static const struct command_option options[] = {
      "GenBank, EMBL: take each feature with this key (CDS, gene, ...) as a record, on its strand"},
     {"field", 0, "NAME", COMMAND_TEXT, false, &given.field,
      "JSON, CSV, TSV, Parquet: field with a record's sequence (text)"},
+    {"labels", 0, "NAMES", COMMAND_TEXT, false, &given.labels,
+     "labels for fine-tuning, stored with the sequences: columns of CSV, TSV or Parquet, or NAME=value in FASTA "
+     "headers"},
+    {"label-kind", 0, "KIND", COMMAND_TEXT, false, &given.label_kind,
+     "class (of each record), number (one or more a record, --labels A,B), or token (a character for each token) "
+     "(class)"},
+    {"classes", 0, "NAMES", COMMAND_TEXT, false, &given.classes,
+     "the classes in order, such as no,yes (those of the records; whole numbers stand for themselves)"},
     COMMAND_SKIP_BAD(&given.skip_bad),
     COMMAND_CASE(&given.letter_case),
     {"threads", 0, "N", COMMAND_INTEGER, false, &given.threads, "threads that encode text (0: one per CPU)"},

@@ -34,6 +34,7 @@ struct engine_settings {
      * at least engine_call_segments. least_rows: minimum rows of a call, at most memory.row_tokens; shorter calls are
      * padded to it, so that the bits of a product do not depend on the number of tokens. */
     int64_t sequences, positions, least_rows;
+    const float *class_weights; /* [model's task.labels], borrowed by engine_create; NULL: classes have no weights */
     /* The tensor-parallel ranks, in the order of their columns; they write whole rows of a checkpoint together. NULL:
      * no tensor parallelism. Borrowed. */
     struct comm *tensor;
@@ -87,8 +88,9 @@ struct engine {
     struct tensor rope_table;
     struct execution_owner owner; /* owner of the execution */
     struct execution execution;
-    const struct engine_states *states;                 /* in engine_embed, else NULL */
-    int64_t state_tokens;                               /* tokens of its batch */
+    const struct engine_states *states; /* in engine_embed, else NULL */
+    int64_t state_tokens;               /* tokens of its batch */
+    struct tensor fetched; /* in the executor's host memory: some rows of states; absent unless memory.use is EMBED */
     struct stage_transfer sending[TRANSFER_DIRECTIONS]; /* SEND_TO_NEXT and SEND_TO_PREVIOUS */
     struct batch_staging staging;
     struct step_replay replay;

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+enum { FETCHED_BYTES = 16 << 20 };
+
 struct tensor engine_fetch(struct engine *e, struct tensor from)
 {
     void *data = memory_allocate(tensor_count(&from) * dtype_size(from.dtype));
@@ -26,7 +28,7 @@ void engine_read_values(struct engine *e, struct tensor from, double *values)
 
 static const struct unit *head_of(const struct engine *e)
 {
-    return &e->model->units[e->model->unit_count - 1];
+    return model_head(e->model);
 }
 
 /* -- Context parallelism: results on the first rank ---------------------------------------------------------------- */
@@ -113,11 +115,20 @@ void engine_score(struct engine *e, const struct batch *batch, double *losses)
     memory_free(own);
 }
 
+/* Copies a matrix in host memory to rows of `stride` floats. */
 static void copy_floats(const struct tensor *from, float *to, int64_t stride)
 {
-    for (int64_t i = 0; i < from->rows; i++)
-        for (int64_t c = 0; c < from->cols; c++)
-            to[i * stride + c] = (float)tensor_get(from, i, c);
+    for (int64_t i = 0; i < from->rows; i++, to += stride) {
+        const void *row = tensor_at(from, i, 0);
+        if (from->dtype == DTYPE_F32)
+            memcpy(to, row, (size_t)from->cols * sizeof *to);
+        else if (from->dtype == DTYPE_BF16)
+            for (int64_t c = 0; c < from->cols; c++)
+                to[c] = bf16_to_f32(((const uint16_t *)row)[c]);
+        else
+            for (int64_t c = 0; c < from->cols; c++)
+                to[c] = (float)tensor_get(from, i, c);
+    }
 }
 
 void engine_logits(struct engine *e, const struct batch *batch, int32_t *ends, int64_t count, float *logits)
@@ -146,15 +157,44 @@ void engine_logits(struct engine *e, const struct batch *batch, int32_t *ends, i
     memory_free(own_logits);
 }
 
+void engine_create_fetched(struct engine *e)
+{
+    const struct memory_settings *m = &e->settings.memory;
+    const int64_t hidden = e->model->settings.hidden, row_bytes = hidden * dtype_size(m->compute);
+    if (m->use != MEMORY_EMBED)
+        return;
+    const int64_t rows = MIN(MAX(FETCHED_BYTES / row_bytes, 1), e->model->tokens);
+    void *data = e->executor->class->allocate(e->executor, rows * row_bytes, MEMORY_HOST);
+    e->fetched = tensor_matrix(data, m->compute, rows, hidden);
+}
+
+void engine_destroy_fetched(struct engine *e)
+{
+    if (tensor_present(&e->fetched))
+        e->executor->class->release(e->executor, e->fetched.data, MEMORY_HOST);
+}
+
+/* Copies rows of a tensor on the device to rows of `stride` floats, through e->fetched. */
+static void fetch_floats(struct engine *e, const struct tensor *from, float *to, int64_t stride)
+{
+    for (int64_t first = 0; first < from->rows; first += e->fetched.rows) {
+        const int64_t count = MIN(from->rows - first, e->fetched.rows);
+        const struct tensor host = tensor_rows(&e->fetched, 0, count);
+        LAUNCH(&e->streams[STREAM_COMPUTE], COPY, copy, .from = tensor_rows(from, first, count), .to = host);
+        engine_synchronize(e);
+        copy_floats(&host, to + first * stride, stride);
+    }
+}
+
 /* Writes rows of states, one a token of this rank's part, to columns of the vectors. */
-static void put_states(const struct engine *e, const struct tensor *rows, float *to, int64_t stride)
+static void put_states(struct engine *e, const struct tensor *rows, float *to, int64_t stride)
 {
     if (e->rows.parts == NULL) {
-        copy_floats(rows, to, stride);
+        fetch_floats(e, rows, to, stride);
         return;
     }
     float *own = memory_allocate(tensor_count(rows) * (int64_t)sizeof *own);
-    copy_floats(rows, own, rows->cols);
+    fetch_floats(e, rows, own, rows->cols);
     gather_tokens(e, own, rows->cols * (int64_t)sizeof *own, e->state_tokens, to, stride * (int64_t)sizeof *to);
     memory_free(own);
 }
@@ -169,11 +209,9 @@ void engine_keep_states(struct engine *e, const struct unit *unit)
     for (int64_t s = 0; s < states->count; s++) {
         if (states->layers[s] != layer)
             continue;
-        struct tensor host =
-            engine_fetch(e, unit_tensor(&e->execution, unit, unit == head ? LM_HEAD_NORMED : UNIT_OUTPUT));
-        put_states(e, &host, states->vectors != NULL ? states->vectors + s * host.cols : NULL,
-                   states->count * host.cols);
-        memory_free(host.data);
+        const struct tensor made = unit_tensor(&e->execution, unit, unit == head ? LM_HEAD_NORMED : UNIT_OUTPUT);
+        put_states(e, &made, states->vectors != NULL ? states->vectors + s * made.cols : NULL,
+                   states->count * made.cols);
     }
 }
 

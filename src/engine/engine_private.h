@@ -92,6 +92,9 @@ void engine_keep_states(struct engine *e, const struct unit *unit);
 /* The service `attended` of units (model/execution.h), for engine_embed. */
 void engine_keep_attention(const struct execution *execution, const struct unit *unit, struct tensor queries,
                            struct tensor keys);
+/* Create and destroy the buffer of engine_embed. */
+void engine_create_fetched(struct engine *e);
+void engine_destroy_fetched(struct engine *e);
 /* Reads the first row of a tensor as doubles. */
 void engine_read_values(struct engine *e, struct tensor from, double *values);
 

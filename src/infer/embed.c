@@ -158,8 +158,9 @@ static int check_memory(const struct embedder *e)
     struct comm *node = comm_split_node(e->world);
     int64_t machine = available_memory("") / node->size, free_for_engine = fit_free(executor, node->size);
     comm_destroy(node);
-    /* twice, since engine_embed copies them */
-    int64_t vectors = 2 * e->batch_tokens * e->width * (int64_t)sizeof(float);
+    const int64_t gathered =
+        e->settings->context_parallel > 1 ? 2 * e->inference->setup.model.hidden : 0; /* a layer's */
+    int64_t vectors = e->batch_tokens * (e->width + gathered) * (int64_t)sizeof(float);
     if (e->settings->contacts)
         vectors += contacts_bytes(e->inference, e->batch_tokens, e->longest);
     int64_t engine = inference_need(e->inference);

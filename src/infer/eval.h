@@ -4,7 +4,9 @@
 #define INFER_EVAL_H
 
 #include "core/device.h"
+#include "deck/deck.h"
 #include "infer/score.h"
+#include "store/budget.h"
 
 #define EVAL_OVERLAP INT64_MIN
 #define EVAL_SEED INT64_MIN
@@ -33,5 +35,10 @@ struct eval_settings {
  * message was printed. ERROR_USER: settings are out of range, the input is missing or has no records, or an error of
  * inference_open; ERROR_ENVIRONMENT: the output cannot be written. */
 int eval_run(struct comm *world, const struct eval_settings *settings, device_make *make_executor);
+
+/* Plans the memory of a rank in an evaluation of windows of `window` tokens, one at a time on `ranks` context-parallel
+ * ranks, as inference_plan. */
+int eval_plan(const struct deck *deck, int64_t window, int64_t ranks, struct executor *executor,
+              int64_t memory[BUDGET_CATEGORIES]);
 
 #endif

@@ -69,6 +69,13 @@ int inference_lay_out(struct inference *inference, const struct inference_shape 
 /* Returns the bytes that inference_start will allocate on this rank. Local. */
 int64_t inference_need(const struct inference *inference);
 
+/* Plans the memory of an engine of this shape for the model of a deck, on each of shape->context context-parallel
+ * ranks; `executor` is asked for scratch sizes only. Writes its bytes by category. Local; needs neither other ranks nor
+ * a checkpoint. ERROR_USER: the deck's model is incomplete, its positions are fewer than `window` (a command's
+ * --context), or a store that it names is damaged. */
+int inference_plan(const struct deck *deck, int64_t window, const struct inference_shape *shape,
+                   struct executor *executor, int64_t memory[BUDGET_CATEGORIES]);
+
 /* Makes the model and the engine, and reads the weights, in the type that the checkpoint's deck names
  * (precision.compute). Collective; an agreed code. ERROR_USER: the tensors do not fit the deck. */
 int inference_start(struct inference *inference);

@@ -180,8 +180,8 @@ static int read_input(struct variant_run *r)
     return code;
 }
 
-/* Chooses the size of a batch: at least the longest sequence, at most all sequences, and such that all batches are
- * nearly full. It depends on the input only. */
+/* Chooses the size of a batch: at least the longest sequence, at most all sequences of a pass, and such that all
+ * batches are nearly full. It depends on the input only. */
 static struct inference_shape choose_shape(const struct variant_run *r)
 {
     const struct site_tokens *how = &r->scoring.tokens;

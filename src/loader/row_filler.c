@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "base/range.h"
 #include "base/random.h"
+#include "loader/labelling.h"
 #include "loader/masking.h"
 #include "tokenizer/strand.h"
 
@@ -80,7 +81,10 @@ void row_filler_fill(struct row_filler *filler, const struct window_source *cons
         int32_t *tokens = filler->window_tokens;
         read_window(sources[segment->store], &segment->window, reversed, segment->offset, segment->length + followed,
                     tokens);
-        if (masking.probability > 0)
+        if (settings->task.head != DECK_HEAD_LM)
+            label_segment(&settings->task, sources[segment->store], segment, reversed, batch, at,
+                          row * batch->max_segments + s);
+        else if (masking.probability > 0)
             batch->valid += masking_apply(&masking, epoch, segment->window.number, segment->offset, segment->length,
                                           tokens, batch->labels + at);
         else

@@ -114,6 +114,22 @@ static int check_biases(const struct model_settings *s)
     return ERROR_NONE;
 }
 
+struct task_settings model_task_from_deck(const struct deck *deck)
+{
+    const enum deck_pooling own = model_family_from_deck(deck)->causal ? DECK_POOLING_LAST : DECK_POOLING_FIRST;
+    const enum deck_head head = (enum deck_head)deck->model.head;
+    if (head == DECK_HEAD_LM)
+        return (struct task_settings){.head = DECK_HEAD_LM};
+    return (struct task_settings){
+        .head = head,
+        .problem = (enum deck_problem)deck->model.problem_type,
+        .pooling = head == DECK_HEAD_SEQUENCE && deck->model.pooling == DECK_POOLING_AUTO
+                       ? own
+                       : (enum deck_pooling)deck->model.pooling,
+        .labels = deck->model.num_labels,
+    };
+}
+
 int model_settings_from_deck(struct model_settings *s, const struct deck *deck, int64_t store_vocabulary)
 {
     static const struct model_preset no_preset = {.rope = PLAIN_ROPE(10000), .init_std = 0.02, .norm_eps = 1e-5};
@@ -136,6 +152,7 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
         .tied = deck->model.tied == DECK_TIED_PRESET ? tied : deck->model.tied == DECK_TIED_YES,
         .attention_bias = deck->model.attention_bias,
         .mlp_bias = deck->model.mlp_bias,
+        .task = model_task_from_deck(deck),
         .norm_zero_centered = deck->model.norm_zero_centered,
         .tanh_gelu = deck->model.gelu == DECK_GELU_TANH,
         .mlp_tokens = deck->memory.mlp_tokens,
@@ -152,6 +169,7 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
         .decay_vectors = deck->optimizer.decay == DECK_DECAY_ALL,
         .decay_embedding = deck->optimizer.decay != DECK_DECAY_MATRICES_NOT_EMBEDDING,
         .freeze = (enum deck_freeze)deck->train.freeze,
+        .lora = {.rank = deck->lora.rank, .alpha = deck->lora.alpha},
         .decoupled = deck->optimizer.decoupled_lr > 0,
     };
     if (s->kv_heads == 0)
@@ -169,6 +187,8 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
         s->tied = false;
         s->decay_embedding = false;
     }
+    if (s->task.head != DECK_HEAD_LM)
+        s->tied = false; /* there is no decoder */
     const bool lacks = store_vocabulary > 0 && s->vocabulary > 0 && s->vocabulary < store_vocabulary;
     if (lacks && deck->model.vocabulary == 0)
         return error_user(
@@ -184,9 +204,26 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
     int code = check_biases(s);
     if (code == ERROR_NONE)
         code = model_settings_check_sizes(s);
+    if (code == ERROR_NONE && s->lora.rank > 0)
+        code = lora_read_targets(&s->lora, family, deck->lora.targets);
     if (code == ERROR_NONE)
         code = precision_from_deck(&s->precision, deck, s->layers);
     return code == ERROR_NONE ? recompute_from_deck(&s->recompute, deck, s->layers) : code;
+}
+
+void model_name_labels(struct deck *deck, const char *names, int64_t bytes)
+{
+    char *to = deck->model.id2label;
+    if (to[0] != '\0' || bytes >= DECK_STRING || memchr(names, ',', (size_t)bytes) != NULL)
+        return;
+    for (int64_t i = 0; i < bytes; i++)
+        to[i] = names[i] == '\n' ? ',' : names[i];
+    to[bytes - 1] = '\0';
+}
+
+const char *model_label_names(const struct deck *deck)
+{
+    return deck->model.id2label;
 }
 
 void model_settings_to_deck(const struct model_settings *s, struct deck *deck)
@@ -203,6 +240,10 @@ void model_settings_to_deck(const struct model_settings *s, struct deck *deck)
     deck->model.tied = s->tied ? DECK_TIED_YES : DECK_TIED_NO;
     deck->model.attention_bias = s->attention_bias;
     deck->model.mlp_bias = s->mlp_bias;
+    deck->model.head = (int)s->task.head;
+    deck->model.num_labels = s->task.labels;
+    deck->model.problem_type = (int)s->task.problem;
+    deck->model.pooling = (int)s->task.pooling;
     deck->model.norm_zero_centered = s->norm_zero_centered;
     deck->model.gelu = s->tanh_gelu ? DECK_GELU_TANH : DECK_GELU_ERF;
     deck->model.token_dropout = s->token_dropout;

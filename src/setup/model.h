@@ -20,10 +20,20 @@ int64_t model_positions_from_deck(const struct deck *deck);
  * longest training sequences. */
 int64_t model_trained_positions(const struct deck *deck);
 
+/* Returns the fine-tuning head of the deck's model, unchecked; model.pooling = "auto" becomes the family's. */
+struct task_settings model_task_from_deck(const struct deck *deck);
+
 /* Writes the settings of the deck's model: the preset's values, overridden by values that the deck sets.
  * store_vocabulary is used if neither sets the vocabulary; 0 = unknown. Local. ERROR_USER: unknown preset (the message
  * lists the known ones), or a missing or impossible size; the message names the key. */
 int model_settings_from_deck(struct model_settings *settings, const struct deck *deck, int64_t store_vocabulary);
+
+/* Sets model.id2label to these names, each with a newline, unless the deck gives names; without names that fit into the
+ * key or have a comma. */
+void model_name_labels(struct deck *deck, const char *names, int64_t bytes);
+
+/* Returns model.id2label. */
+const char *model_label_names(const struct deck *deck);
 
 /* Writes settings into the section `model` of a deck. It sets each key explicitly, whatever the preset, so that
  * model_settings_from_deck returns the same settings. Keys of initialisation and weight decay (scaled_init,

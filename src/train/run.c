@@ -19,6 +19,7 @@
 #include "estimate/fit_choice.h"
 #include "train/folder_check.h"
 #include "setup/epochs.h"
+#include "setup/model.h"
 #include "setup/layout.h"
 #include "monitor/meter.h"
 #include "train/origin.h"
@@ -330,6 +331,9 @@ static int train_with(struct train_run *run, struct deck *deck, struct comm *wor
     int code = session_create(s, deck, world, start->resumed, make_executor);
     if (code == ERROR_NONE)
         setup_keep_choices(setup, deck);
+    const struct token_store *labelled = code == ERROR_NONE ? loader_labelled(s->train) : NULL;
+    if (labelled != NULL)
+        model_name_labels(deck, labelled->classes, labelled->class_bytes);
     run->deck = deck;
     run->deck_text = deck_print_effective(deck);
     if (code == ERROR_NONE && setup->saving.export_final)

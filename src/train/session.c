@@ -96,6 +96,10 @@ static int check_tokens(const struct session *s)
     if (s->valid != NULL && strcmp(loader_tokenizer(s->valid)->name, tokens) != 0)
         return error_user("key data.valid = \"%s\": has %s tokens, but data.train has %s tokens", s->setup.valid_stores,
                           loader_tokenizer(s->valid)->name, tokens);
+    if (s->valid != NULL && loader_labelled(s->train) != NULL && !loader_same_classes(s->train, s->valid))
+        return error_user("key data.valid = \"%s\": numbers its classes differently than data.train; prepare both with "
+                          "the same --classes",
+                          s->setup.valid_stores);
     return ERROR_NONE;
 }
 

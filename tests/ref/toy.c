@@ -12,7 +12,7 @@ struct model_settings toy_settings(enum toy_kind kind)
 {
     static const struct family *const of[] = {
         [TOY_LLAMA] = &family_llama,     [TOY_LLAMA_TIED] = &family_llama, [TOY_ESM2] = &family_esm2,
-        [TOY_AMPLIFY] = &family_amplify, [TOY_QWEN] = &family_qwen2,
+        [TOY_AMPLIFY] = &family_amplify, [TOY_QWEN] = &family_qwen3,
     };
     return (struct model_settings){.family = of[kind],
                                    .layers = 3,
@@ -22,6 +22,7 @@ struct model_settings toy_settings(enum toy_kind kind)
                                    .kv_heads = of[kind]->causal ? 2 : 4,
                                    .head_dim = 8,
                                    .vocabulary = 40,
+                                   .attention_bias = kind == TOY_QWEN,
                                    .mlp_bias = kind == TOY_QWEN,
                                    .tied = kind == TOY_LLAMA_TIED || kind == TOY_ESM2,
                                    .token_dropout = kind == TOY_ESM2,
@@ -129,6 +130,7 @@ void toy_create(struct toy *toy, const struct toy_options *o)
                                        .optimizer = {0.9, 0.95, 1e-8, 0.1, 1.0, o->settings.decoupled},
                                        .sharding = o->sharding,
                                        .replays = o->replays,
+                                       .class_weights = o->class_weights,
                                        .tensor = o->tensor};
     if (o->lends)
         settings.memory.gradient_bytes = dtype_size(sharding_rounds(&o->sharding) ? DTYPE_BF16 : DTYPE_F32);

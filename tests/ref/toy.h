@@ -7,7 +7,7 @@
 #include "engine/engine.h"
 
 /* Returns a model of 3 layers, hidden 32, vocabulary 40; the Llamas and the Qwen have grouped-query
- * attention, and the Qwen has biases but for o. */
+ * attention, and the Qwen has all biases and norms of q and k. */
 enum toy_kind { TOY_LLAMA, TOY_LLAMA_TIED, TOY_ESM2, TOY_AMPLIFY, TOY_QWEN, TOY_KINDS };
 struct model_settings toy_settings(enum toy_kind kind);
 
@@ -44,7 +44,8 @@ struct toy_options {
     int64_t head_tokens;                                  /* 0 = all */
     void (*place)(struct model *model, const void *self); /* NULL: parameters are whole */
     const void *self;                                     /* of place */
-    struct comm *tensor;                                  /* as in struct engine_settings */
+    struct comm *tensor;                                  /* as in struct engine_settings, as class_weights */
+    const float *class_weights;
 };
 
 /* Returns the defaults: toy_settings(TOY_LLAMA), fp32, one slot, 2 rows of 48 tokens, 4 segments, no recomputing. */
