@@ -86,7 +86,12 @@ struct engine {
     struct tensor rope_table;
     struct execution_owner owner; /* owner of the execution */
     struct execution execution;
-    const struct engine_states *states;                 /* in engine_embed, else NULL */
+    const struct engine_states *states; /* in engine_embed, else NULL */
+    /* Set by the caller for engine_evaluate of a model with a fine-tuning head; NULL: nobody looks. Called for each
+     * micro-batch on ranks that compute the head, with its outputs [rows, task.labels] and labels i32 [1, rows], in
+     * host memory and valid during the call; labels below 0 are none, and with targets the others are their rows. */
+    void (*predicted)(void *self, const struct tensor *outputs, const struct tensor *labels, const struct batch *batch);
+    void *predicted_self;
     struct stage_transfer sending[TRANSFER_DIRECTIONS]; /* SEND_TO_NEXT and SEND_TO_PREVIOUS */
     struct batch_staging staging;
     struct step_replay replay;

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "model/lm_head.h"
+#include "model/task_head.h"
 #include "engine/engine_private.h"
 
 struct tensor engine_fetch(struct engine *e, struct tensor from)
@@ -51,6 +52,18 @@ void engine_logits(struct engine *e, const struct batch *batch, int32_t *ends, i
         for (int64_t v = 0; v < host.cols; v++)
             logits[i * host.cols + v] = (float)tensor_get(&host, i, v);
     memory_free(host.data);
+}
+
+void engine_show_predictions(struct engine *e, const struct batch *batch)
+{
+    const struct unit *head = head_of(e);
+    if (e->predicted == NULL || !unit_is_computed(head))
+        return;
+    struct tensor outputs = engine_fetch(e, task_head_outputs(&e->execution, head));
+    struct tensor labels = engine_fetch(e, task_head_labels(&e->execution, head));
+    e->predicted(e->predicted_self, &outputs, &labels, batch);
+    memory_free(outputs.data);
+    memory_free(labels.data);
 }
 
 void engine_keep_states(struct engine *e, const struct unit *unit)
