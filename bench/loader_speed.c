@@ -99,7 +99,7 @@ static void parts(bool short_)
         count += (double)window.length;
     }
     report("generation alone", data, count, processor_seconds() - start);
-    const struct token_masking masking = {source->tokenizer, 1, 0.15};
+    const struct token_masking masking = {source->tokenizer, 1, 0.15, NULL};
     start = processor_seconds(), count = 0;
     for (int64_t w = 0; processor_seconds() - start < seconds; w++) {
         struct token_window window;

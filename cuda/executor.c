@@ -558,14 +558,9 @@ struct executor *cuda_executor_create(int device, int sharing, const struct devi
     if (request->world != NULL && request->world->size > 1) {
         const bool several_nodes = comm_max_i64(request->world, request->node->size < request->world->size) > 0;
         const bool copies = nccl_group_prepare(request->world->rank == 0 && !request->quiet);
+        cuda->most_ctas = several_nodes ? properties.multiProcessorCount / COLLECTIVE_STREAMS : 0;
         /* Equal on all ranks, since it determines the layout of buffers. Ranks that share a device sum on the host. */
         cuda->executor.copies = comm_max_i64(request->world, sharing > 1 || !copies) == 0;
-        /* NCCL's memory grows with its number of blocks. Few are enough where the program's own copies transfer what
-         * is large. */
-        enum { SMALL_CTAS = 4 };
-        cuda->most_ctas = several_nodes           ? properties.multiProcessorCount / COLLECTIVE_STREAMS
-                          : cuda->executor.copies ? SMALL_CTAS
-                                                  : 0;
     }
 #endif
     int lowest, highest;

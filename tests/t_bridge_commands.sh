@@ -102,9 +102,9 @@ check "import of a file" ends 2 import llama.h5 -o new.h5
 check "import to nowhere" ends 2 import "$golden/llama_tiny" -o none/new.h5
 check "says so" once "none/new.h5: cannot be written"
 cp -r "$golden/llama_tiny" strange
-sed -i 's/"attention_bias": false/"attention_bias": true/' strange/config.json
+sed -i 's/"hidden_act": "silu"/"hidden_act": "gelu"/' strange/config.json
 check "an option" ends 2 import strange -o new.h5
-check "says so" once "strange/config.json: key attention_bias = true: is not supported; allowed: false"
+check "says so" once "strange/config.json: key hidden_act = \"gelu\": is not supported; allowed: \"silu\""
 check "nothing was made" test ! -e new.h5
 
 # -- BioNeMo's dialect -------------------------------------------------------------------------------------------------

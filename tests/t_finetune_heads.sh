@@ -67,7 +67,7 @@ check "skipped" says "1 record without a label skipped (--skip-bad)"
 bad "an unknown class" "the class \"greasy\", which --classes does not name" --labels kind --classes basic,acid p.csv
 bad "not numbers" "is not a number that fp32 has" --labels kind --label-kind number p.csv
 bad "too few labels" "tokens, but" --labels kind --label-kind token p.csv
-bad "no column" "has no column \"colour\" (--labels). It has: id, sequence, kind, share, shape" --labels colour p.csv
+bad "no column" "has no column \"colour\" (--labels or --split-column). It has: id, sequence, kind, share, shape" --labels colour p.csv
 bad "a kind" "--label-kind kind: must be class, number or token" --labels kind --label-kind kind p.csv
 bad "two fields" "must name one field" --labels kind,share p.csv
 bad "Megatron" "--labels: not with --format megatron" --labels kind --format megatron p.csv

@@ -23,12 +23,19 @@ static const char *const cases[] = {"llama_gqa_padded",
                                     "llama_tied_scaled_padded",
                                     "llama_gqa_scaled_packed",
                                     "llama_mha_packed",
+                                    "llama_biased",
+                                    "qwen2_packed",
+                                    "qwen3_packed",
                                     "esm2_padded",
                                     "esm2_packed",
                                     "esm2_tanh",
                                     "esm2_pad",
                                     "amplify_packed",
-                                    "amplify_pad"};
+                                    "amplify_pad",
+                                    "llama_lora",
+                                    "llama_lora_tied",
+                                    "esm2_lora",
+                                    "amplify_lora"};
 enum { CASES = sizeof cases / sizeof cases[0] };
 
 struct bounds {
@@ -54,12 +61,16 @@ enum mutation {
     NO_BIAS,
     NO_BIAS_GRADIENT,
     NO_DECODER_BIAS,
+    NO_HEAD_GAIN,
     GELU_FORM,
     HEAD_GELU_FORM,
     NO_TOKEN_DROPOUT,
     PADDED_RATIO,
     ROW_RATIO,
     PADDING_TRAINED,
+    NO_FACTOR,
+    NO_ADAPTER,
+    NO_ADAPTER_GRADIENT,
     MUTATIONS
 };
 static const char *const mutation_names[MUTATIONS] = {"none",
@@ -75,12 +86,16 @@ static const char *const mutation_names[MUTATIONS] = {"none",
                                                       "bias left out",
                                                       "bias gradient left out",
                                                       "decoder bias left out",
+                                                      "gains of q and k left out",
                                                       "GELU's other form",
                                                       "GELU in the head",
                                                       "token dropout left out",
                                                       "ratio of padded row",
                                                       "ratio of packed row",
-                                                      "padding trained"};
+                                                      "padding trained",
+                                                      "LoRA's factor left out",
+                                                      "adapters left out",
+                                                      "adapters in dx left out"};
 
 struct planted {
     enum mutation mutation;
@@ -125,6 +140,7 @@ static void mutate(struct wrapper *wrapper, struct stream *stream, enum op op, c
         struct embedding_backward_args embedding_backward;
         struct rope_args rope;
         struct rmsnorm_forward_args rmsnorm;
+        struct head_norm_forward_args head_norm;
         struct layernorm_forward_args layernorm;
         struct attention_forward_args attention;
         struct gelu_forward_args gelu;
@@ -136,12 +152,22 @@ static void mutate(struct wrapper *wrapper, struct stream *stream, enum op op, c
         return;
     }
     memcpy(&a, args, op_info(op)->args_bytes);
+    if (op == OP_MULTIPLY && mutation == NO_FACTOR)
+        return;
+    /* only adapters add a product to a tensor: to outputs of B transposed, and to input gradients */
+    if (op == OP_GEMM && a.gemm.c.data == a.gemm.d.data &&
+        mutation == (a.gemm.transpose_b ? NO_ADAPTER : NO_ADAPTER_GRADIENT))
+        return;
     if (op == OP_ROPE && mutation == NO_ROPE)
         return;
     if (op == OP_ROPE && mutation == ROPE_FORM)
         a.rope.interleaved = !a.rope.interleaved;
     if (op == OP_RMSNORM_FORWARD && mutation == NORM_EPS)
         a.rmsnorm.eps *= 2;
+    if (op == OP_HEAD_NORM_FORWARD && mutation == NORM_EPS)
+        a.head_norm.eps *= 2;
+    if (op == OP_HEAD_NORM_FORWARD && mutation == NO_HEAD_GAIN) /* 0 and one_plus */
+        a.head_norm.one_plus = true, a.head_norm.weight.data = (void *)zeros;
     if (op == OP_LAYERNORM_FORWARD && mutation == NORM_EPS)
         a.layernorm.eps *= 2;
     if (op == OP_LAYERNORM_FORWARD && mutation == NO_NORM_BIAS)
@@ -301,6 +327,48 @@ static void compare(const struct golden *g, const char *executor_name, struct ex
     free(o.gradient_bits);
 }
 
+/* The greedy continuation, through the cache of keys and values in calls of several tokens, is that of the file. */
+static void test_continuation(const struct golden *g, struct executor *executor)
+{
+    enum { CALL = 7 };
+    const int64_t positions = g->prompt_count + g->greedy_count;
+    struct model model;
+    model_create(&model, &g->settings, CALL, 1);
+    struct comm *self = comm_self();
+    struct group *group = comm_group_create(self, NULL, "data");
+    const struct engine_settings settings = {.memory = {.use = MEMORY_GENERATE,
+                                                        .compute = DTYPE_F32,
+                                                        .statistic = DTYPE_F32,
+                                                        .slots = {1},
+                                                        .rows = 1,
+                                                        .row_tokens = CALL,
+                                                        .max_segments = 1},
+                                             .sequences = 1,
+                                             .positions = positions};
+    const struct parallel_groups groups = groups_replicated(group);
+    struct engine engine;
+    engine_create(&engine, executor, &model, &groups, &settings);
+    golden_load(g, &engine);
+    int32_t tokens[2 * GOLDEN_TOKENS];
+    memcpy(tokens, g->prompt, sizeof g->prompt);
+    for (int64_t count = g->prompt_count; count < positions; count++) {
+        struct tensor logits = {0};
+        for (int64_t before; (before = engine_length(&engine, 0)) < count;) {
+            const struct engine_piece piece = {0, tokens + before, MIN(count - before, CALL), true};
+            logits = engine_extend(&engine, &piece, 1);
+        }
+        int32_t best = 0;
+        for (int32_t v = 1; v < (int32_t)logits.cols; v++)
+            best = tensor_get(&logits, 0, v) > tensor_get(&logits, 0, best) ? v : best;
+        tokens[count] = best;
+    }
+    CHECK(memcmp(tokens + g->prompt_count, g->greedy, (size_t)g->greedy_count * sizeof *g->greedy) == 0);
+    engine_destroy(&engine);
+    model_destroy(&model);
+    comm_group_destroy(group);
+    comm_destroy(self);
+}
+
 /* Is the token in a sequence? */
 static bool reads_padding(const struct batch *b, int64_t padding)
 {
@@ -314,6 +382,9 @@ static bool reads_padding(const struct batch *b, int64_t padding)
 static bool applies(const struct golden *g, enum mutation mutation)
 {
     const struct family *family = g->settings.family;
+    const bool of_adapters = mutation >= NO_FACTOR;
+    if (of_adapters || g->settings.lora.rank > 0) /* the other mutations have models without adapters */
+        return of_adapters && g->settings.lora.rank > 0;
     switch (mutation) {
     case NO_SCALING:
         return g->settings.rope.factor > 1;
@@ -323,9 +394,11 @@ static bool applies(const struct golden *g, enum mutation mutation)
         return family->layer_norm;
     case NO_BIAS:
     case NO_BIAS_GRADIENT:
-        return family->bias;
+        return model_has_bias(&g->settings, LINEAR_QKV);
     case NO_DECODER_BIAS:
         return family->decoder_bias;
+    case NO_HEAD_GAIN:
+        return family->names.q_norm != NULL;
     case GELU_FORM:
         return family->gelu;
     case HEAD_GELU_FORM:
@@ -378,6 +451,8 @@ static int run_named(const char *name)
         struct golden g;
         golden_open(&g, cases[c]);
         compare(&g, name, executor, DTYPE_F32, &single_bounds);
+        if (g.prompt_count > 0)
+            test_continuation(&g, executor);
         compare_rounded(&g, name, executor, cpu);
         golden_close(&g);
     }
@@ -403,6 +478,8 @@ int main(int count, char **arguments)
         CHECK(within(&o, &double_bounds));
         free(o.gradient_bits);
         compare(&g, "cpu", cpu, DTYPE_F32, &single_bounds);
+        if (g.prompt_count > 0)
+            test_continuation(&g, cpu);
         for (int m = NO_ROPE; m < MUTATIONS; m++) {
             if (!applies(&g, (enum mutation)m))
                 continue;

@@ -96,6 +96,7 @@ check "OpenGenome2: its 1 / 48 at 989 TFLOP/s, causal" says "3.202"
 check "OpenGenome2: 4 micro-batches" grep -qE 'micro-batches of a rank +4$' "$work/out"
 check "OpenGenome2: its store" says "og2.train.h5 does not exist"
 for deck in quickstart:820352 esm2_tiny_proteins:814369 esm2_l0_sanity:7512353 esm2_l0_sanity_cp:7512353 llama3_l0_sanity_cp:4818816 esm2_650m:651042593 esm2_3b:2839004193 esm2_15b:15129098273 og2_7b_long:6981685248 amplify_120m:118276507 \
+    qwen25_0_5b:494032768 qwen3_0_6b:596049920 \
     amplify_350m:354008667; do
     plan "$abs_top_srcdir/input/${deck%:*}.cfg" device.memory=1000 --ranks 16
     check "${deck%:*}: it can be planned" test $code -eq 0
@@ -324,6 +325,25 @@ mistake "parallel.shard_size = 3: must divide the number of ranks, 8" "$work/dec
 mistake "parallel.context = 3: must divide the number of ranks, 8" "$work/deck.cfg" --ranks 8 parallel.context=3
 mistake "layers" "$work/deck.cfg" model.layers=1000000000000
 mistake "parameters" "$work/deck.cfg" model.layers=65536 model.hidden=16777216 model.ffn=16777216 model.heads=65536 model.kv_heads=65536
+
+# an evaluation instead of a step: ranks share activations, and longer batches compute their MLP in slices
+transient()
+{
+    "$CISTRON" plan "$work/deck.cfg" model.positions=1000000 device.memory=4 --context "$@" 2>"$work/out" >"$work/plan"
+    value transient
+}
+one=$(transient 65536) two=$(transient 65536 --context-parallel 2) long=$(transient 262144)
+check "a window of 65,536 tokens: $one MiB, on 2 ranks $two" awk -v one="$one" -v two="$two" 'BEGIN { exit !(two > 0 && two < 0.8 * one) }'
+check "a window of 262,144 tokens: $long MiB" awk -v one="$one" -v long="$long" 'BEGIN { exit !(long > one && long < 3 * one) }'
+check "a longer window than in training is warned of" says "--context 262144 is more than the context of 64"
+plan "$work/deck.cfg" model.positions=1000000 --context 1000001
+check "a window beyond the positions" test $code -eq 2
+check "a window beyond the positions: is said" says "--context 1000001: must be 1 to 1000000"
+plan "$work/deck.cfg" model.positions=1000000 --context 1000000 device.memory=0.01
+check "a window beyond the memory" test $code -eq 2
+check "a window beyond the memory: is said" says "and may use 10.24 MiB; set --context-parallel above 1"
+plan "$work/deck.cfg" --context 64 --ranks 2
+check "ranks of a step and an evaluation" test $code -eq 2
 
 # the same for programs
 if command -v python3 >/dev/null; then

@@ -527,6 +527,38 @@ static void test_operands(struct executor *cpu, struct executor *reference, enum
     free(oracle);
 }
 
+/* -- Recipes: every parameter has a gradient ---------------------------------------------------------------------- */
+
+static bool has_gradient(const struct toy *toy, struct unit *unit, const struct parameter *p)
+{
+    const struct store_shard shard = toy->engine.store->class->shard(toy->engine.store, unit, p->storage);
+    for (int64_t i = 0; i < p->part.rows * p->part.cols; i++)
+        if (tensor_get(&shard.gradient, 0, p->offset + i) != 0)
+            return true;
+    return false;
+}
+
+/* An operand that its op quantizes has no value from which a bias's gradient could be summed later. */
+static void test_gradients(struct executor *cpu, enum toy_kind kind, int recipe)
+{
+    struct toy_options options = toy_options(cpu);
+    options.settings = toy_settings(kind);
+    options.settings.precision = toy_precision(recipe);
+    options.compute = DTYPE_BF16;
+    struct toy toy;
+    toy_create(&toy, &options);
+    struct schedule schedule = schedule_create(MICRO_BATCHES, 1, false);
+    engine_gradients(&toy.engine, &schedule, batches);
+    for (int u = 0; u < toy.model.unit_count; u++)
+        for (int i = 0; i < toy.model.units[u].parameter_count; i++) {
+            const struct parameter *p = &toy.model.units[u].parameters[i];
+            if (!CHECK(has_gradient(&toy, &toy.model.units[u], p)))
+                fprintf(stderr, "    recipe %d: %s has no gradient\n", recipe, p->name);
+        }
+    schedule_destroy(&schedule);
+    toy_destroy(&toy);
+}
+
 /* -- Plan: what it says is what ops touch ------------------------------------------------------------------------ */
 
 /* Sums, by category, each block's bytes up to the last that a launch touches. No launch touches bytes after the block
@@ -736,6 +768,8 @@ int main(void)
         test_schedules(cpu, kind, DECK_RECOMPUTE_NONE, DECK_RECIPE_NONE);
         test_schedules(cpu, kind, DECK_RECOMPUTE_FULL, DECK_RECIPE_NONE);
         test_record(cpu, kind, DECK_RECIPE_NONE, false);
+        for (int recipe = DECK_RECIPE_NONE; recipe <= DECK_RECIPE_NVFP4; recipe++)
+            test_gradients(cpu, kind, recipe);
     }
     for (int i = 0; i < 2; i++) {
         const int recipe = i == 0 ? DECK_RECIPE_DELAYED : DECK_RECIPE_BLOCK;

@@ -34,10 +34,13 @@ tutorial_cluster
 :caption: Guides
 
 models
+families
+objectives
 embed
 score
 finetune
 heads
+lora
 parallel
 precision
 clusters

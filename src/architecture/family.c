@@ -27,7 +27,7 @@ const struct config_key *family_key(const struct family *family, enum config_kin
 const struct config_key *family_key_of(const struct family *family, size_t offset)
 {
     for (const struct config_key *row = family->keys; row->key != NULL; row++)
-        if ((row->kind == CONFIG_SIZE || row->kind == CONFIG_REAL) && row->offset == offset)
+        if ((row->kind == CONFIG_SIZE || row->kind == CONFIG_REAL || row->kind == CONFIG_FLAG) && row->offset == offset)
             return row;
     return NULL;
 }

@@ -1,11 +1,12 @@
-/* A family of models as data: the differences between Llama, ESM-2 and AMPLIFY. One file, family_NAME.c, defines a
- * family: the form of its blocks and head, published sizes, parameter names, config.json, and tensors in both dialects.
- * All other code interprets these rows and names no family. Settings that vary within a family are in
+/* A family of models as data: the differences between Llama, Qwen, ESM-2 and AMPLIFY. One file, family_NAME.c, defines
+ * a family: the form of its blocks and head, published sizes, parameter names, config.json, and tensors in both
+ * dialects. All other code interprets these rows and names no family. Settings that vary within a family are in
  * architecture/settings.h. The list of families is DECK_FAMILIES (deck/deck.h). */
 #ifndef ARCHITECTURE_FAMILY_H
 #define ARCHITECTURE_FAMILY_H
 
 #include "architecture/config_key.h"
+#include "architecture/precision.h"
 #include "architecture/rope.h"
 
 #include <stdbool.h>
@@ -19,7 +20,8 @@ struct family_names {
     const char *q, *k, *v, *o;
     const char *gate, *up; /* gate NULL: up has all rows, with SwiGLU the gate's first */
     const char *down;
-    const char *norm1, *norm2; /* norms before attention and before the MLP */
+    const char *norm1, *norm2;   /* norms before attention and before the MLP */
+    const char *q_norm, *k_norm; /* RMSNorms of each head of q and k (QK norm) */
     const char *final_norm;
     const char *dense, *head_norm; /* the head's transform */
     const char *decoder;           /* the head's matrix, unless tied */
@@ -101,10 +103,10 @@ struct family {
     const char *title; /* in messages */
 
     /* -- Blocks and head -- */
-    bool layer_norm; /* LayerNorm with bias, else RMSNorm */
-    bool bias;       /* the linear layers of a block have biases */
-    bool gelu;       /* the MLP is down(gelu(up)), else SwiGLU: down(silu(gate) * up) */
-    bool causal; /* a token sees earlier ones, the next is predicted; else it sees all, and masked ones are predicted */
+    bool layer_norm;         /* LayerNorm with bias, else RMSNorm */
+    bool bias[LINEAR_COUNT]; /* linear layers of a block that always have biases; settings may add to them */
+    bool gelu;               /* the MLP is down(gelu(up)), else SwiGLU: down(silu(gate) * up) */
+    bool causal; /* the objective unless settings say otherwise (model_causal, settings.h): true causal, false masked */
     bool interleaved;   /* rotary pairs are adjacent elements, else half a head apart */
     bool transform;     /* the head has dense, GELU (erf) and norm between the final norm and the decoder */
     bool decoder_bias;  /* the decoder has a bias */
@@ -117,7 +119,7 @@ struct family {
 
     /* -- Tokens -- */
     const char *tokenizer;       /* tokenizer of its published models, if this program has it */
-    const char *learns_from;     /* tokenizer of the data that this program trains it on */
+    const char *learns_from;     /* tokenizer whose special ids random data has, and that messages propose */
     const char *tokenizer_class; /* transformers' class, for vocab.txt and cls_token as BOS; NULL: tokenizer.json */
 
     /* -- config.json; NULL: the dialect has no classes for the family -- */

@@ -30,8 +30,13 @@ static const struct model_preset presets[] = {
 
 static const struct config_key keys[] = {
     FIXED_KEY("hidden_act", "\"silu\"", "\"silu\""),
-    FIXED_KEY("attention_bias", "false", "false"),
-    FIXED_KEY("mlp_bias", "false", "false"),
+    {.key = "attention_bias",
+     .kind = CONFIG_FLAG,
+     .scope = CONFIG_HF,
+     .offset = offsetof(struct deck, model.attention_bias)},
+    {.key = "mlp_bias", .kind = CONFIG_FLAG, .scope = CONFIG_HF, .offset = offsetof(struct deck, model.mlp_bias)},
+    {.key = "attention_bias", .kind = CONFIG_FIXED, .scope = CONFIG_TE, .allowed = "false", .missing = "false"},
+    {.key = "mlp_bias", .kind = CONFIG_FIXED, .scope = CONFIG_TE, .allowed = "false", .missing = "false"},
     {.key = "is_causal", .kind = CONFIG_CHECKED, .allowed = "true", .missing = "true"},
     SIZE_KEY("hidden_size", model.hidden, 4096),
     SIZE_KEY("intermediate_size", model.ffn, 11008),
@@ -47,9 +52,9 @@ static const struct config_key keys[] = {
     {.key = "tie_word_embeddings", .kind = CONFIG_TIED},
     CONSTANT_KEY("attention_dropout", "0.0"),
     CONSTANT_KEY("use_cache", "true"),
-    {.key = "bos_token_id", .kind = CONFIG_TOKEN, .offset = offsetof(struct tokenizer, bos)},
+    TOKEN_KEY("bos_token_id", bos),
     {.key = "eos_token_id", .kind = CONFIG_ENDS},
-    {.key = "pad_token_id", .kind = CONFIG_TOKEN, .offset = offsetof(struct tokenizer, pad)},
+    TOKEN_KEY("pad_token_id", pad),
     {.key = "auto_map", .kind = CONFIG_CLASSES, .scope = CONFIG_TE},
     /* both values are causal: packed rows or padded ones */
     {.key = "self_attn_mask_type",

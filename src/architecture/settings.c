@@ -121,19 +121,48 @@ static int64_t head_count(const struct model_settings *s)
     return head;
 }
 
+bool model_has_bias(const struct model_settings *s, int linear)
+{
+    const bool added = linear == LINEAR_QKV || linear == LINEAR_O ? s->attention_bias : s->mlp_bias;
+    return s->family->bias[linear] || added;
+}
+
 int64_t model_parameter_count(const struct model_settings *s)
 {
     const struct family *family = s->family;
     int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
     int64_t block = s->hidden * (q + 2 * kv) + q * s->hidden + (family->gelu ? 2 : 3) * s->hidden * s->ffn;
-    block += 2 * norm_count(s);
-    if (family->bias)
-        block += q + 2 * kv + s->hidden + (family->gelu ? 1 : 2) * s->ffn + s->hidden;
+    block += 2 * norm_count(s) + (family->names.q_norm != NULL ? 2 * s->head_dim : 0);
+    const int64_t biases[LINEAR_COUNT] = {[LINEAR_QKV] = q + 2 * kv,
+                                          [LINEAR_O] = s->hidden,
+                                          [LINEAR_UP] = (family->gelu ? 1 : 2) * s->ffn,
+                                          [LINEAR_DOWN] = s->hidden};
+    for (int linear = 0; linear < LINEAR_COUNT; linear++)
+        block += model_has_bias(s, linear) ? biases[linear] : 0;
     return s->vocabulary * s->hidden + s->layers * block + head_count(s);
+}
+
+int64_t model_adapter_count(const struct model_settings *s)
+{
+    const int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
+    const int64_t up = !s->family->gelu && s->family->names.gate == NULL ? 2 * s->ffn : s->ffn;
+    const struct {
+        int64_t inputs, outputs;
+    } shapes[LORA_TARGETS] = {
+        [LORA_Q] = {s->hidden, q},        [LORA_K] = {s->hidden, kv},    [LORA_V] = {s->hidden, kv},
+        [LORA_O] = {q, s->hidden},        [LORA_GATE] = {s->hidden, up}, [LORA_UP] = {s->hidden, up},
+        [LORA_DOWN] = {s->ffn, s->hidden}};
+    int64_t count = 0;
+    for (int t = 0; t < LORA_TARGETS; t++)
+        if (s->lora.targets[t])
+            count += shapes[t].inputs + shapes[t].outputs;
+    return s->layers * s->lora.rank * count;
 }
 
 int64_t model_trained_count(const struct model_settings *s)
 {
+    if (s->lora.rank > 0)
+        return model_adapter_count(s) + (model_trains_head(s) ? head_count(s) : 0);
     return s->freeze == DECK_FREEZE_TRUNK ? head_count(s) : model_parameter_count(s);
 }
 

@@ -6,6 +6,7 @@
 #include "base/range.h"
 #include "deck/deck.h"
 #include "architecture/family.h"
+#include "architecture/lora.h"
 #include "architecture/precision.h"
 #include "architecture/recompute.h"
 #include "architecture/rope.h"
@@ -16,7 +17,8 @@
 /* Context parallelism: the number of ranks that share a row, and the method of their attention. */
 struct context_parallel {
     int ranks;                /* 0 and 1: no context parallelism */
-    enum deck_context method; /* not DECK_CONTEXT_AUTO, with more than one rank */
+    enum deck_context method; /* not DECK_CONTEXT_AUTO, with more than one rank; unused with `cache` */
+    bool cache;               /* generation: the ranks share the key-value cache instead, and have the same rows */
 };
 
 /* Returns the number of ranks that share a row. */
@@ -62,9 +64,16 @@ struct task_settings {
 
 struct model_settings {
     const struct family *family;
+    enum deck_objective objective; /* see model_causal */
+    struct {
+        bool given;
+        int64_t id; /* -1: none */
+    } pad;          /* the padding token of the data's tokenizer; not given: the family's tokenizer is used */
     int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary;
     struct task_settings task;
     bool tied;                /* the head's matrix is the embedding's; not with a task head */
+    bool attention_bias;      /* biases of q, k, v and o, in addition to the family's */
+    bool mlp_bias;            /* biases of the MLP's linear layers, in addition to the family's */
     bool norm_zero_centered;  /* norm weights are stored as their difference from 1 */
     bool tanh_gelu;           /* blocks of a family with GELU use its tanh form */
     bool token_dropout;       /* only in a family with token dropout */
@@ -77,7 +86,9 @@ struct model_settings {
     double embedding_std; /* standard deviation of the embedding */
     double output_std;    /* standard deviation of attention and MLP output projections */
     bool decay_matrices, decay_vectors, decay_embedding; /* parameters with weight decay */
-    enum deck_freeze freeze;                             /* parameters that are not trained */
+    /* Parameters that are not trained; with LoRA the trunk is frozen in any case (model_trains_head). */
+    enum deck_freeze freeze;
+    struct lora_settings lora;
     bool decoupled; /* matrices of embedding and head have a learning rate of their own */
     struct context_parallel context;
     struct tensor_parallel tensor;
@@ -89,6 +100,32 @@ struct model_settings {
     struct precision precision; /* zeros: all compute in the compute type */
     struct recompute recompute; /* recompute policy of the blocks */
 };
+
+/* Returns whether a token sees earlier tokens only, and the next one is predicted; else a token sees all, and masked
+ * tokens are predicted. */
+static inline bool model_causal(const struct model_settings *settings)
+{
+    return settings->objective == DECK_OBJECTIVE_FAMILY ? settings->family->causal
+                                                        : settings->objective == DECK_OBJECTIVE_CAUSAL;
+}
+
+/* Returns whether the head is trained: with LoRA only a fine-tuning head, unless train.freeze asks for it. */
+static inline bool model_trains_head(const struct model_settings *settings)
+{
+    return settings->lora.rank == 0 || settings->freeze == DECK_FREEZE_TRUNK || settings->task.head != DECK_HEAD_LM;
+}
+
+/* Return the token that adds nothing to the embedding's gradient, and the row of the embedding that is initially zero;
+ * -1: none. In a family that has one, it is the padding token. */
+static inline int64_t model_padding(const struct model_settings *settings)
+{
+    return settings->family->padding >= 0 && settings->pad.given ? settings->pad.id : settings->family->padding;
+}
+
+static inline int64_t model_zero_row(const struct model_settings *settings)
+{
+    return settings->family->zero_row >= 0 && settings->pad.given ? settings->pad.id : settings->family->zero_row;
+}
 
 /* Return this rank's number of query heads, key and value heads, and MLP columns of a layer. */
 static inline int64_t model_heads(const struct model_settings *settings)
@@ -132,6 +169,9 @@ int model_settings_check_sizes(const struct model_settings *settings);
 /* Checks that the executor can compute the model. ERROR_USER names the key. */
 int model_settings_check(const struct model_settings *settings, const struct executor *executor);
 
+/* Returns whether a linear layer of the blocks (LINEAR_QKV, ...) has a bias. */
+bool model_has_bias(const struct model_settings *settings, int linear);
+
 /* Returns the numbers that a regression predicts for each sequence; 0: the model learns classes or tokens. */
 static inline int64_t model_numbers(const struct model_settings *settings)
 {
@@ -144,9 +184,11 @@ static inline bool model_selects_rows(const struct model_settings *settings)
     return settings->label_probability > 0 || settings->task.head == DECK_HEAD_SEQUENCE;
 }
 
-/* Returns the elements of all parameters, a tied head counted once. */
+/* Returns the elements of all parameters but adapters, a tied head counted once. */
 int64_t model_parameter_count(const struct model_settings *settings);
-/* As model_parameter_count, of parameters that are not frozen. */
+/* Returns the elements of all adapters; 0 without LoRA. */
+int64_t model_adapter_count(const struct model_settings *settings);
+/* Returns the elements of all parameters that are not frozen, adapters included. */
 int64_t model_trained_count(const struct model_settings *settings);
 
 /* Returns the elements of the matrices that each token is multiplied with: all but the embedding as a table, and the

@@ -26,6 +26,21 @@ static int check_size(const char *architecture, const char *key, int64_t value, 
                       (long long)wanted);
 }
 
+/* BioNeMo's Llama has no biases. */
+static int check_biases(const struct model_settings *s, enum checkpoint_dialect dialect)
+{
+    if (dialect != DIALECT_TE || (!s->attention_bias && !s->mlp_bias))
+        return ERROR_NONE;
+    return error_user("key model.%s = true: not supported by %s of BioNeMo; export with --dialect hf",
+                      s->attention_bias ? "attention_bias" : "mlp_bias", s->family->architecture[dialect]);
+}
+
+static bool has_key(const struct family *family, enum config_kind kind, enum checkpoint_dialect dialect)
+{
+    const struct config_key *row = family_key(family, kind);
+    return row != NULL && config_key_in(row, dialect);
+}
+
 const char *config_architecture(const struct model_settings *s, enum checkpoint_dialect dialect)
 {
     if (s->task.head == DECK_HEAD_LM)
@@ -66,13 +81,15 @@ int config_check(const struct model_settings *s, enum checkpoint_dialect dialect
         return error_user("key model.rope_rounding: not supported by %s, which does not round rotary frequencies",
                           architecture);
     int code = check_task(s, architecture);
+    if (code == ERROR_NONE)
+        code = check_biases(s, dialect);
     if (code == ERROR_NONE && (te || family_key_of(family, offsetof(struct deck, model.head_dim)) == NULL))
         code = check_size(architecture, "head_dim", s->head_dim, s->hidden / s->heads, "has no head size of its own");
     if (code == ERROR_NONE && family_key_of(family, offsetof(struct deck, model.kv_heads)) == NULL)
         code = check_size(architecture, "kv_heads", s->kv_heads, s->heads, "has no grouped heads");
-    if (code == ERROR_NONE && family->tokenizer != NULL)
-        code = check_size(architecture, "vocabulary", s->vocabulary, tokenizer_find(family->tokenizer)->vocabulary,
-                          "has its own tokenizer");
+    if (code == ERROR_NONE && model_causal(s) != family->causal && !has_key(family, CONFIG_CAUSAL, dialect))
+        code = error_user("key model.objective = \"%s\": not supported by %s", model_causal(s) ? "causal" : "masked",
+                          architecture);
     if (code == ERROR_NONE && !rope && s->rope.factor > 1)
         code = error_user("key model.rope_scaling.factor = %g: not supported by %s, which has no rope scaling",
                           s->rope.factor, architecture);
@@ -188,6 +205,8 @@ static json_t *value_for(const struct config_target *t, const struct config_key 
         return t->tokenizer == NULL ? json_null() : id_of(*(const int32_t *)((const char *)t->tokenizer + row->offset));
     case CONFIG_ENDS:
         return ends_of(&t->ends->config, t->tokenizer);
+    case CONFIG_CAUSAL:
+        return json_boolean(model_causal(s));
     case CONFIG_CLASSES:
         return classes_map(s->family);
     case CONFIG_TOKEN_ROWS:

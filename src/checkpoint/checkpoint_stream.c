@@ -18,23 +18,25 @@ static double megabytes(int64_t elements)
     return (double)elements * (double)sizeof(float) * 1e-6;
 }
 
-static int64_t elements_of(const struct model *model)
+static int64_t elements_of(const struct model *model, int first, int end)
 {
     int64_t elements = 0;
-    for (int u = 0; u < model->unit_count; u++)
+    for (int u = first; u < end; u++)
         for (int i = 0; i < model->units[u].parameter_count; i++)
             elements += model->units[u].parameters[i].rows * model->units[u].parameters[i].cols;
     return elements;
 }
 
-static int visit_pieces(const struct model *model, const char *what,
+static int visit_pieces(const struct model *model, int first_unit, int end_unit, const char *what,
                         int (*visit)(void *self, const struct checkpoint_piece *piece), void *self)
 {
     struct checkpoint_piece piece = {.number = 0, .staging = memory_allocate(PIECE_BYTES)};
     struct progress_line progress;
     int code = ERROR_NONE;
-    progress_start(&progress, what, "MB", megabytes(elements_of(model)));
-    for (int u = 0; u < model->unit_count; u++)
+    progress_start(&progress, what, "MB", megabytes(elements_of(model, first_unit, end_unit)));
+    for (int u = 0; u < first_unit; u++)
+        piece.number += model->units[u].parameter_count;
+    for (int u = first_unit; u < end_unit; u++)
         for (int i = 0; i < model->units[u].parameter_count; i++, piece.number++) {
             piece.parameter = &model->units[u].parameters[i];
             const int64_t elements = piece.parameter->rows * piece.parameter->cols;
@@ -78,7 +80,7 @@ static int write_content(struct stream_writer *w, const struct model *model)
     w->descriptor = open_own(path, O_WRONLY);
     if (w->descriptor < 0)
         return error_environment("%s: cannot open it: %s", path, open_failure());
-    return file_finish(w->descriptor, path, visit_pieces(model, "writing", write_piece, w));
+    return file_finish(w->descriptor, path, visit_pieces(model, 0, model->unit_count, "writing", write_piece, w));
 }
 
 int checkpoint_stream_write(const struct model *model, const struct checkpoint_meta *meta, const char *path,
@@ -124,7 +126,7 @@ static int read_piece(void *self, const struct checkpoint_piece *piece)
     return good ? r->take(r->self, piece) : checkpoint_refuse_tensor(r->path, name);
 }
 
-int checkpoint_stream_read(const struct model *model, const char *path,
+int checkpoint_stream_read(const struct model *model, int first, int end, const char *path,
                            int (*take)(void *self, const struct checkpoint_piece *piece), void *self)
 {
     struct stream_reader reader = {.take = take, .self = self, .path = path};
@@ -132,9 +134,10 @@ int checkpoint_stream_read(const struct model *model, const char *path,
     hdf5_silence_begin(&silence);
     int code = checkpoint_open(&reader.file, path);
     if (code == ERROR_NONE) {
-        code = checkpoint_check_tensors(reader.file, path, model, PIECE_WEIGHT + 1, false);
+        code =
+            checkpoint_check_tensors(reader.file, path, model, &(struct checkpoint_reading){.kinds = PIECE_WEIGHT + 1});
         if (code == ERROR_NONE)
-            code = visit_pieces(model, "reading", read_piece, &reader);
+            code = visit_pieces(model, first, end, "reading", read_piece, &reader);
         H5Fclose(reader.file);
     }
     hdf5_silence_end(&silence);

@@ -21,9 +21,9 @@ struct checkpoint_piece {
 int checkpoint_stream_write(const struct model *model, const struct checkpoint_meta *meta, const char *path,
                             int (*fill)(void *self, const struct checkpoint_piece *piece), void *self);
 
-/* Reads the weights of a verified file. Calls take for each piece, with piece->staging filled. Local. Errors: those of
- * take; ERROR_USER: tensors do not fit the model (the message names each). */
-int checkpoint_stream_read(const struct model *model, const char *path,
+/* Reads the weights of units first .. end - 1 of a verified file. Calls take for each piece, with piece->staging
+ * filled. Local. Errors: those of take; ERROR_USER: tensors do not fit the model (the message names each). */
+int checkpoint_stream_read(const struct model *model, int first, int end, const char *path,
                            int (*take)(void *self, const struct checkpoint_piece *piece), void *self);
 
 #endif

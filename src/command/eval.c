@@ -38,7 +38,8 @@ static const struct command_option options[] = {
      "bases that a window repeats from the previous one as context, 1 to --context - 1 (200, or half a window)"},
     {"context", 0, "N", COMMAND_INTEGER, false, &given.context,
      "tokens of a window, at most model.positions (the context that the model was trained with)"},
-    {"batch", 0, "N", COMMAND_INTEGER, false, &given.batch, "windows computed at once (about 4096 tokens)"},
+    {"batch", 0, "N", COMMAND_INTEGER, false, &given.batch,
+     "windows computed at once (4096 tokens of them on a GPU, 512 on a CPU)"},
     {"bos", 0, NULL, COMMAND_FLAG, false, &given.bos,
      "put the begin token before each record, and score the first base too"},
     {"both-strands", 0, NULL, COMMAND_FLAG, false, &given.both_strands,
@@ -49,6 +50,7 @@ static const struct command_option options[] = {
     COMMAND_FORCE(&given.replace),
     COMMAND_SHARD(&given.shard),
     COMMAND_TENSOR(&given.tensor),
+    COMMAND_CONTEXT_PARALLEL(&given.context_parallel),
     {0}};
 
 const struct command command_eval = {
@@ -59,7 +61,7 @@ const struct command command_eval = {
             "log-probability, cross-entropy and perplexity of each record and of all records to OUT.json. Records\n"
             "longer than the context are scored in windows; each base counts once. Masked models (ESM-2, AMPLIFY) are\n"
             "scored as they are trained: windows with begin and end token, and the loss over the masked residues;\n"
-            "--overlap, --bos and --no-mask do not apply to them. For text (JSON, CSV, Parquet, plain text) it also\n"
+            "--overlap and --bos do not apply to them. For text (JSON, CSV, Parquet, plain text) it also\n"
             "writes bits per byte and perplexity per word. Under mpirun or srun the ranks share the windows. A run\n"
             "folder stands for its final_model.h5 or, if that is later, its newest checkpoint.",
     .options = options,

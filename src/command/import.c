@@ -17,14 +17,15 @@ static int run(const struct command_environment *environment, char **arguments, 
 static const struct command_option options[] = {
     {"output", 'o', "F.h5", COMMAND_PATH, true, &given.output, "output file, a checkpoint"},
     {"force", 0, NULL, COMMAND_FLAG, false, &given.replace, "replace an existing file, also a checkpoint"},
-    {"tokenizer", 0, "NAME", COMMAND_TEXT, false, &given.tokenizer, "Llama: tokenizer of its ids (that of the folder)"},
+    {"tokenizer", 0, "NAME", COMMAND_TEXT, false, &given.tokenizer,
+     "bundled tokenizer of its ids (that of the folder)"},
     {0}};
 
 const struct command command_import = {
     .name = "import",
     .arguments = "FOLDER",
     .summary = "import a Hugging Face folder as a checkpoint",
-    .help = "Reads config.json and model.safetensors, or shards with their index, of a Llama, an ESM-2 or an AMPLIFY,\n"
+    .help = "Reads config.json and model.safetensors, or shards with their index, of a Llama, Qwen, ESM-2 or AMPLIFY,\n"
             "in the dialect of Hugging Face or of BioNeMo's recipes (TransformerEngine), as the names of the tensors\n"
             "tell. Writes a checkpoint that eval, generate, embed, export and inspect read, and from which\n"
             "model.initialise_from starts a training. Weights may be fp32, bf16 or fp16; tensors that are not trained\n"

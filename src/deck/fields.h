@@ -5,16 +5,18 @@
 
 #include "deck/deck.h"
 
-enum { DECK_STRING = 4096, DECK_MAXIMUM_KEYS = 160 };
+enum { DECK_STRING = 4096, DECK_MAXIMUM_KEYS = 192 };
 
 /* Plain data without pointers, so it can be copied by assignment and sent as bytes between ranks of the same build. */
 struct deck {
     struct {
         char preset[DECK_STRING], initialise_from[DECK_STRING];
         bool initialise_optimizer;
-        int family; /* enum deck_family */
+        int family;    /* enum deck_family */
+        int objective; /* enum deck_objective */
         int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary, positions;
         int tied; /* enum deck_tied */
+        bool attention_bias, mlp_bias;
         int head; /* enum deck_head */
         int64_t num_labels;
         int problem_type; /* enum deck_problem */
@@ -40,6 +42,11 @@ struct deck {
         int on_divergence; /* enum deck_divergence */
         int freeze;        /* enum deck_freeze */
     } train;
+    struct {
+        int64_t rank;
+        double alpha;
+        char targets[DECK_STRING];
+    } lora;
     struct {
         double lr, decoupled_lr, beta1, beta2, eps, weight_decay, clip;
         int decay; /* enum deck_decay */

@@ -30,8 +30,13 @@ const struct deck_row deck_table[] = {
             "values."},
     {CHOICE(model.family, DECK_FAMILY_PRESET, "preset" DECK_FAMILIES(FAMILY_NAME)), .restart = RESTART_TENSORS,
      .doc =
-         "Form of the blocks and the head. \"preset\" is the preset's family, or \"llama\" without a preset. \"esm2\" "
-         "and \"amplify\" learn to predict masked tokens (data.mask_probability), \"llama\" the next token."},
+         "Form of the blocks and the head. \"preset\" is the preset's family, or \"llama\" without a preset. \"qwen2\" "
+         "(also Qwen 2.5) is a Llama with biases of q, k and v, \"qwen3\" one with norms of q and k (QK norm)."},
+    {CHOICE(model.objective, DECK_OBJECTIVE_FAMILY, "family", "causal", "masked"), .restart = RESTART_MODEL,
+     .doc =
+         "\"causal\": a token sees earlier tokens, and the model predicts the next one. \"masked\": a token sees all, "
+         "and the model predicts masked tokens (data.mask_probability), which needs a tokenizer with a mask token. "
+         "\"family\": masked for \"esm2\" and \"amplify\", else causal."},
     {PATH(model.initialise_from, ""), .restart = RESTART_FREE,
      .doc = "Checkpoint file or run folder with the initial weights of a new run, for example the result of `cistron "
             "import`; \"\" initialises from train.seed. Unset keys of this section take the file's values; sizes that "
@@ -61,6 +66,10 @@ const struct deck_row deck_table[] = {
          "training, and eval and score take the windows of the training."},
     {CHOICE(model.tied, DECK_TIED_PRESET, "preset", "yes", "no"), .restart = RESTART_TENSORS,
      .doc = "Whether the head shares the embedding's matrix; without a preset, \"esm2\" does."},
+    {BOOL(model.attention_bias, false), .restart = RESTART_TENSORS,
+     .doc = "\"llama\" and \"qwen3\": the linear layers of attention (q, k, v and o) have biases."},
+    {BOOL(model.mlp_bias, false), .restart = RESTART_TENSORS,
+     .doc = "\"llama\": the linear layers of the MLP have biases."},
     {CHOICE(model.head, DECK_HEAD_LM, "lm", "sequence", "token"), .restart = RESTART_TENSORS,
      .doc =
          "What the model's last layers compute. \"lm\": tokens, as in pretraining. \"sequence\": a class or numbers "
@@ -146,13 +155,23 @@ const struct deck_row deck_table[] = {
     {CHOICE(train.freeze, DECK_FREEZE_NONE, "none", "trunk"), .restart = RESTART_TENSORS,
      .doc = "Parameters that are not trained. \"trunk\": embedding and blocks, so that only the head is. They have no "
             "gradients, moments or fp32 masters: with precision.compute = \"bf16\" they are rounded to bf16. The "
-            "backward ends at the head. Not with a tied head, whose matrix is the embedding's."},
+            "backward ends at the head. Not with a tied head, whose matrix is the embedding's. With lora.rank the "
+            "trunk is frozen in any case, and \"trunk\" means that the head is trained too."},
 
     {INT(train.recheck_every, 0, 0, LARGE), .unit = "steps", .restart = RESTART_FREE,
      .doc = "Silent corruption: every this many steps all ranks compute one micro-batch, and ranks that must have the "
             "same loss, gradients, weights or moments are compared. If one differs, it is named with host and device, "
             "and the run ends with exit code 1 before it saves. Bit for bit on CPUs and with device.deterministic, "
             "else within bounds (doc/errors.md). 0 is off. Results are bitwise unchanged."},
+
+    {INT(lora.rank, 0, 0, 65536), .restart = RESTART_TENSORS,
+     .doc = "Rank of LoRA's adapters, peft's r; 0 trains without adapters. With a rank only the adapters are trained "
+            "(doc/lora.md)."},
+    {REAL(lora.alpha, 8, 0, INFINITY), .restart = RESTART_MODEL,
+     .doc = "The adapters' outputs are multiplied by lora.alpha / lora.rank, as with peft's lora_alpha."},
+    {STRING(lora.targets, "all-linear"), .restart = RESTART_TENSORS,
+     .doc = "The linear layers with adapters: names with commas between them, such as \"q_proj,v_proj\", as peft's "
+            "target_modules: each module whose name it is or ends with. \"all-linear\": all of the blocks."},
 
     {REAL(optimizer.lr, 1e-3, 0, INFINITY), .above_minimum = true, .restart = RESTART_LOGGED,
      .doc = "Peak learning rate of AdamW."},

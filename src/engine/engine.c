@@ -26,7 +26,7 @@ static struct unit **order_chunk(struct unit **at, struct model *model, const st
     order->backward = at;
     for (int u = chunk->end - 1; u >= chunk->first; u--) {
         at = append_unit(at, &model->units[u]);
-        if (!model->units[u].frozen)
+        if (!model->units[u].idle_backward)
             order->trained = (int)(at - order->backward);
     }
     return at;
@@ -176,6 +176,7 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
     }
     if (engine_generates(e))
         engine_create_sequences(e);
+    engine_create_fetched(e);
     memory_create(&e->memory, model, m, &e->execution, &e->budget);
     const struct store_request request = {.model = model,
                                           .budget = &e->budget,
@@ -204,6 +205,7 @@ void engine_destroy(struct engine *e)
     memory_free(e->batches);
     memory_free(e->acquisitions);
     engine_destroy_sequences(e);
+    engine_destroy_fetched(e);
     destroy_host(e);
     budget_destroy(&e->budget);
 }

@@ -38,7 +38,8 @@ static struct tensor create_class_weights(struct engine *e)
 void engine_create_batches(struct engine *e)
 {
     const struct memory_settings *m = &e->settings.memory;
-    int64_t tokens = m->rows * m->row_tokens / group_size(e->groups.context), segments = m->rows * m->max_segments;
+    const int split = engine_generates(e) ? 1 : group_size(e->groups.context);
+    int64_t tokens = m->rows * m->row_tokens / split, segments = m->rows * m->max_segments;
     const int slots = memory_slots_before(m, MODEL_CHUNKS);
     const struct exact_quanta *exact = &e->settings.sharding.exact;
     int64_t squares = m->use == MEMORY_TRAIN ? optimizer_squares(e->model, exact->squares) : 0;
@@ -112,9 +113,10 @@ static void check_segments(const struct engine *e, const struct batch *batch, co
                         said->full ? "" : "at most ", (long long)said->longest);
 }
 
-void engine_stage_batch(struct engine *e, const struct batch *batch, struct batch_tensors *to)
+void engine_stage_batch(struct engine *e, const struct batch *own, struct batch_tensors *to)
 {
     const struct memory_settings *m = &e->settings.memory;
+    const struct batch *batch = engine_whole(e, own);
     int64_t slots = batch->rows * batch->max_segments;
     if (batch->rows * batch->row_tokens > m->rows * m->row_tokens || slots > m->rows * m->max_segments)
         error_fatal("a micro-batch of %lld tokens in %lld segments is larger than planned",

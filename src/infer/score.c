@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/progress.h"
+#include "base/range.h"
 #include "data/batch.h"
 #include "infer/inference.h"
 
@@ -22,6 +23,7 @@ struct score_place {
 struct score_list {
     struct score_place *places; /* [windows_at_once] */
     int64_t count;
+    int64_t tokens; /* of the batch, with padding */
 };
 
 struct scorer {
@@ -39,7 +41,8 @@ struct scorer {
     double *totals;                /* [records so far] loss */
     int64_t *scored;               /* [records so far] scored tokens */
     int64_t records, computed;
-    uint64_t seen; /* hash of all windows so far; every rank reads them */
+    uint64_t seen;     /* hash of all windows so far; every rank reads them */
+    int32_t *label_of; /* label_table of masked models of bases; else NULL */
 };
 
 static bool counts(const struct scorer *s, const struct sliding_window *window, int64_t t)
@@ -66,9 +69,14 @@ static void put_window(struct scorer *s, const struct sliding_window *window, st
     const int64_t count = window->count;
     memcpy(s->tokens, window->tokens, (size_t)count * sizeof *s->tokens);
     s->seen = XXH3_64bits_withSeed(s->tokens, (size_t)count * sizeof *s->tokens, s->seen);
-    int64_t scored = settings->masking != NULL ? masking_apply(settings->masking, 0, window->record, window->before,
-                                                               count, s->tokens, s->labels)
-                                               : label_next(s, window);
+    int64_t scored;
+    if (settings->masking != NULL) {
+        struct token_masking masking = *settings->masking;
+        masking.label_of = s->label_of;
+        scored = masking_apply(&masking, 0, window->record, window->before, count, s->tokens, s->labels);
+    } else {
+        scored = label_next(s, window);
+    }
     list->places[list->count++] = (struct score_place){window->record, first, count, scored};
     if (!own)
         return;
@@ -78,11 +86,20 @@ static void put_window(struct scorer *s, const struct sliding_window *window, st
         masking_scale(settings->windows.tokenizer, s->tokens, count, s->batch.scale + first);
 }
 
-/* Appends whole windows to a batch until the next one does not fit. */
+/* Returns the tokens of a batch for windows of this length. */
+static int64_t batch_size(const struct scorer *s, int64_t length)
+{
+    int64_t size = s->settings->short_tokens;
+    while (size < length)
+        size *= 2;
+    return MIN(size, s->settings->tokens);
+}
+
+/* Appends whole windows to a batch until the next one does not fit, or belongs in a batch of another size. */
 static int fill_batch(struct scorer *s, struct score_list *list, bool own)
 {
     int64_t used = 0;
-    list->count = 0;
+    list->count = list->tokens = 0;
     if (own)
         batch_restart(&s->batch);
     for (;;) {
@@ -90,7 +107,11 @@ static int fill_batch(struct scorer *s, struct score_list *list, bool own)
         if (s->waiting.count == 0)
             code = sliding_next(s->windows, &s->waiting);
         const struct sliding_window *window = &s->waiting;
-        if (code != ERROR_NONE || window->count == 0 || used + window->count > s->settings->tokens ||
+        if (code != ERROR_NONE || window->count == 0)
+            return code;
+        if (list->count == 0)
+            list->tokens = batch_size(s, window->count);
+        if (batch_size(s, window->count) != list->tokens || used + window->count > list->tokens ||
             list->count == s->settings->windows_at_once)
             return code;
         put_window(s, window, list, used, own);
@@ -105,6 +126,8 @@ static void compute(struct scorer *s, const struct score_list *list)
         return;
     if (list->count == 0)
         batch_append(&s->batch, &s->settings->windows.tokenizer->bos, 1); /* the pass is collective */
+    else
+        batch_pad(&s->batch, tokenizer_padding(s->settings->windows.tokenizer), list->tokens);
     engine_score(s->engine, &s->batch, s->losses);
     for (int64_t i = 0; i < list->count; i++) {
         const struct score_place *place = &list->places[i];
@@ -183,6 +206,8 @@ static void allocate(struct scorer *s)
     const int64_t most = s->settings->windows_at_once, ranks = s->world->size;
     const int64_t context = s->settings->windows.context;
     batch_create(&s->batch, 1, s->settings->tokens, most);
+    if (s->settings->masking != NULL)
+        s->label_of = label_table(s->settings->windows.tokenizer, s->settings->mask, false);
     s->tokens = memory_allocate((int64_t)sizeof *s->tokens * context);
     s->labels = memory_allocate((int64_t)sizeof *s->labels * context);
     s->lists = memory_allocate((int64_t)sizeof *s->lists * s->settings->teams);
@@ -196,6 +221,7 @@ static void allocate(struct scorer *s)
 static void release(struct scorer *s)
 {
     batch_destroy(&s->batch);
+    memory_free(s->label_of);
     memory_free(s->tokens);
     memory_free(s->labels);
     for (int t = 0; t < s->settings->teams; t++)

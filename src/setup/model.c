@@ -58,6 +58,17 @@ const struct family *model_family_from_deck(const struct deck *deck)
     return family;
 }
 
+bool model_causal_from_deck(const struct deck *deck)
+{
+    return model_causal(&(struct model_settings){.family = model_family_from_deck(deck),
+                                                 .objective = (enum deck_objective)deck->model.objective});
+}
+
+bool model_drops_tokens(const struct deck *deck)
+{
+    return model_family_from_deck(deck)->token_dropout && deck->model.token_dropout && !model_causal_from_deck(deck);
+}
+
 int64_t model_vocabulary_from_deck(const struct deck *deck)
 {
     const struct family *family;
@@ -84,6 +95,23 @@ int64_t model_trained_positions(const struct deck *deck)
 {
     const int64_t window = deck->data.window > 0 ? deck->data.window : deck->data.row_tokens;
     return pick_size(deck->model.positions, window + model_family_from_deck(deck)->extra_positions);
+}
+
+/* Refuses biases that the family's class does not have as an option. */
+static int check_biases(const struct model_settings *s)
+{
+    const struct {
+        const char *key;
+        size_t offset;
+        bool set;
+    } options[] = {{"attention_bias", offsetof(struct deck, model.attention_bias), s->attention_bias},
+                   {"mlp_bias", offsetof(struct deck, model.mlp_bias), s->mlp_bias}};
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        if (options[i].set && family_key_of(s->family, options[i].offset) == NULL)
+            return error_user(
+                "key model.%s = true: not with model.family = \"%s\", whose biases are fixed; use \"llama\"",
+                options[i].key, s->family->name);
+    return ERROR_NONE;
 }
 
 struct task_settings model_task_from_deck(const struct deck *deck)
@@ -114,6 +142,7 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
         p = &no_preset;
     *s = (struct model_settings){
         .family = family,
+        .objective = (enum deck_objective)deck->model.objective,
         .layers = pick_size(deck->model.layers, p->layers),
         .hidden = pick_size(deck->model.hidden, p->hidden),
         .ffn = pick_size(deck->model.ffn, p->ffn),
@@ -121,11 +150,13 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
         .kv_heads = pick_size(deck->model.kv_heads, p->kv_heads),
         .vocabulary = pick_size(deck->model.vocabulary, pick_size(p->vocabulary, store_vocabulary)),
         .tied = deck->model.tied == DECK_TIED_PRESET ? tied : deck->model.tied == DECK_TIED_YES,
+        .attention_bias = deck->model.attention_bias,
+        .mlp_bias = deck->model.mlp_bias,
         .task = model_task_from_deck(deck),
         .norm_zero_centered = deck->model.norm_zero_centered,
         .tanh_gelu = deck->model.gelu == DECK_GELU_TANH,
         .mlp_tokens = deck->memory.mlp_tokens,
-        .token_dropout = family->token_dropout && deck->model.token_dropout,
+        .token_dropout = model_drops_tokens(deck),
         .rope = {.theta = pick_real(deck->model.rope_theta, p->rope.theta),
                  .factor = pick_real(deck->model.rope_scaling.factor, p->rope.factor),
                  .low = pick_real(deck->model.rope_scaling.low, p->rope.low),
@@ -138,6 +169,7 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
         .decay_vectors = deck->optimizer.decay == DECK_DECAY_ALL,
         .decay_embedding = deck->optimizer.decay != DECK_DECAY_MATRICES_NOT_EMBEDDING,
         .freeze = (enum deck_freeze)deck->train.freeze,
+        .lora = {.rank = deck->lora.rank, .alpha = deck->lora.alpha},
         .decoupled = deck->optimizer.decoupled_lr > 0,
     };
     if (s->kv_heads == 0)
@@ -157,13 +189,23 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
     }
     if (s->task.head != DECK_HEAD_LM)
         s->tied = false; /* there is no decoder */
-    if (store_vocabulary > 0 && s->vocabulary > 0 && s->vocabulary < store_vocabulary)
+    const bool lacks = store_vocabulary > 0 && s->vocabulary > 0 && s->vocabulary < store_vocabulary;
+    if (lacks && deck->model.vocabulary == 0)
+        return error_user(
+            "key model.preset = \"%s\": has a vocabulary of %lld, but the token store data.train has ids up "
+            "to %lld; set model.vocabulary = %lld",
+            deck->model.preset, (long long)s->vocabulary, (long long)store_vocabulary - 1, (long long)store_vocabulary);
+    if (lacks)
         return error_user("key model.vocabulary = %lld: the token store data.train has ids up to %lld",
                           (long long)s->vocabulary, (long long)store_vocabulary - 1);
     if (s->freeze == DECK_FREEZE_TRUNK && s->tied)
         return error_user("key train.freeze = \"trunk\": not with a tied head, whose matrix is the embedding's; set "
                           "model.tied = \"no\" or train.freeze = \"none\"");
-    int code = model_settings_check_sizes(s);
+    int code = check_biases(s);
+    if (code == ERROR_NONE)
+        code = model_settings_check_sizes(s);
+    if (code == ERROR_NONE && s->lora.rank > 0)
+        code = lora_read_targets(&s->lora, family, deck->lora.targets);
     if (code == ERROR_NONE)
         code = precision_from_deck(&s->precision, deck, s->layers);
     return code == ERROR_NONE ? recompute_from_deck(&s->recompute, deck, s->layers) : code;
@@ -187,6 +229,7 @@ const char *model_label_names(const struct deck *deck)
 void model_settings_to_deck(const struct model_settings *s, struct deck *deck)
 {
     deck->model.family = family_choice(s->family);
+    deck->model.objective = (int)s->objective;
     deck->model.layers = s->layers;
     deck->model.hidden = s->hidden;
     deck->model.ffn = s->ffn;
@@ -195,6 +238,8 @@ void model_settings_to_deck(const struct model_settings *s, struct deck *deck)
     deck->model.head_dim = s->head_dim;
     deck->model.vocabulary = s->vocabulary;
     deck->model.tied = s->tied ? DECK_TIED_YES : DECK_TIED_NO;
+    deck->model.attention_bias = s->attention_bias;
+    deck->model.mlp_bias = s->mlp_bias;
     deck->model.head = (int)s->task.head;
     deck->model.num_labels = s->task.labels;
     deck->model.problem_type = (int)s->task.problem;

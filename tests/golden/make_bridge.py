@@ -1,10 +1,10 @@
 """Makes the folders of published form that `cistron import` is tested with.
 
-    /tmp/venv/bin/python tests/golden/make_bridge.py [folder]
+    /tmp/venv/bin/python tests/golden/make_bridge.py [folder [NAME ...]]
 
 in the environment of make_llama.py. esm2_tiny and llama_tiny are what transformers writes: ESM-2 in float32, one file,
 with its contact head, the table of RoPE and the tokenizer; Llama in bfloat16, in shards with an index, with llama3
-scaling of RoPE, without a tokenizer. esm2_old and llama_tiny/config_old.json are the same models as transformers 4
+scaling of RoPE, without a tokenizer; qwen2_tiny and qwen3_tiny in bfloat16, one file. esm2_old and llama_tiny/config_old.json are the same models as transformers 4
 spelt them: LayerNorm's weight and bias (esm2_tiny has gamma and beta), a table of RoPE in each layer, the tied decoder
 written out, no contact head; rope_theta and rope_scaling. amplify_tiny has the names and the configuration of the
 published AMPLIFY and the reference of make_amplify.py. All weights are drawn large, as in the goldens; no gain is 1 and
@@ -12,6 +12,7 @@ no bias 0.
 """
 
 import dataclasses
+import functools
 import json
 import pathlib
 import sys
@@ -38,6 +39,9 @@ LLAMA = dataclasses.replace(
     make_llama.CASES[2], name="tiny", seed=43, hidden=32, vocab=256, heads=4, kv_heads=2, norm_eps=1e-5
 )
 LLAMA_SHARD = "30KB"
+RELATIVES = [
+    dataclasses.replace(case, name="tiny", seed=44, vocab=256) for case in make_llama.CASES if case.family != "llama"
+]
 
 
 def draw(model, seed):
@@ -81,6 +85,12 @@ def write_llama(folder):
     theta = rope.pop("rope_theta")
     path = folder / "config_old.json"
     rewrite_configuration(model.config, path, ("rope_parameters",), rope_theta=theta, rope_scaling=rope)
+
+
+def write_relative(case, folder):
+    family = make_llama.FAMILIES[case.family]
+    model = draw(family.model(make_llama.configuration(case)), case.seed)
+    model.to(torch.bfloat16).save_pretrained(folder)
 
 
 def write_amplify(folder):
@@ -134,10 +144,12 @@ def check(folder):
 
 def main():
     folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent
+    writers = {"esm2_tiny": write_esm2, "llama_tiny": write_llama, "amplify_tiny": write_amplify}
+    writers |= {case.file: functools.partial(write_relative, case) for case in RELATIVES}
     torch.set_num_threads(1)
     torch.manual_seed(1)
-    for name, write in (("esm2_tiny", write_esm2), ("llama_tiny", write_llama), ("amplify_tiny", write_amplify)):
-        write(folder / name)
+    for name in sys.argv[2:] or writers:
+        writers[name](folder / name)
     check(folder)
     for path in sorted(folder.glob("*_tiny/*")) + sorted(folder.glob("*_old/*")):
         print(f"{path}: {path.stat().st_size} bytes")

@@ -1,8 +1,9 @@
-"""Makes the golden files of the Llama family, tests/golden/llama_*.h5, from Hugging Face transformers.
+"""Makes the golden files of Llama and its relatives, tests/golden/llama_*.h5 and qwen*.h5, from Hugging Face
+transformers.
 
     python3 -m venv /tmp/venv
     /tmp/venv/bin/pip install torch==2.15.0 transformers==5.23.0 h5py==3.16.0 numpy==2.4.6
-    /tmp/venv/bin/python tests/golden/make_llama.py [folder]
+    /tmp/venv/bin/python tests/golden/make_llama.py [folder] [--only NAME ...]
 
 writes the files into the folder (default: the one of this script), prints torch's own float32 deviation of each and
 the table of mutations, and fails if a deviation is above 0.6 of its bound or a mutation breaks no bound. The files
@@ -28,12 +29,15 @@ import numpy
 import torch
 import transformers
 from transformers.models.llama import modeling_llama
+from transformers.models.qwen2 import modeling_qwen2
+from transformers.models.qwen3 import modeling_qwen3
 
 ROWS = 4
 ROW_TOKENS = 160
 PAD = 1  # Also an ordinary token of the real sequences: only segments say what is padding.
 IGNORED = -100
 STEPS = 20
+PROMPT, GREEDY = 16, 20  # tokens that are continued, and tokens that follow
 LR, BETA1, BETA2, ADAM_EPS, WEIGHT_DECAY, CLIP = 1e-3, 0.9, 0.95, 1e-8, 0.1, 1.0
 
 BOUND_LOGITS = 1e-5  # relative L2
@@ -42,6 +46,30 @@ BOUND_LOSS = 1e-4  # relative, each of the 20 losses
 ROOM = 0.6  # share of each bound that torch's own float32 deviation may take
 
 ROPE_LOW, ROPE_HIGH, ROPE_ORIGINAL = 1.0, 4.0, 32
+
+
+@dataclasses.dataclass
+class Family:
+    """Classes of transformers: the configuration, the model, and the prefix of the classes in the module."""
+
+    prefix: str
+    module: types.ModuleType
+
+    def configuration(self, **settings):
+        return getattr(transformers, f"{self.prefix}Config")(**settings)
+
+    def model(self, configuration):
+        return getattr(transformers, f"{self.prefix}ForCausalLM")(configuration)
+
+    def part(self, name):
+        return getattr(self.module, self.prefix + name)
+
+
+FAMILIES = {
+    "llama": Family("Llama", modeling_llama),
+    "qwen2": Family("Qwen2", modeling_qwen2),
+    "qwen3": Family("Qwen3", modeling_qwen3),
+}
 
 
 @dataclasses.dataclass
@@ -63,10 +91,22 @@ class Case:
     max_segments: int
     segments: list
     layers: int = 2
+    family: str = "llama"
+    options: dict = dataclasses.field(default_factory=dict)  # booleans of the configuration, and of the file
+    own_head_dim: int = 0
+    greedy: bool = True
 
     @property
     def head_dim(self):
-        return self.hidden // self.heads
+        return self.own_head_dim or self.hidden // self.heads
+
+    @property
+    def file(self):
+        return f"{self.family}_{self.name}"
+
+    @property
+    def biased(self):
+        return self.family == "qwen2" or any(self.options.values())
 
     @property
     def padded(self):
@@ -136,7 +176,58 @@ CASES = [
         max_segments=6,
         segments=[[33, 31, 29, 27, 23, 17], [2, 158], [100, 37], []],
     ),
+    Case(
+        name="biased",
+        seed=5,
+        hidden=32,
+        ffn=48,
+        heads=4,
+        kv_heads=2,
+        vocab=60,
+        tied=True,
+        norm_eps=1e-5,
+        rope_theta=10000.0,
+        rope_factor=0.0,
+        max_segments=1,
+        segments=[[160], [117], [48], [3]],
+        options={"attention_bias": True, "mlp_bias": True},
+    ),
+    Case(
+        name="packed",
+        seed=6,
+        hidden=32,
+        ffn=48,
+        heads=4,
+        kv_heads=2,
+        vocab=59,
+        tied=False,
+        norm_eps=1e-4,
+        rope_theta=1000000.0,
+        rope_factor=0.0,
+        max_segments=5,
+        segments=[[50, 1, 76, 33], [160], [7, 90, 40], [64, 64, 31, 1]],
+        family="qwen2",
+    ),
+    Case(
+        name="packed",
+        seed=8,
+        hidden=32,
+        ffn=48,
+        heads=4,
+        kv_heads=2,
+        own_head_dim=16,
+        vocab=58,
+        tied=True,
+        norm_eps=1e-3,
+        rope_theta=1000000.0,
+        rope_factor=0.0,
+        max_segments=6,
+        segments=[[33, 31, 29, 27, 23, 17], [2, 158], [100, 37], []],
+        family="qwen3",
+    ),
 ]
+for case in CASES[:4]:  # made before the others, without a continuation
+    case.greedy = False
 
 
 @dataclasses.dataclass
@@ -152,10 +243,14 @@ class Mutation:
     later_keys: int = 0
     earlier_keys: int = 0
     norm_eps: float = 1.0
+    bias: bool = True
+    head_gain: bool = True
 
     def concerns(self, case):
         return (
             (self.scaling or case.rope_factor > 0)
+            and (self.bias or case.biased)
+            and (self.head_gain or case.family == "qwen3")
             and (self.kv_roll == 0 or case.kv_heads < case.heads)
             and (self.earlier_keys == 0 or not case.padded)
         )
@@ -170,6 +265,8 @@ MUTATIONS = [
     Mutation("causal edge off by one", later_keys=1),
     Mutation("segment edge off by one", earlier_keys=1),
     Mutation("norm eps doubled", norm_eps=2.0),
+    Mutation("biases left out", bias=False),
+    Mutation("gains of q and k left out", head_gain=False),
 ]
 
 
@@ -225,7 +322,8 @@ def configuration(case):
             "high_freq_factor": ROPE_HIGH,
             "original_max_position_embeddings": ROPE_ORIGINAL,
         }
-    return transformers.LlamaConfig(
+    return FAMILIES[case.family].configuration(
+        **case.options,
         vocab_size=case.vocab,
         hidden_size=case.hidden,
         intermediate_size=case.ffn,
@@ -247,11 +345,13 @@ def configuration(case):
 
 
 def draw_weights(case, random):
-    """Matrices of standard deviation 0.2 and gains off 1 (small weights hide faults), as float32 numbers by name."""
+    """Matrices of standard deviation 0.2, gains off 1 and biases off 0 (small weights hide faults), as float32 numbers
+    by name."""
     weights = {}
-    for name, parameter in transformers.LlamaForCausalLM(configuration(case)).named_parameters():
+    for name, parameter in FAMILIES[case.family].model(configuration(case)).named_parameters():
         noise = random.standard_normal(tuple(parameter.shape))
-        weights[name] = (0.2 * noise if parameter.dim() == 2 else 1 + 0.3 * noise).astype(numpy.float32)
+        drawn = 0.2 * noise if parameter.dim() == 2 else 0.3 * noise if name.endswith("bias") else 1 + 0.3 * noise
+        weights[name] = drawn.astype(numpy.float32)
     return weights
 
 
@@ -280,7 +380,8 @@ def attention(module, query, key, value, attention_mask, scaling, dropout=0.0, *
     return (shares @ value).transpose(1, 2).contiguous(), shares
 
 
-modeling_llama.eager_attention_forward = attention
+for family in FAMILIES.values():
+    family.module.eager_attention_forward = attention
 
 
 def exact(model, case, mutation):
@@ -298,12 +399,17 @@ def exact(model, case, mutation):
 
     model.model.rotary_emb.forward = types.MethodType(rope_table, model.model.rotary_emb)
     for module in model.modules():
-        if isinstance(module, modeling_llama.LlamaRMSNorm):
+        if isinstance(module, FAMILIES[case.family].part("RMSNorm")):
             module.variance_epsilon *= mutation.norm_eps
             module.forward = types.MethodType(norm, module)
-        elif isinstance(module, modeling_llama.LlamaAttention):
+        elif isinstance(module, FAMILIES[case.family].part("Attention")):
             module.scaling *= mutation.softmax
             module.kv_roll = mutation.kv_roll
+            if not mutation.head_gain:
+                module.q_norm.weight.data.fill_(1)
+                module.k_norm.weight.data.fill_(1)
+        elif isinstance(module, torch.nn.Linear) and module.bias is not None and not mutation.bias:
+            module.bias.data.zero_()
     return model
 
 
@@ -312,7 +418,7 @@ class Run:
 
     def __init__(self, case, weights, batch, dtype, mutation=FAITHFUL):
         self.batch = batch
-        self.model = transformers.LlamaForCausalLM(configuration(case))
+        self.model = FAMILIES[case.family].model(configuration(case))
         missing, surplus = self.model.load_state_dict(
             {n: torch.from_numpy(w) for n, w in weights.items()}, strict=False
         )
@@ -421,9 +527,20 @@ class Golden:
                 logits.reshape(-1, self.case.vocab)[start : start + length] = own
         return logits
 
+    def continuation(self):
+        """The GREEDY tokens that follow the first PROMPT tokens of the batch, each the one of the largest logit."""
+        model = self.run().model
+        tokens = torch.from_numpy(self.batch.tokens[:1, :PROMPT]).long()
+        for _ in range(GREEDY):
+            with torch.no_grad():
+                best = model(input_ids=tokens).logits[0, -1].topk(2)
+            assert best.values[0] - best.values[1] > 1e-4, best.values  # no tie
+            tokens = torch.cat((tokens, best.indices[None, :1]), 1)
+        return tokens[0, PROMPT:].numpy().astype(numpy.int32)
+
     def write(self, folder):
         case, batch = self.case, self.batch
-        path = folder / f"llama_{case.name}.h5"
+        path = folder / f"{case.file}.h5"
         with h5py.File(path, "w") as file:
             for name in ("layers", "hidden", "ffn", "heads", "kv_heads", "head_dim", "vocab", "max_segments"):
                 file.attrs[name] = numpy.int64(getattr(case, name))
@@ -452,9 +569,16 @@ class Golden:
             def put(name, data):
                 file.create_dataset(name, data=data, track_times=False)
 
+            if case.greedy:
+                file.attrs["family"] = numpy.bytes_(case.family)
+                put("prompt", batch.tokens[0, :PROMPT])
+                put("greedy", self.continuation())
+            for name, value in case.options.items():
+                file.attrs[name] = numpy.int64(value)
+
             for name in ("tokens", "labels", "positions", "segment_start", "segment_length"):
                 put(name, getattr(batch, name))
-            put("logits", self.logits)
+            put("logits", self.logits.astype(numpy.float32) if case.greedy else self.logits)
             put("loss", numpy.float64(self.loss))
             put("losses", self.losses)
             put("grad_norms", self.norms)
@@ -472,14 +596,14 @@ def report_float32(goldens):
         + "".join(f"{column:>10}" for column in ("logits", "gradient", "losses", "norms", "final"))
     )
     for golden in goldens:
-        print(f"  {golden.case.name:47}" + "".join(f"{d:10.1e}" for d in golden.deviation.values()))
+        print(f"  {golden.case.file.removeprefix('llama_'):47}" + "".join(f"{d:10.1e}" for d in golden.deviation.values()))
     print(f"  {'bound x ' + str(ROOM):47}" + "".join(f"{ROOM * b:10.1e}" for b in bounds.values()))
     return all(golden.deviation[name] <= ROOM * bound for golden in goldens for name, bound in bounds.items())
 
 
-def report_mutations(goldens):
-    """Prints what each planted fault moves (logits, worst gradient, loss); true if each breaks a bound in some case.
-    The first lines plant none: they put our mask in the place of transformers' padding mask, which moves nothing."""
+def report_mutations(goldens, every):
+    """Prints what each planted fault moves (logits, worst gradient, loss); true if each breaks a bound in some case
+    (every: there are cases for all faults). The first lines plant none: they put our mask in the place of transformers' padding mask, which moves nothing."""
     print(f"\n{'mutation (* breaks a bound)':28}{'case':21}{'logits':>10}{'gradient':>10}{'loss':>10}")
     complete = True
     for mutation in [Mutation("own mask, no fault"), *MUTATIONS]:
@@ -492,12 +616,13 @@ def report_mutations(goldens):
             broken = any(m > b for m, b in zip(moved, (BOUND_LOGITS, BOUND_GRADIENT, BOUND_LOSS)))
             caught |= broken
             print(
-                f"{mutation.name:28}{golden.case.name:21}"
+                f"{mutation.name:28}{golden.case.file.removeprefix('llama_'):21}"
                 + "".join(f"{m:10.1e}" for m in moved)
                 + (" *" if broken else "")
             )
         faulty = mutation in MUTATIONS
-        complete &= caught == faulty
+        concerned = every or any(mutation.concerns(golden.case) for golden in goldens)
+        complete &= caught == faulty or not concerned
     return complete
 
 
@@ -516,7 +641,7 @@ def report_optimizer(goldens):
             losses, _, final = golden.run().train(**fault)
             moved = worst_loss(losses, golden.losses)
             print(
-                f"{name:28}{golden.case.name:21}{moved:10.1e}{worst(final, golden.final):10.1e}"
+                f"{name:28}{golden.case.file.removeprefix('llama_'):21}{moved:10.1e}{worst(final, golden.final):10.1e}"
                 + (" *" if moved > BOUND_LOSS else "")
             )
 
@@ -524,14 +649,17 @@ def report_optimizer(goldens):
 def main():
     parser = argparse.ArgumentParser(description="Makes the Llama golden files.")
     parser.add_argument("folder", nargs="?", type=pathlib.Path, default=pathlib.Path(__file__).parent)
-    folder = parser.parse_args().folder
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="only these files, without .h5")
+    arguments = parser.parse_args()
+    folder = arguments.folder
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     print(
         f"torch {torch.__version__}, transformers {transformers.__version__}, "
         f"h5py {h5py.__version__}, numpy {numpy.__version__}"
     )
-    goldens = [Golden(case) for case in CASES]
+    cases = [case for case in CASES if arguments.only is None or case.file in arguments.only]
+    goldens = [Golden(case) for case in cases]
     for golden in goldens:
         path = golden.write(folder)
         valid = int((golden.batch.labels != IGNORED).sum())
@@ -541,7 +669,7 @@ def main():
             f"gradient norms {golden.norms.min():.3f} .. {golden.norms.max():.3f}"
         )
     room = report_float32(goldens)
-    caught = report_mutations(goldens)
+    caught = report_mutations(goldens, every=arguments.only is None)
     report_optimizer(goldens)
     if not room:
         sys.exit("float32 leaves too little room below a bound")

@@ -86,6 +86,15 @@ def llama(dtype=torch.float32, **changes):
     return cast(fill(transformers.LlamaForCausalLM(transformers.LlamaConfig(**settings | changes)), 1), dtype)
 
 
+def qwen(version, dtype=torch.float32, **changes):
+    settings = dict(
+        vocab_size=256, hidden_size=64, intermediate_size=80, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=256, bos_token_id=2, eos_token_id=0, pad_token_id=1,
+    )  # fmt: skip
+    configuration = getattr(transformers, f"Qwen{version}Config")(**settings | changes)
+    return cast(fill(getattr(transformers, f"Qwen{version}ForCausalLM")(configuration), 3), dtype)
+
+
 def esm2(dtype=torch.float32, **changes):
     settings = dict(
         vocab_size=33, hidden_size=48, intermediate_size=96, num_hidden_layers=3, num_attention_heads=2,
@@ -261,7 +270,7 @@ def amplify_logits(model, tokens):
 
 
 DECK = """
-model = {{ family = "{family}"; layers = 2; hidden = 32; ffn = 64; heads = 4; }};
+model = {{ family = "{family}"; objective = "{objective}"; layers = 2; hidden = 32; ffn = 64; heads = 4; }};
 data = {{ train = "{store}"; row_tokens = 64; }};
 train = {{ steps = 2; global_batch = 4; }};
 device = {{ threads = 1; }};
@@ -269,14 +278,15 @@ output = {{ folder = "{run}"; }};
 """
 
 
-def trained_here(family, tokenizer, load, programs, folder):
+def trained_here(family, objective, tokenizer, load, programs, folder):
     """A model that no transformers has seen: from FASTA, by two steps of training."""
     cistron, logits = programs
-    case = Case(f"{family}, trained here", None, load, range(65, 68) if tokenizer == "nucleotide" else range(4, 24))
-    letters = "ACGT" if tokenizer == "nucleotide" else "LAGVSERTIDPKQNFYMHWC"
+    bases = tokenizer.startswith("nucleotide")
+    case = Case(f"{objective} {family} of {tokenizer}", None, load, range(65, 68) if bases else range(4, 24))
+    letters = "ACGT" if bases else "LAGVSERTIDPKQNFYMHWC"
     random = numpy.random.Generator(numpy.random.PCG64(8))
     (folder / "a.fa").write_text(">a\n" + "".join(random.choice(list(letters), 600)) + "\n")
-    (folder / "a.cfg").write_text(DECK.format(family=family, store=folder / "a.h5", run=folder / "run"))
+    (folder / "a.cfg").write_text(DECK.format(family=family, objective=objective, store=folder / "a.h5", run=folder / "run"))
     run(cistron, "prepare", "--tokenizer", tokenizer, "-o", folder / "a.h5", folder / "a.fa")
     run(cistron, "train", folder / "a.cfg")
     run(cistron, "export", "--checkpoint", folder / "run", "-o", folder / "out")
@@ -287,6 +297,14 @@ def trained_here(family, tokenizer, load, programs, folder):
     apart = distance(ours, their_logits(model, sequences))
     check(f"{case.name}: logits of Cistron {apart:.1e} from transformers'", apart <= BOUND)
     print(f"{case.name:24} {len(model.state_dict()):3} tensors, logits {apart:.1e}")
+    texts, read = (["ACGTN", "A"], {letter: ord(letter) for letter in "ACGTN"}) if bases else (
+        ["MSKGE", "LAGV"], {letter: 4 + i for i, letter in enumerate("LAGVSERTIDPKQNFYMHWC")})
+    begin, end = (2, 0) if bases else (0, 2)
+    exported = transformers.AutoTokenizer.from_pretrained(folder / "out")
+    for text in texts:
+        ids = exported(text)["input_ids"]
+        wanted = [begin, *(read[letter] for letter in text), *([end] if objective == "masked" else [])]
+        check(f"{case.name}: {text} is {ids}, not {wanted}", ids == wanted)
 
 
 def check_generation(cistron, folder):
@@ -315,12 +333,23 @@ CASES = [
          "nucleotide"),
     Case("llama, scaled, bf16", lambda: llama(torch.bfloat16, rope_parameters=LLAMA3),
          loader(transformers.LlamaForCausalLM), range(4, 256), "nucleotide", dtype="bf16"),
+    Case("llama, biases", lambda: llama(attention_bias=True, mlp_bias=True), loader(transformers.LlamaForCausalLM),
+         range(4, 256), "nucleotide"),
+    Case("qwen2", lambda: qwen(2, rope_theta=1e6), loader(transformers.Qwen2ForCausalLM), range(4, 256), "nucleotide"),
+    Case("qwen2, tied, bf16", lambda: qwen(2, torch.bfloat16, tie_word_embeddings=True),
+         loader(transformers.Qwen2ForCausalLM), range(4, 256), "nucleotide", dtype="bf16"),
+    Case("qwen3", lambda: qwen(3, rope_theta=1e6, head_dim=32), loader(transformers.Qwen3ForCausalLM), range(4, 256),
+         "nucleotide"),
+    Case("qwen3, biases, tied, bf16", lambda: qwen(3, torch.bfloat16, attention_bias=True, tie_word_embeddings=True,
+         head_dim=16), loader(transformers.Qwen3ForCausalLM), range(4, 256), "nucleotide", dtype="bf16"),
     Case("esm2", esm2, loader(transformers.EsmForMaskedLM), range(2, 32), "esm2", (32,)),
     Case("esm2, no token dropout", lambda: esm2(token_dropout=False), loader(transformers.EsmForMaskedLM),
          range(2, 32), "esm2", (32,)),
     Case("esm2, hidden_act tanh", lambda: esm2(hidden_act="gelu_pytorch_tanh"),
          loader(transformers.EsmForMaskedLM), range(2, 32), "esm2", (32,)),
     Case("esm2, rounded table", esm2_of_16_bits, loader(transformers.EsmForMaskedLM), range(2, 32), "esm2", (32,)),
+    Case("esm2, is_decoder", lambda: esm2(token_dropout=False, is_decoder=True),
+         loader(transformers.EsmForMaskedLM), range(2, 32), "esm2", (32,)),
     Case("esm2, untied, bf16", lambda: esm2(torch.bfloat16, tie_word_embeddings=False),
          loader(transformers.EsmForMaskedLM), range(2, 32), "esm2", (32,), dtype="bf16"),
 ]  # fmt: skip
@@ -338,12 +367,15 @@ def main():
             round_trip(case, programs, folder / str(i))
         (folder / "amplify").mkdir()
         round_trip_amplify(programs, folder / "amplify")
-        for family, tokenizer, kind in (
-            ("llama", "nucleotide", transformers.LlamaForCausalLM),
-            ("esm2", "esm2", transformers.EsmForMaskedLM),
+        for name, family, objective, tokenizer, kind in (
+            ("llama", "llama", "causal", "nucleotide", transformers.LlamaForCausalLM),
+            ("llama_esm2", "llama", "causal", "esm2", transformers.LlamaForCausalLM),
+            ("esm2", "esm2", "masked", "esm2", transformers.EsmForMaskedLM),
+            ("esm2_bases", "esm2", "masked", "nucleotide_mask", transformers.EsmForMaskedLM),
+            ("esm2_causal", "esm2", "causal", "nucleotide", transformers.EsmForMaskedLM),
         ):
-            (folder / family).mkdir()
-            trained_here(family, tokenizer, loader(kind), programs, folder / family)
+            (folder / name).mkdir()
+            trained_here(family, objective, tokenizer, loader(kind), programs, folder / name)
         check_generation(programs[0], folder / "llama")
         check_tokenizer("nucleotide", folder / "llama" / "out")
         check_tokenizer("esm2", folder / "esm2" / "out")

@@ -20,18 +20,42 @@ static double attribute(hid_t file, const char *name)
     return value;
 }
 
-static bool attribute_is(hid_t file, const char *name, const char *text)
+static double optional_attribute(hid_t file, const char *name, double missing)
 {
-    char value[32] = "";
+    return H5Aexists(file, name) > 0 ? attribute(file, name) : missing;
+}
+
+/* Reads a text of at most 63 bytes; empty if there is no such attribute. */
+static void attribute_text(hid_t file, const char *name, char value[64])
+{
+    memset(value, 0, 64);
     if (H5Aexists(file, name) <= 0)
-        return false;
+        return;
     hid_t id = H5Aopen(file, name, H5P_DEFAULT), type = H5Tcopy(H5T_C_S1);
-    H5Tset_size(type, sizeof value);
+    H5Tset_size(type, 63);
     if (H5Aread(id, type, value) < 0)
         error_fatal("golden file: attribute %s is no text", name);
     H5Tclose(type);
     H5Aclose(id);
+}
+
+static bool attribute_is(hid_t file, const char *name, const char *text)
+{
+    char value[64];
+    attribute_text(file, name, value);
     return strcmp(value, text) == 0;
+}
+
+static void open_adapters(struct lora_settings *lora, const struct family *family, hid_t file)
+{
+    char targets[64];
+    attribute_text(file, "lora_targets", targets);
+    if (targets[0] == '\0')
+        return;
+    *lora =
+        (struct lora_settings){.rank = (int64_t)attribute(file, "lora_rank"), .alpha = attribute(file, "lora_alpha")};
+    if (lora_read_targets(lora, family, targets) != ERROR_NONE)
+        error_fatal("golden file: %s", error_message());
 }
 
 static void read_dataset(hid_t file, const char *name, hid_t type, int64_t count, void *out)
@@ -45,15 +69,25 @@ static void read_dataset(hid_t file, const char *name, hid_t type, int64_t count
     H5Dclose(id);
 }
 
-static int count_steps(hid_t file)
+static int count_of(hid_t file, const char *name, int most)
 {
-    hid_t id = H5Dopen2(file, "/losses", H5P_DEFAULT), space = H5Dget_space(id);
-    hssize_t steps = H5Sget_simple_extent_npoints(space);
-    if (steps < 1 || steps > GOLDEN_STEPS)
-        error_fatal("golden file: /losses of %lld steps", (long long)steps);
+    hid_t id = H5Dopen2(file, name, H5P_DEFAULT), space = H5Dget_space(id);
+    hssize_t count = H5Sget_simple_extent_npoints(space);
+    if (count < 1 || count > most)
+        error_fatal("golden file: %s has %lld elements", name, (long long)count);
     H5Sclose(space);
     H5Dclose(id);
-    return (int)steps;
+    return (int)count;
+}
+
+static void read_continuation(struct golden *g, hid_t file)
+{
+    if (H5Lexists(file, "/greedy", H5P_DEFAULT) <= 0)
+        return;
+    g->prompt_count = count_of(file, "/prompt", GOLDEN_TOKENS);
+    g->greedy_count = count_of(file, "/greedy", GOLDEN_TOKENS);
+    read_dataset(file, "/prompt", H5T_NATIVE_INT32, g->prompt_count, g->prompt);
+    read_dataset(file, "/greedy", H5T_NATIVE_INT32, g->greedy_count, g->greedy);
 }
 
 double *golden_read(const struct golden *golden, const char *group, const char *name, int64_t count)
@@ -101,6 +135,8 @@ void golden_open(struct golden *g, const char *name)
         .head_dim = (int64_t)attribute(file, "head_dim"),
         .vocabulary = (int64_t)attribute(file, "vocab"),
         .tied = attribute(file, "tied") != 0,
+        .attention_bias = optional_attribute(file, "attention_bias", 0) != 0,
+        .mlp_bias = optional_attribute(file, "mlp_bias", 0) != 0,
         .rope = {attribute(file, "rope_theta"), attribute(file, "rope_factor"), attribute(file, "rope_low"),
                  attribute(file, "rope_high"), (int64_t)attribute(file, "rope_original")},
         .norm_eps = attribute(file, "norm_eps"),
@@ -112,6 +148,7 @@ void golden_open(struct golden *g, const char *name)
             g->settings.family = families[f];
     if (!g->settings.family->causal)
         g->settings.token_dropout = attribute(file, "token_dropout") != 0;
+    open_adapters(&g->settings.lora, g->settings.family, file);
     g->settings.tanh_gelu = attribute_is(file, "gelu", "tanh");
     g->optimizer = (struct optimizer_settings){attribute(file, "beta1"),    attribute(file, "beta2"),
                                                attribute(file, "adam_eps"), attribute(file, "weight_decay"),
@@ -121,9 +158,10 @@ void golden_open(struct golden *g, const char *name)
     int64_t logits = g->batch.rows * g->batch.row_tokens * g->settings.vocabulary;
     g->logits = golden_read(g, "", "logits", logits);
     read_dataset(file, "/loss", H5T_NATIVE_DOUBLE, 1, &g->loss);
-    g->steps = count_steps(file);
+    g->steps = count_of(file, "/losses", GOLDEN_STEPS);
     read_dataset(file, "/losses", H5T_NATIVE_DOUBLE, g->steps, g->losses);
     read_dataset(file, "/grad_norms", H5T_NATIVE_DOUBLE, g->steps, g->norms);
+    read_continuation(g, file);
 }
 
 void golden_close(struct golden *g)
@@ -172,7 +210,7 @@ static double worst_distance(const struct golden *g, struct engine *engine, cons
     double largest = 0;
     for (int u = 0; u < engine->model->unit_count; u++) {
         struct unit *unit = &engine->model->units[u];
-        for (int i = 0; i < unit->parameter_count; i++) {
+        for (int i = 0; i < unit->parameter_count && !(gradient && unit->frozen); i++) {
             const struct parameter *p = &unit->parameters[i];
             struct store_shard shard = engine->store->class->shard(engine->store, unit, p->storage);
             const struct master_weights sums = {.value = shard.gradient};
@@ -208,7 +246,7 @@ double golden_final_distance(const struct golden *g, struct engine *engine, char
 double *golden_engine_logits(const struct golden *g, struct engine *engine)
 {
     int64_t tokens = g->batch.rows * g->batch.row_tokens, vocabulary = g->settings.vocabulary;
-    const struct unit *head = &engine->model->units[engine->model->unit_count - 1];
+    const struct unit *head = model_head(engine->model);
     struct tensor there = unit_tensor(&engine->execution, head, LM_HEAD_LOGITS);
     struct tensor logits = fetch(&engine->streams[0], &there);
     double *values = memory_allocate((int64_t)sizeof *values * tokens * vocabulary);

@@ -4,7 +4,7 @@
 
 #include "engine/engine.h"
 
-enum { GOLDEN_STEPS = 100 /* at most */ };
+enum { GOLDEN_STEPS = 100, GOLDEN_TOKENS = 32 }; /* at most */
 
 struct golden {
     char path[512];
@@ -18,6 +18,9 @@ struct golden {
     int steps;                   /* number of updates */
     double losses[GOLDEN_STEPS]; /* before each update */
     double norms[GOLDEN_STEPS];  /* gradient norms before clipping */
+    /* A greedy continuation of a prompt; prompt_count 0: the file has none. */
+    int prompt_count, greedy_count;
+    int32_t prompt[GOLDEN_TOKENS], greedy[GOLDEN_TOKENS];
 };
 
 /* Opens a file of tests/golden by name, without .h5; the folder is found by $abs_top_srcdir. A failure ends the

@@ -52,7 +52,7 @@ class Store(File):
     def text(self, key):
         """The characters of a sequence of bases or residues; ids without a character have the names of their tokens.
         Raises ValueError for a text tokenizer, whose files tokenizer_files() returns."""
-        if self.tokenizer == "nucleotide":
+        if self.tokenizer in ("nucleotide", "nucleotide_mask"):
             return self[key].tobytes().decode("latin-1")
         if self.tokenizer not in ("esm2", "amplify"):
             raise ValueError(f"{self.path}: the tokenizer is {self.tokenizer}: decode ids with its tokenizer_files()")
