@@ -57,6 +57,7 @@ OP_DEVICE_TABLE(X)
     X(EMBEDDING_BACKWARD, embedding_backward)                                                                          \
     X(RMSNORM_BACKWARD, rmsnorm_backward)                                                                              \
     X(LAYERNORM_BACKWARD, layernorm_backward)                                                                          \
+    X(HEAD_NORM_BACKWARD, head_norm_backward)                                                                          \
     X(GELU_BACKWARD, gelu_backward)                                                                                    \
     X(ATTENTION_FORWARD, attention_forward)                                                                            \
     X(ATTENTION_BACKWARD, attention_backward)                                                                          \

@@ -168,8 +168,8 @@ static const struct config_case config_cases[] = {
      "key model_type = \"mistral\": is not supported; allowed: \"llama\""},
     {"llama_tiny", "{\"model_type\": null}", "key model_type = null"},
     {"llama_tiny", "{\"model_type\": 3}", "key model_type = 3"},
-    {"llama_tiny", "{\"architectures\": [\"LlamaForSequenceClassification\"]}",
-     "key architectures = [\"LlamaForSequenceClassification\"]: is not supported; allowed: [\"LlamaForCausalLM\"]"},
+    {"llama_tiny", "{\"architectures\": [\"LlamaForQuestionAnswering\"]}",
+     "key architectures = [\"LlamaForQuestionAnswering\"]: is not supported; allowed: [\"LlamaForCausalLM\"]"},
     {"llama_tiny", "{\"hidden_act\": \"gelu\"}", "key hidden_act = \"gelu\": is not supported; allowed: \"silu\""},
     {"llama_tiny", "{\"attention_bias\": true, \"mlp_bias\": true}", NULL},
     {"llama_tiny", "{\"attention_bias\": 1}", "key attention_bias = 1: must be true or false"},
@@ -220,6 +220,9 @@ static const struct config_case config_cases[] = {
     {"llama_tiny", "{\"architectures\": null, \"num_key_value_heads\": null}", NULL},
     {"llama_tiny", "{\"rope_scaling\": {\"type\": \"default\"}, \"attention_dropout\": 0.1, \"use_cache\": true}",
      NULL},
+    {"qwen3_tiny", "{\"use_sliding_window\": true}", "key use_sliding_window = true: is not supported"},
+    {"qwen3_tiny", "{\"head_dim\": 33}", "key model.head_dim = 33: must be even"},
+    {"qwen3_tiny", "{\"attention_bias\": true, \"head_dim\": null}", NULL},
     {"esm2_tiny", "{\"position_embedding_type\": \"absolute\"}",
      "key position_embedding_type = \"absolute\": is not supported; allowed: \"rotary\""},
     {"esm2_tiny", "{\"position_embedding_type\": null}", "key position_embedding_type = null"},
@@ -241,7 +244,10 @@ static const struct config_case config_cases[] = {
     {"esm2_tiny", "{\"token_dropout\": \"yes\"}", "key token_dropout = \"yes\": must be true or false"},
     {"esm2_tiny", "{\"layer_norm_eps\": -1e-5}", "key layer_norm_eps = -1e-5: must be a positive number"},
     {"esm2_tiny", "{\"num_attention_heads\": 32}", "model.head_dim = 1: must be even"},
-    {"esm2_tiny", "{\"architectures\": [\"EsmForTokenClassification\"]}", "allowed: [\"EsmForMaskedLM\"]"},
+    {"esm2_tiny", "{\"architectures\": [\"EsmForProteinFolding\"]}", "allowed: [\"EsmForMaskedLM\"]"},
+    {"esm2_tiny",
+     "{\"architectures\": [\"EsmForSequenceClassification\"], \"problem_type\": \"multi_label_classification\"}",
+     "key problem_type = \"multi_label_classification\": is not supported"},
     {"esm2_tiny", "{\"emb_layer_norm_before\": null, \"hidden_act\": \"gelu\", \"hidden_dropout_prob\": 0.1}", NULL},
     {"amplify_tiny", "{\"hidden_act\": \"relu\"}", "key hidden_act = \"relu\": is not supported; allowed: \"SwiGLU\""},
     {"amplify_tiny", "{\"rms_norm\": false}", "key rms_norm = false: is not supported; allowed: true"},
@@ -765,6 +771,7 @@ int main(void)
     test_round_trip("esm2_old", false, EXPORT_SHARD_BYTES, "lm_head.decoder.weight", 2);
     test_round_trip("amplify_tiny", false, EXPORT_SHARD_BYTES, NULL, 0);
     test_round_trip("qwen2_tiny", true, EXPORT_SHARD_BYTES, NULL, 0);
+    test_round_trip("qwen3_tiny", true, EXPORT_SHARD_BYTES, NULL, 0);
     test_made_up();
     test_tables();
     test_old_spelling();

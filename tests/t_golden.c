@@ -25,6 +25,7 @@ static const char *const cases[] = {"llama_gqa_padded",
                                     "llama_mha_packed",
                                     "llama_biased",
                                     "qwen2_packed",
+                                    "qwen3_packed",
                                     "esm2_padded",
                                     "esm2_packed",
                                     "esm2_tanh",
@@ -60,6 +61,7 @@ enum mutation {
     NO_BIAS,
     NO_BIAS_GRADIENT,
     NO_DECODER_BIAS,
+    NO_HEAD_GAIN,
     GELU_FORM,
     HEAD_GELU_FORM,
     NO_TOKEN_DROPOUT,
@@ -84,6 +86,7 @@ static const char *const mutation_names[MUTATIONS] = {"none",
                                                       "bias left out",
                                                       "bias gradient left out",
                                                       "decoder bias left out",
+                                                      "gains of q and k left out",
                                                       "GELU's other form",
                                                       "GELU in the head",
                                                       "token dropout left out",
@@ -137,6 +140,7 @@ static void mutate(struct wrapper *wrapper, struct stream *stream, enum op op, c
         struct embedding_backward_args embedding_backward;
         struct rope_args rope;
         struct rmsnorm_forward_args rmsnorm;
+        struct head_norm_forward_args head_norm;
         struct layernorm_forward_args layernorm;
         struct attention_forward_args attention;
         struct gelu_forward_args gelu;
@@ -160,6 +164,10 @@ static void mutate(struct wrapper *wrapper, struct stream *stream, enum op op, c
         a.rope.interleaved = !a.rope.interleaved;
     if (op == OP_RMSNORM_FORWARD && mutation == NORM_EPS)
         a.rmsnorm.eps *= 2;
+    if (op == OP_HEAD_NORM_FORWARD && mutation == NORM_EPS)
+        a.head_norm.eps *= 2;
+    if (op == OP_HEAD_NORM_FORWARD && mutation == NO_HEAD_GAIN) /* 0 and one_plus */
+        a.head_norm.one_plus = true, a.head_norm.weight.data = (void *)zeros;
     if (op == OP_LAYERNORM_FORWARD && mutation == NORM_EPS)
         a.layernorm.eps *= 2;
     if (op == OP_LAYERNORM_FORWARD && mutation == NO_NORM_BIAS)
@@ -389,6 +397,8 @@ static bool applies(const struct golden *g, enum mutation mutation)
         return model_has_bias(&g->settings, LINEAR_QKV);
     case NO_DECODER_BIAS:
         return family->decoder_bias;
+    case NO_HEAD_GAIN:
+        return family->names.q_norm != NULL;
     case GELU_FORM:
         return family->gelu;
     case HEAD_GELU_FORM:

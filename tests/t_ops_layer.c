@@ -83,6 +83,54 @@ static void test_rmsnorm(void)
         test_rmsnorm_case(DTYPE_F32, rings[r][0], rings[r][1], (int)rings[r][2]);
 }
 
+/* wide: rows lie apart, as the columns of queries in a fused projection do. */
+static void test_head_norm_case(enum dtype dtype, int64_t tokens, int64_t heads, int64_t dim, int variant)
+{
+    const bool wide = variant % 2;
+    struct trial *trial = trial_create("%s T %d heads %d of %d", dtype_name(dtype), (int)tokens, (int)heads, (int)dim);
+    reserve(trial, tokens * heads * dim);
+    struct head_norm_forward_args forward = {.x = trial_matrix(trial, dtype, tokens, heads * dim, wide, 1.0),
+                                             .weight = trial_normal(trial, dtype, 1, dim, 1.0),
+                                             .y = trial_matrix(trial, dtype, tokens, heads * dim, wide, 1.0),
+                                             .rstd = trial_empty(trial, DTYPE_F32, heads, tokens),
+                                             .head_dim = dim,
+                                             .eps = 1e-2f,
+                                             .one_plus = variant / 2 % 2};
+    struct head_norm_forward_args mistaken = forward;
+    mistaken.one_plus = !forward.one_plus;
+    check_noticed(trial, OP_HEAD_NORM_FORWARD, &forward, &mistaken);
+    check_op(trial, OP_HEAD_NORM_FORWARD, &forward);
+
+    trial = trial_create("%s T %d heads %d of %d, variant %d", dtype_name(dtype), (int)tokens, (int)heads, (int)dim,
+                         variant);
+    reserve(trial, tokens * heads * dim);
+    struct head_norm_backward_args backward = {.x = trial_matrix(trial, dtype, tokens, heads * dim, wide, 1.0),
+                                               .weight = trial_normal(trial, dtype, 1, dim, 1.0),
+                                               .rstd = trial_empty(trial, DTYPE_F32, heads, tokens),
+                                               .dy = trial_matrix(trial, dtype, tokens, heads * dim, wide, 1.0),
+                                               .head_dim = dim,
+                                               .accumulate = variant / 2 % 2,
+                                               .one_plus = variant % 2};
+    for (int64_t i = 0; i < heads * tokens; i++)
+        reference_store(&backward.rstd, i / tokens, i % tokens, 0.5 + (double)i / (double)(heads * tokens));
+    if (variant % 4 != 2)
+        backward.dx = trial_matrix(trial, dtype, tokens, heads * dim, wide, 1.0);
+    if (variant % 4 != 3)
+        backward.dweight = trial_normal(trial, DTYPE_F32, 1, dim, 1.0);
+    check_op(trial, OP_HEAD_NORM_BACKWARD, &backward);
+}
+
+static void test_head_norm(void)
+{
+    static const int64_t widths[6] = {2, 8, 20, 64, 128, 256};
+    for (int64_t d = 0; d < 2; d++)
+        for (int64_t t = 0; t < COUNT(lengths); t++)
+            for (int64_t w = 0; w < COUNT(widths); w++)
+                for (int variant = 0; variant < 4; variant++)
+                    test_head_norm_case(storage[d], lengths[t], 1 + (t + w + variant) % 5, widths[w], variant);
+    test_head_norm_case(DTYPE_BF16, 300, 3, 128, 1); /* several blocks of an executor */
+}
+
 /* Large means and small deviations, which a norm that squares before it subtracts would lose. */
 static void shift(const struct tensor *x, double mean)
 {
@@ -448,6 +496,7 @@ int main(int count, char **arguments)
     executors_open(count, arguments);
     test_rmsnorm();
     test_layernorm();
+    test_head_norm();
     test_rope();
     test_swiglu();
     test_gelu();

@@ -130,6 +130,35 @@ static void test_rmsnorm(bool one_plus)
     case_end();
 }
 
+/* Three heads of 4 in rows of 12. */
+static void test_head_norm(bool one_plus)
+{
+    const int64_t tokens = 5, heads = 3, dim = 4;
+    struct tensor x = normal(tokens, heads * dim), weight = normal(1, dim), y = zeros(DTYPE_F64, tokens, heads * dim);
+    struct tensor rstd = zeros(DTYPE_F64, heads, tokens), dy = normal(tokens, heads * dim);
+    struct tensor dx = zeros(DTYPE_F64, tokens, heads * dim), dweight = normal(1, dim), old = copy_of(&dweight);
+    struct head_norm_forward_args forward = {
+        .x = x, .weight = weight, .y = y, .rstd = rstd, .head_dim = dim, .eps = 0.1f, .one_plus = one_plus};
+    struct objective f = {.op = OP_HEAD_NORM_FORWARD, .args = &forward, .output = y, .weight = dy};
+    run(OP_HEAD_NORM_FORWARD, &forward);
+    double squares = 0.0;
+    for (int64_t i = 0; i < dim; i++)
+        squares += reference_load(&x, 2, dim + i) * reference_load(&x, 2, dim + i);
+    CHECK_NEAR(reference_load(&rstd, 1, 2), pow(squares / 4.0 + (double)0.1f, -0.5), 1e-14, 0.0);
+    run(OP_HEAD_NORM_BACKWARD, &(struct head_norm_backward_args){.x = x,
+                                                                 .weight = weight,
+                                                                 .rstd = rstd,
+                                                                 .dy = dy,
+                                                                 .dx = dx,
+                                                                 .dweight = dweight,
+                                                                 .head_dim = dim,
+                                                                 .accumulate = true,
+                                                                 .one_plus = one_plus});
+    check_gradient("head_norm, dx", &f, &x, &dx, NULL);
+    check_gradient("head_norm, dweight accumulated", &f, &weight, &dweight, &old);
+    case_end();
+}
+
 static void test_layernorm(bool one_plus)
 {
     const int64_t tokens = 5, hidden = 7;
@@ -357,6 +386,7 @@ int main(void)
     test_embedding_parts();
     for (int one_plus = 0; one_plus < 2; one_plus++) {
         test_rmsnorm(one_plus);
+        test_head_norm(one_plus);
         test_layernorm(one_plus);
     }
     test_rope(false);

@@ -1,6 +1,6 @@
-/* Ranks that shard each layer (tensor parallelism) give one rank's logits without training. Where they gather 8-bit
- * quantized operands, all bits are those of quantizing gathered values. Injected faults: a forgotten maximum, forgotten
- * zeros.
+/* Ranks that shard each layer (tensor parallelism) give one rank's logits without training, and with biases and norms
+ * of heads one rank's training. Where they gather 8-bit quantized operands, all bits are those of quantizing gathered
+ * values. Injected faults: a forgotten maximum, forgotten zeros.
  *
  * ranks: 4 */
 #include "check.h"
@@ -204,6 +204,26 @@ static void test_quantized(void)
     }
 }
 
+/* -- Vectors split and shared -------------------------------------------------------------------------------------- */
+
+/* A Qwen has split biases, and gains of heads whose gradient each rank computes for its own heads; with four ranks two
+ * of them have the same key heads. */
+static void test_heads(void)
+{
+    for (int tensor = 2; tensor <= 4; tensor *= 2) {
+        const struct layout layout = {.context = 1, .shard = 1, .tensor = tensor};
+        const struct form form = {.kind = TOY_QWEN, .packed = true, .micro_batches = 2, .slots = 1};
+        struct form form_alone = form;
+        form_alone.micro_batches *= world->size / tensor;
+        struct run_outcome alone = train_alone(world, cpu, &form_alone, false);
+        struct distances apart;
+        if (!CHECK(layout_is_equal(world, cpu, &layout, &form, &alone, &bound_f32, &apart)))
+            fprintf(stderr, "    %s: first gradient %.2e, last %.2e\n", team_text(world->size, &layout, &form),
+                    apart.first, apart.last);
+        outcome_destroy(&alone);
+    }
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
@@ -213,6 +233,7 @@ int main(int argc, char **argv)
     cpu->copies = true; /* as devices do, so that sums have scratch */
     test_reading();
     test_quantized();
+    test_heads();
     cpu->class->destroy(cpu);
     comm_destroy(self);
     comm_destroy(world);

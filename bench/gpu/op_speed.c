@@ -211,6 +211,11 @@ static void measure_rows(int64_t t, int64_t h)
             .head_dim = head_dim);
     MEASURE("rope, interleaved", ROPE, rope, t, 2 * h, .x = own, .positions = positions(t),
             .table = rope_table(head_dim), .head_dim = head_dim, .interleaved = true);
+    MEASURE("head_norm_forward", HEAD_NORM_FORWARD, head_norm_forward, t, h, .x = own, .weight = matrix(1, head_dim),
+            .y = matrix(t, h), .rstd = filled(DTYPE_F32, h / head_dim, t), .head_dim = head_dim, .eps = 1e-5f);
+    MEASURE("head_norm_backward", HEAD_NORM_BACKWARD, head_norm_backward, t, h, .x = matrix(t, h),
+            .weight = matrix(1, head_dim), .rstd = filled(DTYPE_F32, h / head_dim, t), .dy = matrix(t, h), .dx = own,
+            .dweight = numbers(head_dim), .head_dim = head_dim);
     MEASURE("gelu_forward", GELU_FORWARD, gelu_forward, t, 4 * h, .x = own, .y = matrix(t, 4 * h));
     MEASURE("gelu_backward", GELU_BACKWARD, gelu_backward, t, 4 * h, .x = matrix(t, 4 * h), .dy = own, .dx = own);
     MEASURE("gelu_backward, sum", GELU_BACKWARD, gelu_backward, t, 4 * h, .x = matrix(t, 4 * h), .dy = own, .dx = own,

@@ -20,7 +20,8 @@ struct family_names {
     const char *q, *k, *v, *o;
     const char *gate, *up; /* gate NULL: up has all rows, with SwiGLU the gate's first */
     const char *down;
-    const char *norm1, *norm2; /* norms before attention and before the MLP */
+    const char *norm1, *norm2;   /* norms before attention and before the MLP */
+    const char *q_norm, *k_norm; /* RMSNorms of each head of q and k (QK norm) */
     const char *final_norm;
     const char *dense, *head_norm; /* the head's transform */
     const char *decoder;           /* the head's matrix, unless tied */

@@ -132,7 +132,7 @@ int64_t model_parameter_count(const struct model_settings *s)
     const struct family *family = s->family;
     int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
     int64_t block = s->hidden * (q + 2 * kv) + q * s->hidden + (family->gelu ? 2 : 3) * s->hidden * s->ffn;
-    block += 2 * norm_count(s);
+    block += 2 * norm_count(s) + (family->names.q_norm != NULL ? 2 * s->head_dim : 0);
     const int64_t biases[LINEAR_COUNT] = {[LINEAR_QKV] = q + 2 * kv,
                                           [LINEAR_O] = s->hidden,
                                           [LINEAR_UP] = (family->gelu ? 1 : 2) * s->ffn,

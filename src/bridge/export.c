@@ -31,6 +31,7 @@ struct export
     uint64_t digest; /* digest of the state; 0 = unknown */
     struct model_settings settings;
     int64_t positions;
+    char *labels; /* model.id2label; freed with free() */
     struct model model;
     struct adapter_values adapters;    /* merged into the weights */
     struct carried_files carried;      /* carried and added tensors */
@@ -52,6 +53,7 @@ static int read_deck(struct export *export, const struct checkpoint_meta *meta)
     if (code == ERROR_NONE)
         code = model_settings_from_deck(&export->settings, deck, meta->vocabulary);
     export->positions = model_trained_positions(deck);
+    export->labels = memory_string(model_label_names(deck));
     memory_free(deck);
     if (code != ERROR_NONE)
         return code;
@@ -300,8 +302,9 @@ static int write_characters(const struct export *export, int64_t tokens, const c
 
 static int write_files(struct export *export, const char *folder)
 {
-    int code = config_write(&export->settings, export->given->dialect, export->positions, export->tokenizer,
-                            &export->carried.ends, export->given->bf16 ? "bfloat16" : "float32", folder);
+    int code =
+        config_write(&export->settings, export->given->dialect, export->positions, export->tokenizer,
+                     &export->carried.ends, export->labels, export->given->bf16 ? "bfloat16" : "float32", folder);
     const int64_t tokens = export->positions - export->settings.family->extra_positions;
     if (code == ERROR_NONE && export->tokenizer != NULL)
         code = tokenizer_is_text(export->tokenizer) ? text_files_write(export->tokenizer, tokens, folder)
@@ -378,6 +381,7 @@ int export_run(const struct export_settings *settings)
     carried_destroy(&export->carried);
     tokenizer_close(export->tokenizer);
     free(export->path);
+    free(export->labels);
     memory_free(export);
     return code;
 }

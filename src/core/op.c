@@ -100,6 +100,20 @@ static const struct op_field layernorm_backward_fields[] = {
     ACCUMULATED(layernorm_backward, dbias, OP_WRITE | OPTIONAL, STAT, "1 H"),
     ACCUMULATED_BY(layernorm_backward, accumulate_sum, sum, OP_WRITE | OPTIONAL, STAT, "1 H"),
 };
+static const struct op_field head_norm_forward_fields[] = {
+    FIELD(head_norm_forward, x, OP_READ, FLOAT, "T HD"),
+    FIELD(head_norm_forward, weight, OP_READ, FLOAT, "1 D"),
+    FIELD(head_norm_forward, y, OP_WRITE, FLOAT, "T HD"),
+    FIELD(head_norm_forward, rstd, OP_WRITE, STAT, "H T"),
+};
+static const struct op_field head_norm_backward_fields[] = {
+    FIELD(head_norm_backward, x, OP_READ, FLOAT, "T HD"),
+    FIELD(head_norm_backward, weight, OP_READ, FLOAT, "1 D"),
+    FIELD(head_norm_backward, rstd, OP_READ, STAT, "H T"),
+    FIELD(head_norm_backward, dy, OP_READ, FLOAT, "T HD"),
+    FIELD(head_norm_backward, dx, OP_WRITE | OPTIONAL, FLOAT, "T HD"),
+    ACCUMULATED(head_norm_backward, dweight, OP_WRITE | OPTIONAL, STAT, "1 D"),
+};
 static const struct op_field rope_fields[] = {
     FIELD(rope, x, OP_READ_WRITE, FLOAT, "T ND"),
     FIELD(rope, positions, OP_READ, I32, "1 T"),

@@ -24,6 +24,8 @@ struct group;
     X(RMSNORM_BACKWARD, rmsnorm_backward)                                                                              \
     X(LAYERNORM_FORWARD, layernorm_forward)                                                                            \
     X(LAYERNORM_BACKWARD, layernorm_backward)                                                                          \
+    X(HEAD_NORM_FORWARD, head_norm_forward)                                                                            \
+    X(HEAD_NORM_BACKWARD, head_norm_backward)                                                                          \
     X(ROPE, rope)                                                                                                      \
     X(ATTENTION_FORWARD, attention_forward)                                                                            \
     X(ATTENTION_BACKWARD, attention_backward)                                                                          \
@@ -179,6 +181,31 @@ struct layernorm_backward_args {
     struct tensor sum;        /* stat [1, H]; optional, with dx */
     bool accumulate;          /* for dweight and dbias */
     bool accumulate_sum;      /* accumulate, for sum */
+    bool one_plus;
+};
+
+/* rmsnorm of each head's head_dim elements, with the same weight for all heads. (Qwen 3's norms of queries and keys.)
+ */
+struct head_norm_forward_args {
+    struct tensor x;      /* f [T, heads * head_dim] */
+    struct tensor weight; /* f [1, head_dim] */
+    struct tensor y;      /* f [T, heads * head_dim] */
+    struct tensor rstd;   /* stat [heads, T] */
+    int64_t head_dim;
+    float eps;
+    bool one_plus;
+};
+
+/* As rmsnorm_backward for each head; dweight (+)= the sum over tokens and heads of dy x rstd, in a fixed order. */
+struct head_norm_backward_args {
+    struct tensor x;       /* f [T, heads * head_dim] */
+    struct tensor weight;  /* f [1, head_dim] */
+    struct tensor rstd;    /* stat [heads, T] */
+    struct tensor dy;      /* f [T, heads * head_dim] */
+    struct tensor dx;      /* f [T, heads * head_dim]; optional: absent if only dweight is wanted */
+    struct tensor dweight; /* stat [1, head_dim]; optional: absent if only dx is wanted */
+    int64_t head_dim;
+    bool accumulate; /* for dweight */
     bool one_plus;
 };
 

@@ -36,6 +36,8 @@ static const struct {
     {                                                                                                                  \
         OP_##NAME, letter, #member, offsetof(struct op##_args, member)                                                 \
     }
+    GIVEN(HEAD_NORM_FORWARD, head_norm_forward, 'D', head_dim),
+    GIVEN(HEAD_NORM_BACKWARD, head_norm_backward, 'D', head_dim),
     GIVEN(ROPE, rope, 'D', head_dim),
     GIVEN(ATTENTION_FORWARD, attention_forward, 'H', heads),
     GIVEN(ATTENTION_FORWARD, attention_forward, 'K', kv_heads),

@@ -17,7 +17,7 @@ enum { DECK_MAXIMUM_THREADS = 1024 };
 /* Values of the keys that have named choices, in the order of the names in the table. */
 enum deck_family { DECK_FAMILY_PRESET, DECK_FAMILY_FIRST /* then one for each of DECK_FAMILIES */ };
 /* X(NAME) for each family of models, which is family_NAME in architecture/family_NAME.c. */
-#define DECK_FAMILIES(X) X(llama) X(esm2) X(amplify) X(qwen2)
+#define DECK_FAMILIES(X) X(llama) X(esm2) X(amplify) X(qwen2) X(qwen3)
 enum deck_objective { DECK_OBJECTIVE_FAMILY, DECK_OBJECTIVE_CAUSAL, DECK_OBJECTIVE_MASKED };
 enum deck_gelu { DECK_GELU_ERF, DECK_GELU_TANH };
 enum deck_rounding { DECK_ROUNDING_NONE, DECK_ROUNDING_FP16, DECK_ROUNDING_BF16 };
@@ -37,6 +37,16 @@ enum deck_freeze { DECK_FREEZE_NONE, DECK_FREEZE_TRUNK };
 enum deck_head { DECK_HEAD_LM, DECK_HEAD_SEQUENCE, DECK_HEAD_TOKEN, DECK_HEADS };
 enum deck_problem { DECK_PROBLEM_CLASSIFICATION, DECK_PROBLEM_REGRESSION };
 enum deck_pooling { DECK_POOLING_AUTO, DECK_POOLING_FIRST, DECK_POOLING_LAST, DECK_POOLING_MEAN };
+/* The loss, then enum validation_metric (monitor/validation.h). */
+enum deck_metric {
+    DECK_METRIC_LOSS,
+    DECK_METRIC_ACCURACY,
+    DECK_METRIC_F1,
+    DECK_METRIC_MCC,
+    DECK_METRIC_AUC,
+    DECK_METRIC_SPEARMAN,
+    DECK_METRIC_R2
+};
 enum deck_failure { DECK_FAILURE_STOP, DECK_FAILURE_CONTINUE };
 enum deck_compute { DECK_COMPUTE_FP32, DECK_COMPUTE_BF16 };
 enum deck_recipe {

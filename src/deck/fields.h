@@ -21,6 +21,7 @@ struct deck {
         int64_t num_labels;
         int problem_type; /* enum deck_problem */
         int pooling;      /* enum deck_pooling */
+        char id2label[DECK_STRING];
         bool norm_zero_centered;
         int gelu; /* enum deck_gelu */
         bool token_dropout;
@@ -70,7 +71,8 @@ struct deck {
         double mask_probability, reverse_complement;
     } data;
     struct {
-        int64_t every, rows;
+        int64_t every, rows, patience;
+        int metric; /* enum deck_metric */
     } validation;
     struct {
         int64_t every, keep, keep_every, stripes;

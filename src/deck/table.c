@@ -31,7 +31,7 @@ const struct deck_row deck_table[] = {
     {CHOICE(model.family, DECK_FAMILY_PRESET, "preset" DECK_FAMILIES(FAMILY_NAME)), .restart = RESTART_TENSORS,
      .doc =
          "Form of the blocks and the head. \"preset\" is the preset's family, or \"llama\" without a preset. \"qwen2\" "
-         "(also Qwen 2.5) is a Llama with biases of q, k and v."},
+         "(also Qwen 2.5) is a Llama with biases of q, k and v, \"qwen3\" one with norms of q and k (QK norm)."},
     {CHOICE(model.objective, DECK_OBJECTIVE_FAMILY, "family", "causal", "masked"), .restart = RESTART_MODEL,
      .doc =
          "\"causal\": a token sees earlier tokens, and the model predicts the next one. \"masked\": a token sees all, "
@@ -67,7 +67,7 @@ const struct deck_row deck_table[] = {
     {CHOICE(model.tied, DECK_TIED_PRESET, "preset", "yes", "no"), .restart = RESTART_TENSORS,
      .doc = "Whether the head shares the embedding's matrix; without a preset, \"esm2\" does."},
     {BOOL(model.attention_bias, false), .restart = RESTART_TENSORS,
-     .doc = "\"llama\": the linear layers of attention (q, k, v and o) have biases."},
+     .doc = "\"llama\" and \"qwen3\": the linear layers of attention (q, k, v and o) have biases."},
     {BOOL(model.mlp_bias, false), .restart = RESTART_TENSORS,
      .doc = "\"llama\": the linear layers of the MLP have biases."},
     {CHOICE(model.head, DECK_HEAD_LM, "lm", "sequence", "token"), .restart = RESTART_TENSORS,
@@ -85,6 +85,9 @@ const struct deck_row deck_table[] = {
      .doc = "What the head \"sequence\" reads: the state of the first token or of the last one, or the mean over the "
             "tokens that are not special. \"auto\" is what transformers' class reads: the first token of \"esm2\", the "
             "last one of \"llama\"."},
+    {STRING(model.id2label, ""), .restart = RESTART_FREE,
+     .doc = "Names of a fine-tuning head's classes, or of its numbers, in order and separated by commas, for exports; "
+            "\"\" uses those of data.train."},
     {BOOL(model.norm_zero_centered, false), .restart = RESTART_MODEL,
      .doc = "Store the gains of norms as their distance from 1 (Megatron's --apply-layernorm-1p): they start at 0, "
             "bf16 keeps more of their digits, and weight decay, if optimizer.decay includes norms, pulls gains to 1. "
@@ -250,7 +253,8 @@ const struct deck_row deck_table[] = {
     {CHOICE(data.format, DECK_FORMAT_PACKED, "packed", "padded"), .restart = RESTART_DATA,
      .doc = "\"packed\" rows contain windows end to end, \"padded\" rows one window each and padding."},
     {BOOL(data.split, true), .restart = RESTART_DATA,
-     .doc = "Packed rows: split a window that does not fit, and begin the next row with its rest, instead of padding."},
+     .doc = "Packed rows: split a window that does not fit, and begin the next row with its rest, instead of padding. "
+            "Never with a fine-tuning head (model.head)."},
     {CHOICE(data.special_tokens, DECK_SPECIAL_WINDOW, "window", "sequence"), .restart = RESTART_DATA,
      .doc = "Put begin and end tokens around each window, or only at the ends of whole sequences."},
     {BOOL(data.bos, true), .restart = RESTART_DATA,
@@ -277,6 +281,15 @@ const struct deck_row deck_table[] = {
      .doc = "Validate on data.valid every this many steps, and after the last; 0 only after the last."},
     {INT(validation.rows, 64, 0, LARGE), .unit = "rows", .restart = RESTART_LOGGED,
      .doc = "Rows of the fixed validation set, from the start of the store; 0 uses all."},
+    {CHOICE(validation.metric, DECK_METRIC_LOSS, "loss", "accuracy", "f1", "mcc", "auc", "spearman", "r2"),
+     .restart = RESTART_LOGGED,
+     .doc =
+         "The number that decides which validation is the best (checkpoint.keep_best, validation.patience): the lowest "
+         "loss, or the highest of a metric that the fine-tuning head has (model.head)."},
+    {INT(validation.patience, 0, 0, LARGE), .unit = "validations", .restart = RESTART_LOGGED,
+     .doc =
+         "Early stopping: end the run once this many validations in a row (validation.every) were no better than the "
+         "best one; 0 never does."},
 
     {INT(checkpoint.every, 0, 0, LARGE), .unit = "steps", .restart = RESTART_FREE,
      .doc = "Write a checkpoint every this many steps, and at the end; 0 writes none by steps."},
@@ -288,7 +301,7 @@ const struct deck_row deck_table[] = {
     {INT(checkpoint.keep_every, 0, 0, LARGE), .unit = "steps", .restart = RESTART_FREE,
      .doc = "Never remove checkpoints of multiples of this many steps; 0 is off."},
     {BOOL(checkpoint.keep_best, false), .restart = RESTART_FREE,
-     .doc = "Write a checkpoint at each new lowest validation loss, and keep the best one."},
+     .doc = "Write a checkpoint at each new best validation (validation.metric), and keep the best one."},
     {CHOICE(checkpoint.on_failure, DECK_FAILURE_STOP, "stop", "continue"), .restart = RESTART_FREE,
      .doc = "If a checkpoint cannot be written (disk full): end the run with exit code 1, or warn and continue. Older "
             "checkpoints are kept in both cases."},

@@ -128,7 +128,7 @@ static struct packer_settings rows_of(const struct loader_settings *settings)
     return (struct packer_settings){
         .row_tokens = settings->row_tokens,
         .max_segments = settings->format == LOADER_PADDED ? 1 : settings->max_segments,
-        .split = settings->format == LOADER_PACKED && settings->split && settings->task.head != DECK_HEAD_SEQUENCE,
+        .split = settings->format == LOADER_PACKED && settings->split && settings->task.head == DECK_HEAD_LM,
     };
 }
 

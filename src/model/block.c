@@ -1,4 +1,5 @@
 #include "model/block.h"
+#include "model/head_norm.h"
 #include "model/norm.h"
 #include "model/sequence.h"
 
@@ -9,6 +10,8 @@ static const struct tensor absent;
 
 static const struct norm norm1 = {BLOCK_NORM1, BLOCK_NORM1_BIAS, BLOCK_RSTD1, BLOCK_MEAN1, true};
 static const struct norm norm2 = {BLOCK_NORM2, BLOCK_NORM2_BIAS, BLOCK_RSTD2, BLOCK_MEAN2, true};
+
+static const struct head_norm head_norm = {BLOCK_Q_NORM, BLOCK_K_NORM, BLOCK_Q_RSTD, BLOCK_K_RSTD};
 
 /* Returns whether the norms' backwards also sum the gradients that they write. These are output gradients of linears,
  * so the sums are bias gradients. With sequence parallelism they would cover only a part of the tokens. */
@@ -63,7 +66,8 @@ static struct linear_adapter adapter_of(const struct unit *unit, enum block_weig
 
 static struct linear linear_of(const struct unit *unit, enum block_weight weight)
 {
-    static const int sections[] = {BLOCK_QKV_OUT, BLOCK_MIDDLE, BLOCK_UP_OUT, UNIT_OUTPUT};
+    const int sections[] = {head_norm_present(unit) ? BLOCK_PROJECTED : BLOCK_QKV_OUT, BLOCK_MIDDLE, BLOCK_UP_OUT,
+                            UNIT_OUTPUT};
     static const enum linear_split splits[] = {LINEAR_COLUMN_PARALLEL, LINEAR_ROW_PARALLEL, LINEAR_COLUMN_PARALLEL,
                                                LINEAR_ROW_PARALLEL};
     const bool bias = model_has_bias(unit->settings, (int)weight), gelu = unit_family(unit)->gelu;
@@ -110,10 +114,15 @@ static void attention_part(struct execution *e, struct unit *unit, struct tensor
     struct linear qkv_linear = linear_of(unit, BLOCK_QKV), o_linear = linear_of(unit, BLOCK_O);
     struct operand normed = normalised(e, unit, &norm1, BLOCK_NORMED1, input, &qkv_linear);
     struct operand attention = linear_input(e, unit, &o_linear, unit_tensor(e, unit, BLOCK_ATTENTION));
+    const bool norms = head_norm_present(unit);
     struct tensor fused = unit_tensor(e, unit, BLOCK_QKV_OUT);
+    struct tensor projected = norms ? unit_tensor(e, unit, BLOCK_PROJECTED) : fused;
 
+    if (execution_wants(e, qkv_linear.section))
+        linear_forward(e, unit, &qkv_linear, &normed, projected, absent);
     if (execution_wants(e, BLOCK_QKV_OUT)) {
-        linear_forward(e, unit, &qkv_linear, &normed, fused, absent);
+        if (norms)
+            head_norm_forward(e, unit, &head_norm, projected, fused);
         attention_rotate(e, unit, fused, false);
     }
     attention_forward(e, unit, &attention_ids);
@@ -305,7 +314,10 @@ static void attention_part_backward(struct execution *e, struct unit *unit, stru
     struct linear qkv_linear = linear_of(unit, BLOCK_QKV), o_linear = linear_of(unit, BLOCK_O);
     struct operand normed = linear_input(e, unit, &qkv_linear, unit_tensor(e, unit, BLOCK_NORMED1));
     struct operand attention = linear_input(e, unit, &o_linear, unit_tensor(e, unit, BLOCK_ATTENTION));
-    struct tensor d_fused = unit_tensor(e, unit, BLOCK_D_QKV), d_attention = unit_tensor(e, unit, BLOCK_D_ATTENTION);
+    const bool norms = head_norm_present(unit);
+    struct tensor d_projected = unit_tensor(e, unit, BLOCK_D_QKV);
+    struct tensor d_fused = norms ? unit_tensor(e, unit, BLOCK_D_HEADS) : d_projected;
+    struct tensor d_attention = unit_tensor(e, unit, BLOCK_D_ATTENTION);
     struct tensor d_normed = unit_tensor(e, unit, BLOCK_D_NORMED1);
 
     linear_backward(e, unit, &o_linear, &attention, d_middle, d_attention, &(struct linear_next){&qkv_linear, &normed},
@@ -313,7 +325,9 @@ static void attention_part_backward(struct execution *e, struct unit *unit, stru
     execution_start_transfers(e);
     if (e->gradients & GRADIENT_INPUT)
         attention_backward(e, unit, &attention_ids, d_attention, d_fused);
-    linear_backward(e, unit, &qkv_linear, &normed, d_fused, d_normed, NULL, pending);
+    if (norms)
+        head_norm_backward(e, unit, &head_norm, unit_tensor(e, unit, BLOCK_PROJECTED), d_fused, d_projected);
+    linear_backward(e, unit, &qkv_linear, &normed, d_projected, d_normed, NULL, pending);
     norm_backward(e, unit, &norm1,
                   &(struct norm_gradients){.x = input,
                                            .dy = d_normed,
@@ -497,6 +511,13 @@ static void declare_norm(struct unit *unit, const struct norm *norm, const char 
     norm_declare(unit, norm, whole);
 }
 
+static void declare_head_norm(struct unit *unit)
+{
+    char layer[64];
+    snprintf(layer, sizeof layer, unit_family(unit)->names.layer, unit->layer);
+    head_norm_declare(unit, &head_norm, layer);
+}
+
 static void declare_weights(struct unit *unit, struct unit *adapters)
 {
     const struct model_settings *s = unit->settings;
@@ -524,6 +545,7 @@ static void declare_weights(struct unit *unit, struct unit *adapters)
         declare_linear(unit, linears[i].id, linears[i].inputs, linears[i].parts, linears[i].count);
     declare_norm(unit, &norm1, names->norm1);
     declare_norm(unit, &norm2, names->norm2);
+    declare_head_norm(unit);
     for (int i = 0; i < LINEAR_COUNT && adapters != NULL; i++)
         declare_adapters(unit, adapters, linears[i].id, linears[i].inputs, linears[i].parts, linears[i].count);
     unit->decay[STORAGE_MATRIX] = s->decay_matrices;
@@ -569,6 +591,10 @@ void block_declare(struct unit *unit, struct unit *adapters)
     };
     for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++)
         unit_declare_tensor(unit, tensors[i].id, tensors[i].name, tensors[i].rows, tensors[i].cols, tensors[i].role);
+    if (head_norm_present(unit)) {
+        unit_declare_tensor(unit, BLOCK_PROJECTED, "projected qkv", UNIT_TOKENS, fused, ROLE_VALUE);
+        unit_declare_tensor(unit, BLOCK_D_HEADS, "d heads", UNIT_TOKENS, fused, ROLE_VALUE);
+    }
     if (unit->layer > 0)
         block_declare_sum(unit);
     attention_declare(unit, &attention_ids);
@@ -599,8 +625,10 @@ struct id_set block_dropped_by(enum deck_recompute policy)
     }
     if (policy >= DECK_RECOMPUTE_GATE_UP)
         id_set_add(&set, BLOCK_UP_OUT);
-    if (policy >= DECK_RECOMPUTE_QKV)
+    if (policy >= DECK_RECOMPUTE_QKV) {
         id_set_add(&set, BLOCK_QKV_OUT);
+        id_set_add(&set, BLOCK_PROJECTED);
+    }
     if (policy >= DECK_RECOMPUTE_ATTENTION) {
         id_set_add(&set, BLOCK_ATTENTION);
         id_set_add(&set, BLOCK_LSE);

@@ -1,8 +1,8 @@
 /* The pre-norm transformer block:
- *   middle = x + W_o attention(rope(W_qkv norm(x)))
+ *   middle = x + W_o attention(rope(head_norm(W_qkv norm(x))))
  *   y      = middle + W_down activation(W_up norm(middle))
- * Norm, activation, biases, the form of rope and whether attention is causal are the family's (architecture/family.h).
- */
+ * Norm, head norm, activation, biases, the form of rope and whether attention is causal are the family's
+ * (architecture/family.h). */
 #ifndef MODEL_BLOCK_H
 #define MODEL_BLOCK_H
 
@@ -19,6 +19,8 @@ enum block_weight {
     BLOCK_BIASES, /* biases of the linear layers, in their order */
     BLOCK_NORM1_BIAS = BLOCK_BIASES + BLOCK_DOWN + 1,
     BLOCK_NORM2_BIAS,
+    BLOCK_Q_NORM,
+    BLOCK_K_NORM,
     BLOCK_ADAPTERS /* A and B of the adapters of each linear layer, in their order; lent by another unit */
 };
 
@@ -30,6 +32,9 @@ enum block_tensor {
     BLOCK_NORMED1 = UNIT_FIRST_OWN,
     BLOCK_RSTD1,
     BLOCK_MEAN1,
+    BLOCK_PROJECTED, /* with head norms: the projection before them; else this is BLOCK_QKV_OUT before rope */
+    BLOCK_Q_RSTD,
+    BLOCK_K_RSTD,
     BLOCK_QKV_OUT,
     BLOCK_ATTENTION,
     BLOCK_LSE,
@@ -45,6 +50,7 @@ enum block_tensor {
     BLOCK_D_NORMED2,
     BLOCK_D_MIDDLE,
     BLOCK_D_ATTENTION,
+    BLOCK_D_HEADS, /* with head norms: the gradient of their output */
     BLOCK_D_QKV,
     BLOCK_D_NORMED1,
     BLOCK_LINEARS,                                                 /* LINEAR_COUNT times LINEAR_TENSORS ids */

@@ -211,6 +211,21 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
     return code == ERROR_NONE ? recompute_from_deck(&s->recompute, deck, s->layers) : code;
 }
 
+void model_name_labels(struct deck *deck, const char *names, int64_t bytes)
+{
+    char *to = deck->model.id2label;
+    if (to[0] != '\0' || bytes >= DECK_STRING || memchr(names, ',', (size_t)bytes) != NULL)
+        return;
+    for (int64_t i = 0; i < bytes; i++)
+        to[i] = names[i] == '\n' ? ',' : names[i];
+    to[bytes - 1] = '\0';
+}
+
+const char *model_label_names(const struct deck *deck)
+{
+    return deck->model.id2label;
+}
+
 void model_settings_to_deck(const struct model_settings *s, struct deck *deck)
 {
     deck->model.family = family_choice(s->family);

@@ -30,6 +30,7 @@ import torch
 import transformers
 from transformers.models.llama import modeling_llama
 from transformers.models.qwen2 import modeling_qwen2
+from transformers.models.qwen3 import modeling_qwen3
 
 ROWS = 4
 ROW_TOKENS = 160
@@ -64,7 +65,11 @@ class Family:
         return getattr(self.module, self.prefix + name)
 
 
-FAMILIES = {"llama": Family("Llama", modeling_llama), "qwen2": Family("Qwen2", modeling_qwen2)}
+FAMILIES = {
+    "llama": Family("Llama", modeling_llama),
+    "qwen2": Family("Qwen2", modeling_qwen2),
+    "qwen3": Family("Qwen3", modeling_qwen3),
+}
 
 
 @dataclasses.dataclass
@@ -203,6 +208,23 @@ CASES = [
         segments=[[50, 1, 76, 33], [160], [7, 90, 40], [64, 64, 31, 1]],
         family="qwen2",
     ),
+    Case(
+        name="packed",
+        seed=8,
+        hidden=32,
+        ffn=48,
+        heads=4,
+        kv_heads=2,
+        own_head_dim=16,
+        vocab=58,
+        tied=True,
+        norm_eps=1e-3,
+        rope_theta=1000000.0,
+        rope_factor=0.0,
+        max_segments=6,
+        segments=[[33, 31, 29, 27, 23, 17], [2, 158], [100, 37], []],
+        family="qwen3",
+    ),
 ]
 for case in CASES[:4]:  # made before the others, without a continuation
     case.greedy = False
@@ -222,11 +244,13 @@ class Mutation:
     earlier_keys: int = 0
     norm_eps: float = 1.0
     bias: bool = True
+    head_gain: bool = True
 
     def concerns(self, case):
         return (
             (self.scaling or case.rope_factor > 0)
             and (self.bias or case.biased)
+            and (self.head_gain or case.family == "qwen3")
             and (self.kv_roll == 0 or case.kv_heads < case.heads)
             and (self.earlier_keys == 0 or not case.padded)
         )
@@ -242,6 +266,7 @@ MUTATIONS = [
     Mutation("segment edge off by one", earlier_keys=1),
     Mutation("norm eps doubled", norm_eps=2.0),
     Mutation("biases left out", bias=False),
+    Mutation("gains of q and k left out", head_gain=False),
 ]
 
 
@@ -380,6 +405,9 @@ def exact(model, case, mutation):
         elif isinstance(module, FAMILIES[case.family].part("Attention")):
             module.scaling *= mutation.softmax
             module.kv_roll = mutation.kv_roll
+            if not mutation.head_gain:
+                module.q_norm.weight.data.fill_(1)
+                module.k_norm.weight.data.fill_(1)
         elif isinstance(module, torch.nn.Linear) and module.bias is not None and not mutation.bias:
             module.bias.data.zero_()
     return model

@@ -34,6 +34,8 @@ double bounds_matrix_unit(const struct tensor *tensor);
 /* bounds_layer.c */
 void bounds_rmsnorm_forward(struct trial *trial, const struct rmsnorm_forward_args *args);
 void bounds_rmsnorm_backward(struct trial *trial, const struct rmsnorm_backward_args *args);
+void bounds_head_norm_forward(struct trial *trial, const struct head_norm_forward_args *args);
+void bounds_head_norm_backward(struct trial *trial, const struct head_norm_backward_args *args);
 void bounds_layernorm_forward(struct trial *trial, const struct layernorm_forward_args *args);
 void bounds_layernorm_backward(struct trial *trial, const struct layernorm_backward_args *args);
 void bounds_rope(struct trial *trial, const struct rope_args *args);

@@ -8,10 +8,8 @@ static double gain_of(const struct tensor *weight, bool one_plus, int64_t h)
 
 /* The sum of squares has no cancellation: relative error gamma(H + 2) with the mean and eps, halved by the root; then
  * the root and the reciprocal; then two products for y, and an addition if the gain is 1 + weight. */
-void bounds_rmsnorm_forward(struct trial *trial, const struct rmsnorm_forward_args *args)
+static void bound_forward(const struct rmsnorm_forward_args *args, struct tensor y, struct tensor rstd)
 {
-    struct tensor y = trial_bound(trial, OP_RMSNORM_FORWARD, args, "y");
-    struct tensor rstd = trial_bound(trial, OP_RMSNORM_FORWARD, args, "rstd");
     double hidden = (double)args->x.cols, relative = 0.5 * bounds_gamma(hidden + 2.0) + 2.0 * BOUNDS_FUNCTION;
     for (int64_t t = 0; t < y.rows; t++) {
         double squares = 0.0;
@@ -26,27 +24,50 @@ void bounds_rmsnorm_forward(struct trial *trial, const struct rmsnorm_forward_ar
     }
 }
 
-/* Sums of H terms of three factors for dx, of T terms of three factors for dweight; at most eight more roundings. */
+void bounds_rmsnorm_forward(struct trial *trial, const struct rmsnorm_forward_args *args)
+{
+    bound_forward(args, trial_bound(trial, OP_RMSNORM_FORWARD, args, "y"),
+                  trial_bound(trial, OP_RMSNORM_FORWARD, args, "rstd"));
+}
+
+void bounds_head_norm_forward(struct trial *trial, const struct head_norm_forward_args *args)
+{
+    const struct tensor y = trial_bound(trial, OP_HEAD_NORM_FORWARD, args, "y");
+    const struct tensor rstd = trial_bound(trial, OP_HEAD_NORM_FORWARD, args, "rstd");
+    const int64_t dim = args->head_dim;
+    for (int64_t head = 0; head < rstd.rows; head++)
+        bound_forward(&(struct rmsnorm_forward_args){.x = tensor_columns(&args->x, head * dim, dim),
+                                                     .weight = args->weight,
+                                                     .eps = args->eps,
+                                                     .one_plus = args->one_plus},
+                      tensor_columns(&y, head * dim, dim), tensor_rows(&rstd, head, 1));
+}
+
+/* A sum of H terms of three factors; at most eight more roundings. */
+static void bound_input_gradient(const struct rmsnorm_backward_args *args, struct tensor dx)
+{
+    int64_t tokens = args->x.rows, hidden = args->x.cols;
+    for (int64_t t = 0; t < tokens; t++) {
+        double mean = 0.0, rstd = bounds_absolute(&args->rstd, 0, t);
+        for (int64_t h = 0; h < hidden; h++)
+            mean += gain_of(&args->weight, args->one_plus, h) * bounds_absolute(&args->dy, t, h) *
+                    bounds_absolute(&args->x, t, h) / (double)hidden;
+        for (int64_t h = 0; h < hidden; h++) {
+            double magnitude = rstd * (gain_of(&args->weight, args->one_plus, h) * bounds_absolute(&args->dy, t, h) +
+                                       bounds_absolute(&args->x, t, h) * rstd * rstd * mean);
+            if (tensor_present(&args->residual))
+                magnitude += bounds_absolute(&args->residual, t, h);
+            reference_store(&dx, t, h, bounds_gamma((double)hidden + 10.0) * magnitude);
+        }
+    }
+}
+
+/* dweight: a sum of T terms of three factors. */
 void bounds_rmsnorm_backward(struct trial *trial, const struct rmsnorm_backward_args *args)
 {
     int64_t tokens = args->x.rows, hidden = args->x.cols;
-    if (tensor_present(&args->dx)) {
-        struct tensor dx = trial_bound(trial, OP_RMSNORM_BACKWARD, args, "dx");
-        for (int64_t t = 0; t < tokens; t++) {
-            double mean = 0.0, rstd = bounds_absolute(&args->rstd, 0, t);
-            for (int64_t h = 0; h < hidden; h++)
-                mean += gain_of(&args->weight, args->one_plus, h) * bounds_absolute(&args->dy, t, h) *
-                        bounds_absolute(&args->x, t, h) / (double)hidden;
-            for (int64_t h = 0; h < hidden; h++) {
-                double magnitude =
-                    rstd * (gain_of(&args->weight, args->one_plus, h) * bounds_absolute(&args->dy, t, h) +
-                            bounds_absolute(&args->x, t, h) * rstd * rstd * mean);
-                if (tensor_present(&args->residual))
-                    magnitude += bounds_absolute(&args->residual, t, h);
-                reference_store(&dx, t, h, bounds_gamma((double)hidden + 10.0) * magnitude);
-            }
-        }
-    }
+    if (tensor_present(&args->dx))
+        bound_input_gradient(args, trial_bound(trial, OP_RMSNORM_BACKWARD, args, "dx"));
     if (tensor_present(&args->dweight)) {
         struct tensor dweight = trial_bound(trial, OP_RMSNORM_BACKWARD, args, "dweight");
         for (int64_t h = 0; h < hidden; h++) {
@@ -56,6 +77,32 @@ void bounds_rmsnorm_backward(struct trial *trial, const struct rmsnorm_backward_
                        bounds_absolute(&args->rstd, 0, t);
             reference_store(&dweight, 0, h, bounds_gamma((double)tokens + 3.0) * sum);
         }
+    }
+}
+
+/* dweight: a sum of T terms of three factors for each head. */
+void bounds_head_norm_backward(struct trial *trial, const struct head_norm_backward_args *args)
+{
+    const int64_t tokens = args->x.rows, heads = args->rstd.rows, dim = args->head_dim;
+    struct tensor dx = {0}, dweight = {0};
+    if (tensor_present(&args->dx))
+        dx = trial_bound(trial, OP_HEAD_NORM_BACKWARD, args, "dx");
+    if (tensor_present(&args->dweight))
+        dweight = trial_bound(trial, OP_HEAD_NORM_BACKWARD, args, "dweight");
+    for (int64_t head = 0; head < heads && tensor_present(&dx); head++)
+        bound_input_gradient(&(struct rmsnorm_backward_args){.x = tensor_columns(&args->x, head * dim, dim),
+                                                             .weight = args->weight,
+                                                             .rstd = tensor_rows(&args->rstd, head, 1),
+                                                             .dy = tensor_columns(&args->dy, head * dim, dim),
+                                                             .one_plus = args->one_plus},
+                             tensor_columns(&dx, head * dim, dim));
+    for (int64_t i = 0; i < dim && tensor_present(&dweight); i++) {
+        double sum = args->accumulate ? bounds_absolute(&args->dweight, 0, i) : 0.0;
+        for (int64_t t = 0; t < tokens; t++)
+            for (int64_t head = 0; head < heads; head++)
+                sum += bounds_absolute(&args->dy, t, head * dim + i) * bounds_absolute(&args->x, t, head * dim + i) *
+                       bounds_absolute(&args->rstd, head, t);
+        reference_store(&dweight, 0, i, bounds_gamma((double)(tokens * heads) + 3.0) * sum);
     }
 }
 

@@ -61,6 +61,34 @@ void reference_rmsnorm_backward(const struct rmsnorm_backward_args *args)
         rmsnorm_input_gradient(args);
 }
 
+void reference_head_norm_forward(const struct head_norm_forward_args *args)
+{
+    for (int64_t head = 0; head < args->rstd.rows; head++)
+        reference_rmsnorm_forward(
+            &(struct rmsnorm_forward_args){.x = tensor_columns(&args->x, head * args->head_dim, args->head_dim),
+                                           .weight = args->weight,
+                                           .y = tensor_columns(&args->y, head * args->head_dim, args->head_dim),
+                                           .rstd = tensor_rows(&args->rstd, head, 1),
+                                           .eps = args->eps,
+                                           .one_plus = args->one_plus});
+}
+
+/* Heads after the first add to the gradient of the weight. */
+void reference_head_norm_backward(const struct head_norm_backward_args *args)
+{
+    const int64_t dim = args->head_dim;
+    for (int64_t head = 0; head < args->rstd.rows; head++)
+        reference_rmsnorm_backward(&(struct rmsnorm_backward_args){
+            .x = tensor_columns(&args->x, head * dim, dim),
+            .weight = args->weight,
+            .rstd = tensor_rows(&args->rstd, head, 1),
+            .dy = tensor_columns(&args->dy, head * dim, dim),
+            .dx = tensor_present(&args->dx) ? tensor_columns(&args->dx, head * dim, dim) : args->dx,
+            .dweight = args->dweight,
+            .accumulate = args->accumulate || head > 0,
+            .one_plus = args->one_plus});
+}
+
 void reference_layernorm_forward(const struct layernorm_forward_args *args)
 {
     int64_t hidden = args->x.cols;
