@@ -96,6 +96,22 @@ check "LoRA: another rank on a restart: code 2" codes_are 2 2
 check "LoRA: is refused with the key" says "key lora.rank: 4 in the checkpoint, 2 now"
 "$CISTRON" train deck.cfg data.train=esm2.store.h5 model.initialise_from=lora lora.rank=4 output.folder=lora.more >out 2>&1
 check "LoRA: a new run goes on with the adapters" test "$(losses lora.more | head -n 1)" != "$(losses lora | head -n 1)"
+# LoRA and a head of sequences, which is trained too
+awk 'BEGIN { print "sequence,kind" } NR % 2 == 0 { print $1 "," NR % 3 }' protein.fa >kinds.csv
+"$CISTRON" prepare --tokenizer esm2 --field sequence --labels kind -o kinds.h5 kinds.csv >/dev/null || exit 1
+headed()
+{
+    "$CISTRON" "$1" deck.cfg data.train=kinds.h5 model.initialise_from=esm2.h5 model.head=sequence model.num_labels=3 \
+        lora.rank=4 "${@:2}" >out 2>&1
+}
+headed train output.folder=headed
+check "LoRA and a head: trained" test $? -eq 0
+check "LoRA and a head: a folder is left" says "with the adapters merged"
+headed plan
+check "LoRA and a head: what is trained" test "$(sed -n 's/^ *trained parameters *//p' out)" = \
+    "$("$CISTRON" inspect headed/step_00000003.h5 | sed -n 's/^ *optim\/m tensors .* elements //p')"
+"$CISTRON" export --checkpoint headed --adapter -o none >out 2>&1
+check "LoRA and a head: no adapter folder" says "was trained too"
 refused "LoRA: adapters, and a run without them" "key lora.rank: the file has adapters of rank 4" train deck.cfg \
     data.train=esm2.store.h5 model.initialise_from=lora output.folder=odd
 refused "LoRA: adapters of other settings" "key lora.alpha: 8 in the file, 9 in the deck" train deck.cfg \
