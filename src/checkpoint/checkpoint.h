@@ -71,8 +71,8 @@ struct checkpoint_meta {
     char tokenizer[CHECKPOINT_TOKENIZER_BYTES];
     int64_t vocabulary;      /* rows of the embedding; 0 in files of version 0.1 */
     int64_t validation_step; /* step of the last validation; 0 = none */
-    int64_t best_step;       /* step of the lowest validation loss so far, best_loss; 0 = none */
-    double best_loss;        /* nats per label */
+    int64_t best_step;       /* step of the best validation so far, best_loss; 0 = none */
+    double best_loss;        /* nats per label; with another validation.metric, minus the metric */
     /* The next three are borrowed and used on rank 0 only; reading leaves them NULL. NULL = none. */
     const struct carried_files *carried; /* carried tensors to write; carried_read reads them */
     const struct tokenizer *opened; /* an open tokenizer; a text tokenizer's files are written, tokenizer_member_open

@@ -71,7 +71,8 @@ struct deck {
         double mask_probability, reverse_complement;
     } data;
     struct {
-        int64_t every, rows;
+        int64_t every, rows, patience;
+        int metric; /* enum deck_metric */
     } validation;
     struct {
         int64_t every, keep, keep_every, stripes;

@@ -281,6 +281,15 @@ const struct deck_row deck_table[] = {
      .doc = "Validate on data.valid every this many steps, and after the last; 0 only after the last."},
     {INT(validation.rows, 64, 0, LARGE), .unit = "rows", .restart = RESTART_LOGGED,
      .doc = "Rows of the fixed validation set, from the start of the store; 0 uses all."},
+    {CHOICE(validation.metric, DECK_METRIC_LOSS, "loss", "accuracy", "f1", "mcc", "auc", "spearman", "r2"),
+     .restart = RESTART_LOGGED,
+     .doc =
+         "The number that decides which validation is the best (checkpoint.keep_best, validation.patience): the lowest "
+         "loss, or the highest of a metric that the fine-tuning head has (model.head)."},
+    {INT(validation.patience, 0, 0, LARGE), .unit = "validations", .restart = RESTART_LOGGED,
+     .doc =
+         "Early stopping: end the run once this many validations in a row (validation.every) were no better than the "
+         "best one; 0 never does."},
 
     {INT(checkpoint.every, 0, 0, LARGE), .unit = "steps", .restart = RESTART_FREE,
      .doc = "Write a checkpoint every this many steps, and at the end; 0 writes none by steps."},
@@ -292,7 +301,7 @@ const struct deck_row deck_table[] = {
     {INT(checkpoint.keep_every, 0, 0, LARGE), .unit = "steps", .restart = RESTART_FREE,
      .doc = "Never remove checkpoints of multiples of this many steps; 0 is off."},
     {BOOL(checkpoint.keep_best, false), .restart = RESTART_FREE,
-     .doc = "Write a checkpoint at each new lowest validation loss, and keep the best one."},
+     .doc = "Write a checkpoint at each new best validation (validation.metric), and keep the best one."},
     {CHOICE(checkpoint.on_failure, DECK_FAILURE_STOP, "stop", "continue"), .restart = RESTART_FREE,
      .doc = "If a checkpoint cannot be written (disk full): end the run with exit code 1, or warn and continue. Older "
             "checkpoints are kept in both cases."},

@@ -39,6 +39,10 @@ static void inherit(struct deck *deck, struct deck *from)
     deck_inherit(deck, from, "model");
     if (deck->model.vocabulary == 0) /* an explicit 0 would mean the size of the store's vocabulary */
         deck->model.vocabulary = from->model.vocabulary;
+    if (deck->model.head == DECK_HEAD_LM)
+        return;
+    deck->model.tied = DECK_TIED_NO; /* the pretrained model's head may be tied */
+    deck->model.pooling = (int)model_task_from_deck(deck).pooling;
 }
 
 int origin_inherit(struct comm *world, struct deck *deck, const char *path)

@@ -65,6 +65,11 @@ static int compare_decks(struct train_run *run, const struct checkpoint_meta *me
     if (code == ERROR_NONE) {
         run->changed = deck_compare(old, run->deck);
         run->stretched = describe_stretch(old, &run->session.setup.learning_rate, run->step);
+        char *before = deck_key_text(old, "validation.metric"), *now = deck_key_text(run->deck, "validation.metric");
+        if (strcmp(before, now) != 0)
+            run->best_step = 0; /* what is best starts again with another metric */
+        free(before);
+        free(now);
     }
     memory_free(old);
     return code;
@@ -342,6 +347,10 @@ static int train_with(struct train_run *run, struct deck *deck, struct comm *wor
         code = comm_agree(world, world->rank == 0 ? loader_open_tokenizer(s->train, &run->tokenizer) : ERROR_NONE);
     if (code == ERROR_NONE)
         code = start_weights(run, start);
+    char *ended = code == ERROR_NONE ? run_stop_early(run) : NULL;
+    if (ended != NULL)
+        log_info("# %s", ended);
+    free(ended);
     if (code == ERROR_NONE && run->step < setup->steps)
         code = disk_space_check(world, setup);
     if (code == ERROR_NONE)

@@ -1,4 +1,5 @@
 #include "train/session.h"
+#include "train/predictions.h"
 #include "base/available.h"
 #include "base/bytes.h"
 #include "base/error.h"
@@ -17,6 +18,7 @@
 #include "setup/model.h"
 
 #include <stdlib.h>
+#include <math.h>
 #include <string.h>
 
 enum { MADE_GRID = 1, MADE_EXECUTOR, MADE_GROUPS, MADE_TRAIN, MADE_VALID, MADE_ENGINE };
@@ -349,9 +351,9 @@ void session_destroy(struct session *s)
     s->made = 0;
 }
 
-bool session_validate(struct session *s, bool (*stopping)(void *self), void *self, struct session_validation *result)
+/* Sums losses and labels of the validation set. Returns false if it was stopped. */
+static bool evaluate(struct session *s, bool (*stopping)(void *self), void *self, double *loss, double *count)
 {
-    double loss = 0, count = 0;
     loader_seek(s->valid, &(struct blend_position){0}, 0);
     for (int64_t i = 0; i < s->valid_steps; i++) {
         const struct batch *batches = loader_next(s->valid);
@@ -359,10 +361,34 @@ bool session_validate(struct session *s, bool (*stopping)(void *self), void *sel
             if (stopping(self))
                 return false;
             struct engine_result sums = engine_evaluate(&s->engine, &batches[m], 1);
-            loss += sums.loss_sum;
-            count += sums.labels;
+            *loss += sums.loss_sum;
+            *count += sums.labels;
         }
     }
-    *result = (struct session_validation){count > 0 ? loss / count : 0, count};
     return true;
+}
+
+bool session_validate(struct session *s, bool (*stopping)(void *self), void *self, struct session_validation *result)
+{
+    const struct task_settings *task = &s->setup.model.task;
+    const bool predicts = task->head != DECK_HEAD_LM;
+    struct head_predictions predictions;
+    double loss = 0, count = 0;
+    *result = (struct session_validation){0};
+    for (int m = 0; m < VALIDATION_METRICS; m++)
+        result->metrics[m] = (double)NAN;
+    if (predicts) {
+        predictions_create(&predictions, task);
+        s->engine.predicted = predictions_add;
+        s->engine.predicted_self = &predictions;
+    }
+    const bool done = evaluate(s, stopping, self, &loss, &count);
+    s->engine.predicted = NULL;
+    if (predicts && done)
+        predictions_metrics(&predictions, s->world, result->metrics);
+    if (predicts)
+        predictions_destroy(&predictions);
+    result->loss = count > 0 ? loss / count : 0;
+    result->labels = count;
+    return done;
 }

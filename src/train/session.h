@@ -6,6 +6,7 @@
 #include "comm/grid.h"
 #include "core/device.h"
 #include "loader/loader.h"
+#include "monitor/validation.h"
 #include "setup/setup.h"
 
 struct session {
@@ -34,6 +35,7 @@ void session_destroy(struct session *session);
 struct session_validation {
     double loss; /* mean, nats per label */
     double labels;
+    double metrics[VALIDATION_METRICS]; /* of a fine-tuning head; NaN: does not apply */
 };
 
 /* Evaluates the validation set. Every rank calls stopping(self) before each batch; if it returns true, the validation
